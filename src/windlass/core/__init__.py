@@ -1,0 +1,1 @@
+"""What is a job? Pure: no I/O, no clock."""

@@ -1,0 +1,148 @@
+"""Every way Windlass says no. Each class has a stable `code`; a front end maps classes to its own words."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class WindlassError(Exception):
+    """The root of all errors raised by Windlass."""
+
+    code: ClassVar[str] = "error"
+
+
+class BadSetting(WindlassError):
+    """A URL, directory or option that cannot be used as given."""
+
+    code = "bad_setting"
+
+
+class EngineUnavailable(WindlassError):
+    """The engine could not be reached in time. Nothing is known about the outcome of the call."""
+
+    code = "engine_unavailable"
+
+
+class EngineError(WindlassError):
+    """The engine answered with an error of its own."""
+
+    code = "engine_error"
+
+
+class EngineUnsuitable(WindlassError):
+    """The engine is too old, would evict jobs, or holds another Windlass layout."""
+
+    code = "engine_unsuitable"
+
+
+class Refusal(WindlassError):
+    """A coded no to one request. Nothing was changed by it."""
+
+    code = "refused"
+    sentence: ClassVar[str] = "The request was refused."
+
+    def __init__(self, message: str = "") -> None:
+        super().__init__(message or self.sentence)
+
+
+class BadInput(Refusal):
+    """A value of the wrong type, out of range, or malformed."""
+
+    code = "bad_input"
+    sentence = "A value is of the wrong type or out of range."
+
+
+class TooLarge(Refusal):
+    """A payload, result, name, or list beyond its limit."""
+
+    code = "too_large"
+    sentence = "A value is larger than allowed."
+
+
+class UnknownJob(Refusal):
+    code = "unknown_job"
+    sentence = "There is no job with this id; it may have ended and been removed."
+
+
+class AlreadyEnded(Refusal):
+    """The job has ended before. After a lost answer this means that the first call went through."""
+
+    code = "already_ended"
+    sentence = "The job has already ended; nothing was changed."
+
+
+class StaleLease(Refusal):
+    """The caller no longer holds the job: its lease ran out, or somebody else holds a newer one."""
+
+    code = "stale_lease"
+    sentence = "The lease is no longer valid; stop working on this job and drop its result."
+
+
+class WrongState(Refusal):
+    code = "wrong_state"
+    sentence = "The job is in a state that does not allow this."
+
+
+class IdConflict(Refusal):
+    code = "id_conflict"
+    sentence = "This id belongs to a job with other content; make a new id for a new job."
+
+
+class QueueFull(Refusal):
+    code = "queue_full"
+    sentence = "The queue has reached its maximum length or size; try again when it has drained."
+
+
+class RevisionConflict(Refusal):
+    """The job was changed since it was read: read it again, merge, and write back with the new revision."""
+
+    code = "revision_conflict"
+    sentence = "The job was changed since it was read; read it again and retry with its new revision."
+
+
+class UniqueConflict(Refusal):
+    code = "unique_conflict"
+    sentence = "Another job holds this job's unique key now."
+
+
+class NamesNeedLanes(Refusal):
+    code = "names_need_lanes"
+    sentence = "This queue is not divided by name; configure it with name_lanes=True to take by name."
+
+
+class UnknownWorker(Refusal):
+    code = "unknown_worker"
+    sentence = "No worker is registered under this id; register it again."
+
+
+class CrossPartition(Refusal):
+    """A relation or call that would touch two partitions at once."""
+
+    code = "cross_partition"
+    sentence = "These queues lie in different partitions; give their names a common {tag}."
+
+
+REFUSALS: dict[str, type[Refusal]] = {
+    cls.code: cls
+    for cls in (
+        BadInput,
+        TooLarge,
+        UnknownJob,
+        AlreadyEnded,
+        StaleLease,
+        WrongState,
+        IdConflict,
+        QueueFull,
+        RevisionConflict,
+        UniqueConflict,
+        NamesNeedLanes,
+        UnknownWorker,
+        CrossPartition,
+    )
+}
+
+
+def refusal(code: str, detail: str = "") -> Refusal:
+    """The refusal for a code answered by a script, with the detail that the script gave."""
+    cls = REFUSALS[code]
+    return cls(f"{cls.sentence} ({detail})" if detail else "")

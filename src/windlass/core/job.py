@@ -1,0 +1,141 @@
+"""A job: what callers give, what is stored, what a taker gets, what people see."""
+
+from __future__ import annotations
+
+from enum import IntEnum, IntFlag
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from .ids import format_id
+from .retry import ENDLESS, Backoff
+from .states import State
+
+
+class Codec(IntEnum):
+    """How payloads, results and errors are encoded; the engine never looks inside."""
+
+    JSON = 0
+    MSGPACK = 1
+    RAW = 2
+
+
+class Flag(IntFlag):
+    """Bits of the stored record. The two lowest are the payload's codec."""
+
+    MSGPACK = 1
+    RAW = 2
+    CANCEL_REQUESTED = 4
+    AWAITED = 8  # somebody waits for its end
+    NAME_LANE = 16  # its lane is divided by name
+    RETAKE = 32  # an overdue lease makes it takeable, but the old holder may still report
+    RETAKEABLE = 64  # running, overdue, and in its lane
+    UNIQUE_WHILE_KEPT = 128  # holds its unique key as long as its record is kept
+    HIDDEN = 256  # only for takers that ask for hidden jobs
+    HAS_OUTCOME = 512
+    HAS_ATTEMPTS = 1024
+    IN_HISTORY = 2048  # kept only for people to look at
+
+
+class Blob(msgspec.Struct, frozen=True):
+    """Opaque bytes with the mark of their codec."""
+
+    data: bytes
+    codec: Codec = Codec.JSON
+
+
+NOTHING = Blob(b"null")
+UniqueCheck: TypeAlias = Literal["none", "keep", "replace"]
+Durability: TypeAlias = Literal["memory", "fsync", "replica"]
+
+
+class NewJob(msgspec.Struct, frozen=True, kw_only=True):
+    """A job to be enqueued. Only `queue` and `name` are needed."""
+
+    queue: str
+    name: str
+    payload: Blob = NOTHING
+    id: bytes = b""  # 16 bytes; made by the store when empty
+    priority: int = 0  # int32, smaller first
+    run_at_ms: int = 0  # 0: now
+    delay_ms: int = 0  # from now; instead of run_at_ms
+    expires_at_ms: int = 0  # must have started by then, else it fails with reason `expired`
+    expires_in_ms: int = 0  # from now; instead of expires_at_ms
+    lane: str = ""  # jobs of one lane are in order among themselves
+    unique: str = ""  # the key, within the queue
+    unique_check: UniqueCheck = "keep"  # what to do when the key is held
+    unique_while_kept: bool = False  # hold the key until the record is gone, not only until the end
+    if_revision: int = 0  # with `replace`: only when the existing job has this revision
+    retry: Backoff = ENDLESS  # attempts, and pauses between them
+    lease_ms: int = 0  # 0: the queue's
+    retake: bool = False  # see Flag.RETAKE
+    timeout_ms: int = 0  # execution time allowed; 0: any
+    result_ttl_ms: int = 0  # how long the result is kept; 0: not at all
+    tags: tuple[str, ...] = ()
+    trace: str = ""  # W3C traceparent, handed on
+
+
+class Attempt(msgspec.Struct, frozen=True, kw_only=True):
+    """An attempt that did not end well."""
+
+    attempt: int
+    started_at_ms: int | None
+    ended_at_ms: int
+    worker: bytes | None
+    reason: str
+    error: Blob | None
+
+
+class Job(msgspec.Struct, frozen=True, kw_only=True):
+    """A stored job as read at one instant."""
+
+    id: bytes
+    state: State
+    queue: str
+    name: str
+    payload: Blob
+    payload_is_whole: bool  # pages carry only the beginning of a long payload
+    priority: int
+    sequence: int
+    created_at_ms: int
+    run_at_ms: int
+    started_at_ms: int | None
+    ended_at_ms: int | None
+    expires_at_ms: int | None
+    lane: str
+    unique: str | None
+    retry: Backoff
+    lease_ms: int
+    timeout_ms: int
+    result_ttl_ms: int
+    tags: tuple[str, ...]
+    trace: str
+    attempt: int  # leases given so far, less those given back
+    revision: int  # grows with each change of content
+    progress: float  # 0..1
+    is_cancel_requested: bool
+    is_overdue: bool  # its lease ran out and it may be taken by another, see Flag.RETAKE
+    is_history: bool  # ended, and kept only for people to look at
+    worker: bytes | None
+    lease_token: int  # 0 when nobody holds it
+    lease_deadline_at_ms: int | None
+
+    @property
+    def key(self) -> str:
+        """The id as people write it."""
+        return format_id(self.id)
+
+
+class Timeline(msgspec.Struct, frozen=True):
+    """A job with the attempts that ended badly, oldest first (the last 20)."""
+
+    job: Job
+    attempts: list[Attempt]
+
+
+class Ending(msgspec.Struct, frozen=True, kw_only=True):
+    """How a job ended, or that it has not."""
+
+    state: State
+    result: Blob | None = None
+    last_attempt: Attempt | None = None  # of a job that did not end well

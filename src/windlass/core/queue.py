@@ -1,0 +1,52 @@
+"""What can be configured of a queue, and what is known of one. Defaults here are the engine's defaults too."""
+
+from __future__ import annotations
+
+import msgspec
+
+DAY_MS = 86_400_000
+FOREVER_MS = 2**48 - 1  # as a lease: no deadline; as a retention: until deleted
+
+
+class Configuration(msgspec.Struct, frozen=True, kw_only=True):
+    lease_ms: int = 30_000  # how long a lease holds without a heartbeat
+    max_length: int = 0  # waiting jobs; 0: no bound
+    max_bytes: int = 0  # bytes of jobs that have not ended; 0: no bound
+    history_length: int = 0  # finished jobs kept for people to look at
+    history_bytes: int = 16 * 1024 * 1024  # bytes of that history
+    retention_ms: int = 14 * DAY_MS  # how long failed and cancelled jobs stay
+    name_lanes: bool = False  # one lane per job name, so that jobs can be taken by name
+
+
+class QueueStats(msgspec.Struct, frozen=True, kw_only=True):
+    """Read from the indexes themselves at one instant."""
+
+    queue: str
+    queued: int
+    scheduled: int
+    waiting: int
+    running: int  # dispatched ones included
+    finished: int
+    failed: int
+    cancelled: int
+    history: int
+    bytes: int  # of jobs that have not ended
+    lanes: int  # lanes with waiting jobs, besides the default one
+    waiting_takers: int
+    oldest_age_ms: int | None  # how long the oldest takeable job has been takeable
+    next_due_at_ms: int | None
+
+
+class Minute(msgspec.Struct, frozen=True, kw_only=True):
+    """What happened in a queue within one minute."""
+
+    at_ms: int
+    enqueued: int = 0
+    taken: int = 0
+    finished: int = 0
+    failed: int = 0
+    retried: int = 0
+    cancelled: int = 0
+    recovered: int = 0
+    wait_ms: int = 0  # sum over the jobs taken: from takeable to taken
+    run_ms: int = 0  # sum over the jobs finished: from start to end

@@ -1,0 +1,154 @@
+"""What may be asked of the engine about a job, and the answers. One struct per item of a call."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from .job import Blob, Job
+
+
+class Enqueued(msgspec.Struct, frozen=True):
+    """`existing`: the id or the unique key was there before. `ended`: this id has run and gone already."""
+
+    id: bytes
+    status: Literal["queued", "scheduled", "existing", "replaced", "ended"]
+    revision: int
+    is_durable: bool = True  # False: accepted, but the asked-for durability was not confirmed in time
+
+
+class Filter(msgspec.Struct, frozen=True, kw_only=True):
+    """Which jobs a taker wants; at most one of the three name conditions."""
+
+    only: tuple[str, ...] = ()
+    all_but: tuple[str, ...] = ()
+    glob: str = ""
+    priority: int | None = None
+
+
+ANYTHING = Filter()
+
+
+class Take(msgspec.Struct, frozen=True, kw_only=True):
+    queues: tuple[str, ...]
+    most: int = 1
+    weights: tuple[int, ...] = ()  # as many as queues: the order is drawn by weight; empty: in the order given
+    wants: Filter = ANYTHING
+    worker: bytes = b""  # 16 bytes
+    lease_ms: int = 0  # 0: the job's or the queue's
+    accept_ms: int = 0  # > 0: dispatched, to be accepted within this time
+    wait_ms: int = 0  # wait this long for a job
+
+
+class Taken(msgspec.Struct, frozen=True):
+    jobs: list[Job]
+    next_due_at_ms: int | None  # when something may become takeable in these queues; None: nothing is known
+
+
+class Held(msgspec.Struct, frozen=True):
+    """A lease as its holder knows it. Token 0 means whoever holds the job now."""
+
+    id: bytes
+    token: int
+
+
+class Finish(msgspec.Struct, frozen=True):
+    id: bytes
+    token: int
+    result: Blob | None = None
+
+
+class Fail(msgspec.Struct, frozen=True, kw_only=True):
+    id: bytes
+    token: int
+    then: Literal["retry", "final", "cancelled"] = "final"
+    delay_ms: int = 0  # of the retry
+    reason: str = "error"
+    error: Blob | None = None
+
+
+Failed: TypeAlias = Literal["retried", "failed", "cancelled"]
+
+
+class Update(msgspec.Struct, frozen=True, kw_only=True):
+    id: bytes
+    token: int
+    progress: float | None = None
+    payload: Blob | None = None
+
+
+class Updated(msgspec.Struct, frozen=True):
+    revision: int
+    is_cancel_requested: bool
+
+
+class Extended(msgspec.Struct, frozen=True):
+    deadline_at_ms: int | None
+    is_cancel_requested: bool
+
+
+class Edit(msgspec.Struct, frozen=True, kw_only=True):
+    id: bytes
+    name: str = ""
+    priority: int | None = None
+    run_at_ms: int | None = None
+    payload: Blob | None = None
+    if_revision: int = 0
+    in_any_state: bool = False
+
+
+class Edited(msgspec.Struct, frozen=True):
+    revision: int
+    state: int
+
+
+class Exchanged(msgspec.Struct, frozen=True):
+    finished: list[Exception | None]
+    failed: list[Failed | Exception]
+    taken: Taken
+
+
+class Listing(msgspec.Struct, frozen=True, kw_only=True):
+    """One page of jobs. Either `queue` with `state`, or `tag`; the other conditions narrow it further."""
+
+    queue: str = ""
+    state: str = ""  # queued, scheduled, waiting, running, finished, failed, cancelled, history
+    tag: str = ""
+    name: str = ""  # GLOB
+    created_from_ms: int = 0
+    created_before_ms: int = 0
+    newest_first: bool = False
+    most: int = 50
+    cursor: str = ""
+
+
+class Page(msgspec.Struct, frozen=True):
+    """`cursor` is empty at the end; a page may hold fewer jobs than asked for, even none, and still go on."""
+
+    jobs: list[Job]
+    cursor: str
+
+
+class WorkerInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """What a worker says of itself."""
+
+    host: str = ""
+    pid: int = 0
+    queues: tuple[str, ...] = ()
+    slots: int = 1
+    name: str = ""
+
+
+class Running(msgspec.Struct, frozen=True):
+    id: bytes
+    since_ms: int
+
+
+class Worker(msgspec.Struct, frozen=True, kw_only=True):
+    id: bytes
+    info: WorkerInfo
+    started_at_ms: int
+    silent_at_ms: int  # when it counts as lost unless it beats
+    running_count: int
+    running: list[Running]

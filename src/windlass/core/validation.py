@@ -1,0 +1,274 @@
+"""What callers may give. Each check raises a refusal whose sentence says what is wrong and what would be right."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from .errors import BadInput, TooLarge
+from .job import Blob, NewJob
+from .queue import FOREVER_MS, Configuration
+from .requests import Edit, Fail, Filter, Finish, Listing, Take, Update, WorkerInfo
+from .states import State
+
+MIB = 1024 * 1024
+PAYLOAD_MAX = MIB
+RESULT_MAX = MIB
+ERROR_MAX = 16 * 1024  # kept for each of the last attempts
+QUEUE_MAX = 255
+NAME_MAX = 1020
+LANE_MAX = 255
+UNIQUE_MAX = 512
+TAG_MAX = 128
+TAGS_MAX = 20
+TRACE_MAX = 1024
+REASON_MAX = 64
+TAKE_MAX = 1000
+QUEUES_PER_TAKE = 100
+NAMES_PER_FILTER = 100
+WILDCARDS_MAX = 16
+PAGE_MAX = 500
+HISTORY_HOURS_MAX = 48
+INT32_MIN, INT32_MAX = -(2**31), 2**31 - 1
+INSTANT_MAX = 2**47  # year 6429; leaves room for a lease added to it
+DURATION_MAX = 2**43  # 278 years
+UINT32_MAX = 2**32 - 1
+
+
+def whole(what: str, value: Any, low: int, high: int) -> None:
+    if type(value) is not int:
+        raise BadInput(f"{what} must be a whole number, not {type(value).__name__}.")
+    if not low <= value <= high:
+        raise BadInput(f"{what} must lie between {low} and {high}, not be {value}.")
+
+
+def text(what: str, value: Any, most_bytes: int, *, may_be_empty: bool = False) -> None:
+    if type(value) is not str:
+        raise BadInput(f"{what} must be text, not {type(value).__name__}.")
+    if not value and not may_be_empty:
+        raise BadInput(f"{what} must not be empty.")
+    if len(value) > most_bytes or not value.isascii():
+        _check_encoded(what, value, most_bytes)
+    if not value.isprintable() and any(char < " " for char in value):
+        raise BadInput(f"{what} must not contain control characters.")
+
+
+def _check_encoded(what: str, value: str, most_bytes: int) -> None:
+    try:
+        size = len(value.encode())
+    except UnicodeEncodeError as error:
+        raise BadInput(f"{what} is not valid Unicode: it holds half a surrogate pair.") from error
+    if size > most_bytes:
+        raise TooLarge(f"{what} has {size} bytes; at most {most_bytes} are allowed.")
+
+
+def id_bytes(what: str, value: Any) -> None:
+    if type(value) is not bytes or len(value) != 16:
+        raise BadInput(f"{what} must be 16 bytes; windlass.core.ids.parse_id reads the written form.")
+
+
+def blob(what: str, value: Any, most_bytes: int) -> None:
+    if not isinstance(value, Blob) or type(value.data) is not bytes:
+        raise BadInput(f"{what} must be a Blob of bytes with its codec.")
+    if len(value.data) > most_bytes:
+        raise TooLarge(
+            f"{what} has {len(value.data)} bytes; at most {most_bytes} are allowed. "
+            "Store it elsewhere and pass a reference."
+        )
+
+
+def items(what: str, values: Any) -> None:
+    if not isinstance(values, Sequence) or isinstance(values, str | bytes):
+        raise BadInput(f"{what} must be a list.")
+
+
+def new_job(job: Any, payload_max: int = PAYLOAD_MAX) -> None:
+    if type(job) is not NewJob:
+        raise BadInput(f"A job to enqueue must be a NewJob, not {type(job).__name__}.")
+    text("queue", job.queue, QUEUE_MAX)
+    text("name", job.name, NAME_MAX)
+    blob("payload", job.payload, payload_max)
+    whole("priority", job.priority, INT32_MIN, INT32_MAX)
+    if job.id:
+        id_bytes("id", job.id)
+    if job.lane or job.unique or job.tags or job.trace:
+        _labels(job)
+    _times(job)
+    whole("if_revision", job.if_revision, 0, UINT32_MAX)
+    if job.unique_check not in ("none", "keep", "replace"):
+        raise BadInput(f"unique_check must be none, keep or replace, not {job.unique_check!r}.")
+    if job.if_revision and (not job.unique or job.unique_check != "replace"):
+        raise BadInput("if_revision goes with a unique key and unique_check='replace'.")
+    whole("retry.tries", job.retry.tries, 0, UINT32_MAX)
+
+
+def _labels(job: NewJob) -> None:
+    text("lane", job.lane, LANE_MAX, may_be_empty=True)
+    text("unique", job.unique, UNIQUE_MAX, may_be_empty=True)
+    text("trace", job.trace, TRACE_MAX, may_be_empty=True)
+    if type(job.tags) is not tuple:
+        raise BadInput("tags must be a tuple of texts.")
+    if len(job.tags) > TAGS_MAX:
+        raise TooLarge(f"A job may have {TAGS_MAX} tags, not {len(job.tags)}.")
+    for tag in job.tags:
+        text("a tag", tag, TAG_MAX)
+
+
+def _times(job: NewJob) -> None:
+    whole("run_at_ms", job.run_at_ms, 0, INSTANT_MAX)
+    whole("delay_ms", job.delay_ms, 0, DURATION_MAX)
+    whole("expires_at_ms", job.expires_at_ms, 0, INSTANT_MAX)
+    whole("expires_in_ms", job.expires_in_ms, 0, DURATION_MAX)
+    if job.run_at_ms and job.delay_ms:
+        raise BadInput("Give run_at_ms or delay_ms, not both.")
+    if job.expires_at_ms and job.expires_in_ms:
+        raise BadInput("Give expires_at_ms or expires_in_ms, not both.")
+    lease("lease_ms", job.lease_ms)
+    whole("timeout_ms", job.timeout_ms, 0, DURATION_MAX)
+    kept("result_ttl_ms", job.result_ttl_ms)
+
+
+def lease(what: str, value: Any) -> None:
+    if value != FOREVER_MS:
+        whole(what, value, 0, DURATION_MAX)
+
+
+kept = lease  # a retention may be FOREVER_MS too
+
+
+def held(request: Any) -> None:
+    id_bytes("id", request.id)
+    whole("token", request.token, 0, 2**48 - 1)
+
+
+def finish(request: Finish) -> None:
+    held(request)
+    if request.result is not None:
+        blob("result", request.result, RESULT_MAX)
+
+
+def fail(request: Fail) -> None:
+    held(request)
+    if request.then not in ("retry", "final", "cancelled"):
+        raise BadInput(f"then must be retry, final or cancelled, not {request.then!r}.")
+    whole("delay_ms", request.delay_ms, 0, DURATION_MAX)
+    text("reason", request.reason, REASON_MAX)
+    if request.error is not None:
+        blob("error", request.error, ERROR_MAX)
+
+
+def update(request: Update, payload_max: int = PAYLOAD_MAX) -> None:
+    held(request)
+    if request.progress is not None:
+        progress(request.progress)
+    if request.payload is not None:
+        blob("payload", request.payload, payload_max)
+
+
+def progress(value: Any) -> None:
+    if type(value) not in (int, float) or not 0 <= value <= 1:
+        raise BadInput(f"progress must be a number from 0 to 1, not {value!r}.")
+
+
+def edit(request: Edit, payload_max: int = PAYLOAD_MAX) -> None:
+    id_bytes("id", request.id)
+    whole("if_revision", request.if_revision, 0, UINT32_MAX)
+    text("name", request.name, NAME_MAX, may_be_empty=True)
+    if request.priority is not None:
+        whole("priority", request.priority, INT32_MIN, INT32_MAX)
+    if request.run_at_ms is not None:
+        whole("run_at_ms", request.run_at_ms, 0, INSTANT_MAX)
+    if request.payload is not None:
+        blob("payload", request.payload, payload_max)
+
+
+def take(request: Take) -> None:
+    if type(request.queues) is not tuple or not request.queues:
+        raise BadInput("queues must be a tuple with at least one queue.")
+    if len(request.queues) > QUEUES_PER_TAKE:
+        raise TooLarge(f"A take may name {QUEUES_PER_TAKE} queues, not {len(request.queues)}.")
+    for queue in request.queues:
+        text("queue", queue, QUEUE_MAX)
+    if len(set(request.queues)) != len(request.queues):
+        raise BadInput("A queue is named twice.")
+    whole("most", request.most, 1, TAKE_MAX)
+    if request.weights:
+        _weights(request)
+    filters(request.wants)
+    if request.worker:
+        id_bytes("worker", request.worker)
+    lease("lease_ms", request.lease_ms)
+    whole("accept_ms", request.accept_ms, 0, DURATION_MAX)
+    whole("wait_ms", request.wait_ms, 0, DURATION_MAX)
+
+
+def _weights(request: Take) -> None:
+    if len(request.weights) != len(request.queues):
+        raise BadInput("Give as many weights as queues, or none.")
+    for weight in request.weights:
+        whole("a weight", weight, 1, 1_000_000)
+
+
+def filters(wants: Filter) -> None:
+    if bool(wants.only) + bool(wants.all_but) + bool(wants.glob) > 1:
+        raise BadInput("Give only one of only, all_but and glob.")
+    names = wants.only or wants.all_but
+    if type(names) is not tuple:
+        raise BadInput("only and all_but must be tuples of names.")
+    if len(names) > NAMES_PER_FILTER:
+        raise TooLarge(f"A filter may have {NAMES_PER_FILTER} names, not {len(names)}.")
+    for name in names:
+        text("name", name, NAME_MAX)
+    if wants.priority is not None:
+        whole("priority", wants.priority, INT32_MIN, INT32_MAX)
+    glob(wants.glob)
+
+
+def glob(pattern: Any) -> None:
+    text("glob", pattern, NAME_MAX, may_be_empty=True)
+    if pattern.count("*") > WILDCARDS_MAX:
+        raise TooLarge(f"A GLOB may have {WILDCARDS_MAX} stars, not {pattern.count('*')}.")
+
+
+LISTS = ("queued", "scheduled", "waiting", "running", "finished", "failed", "cancelled", "history")
+
+
+def listing(request: Listing) -> None:
+    text("queue", request.queue, QUEUE_MAX, may_be_empty=True)
+    text("tag", request.tag, TAG_MAX, may_be_empty=True)
+    if not request.tag and not (request.queue and request.state):
+        raise BadInput("A list needs a queue and a state, or a tag.")
+    allowed = tuple(state.label for state in State) if request.tag else LISTS
+    if request.state and request.state not in allowed:
+        raise BadInput(f"state must be one of {', '.join(allowed)}, not {request.state!r}.")
+    glob(request.name)
+    whole("most", request.most, 1, PAGE_MAX)
+    whole("created_from_ms", request.created_from_ms, 0, INSTANT_MAX)
+    whole("created_before_ms", request.created_before_ms, 0, INSTANT_MAX)
+
+
+def configuration(changes: dict[str, Any]) -> None:
+    for field, value in changes.items():
+        if field not in Configuration.__struct_fields__:
+            fields = ", ".join(Configuration.__struct_fields__)
+            raise BadInput(f"A queue has no property {field!r}; it has {fields}.")
+        if field == "name_lanes":
+            if value is not None and type(value) is not bool:
+                raise BadInput("name_lanes must be True or False.")
+        elif field == "lease_ms" and value is not None and value != FOREVER_MS:
+            whole(field, value, 1, DURATION_MAX)
+        elif value is not None:
+            kept(field, value)
+
+
+def worker_info(info: WorkerInfo) -> None:
+    if type(info) is not WorkerInfo:
+        raise BadInput("A worker describes itself by a WorkerInfo.")
+    text("host", info.host, 255, may_be_empty=True)
+    text("name", info.name, 255, may_be_empty=True)
+    whole("pid", info.pid, 0, 2**31)
+    whole("slots", info.slots, 0, 1_000_000)
+    if type(info.queues) is not tuple or len(info.queues) > QUEUES_PER_TAKE:
+        raise BadInput(f"queues must be a tuple of at most {QUEUES_PER_TAKE} names.")
+    for queue in info.queues:
+        text("queue", queue, QUEUE_MAX)

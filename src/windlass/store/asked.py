@@ -1,0 +1,61 @@
+"""A question put to the engine: `await` it, or call `.wait()` where there is no event loop. The flow behind both is the
+same generator; it does no I/O itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Generator
+from typing import Any, Generic, TypeVar
+
+from ..core.errors import Refusal
+from .calls.call import Flow
+from .store import Store
+
+T = TypeVar("T")
+
+
+class Asked(Generic[T]):
+    __slots__ = ("_flow", "_store")
+
+    def __init__(self, store: Store, flow: Callable[[], Flow[T]]) -> None:
+        self._store = store
+        self._flow = flow
+
+    def __await__(self) -> Generator[Any, None, T]:
+        return self._store.run(self._flow()).__await__()
+
+    def wait(self) -> T:
+        return self._store.run_now(self._flow())
+
+
+class AskedMany(Asked[list[T | Refusal]]):
+    """Answered per item, refusals among them."""
+
+    __slots__ = ()
+
+    def one(self) -> Asked[T]:
+        """For a single item: its answer itself; a refusal is raised."""
+
+        def flow() -> Flow[T]:
+            (answer,) = yield from self._flow()
+            if isinstance(answer, Refusal):
+                raise answer
+            return answer
+
+        return Asked(self._store, flow)
+
+
+class AskedToWait(Asked[T]):
+    """A question that may wait for something to happen: its two drivers differ in how they wait."""
+
+    __slots__ = ("_driver", "_driver_now")
+
+    def __init__(self, store: Store, driver: Callable[[], Coroutine[Any, Any, T]], driver_now: Callable[[], T]) -> None:
+        self._store = store
+        self._driver = driver
+        self._driver_now = driver_now
+
+    def __await__(self) -> Generator[Any, None, T]:
+        return self._driver().__await__()
+
+    def wait(self) -> T:
+        return self._driver_now()

@@ -1,0 +1,155 @@
+"""What wakes this process: one list in the engine that it blocks on, for its takers and for those who await a job's end."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import secrets
+from collections import deque
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeAlias
+
+from ..core.errors import EngineUnavailable
+from .link import Link
+
+log = logging.getLogger("windlass.store")
+
+BLOCK_S = 60  # a blocking read ends after this time and begins anew
+WATCHDOG_S = 5  # longer than the read itself: then the connection counts as dead
+Place: TypeAlias = tuple[str, str]  # queue, filter text
+
+
+class Listener:
+    """A local taker, or somebody who awaits a job's end. `event` is set when it should look again."""
+
+    __slots__ = ("ended_as", "event", "job_id", "places", "was_rung")
+
+    def __init__(self, places: tuple[Place, ...] = (), job_id: bytes = b"") -> None:
+        self.event = asyncio.Event()
+        self.places = places
+        self.job_id = job_id
+        self.was_rung: Place | None = None
+        self.ended_as = 0  # the state in which the awaited job ended
+
+
+class Bell:
+    """Started by the first listener, stopped by the last: an idle process costs the engine nothing."""
+
+    def __init__(
+        self, link: Link, root: str, pass_on: Callable[[str, str, tuple[str, ...]], Coroutine[Any, Any, Any]]
+    ) -> None:
+        self.name = secrets.token_urlsafe(9)
+        self.on_cancel: Callable[[bytes], None] | None = None
+        self._link = link
+        self._key = f"{root}:bell:{self.name}"
+        self._pass_on = pass_on
+        self._takers: dict[Place, deque[Listener]] = {}
+        self._awaiting: dict[bytes, set[Listener]] = {}
+        self._count = 0
+        self._task: asyncio.Task[None] | None = None
+        self._passing: set[asyncio.Task[Any]] = set()
+
+    def others_wait(self, listener: Listener) -> bool:
+        """Does anybody else wait at one of its places? Then the engine must keep the process registered."""
+        return any(other is not listener for place in listener.places for other in self._takers.get(place, ()))
+
+    def add(self, listener: Listener) -> None:
+        for place in listener.places:
+            self._takers.setdefault(place, deque()).append(listener)
+        if listener.job_id:
+            self._awaiting.setdefault(listener.job_id, set()).add(listener)
+        self._count += 1
+        if self._task is None:
+            self._task = asyncio.create_task(self._read(), name="windlass-bell")
+
+    def remove(self, listener: Listener) -> None:
+        self._unlist(listener)
+        if listener.job_id in self._awaiting:
+            self._awaiting[listener.job_id].discard(listener)
+            if not self._awaiting[listener.job_id]:
+                del self._awaiting[listener.job_id]
+        self._count -= 1
+        if self._count == 0 and self.on_cancel is None:
+            self._stop_reading()
+
+    def leave(self, listener: Listener, *, has_job: bool) -> None:
+        """The listener will not look again. A ring that came for it and was not used goes to the next; and when it
+        leaves empty-handed and alone, the engine must not ring here any more."""
+        self._unlist(listener)
+        rung = listener.was_rung
+        for place in listener.places:
+            if place not in self._takers:
+                if place == rung or not has_job:
+                    self._start_passing(*place)
+            elif place == rung:
+                self._wake_first(place)
+
+    def close(self) -> None:
+        self._stop_reading()
+
+    def _unlist(self, listener: Listener) -> None:
+        for place in listener.places:
+            line = self._takers.get(place)
+            if line is not None:
+                with contextlib.suppress(ValueError):
+                    line.remove(listener)
+                if not line:
+                    del self._takers[place]
+
+    def _stop_reading(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            self._task = None
+
+    def _start_passing(self, queue: str, filter_text: str) -> None:
+        task = asyncio.create_task(self._pass_on(self.name, queue, (filter_text,)))
+        self._passing.add(task)
+        task.add_done_callback(self._passed)
+
+    def _passed(self, task: asyncio.Task[Any]) -> None:
+        self._passing.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.info("A ring could not be passed on (%s); the recoverer repeats it.", error)
+
+    async def _read(self) -> None:
+        while True:
+            try:
+                found = await self._link.call("BLPOP", self._key, BLOCK_S, timeout_s=BLOCK_S + WATCHDOG_S)
+            except EngineUnavailable as error:
+                log.warning("The engine cannot be reached (%s); still trying.", error)
+                self._wake_all()
+                continue
+            if found is not None:
+                self._heard(found[1])
+            else:
+                # Registrations run out with the read: everybody looks again and registers anew.
+                self._wake_all()
+
+    def _heard(self, message: bytes) -> None:
+        kind, content = message[:1], message[1:]
+        if kind == b"Q":
+            queue, _, filter_text = content.decode().partition("\1")
+            self._wake_first((queue, filter_text))
+        elif kind == b"E":
+            for listener in self._awaiting.get(content[:16], ()):
+                listener.ended_as = int(content[16:])
+                listener.event.set()
+        elif kind == b"C" and self.on_cancel is not None:
+            self.on_cancel(content)
+
+    def _wake_first(self, place: Place) -> None:
+        line = self._takers.get(place)
+        if line is None:
+            self._start_passing(*place)
+            return
+        listener = line[0]
+        self._unlist(listener)
+        listener.was_rung = place
+        listener.event.set()
+
+    def _wake_all(self) -> None:
+        listeners = [listener for line in self._takers.values() for listener in line]
+        listeners += [listener for group in self._awaiting.values() for listener in group]
+        for listener in listeners:
+            listener.event.set()

@@ -1,0 +1,124 @@
+"""The connection for threads: one call or pipeline at a time, on a plain socket."""
+
+import os
+import socket
+from collections.abc import Sequence
+from typing import Any, Self
+
+import hiredis
+
+from windlass.store.connection import (
+    CONNECT_LIMIT_S,
+    INCOMPLETE,
+    Argument,
+    Command,
+    ConnectionLost,
+    EngineReplyError,
+    check_refusal,
+    handshake,
+    new_reader,
+    pack,
+    tune,
+    unreachable,
+)
+from windlass.store.endpoint import Endpoint
+
+REPLY_LIMIT_S = 30.0
+READ_BYTES = 65_536
+
+
+class BlockingConnection:
+    """For one thread at a time; it notices that it was opened before a fork."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._socket = sock
+        self._reader = new_reader()
+        self._pid = os.getpid()
+        self._lost_because: str | None = None
+
+    @classmethod
+    def open(cls, endpoint: Endpoint, timeout_s: float = CONNECT_LIMIT_S) -> Self:
+        try:
+            connection = cls(_connected_socket(endpoint, timeout_s))
+        except OSError as error:
+            raise unreachable(endpoint, error, timeout_s) from error
+        try:
+            connection._shake_hands(endpoint, timeout_s)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def call(self, *args: Argument, timeout_s: float | None = None) -> Any:
+        [reply] = self._exchange(pack(args), 1, timeout_s)
+        if reply.__class__ is EngineReplyError:
+            raise reply
+        return reply
+
+    def pipeline(self, commands: Sequence[Command], timeout_s: float | None = None) -> list[Any]:
+        """All replies, in order; an error reply stands in the list as a value."""
+        return self._exchange(b"".join(map(pack, commands)), len(commands), timeout_s)
+
+    @property
+    def is_closed(self) -> bool:
+        return self._lost_because is not None
+
+    def close(self) -> None:
+        self._lose("The connection to the engine was closed by this process.")
+
+    def _exchange(self, packed: bytes, reply_count: int, timeout_s: float | None) -> list[Any]:
+        if os.getpid() != self._pid:
+            self._lose("The connection to the engine was opened before a fork and is the parent's.")
+        if self._lost_because is not None:
+            raise ConnectionLost(self._lost_because)
+        limit_s = REPLY_LIMIT_S if timeout_s is None else timeout_s
+        try:
+            if self._socket.gettimeout() != limit_s:
+                self._socket.settimeout(limit_s)
+            self._socket.sendall(packed)
+            return [self._next_reply() for _ in range(reply_count)]
+        except TimeoutError as error:
+            raise self._lose(f"The engine gave no reply within {limit_s:g} s.") from error
+        except (OSError, hiredis.ProtocolError) as error:
+            raise self._lose(f"The connection to the engine was lost: {error}.") from error
+        except BaseException:
+            self.close()  # interrupted half way: the rest of this reply would be taken for the next call's
+            raise
+
+    def _next_reply(self) -> Any:
+        while (reply := self._reader.gets()) is INCOMPLETE:
+            data = self._socket.recv(READ_BYTES)
+            if not data:
+                raise ConnectionResetError("closed by the engine")
+            self._reader.feed(data)
+        return reply
+
+    def _shake_hands(self, endpoint: Endpoint, timeout_s: float) -> None:
+        for command in handshake(endpoint):
+            try:
+                self.call(*command, timeout_s=timeout_s)
+            except EngineReplyError as refusal:
+                check_refusal(endpoint, command, refusal)
+
+    def _lose(self, reason: str) -> ConnectionLost:
+        if self._lost_because is None:
+            self._lost_because = reason
+            self._socket.close()  # no shutdown(): after a fork it would end the parent's connection too
+        return ConnectionLost(reason)
+
+
+def _connected_socket(endpoint: Endpoint, timeout_s: float) -> socket.socket:
+    if endpoint.unix_path is None:
+        sock = socket.create_connection((endpoint.host, endpoint.port), timeout_s)
+    else:
+        sock = socket.socket(socket.AF_UNIX)
+    try:
+        sock.settimeout(timeout_s)
+        if endpoint.unix_path is not None:
+            sock.connect(endpoint.unix_path)
+        tune(sock)
+        context = endpoint.ssl_context()
+        return sock if context is None else context.wrap_socket(sock, server_hostname=endpoint.host)
+    except BaseException:
+        sock.close()
+        raise

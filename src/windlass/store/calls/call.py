@@ -1,0 +1,94 @@
+"""A call of an operation as data: what to send, and how to read the reply. Calls with items can be joined."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from typing import Any, Generic, TypeAlias, TypeVar
+
+from ...core.errors import REFUSALS, Refusal, refusal
+from ...core.job import Durability
+
+T = TypeVar("T")
+Argument: TypeAlias = bytes | str | int
+ITEMS_MAX = 1000  # per call: beyond a few thousand Lua's stack is the bound, and other callers wait too long
+_CODES = {code.encode(): code for code in REFUSALS}
+
+
+class Call(Generic[T]):
+    """One call in one partition."""
+
+    __slots__ = ("args", "durability", "operation", "partition", "read")
+
+    def __init__(
+        self,
+        operation: str,
+        args: Sequence[Argument],
+        read: Callable[[Any], T],
+        *,
+        partition: int = 0,
+        durability: Durability | None = None,
+    ) -> None:
+        self.operation = operation
+        self.args = args
+        self.read = read
+        self.partition = partition
+        self.durability = durability
+
+
+class ItemsCall(Generic[T]):
+    """A call about many items, answered per item. Concurrent ones with the same head travel together."""
+
+    __slots__ = ("durability", "head", "items", "operation", "partition", "read")
+
+    def __init__(
+        self,
+        operation: str,
+        head: tuple[Argument, ...],
+        items: Sequence[tuple[Argument, ...]],
+        read: Callable[[Any], T],
+        *,
+        partition: int = 0,
+        durability: Durability | None = None,
+    ) -> None:
+        self.operation = operation
+        self.head = head
+        self.items = items
+        self.read = read
+        self.partition = partition
+        self.durability = durability
+
+
+class NotConfirmed:
+    """The reply about an item that was given before its durability was reached."""
+
+    __slots__ = ("answer",)
+
+    def __init__(self, answer: Any) -> None:
+        self.answer = answer
+
+
+class Now:
+    """Asks for the engine's time in milliseconds."""
+
+
+Effect: TypeAlias = Call[Any] | ItemsCall[Any] | Now | list[Any]  # a list of effects: side by side
+Flow: TypeAlias = Generator[Effect, Any, T]
+
+
+def answer(reply: Any, read: Callable[[Any], T]) -> T | Refusal:
+    """The value read from a reply, or the refusal it stands for."""
+    if isinstance(reply, bytes) and reply in _CODES:
+        return refusal(_CODES[reply])
+    return read(reply)
+
+
+def answering(read: Callable[[Any], T]) -> Callable[[Any], T | Refusal]:
+    return lambda reply: answer(reply, read)
+
+
+def nothing(_reply: Any) -> None:
+    return None
+
+
+def text(reply: Any) -> str:
+    return str(reply, "ascii")

@@ -1,0 +1,48 @@
+"""What people and producers do to a job from outside: cancel, retry, requeue, edit, delete."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ...core.errors import Refusal
+from ...core.requests import Edit, Edited
+from .call import Argument, ItemsCall, answering, text
+
+
+def cancel(ids: Sequence[bytes], reason: str, partition: int) -> ItemsCall[str | Refusal]:
+    items = [(job_id, reason) for job_id in ids]
+    return ItemsCall("cancel", (), items, answering(text), partition=partition)
+
+
+def retry(ids: Sequence[bytes], partition: int) -> ItemsCall[str | Refusal]:
+    return ItemsCall("retry", (), [(job_id,) for job_id in ids], answering(text), partition=partition)
+
+
+def requeue(ids: Sequence[bytes], gives_attempt_back: bool, partition: int) -> ItemsCall[str | Refusal]:
+    items = [(job_id, int(gives_attempt_back)) for job_id in ids]
+    return ItemsCall("requeue", (), items, answering(text), partition=partition)
+
+
+def _edit_item(request: Edit) -> tuple[Argument, ...]:
+    payload = request.payload
+    return (
+        request.id,
+        request.if_revision,
+        int(request.in_any_state),
+        request.name,
+        "" if request.priority is None else request.priority,
+        "" if request.run_at_ms is None else request.run_at_ms,
+        int(payload is not None),
+        0 if payload is None else int(payload.codec),
+        b"" if payload is None else payload.data,
+    )
+
+
+def edit(requests: Sequence[Edit], partition: int) -> ItemsCall[Edited | Refusal]:
+    items = [_edit_item(request) for request in requests]
+    return ItemsCall("edit", (), items, answering(lambda reply: Edited(*reply)), partition=partition)
+
+
+def delete(ids: Sequence[bytes], even_leased: bool, partition: int) -> ItemsCall[str | Refusal]:
+    items = [(job_id,) for job_id in ids]
+    return ItemsCall("delete", (int(even_leased),), items, answering(text), partition=partition)

@@ -1,0 +1,81 @@
+"""Reading: job, result, jobs."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Sequence
+from typing import Any
+
+from ...core.errors import BadInput, Refusal
+from ...core.job import Ending, Timeline
+from ...core.requests import Listing, Page
+from ...core.states import State
+from ..record import unpack, unpack_attempt, unpack_blob
+from .call import Argument, Call, ItemsCall, answer
+
+LOOKED_AT = 500  # jobs one page looks at, however few of them match
+PEEK_BYTES = 1024  # as in lua/lib/record.lua
+
+
+def job(ids: Sequence[bytes], partition: int) -> ItemsCall[Any]:
+    """Answers (record, attempts) per id; `timeline` puts id and answer together."""
+    return ItemsCall("job", (), [(job_id,) for job_id in ids], lambda reply: reply, partition=partition)
+
+
+def timeline(job_id: bytes, reply: Any) -> Timeline | Refusal:
+    return answer(reply, lambda parts: Timeline(unpack(job_id + parts[0]), [unpack_attempt(one) for one in parts[1]]))
+
+
+def _read_ending(reply: Any) -> Ending:
+    state, result, attempt = reply
+    return Ending(
+        state=State(state),
+        result=unpack_blob(result),
+        last_attempt=unpack_attempt(attempt) if attempt else None,
+    )
+
+
+def result(job_id: bytes, consume: bool, bell: str, partition: int) -> Call[Ending | Refusal]:
+    args: list[Argument] = [job_id, int(consume), bell]
+    return Call("result", args, lambda reply: answer(reply, _read_ending), partition=partition)
+
+
+def _cursor(score: bytes, member: bytes) -> str:
+    return base64.urlsafe_b64encode(score + b" " + member).decode() if score else ""
+
+
+def _uncursor(cursor: str) -> tuple[bytes, bytes]:
+    try:
+        score, _, member = base64.urlsafe_b64decode(cursor.encode()).partition(b" ")
+        float(score)
+    except ValueError as error:
+        raise BadInput("The cursor is not one that a page gave out; start again without it.") from error
+    return score, member
+
+
+def _read_page(reply: Any) -> Page:
+    score, member, entries = reply
+    jobs = [unpack(entry, is_whole=len(entry) < 16 + PEEK_BYTES) for entry in entries]
+    return Page(jobs, _cursor(score, member))
+
+
+def jobs(index: str, owner: str, listing: Listing, partition: int) -> Call[Page]:
+    """`index` and `owner` name the sorted set: a state's of a queue, or a tag's."""
+    score, member = _uncursor(listing.cursor) if listing.cursor else (b"", b"")
+    is_by_tag = index == "t"
+    state = State[listing.state.upper()] if is_by_tag and listing.state else 0
+    args: list[Argument] = [
+        index,
+        owner,
+        listing.most,
+        LOOKED_AT,
+        "down" if listing.newest_first else "up",
+        score,
+        member,
+        listing.queue if is_by_tag else "",
+        listing.name,
+        int(state),
+        listing.created_from_ms,
+        listing.created_before_ms,
+    ]
+    return Call("jobs", args, _read_page, partition=partition)

@@ -1,0 +1,106 @@
+"""take, and reports that travel with it (exchange)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ...core.errors import Refusal
+from ...core.requests import ANYTHING, Exchanged, Fail, Filter, Finish, Take, Taken
+from ..record import NOBODY, unpack
+from .call import Argument, Call, answer, nothing
+from .reports import fail_item, failed_as, finish_item
+
+
+def filter_text(wants: Filter) -> str:
+    """The filter as the scripts read it (lua/lib/filter.lua)."""
+    if wants == ANYTHING:
+        return ""
+    priority = "" if wants.priority is None else str(wants.priority)
+    if wants.glob:
+        return f"{priority}\1glob\1{wants.glob}"
+    kind = "only" if wants.only else "except" if wants.all_but else ""
+    return "\1".join((priority, kind, "\0".join(wants.only or wants.all_but)))
+
+
+class Registration:
+    """Under which bell a taker waits when there is nothing for it."""
+
+    __slots__ = ("bell", "for_ms", "others_wait")
+
+    def __init__(self, bell: str = "", for_ms: int = 0, others_wait: bool = False) -> None:
+        self.bell = bell
+        self.for_ms = for_ms
+        self.others_wait = others_wait
+
+
+UNREGISTERED = Registration()
+
+
+class Partial:
+    """What one call of take found; `resume` is where a long walk over lanes goes on."""
+
+    __slots__ = ("now_ms", "resume", "taken")
+
+    def __init__(self, taken: Taken, now_ms: int, resume: int) -> None:
+        self.taken = taken
+        self.now_ms = now_ms
+        self.resume = resume
+
+
+def _head(request: Take, registration: Registration, resume: int) -> list[Argument]:
+    return [
+        filter_text(request.wants),
+        request.most,
+        request.worker or NOBODY,
+        request.lease_ms,
+        request.accept_ms,
+        registration.bell,
+        registration.for_ms,
+        int(registration.others_wait),
+        resume,
+    ]
+
+
+def _read(reply: Any) -> Partial:
+    now_ms, next_due, resume, entries = reply
+    return Partial(Taken([unpack(entry) for entry in entries], next_due or None), now_ms, resume)
+
+
+def take(
+    request: Take,
+    queues: Sequence[str],
+    partition: int,
+    registration: Registration = UNREGISTERED,
+    resume: int = 0,
+) -> Call[Partial | Refusal]:
+    args = [*_head(request, registration, resume), *queues]
+    return Call("take", args, lambda reply: answer(reply, _read), partition=partition)
+
+
+def exchange(
+    request: Take,
+    queues: Sequence[str],
+    partition: int,
+    finishes: Sequence[Finish],
+    failures: Sequence[Fail],
+) -> Call[Exchanged]:
+    args = _head(request, UNREGISTERED, 0)
+    args += (len(finishes), len(failures))
+    for finish in finishes:
+        args += finish_item(finish)
+    for fail in failures:
+        args += fail_item(fail)
+    return Call("exchange", [*args, *queues], _read_exchange, partition=partition)
+
+
+def _read_exchange(reply: Any) -> Exchanged:
+    finished, failed, partial = reply
+    found = answer(partial, _read)
+    if isinstance(found, Refusal):
+        raise found
+    return Exchanged(
+        [answer(one, nothing) for one in finished],
+        [answer(one, failed_as) for one in failed],
+        found.taken,
+    )

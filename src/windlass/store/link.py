@@ -1,0 +1,276 @@
+"""Links: connections that open at the first call, are renewed when they break, and then repeat their calls.
+
+When to repeat is decided once, without I/O, in `_Patience`; `Link` serves asyncio, `BlockingLink` threads.
+"""
+
+import asyncio
+import os
+import random
+import threading
+import time
+import weakref
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from typing import Any
+
+from windlass.core.errors import EngineUnavailable, WindlassError
+from windlass.store.blocking import BlockingConnection
+from windlass.store.connection import (
+    CONNECT_LIMIT_S,
+    Argument,
+    Command,
+    Connection,
+    ConnectionLost,
+    EngineReplyError,
+)
+from windlass.store.endpoint import Endpoint
+
+REPLY_LIMIT_S = 10.0  # shorter than a connection's own: we repeat, so a half-open socket should cost little
+PATIENCE_S = 30.0
+FIRST_PAUSE_S = 0.005
+LONGEST_PAUSE_S = 0.5
+
+# The engine cannot serve us now, but will: the call is repeated.
+PASSING_KINDS = frozenset({"LOADING", "READONLY", "MASTERDOWN", "TRYAGAIN", "CLUSTERDOWN", "UNBLOCKED"})
+# Of these, the answers of a node that is no primary: only a fresh connection can arrive at the one that is.
+WRONG_NODE_KINDS = frozenset({"READONLY", "MASTERDOWN", "UNBLOCKED"})
+
+
+class _Patience:
+    """Decides whether a failed call is repeated, and after which pause. It begins with the first failure.
+
+    Every repeat is safe, even of a call that was carried out and only its reply was lost: enqueue recognises
+    its ids, reports are guarded by lease tokens, and a lost answer of take costs one lease.
+    """
+
+    def __init__(self, endpoint: Endpoint, patience_s: float) -> None:
+        self._endpoint = endpoint
+        self._patience_s = patience_s
+        self._give_up_at_s = time.monotonic() + patience_s
+        self._pause_s = FIRST_PAUSE_S
+
+    def pause_s_after(self, problem: WindlassError) -> float:
+        if not isinstance(problem, EngineUnavailable) and getattr(problem, "kind", "") not in PASSING_KINDS:
+            raise problem
+        left_s = self._give_up_at_s - time.monotonic()
+        if left_s <= 0:
+            raise EngineUnavailable(
+                f"The engine at {self._endpoint} could not be used for {self._patience_s:g} s ({problem}). "
+                "Check that it runs, that this address is right and that nothing in between blocks it."
+            ) from problem
+        # Jitter keeps a fleet of workers from knocking in step at an engine that comes back.
+        pause_s = min(self._pause_s * random.uniform(0.5, 1.0), left_s)  # noqa: S311 (not a secret)
+        self._pause_s = min(self._pause_s * 2, LONGEST_PAUSE_S)
+        return pause_s
+
+
+def _raise_first_error(replies: Sequence[Any]) -> None:
+    for reply in replies:
+        if reply.__class__ is EngineReplyError:
+            raise reply
+
+
+class Link:
+    """A `Connection` that opens at the first call and is renewed when it breaks; it repeats calls then."""
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        *,
+        before_connect: Callable[[], Awaitable[None]] | None = None,
+        patience_s: float = PATIENCE_S,
+        reply_limit_s: float = REPLY_LIMIT_S,
+    ) -> None:
+        self.endpoint = endpoint
+        self._before_connect = before_connect
+        self._patience_s = patience_s
+        self._reply_limit_s = reply_limit_s
+        self._connection: Connection | None = None
+        self._connecting: asyncio.Task[Connection] | None = None
+        self._is_closed = False
+
+    def call(self, *args: Argument, timeout_s: float | None = None) -> Coroutine[Any, Any, Any]:
+        """`timeout_s` replaces the reply limit; a blocking command needs one longer than its own."""
+        return self._repeating(Connection.call_within, args, timeout_s)
+
+    async def call_together(self, commands: Sequence[Command], timeout_s: float | None = None) -> list[Any]:
+        """All replies, from one connection and with no other call in between.
+
+        A lost connection, or a passing answer to the first command, repeats them all. Any other error is
+        raised: a later command speaks of what the first has done, so its refusal does not undo that.
+        """
+        if len(commands) < 2:
+            return [await self.call(*command, timeout_s=timeout_s) for command in commands]
+        replies: list[Any] = await self._repeating(_pipeline, commands, timeout_s)
+        _raise_first_error(replies)
+        return replies
+
+    def close(self) -> None:
+        self._is_closed = True
+        if self._connecting is not None:
+            self._connecting.cancel()
+        if self._connection is not None:
+            self._connection.close()
+
+    async def wait_closed(self) -> None:
+        if self._connecting is not None:
+            await asyncio.wait({self._connecting})
+        if self._connection is not None:
+            await self._connection.wait_closed()
+
+    async def _repeating(
+        self, send: Callable[..., Awaitable[Any]], what: Sequence[Any], timeout_s: float | None
+    ) -> Any:
+        limit_s = self._reply_limit_s if timeout_s is None else timeout_s
+        patience: _Patience | None = None
+        while True:
+            connection = self._connection
+            try:
+                if connection is None or connection.is_closed:
+                    connection = await self._renewed()
+                return await send(connection, limit_s, *what)
+            except WindlassError as problem:
+                if self._is_closed:
+                    raise
+                patience = patience or _Patience(self.endpoint, self._patience_s)
+                pause_s = patience.pause_s_after(problem)
+                if connection is not None and getattr(problem, "kind", "") in WRONG_NODE_KINDS:
+                    connection.close()
+            await asyncio.sleep(pause_s)
+
+    async def _renewed(self) -> Connection:
+        """All callers wait for one attempt and share its outcome; a cancelled caller does not end it."""
+        if self._is_closed:
+            raise ConnectionLost("This link to the engine is closed.")
+        if self._connecting is None:
+            self._connecting = asyncio.create_task(self._connect())
+            self._connecting.add_done_callback(self._connect_ended)
+        attempt = self._connecting
+        await asyncio.wait({attempt}, timeout=self._patience_s)
+        if not attempt.done():
+            raise EngineUnavailable(f"Cannot connect to {self.endpoint}: the attempt is still going on.")
+        if attempt.cancelled():
+            raise ConnectionLost("This link to the engine was closed while it connected.")
+        return attempt.result()
+
+    async def _connect(self) -> Connection:
+        if self._before_connect is not None:
+            await self._before_connect()
+        self._connection = await Connection.open(self.endpoint, min(CONNECT_LIMIT_S, self._patience_s))
+        return self._connection
+
+    def _connect_ended(self, attempt: asyncio.Task[Connection]) -> None:
+        self._connecting = None
+        if not attempt.cancelled():
+            attempt.exception()  # seen, even if every caller was cancelled meanwhile
+
+
+async def _pipeline(connection: Connection, limit_s: float, *commands: Command) -> list[Any]:
+    replies = await connection.pipeline_within(limit_s, commands)
+    _raise_first_error(replies[:1])
+    return replies
+
+
+class BlockingLink:
+    """The same for threads, which take turns. A call that blocks in the engine wants a link of its own."""
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        *,
+        before_connect: Callable[[], None] | None = None,
+        patience_s: float = PATIENCE_S,
+        reply_limit_s: float = REPLY_LIMIT_S,
+    ) -> None:
+        self.endpoint = endpoint
+        self._before_connect = before_connect
+        self._patience_s = patience_s
+        self._reply_limit_s = reply_limit_s
+        self._lock = threading.Lock()
+        self._connection: BlockingConnection | None = None
+        self._failed_connect: EngineUnavailable | None = None
+        self._is_closed = False
+        _blocking_links.add(self)
+
+    def call(self, *args: Argument, timeout_s: float | None = None) -> Any:
+        """`timeout_s` replaces the reply limit; a blocking command needs one longer than its own."""
+        return self._repeating(BlockingConnection.call, args, timeout_s)
+
+    def call_together(self, commands: Sequence[Command], timeout_s: float | None = None) -> list[Any]:
+        """As `Link.call_together`."""
+        if len(commands) < 2:
+            return [self.call(*command, timeout_s=timeout_s) for command in commands]
+        replies: list[Any] = self._repeating(_pipeline_blocking, commands, timeout_s)
+        _raise_first_error(replies)
+        return replies
+
+    def close(self) -> None:
+        """Waits for the call that is under way."""
+        self._is_closed = True
+        with self._lock:
+            if self._connection is not None:
+                self._connection.close()
+
+    def _repeating(self, send: Callable[..., Any], what: Sequence[Any], timeout_s: float | None) -> Any:
+        limit_s = self._reply_limit_s if timeout_s is None else timeout_s
+        patience: _Patience | None = None
+        while True:
+            try:
+                return self._attempt(send, what, limit_s)
+            except WindlassError as problem:
+                if self._is_closed:
+                    raise
+                patience = patience or _Patience(self.endpoint, self._patience_s)
+                pause_s = patience.pause_s_after(problem)
+            time.sleep(pause_s)
+
+    def _attempt(self, send: Callable[..., Any], what: Sequence[Any], limit_s: float) -> Any:
+        failure_seen = self._failed_connect
+        with self._lock:
+            connection = self._connection
+            if connection is None or connection.is_closed:
+                connection = self._connect(failure_seen)
+            try:
+                return send(connection, *what, timeout_s=limit_s)
+            except EngineReplyError as refusal:
+                if refusal.kind in WRONG_NODE_KINDS:
+                    connection.close()
+                raise
+
+    def _connect(self, failure_seen: EngineUnavailable | None) -> BlockingConnection:
+        if self._is_closed:
+            raise ConnectionLost("This link to the engine is closed.")
+        if self._failed_connect is not None and self._failed_connect is not failure_seen:
+            # Another thread's attempt failed while this one waited for the lock: it counts for both.
+            raise ConnectionLost(str(self._failed_connect))
+        try:
+            if self._before_connect is not None:
+                self._before_connect()
+            self._connection = BlockingConnection.open(self.endpoint, min(CONNECT_LIMIT_S, self._patience_s))
+        except EngineUnavailable as failure:
+            self._failed_connect = failure
+            raise
+        self._failed_connect = None
+        return self._connection
+
+    def _start_anew_after_fork(self) -> None:
+        self._lock = threading.Lock()  # a thread that exists only in the parent may have held the old one
+        if self._connection is not None:
+            self._connection.close()
+
+
+def _pipeline_blocking(connection: BlockingConnection, *commands: Command, timeout_s: float) -> list[Any]:
+    replies = connection.pipeline(commands, timeout_s)
+    _raise_first_error(replies[:1])
+    return replies
+
+
+_blocking_links: "weakref.WeakSet[BlockingLink]" = weakref.WeakSet()
+
+
+def _renew_links_after_fork() -> None:
+    for link in _blocking_links:
+        link._start_anew_after_fork()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew_links_after_fork)

@@ -1,0 +1,25 @@
+-- A worker takes on the jobs dispatched to it: their leases begin.
+-- arguments: ARGV[1] clock offset, [2] lease_ms (0: the job's or the queue's); then per job: id, token
+-- returns:   per job its deadline as text ('0': none) or a refusal; a job that runs already is left as it is
+-- refusals:  unknown_job, already_ended, stale_lease, wrong_state
+-- flags: allow-oom
+-- uses: clock, batch, record, place, reports, leasing
+local function accept(id, token)
+  local r, refused = held(id, token)
+  if not r then return refused end
+  if r.state == STATE.dispatched then
+    leave(r)
+    r.state = STATE.running
+    r.started_at = now_ms
+    local lease_ms = lease_ms_of(r, {lease_ms = tonumber(ARGV[2])})
+    r.deadline = lease_ms < FOREVER_MS and now_ms + lease_ms or 0
+    enter(r)
+    save(r)
+  end
+  return string.format('%.0f', r.deadline)
+end
+
+local answers = {}
+for i = 3, #ARGV, 2 do table.insert(answers, accept(ARGV[i], tonumber(ARGV[i + 1]))) end
+flush()
+return answers

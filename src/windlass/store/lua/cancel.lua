@@ -1,0 +1,33 @@
+-- Cancels jobs: one that waits ends at once; one that runs is asked to stop, durably.
+-- arguments: ARGV[1] clock offset; then per job: id, reason
+-- returns:   per job 'cancelled', 'requested' or a refusal
+-- refusals:  unknown_job, already_ended
+-- flags: allow-oom
+-- uses: keys, batch, record, ring, tally, ending, reports
+local function tell_worker(r)
+  if r.worker == NOBODY then return end
+  local bell = redis.call('HGET', P .. 'w:' .. r.worker, 'bell')
+  if bell then strike(bell, 'C' .. r.id) end
+end
+
+local function cancel(id, reason)
+  local r = load(id)
+  if not r then return missing(id) end
+  if is_ended(r) then return 'already_ended' end
+  if is_leased(r) then
+    mark(r, 'cancel_requested')
+    save(r)
+    tell_worker(r)
+    return 'requested'
+  end
+  log_attempt(r, reason, '')
+  tally(r.queue, 'cancelled', 1)
+  end_job(r, STATE.cancelled)
+  return 'cancelled'
+end
+
+local answers = {}
+for i = 2, #ARGV, 2 do table.insert(answers, cancel(ARGV[i], ARGV[i + 1])) end
+flush()
+trim_histories()
+return answers

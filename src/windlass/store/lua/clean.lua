@@ -1,0 +1,39 @@
+-- The janitor's step: removes ended jobs whose retention is over, and fails waiting jobs that expired unreached.
+-- arguments: ARGV[1] clock offset, [2] most jobs of each kind
+-- returns:   {now, removed, expired, next instant (0: none)}
+-- refusals:  none
+-- flags: allow-oom
+-- uses: keys, clock, batch, record, place, tally, ending, reports
+local most = tonumber(ARGV[2])
+local function due_of(key) return redis.call('ZRANGEBYSCORE', P .. key, '-inf', now_ms, 'LIMIT', 0, most) end
+
+local overdue = due_of('retention')
+for _, id in ipairs(overdue) do
+  local r = load(id)
+  if r then
+    leave(r)
+    drop(r)
+  else
+    z_drop(P .. 'retention', id)
+  end
+end
+local expired = due_of('expiry')
+for _, id in ipairs(expired) do
+  local r = load(id)
+  if r then
+    log_attempt(r, 'expired', '')
+    tally(r.queue, 'failed', 1)
+    end_job(r, STATE.failed)
+  else
+    z_drop(P .. 'expiry', id)
+  end
+end
+flush()
+trim_histories()
+
+local following = math.huge
+for _, key in ipairs({'retention', 'expiry'}) do
+  local first = redis.call('ZRANGE', P .. key, 0, 0, 'WITHSCORES')
+  if first[2] then following = math.min(following, tonumber(first[2])) end
+end
+return {now_ms, #overdue, #expired, following < math.huge and following or 0}

@@ -1,0 +1,32 @@
+-- Changes jobs that wait (or, when asked, jobs in any state): name, priority, run_at, payload.
+-- arguments: ARGV[1] clock offset; then per job: id, revision guard (0: none), '1' when any state will do, name ('': as
+--            it is), priority ('': as it is), run_at ('': as it is), '1' when a payload follows, payload codec, payload
+-- returns:   per job {revision, state} or a refusal
+-- refusals:  unknown_job, already_ended, wrong_state, revision_conflict
+-- flags: allow-oom
+-- uses: batch, record, ring, place, ending
+local function edit(id, guard, any_state, name, priority, run_at, has_payload, codec, payload)
+  local r = load(id)
+  if not r then return missing(id) end
+  local is_pending = r.state <= STATE.waiting
+  if not is_pending and any_state ~= '1' then return 'wrong_state' end
+  if guard ~= '0' and tonumber(guard) ~= r.revision then return 'revision_conflict' end
+  if has_payload ~= '1' then payload = payload_of(r) end
+  local is_retakeable = has(r, 'retakeable')
+  if is_pending then leave(r) elseif is_retakeable then leave_lane(r) end
+  if name ~= '' then r.name = name end
+  if priority ~= '' then r.priority = tonumber(priority) end
+  if run_at ~= '' then r.ready_at = tonumber(run_at) end
+  if has_payload == '1' then r.flags = bit.bor(bit.band(r.flags, bit.bnot(3)), tonumber(codec)) end
+  if is_pending and r.state ~= STATE.waiting then r.state = state_by_time(r) end
+  r.revision = r.revision + 1
+  if is_pending then enter(r) elseif is_retakeable then enter_lane(r) end
+  rewrite(r, payload)
+  return {r.revision, r.state}
+end
+
+local answers = {}
+for i = 2, #ARGV, 9 do table.insert(answers, edit(unpack(ARGV, i, i + 8))) end
+flush()
+ring_all()
+return answers

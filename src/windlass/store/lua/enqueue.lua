@@ -1,0 +1,98 @@
+-- Adds jobs. Repeating an id is harmless; a unique key may name an existing job instead.
+-- arguments: ARGV[1] clock offset; then per job: id + record as packed by the caller, and its terms:
+--            '' or (B unique check: 0 none, 1 keep, 2 replace; I4 revision guard, 0 none)
+-- returns:   per job {status, id, revision}; status 'queued', 'scheduled', 'existing', 'replaced', 'ended' or a refusal
+-- refusals:  id_conflict, queue_full, revision_conflict
+-- uses: keys, clock, batch, record, config, ring, place, tally, unique, ending
+local KEEP, REPLACE = 1, 2
+
+local function waiting_length(queue)
+  return redis.call('ZCARD', queue_key('ready', queue)) + redis.call('ZCARD', queue_key('laned', queue))
+    + redis.call('ZCARD', queue_key('scheduled', queue)) + redis.call('ZCARD', queue_key('waiting', queue))
+end
+
+local function is_full(r)
+  local config = config_of(r.queue)
+  if config.max_length == 0 and config.max_bytes == 0 then return false end
+  config.length = config.length or waiting_length(r.queue)
+  return (config.max_length > 0 and config.length >= config.max_length)
+    or (config.max_bytes > 0 and config.bytes + r.bytes > config.max_bytes)
+end
+
+local function note_growth(r)
+  local config = config_of(r.queue)
+  if config.length then config.length = config.length + 1 end
+  config.bytes = config.bytes + r.bytes
+  count(queue_key('q', r.queue), 'bytes', r.bytes)
+  if not config.is_known then
+    redis.call('SADD', P .. 'queues', r.queue)
+    config.is_known = true
+  end
+end
+
+local function add(r, sequence)
+  if is_full(r) then return {'queue_full', r.id, 0} end
+  r.sequence, r.created_at = sequence, now_ms
+  if r.ready_at == 0 then r.ready_at = now_ms end
+  r.state = state_by_time(r)
+  enter(r)
+  write(r)
+  hold_unique(r)
+  each_tag(r, function(key) z_add(key, now_ms, r.id) end)
+  note_growth(r)
+  tally(r.queue, 'enqueued', 1)
+  records[r.id] = r
+  return {r.state == STATE.queued and 'queued' or 'scheduled', r.id, r.revision}
+end
+
+-- The new content goes into the job that holds the key; its id, place in time and history stay.
+local function replace(existing, r, guard)
+  if guard > 0 and guard ~= existing.revision then return {'revision_conflict', existing.id, existing.revision} end
+  local is_pending = existing.state <= STATE.waiting
+  local is_retakeable = has(existing, 'retakeable')
+  if is_pending then leave(existing) elseif is_retakeable then leave_lane(existing) end
+  each_tag(existing, function(key) z_drop(key, existing.id) end)
+  each_tag(r, function(key) z_add(key, existing.created_at, existing.id) end)
+  existing.priority, existing.policy, existing.policy_read = r.priority, r.policy, nil
+  existing.tags, existing.extras = r.tags, r.extras
+  existing.flags = bit.bor(bit.band(existing.flags, bit.bnot(3)), bit.band(r.flags, 3))
+  if r.ready_at > 0 then existing.ready_at = r.ready_at end
+  existing.revision = existing.revision + 1
+  if is_pending and existing.state ~= STATE.waiting then existing.state = state_by_time(existing) end
+  if is_pending then enter(existing) elseif is_retakeable then enter_lane(existing) end
+  rewrite(existing, string.sub(r.raw, r.head_bytes + 1))
+  return {'replaced', existing.id, existing.revision}
+end
+
+local function enqueue_one(raw, terms, sequence, is_stored, has_ended)
+  local id = string.sub(raw, 1, 16)
+  local known = records[id]
+  if known == nil and is_stored then known = load(id) end
+  local r = decode(id, string.sub(raw, 17))
+  records[id] = known
+  if known then return {known.fingerprint == r.fingerprint and 'existing' or 'id_conflict', id, known.revision} end
+  if has_ended then return {'ended', id, 0} end
+  local check, guard = 0, 0
+  if terms ~= '' then check, guard = struct.unpack('>BI4', terms) end
+  local holder = check > 0 and oldest_holder(r)
+  if not holder then return add(r, sequence) end
+  if check == KEEP then return {'existing', holder.id, holder.revision} end
+  return replace(holder, r, guard)
+end
+
+local ids, keys = {}, {}
+for i = 2, #ARGV, 2 do
+  local id = string.sub(ARGV[i], 1, 16)
+  table.insert(ids, id)
+  table.insert(keys, job_key(id))
+end
+local some_stored = redis.call('EXISTS', unpack(keys)) > 0
+local ended = ended_lately(ids)
+local last = redis.call('INCRBY', P .. 'seq', #ids)
+local answers = {}
+for i = 1, #ids do
+  answers[i] = enqueue_one(ARGV[2 * i], ARGV[2 * i + 1], last - #ids + i, some_stored, ended[i])
+end
+flush()
+ring_all()
+return answers

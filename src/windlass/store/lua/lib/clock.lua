@@ -1,0 +1,14 @@
+-- The engine's own time in milliseconds. ARGV[1] is an offset that only a deployment marked as a test accepts.
+local now_ms
+
+at_start[#at_start + 1] = function()
+  local time = redis.call('TIME')
+  now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
+  local offset_ms = tonumber(ARGV[1])
+  if offset_ms ~= 0 then
+    if redis.call('HGET', KEYS[1], 'test') ~= '1' then
+      error('a clock offset is accepted only by a deployment marked as a test')
+    end
+    now_ms = now_ms + offset_ms
+  end
+end

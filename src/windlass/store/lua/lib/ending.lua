@@ -1,0 +1,118 @@
+-- uses: keys, clock, batch, record, config, ring, place, unique
+-- How a job ends, what is kept of it, and how it goes.
+local BUCKET_MS = 600000
+local ended_now, trim_wanted
+at_start[#at_start + 1] = function() ended_now, trim_wanted = {}, {} end
+
+local function ended_bucket(back) return P .. 'ended:' .. (math.floor(now_ms / BUCKET_MS) - back) end
+local function ended_mark(id) return string.sub(id, 9) end
+
+after_flush[#after_flush + 1] = function()
+  if #ended_now == 0 then return end
+  local key = ended_bucket(0)
+  call_in_steps('SADD', key, ended_now)
+  redis.call('PEXPIRE', key, 2 * BUCKET_MS)
+  ended_now = {}
+end
+
+-- Did this id end within the last ten minutes or more?
+local function ended_lately(ids)
+  local marks = {}
+  for i, id in ipairs(ids) do marks[i] = ended_mark(id) end
+  local newer = redis.call('SMISMEMBER', ended_bucket(0), unpack(marks))
+  local older = redis.call('SMISMEMBER', ended_bucket(1), unpack(marks))
+  local answer = {}
+  for i = 1, #ids do answer[i] = newer[i] == 1 or older[i] == 1 end
+  return answer
+end
+
+-- Why there is no record of this id.
+local function missing(id)
+  return (records[id] == false or ended_lately({id})[1]) and 'already_ended' or 'unknown_job'
+end
+
+local function each_tag(r, visit)
+  for tag in string.gmatch(r.tags, '[^%z]+') do visit(P .. 't:' .. tag) end
+end
+
+-- Removes everything of a job that has left the index of its state.
+local function drop(r)
+  remove(job_key(r.id))
+  if has(r, 'has_attempts') then remove(P .. 'a:' .. r.id) end
+  if has(r, 'has_outcome') then remove(P .. 'o:' .. r.id) end
+  if has(r, 'awaited') then remove(P .. 'e:' .. r.id) end
+  let_unique_go(r)
+  each_tag(r, function(key) z_drop(key, r.id) end)
+  if has(r, 'in_history') then count(queue_key('q', r.queue), 'history_bytes_now', -r.bytes) end
+  table.insert(ended_now, ended_mark(r.id))
+  records[r.id] = false
+end
+
+local function tell_awaiting(r)
+  if not has(r, 'awaited') then return end
+  local key = P .. 'e:' .. r.id
+  for _, bell in ipairs(redis.call('SMEMBERS', key)) do strike(bell, 'E' .. r.id .. r.state) end
+  redis.call('DEL', key)
+  unmark(r, 'awaited')
+end
+
+-- The history is bounded in number and bytes; each call trims a little more than it added.
+local function trim_history(queue, added)
+  local key, config = queue_key('history', queue), config_of(queue)
+  local bytes = tonumber(redis.call('HGET', queue_key('q', queue), 'history_bytes_now') or 0)
+  local length = redis.call('ZCARD', key)
+  for _, id in ipairs(redis.call('ZRANGE', key, 0, added + 16)) do
+    if length <= config.history_length and bytes <= config.history_bytes then break end
+    local r = load(id)
+    z_drop(key, id)
+    length = length - 1
+    if r then
+      bytes = bytes - r.bytes
+      drop(r)
+    end
+  end
+end
+
+local function trim_histories()
+  for queue, added in pairs(trim_wanted) do trim_history(queue, added) end
+  if next(trim_wanted) then
+    trim_wanted = {}
+    flush()
+  end
+end
+
+local function keep(r, for_ms)
+  if has(r, 'unique_while_kept') == false then let_unique_go(r) end
+  enter(r)
+  save(r)
+  if for_ms < FOREVER_MS then z_add(P .. 'retention', now_ms + for_ms, r.id) end
+end
+
+local function keep_as_history(r)
+  let_unique_go(r)
+  mark(r, 'in_history')
+  enter(r)
+  save(r)
+  count(queue_key('q', r.queue), 'history_bytes_now', r.bytes)
+  trim_wanted[r.queue] = (trim_wanted[r.queue] or 0) + 1
+end
+
+-- Ends a job that is in its old state's place.
+local function end_job(r, state)
+  leave(r)
+  r.state = state
+  r.ended_at = now_ms
+  r.deadline = 0
+  unmark(r, 'cancel_requested')
+  count(queue_key('q', r.queue), 'bytes', -r.bytes)
+  tell_awaiting(r)
+  local config = config_of(r.queue)
+  local kept_ms = state == STATE.finished and policy_of(r).result_ttl_ms or config.retention_ms
+  if kept_ms > 0 then
+    keep(r, kept_ms)
+  elseif config.history_length > 0 then
+    keep_as_history(r)
+  else
+    drop(r)
+  end
+end

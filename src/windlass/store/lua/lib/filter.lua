@@ -1,0 +1,29 @@
+-- uses: glob
+-- What a taker wants, in one string: '' is anything; else priority \1 kind \1 names joined by \0.
+-- Kinds: '' any name, 'only' these names, 'except' these names, 'glob' a pattern.
+local function parse_filter(text)
+  if text == '' then return {any = true, kind = ''} end
+  local priority, kind, rest = string.match(text, '^([^\1]*)\1([^\1]*)\1(.*)$')
+  local filter = {kind = kind, priority = tonumber(priority)}
+  if kind == 'glob' then
+    filter.pattern = rest
+  else
+    filter.names, filter.list = {}, {}
+    for name in string.gmatch(rest, '[^%z]+') do
+      filter.names[name] = true
+      table.insert(filter.list, name)
+    end
+  end
+  return filter
+end
+
+local function wants_name(filter, name)
+  if filter.kind == '' then return true end
+  if filter.kind == 'only' then return filter.names[name] == true end
+  if filter.kind == 'except' then return not filter.names[name] end
+  return glob(filter.pattern, name)
+end
+
+local function wants(filter, r)
+  return filter.any or ((not filter.priority or filter.priority == r.priority) and wants_name(filter, r.name))
+end

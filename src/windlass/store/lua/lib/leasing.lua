@@ -1,0 +1,109 @@
+-- uses: keys, clock, batch, record, config, ring, place, tally, ending, reports, overdue, pick
+-- Gives leases: the one place where a job gets a token, a deadline and a holder.
+local ROUNDS = 4 -- expired or used-up heads are dropped and replaced this often in one call
+
+-- Records with their payloads, in order, until the answer is big enough: the rest stays where it is.
+local LOADED_AT_ONCE = 64
+local ANSWER_BYTES = 8388608
+local function load_whole(ids)
+  local loaded, bytes = {}, 0
+  for first = 1, #ids, LOADED_AT_ONCE do
+    local keys, last = {}, math.min(first + LOADED_AT_ONCE - 1, #ids)
+    for i = first, last do table.insert(keys, job_key(ids[i])) end
+    for i, raw in ipairs(redis.call('MGET', unpack(keys))) do
+      if raw then
+        table.insert(loaded, decode(ids[first + i - 1], raw))
+        bytes = bytes + #raw
+      end
+    end
+    if bytes > ANSWER_BYTES then break end
+  end
+  return loaded
+end
+
+-- False when the head must not be given out: it is ended instead.
+local function may_start(r)
+  local policy = policy_of(r)
+  if r.state == STATE.queued and policy.expires_at > 0 and policy.expires_at <= now_ms then
+    log_attempt(r, 'expired', '')
+    tally(r.queue, 'failed', 1)
+    end_job(r, STATE.failed)
+    return false
+  end
+  if r.state == STATE.running and policy.max_attempts > 0 and r.attempt >= policy.max_attempts then
+    log_attempt(r, 'lease_expired', '')
+    tally(r.queue, 'failed', 1)
+    end_job(r, STATE.failed)
+    return false
+  end
+  return true
+end
+
+local function lease_ms_of(r, terms)
+  if terms.lease_ms > 0 then return terms.lease_ms end
+  local own = policy_of(r).lease_ms
+  if own > 0 then return own end
+  return config_of(r.queue).lease_ms
+end
+
+local function lease(r, token, terms)
+  local waited_ms = math.max(0, now_ms - r.ready_at)
+  leave(r)
+  r.token = token
+  r.worker = terms.worker
+  r.attempt = r.attempt + 1
+  r.started_at = now_ms
+  r.progress = 0
+  if terms.accept_ms > 0 then
+    r.state = STATE.dispatched
+    r.deadline = now_ms + terms.accept_ms
+  else
+    r.state = STATE.running
+    local lease_ms = lease_ms_of(r, terms)
+    r.deadline = lease_ms < FOREVER_MS and now_ms + lease_ms or 0
+  end
+  enter(r)
+  save(r)
+  return waited_ms
+end
+
+local function lease_all(queue, chosen, terms, taken)
+  if #chosen == 0 then return end
+  local last_token = redis.call('INCRBY', P .. 'token', #chosen)
+  local waited_ms = 0
+  for i, r in ipairs(chosen) do
+    waited_ms = waited_ms + lease(r, last_token - #chosen + i, terms)
+    table.insert(taken, r)
+  end
+  tally(queue, 'taken', #chosen)
+  tally(queue, 'wait_ms', waited_ms)
+end
+
+-- What a full batch left behind is offered to the next waiter, if this taker could have had it.
+local function offer_the_rest(queue, filter)
+  if redis.call('EXISTS', queue_key('waiters', queue)) == 0 then return end
+  local id = pick(queue, filter, 1, 0)[1]
+  local r = id and load(id)
+  if r then ring(queue, r) end
+end
+
+-- Adds to `taken` up to `most` jobs of a queue. Returns the next due instant, and where a long walk goes on.
+local function take_from(queue, filter, most, terms, from, taken)
+  local following = settle_due(queue)
+  local wanted = #taken + most
+  local resume
+  for _ = 1, ROUNDS do
+    local ids
+    ids, resume = pick(queue, filter, wanted - #taken, from)
+    if #ids == 0 then break end
+    local chosen = {}
+    for _, r in ipairs(load_whole(ids)) do
+      if may_start(r) then table.insert(chosen, r) end
+    end
+    lease_all(queue, chosen, terms, taken)
+    flush()
+    if #chosen == #ids then break end
+  end
+  if #taken == wanted then offer_the_rest(queue, filter) end
+  return following, resume
+end

@@ -1,0 +1,136 @@
+-- uses: keys, lanes, glob, filter
+-- Which jobs of a queue come next for a taker: ids in order, taken out of nothing yet.
+-- With other lanes the best heads are merged; the walk is over lanes, never over jobs.
+local LANES_WALKED = 5000 -- per call; a longer walk is continued by the caller
+local HEADS_READ = 100
+local LANES_BY_NAME = 200
+
+local function ids_of(members)
+  local ids = {}
+  for i, member in ipairs(members) do ids[i] = id_in_place(member) end
+  return ids
+end
+
+local function pick_default_lane(queue, filter, most)
+  local key = lane_key(queue, '')
+  if filter.priority then
+    return ids_of(redis.call('ZRANGEBYSCORE', key, filter.priority, filter.priority, 'LIMIT', 0, most))
+  end
+  return ids_of(redis.call('ZRANGE', key, 0, most - 1))
+end
+
+local function is_before(a, b)
+  if a.score ~= b.score then return a.score < b.score end
+  return a.member < b.member
+end
+
+local function insert_in_order(fronts, front)
+  local low, high = 1, #fronts + 1
+  while low < high do
+    local middle = math.floor((low + high) / 2)
+    if is_before(front, fronts[middle]) then high = middle else low = middle + 1 end
+  end
+  table.insert(fronts, low, front)
+end
+
+-- The next members of one lane, read in small steps.
+local function advance(front, step)
+  if front.buffer and front.at + 2 <= #front.buffer then
+    front.at = front.at + 2
+  else
+    local from = front.read
+    if front.priority then
+      front.buffer = redis.call('ZRANGEBYSCORE', front.key, front.priority, front.priority, 'WITHSCORES', 'LIMIT', from, step)
+    else
+      front.buffer = redis.call('ZRANGE', front.key, from, from + step - 1, 'WITHSCORES')
+    end
+    front.at = 1
+    front.read = from + step
+  end
+  front.member, front.score = front.buffer[front.at], tonumber(front.buffer[front.at + 1])
+  return front.member ~= nil
+end
+
+local function add_front(fronts, queue, lane, filter)
+  local front = {key = lane_key(queue, lane), read = 0, priority = filter.priority}
+  if advance(front, 4) then insert_in_order(fronts, front) end
+end
+
+local function lanes_by_prefix(queue, from, to)
+  local entries = redis.call('ZRANGEBYLEX', queue_key('names', queue), '[' .. from, '(' .. to, 'LIMIT', 0, LANES_BY_NAME + 1)
+  if #entries > LANES_BY_NAME then return nil end
+  local lanes = {}
+  for i, entry in ipairs(entries) do lanes[i] = string.match(entry, '^[^%z]*%z(.*)$') end
+  return lanes
+end
+
+-- Lanes that the names index narrows down, or nil when only a walk over the heads will do.
+local function narrowed_lanes(queue, filter)
+  if filter.kind == 'only' then
+    local lanes = {}
+    for _, name in ipairs(filter.list) do
+      for _, lane in ipairs(lanes_by_prefix(queue, name .. '\0', name .. '\1') or {}) do table.insert(lanes, lane) end
+    end
+    return lanes
+  end
+  if filter.kind == 'glob' then
+    local prefix = literal_prefix(filter.pattern)
+    if prefix ~= '' then return lanes_by_prefix(queue, prefix, prefix .. '\255') end
+  end
+  return nil
+end
+
+-- Walks the heads in order until enough lanes are found: no more than `most` lanes can contribute.
+local function walk_heads(queue, filter, most, from, add)
+  local found, at = 0, from
+  while found < most and at < from + LANES_WALKED do
+    local members = redis.call('ZRANGE', queue_key('heads', queue), at, at + HEADS_READ - 1)
+    for _, member in ipairs(members) do
+      local lane = string.sub(member, 29)
+      if wants_name(filter, name_of_lane(lane)) then
+        add(lane)
+        found = found + 1
+      end
+    end
+    if #members < HEADS_READ then return nil end
+    at = at + HEADS_READ
+  end
+  -- With an exact priority every lane must be looked at: its head may hide a job of that priority.
+  return (found == 0 or filter.priority) and at or nil
+end
+
+local function pick_from_lanes(queue, filter, most, from)
+  local fronts, resume = {}, nil
+  if filter.kind == '' then add_front(fronts, queue, '', filter) end
+  if filter.kind == '' and filter.priority then
+    local members = redis.call('ZRANGEBYSCORE', queue_key('laned', queue), filter.priority, filter.priority, 'WITHSCORES', 'LIMIT', 0, most)
+    local front = {key = queue_key('laned', queue), read = most, buffer = members, at = -1, priority = filter.priority}
+    if advance(front, most) then insert_in_order(fronts, front) end
+  else
+    local lanes = narrowed_lanes(queue, filter)
+    local function add(lane) add_front(fronts, queue, lane, filter) end
+    if lanes then
+      for _, lane in ipairs(lanes) do
+        if wants_name(filter, name_of_lane(lane)) then add(lane) end
+      end
+    else
+      resume = walk_heads(queue, filter, filter.priority and LANES_WALKED or most, from, add)
+    end
+  end
+  local ids = {}
+  while #ids < most and #fronts > 0 do
+    local front = table.remove(fronts, 1)
+    table.insert(ids, id_in_place(front.member))
+    if advance(front, 10) then insert_in_order(fronts, front) end
+  end
+  return ids, resume
+end
+
+-- Returns ids in order, and where to go on when a long walk over lanes found nothing yet.
+local function pick(queue, filter, most, from)
+  if redis.call('EXISTS', queue_key('heads', queue)) == 0 then
+    if filter.kind ~= '' then return {} end
+    return pick_default_lane(queue, filter, most)
+  end
+  return pick_from_lanes(queue, filter, most, from)
+end

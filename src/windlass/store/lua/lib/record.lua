@@ -1,0 +1,106 @@
+-- uses: keys, batch
+-- The stored job: a fixed-width header that is patched in place, then strings, then the opaque payload.
+-- The same layout stands in store/record.py; a test compares the two.
+local HEADER = '>BBI2i4I6I6I6I6I6I6I6c16I4I4I4I4I2'
+local HEADER_BYTES = 84
+local LAYOUT = HEADER .. 'c8Bc0Bc0I2c0Bc0I2c0I2c0I2c0I2c0'
+local POLICY = '>I4I6I6I6I6'
+local FORMAT = 1
+local PEEK_BYTES = 1024 -- enough for the strings of almost every record
+local SMALL_BYTES = 1024 -- beyond this a change writes only the header
+local NOBODY = '\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0'
+local FOREVER_MS = 281474976710655
+
+local records -- what this call has read or made, by id; false: removed in this call
+at_start[#at_start + 1] = function() records = {} end
+
+local function has(r, flag) return bit.band(r.flags, FLAG[flag]) ~= 0 end
+local function mark(r, flag) r.flags = bit.bor(r.flags, FLAG[flag]) end
+local function unmark(r, flag) r.flags = bit.band(r.flags, bit.bnot(FLAG[flag])) end
+
+local function decode(id, raw)
+  local format, state, flags, priority, sequence, created_at, ready_at, started_at, ended_at, token, deadline, worker,
+    attempt, revision, progress, pending, head_bytes, fingerprint, policy, queue, name, lane, unique, tags, links,
+    extras = struct.unpack(LAYOUT, raw)
+  if format ~= FORMAT then error('record of an unknown format: ' .. format) end
+  local r = {
+    id = id, raw = raw, bytes = #raw, state = state, flags = flags, priority = priority, sequence = sequence,
+    created_at = created_at, ready_at = ready_at, started_at = started_at, ended_at = ended_at, token = token,
+    deadline = deadline, worker = worker, attempt = attempt, revision = revision, progress = progress,
+    pending = pending, head_bytes = head_bytes, fingerprint = fingerprint, policy = policy, queue = queue,
+    name = name, lane = lane, unique = unique, tags = tags, links = links, extras = extras,
+  }
+  records[id] = r
+  return r
+end
+
+local NO_POLICY = {max_attempts = 0, lease_ms = 0, timeout_ms = 0, result_ttl_ms = 0, expires_at = 0}
+local function policy_of(r)
+  if r.policy == '' then return NO_POLICY end
+  if not r.policy_read then
+    local max_attempts, lease_ms, timeout_ms, result_ttl_ms, expires_at = struct.unpack(POLICY, r.policy)
+    r.policy_read = {
+      max_attempts = max_attempts, lease_ms = lease_ms, timeout_ms = timeout_ms, result_ttl_ms = result_ttl_ms,
+      expires_at = expires_at,
+    }
+  end
+  return r.policy_read
+end
+
+-- The record without (all of) its payload, or nil. Costs the same for a megabyte as for ten bytes.
+local function load(id)
+  if records[id] ~= nil then return records[id] or nil end
+  local key = job_key(id)
+  local raw = redis.call('GETRANGE', key, 0, PEEK_BYTES - 1)
+  if raw == '' then return nil end
+  local bytes = #raw
+  if bytes == PEEK_BYTES then
+    bytes = redis.call('STRLEN', key)
+    local head_bytes = struct.unpack('>I2', raw, HEADER_BYTES - 1)
+    if head_bytes > PEEK_BYTES then raw = redis.call('GETRANGE', key, 0, head_bytes - 1) end
+  end
+  local r = decode(id, raw)
+  r.bytes = bytes
+  return r
+end
+
+local function payload_of(r)
+  if #r.raw < r.bytes then r.raw = redis.call('GET', job_key(r.id)) end
+  return string.sub(r.raw, r.head_bytes + 1)
+end
+
+local function pack_header(r)
+  return struct.pack(HEADER, FORMAT, r.state, r.flags, r.priority, r.sequence, r.created_at, r.ready_at, r.started_at,
+    r.ended_at, r.token, r.deadline, r.worker, r.attempt, r.revision, r.progress, r.pending, r.head_bytes)
+end
+
+local function patch_raw(r) r.raw = pack_header(r) .. string.sub(r.raw, HEADER_BYTES + 1) end
+
+-- Writes header, strings and payload as they stand in `raw`.
+local function write(r)
+  patch_raw(r)
+  put(job_key(r.id), r.raw)
+end
+
+-- Writes the changed header; strings and payload stay as they are.
+local function save(r)
+  local key = job_key(r.id)
+  if value_pending[key] or (r.bytes <= SMALL_BYTES and #r.raw == r.bytes) then return write(r) end
+  patch_raw(r)
+  redis.call('SETRANGE', key, 0, string.sub(r.raw, 1, HEADER_BYTES))
+end
+
+-- Writes the record anew after its strings or its payload have changed.
+local function rewrite(r, payload)
+  local strings = struct.pack('>c8Bc0Bc0I2c0Bc0I2c0I2c0I2c0I2c0', r.fingerprint, #r.policy, r.policy, #r.queue, r.queue,
+    #r.name, r.name, #r.lane, r.lane, #r.unique, r.unique, #r.tags, r.tags, #r.links, r.links, #r.extras, r.extras)
+  r.head_bytes = HEADER_BYTES + #strings
+  r.raw = pack_header(r) .. strings .. payload
+  local grown = #r.raw - r.bytes
+  r.bytes = #r.raw
+  put(job_key(r.id), r.raw)
+  if r.state <= STATE.running then count(queue_key('q', r.queue), 'bytes', grown) end
+end
+
+local function is_leased(r) return r.state == STATE.running or r.state == STATE.dispatched end
+local function is_ended(r) return r.state >= STATE.finished end

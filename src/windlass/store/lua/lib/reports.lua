@@ -1,0 +1,65 @@
+-- uses: keys, clock, batch, record, place, tally, ending
+-- What the holder of a lease may report. Token 0 stands for whoever holds it now (dialects without tokens).
+local ATTEMPTS_KEPT = 20
+
+-- The record when the caller holds its lease, else nil and the refusal.
+local function held(id, token)
+  local r = load(id)
+  if not r then return nil, missing(id) end
+  if is_leased(r) and (token == 0 or token == r.token) then return r end
+  if is_ended(r) and token > 0 and token == r.token then return nil, 'already_ended' end
+  if token > 0 then return nil, 'stale_lease' end
+  return nil, 'wrong_state'
+end
+
+local function log_attempt(r, reason, content)
+  local key = P .. 'a:' .. r.id
+  redis.call('RPUSH', key,
+    struct.pack('>I4I6I6c16Bc0', r.attempt, r.started_at, now_ms, r.worker, #reason, reason) .. content)
+  redis.call('LTRIM', key, -ATTEMPTS_KEPT, -1)
+  mark(r, 'has_attempts')
+end
+
+-- Ends the lease and puts the job back; `ready_at` decides between queued and scheduled.
+local function put_back(r)
+  leave(r)
+  r.token, r.deadline, r.worker = 0, 0, NOBODY
+  r.state = state_by_time(r)
+  enter(r)
+  save(r)
+end
+
+local function finish(id, token, result)
+  local r, refused = held(id, token)
+  if not r then return refused end
+  tally(r.queue, 'finished', 1)
+  tally(r.queue, 'run_ms', math.max(0, now_ms - r.started_at))
+  if policy_of(r).result_ttl_ms > 0 and result ~= '' then
+    mark(r, 'has_outcome')
+    put(P .. 'o:' .. r.id, result)
+  end
+  r.progress = 1000000
+  end_job(r, STATE.finished)
+  return 'ok'
+end
+
+-- `then_what`: 'retry' (at now + delay_ms), 'final', or 'cancelled'.
+local function fail(id, token, then_what, delay_ms, reason, content)
+  local r, refused = held(id, token)
+  if not r then return refused end
+  log_attempt(r, reason, content)
+  if then_what == 'cancelled' or (then_what == 'retry' and has(r, 'cancel_requested')) then
+    tally(r.queue, 'cancelled', 1)
+    end_job(r, STATE.cancelled)
+    return 'cancelled'
+  end
+  if then_what == 'final' then
+    tally(r.queue, 'failed', 1)
+    end_job(r, STATE.failed)
+    return 'failed'
+  end
+  tally(r.queue, 'retried', 1)
+  r.ready_at = now_ms + delay_ms
+  put_back(r)
+  return 'retried'
+end

@@ -1,0 +1,24 @@
+-- uses: keys, clock, batch, record, place, unique
+-- Back to queued from an end: retry and requeue share it.
+local function revive(r)
+  if r.unique ~= '' and not has(r, 'unique_while_kept') then
+    local holder = oldest_holder(r)
+    if holder and holder.id ~= r.id then return 'unique_conflict' end
+  end
+  leave(r)
+  if has(r, 'in_history') then
+    unmark(r, 'in_history')
+    count(queue_key('q', r.queue), 'history_bytes_now', -r.bytes)
+  end
+  if has(r, 'has_outcome') then
+    remove(P .. 'o:' .. r.id)
+    unmark(r, 'has_outcome')
+  end
+  count(queue_key('q', r.queue), 'bytes', r.bytes)
+  r.state, r.attempt, r.progress, r.ended_at = STATE.queued, 0, 0, 0
+  r.token, r.worker, r.ready_at = 0, NOBODY, now_ms
+  enter(r)
+  save(r)
+  hold_unique(r)
+  return 'queued'
+end

@@ -1,0 +1,13 @@
+-- The scheduler's step: scheduled jobs whose time has come become queued.
+-- arguments: ARGV[1] clock offset, [2] most queues, [3] most jobs per queue
+-- returns:   {now, jobs moved, next due instant (0: none)}
+-- refusals:  none
+-- flags: allow-oom
+-- uses: keys, clock, ring, overdue
+local moved = 0
+for _, queue in ipairs(redis.call('ZRANGEBYSCORE', P .. 'timers:due', '-inf', now_ms, 'LIMIT', 0, tonumber(ARGV[2]))) do
+  moved = moved + promote(queue, tonumber(ARGV[3]))
+end
+ring_all()
+local first = redis.call('ZRANGE', P .. 'timers:due', 0, 0, 'WITHSCORES')
+return {now_ms, moved, tonumber(first[2] or 0)}

@@ -1,0 +1,11 @@
+-- A worker says what it is. Registering again replaces what it said.
+-- arguments: ARGV[1] clock offset, [2] worker (16 bytes), [3] beats at least every ms, [4] bell ('': none), [5] description
+-- returns:   now
+-- refusals:  none
+-- flags: allow-oom
+-- uses: keys, clock
+local key = P .. 'w:' .. ARGV[2]
+redis.call('HSET', key, 'description', ARGV[5], 'beat_ms', ARGV[3], 'bell', ARGV[4])
+redis.call('HSETNX', key, 'started_at', now_ms)
+redis.call('ZADD', P .. 'workers', now_ms + tonumber(ARGV[3]), ARGV[2])
+return now_ms

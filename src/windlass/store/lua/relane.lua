@@ -1,0 +1,34 @@
+-- Moves waiting jobs of a queue into name lanes, a bounded number per call.
+-- arguments: ARGV[1] clock offset, [2] queue, [3] most
+-- returns:   number of jobs moved; 0 when none is left
+-- refusals:  none
+-- flags: allow-oom
+-- uses: keys, batch, record, lanes, ring, place
+local queue, most = ARGV[2], tonumber(ARGV[3])
+local HEADS_LOOKED_AT = 1000
+
+local function nameless_lanes()
+  local lanes = {''}
+  for _, head in ipairs(redis.call('ZRANGE', queue_key('heads', queue), 0, HEADS_LOOKED_AT - 1)) do
+    local lane = string.sub(head, 29)
+    if name_of_lane(lane) == '' then table.insert(lanes, lane) end
+  end
+  return lanes
+end
+
+local moved = 0
+for _, lane in ipairs(nameless_lanes()) do
+  if moved >= most then break end
+  for _, member in ipairs(redis.call('ZRANGE', lane_key(queue, lane), 0, most - moved - 1)) do
+    local r = load(id_in_place(member))
+    if r then
+      leave_lane(r)
+      enter_lane(r)
+      save(r)
+      moved = moved + 1
+    end
+  end
+end
+flush()
+ring_all()
+return moved

@@ -1,0 +1,36 @@
+-- Counts and ages of queues, read from the indexes themselves.
+-- arguments: ARGV[1] clock offset; then queue names
+-- returns:   per queue {queued, scheduled, waiting, running, finished, failed, cancelled, history, bytes, lanes,
+--            waiting takers, ready time of the oldest queued job (0: none), next due time (0: none)}
+-- refusals:  none
+-- flags: no-writes
+-- uses: keys, clock
+local BANDS = 64 -- distinct priorities looked at for the oldest job
+
+local function size(kind, queue) return redis.call('ZCARD', queue_key(kind, queue)) end
+
+-- The first of each priority is the oldest of it; the bands are visited one by one.
+local function oldest_in(key)
+  local oldest, from = math.huge, '-inf'
+  for _ = 1, BANDS do
+    local first = redis.call('ZRANGEBYSCORE', key, from, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
+    if not first[1] then break end
+    oldest = math.min(oldest, struct.unpack('>I6', first[1]) or oldest)
+    from = '(' .. first[2]
+  end
+  return oldest
+end
+
+local answers = {}
+for i = 2, #ARGV do
+  local queue = ARGV[i]
+  local oldest = math.min(oldest_in(queue_key('ready', queue)), oldest_in(queue_key('laned', queue)))
+  local due = redis.call('ZRANGE', queue_key('scheduled', queue), 0, 0, 'WITHSCORES')[2]
+  table.insert(answers, {
+    size('ready', queue) + size('laned', queue), size('scheduled', queue), size('waiting', queue),
+    size('running', queue), size('finished', queue), size('failed', queue), size('cancelled', queue),
+    size('history', queue), tonumber(redis.call('HGET', queue_key('q', queue), 'bytes') or 0), size('heads', queue),
+    size('waiters', queue), oldest < math.huge and oldest or 0, tonumber(due or 0),
+  })
+end
+return {now_ms, answers}

@@ -1,0 +1,17 @@
+-- Registered workers, a page at a time, with what each holds.
+-- arguments: ARGV[1] clock offset, [2] from, [3] most, [4] most jobs per worker
+-- returns:   per worker {worker, silent at, started at, description, jobs held, {id, since, ...}}
+-- refusals:  none
+-- flags: no-writes
+-- uses: keys
+local from, most = tonumber(ARGV[2]), tonumber(ARGV[3])
+local answers = {}
+local page = redis.call('ZRANGE', P .. 'workers', from, from + most - 1, 'WITHSCORES')
+for i = 1, #page, 2 do
+  local worker = page[i]
+  local said = redis.call('HMGET', P .. 'w:' .. worker, 'started_at', 'description')
+  local jobs = redis.call('ZRANGE', P .. 'wj:' .. worker, 0, tonumber(ARGV[4]) - 1, 'WITHSCORES')
+  table.insert(answers, {worker, tonumber(page[i + 1]), tonumber(said[1] or 0), said[2] or '',
+    redis.call('ZCARD', P .. 'wj:' .. worker), jobs})
+end
+return answers

@@ -1,0 +1,362 @@
+"""The engine as the rest of Windlass sees it: it performs calls, awaited or at once, and wakes those who wait."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import secrets
+import threading
+import time
+from collections.abc import AsyncIterator, Coroutine, Iterator, Sequence
+from typing import Any, TypeVar, cast
+
+from ..core.errors import EngineUnsuitable
+from ..core.ids import make_id, partition_of_id
+from ..core.job import Durability
+from ..core.partition import partition_of
+from . import deployment as deployments
+from .bell import BLOCK_S, WATCHDOG_S, Bell, Listener
+from .calls import upkeep
+from .calls.call import Argument, Effect, Flow, ItemsCall, NotConfirmed, Now
+from .clock import EngineClock
+from .coalesce import Coalescer
+from .connection import EngineReplyError
+from .deployment import LAYOUT, QUESTIONS, Deployment
+from .embedded import EmbeddedEngine
+from .endpoint import Endpoint
+from .link import BlockingLink, Link
+from .scripts import library
+
+T = TypeVar("T")
+DURABLE_WAIT_MS = 5_000
+
+
+class Store:
+    """One deployment under one namespace. Opens by itself with the first call; close it when done."""
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        *,
+        engine: EmbeddedEngine | None = None,
+        namespace: str = "wl",
+        durability: Durability = "memory",
+        allow_eviction: bool = False,
+        patience_s: float = 30.0,
+        is_test: bool = False,
+    ) -> None:
+        self.endpoint = endpoint
+        self.namespace = namespace
+        self.deployment: Deployment | None = None
+        self._engine = engine
+        self.durability: Durability = durability
+        self._allow_eviction = allow_eviction
+        self._patience_s = patience_s
+        self._is_test = is_test
+        self._opening = threading.Lock()
+        self._clock = EngineClock()
+        self._links: dict[str, Link] = {}
+        self._blocking = self._new_blocking_link()
+        self._coalescers: dict[tuple[Any, ...], Coalescer] = {}
+        self._bells: dict[int, Bell] = {}
+        self._background: set[asyncio.Task[Any]] = set()
+
+    # Where things are
+
+    def root(self, partition: int) -> str:
+        return f"{self.namespace}:{{{partition}}}"
+
+    @property
+    def partitions(self) -> int:
+        return self.deployment.partitions if self.deployment else 1
+
+    def partition_of_queue(self, queue: str) -> int:
+        return partition_of(queue, self.partitions)
+
+    def partition_of_job(self, job_id: bytes) -> int:
+        return partition_of_id(job_id) % self.partitions
+
+    def new_id(self, queue: str) -> bytes:
+        at_ms = int(time.time() * 1000)
+        return make_id(at_ms, self.partition_of_queue(queue), int.from_bytes(secrets.token_bytes(8), "big"))
+
+    @property
+    def clock_offset_ms(self) -> int:
+        return self._clock.offset_ms
+
+    @clock_offset_ms.setter
+    def clock_offset_ms(self, offset_ms: int) -> None:
+        """Moves the engine's time for this store; only a deployment marked as a test accepts it."""
+        self._clock.offset_ms = offset_ms
+
+    # Opening and closing
+
+    async def open(self) -> Deployment:
+        if self.deployment is None:
+            await asyncio.to_thread(self.open_now)
+        return cast(Deployment, self.deployment)
+
+    def open_now(self) -> Deployment:
+        """Joins the embedded engine if there is one, and checks what it finds before anything is written."""
+        with self._opening:
+            if self.deployment is None:
+                if self._engine is not None:
+                    self._engine.join()
+                replies = [self._ask_politely(*question) for question in QUESTIONS]
+                found = deployments.examine(replies, allow_eviction=self._allow_eviction)
+                found.command_for(self.durability, DURABLE_WAIT_MS)
+                self._check_layout()
+                self.deployment = found
+            return self.deployment
+
+    def _ask_politely(self, *command: str) -> Any:
+        try:
+            return self._blocking.call(*command)
+        except EngineReplyError as error:
+            if command[0] == "CONFIG":
+                return error
+            raise
+
+    def _check_layout(self) -> None:
+        root = self.root(0)
+        self._blocking.call("HSETNX", root, "layout", LAYOUT)
+        if self._is_test:
+            self._blocking.call("HSETNX", root, "test", "1")
+        layout = int(self._blocking.call("HGET", root, "layout"))
+        if layout != LAYOUT:
+            raise EngineUnsuitable(
+                f"The engine holds jobs in layout {layout}, and this version of Windlass reads layout {LAYOUT}: "
+                "use the version that wrote them, or another namespace."
+            )
+
+    async def close(self) -> None:
+        if self._background:
+            await asyncio.wait(self._background, timeout=self._patience_s)
+        for bell in self._bells.values():
+            bell.close()
+        for link in self._links.values():
+            link.close()
+        for link in self._links.values():
+            await link.wait_closed()
+        self._links.clear()
+        self._bells.clear()
+        self._coalescers.clear()
+        await asyncio.to_thread(self.close_now)
+
+    def close_now(self) -> None:
+        self._blocking.close()
+        if self._engine is not None:
+            self._engine.leave()
+
+    async def __aenter__(self) -> Store:
+        await self.open()
+        return self
+
+    async def __aexit__(self, *_exc: object) -> None:
+        await self.close()
+
+    def _new_blocking_link(self) -> BlockingLink:
+        before = self._engine.ensure if self._engine else None
+        return BlockingLink(self.endpoint, before_connect=before, patience_s=self._patience_s)
+
+    def _link(self, purpose: str) -> Link:
+        """Links of different purposes never wait for each other: calls, durable calls, the bell."""
+        link = self._links.get(purpose)
+        if link is None:
+            engine = self._engine
+
+            async def before_connect() -> None:
+                if engine is not None:
+                    await asyncio.to_thread(engine.ensure)
+
+            link = Link(self.endpoint, before_connect=before_connect, patience_s=self._patience_s)
+            self._links[purpose] = link
+        return link
+
+    def in_background(self, work: Coroutine[Any, Any, Any]) -> None:
+        """What must still be done for a caller that is gone; close waits for it."""
+        task = asyncio.create_task(work)
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
+
+    # Performing flows
+
+    async def run(self, flow: Flow[T]) -> T:
+        if self.deployment is None:
+            await self.open()
+        try:
+            effect = next(flow)
+            while True:
+                effect = flow.send(await self._perform(effect))
+        except StopIteration as end:
+            return cast(T, end.value)
+
+    def run_now(self, flow: Flow[T]) -> T:
+        """The same without an event loop: one round trip per call, in this thread."""
+        if self.deployment is None:
+            self.open_now()
+        try:
+            effect = next(flow)
+            while True:
+                effect = flow.send(self._perform_now(effect))
+        except StopIteration as end:
+            return cast(T, end.value)
+
+    async def _perform(self, effect: Effect) -> Any:
+        if isinstance(effect, list):
+            return await asyncio.gather(*(self._perform(one) for one in effect))
+        if isinstance(effect, ItemsCall):
+            replies = await self._coalescer(effect).submit(effect.items)
+            return [effect.read(reply) for reply in replies]
+        if isinstance(effect, Now):
+            return self._clock.now_ms() or self._clock.learn(await self._link("calls").call("TIME"))
+        reply = await self._call(effect.operation, effect.partition, effect.args, effect.durability)
+        return effect.read(reply)
+
+    def _perform_now(self, effect: Effect) -> Any:
+        if isinstance(effect, list):
+            return [self._perform_now(one) for one in effect]
+        if isinstance(effect, Now):
+            return self._clock.now_ms() or self._clock.learn(self._blocking.call("TIME"))
+        args: Sequence[Argument] = (
+            [*effect.head, *(part for item in effect.items for part in item)]
+            if isinstance(effect, ItemsCall)
+            else effect.args
+        )
+        reply = self._call_now(effect.operation, effect.partition, args, effect.durability)
+        if isinstance(effect, ItemsCall):
+            return [effect.read(one) for one in reply]
+        return effect.read(reply)
+
+    def _coalescer(self, call: ItemsCall[Any]) -> Coalescer:
+        kind = (call.operation, call.partition, call.head, call.durability)
+        found = self._coalescers.get(kind)
+        if found is None:
+            if len(self._coalescers) > 100:  # heads can differ, e.g. by their lease
+                self._coalescers = {key: kept for key, kept in self._coalescers.items() if not kept.is_idle}
+
+            async def send(arguments: list[Argument]) -> list[Any]:
+                reply = await self._call(call.operation, call.partition, [*call.head, *arguments], call.durability)
+                return cast("list[Any]", reply)
+
+            found = self._coalescers[kind] = Coalescer(send)
+        return found
+
+    # Calling the engine's functions
+
+    def _commands(
+        self, operation: str, partition: int, args: Sequence[Argument], durability: Durability | None
+    ) -> list[tuple[Argument, ...]]:
+        function = library().function(operation)
+        commands: list[tuple[Argument, ...]] = [
+            ("FCALL", function, 1, self.root(partition), self._clock.offset_ms, *args)
+        ]
+        if durability is not None:
+            confirm = cast(Deployment, self.deployment).command_for(durability, DURABLE_WAIT_MS)
+            if confirm is not None:
+                commands.append(confirm)
+        return commands
+
+    async def _call(
+        self, operation: str, partition: int, args: Sequence[Argument], durability: Durability | None
+    ) -> Any:
+        commands = self._commands(operation, partition, args, durability)
+        link = self._link("calls" if len(commands) == 1 else "durable")
+        while True:
+            try:
+                if len(commands) == 1:
+                    return await link.call(*commands[0])
+                return _confirmed(await link.call_together(commands))
+            except EngineReplyError as error:
+                if not _is_library_missing(error):
+                    raise
+            await self._load_library(link)
+
+    async def _load_library(self, link: Link) -> None:
+        try:
+            await link.call("FUNCTION", "LOAD", library().source)
+        except EngineReplyError as error:
+            if not _is_library_there(error):
+                raise
+
+    def _call_now(self, operation: str, partition: int, args: Sequence[Argument], durability: Durability | None) -> Any:
+        commands = self._commands(operation, partition, args, durability)
+        while True:
+            try:
+                if len(commands) == 1:
+                    return self._blocking.call(*commands[0])
+                return _confirmed(self._blocking.call_together(commands))
+            except EngineReplyError as error:
+                if not _is_library_missing(error):
+                    raise
+            self._load_library_now()
+
+    def _load_library_now(self) -> None:
+        try:
+            self._blocking.call("FUNCTION", "LOAD", library().source)
+        except EngineReplyError as error:
+            if not _is_library_there(error):
+                raise
+
+    # Waiting
+
+    def bell(self, partition: int) -> Bell:
+        found = self._bells.get(partition)
+        if found is None:
+
+            async def pass_on(name: str, queue: str, filters: tuple[str, ...]) -> Any:
+                return await self._perform(upkeep.pass_ring(name, queue, filters, partition))
+
+            found = self._bells[partition] = Bell(self._link(f"bell {partition}"), self.root(partition), pass_on)
+        return found
+
+    @contextlib.asynccontextmanager
+    async def listening(self, partition: int, listener: Listener) -> AsyncIterator[Bell]:
+        bell = self.bell(partition)
+        bell.add(listener)
+        try:
+            yield bell
+        finally:
+            bell.remove(listener)
+
+    @contextlib.contextmanager
+    def listening_now(self, partition: int) -> Iterator[BlockingBell]:
+        bell = BlockingBell(self._new_blocking_link(), self.root(partition))
+        try:
+            yield bell
+        finally:
+            bell.close()
+
+
+class BlockingBell:
+    """A bell of one blocking caller, on a link of its own."""
+
+    def __init__(self, link: BlockingLink, root: str) -> None:
+        self.name = secrets.token_urlsafe(9)
+        self._link = link
+        self._key = f"{root}:bell:{self.name}"
+
+    def wait(self, for_s: float) -> bytes:
+        """What was rung, or nothing when the time is over."""
+        block_s = max(0.001, min(for_s, BLOCK_S))
+        found = self._link.call("BLPOP", self._key, f"{block_s:.3f}", timeout_s=block_s + WATCHDOG_S)
+        return cast(bytes, found[1]) if found else b""
+
+    def close(self) -> None:
+        self._link.close()
+
+
+def _is_library_missing(error: EngineReplyError) -> bool:
+    return "Function not found" in str(error)
+
+
+def _is_library_there(error: EngineReplyError) -> bool:
+    """Somebody else was faster."""
+    return "already exists" in str(error)
+
+
+def _confirmed(replies: list[Any]) -> Any:
+    """Marks each item's answer with whether the asked-for durability was reached (the last reply says how far)."""
+    answers, confirmation = replies
+    local_or_replicas = confirmation[0] if isinstance(confirmation, list) else confirmation
+    return answers if local_or_replicas >= 1 else [NotConfirmed(one) for one in answers]

@@ -1,0 +1,45 @@
+"""Fixtures for tests against real engines. One engine per session and kind; one namespace per test."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from engine_process import EngineProcess
+from windlass.service import Service
+from windlass.store.endpoint import parse_url
+from windlass.store.store import Store
+
+_namespaces = itertools.count(1)
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture(scope="session", params=["valkey", "redis"])
+def engine(request: pytest.FixtureRequest) -> Iterator[EngineProcess]:
+    """The same tests run on Valkey 9 and on Debian's Redis 7.0."""
+    with EngineProcess(request.param, config=("--save", "", "--appendonly", "no")) as process:
+        yield process
+
+
+def make_store(engine: EngineProcess, **options: object) -> Store:
+    namespace = f"t{os.getpid()}-{next(_namespaces)}"
+    return Store(parse_url(engine.unix_url), namespace=namespace, is_test=True, patience_s=10.0, **options)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def store(engine: EngineProcess) -> Iterator[Store]:
+    store = make_store(engine)
+    yield store
+    store.close_now()
+
+
+@pytest.fixture
+def service(store: Store) -> Service:
+    return Service(store)

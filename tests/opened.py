@@ -1,0 +1,42 @@
+"""Connections and links that a test opens and that are closed when it ends."""
+
+import contextlib
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+from windlass.store.blocking import BlockingConnection
+from windlass.store.connection import Connection
+from windlass.store.endpoint import Endpoint
+from windlass.store.link import BlockingLink, Link
+
+
+@contextlib.asynccontextmanager
+async def opened(endpoint: Endpoint) -> AsyncIterator[Connection]:
+    connection = await Connection.open(endpoint)
+    try:
+        yield connection
+    finally:
+        connection.close()
+        await connection.wait_closed()
+
+
+@contextlib.asynccontextmanager
+async def linked(endpoint: Endpoint, **options: Any) -> AsyncIterator[Link]:
+    link = Link(endpoint, **options)
+    try:
+        yield link
+    finally:
+        link.close()
+        await link.wait_closed()
+
+
+@contextlib.contextmanager
+def opened_blocking(endpoint: Endpoint) -> Iterator[BlockingConnection]:
+    with contextlib.closing(BlockingConnection.open(endpoint)) as connection:
+        yield connection
+
+
+@contextlib.contextmanager
+def linked_blocking(endpoint: Endpoint, **options: Any) -> Iterator[BlockingLink]:
+    with contextlib.closing(BlockingLink(endpoint, **options)) as link:
+        yield link

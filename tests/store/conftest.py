@@ -1,0 +1,26 @@
+"""Real engines for the tests of connections: one shared by a file, one for a test that may kill it."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from engine_process import EngineProcess
+from windlass.store.endpoint import Endpoint, parse_url
+
+
+@pytest.fixture(scope="module")
+def shared_engine() -> Iterator[EngineProcess]:
+    with EngineProcess(tcp=True) as engine:
+        yield engine
+
+
+@pytest.fixture(params=["unix", "tcp"])
+def endpoint(request: pytest.FixtureRequest, shared_engine: EngineProcess) -> Endpoint:
+    return parse_url(shared_engine.unix_url if request.param == "unix" else shared_engine.url)
+
+
+@pytest.fixture
+def engine() -> Iterator[EngineProcess]:
+    """One that the test may kill; what it acknowledged is on disk."""
+    with EngineProcess(tcp=True, config=["--appendonly", "yes", "--appendfsync", "always"]) as engine:
+        yield engine
