@@ -343,6 +343,10 @@ class Service:
             yield queues.relane(queue, 0)
         return swept
 
+    def listen(self, *, for_s: float) -> Asked[bool]:
+        """Waits until something becomes due earlier than anybody knew; False when the time is over."""
+        return AskedToWait(self.store, lambda: waiting.upkeep_waiting(self.store, for_s), _needs_event_loop)
+
     # Shapes shared by the methods above
 
     def _about_jobs(self, requests: Sequence[R], validate: Callable[[R], None], build: Builder[R, T]) -> AskedMany[T]:
@@ -370,3 +374,7 @@ def _time_out(job: Job) -> upkeep.TimeOut:
 
 def _with_cursor(listing: Listing, cursor: str) -> Listing:
     return msgspec.structs.replace(listing, cursor=cursor)
+
+
+def _needs_event_loop() -> bool:
+    raise BadInput("The loops listen in an event loop; await this.")

@@ -1,4 +1,4 @@
-"""What wakes this process: one list in the engine that it blocks on, for its takers and for those who await a job's end."""
+"""What wakes this process: one list in the engine that it blocks on, for its takers and whoever awaits a job's end."""
 
 from __future__ import annotations
 

@@ -38,9 +38,7 @@ class Deployment(NamedTuple):
         if durability == "replica":
             return ("WAIT", "1", str(wait_ms))
         if not self.is_persistent:
-            raise BadSetting(
-                "Durability 'fsync' needs an append-only file: set `appendonly yes`, or ask for 'memory'."
-            )
+            raise BadSetting("Durability 'fsync' needs an append-only file: set `appendonly yes`, or ask for 'memory'.")
         if not self.has_waitaof:
             raise BadSetting(
                 f"Durability 'fsync' on {self.product} {self.version} needs `appendfsync always`: "

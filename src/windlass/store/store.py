@@ -29,6 +29,7 @@ from .scripts import library
 
 T = TypeVar("T")
 DURABLE_WAIT_MS = 5_000
+CONFIRMATION_LIMIT_S = 30.0  # several may stand in line on the durable link
 
 
 class Store:
@@ -57,6 +58,7 @@ class Store:
         self._clock = EngineClock()
         self._links: dict[str, Link] = {}
         self._blocking = self._new_blocking_link()
+        self._blocking_durable = self._new_blocking_link()  # apart: a confirmation may take its time
         self._coalescers: dict[tuple[Any, ...], Coalescer] = {}
         self._bells: dict[int, Bell] = {}
         self._background: set[asyncio.Task[Any]] = set()
@@ -65,6 +67,10 @@ class Store:
 
     def root(self, partition: int) -> str:
         return f"{self.namespace}:{{{partition}}}"
+
+    @property
+    def is_embedded(self) -> bool:
+        return self._engine is not None
 
     @property
     def partitions(self) -> int:
@@ -145,6 +151,7 @@ class Store:
 
     def close_now(self) -> None:
         self._blocking.close()
+        self._blocking_durable.close()
         if self._engine is not None:
             self._engine.leave()
 
@@ -266,7 +273,7 @@ class Store:
             try:
                 if len(commands) == 1:
                     return await link.call(*commands[0])
-                return _confirmed(await link.call_together(commands))
+                return _confirmed(await link.call_together(commands, timeout_s=CONFIRMATION_LIMIT_S))
             except EngineReplyError as error:
                 if not _is_library_missing(error):
                     raise
@@ -285,7 +292,7 @@ class Store:
             try:
                 if len(commands) == 1:
                     return self._blocking.call(*commands[0])
-                return _confirmed(self._blocking.call_together(commands))
+                return _confirmed(self._blocking_durable.call_together(commands, timeout_s=CONFIRMATION_LIMIT_S))
             except EngineReplyError as error:
                 if not _is_library_missing(error):
                     raise

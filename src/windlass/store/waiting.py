@@ -11,12 +11,13 @@ from ..core.job import Ending
 from ..core.requests import Held, Take, Taken
 from ..core.states import State
 from .bell import BLOCK_S, Listener
-from .calls import reading, reports
+from .calls import reading, reports, upkeep
 from .calls.call import Flow
 from .calls.take import UNREGISTERED, Partial, Registration, filter_text, take
 from .scatter import scatter
 from .store import Store
 
+UPKEEP = ("", "")  # where the loops wait: no queue has an empty name
 GRACE_MS = 5_000  # a registration outlives the wait by this
 
 
@@ -158,3 +159,16 @@ def result_waiting_now(store: Store, job_id: bytes, consume: bool, wait_ms: int)
             message = bell.wait(left_s)
             if message[:1] == b"E":
                 ended_as = int(message[17:])
+
+
+async def upkeep_waiting(store: Store, for_s: float) -> bool:
+    """Until something becomes due earlier than anybody knew (True), or the time is over."""
+    await store.open()
+    listener = Listener((UPKEEP,))
+    async with store.listening(0, listener) as bell:
+        await store.run(_listen_flow(bell.name, for_s))
+        return await _heard(listener.event, for_s)
+
+
+def _listen_flow(bell: str, for_s: float) -> Flow[Any]:
+    return (yield upkeep.listen(bell, int(for_s * 1000), 0))

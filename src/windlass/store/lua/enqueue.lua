@@ -88,6 +88,7 @@ for i = 2, #ARGV, 2 do
 end
 local some_stored = redis.call('EXISTS', unpack(keys)) > 0
 local ended = ended_lately(ids)
+-- Always a write, also when all jobs are known: a confirmation (WAITAOF) of a repeated call then covers the first.
 local last = redis.call('INCRBY', P .. 'seq', #ids)
 local answers = {}
 for i = 1, #ids do

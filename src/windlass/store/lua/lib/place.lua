@@ -26,7 +26,10 @@ after_flush[#after_flush + 1] = function()
       ring('', nil)
     end
   end
-  for queue, at in pairs(timers.lease) do redis.call('ZADD', P .. 'timers:lease', 'LT', at, queue) end
+  for queue, at in pairs(timers.lease) do
+    -- The recoverer sleeps until the earliest deadline it knows of. The timer outlives its job, so this is rare.
+    if redis.call('ZADD', P .. 'timers:lease', 'LT', 'CH', at, queue) == 1 then ring('', nil) end
+  end
   timers = {due = {}, lease = {}}
 end
 

@@ -1,0 +1,64 @@
+# The words of daily work. Each does its own set-up on a fresh machine.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+TEST_ENGINE := redis-server
+
+.DEFAULT_GOAL := help
+.PHONY: help setup engines serve test test-deep check bench mutants docs clean
+
+help: ## Show these words.
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+
+setup: $(STAMP) ## Virtual environment and packages.
+
+$(STAMP): pyproject.toml constraints.txt
+	@command -v $(PYTHON) >/dev/null || { echo "Python 3.11 or newer is needed: install it, or name it with PYTHON=…"; exit 2; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed; $$($(PYTHON) --version) is here. Name another with PYTHON=…"; exit 2; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $(STAMP)
+
+engines: ## A second engine for the tests (Debian's redis-server).
+	@command -v $(TEST_ENGINE) >/dev/null || $(MAKE) --no-print-directory install-engine
+
+.PHONY: install-engine
+install-engine:
+	@if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	  echo "Installing $(TEST_ENGINE) for the tests…"; \
+	  (apt-get install -y -q $(TEST_ENGINE) || (apt-get update -q && apt-get install -y -q $(TEST_ENGINE))) >/dev/null; \
+	else \
+	  echo "The tests need $(TEST_ENGINE) (Redis 7.0 or newer) on the PATH: install it with your package manager."; exit 2; \
+	fi
+
+serve: setup ## Run the server with its embedded engine.
+	@$(BIN)/windlass serve
+
+test: setup engines check ## Everything that must pass.
+	$(BIN)/pytest -n 2 --dist loadgroup
+
+test-deep: setup engines check ## The same, longer: deep property runs on both engines, all mutants.
+	$(BIN)/pytest -n 2 --dist loadgroup
+	WINDLASS_DEEP=1 $(BIN)/pytest -n 2 tests/engine/test_machine.py
+	WINDLASS_DEEP=1 WINDLASS_TEST_ENGINE=redis $(BIN)/pytest -n 2 tests/engine/test_machine.py
+	$(BIN)/python tools/mutants.py
+
+check: setup ## Style, types, import rules, Lua headers.
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+	$(BIN)/python tools/check_lua.py
+
+bench: setup ## Measure the engine, each figure beside the bare engine's.
+	$(BIN)/python -m bench
+
+mutants: setup ## Plant known bugs one by one; each must be found.
+	$(BIN)/python tools/mutants.py
+
+docs: setup ## Write the documents that are made from the code.
+	$(BIN)/python tools/write_lifecycle.py
+
+clean: ## Remove what set-up made.
+	rm -rf $(VENV) .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -1,0 +1,206 @@
+"""The private engine under the benchmarks: what it counts of its own work, no-op jobs for it, and child processes."""
+
+import contextlib
+import logging
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from time import perf_counter
+from typing import NamedTuple, Self
+
+from tests.engine_process import EngineProcess
+
+from windlass.core.job import NewJob
+from windlass.service import Service
+from windlass.store import record
+from windlass.store.blocking import BlockingConnection
+from windlass.store.endpoint import Endpoint, parse_url
+from windlass.store.store import Store
+
+QUEUE = "bench"
+NAMESPACE = "wl"
+BULK = 1_000  # jobs of one call
+CHILD_LIMIT_S = 120.0
+logging.getLogger("windlass.store").setLevel(logging.ERROR)  # that nothing is persistent is meant here
+NOT_COUNTED = ("info", "config", "client", "flushall", "function")  # our own questions, and connecting
+
+
+class Spent(NamedTuple):
+    """What some jobs cost."""
+
+    jobs: int
+    wall_s: float
+    cpu_us: float  # of the engine's process: scripts, commands, reading and writing sockets
+    script_us: float  # within FCALL
+    calls: int  # commands that a client sent
+    commands: int  # all, with those that scripts call
+
+    @property
+    def per_s(self) -> float:
+        return self.jobs / self.wall_s
+
+    @property
+    def cpu_us_per_job(self) -> float:
+        return self.cpu_us / self.jobs
+
+    @property
+    def script_us_per_job(self) -> float:
+        return self.script_us / self.jobs
+
+    @property
+    def calls_per_job(self) -> float:
+        return self.calls / self.jobs
+
+    @property
+    def inner_per_job(self) -> float:
+        return (self.commands - self.calls) / self.jobs
+
+
+class Meter:
+    """Filled in when its block ends."""
+
+    spent: Spent
+
+
+class Engine:
+    """One private engine, with a connection for questions about it."""
+
+    def __init__(self, config: Sequence[str] = ()) -> None:
+        self._process = EngineProcess(config=config)
+
+    def __enter__(self) -> Self:
+        self._process.start()
+        self.control = BlockingConnection.open(self.endpoint)
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        self.control.close()
+        self._process.remove()
+
+    @property
+    def url(self) -> str:
+        return self._process.unix_url
+
+    @property
+    def endpoint(self) -> Endpoint:
+        return parse_url(self.url)
+
+    def store(self) -> Store:
+        return Store(self.endpoint, namespace=NAMESPACE)
+
+    @contextlib.contextmanager
+    def service(self) -> Iterator[Service]:
+        """For questions that are answered by `.wait()`."""
+        store = self.store()
+        try:
+            yield Service(store)
+        finally:
+            store.close_now()
+
+    def empty(self) -> None:
+        self.control.call("FLUSHALL", "SYNC")
+
+    def info(self, section: str) -> dict[str, str]:
+        text = self.control.call("INFO", section).decode()
+        return dict(line.split(":", 1) for line in text.splitlines() if ":" in line)
+
+    def used_memory(self) -> int:
+        return int(self.info("memory")["used_memory"])
+
+    def _cpu_us(self) -> float:
+        info = self.info("cpu")
+        return 1e6 * (float(info["used_cpu_user"]) + float(info["used_cpu_sys"]))
+
+    def _command_stats(self) -> dict[str, tuple[int, float]]:
+        """Command -> calls, microseconds."""
+        found = {}
+        for name, line in self.info("commandstats").items():
+            fields = dict(field.split("=") for field in line.split(","))
+            found[name.removeprefix("cmdstat_")] = int(fields["calls"]), float(fields["usec"])
+        return {name: stats for name, stats in found.items() if name.partition("|")[0] not in NOT_COUNTED}
+
+    @contextlib.contextmanager
+    def metered(self, jobs: int) -> Iterator[Meter]:
+        meter = Meter()
+        self.control.call("CONFIG", "RESETSTAT")
+        cpu_us = self._cpu_us()
+        began_at_s = perf_counter()
+        yield meter
+        wall_s = perf_counter() - began_at_s
+        cpu_us = self._cpu_us() - cpu_us
+        stats = self._command_stats()
+        commands = sum(calls for calls, _ in stats.values())
+        scripts, script_us = stats.get("fcall", (0, 0.0))
+        meter.spent = Spent(jobs, wall_s, cpu_us, script_us, scripts or commands, commands)
+
+
+def no_op_jobs(count: int) -> list[NewJob]:
+    return [NewJob(queue=QUEUE, name="noop") for _ in range(count)]
+
+
+def raw_jobs(count: int) -> list[tuple[bytes, bytes]]:
+    """Key and value of what the bare engine stores: the record of a no-op job."""
+    packed = record.pack(no_op_jobs(1)[0], bytes(16), 0, 0)[16:]
+    return [(b"j:%016d" % number, packed) for number in range(count)]
+
+
+def fill(service: Service, count: int) -> set[bytes]:
+    """Queues no-op jobs; answers their ids."""
+    ids: set[bytes] = set()
+    for start in range(0, count, BULK):
+        answers = service.enqueue(no_op_jobs(min(BULK, count - start))).wait()
+        ids.update(answer.id for answer in answers if not isinstance(answer, Exception))
+    assert len(ids) == count, "not every job was accepted"
+    return ids
+
+
+def fill_raw(control: BlockingConnection, count: int) -> set[bytes]:
+    """The same with raw commands."""
+    jobs = raw_jobs(count)
+    for start in range(0, count, BULK):
+        part = jobs[start : start + BULK]
+        control.pipeline([command for key, value in part for command in (("SET", key, value), ("ZADD", "q", 0, key))])
+    return {key for key, _ in jobs}
+
+
+class Child:
+    """A Python process of ours that says `ready`, works when told to, and writes its findings to its output."""
+
+    def __init__(self, module: str, *args: str) -> None:
+        root = Path(__file__).resolve().parent.parent
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", f"bench.{module}", *args],
+            cwd=root,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        self._watchdog = threading.Timer(CHILD_LIMIT_S, self._process.kill)
+        self._watchdog.start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        self._watchdog.cancel()
+        self._process.kill()
+        self._process.communicate()
+
+    def wait_ready(self) -> None:
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        assert line == "ready\n", f"the child process does not start: {line!r}"
+
+    def tell(self) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.write("go\n")
+        self._process.stdin.flush()
+
+    def findings(self) -> str:
+        """All that it wrote since `ready`; it ends by itself."""
+        assert self._process.stdout is not None
+        output = self._process.stdout.read()
+        assert self._process.wait() == 0, f"the child process failed with {self._process.returncode}"
+        return output

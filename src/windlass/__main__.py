@@ -1,0 +1,5 @@
+"""python -m windlass."""
+
+from .cli.main import main
+
+main()

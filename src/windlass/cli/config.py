@@ -1,0 +1,35 @@
+"""windlass config: every setting, its value, and where it came from."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+from ..settings import Origin, load
+
+SECRET = {"url"}
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def config(as_json: bool) -> None:
+    """Show every setting and where it came from."""
+    _, origins = load()
+    shown = [Origin(one.name, _hidden(one), one.source) for one in origins]
+    if as_json:
+        click.echo(json.dumps({one.name: {"value": one.value, "from": one.source} for one in shown}, indent=2))
+        return
+    width = max(len(one.name) for one in shown)
+    for one in shown:
+        value = "(not set)" if one.value in ("", None) else one.value
+        click.echo(f"{one.name:<{width}}  {value}  [{one.source}]")
+
+
+def _hidden(origin: Origin) -> object:
+    """A URL may hold a password."""
+    text = str(origin.value)
+    if origin.name in SECRET and "@" in text:
+        scheme, _, rest = text.partition("://")
+        return f"{scheme}://***@{rest.rpartition('@')[2]}"
+    return origin.value

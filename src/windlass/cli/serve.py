@@ -1,0 +1,41 @@
+"""windlass serve: the engine and the loops, until it is told to stop."""
+
+from __future__ import annotations
+
+import logging
+
+import click
+import uvloop
+
+from .. import server
+from ..service import Service
+from ..settings import load
+
+
+@click.command()
+@click.option("--url", help="Engine to use instead of the embedded one, e.g. redis://localhost:6379/0.")
+@click.option("--data-dir", help="Directory of the embedded engine.")
+@click.option("--verbose", is_flag=True, help="Say what the loops do.")
+def serve(url: str | None, data_dir: str | None, verbose: bool) -> None:
+    """Run the engine and its loops."""
+    logging.basicConfig(
+        level=logging.DEBUG if verbose else logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
+    )
+    settings, _ = load({"url": url, "data_dir": data_dir})
+    store = server.build_store(settings)
+    click.echo(f"Connecting to {store.endpoint} …")
+    uvloop.run(server.serve(store, _announce))
+    click.echo("Stopped.")
+
+
+def _announce(service: Service) -> None:
+    store = service.store
+    found = store.deployment
+    assert found is not None  # noqa: S101 (the store is open)
+    click.echo(f"Windlass is ready on {found.product} {found.version}.")
+    click.echo(f"  engine      {store.endpoint}")
+    if store.is_embedded:
+        click.echo("  started by  Windlass itself; it stops when its last user leaves")
+    click.echo(f"  durability  {'every answer comes after its fsync' if found.is_fsynced else store.durability}")
+    click.echo("  loops       scheduler, recoverer, janitor")
+    click.echo("Stop with Ctrl-C.")

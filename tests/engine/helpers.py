@@ -1,0 +1,33 @@
+"""Builders shared by the tests of operations: they wait, so they are for tests without an event loop."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from windlass.core.job import Job, NewJob
+from windlass.core.requests import Enqueued, Take
+from windlass.service import Service
+
+COUNTED = ("queued", "scheduled", "waiting", "running", "finished", "failed", "cancelled", "history")
+
+
+def new(queue: str = "q", name: str = "n", **kw: Any) -> NewJob:
+    return NewJob(queue=queue, name=name, **kw)
+
+
+def put(service: Service, *jobs: NewJob) -> list[Enqueued]:
+    """Enqueues; all must be accepted."""
+    answers = service.enqueue(jobs).wait()
+    accepted = [one for one in answers if isinstance(one, Enqueued)]
+    assert len(accepted) == len(jobs), answers
+    return accepted
+
+
+def take(service: Service, queue: str = "q", most: int = 1, **kw: Any) -> list[Job]:
+    return service.take(Take(queues=(queue,), most=most, **kw)).wait().jobs
+
+
+def counts(service: Service, queue: str = "q") -> dict[str, int]:
+    """Jobs per state, states without any left out."""
+    (stats,) = service.stats([queue]).wait()
+    return {state: getattr(stats, state) for state in COUNTED if getattr(stats, state)}

@@ -1,0 +1,79 @@
+"""Checks the Lua files: every operation has its header, every file names what it uses, and the library loads."""
+
+from __future__ import annotations
+
+import re
+import sys
+
+from windlass.store import scripts
+
+HEADER = ("arguments:", "returns:", "refusals:")
+OPERATION_LINES_MAX = 120
+DEFINED = re.compile(r"^local (?:function )?([\w, ]+?)(?: =|\(|$)", re.MULTILINE)
+INNER = re.compile(
+    r"\blocal (?:function )?([\w, ]+?)(?: =|\(|$)|\bfunction ?\w*\(([\w, ]*)\)|\bfor ([\w, ]+) in", re.MULTILINE
+)
+WORD = re.compile(r"(?<![.:'\w])[A-Za-z_]\w*(?!')")
+
+
+def names_in(groups: list[str]) -> set[str]:
+    return {word.strip() for group in groups for word in group.split(",") if word.strip()}
+
+
+def code_of(source: str) -> str:
+    without_comments = re.sub(r"--.*", "", source)
+    return re.sub(r"'[^'\n]*'", "''", without_comments)
+
+
+def defined_by(name: str) -> set[str]:
+    return names_in(DEFINED.findall(scripts.shared_source(name)))
+
+
+def reachable(source: str) -> set[str]:
+    found: set[str] = set()
+
+    def visit(name: str) -> None:
+        if name not in found:
+            found.add(name)
+            for inner in scripts.uses(scripts.shared_source(name)):
+                visit(inner)
+
+    for name in scripts.uses(source):
+        visit(name)
+    return found
+
+
+def missing_uses(source: str, own_name: str | None) -> set[str]:
+    """Library files whose names a source mentions without naming the file."""
+    code = code_of(source)
+    own = names_in([part for groups in INNER.findall(code) for part in groups])
+    words = {word for word in WORD.findall(code) if not re.search(rf"\b{word} = [^=].*,$", code)} - own
+    known = reachable(source) | {own_name}
+    return {name for name in scripts.shared_files() if name not in known and words & defined_by(name)}
+
+
+def problems() -> list[str]:
+    found = []
+    for name in scripts.operations():
+        source = scripts.operation_source(name)
+        found += [f"{name}.lua: no line '{part}' in its header" for part in HEADER if f"-- {part}" not in source]
+        if not source.startswith("-- "):
+            found.append(f"{name}.lua: does not begin with its purpose")
+        if source.count("\n") > OPERATION_LINES_MAX:
+            found.append(f"{name}.lua: longer than {OPERATION_LINES_MAX} lines; move something to lib/")
+        found += [f"{name}.lua: uses lib/{used}.lua without saying so" for used in missing_uses(source, None)]
+    for name in scripts.shared_files():
+        source = scripts.shared_source(name)
+        if "-- " not in source.split("\nlocal", 1)[0]:
+            found.append(f"lib/{name}.lua: does not say what it owns")
+        found += [f"lib/{name}.lua: uses lib/{used}.lua without saying so" for used in missing_uses(source, name)]
+    return found
+
+
+if __name__ == "__main__":
+    complaints = problems()
+    print(
+        "\n".join(complaints)
+        or f"{len(scripts.operations())} operations and {len(scripts.shared_files())} shared files."
+    )
+    sys.exit(bool(complaints))
