@@ -29,6 +29,7 @@ def build_store(settings: Settings) -> Store:
         namespace=settings.namespace,
         durability=settings.durability or "memory",
         allow_eviction=settings.allow_eviction,
+        patience_s=settings.patience_ms / 1000,
     )
 
 

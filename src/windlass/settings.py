@@ -11,27 +11,43 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from .core.errors import BadSetting
+from .core.durations import format_duration, parse_duration_ms
+from .core.errors import BadInput, BadSetting
 from .core.job import Durability
 
 FILE_NAME = "windlass.toml"
 _TRUE, _FALSE = {"1", "true", "yes", "on"}, {"0", "false", "no", "off", ""}
 
 
-class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """A field that ends in `_ms` is written as a duration, without that ending: WINDLASS_PATIENCE=30s."""
+
     url: str = ""  # empty: the embedded engine
     data_dir: str = ""  # of the embedded engine; empty: the user's data directory
     namespace: str = "wl"  # prefix of all keys
     durability: Durability | None = None  # None: what the engine gives by itself
     allow_eviction: bool = False  # accept an engine that may throw jobs away
+    patience_ms: int = 30_000  # how long an engine that is away is waited for
 
 
 class Origin(NamedTuple):
-    """A value and where it came from."""
+    """A setting as it is written, its value, and where it came from."""
 
     name: str
     value: Any
     source: str
+
+    @property
+    def written(self) -> Any:
+        is_duration = _written_name("patience_ms") == self.name
+        return format_duration(self.value) if is_duration else self.value
+
+
+def _written_name(field: str) -> str:
+    return field.removesuffix("_ms")
+
+
+_FIELDS = {_written_name(field): field for field in Settings.__struct_fields__}
 
 
 def load(
@@ -42,20 +58,20 @@ def load(
     """Settings and the origin of each. Options that are None count as not given."""
     given = {name: value for name, value in (options or {}).items() if value is not None}
     env = os.environ if environment is None else environment
-    file = (directory or Path.cwd()) / FILE_NAME
-    from_file = _read_file(file)
-    origins = []
-    for name in Settings.__struct_fields__:
-        variable = f"WINDLASS_{name.upper()}"
-        if name in given:
-            origins.append(Origin(name, given[name], "option"))
-        elif variable in env:
-            origins.append(Origin(name, _from_text(name, env[variable]), variable))
-        elif name in from_file:
-            origins.append(Origin(name, from_file[name], FILE_NAME))
-        else:
-            origins.append(Origin(name, getattr(Settings(), name), "default"))
-    return _convert(origins), origins
+    from_file = _read_file((directory or Path.cwd()) / FILE_NAME)
+    origins = [_find(name, given, env, from_file) for name in _FIELDS]
+    return Settings(**{_FIELDS[one.name]: one.value for one in origins}), origins
+
+
+def _find(name: str, given: Mapping[str, Any], env: Mapping[str, str], from_file: Mapping[str, Any]) -> Origin:
+    variable = f"WINDLASS_{name.upper()}"
+    if name in given:
+        return Origin(name, _read(name, given[name], "the option"), "option")
+    if variable in env:
+        return Origin(name, _read(name, env[variable], variable), variable)
+    if name in from_file:
+        return Origin(name, _read(name, from_file[name], FILE_NAME), FILE_NAME)
+    return Origin(name, getattr(Settings(), _FIELDS[name]), "default")
 
 
 def _read_file(file: Path) -> dict[str, Any]:
@@ -65,25 +81,27 @@ def _read_file(file: Path) -> dict[str, Any]:
         content = tomllib.loads(file.read_text())
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise BadSetting(f"{FILE_NAME} cannot be read: {error}.") from error
-    unknown = sorted(set(content) - set(Settings.__struct_fields__))
-    if unknown:
-        known = ", ".join(Settings.__struct_fields__)
-        raise BadSetting(f"{FILE_NAME} has no setting {unknown[0]!r}; it may have {known}.")
+    for name in content:
+        if name not in _FIELDS:
+            raise BadSetting(f"{FILE_NAME} has no setting {name!r}; it may have {', '.join(_FIELDS)}.")
     return content
 
 
-def _from_text(name: str, text: str) -> Any:
-    if name != "allow_eviction":
-        return text or None if name == "durability" else text
-    if text.lower() in _TRUE | _FALSE:
-        return text.lower() in _TRUE
-    raise BadSetting(f"WINDLASS_{name.upper()} must be 1, true, yes or on (or 0, false, no, off), not {text!r}.")
+def _read(name: str, value: Any, source: str) -> Any:
+    field = _FIELDS[name]
+    try:
+        if field.endswith("_ms"):
+            value = parse_duration_ms(value)
+        elif name == "durability":
+            value = value or None
+        elif name == "allow_eviction" and isinstance(value, str):
+            value = _boolean(value)
+        return getattr(msgspec.convert({field: value}, Settings), field)
+    except (msgspec.ValidationError, BadInput, AttributeError) as error:
+        raise BadSetting(f"The setting {name}, from {source}, is wrong: {error}") from error
 
 
-def _convert(origins: list[Origin]) -> Settings:
-    for origin in origins:
-        try:
-            msgspec.convert({origin.name: origin.value}, Settings)
-        except msgspec.ValidationError as error:
-            raise BadSetting(f"The setting {origin.name} (from {origin.source}) is wrong: {error}.") from error
-    return Settings(**{origin.name: origin.value for origin in origins})
+def _boolean(text: str) -> bool:
+    if text.lower() not in _TRUE | _FALSE:
+        raise BadInput(f"{text!r} is neither 1, true, yes or on nor 0, false, no or off.")
+    return text.lower() in _TRUE

@@ -28,8 +28,8 @@ def config(as_json: bool) -> None:
 
 def _hidden(origin: Origin) -> object:
     """A URL may hold a password."""
-    text = str(origin.value)
+    text = str(origin.written)
     if origin.name in SECRET and "@" in text:
         scheme, _, rest = text.partition("://")
         return f"{scheme}://***@{rest.rpartition('@')[2]}"
-    return origin.value
+    return origin.written

@@ -3,18 +3,11 @@
 -- returns:   per job 'queued', 'scheduled', 'cancelled' (a cancel was requested) or a refusal
 -- refusals:  unknown_job, already_ended, stale_lease, wrong_state
 -- flags: allow-oom
--- uses: batch, record, ring, tally, ending, reports
+-- uses: batch, ring, ending, reports
 local function release(id, token)
   local r, refused = held(id, token)
   if not r then return refused end
-  if has(r, 'cancel_requested') then
-    tally(r.queue, 'cancelled', 1)
-    end_job(r, STATE.cancelled)
-    return 'cancelled'
-  end
-  r.attempt = math.max(0, r.attempt - 1)
-  put_back(r)
-  return r.state == STATE.queued and 'queued' or 'scheduled'
+  return give_back(r)
 end
 
 local answers = {}

@@ -29,6 +29,18 @@ local function put_back(r)
   save(r)
 end
 
+-- Gives a held job back unspent; a requested cancel ends it instead.
+local function give_back(r)
+  if has(r, 'cancel_requested') then
+    tally(r.queue, 'cancelled', 1)
+    end_job(r, STATE.cancelled)
+    return 'cancelled'
+  end
+  r.attempt = math.max(0, r.attempt - 1)
+  put_back(r)
+  return r.state == STATE.queued and 'queued' or 'scheduled'
+end
+
 local function finish(id, token, result)
   local r, refused = held(id, token)
   if not r then return refused end

@@ -1,5 +1,12 @@
 -- uses: keys, clock, batch, record, place, unique
 -- Back to queued from an end: retry and requeue share it.
+local function forget_expiry(r)
+  local policy = policy_of(r)
+  r.policy = struct.pack(POLICY, policy.max_attempts, policy.lease_ms, policy.timeout_ms, policy.result_ttl_ms, 0)
+  r.policy_read = nil
+  rewrite(r, payload_of(r))
+end
+
 local function revive(r)
   if r.unique ~= '' and not has(r, 'unique_while_kept') then
     local holder = oldest_holder(r)
@@ -17,6 +24,9 @@ local function revive(r)
   count(queue_key('q', r.queue), 'bytes', r.bytes)
   r.state, r.attempt, r.progress, r.ended_at = STATE.queued, 0, 0, 0
   r.token, r.worker, r.ready_at = 0, NOBODY, now_ms
+  -- An expiry in the past would end it again before anybody could take it.
+  local expires_at = policy_of(r).expires_at
+  if expires_at > 0 and expires_at <= now_ms then forget_expiry(r) end
   enter(r)
   save(r)
   hold_unique(r)

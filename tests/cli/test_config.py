@@ -1,0 +1,64 @@
+"""Settings: where each value comes from, and how it is shown."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from windlass.cli.main import windlass
+from windlass.core.errors import BadSetting
+from windlass.settings import load
+
+
+def test_option_beats_environment_beats_file_beats_default(tmp_path: Path) -> None:
+    (tmp_path / "windlass.toml").write_text('url = "redis://file"\ndata_dir = "/file"\nnamespace = "file"\n')
+    environment = {"WINDLASS_URL": "redis://env", "WINDLASS_DATA_DIR": "/env"}
+    settings, origins = load({"url": "redis://option", "data_dir": None}, environment, tmp_path)
+    assert (settings.url, settings.data_dir, settings.namespace) == ("redis://option", "/env", "file")
+    assert {one.name: one.source for one in origins} == {
+        "url": "option",
+        "data_dir": "WINDLASS_DATA_DIR",
+        "namespace": "windlass.toml",
+        "durability": "default",
+        "allow_eviction": "default",
+        "patience": "default",
+    }
+
+
+@pytest.mark.parametrize(
+    ("environment", "words"),
+    [
+        ({"WINDLASS_ALLOW_EVICTION": "perhaps"}, "neither 1, true"),
+        ({"WINDLASS_DURABILITY": "hope"}, "durability"),
+        ({"WINDLASS_PATIENCE": "soon"}, "patience"),
+        ({"WINDLASS_PATIENCE": "-1s"}, "not a duration"),
+    ],
+)
+def test_a_wrong_value_names_its_setting(environment: dict[str, str], words: str, tmp_path: Path) -> None:
+    with pytest.raises(BadSetting, match=words):
+        load({}, environment, tmp_path)
+
+
+@pytest.mark.parametrize("content", ["nonsense = 1", "url = ", "url = 7", "\x00"])
+def test_a_wrong_file_is_one_sentence(content: str, tmp_path: Path) -> None:
+    (tmp_path / "windlass.toml").write_text(content)
+    with pytest.raises(BadSetting, match=r"windlass\.toml"):
+        load({}, {}, tmp_path)
+
+
+@pytest.mark.parametrize(("text", "value"), [("1", True), ("YES", True), ("off", False), ("", False)])
+def test_booleans(text: str, value: bool, tmp_path: Path) -> None:
+    assert load({}, {"WINDLASS_ALLOW_EVICTION": text}, tmp_path)[0].allow_eviction is value
+
+
+def test_config_hides_the_password_and_has_json(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WINDLASS_URL", "redis://me:secret@host/0")
+    for arguments in (["config"], ["config", "--json"]):
+        shown = CliRunner().invoke(windlass, arguments)
+        assert shown.exit_code == 0
+        assert "secret" not in shown.output
+        assert "WINDLASS_URL" in shown.output
+    assert json.loads(shown.output)["namespace"] == {"value": "wl", "from": "default"}
