@@ -1,12 +1,12 @@
 """Calls per second of our connections beside redis-py's: `SET k v` on one private Valkey over a unix socket.
 
-Run with `python -m bench.connection` from the root of the repository.
+Run with `python -m bench connection` from the root of the repository.
 """
 
 import asyncio
-import statistics
 import time
 from collections.abc import Awaitable, Callable
+from functools import partial
 
 import redis
 import redis.asyncio
@@ -18,7 +18,8 @@ from windlass.store.connection import Connection
 from windlass.store.endpoint import parse_url
 from windlass.store.link import Link
 
-ROUNDS = 3
+from .figures import Setting, Table, in_turns, ratio, spread
+
 TASKS = 50
 CALLS_PER_TASK = 1_000
 PIPELINE_LENGTH = 100
@@ -27,14 +28,13 @@ ONE_BY_ONE_CALLS = 5_000
 Measurement = Callable[[str], float]  # URL of the engine -> calls per second
 
 
-def run() -> list[tuple[str, float]]:
-    """Each way's median over rounds; the ways take turns, so that a noisy moment hits all of them."""
-    figures: dict[str, list[float]] = {name: [] for name in MEASUREMENTS}
+def section(setting: Setting) -> list[Table]:
     with EngineProcess() as engine:
-        for _ in range(ROUNDS):
-            for name, measure in MEASUREMENTS.items():
-                figures[name].append(measure(engine.unix_url))
-    return [(name, statistics.median(rates)) for name, rates in figures.items()]
+        ways = {name: partial(measure, engine.unix_url) for name, measure in MEASUREMENTS.items()}
+        found = in_turns(setting, "connections", ways)
+    rows = [[name, spread(rates), ratio(rates, found[BASE_OF[name]])] for name, rates in found.items()]
+    note = "`SET k v`. Ratios are to redis-py used in the same way."
+    return [Table("Connections", ("", "calls/s", "against redis-py"), rows, note)]
 
 
 def _rate_of_tasks(calls_per_task: Callable[[], Awaitable[None]]) -> Awaitable[float]:
@@ -136,8 +136,6 @@ MEASUREMENTS: dict[str, Measurement] = {
     f"windlass Link, {TASKS} tasks": _link_tasks,
     "windlass BlockingConnection, one by one": _blocking_connection,
 }
-
-
-if __name__ == "__main__":
-    for way, rate in run():
-        print(f"{way:<42}{rate:>12,.0f} calls/s")
+BASE_OF = {
+    name: "redis-py, one by one" if "one by one" in name else f"redis.asyncio, {TASKS} tasks" for name in MEASUREMENTS
+}

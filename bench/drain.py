@@ -6,6 +6,7 @@ What was delivered is compared with what was enqueued: each job once, none missi
 import contextlib
 import json
 from collections.abc import Callable, Collection
+from functools import partial
 from itertools import chain
 
 import uvloop
@@ -63,8 +64,9 @@ def by_processes(engine: Engine, count: int, processes: int, *, is_raw: bool) ->
         reports = [json.loads(child.findings()) for child in children]
     delivered = [bytes.fromhex(text) for text in chain.from_iterable(report["delivered"] for report in reports)]
     check_delivery(delivered, expected)
-    took_ns = max(report["ended_at_ns"] for report in reports) - min(report["began_at_ns"] for report in reports)
-    return count / (took_ns / 1e9)
+    began_at_ns: int = min(report["began_at_ns"] for report in reports)
+    ended_at_ns: int = max(report["ended_at_ns"] for report in reports)
+    return count / ((ended_at_ns - began_at_ns) / 1e9)
 
 
 def _batch_table(setting: Setting, engine: Engine) -> Table:
@@ -72,9 +74,7 @@ def _batch_table(setting: Setting, engine: Engine) -> Table:
     for batch, jobs in BATCHES.items():
         count = setting.scaled(jobs)
         for is_raw in (False, True):
-            ways[f"{batch} {is_raw}"] = lambda batch=batch, count=count, is_raw=is_raw: in_batches(  # type: ignore[misc]
-                engine, count, batch, is_raw=is_raw
-            )
+            ways[f"{batch} {is_raw}"] = partial(in_batches, engine, count, batch, is_raw=is_raw)
     found = in_turns(setting, "take and finish in batches", ways)
     rows = []
     for batch in BATCHES:
@@ -91,7 +91,9 @@ def _batch_table(setting: Setting, engine: Engine) -> Table:
             middle([one.cpu_us_per_job for one in ours]),
             middle([one.cpu_us_per_job for one in bare]),
         ])  # fmt: skip
-    note = "One exchange reports the last batch and takes the next. The bare engine: ZPOPMIN, then GET and DEL pipelined."
+    note = (
+        "An exchange reports the last batch and takes the next. The bare engine: ZPOPMIN, then GET and DEL pipelined."
+    )
     return Table("Take and finish", BATCH_HEAD, rows, note)
 
 
@@ -100,9 +102,7 @@ def _process_table(setting: Setting, engine: Engine) -> Table:
     ways: dict[str, Callable[[], float]] = {}
     for processes in (1, 2):
         for is_raw in (False, True):
-            ways[f"{processes} {is_raw}"] = lambda processes=processes, is_raw=is_raw: by_processes(  # type: ignore[misc]
-                engine, count, processes, is_raw=is_raw
-            )
+            ways[f"{processes} {is_raw}"] = partial(by_processes, engine, count, processes, is_raw=is_raw)
     found = in_turns(setting, "drain by processes", ways)
     rows = []
     for processes in (1, 2):

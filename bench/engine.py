@@ -2,6 +2,7 @@
 
 import contextlib
 import logging
+import os
 import subprocess
 import sys
 import threading
@@ -173,6 +174,8 @@ class Child:
         self._process = subprocess.Popen(
             [sys.executable, "-m", f"bench.{module}", *args],
             cwd=root,
+            # Unbuffered, Python writes once and drops what a full pipe did not take.
+            env={name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,

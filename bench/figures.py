@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from statistics import median
 from typing import NamedTuple, TypeVar
 
+K = TypeVar("K")
 T = TypeVar("T")
 
 
@@ -34,8 +35,8 @@ class Table(NamedTuple):
         widths = [max(len(row[at]) for row in (self.head, *self.rows)) for at in range(len(self.head))]
         lines = [f"\n{self.title}"]
         for row in (self.head, *self.rows):
-            cells = [row[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))]
-            lines.append("  " + "  ".join(cells))
+            others = [cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True)]
+            lines.append("  " + "  ".join([row[0].ljust(widths[0]), *others]))
         return "\n".join(lines)
 
 
@@ -46,9 +47,9 @@ def _row(cells: Sequence[str]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def in_turns(setting: Setting, what: str, ways: Mapping[str, Callable[[], T]]) -> dict[str, list[T]]:
+def in_turns(setting: Setting, what: str, ways: Mapping[K, Callable[[], T]]) -> dict[K, list[T]]:
     """Each way's samples. The ways take turns, so that a noisy moment hits all of them."""
-    samples: dict[str, list[T]] = {name: [] for name in ways}
+    samples: dict[K, list[T]] = {name: [] for name in ways}
     for number in range(1, setting.rounds + 1):
         setting.say(f"{what}: round {number} of {setting.rounds}")
         for name, measure in ways.items():

@@ -110,6 +110,8 @@ class Service:
 
     def exchange(self, finishes: Sequence[Finish], failures: Sequence[Fail], request: Take) -> Asked[Exchanged]:
         """Reports outcomes and takes the next jobs in one call. Does not wait."""
+        check.items("finishes", finishes)
+        check.items("failures", failures)
         for finished in finishes:
             check.finish(finished)
         for failed in failures:
@@ -162,6 +164,7 @@ class Service:
 
     def requeue(self, ids: Sequence[bytes], *, gives_attempt_back: bool = False) -> AskedMany[str]:
         """Back into the queue from any state; a lease on the job ends."""
+        check.claim("gives_attempt_back", gives_attempt_back)
         return self._about_ids(ids, lambda part, home: interventions.requeue(part, gives_attempt_back, home))
 
     def edit(self, requests: Sequence[Edit]) -> AskedMany[Edited]:
@@ -170,6 +173,7 @@ class Service:
 
     def delete(self, ids: Sequence[bytes], *, even_leased: bool = False) -> AskedMany[str]:
         """Removes jobs and all that belongs to them."""
+        check.claim("even_leased", even_leased)
         return self._about_ids(ids, lambda part, home: interventions.delete(part, even_leased, home))
 
     # Reading
@@ -189,6 +193,7 @@ class Service:
         """How a job ended, None when it has not (within `wait_ms`). `consume` reads a kept result once."""
         check.id_bytes("id", job_id)
         check.whole("wait_ms", wait_ms, 0, check.DURATION_MAX)
+        check.claim("consume", consume)
         return AskedToWait(
             self.store,
             lambda: waiting.result_waiting(self.store, job_id, consume, wait_ms),
@@ -261,7 +266,7 @@ class Service:
     def configure(self, queue: str, changes: Mapping[str, int | bool | None]) -> Asked[Configuration]:
         """Changes properties of a queue at run time and answers all of them; None is the default again."""
         check.text("queue", queue, check.QUEUE_MAX)
-        check.configuration(dict(changes))
+        check.configuration(changes)
         return Asked(self.store, lambda: self._configure_flow(queue, changes))
 
     def _configure_flow(self, queue: str, changes: Mapping[str, int | bool | None]) -> Flow[Configuration]:
@@ -283,10 +288,18 @@ class Service:
         check.id_bytes("worker", worker)
         check.worker_info(info)
         check.whole("beat_ms", beat_ms, 100, check.DURATION_MAX)
-        return Asked(self.store, lambda: _ask(workers.register(worker, beat_ms, "", info, 0)))
+        bell = self.store.bell(0)
+        name = bell.name if bell.hears_cancels else ""
+        return Asked(self.store, lambda: _ask(workers.register(worker, beat_ms, name, info, 0)))
+
+    def hear_cancels(self, handler: Callable[[bytes], None]) -> None:
+        """Calls `handler` with the id of a job that is asked to stop, at once, when a worker holds it that is registered
+        from here afterwards. Needs a running event loop. Heartbeats tell the same, later."""
+        self.store.bell(0).hear_cancels(handler)
 
     def beat(self, ids: Sequence[bytes]) -> AskedMany[None]:
         """Workers say that they are alive."""
+        check.items("ids", ids)
         for worker in ids:
             check.id_bytes("worker", worker)
         return AskedMany(self.store, lambda: scatter(ids, lambda _: 0, workers.beat))
@@ -335,6 +348,7 @@ class Service:
 
     def sweep(self, cursor: str = "0") -> Asked[upkeep.Swept]:
         """One step of the janitor's walk over queues: forgets empty ones, finishes divisions by name."""
+        check.scan_cursor(cursor)
         return Asked(self.store, lambda: self._sweep_flow(cursor))
 
     def _sweep_flow(self, cursor: str) -> Flow[upkeep.Swept]:
@@ -345,6 +359,7 @@ class Service:
 
     def listen(self, *, for_s: float) -> Asked[bool]:
         """Waits until something becomes due earlier than anybody knew; False when the time is over."""
+        check.number("for_s", for_s, 0, check.DURATION_MAX // 1000)
         return AskedToWait(self.store, lambda: waiting.upkeep_waiting(self.store, for_s), _needs_event_loop)
 
     # Shapes shared by the methods above

@@ -10,8 +10,8 @@ import tempfile
 from collections.abc import Iterator
 
 import pytest
-from engine_process import EngineProcess
 
+from engine_process import EngineProcess
 from windlass.core.job import NewJob
 from windlass.core.requests import Take
 from windlass.server import build_store

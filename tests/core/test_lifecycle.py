@@ -15,7 +15,7 @@ def test_the_document_is_what_the_table_gives() -> None:
 
 
 def test_every_state_is_of_one_kind_and_can_be_left() -> None:
-    assert PENDING | LEASED | ENDED == set(State)
+    assert set(State) == PENDING | LEASED | ENDED
     assert len(PENDING) + len(LEASED) + len(ENDED) == len(State)
     for state in State:
         assert any(move.source is state for move in MOVES)

@@ -7,6 +7,7 @@ from typing import Any
 from windlass.core.job import Job, NewJob
 from windlass.core.requests import Enqueued, Take
 from windlass.service import Service
+from windlass.store.store import Store
 
 COUNTED = ("queued", "scheduled", "waiting", "running", "finished", "failed", "cancelled", "history")
 
@@ -31,3 +32,13 @@ def counts(service: Service, queue: str = "q") -> dict[str, int]:
     """Jobs per state, states without any left out."""
     (stats,) = service.stats([queue]).wait()
     return {state: getattr(stats, state) for state in COUNTED if getattr(stats, state)}
+
+
+def another(service: Service) -> Service:
+    """The same deployment through a store of its own, as another process has it. Close it."""
+    store = service.store
+    return Service(Store(store.endpoint, namespace=store.namespace, is_test=True, patience_s=10.0))
+
+
+def read(service: Service, job_id: bytes) -> Job:
+    return service.job([job_id]).one().wait().job

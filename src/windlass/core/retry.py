@@ -17,7 +17,10 @@ class Backoff(msgspec.Struct, frozen=True, array_like=True):
     def delay_ms(self, attempt: int, random_unit: float = 0.5) -> int:
         """The pause after the n-th attempt (from 1); `random_unit` in 0..1 places it within the jitter."""
         exponent = min(max(attempt - 1, 0), 63)
-        pause = min(self.base_ms * self.factor**exponent, self.cap_ms)
+        try:
+            pause = min(self.base_ms * self.factor**exponent, self.cap_ms)
+        except OverflowError:
+            pause = self.cap_ms if self.base_ms else 0
         return int(pause * (1 + self.jitter * (2 * random_unit - 1)))
 
     def wants_retry(self, attempt: int) -> bool:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .errors import BadInput, TooLarge
-from .job import Blob, NewJob
+from .job import Blob, Codec, NewJob
 from .queue import FOREVER_MS, Configuration
-from .requests import Edit, Fail, Filter, Finish, Listing, Take, Update, WorkerInfo
+from .requests import Edit, Fail, Filter, Finish, Held, Listing, Take, Update, WorkerInfo
+from .retry import ENDLESS, Backoff
 from .states import State
 
 MIB = 1024 * 1024
@@ -32,7 +33,9 @@ HISTORY_HOURS_MAX = 48
 INT32_MIN, INT32_MAX = -(2**31), 2**31 - 1
 INSTANT_MAX = 2**47  # year 6429; leaves room for a lease added to it
 DURATION_MAX = 2**43  # 278 years
+PAUSE_MAX = DURATION_MAX // 2  # its jitter may double it
 UINT32_MAX = 2**32 - 1
+CURSOR_MAX = 1024
 
 
 def whole(what: str, value: Any, low: int, high: int) -> None:
@@ -40,6 +43,21 @@ def whole(what: str, value: Any, low: int, high: int) -> None:
         raise BadInput(f"{what} must be a whole number, not {type(value).__name__}.")
     if not low <= value <= high:
         raise BadInput(f"{what} must lie between {low} and {high}, not be {value}.")
+
+
+def number(what: str, value: Any, low: float, high: float) -> None:
+    if type(value) not in (int, float) or not low <= value <= high:
+        raise BadInput(f"{what} must be a number from {low:g} to {high:g}, not {value!r}.")
+
+
+def claim(what: str, value: Any) -> None:
+    if type(value) is not bool:
+        raise BadInput(f"{what} must be True or False, not {value!r}.")
+
+
+def instance(what: str, value: Any, wanted: type) -> None:
+    if not isinstance(value, wanted):
+        raise BadInput(f"{what} must be a {wanted.__name__}, not {type(value).__name__}.")
 
 
 def text(what: str, value: Any, most_bytes: int, *, may_be_empty: bool = False) -> None:
@@ -68,7 +86,7 @@ def id_bytes(what: str, value: Any) -> None:
 
 
 def blob(what: str, value: Any, most_bytes: int) -> None:
-    if not isinstance(value, Blob) or type(value.data) is not bytes:
+    if not isinstance(value, Blob) or type(value.data) is not bytes or not isinstance(value.codec, Codec):
         raise BadInput(f"{what} must be a Blob of bytes with its codec.")
     if len(value.data) > most_bytes:
         raise TooLarge(
@@ -89,17 +107,29 @@ def new_job(job: Any, payload_max: int = PAYLOAD_MAX) -> None:
     text("name", job.name, NAME_MAX)
     blob("payload", job.payload, payload_max)
     whole("priority", job.priority, INT32_MIN, INT32_MAX)
-    if job.id:
+    if job.id != b"":
         id_bytes("id", job.id)
-    if job.lane or job.unique or job.tags or job.trace:
+    if job.lane != "" or job.unique != "" or job.tags != () or job.trace != "":
         _labels(job)
     _times(job)
+    claim("retake", job.retake)
+    claim("unique_while_kept", job.unique_while_kept)
     whole("if_revision", job.if_revision, 0, UINT32_MAX)
     if job.unique_check not in ("none", "keep", "replace"):
         raise BadInput(f"unique_check must be none, keep or replace, not {job.unique_check!r}.")
     if job.if_revision and (not job.unique or job.unique_check != "replace"):
         raise BadInput("if_revision goes with a unique key and unique_check='replace'.")
-    whole("retry.tries", job.retry.tries, 0, UINT32_MAX)
+    if job.retry is not ENDLESS:
+        _backoff(job.retry)
+
+
+def _backoff(retry: Any) -> None:
+    instance("retry", retry, Backoff)
+    whole("retry.tries", retry.tries, 0, UINT32_MAX)
+    whole("retry.base_ms", retry.base_ms, 0, PAUSE_MAX)
+    whole("retry.cap_ms", retry.cap_ms, 0, PAUSE_MAX)
+    number("retry.factor", retry.factor, 1, 1000)
+    number("retry.jitter", retry.jitter, 0, 1)
 
 
 def _labels(job: NewJob) -> None:
@@ -129,26 +159,27 @@ def _times(job: NewJob) -> None:
 
 
 def lease(what: str, value: Any) -> None:
-    if value != FOREVER_MS:
+    if type(value) is not int or value != FOREVER_MS:
         whole(what, value, 0, DURATION_MAX)
 
 
 kept = lease  # a retention may be FOREVER_MS too
 
 
-def held(request: Any) -> None:
+def held(request: Any, wanted: type = Held) -> None:
+    instance("A request", request, wanted)
     id_bytes("id", request.id)
     whole("token", request.token, 0, 2**48 - 1)
 
 
 def finish(request: Finish) -> None:
-    held(request)
+    held(request, Finish)
     if request.result is not None:
         blob("result", request.result, RESULT_MAX)
 
 
 def fail(request: Fail) -> None:
-    held(request)
+    held(request, Fail)
     if request.then not in ("retry", "final", "cancelled"):
         raise BadInput(f"then must be retry, final or cancelled, not {request.then!r}.")
     whole("delay_ms", request.delay_ms, 0, DURATION_MAX)
@@ -158,19 +189,16 @@ def fail(request: Fail) -> None:
 
 
 def update(request: Update, payload_max: int = PAYLOAD_MAX) -> None:
-    held(request)
+    held(request, Update)
     if request.progress is not None:
-        progress(request.progress)
+        number("progress", request.progress, 0, 1)
     if request.payload is not None:
         blob("payload", request.payload, payload_max)
 
 
-def progress(value: Any) -> None:
-    if type(value) not in (int, float) or not 0 <= value <= 1:
-        raise BadInput(f"progress must be a number from 0 to 1, not {value!r}.")
-
-
 def edit(request: Edit, payload_max: int = PAYLOAD_MAX) -> None:
+    instance("A request", request, Edit)
+    claim("in_any_state", request.in_any_state)
     id_bytes("id", request.id)
     whole("if_revision", request.if_revision, 0, UINT32_MAX)
     text("name", request.name, NAME_MAX, may_be_empty=True)
@@ -183,6 +211,7 @@ def edit(request: Edit, payload_max: int = PAYLOAD_MAX) -> None:
 
 
 def take(request: Take) -> None:
+    instance("A request", request, Take)
     if type(request.queues) is not tuple or not request.queues:
         raise BadInput("queues must be a tuple with at least one queue.")
     if len(request.queues) > QUEUES_PER_TAKE:
@@ -192,10 +221,10 @@ def take(request: Take) -> None:
     if len(set(request.queues)) != len(request.queues):
         raise BadInput("A queue is named twice.")
     whole("most", request.most, 1, TAKE_MAX)
-    if request.weights:
+    if request.weights != ():
         _weights(request)
     filters(request.wants)
-    if request.worker:
+    if request.worker != b"":
         id_bytes("worker", request.worker)
     lease("lease_ms", request.lease_ms)
     whole("accept_ms", request.accept_ms, 0, DURATION_MAX)
@@ -203,6 +232,8 @@ def take(request: Take) -> None:
 
 
 def _weights(request: Take) -> None:
+    if type(request.weights) is not tuple:
+        raise BadInput("weights must be a tuple of whole numbers.")
     if len(request.weights) != len(request.queues):
         raise BadInput("Give as many weights as queues, or none.")
     for weight in request.weights:
@@ -210,10 +241,11 @@ def _weights(request: Take) -> None:
 
 
 def filters(wants: Filter) -> None:
+    instance("wants", wants, Filter)
     if bool(wants.only) + bool(wants.all_but) + bool(wants.glob) > 1:
         raise BadInput("Give only one of only, all_but and glob.")
     names = wants.only or wants.all_but
-    if type(names) is not tuple:
+    if type(wants.only) is not tuple or type(wants.all_but) is not tuple:
         raise BadInput("only and all_but must be tuples of names.")
     if len(names) > NAMES_PER_FILTER:
         raise TooLarge(f"A filter may have {NAMES_PER_FILTER} names, not {len(names)}.")
@@ -234,31 +266,41 @@ LISTS = ("queued", "scheduled", "waiting", "running", "finished", "failed", "can
 
 
 def listing(request: Listing) -> None:
+    instance("A request", request, Listing)
     text("queue", request.queue, QUEUE_MAX, may_be_empty=True)
     text("tag", request.tag, TAG_MAX, may_be_empty=True)
     if not request.tag and not (request.queue and request.state):
         raise BadInput("A list needs a queue and a state, or a tag.")
     allowed = tuple(state.label for state in State) if request.tag else LISTS
-    if request.state and request.state not in allowed:
+    if request.state != "" and request.state not in allowed:
         raise BadInput(f"state must be one of {', '.join(allowed)}, not {request.state!r}.")
     glob(request.name)
+    text("cursor", request.cursor, CURSOR_MAX, may_be_empty=True)
+    claim("newest_first", request.newest_first)
     whole("most", request.most, 1, PAGE_MAX)
     whole("created_from_ms", request.created_from_ms, 0, INSTANT_MAX)
     whole("created_before_ms", request.created_before_ms, 0, INSTANT_MAX)
 
 
-def configuration(changes: dict[str, Any]) -> None:
+def configuration(changes: Any) -> None:
+    instance("changes", changes, Mapping)
     for field, value in changes.items():
         if field not in Configuration.__struct_fields__:
             fields = ", ".join(Configuration.__struct_fields__)
             raise BadInput(f"A queue has no property {field!r}; it has {fields}.")
         if field == "name_lanes":
-            if value is not None and type(value) is not bool:
-                raise BadInput("name_lanes must be True or False.")
-        elif field == "lease_ms" and value is not None and value != FOREVER_MS:
-            whole(field, value, 1, DURATION_MAX)
+            if value is not None:
+                claim(field, value)
         elif value is not None:
             kept(field, value)
+            if field == "lease_ms" and value == 0:
+                raise BadInput("lease_ms of a queue must be at least 1; None is the default again.")
+
+
+def scan_cursor(cursor: Any) -> None:
+    text("cursor", cursor, 20)
+    if not (cursor.isascii() and cursor.isdigit()) or int(cursor) >= 2**64:
+        raise BadInput("The cursor is not one that a step gave out; start again without it.")
 
 
 def worker_info(info: WorkerInfo) -> None:

@@ -7,7 +7,7 @@ import contextlib
 import logging
 import secrets
 from collections import deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Collection, Coroutine
 from typing import Any, TypeAlias
 
 from ..core.errors import EngineUnavailable
@@ -34,13 +34,14 @@ class Listener:
 
 
 class Bell:
-    """Started by the first listener, stopped by the last: an idle process costs the engine nothing."""
+    """Read from the first listener on. A read that is under way is never abandoned, since its answer would be lost with
+    it; it ends by itself after the last listener is gone."""
 
     def __init__(
         self, link: Link, root: str, pass_on: Callable[[str, str, tuple[str, ...]], Coroutine[Any, Any, Any]]
     ) -> None:
         self.name = secrets.token_urlsafe(9)
-        self.on_cancel: Callable[[bytes], None] | None = None
+        self._on_cancel: Callable[[bytes], None] | None = None
         self._link = link
         self._key = f"{root}:bell:{self.name}"
         self._pass_on = pass_on
@@ -60,6 +61,18 @@ class Bell:
         if listener.job_id:
             self._awaiting.setdefault(listener.job_id, set()).add(listener)
         self._count += 1
+        self._start_reading()
+
+    @property
+    def hears_cancels(self) -> bool:
+        return self._on_cancel is not None
+
+    def hear_cancels(self, handler: Callable[[bytes], None]) -> None:
+        """From now on the bell is read until it is closed."""
+        self._on_cancel = handler
+        self._start_reading()
+
+    def _start_reading(self) -> None:
         if self._task is None:
             self._task = asyncio.create_task(self._read(), name="windlass-bell")
 
@@ -70,23 +83,23 @@ class Bell:
             if not self._awaiting[listener.job_id]:
                 del self._awaiting[listener.job_id]
         self._count -= 1
-        if self._count == 0 and self.on_cancel is None:
-            self._stop_reading()
 
-    def leave(self, listener: Listener, *, has_job: bool) -> None:
-        """The listener will not look again. A ring that came for it and was not used goes to the next; and when it
-        leaves empty-handed and alone, the engine must not ring here any more."""
+    def leave(self, listener: Listener, owed: Collection[Place]) -> None:
+        """The listener will not look again. A ring that came for it and was not used goes to the next; and where it
+        leaves alone, the engine must not ring here any more. `owed` are the places where it may have or did."""
         self._unlist(listener)
         rung = listener.was_rung
         for place in listener.places:
             if place not in self._takers:
-                if place == rung or not has_job:
+                if place == rung or place in owed:
                     self._start_passing(*place)
             elif place == rung:
                 self._wake_first(place)
 
     def close(self) -> None:
-        self._stop_reading()
+        if self._task is not None:
+            self._task.cancel()
+            self._task = None
 
     def _unlist(self, listener: Listener) -> None:
         for place in listener.places:
@@ -96,11 +109,6 @@ class Bell:
                     line.remove(listener)
                 if not line:
                     del self._takers[place]
-
-    def _stop_reading(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            self._task = None
 
     def _start_passing(self, queue: str, filter_text: str) -> None:
         task = asyncio.create_task(self._pass_on(self.name, queue, (filter_text,)))
@@ -113,7 +121,7 @@ class Bell:
             log.info("A ring could not be passed on (%s); the recoverer repeats it.", error)
 
     async def _read(self) -> None:
-        while True:
+        while self._count > 0 or self.hears_cancels:
             try:
                 found = await self._link.call("BLPOP", self._key, BLOCK_S, timeout_s=BLOCK_S + WATCHDOG_S)
             except EngineUnavailable as error:
@@ -125,6 +133,7 @@ class Bell:
             else:
                 # Registrations run out with the read: everybody looks again and registers anew.
                 self._wake_all()
+        self._task = None
 
     def _heard(self, message: bytes) -> None:
         kind, content = message[:1], message[1:]
@@ -135,8 +144,8 @@ class Bell:
             for listener in self._awaiting.get(content[:16], ()):
                 listener.ended_as = int(content[16:])
                 listener.event.set()
-        elif kind == b"C" and self.on_cancel is not None:
-            self.on_cancel(content)
+        elif kind == b"C" and self._on_cancel is not None:
+            self._on_cancel(content)
 
     def _wake_first(self, place: Place) -> None:
         line = self._takers.get(place)

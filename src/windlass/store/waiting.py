@@ -10,7 +10,7 @@ from ..core.errors import AlreadyEnded, Refusal, UnknownJob
 from ..core.job import Ending
 from ..core.requests import Held, Take, Taken
 from ..core.states import State
-from .bell import BLOCK_S, Listener
+from .bell import BLOCK_S, Listener, Place
 from .calls import reading, reports, upkeep
 from .calls.call import Flow
 from .calls.take import UNREGISTERED, Partial, Registration, filter_text, take
@@ -68,23 +68,35 @@ async def take_waiting(store: Store, request: Take, queues: list[str], partition
         return (await _take_once(store, take_flow(request, queues, partition))).taken
     give_up_at_s = time.monotonic() + request.wait_ms / 1000
     places = tuple((queue, filter_text(request.wants)) for queue in queues)
+    registered: set[Place] = set()  # by earlier looks; a ring ends a registration
+    rung: Place | None = None
     while True:
         listener = Listener(places)
         async with store.listening(partition, listener) as bell:
-            found: Partial | None = None
+            owed: set[Place] = set(places)
             looks_again = False
             try:
                 left_s = max(0.0, give_up_at_s - time.monotonic())
                 registration = _registration(bell.name, left_s, bell.others_wait(listener))
                 found = await _take_once(store, take_flow(request, queues, partition, registration))
                 left_s = give_up_at_s - time.monotonic()
+                if found.taken.jobs and not registration.others_wait:
+                    owed = _without_used_ring(registered, rung, found)
                 if found.taken.jobs or left_s <= 0:
                     return found.taken
                 await _heard(listener.event, min(_pause_s(found, left_s), BLOCK_S))
+                registered, rung = owed, listener.was_rung
                 looks_again = True
             finally:
                 if not looks_again:
-                    bell.leave(listener, has_job=found is not None and bool(found.taken.jobs))
+                    bell.leave(listener, owed)
+
+
+def _without_used_ring(registered: set[Place], rung: Place | None, found: Partial) -> set[Place]:
+    """Where the engine may still ring, or has rung for something else than what was taken."""
+    if rung is None or rung[0] not in {job.queue for job in found.taken.jobs}:
+        return registered
+    return registered - {rung}
 
 
 async def _heard(event: asyncio.Event, within_s: float) -> bool:
@@ -101,14 +113,26 @@ def take_waiting_now(store: Store, request: Take, queues: list[str], partition: 
     if request.wait_ms == 0:
         return store.run_now(take_flow(request, queues, partition)).taken
     give_up_at_s = time.monotonic() + request.wait_ms / 1000
+    wanted = filter_text(request.wants)
+    registered: set[Place] = set()
+    rung: Place | None = None
     with store.listening_now(partition) as bell:
         while True:
-            left_s = give_up_at_s - time.monotonic()
+            left_s = max(0.0, give_up_at_s - time.monotonic())
             found = store.run_now(take_flow(request, queues, partition, _registration(bell.name, left_s)))
             left_s = give_up_at_s - time.monotonic()
+            if not found.taken.jobs:
+                registered = {(queue, wanted) for queue in queues}
             if found.taken.jobs or left_s <= 0:
+                for queue, _ in _without_used_ring(registered, rung, found):
+                    store.run_now(_pass_ring_flow(bell.name, queue, wanted, partition))
                 return found.taken
-            bell.wait(_pause_s(found, left_s))
+            message = bell.wait(_pause_s(found, left_s))
+            rung = (message[1:].decode().partition("\1")[0], wanted) if message[:1] == b"Q" else None
+
+
+def _pass_ring_flow(bell: str, queue: str, wanted: str, partition: int) -> Flow[bool]:
+    return (yield upkeep.pass_ring(bell, queue, (wanted,), partition))  # type: ignore[no-any-return]
 
 
 def _ended(answer: Ending | Refusal, ended_as: int) -> Ending | None:
@@ -136,7 +160,7 @@ async def result_waiting(store: Store, job_id: bytes, consume: bool, wait_ms: in
     async with store.listening(partition, listener) as bell:
         while True:
             listener.event.clear()
-            answer = await store.run(_result_flow(job_id, consume, bell.name, partition))
+            answer = await store.run(_result_flow(job_id, consume, bell.name if wait_ms else "", partition))
             ending = _ended(answer, listener.ended_as)
             left_s = give_up_at_s - time.monotonic()
             if ending is not None or left_s <= 0:
@@ -151,7 +175,7 @@ def result_waiting_now(store: Store, job_id: bytes, consume: bool, wait_ms: int)
     ended_as = 0
     with store.listening_now(partition) as bell:
         while True:
-            answer = store.run_now(_result_flow(job_id, consume, bell.name, partition))
+            answer = store.run_now(_result_flow(job_id, consume, bell.name if wait_ms else "", partition))
             ending = _ended(answer, ended_as)
             left_s = give_up_at_s - time.monotonic()
             if ending is not None or left_s <= 0:
@@ -162,12 +186,14 @@ def result_waiting_now(store: Store, job_id: bytes, consume: bool, wait_ms: int)
 
 
 async def upkeep_waiting(store: Store, for_s: float) -> bool:
-    """Until something becomes due earlier than anybody knew (True), or the time is over."""
+    """Until something is due, at the latest after the given time. True when it was rung: earlier than anybody knew."""
     await store.open()
     listener = Listener((UPKEEP,))
     async with store.listening(0, listener) as bell:
-        await store.run(_listen_flow(bell.name, for_s))
-        return await _heard(listener.event, for_s)
+        # What became due between the loops' turn and this registration rang nobody: it is answered here.
+        now_ms, next_at_ms = await store.run(_listen_flow(bell.name, for_s))
+        left_s = for_s if next_at_ms is None else max(0.0, (next_at_ms - now_ms) / 1000)
+        return await _heard(listener.event, min(for_s, left_s))
 
 
 def _listen_flow(bell: str, for_s: float) -> Flow[Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,6 +16,7 @@ from .call import Argument, Call, ItemsCall, answer
 
 LOOKED_AT = 500  # jobs one page looks at, however few of them match
 PEEK_BYTES = 1024  # as in lua/lib/record.lua
+_SCORE = re.compile(rb"-?(inf|\d+(\.\d+)?(e[-+]?\d+)?)")
 
 
 def job(ids: Sequence[bytes], partition: int) -> ItemsCall[Any]:
@@ -46,10 +48,11 @@ def _cursor(score: bytes, member: bytes) -> str:
 
 def _uncursor(cursor: str) -> tuple[bytes, bytes]:
     try:
-        score, _, member = base64.urlsafe_b64decode(cursor.encode()).partition(b" ")
-        float(score)
-    except ValueError as error:
-        raise BadInput("The cursor is not one that a page gave out; start again without it.") from error
+        score, _, member = base64.b64decode(cursor.encode(), b"-_", validate=True).partition(b" ")
+    except ValueError:
+        score, member = b"", b""
+    if not _SCORE.fullmatch(score):
+        raise BadInput("The cursor is not one that a page gave out; start again without it.")
     return score, member
 
 

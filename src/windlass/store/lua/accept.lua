@@ -11,8 +11,7 @@ local function accept(id, token)
     leave(r)
     r.state = STATE.running
     r.started_at = now_ms
-    local lease_ms = lease_ms_of(r, {lease_ms = tonumber(ARGV[2])})
-    r.deadline = lease_ms < FOREVER_MS and now_ms + lease_ms or 0
+    r.deadline = deadline_of(r, {lease_ms = tonumber(ARGV[2])})
     enter(r)
     save(r)
   end

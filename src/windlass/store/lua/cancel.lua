@@ -7,7 +7,7 @@
 local function tell_worker(r)
   if r.worker == NOBODY then return end
   local bell = redis.call('HGET', P .. 'w:' .. r.worker, 'bell')
-  if bell then strike(bell, 'C' .. r.id) end
+  if bell and bell ~= '' then strike(bell, 'C' .. r.id) end
 end
 
 local function cancel(id, reason)

@@ -2,11 +2,14 @@
 -- arguments: ARGV[1] clock offset, [2]..[10] as of take, [11] number of finishes, [12] number of failures, then the
 --            items of finish and of fail, then the queues
 -- returns:   {answers of finish, answers of fail, what take returns}
--- refusals:  those of finish and fail per job, those of take for the call
+-- refusals:  those of finish and fail per job; those of take for the call, which then reports nothing either
 -- flags: allow-oom
 -- uses: batch, reports, taking
 local finishes, failures = tonumber(ARGV[11]), tonumber(ARGV[12])
 local at = 13
+local arguments = {filter = ARGV[2], most = tonumber(ARGV[3]), bell = ARGV[7], registered_ms = tonumber(ARGV[8]),
+  others_wait = ARGV[9] == '1', from = tonumber(ARGV[10]), queues_at = at + 3 * finishes + 6 * failures}
+if lacks_name_lanes(arguments) then return {{}, {}, 'names_need_lanes'} end
 local finished, failed = {}, {}
 for _ = 1, finishes do
   table.insert(finished, finish(ARGV[at], tonumber(ARGV[at + 1]), ARGV[at + 2]))
@@ -17,7 +20,5 @@ for _ = 1, failures do
   at = at + 6
 end
 flush()
-local arguments = {filter = ARGV[2], most = tonumber(ARGV[3]), bell = ARGV[7], registered_ms = tonumber(ARGV[8]),
-  others_wait = ARGV[9] == '1', from = tonumber(ARGV[10]), queues_at = at}
 local terms = {worker = ARGV[4], lease_ms = tonumber(ARGV[5]), accept_ms = tonumber(ARGV[6])}
 return {finished, failed, take_all(arguments, terms)}

@@ -12,7 +12,8 @@ local function extend(id, token)
       leave_lane(r)
       unmark(r, 'retakeable')
     end
-    r.deadline = math.max(r.deadline, now_ms + lease_ms_of(r, {lease_ms = tonumber(ARGV[2])}))
+    local deadline = deadline_of(r, {lease_ms = tonumber(ARGV[2])})
+    r.deadline = deadline > 0 and math.max(r.deadline, deadline) or 0
     save(r)
     enter_running(r)
   end

@@ -6,7 +6,7 @@
 -- returns:   {cursor score, cursor member ('' at the end), {id + record without payload beyond 1 KiB, ...}}
 -- refusals:  none
 -- flags: no-writes
--- uses: keys, record, lanes, glob
+-- uses: keys, order, record, lanes, glob
 local key = queue_key(ARGV[2], ARGV[3])
 local most, looked_at, is_up = tonumber(ARGV[4]), tonumber(ARGV[5]), ARGV[6] == 'up'
 local queue, name, state = ARGV[9], ARGV[10], tonumber(ARGV[11])
@@ -20,7 +20,8 @@ local function rank_after(score, member)
     local middle = math.floor((low + high) / 2)
     local entry = redis.call('ZRANGE', key, middle, middle, 'WITHSCORES')
     local entry_score = tonumber(entry[2])
-    if entry_score < score or (entry_score == score and entry[1] <= member) then low = middle + 1 else high = middle end
+    local is_behind = entry_score > score or (entry_score == score and comes_before(member, entry[1]))
+    if is_behind then high = middle else low = middle + 1 end
   end
   return low
 end
@@ -33,8 +34,10 @@ local function read_page()
   local size = redis.call('ZCARD', key)
   local before = size
   if ARGV[7] ~= '' then
-    before = rank_after(tonumber(ARGV[7]), ARGV[8])
-    if redis.call('ZSCORE', key, ARGV[8]) then before = before - 1 end
+    local score = tonumber(ARGV[7])
+    before = rank_after(score, ARGV[8])
+    -- The entry itself was on the last page, unless it is gone or stands elsewhere by now.
+    if tonumber(redis.call('ZSCORE', key, ARGV[8]) or nil) == score then before = before - 1 end
   end
   if before <= 0 then return {} end
   return redis.call('ZREVRANGE', key, size - before, size - before + looked_at - 1, 'WITHSCORES')

@@ -31,11 +31,13 @@ for _, worker in ipairs(redis.call('ZRANGEBYSCORE', P .. 'workers', '-inf', now_
   local held_ids = redis.call('ZRANGE', P .. 'wj:' .. worker, 0, most_jobs - 1)
   for _, id in ipairs(held_ids) do
     local r = load(id)
-    if r and is_leased(r) then
-      if r.state == STATE.running and r.deadline == 0 then r.deadline = now_ms end
+    if r and is_leased(r) and not has(r, 'retakeable') then
+      if r.state == STATE.running and (r.deadline == 0 or r.deadline > now_ms) then r.deadline = now_ms end
       lose_lease(r)
       returned = returned + 1
     end
+    -- A retake job runs on until somebody takes it; the worker is lost all the same.
+    z_drop(P .. 'wj:' .. worker, id)
   end
   flush()
   if #held_ids < most_jobs then

@@ -5,13 +5,13 @@
 -- flags: allow-oom
 -- uses: keys, batch, record, lanes, ring, place
 local queue, most = ARGV[2], tonumber(ARGV[3])
-local HEADS_LOOKED_AT = 1000
+local LANES_LOOKED_AT = 100
 
+-- The default lane, and lanes whose name part is empty: their entries come first in the index of names.
 local function nameless_lanes()
   local lanes = {''}
-  for _, head in ipairs(redis.call('ZRANGE', queue_key('heads', queue), 0, HEADS_LOOKED_AT - 1)) do
-    local lane = string.sub(head, 29)
-    if name_of_lane(lane) == '' then table.insert(lanes, lane) end
+  for _, entry in ipairs(redis.call('ZRANGEBYLEX', queue_key('names', queue), '[\0', '(\1', 'LIMIT', 0, LANES_LOOKED_AT)) do
+    table.insert(lanes, string.sub(entry, 2))
   end
   return lanes
 end

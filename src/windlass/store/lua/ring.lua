@@ -3,8 +3,17 @@
 -- returns:   1 when somebody else was rung
 -- refusals:  none
 -- flags: allow-oom
--- uses: keys, ring
+-- uses: keys, record, filter, ring, pick
+local OFFERED = 8 -- the ring was for one job, but others may stand before it whose rings are still on their way
 local queue = ARGV[3]
+local is_rung = false
 for i = 4, #ARGV do redis.call('ZREM', queue_key('waiters', queue), ARGV[2] .. '\1' .. ARGV[i]) end
-local has_work = redis.call('EXISTS', queue_key('ready', queue), queue_key('heads', queue)) > 0
-return has_work and ring(queue, nil) and 1 or 0
+for i = 4, #ARGV do
+  local ids, resume = pick(queue, parse_filter(ARGV[i]), OFFERED, 0)
+  for _, id in ipairs(ids) do
+    local r = load(id)
+    is_rung = r and ring(queue, r) or is_rung
+  end
+  if resume and #ids == 0 then is_rung = ring(queue, nil) or is_rung end
+end
+return is_rung and 1 or 0

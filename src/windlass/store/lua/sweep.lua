@@ -1,13 +1,14 @@
--- The janitor's walk over queue names: forgets a queue that holds nothing and was never configured; says which queues
--- have waiting jobs that are not in name lanes yet.
+-- The janitor's walk over queue names: forgets a queue that holds nothing and was never configured; trims histories that
+-- were made smaller or switched off; says which queues have waiting jobs that are not in name lanes yet.
 -- arguments: ARGV[1] clock offset, [2] cursor ('0' to start), [3] about how many
 -- returns:   {next cursor ('0' at the end), {queue to relane, ...}, queues forgotten}
 -- refusals:  none
 -- flags: allow-oom
--- uses: keys, config
+-- uses: keys, config, ending
 local PLACES = {'ready', 'heads', 'scheduled', 'waiting', 'running', 'finished', 'failed', 'cancelled', 'history'}
 local page = redis.call('SSCAN', P .. 'queues', ARGV[2], 'COUNT', ARGV[3])
 local to_relane, forgotten = {}, 0
+local TRIMMED_PER_QUEUE = 50
 
 local function is_configured(queue)
   for _, value in ipairs(redis.call('HMGET', queue_key('q', queue), unpack(CONFIG_FIELDS))) do
@@ -17,6 +18,7 @@ local function is_configured(queue)
 end
 
 for _, queue in ipairs(page[2]) do
+  trim_wanted[queue] = TRIMMED_PER_QUEUE
   local keys = {}
   for i, place in ipairs(PLACES) do keys[i] = queue_key(place, queue) end
   if redis.call('EXISTS', unpack(keys)) == 0 and not is_configured(queue) then
@@ -27,4 +29,5 @@ for _, queue in ipairs(page[2]) do
     table.insert(to_relane, queue)
   end
 end
+trim_histories()
 return {page[1], to_relane, forgotten}

@@ -10,8 +10,9 @@ local function parse_filter(text)
   else
     filter.names, filter.list = {}, {}
     for name in string.gmatch(rest, '[^%z]+') do
+      -- A name given twice would have its lanes walked twice, and their jobs leased twice.
+      if not filter.names[name] then table.insert(filter.list, name) end
       filter.names[name] = true
-      table.insert(filter.list, name)
     end
   end
   return filter

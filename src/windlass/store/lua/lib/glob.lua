@@ -1,3 +1,4 @@
+-- uses: order
 -- SQLite's GLOB: `*`, `?`, `[a-z]`, `[^…]`, over UTF-8 characters, case-sensitive, whole string.
 -- Two pointers with one point to return to: linear in practice, at worst pattern times text.
 local function char_at(text, at)
@@ -24,7 +25,7 @@ local function in_class(pattern, at, char)
     local following = char_at(pattern, after)
     if c == '-' and following and following ~= ']' and previous then
       local last, behind = char_at(pattern, after)
-      if char >= previous and char <= last then seen = true end
+      if not comes_before(char, previous) and not comes_before(last, char) then seen = true end
       previous = nil
       after = behind
     else

@@ -25,14 +25,15 @@ end
 local function touch_lane(queue, lane)
   local key = lane_key(queue, lane)
   if not touched_lanes[key] then
-    touched_lanes[key] = {queue = queue, lane = lane, head = first_of(key)}
+    local head, score = first_of(key)
+    touched_lanes[key] = {queue = queue, lane = lane, head = head, score = score}
   end
 end
 
 after_flush[#after_flush + 1] = function()
   for key, change in pairs(touched_lanes) do
     local head, score = first_of(key)
-    if head ~= change.head then
+    if head ~= change.head or score ~= change.score then
       local heads, names = queue_key('heads', change.queue), queue_key('names', change.queue)
       local name_entry = name_of_lane(change.lane) .. '\0' .. change.lane
       if change.head then redis.call('ZREM', heads, change.head .. change.lane) end

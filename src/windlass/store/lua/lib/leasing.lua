@@ -1,14 +1,16 @@
 -- uses: keys, clock, batch, record, config, ring, place, tally, ending, reports, overdue, pick
 -- Gives leases: the one place where a job gets a token, a deadline and a holder.
 local ROUNDS = 4 -- expired or used-up heads are dropped and replaced this often in one call
+local LOOKED_AT_BEHIND = 64 -- heads, once some were dropped: others like them may stand behind
+local FROM_THE_START = -1 -- as `resume`: the rounds were used up, look again
 
 -- Records with their payloads, in order, until the answer is big enough: the rest stays where it is.
-local LOADED_AT_ONCE = 64
+local LOADED_AT_FIRST, LOADED_AT_ONCE = 8, 64
 local ANSWER_BYTES = 8388608
 local function load_whole(ids)
-  local loaded, bytes = {}, 0
-  for first = 1, #ids, LOADED_AT_ONCE do
-    local keys, last = {}, math.min(first + LOADED_AT_ONCE - 1, #ids)
+  local loaded, bytes, first, size = {}, 0, 1, LOADED_AT_FIRST
+  while first <= #ids and bytes < ANSWER_BYTES do
+    local keys, last = {}, math.min(first + size - 1, #ids)
     for i = first, last do table.insert(keys, job_key(ids[i])) end
     for i, raw in ipairs(redis.call('MGET', unpack(keys))) do
       if raw then
@@ -16,7 +18,9 @@ local function load_whole(ids)
         bytes = bytes + #raw
       end
     end
-    if bytes > ANSWER_BYTES then break end
+    -- As many as fit, if they are like those so far.
+    size = math.max(1, math.min(LOADED_AT_ONCE, math.floor((ANSWER_BYTES - bytes) / (bytes / last + 1))))
+    first = last + 1
   end
   return loaded
 end
@@ -46,6 +50,12 @@ local function lease_ms_of(r, terms)
   return config_of(r.queue).lease_ms
 end
 
+-- The deadline of a lease that is given or extended now; 0: none.
+local function deadline_of(r, terms)
+  local lease_ms = lease_ms_of(r, terms)
+  return lease_ms < FOREVER_MS and now_ms + lease_ms or 0
+end
+
 local function lease(r, token, terms)
   local waited_ms = math.max(0, now_ms - r.ready_at)
   leave(r)
@@ -59,8 +69,7 @@ local function lease(r, token, terms)
     r.deadline = now_ms + terms.accept_ms
   else
     r.state = STATE.running
-    local lease_ms = lease_ms_of(r, terms)
-    r.deadline = lease_ms < FOREVER_MS and now_ms + lease_ms or 0
+    r.deadline = deadline_of(r, terms)
   end
   enter(r)
   save(r)
@@ -87,22 +96,29 @@ local function offer_the_rest(queue, filter)
   if r then ring(queue, r) end
 end
 
+local function choose(loaded, most)
+  local chosen, dropped = {}, 0
+  for _, r in ipairs(loaded) do
+    if #chosen == most then break end
+    if may_start(r) then table.insert(chosen, r) else dropped = dropped + 1 end
+  end
+  return chosen, dropped
+end
+
 -- Adds to `taken` up to `most` jobs of a queue. Returns the next due instant, and where a long walk goes on.
 local function take_from(queue, filter, most, terms, from, taken)
   local following = settle_due(queue)
   local wanted = #taken + most
-  local resume
+  local looked_at, resume = most, nil
   for _ = 1, ROUNDS do
     local ids
-    ids, resume = pick(queue, filter, wanted - #taken, from)
+    ids, resume = pick(queue, filter, looked_at, math.max(from, 0))
     if #ids == 0 then break end
-    local chosen = {}
-    for _, r in ipairs(load_whole(ids)) do
-      if may_start(r) then table.insert(chosen, r) end
-    end
+    local chosen, dropped = choose(load_whole(ids), wanted - #taken)
     lease_all(queue, chosen, terms, taken)
     flush()
-    if #chosen == #ids then break end
+    if dropped == 0 or #taken == wanted then break end
+    looked_at, resume = math.max(wanted - #taken, LOOKED_AT_BEHIND), FROM_THE_START
   end
   if #taken == wanted then offer_the_rest(queue, filter) end
   return following, resume

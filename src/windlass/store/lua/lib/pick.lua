@@ -1,4 +1,4 @@
--- uses: keys, lanes, glob, filter
+-- uses: keys, order, lanes, glob, filter
 -- Which jobs of a queue come next for a taker: ids in order, taken out of nothing yet.
 -- With other lanes the best heads are merged; the walk is over lanes, never over jobs.
 local LANES_WALKED = 5000 -- per call; a longer walk is continued by the caller
@@ -21,7 +21,7 @@ end
 
 local function is_before(a, b)
   if a.score ~= b.score then return a.score < b.score end
-  return a.member < b.member
+  return comes_before(a.member, b.member)
 end
 
 local function insert_in_order(fronts, front)
@@ -69,7 +69,9 @@ local function narrowed_lanes(queue, filter)
   if filter.kind == 'only' then
     local lanes = {}
     for _, name in ipairs(filter.list) do
-      for _, lane in ipairs(lanes_by_prefix(queue, name .. '\0', name .. '\1') or {}) do table.insert(lanes, lane) end
+      local of_name = lanes_by_prefix(queue, name .. '\0', name .. '\1')
+      if not of_name then return nil end
+      for _, lane in ipairs(of_name) do table.insert(lanes, lane) end
     end
     return lanes
   end

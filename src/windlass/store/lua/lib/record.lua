@@ -99,7 +99,11 @@ local function rewrite(r, payload)
   local grown = #r.raw - r.bytes
   r.bytes = #r.raw
   put(job_key(r.id), r.raw)
-  if r.state <= STATE.running then count(queue_key('q', r.queue), 'bytes', grown) end
+  if r.state <= STATE.running then
+    count(queue_key('q', r.queue), 'bytes', grown)
+  elseif has(r, 'in_history') then
+    count(queue_key('q', r.queue), 'history_bytes_now', grown)
+  end
 end
 
 local function is_leased(r) return r.state == STATE.running or r.state == STATE.dispatched end

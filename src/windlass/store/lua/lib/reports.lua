@@ -20,9 +20,10 @@ local function log_attempt(r, reason, content)
   mark(r, 'has_attempts')
 end
 
--- Ends the lease and puts the job back; `ready_at` decides between queued and scheduled.
-local function put_back(r)
-  leave(r)
+-- Ends the lease and puts the job back, to its old place or to another time; that decides between queued and scheduled.
+local function put_back(r, ready_at)
+  leave(r) -- by the old time: an overdue retake job stands in its lane under it
+  r.ready_at = ready_at or r.ready_at
   r.token, r.deadline, r.worker = 0, 0, NOBODY
   r.state = state_by_time(r)
   enter(r)
@@ -71,7 +72,6 @@ local function fail(id, token, then_what, delay_ms, reason, content)
     return 'failed'
   end
   tally(r.queue, 'retried', 1)
-  r.ready_at = now_ms + delay_ms
-  put_back(r)
+  put_back(r, now_ms + delay_ms)
   return 'retried'
 end

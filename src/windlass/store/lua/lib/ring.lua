@@ -2,8 +2,7 @@
 -- Wakes those who wait. All paths that make work takeable come through here, so none can forget it.
 local BELL_TTL_MS = 120000
 local RING_CHECK_MS = 1000 -- a ring lost with a killed taker is repeated after this
-local WAITERS_LOOKED_AT = 100
-local RINGS_PER_CALL = 16
+local WAITERS_LOOKED_AT = 1000
 
 local waiters_of
 local ring_wanted -- queue -> list of records made takeable in this call
@@ -13,6 +12,14 @@ local function strike(bell, message)
   local key = P .. 'bell:' .. bell
   redis.call('RPUSH', key, message)
   redis.call('PEXPIRE', key, BELL_TTL_MS)
+end
+
+-- Registers a bell. What is over goes with the next registration; the key goes by itself when no more come.
+local function wait_for_ring(queue, bell, filter, for_ms)
+  local key = queue_key('waiters', queue)
+  redis.call('ZREMRANGEBYSCORE', key, '-inf', string.format('(%.0f', now_ms))
+  redis.call('ZADD', key, now_ms + for_ms, bell .. '\1' .. filter)
+  redis.call('PEXPIRE', key, math.max(BELL_TTL_MS, for_ms))
 end
 
 local function load_waiters(queue)
@@ -46,21 +53,29 @@ local function ring(queue, r)
   return false
 end
 
+local function is_deserted(queue)
+  local list = load_waiters(queue)
+  for i = 1, #list, 2 do
+    if list[i] then return false end
+  end
+  return true
+end
+
 local function became_takeable(r)
+  if #load_waiters(r.queue) == 0 then return end
   local list = ring_wanted[r.queue]
   if not list then
     list = {}
     ring_wanted[r.queue] = list
   end
-  if #list < RINGS_PER_CALL then table.insert(list, r) end
+  list[#list + 1] = r
 end
 
 -- After the flush of the last phase: the jobs are in place when somebody is told of them.
 local function ring_all()
   for queue, list in pairs(ring_wanted) do
     for _, r in ipairs(list) do
-      if #load_waiters(queue) == 0 then break end
-      ring(queue, r)
+      if not ring(queue, r) and is_deserted(queue) then break end
     end
   end
   ring_wanted = {}

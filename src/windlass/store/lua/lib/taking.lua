@@ -3,24 +3,30 @@
 local function register(arguments)
   if arguments.bell == '' then return end
   for i = arguments.queues_at, #ARGV do
-    redis.call('ZADD', queue_key('waiters', ARGV[i]), now_ms + arguments.registered_ms,
-      arguments.bell .. '\1' .. arguments.filter)
+    wait_for_ring(ARGV[i], arguments.bell, arguments.filter, arguments.registered_ms)
   end
 end
 
+-- Can all queues be taken from with this filter? Asked before anything is changed.
+local function lacks_name_lanes(arguments)
+  if parse_filter(arguments.filter).kind == '' then return false end
+  for i = arguments.queues_at, #ARGV do
+    if config_of(ARGV[i]).name_lanes ~= 1 then return true end
+  end
+  return false
+end
+
 local function take_all(arguments, terms)
+  if lacks_name_lanes(arguments) then return 'names_need_lanes' end
   local filter = parse_filter(arguments.filter)
   local taken, following, resume = {}, math.huge, nil
-  for i = arguments.queues_at, #ARGV do
-    if filter.kind ~= '' and config_of(ARGV[i]).name_lanes ~= 1 then return 'names_need_lanes' end
-  end
   -- Before taking, so that what this call leaves behind can be offered to them.
   if arguments.others_wait then register(arguments) end
   for i = arguments.queues_at, #ARGV do
     if #taken >= arguments.most then break end
     local at, further = take_from(ARGV[i], filter, arguments.most - #taken, terms, arguments.from, taken)
     following = math.min(following, at)
-    resume = resume or further
+    if further and (not resume or further < resume) then resume = further end
   end
   if #taken == 0 and not resume then register(arguments) end
   ring_all()

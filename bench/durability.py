@@ -1,0 +1,58 @@
+"""What the append-only file costs: none, fsync every second, fsync before each reply."""
+
+import contextlib
+from collections.abc import Callable
+from functools import partial
+
+from .engine import BULK, Engine, Spent
+from .enqueue import from_tasks, in_bulk, raw_from_tasks, raw_in_bulk
+from .figures import Setting, Table, in_turns, ratio, spread
+
+TASKS = 64
+TASKS_JOBS = 16_000
+BULK_JOBS = 30_000
+LEVELS = {
+    "none": (),
+    "everysec": ("--appendonly", "yes", "--appendfsync", "everysec"),
+    "always": ("--appendonly", "yes", "--appendfsync", "always"),
+}
+HEAD = ("appendfsync", "jobs/s", "against none", "bare engine, jobs/s", "bare against none", "ratio to bare")
+
+
+def section(setting: Setting) -> list[Table]:
+    shared = setting.scaled(TASKS_JOBS)
+    bulk = max(BULK, setting.scaled(BULK_JOBS) // BULK * BULK)
+    kinds: dict[str, Callable[[Engine], Spent]] = {
+        "tasks": lambda engine: from_tasks(engine, shared, TASKS),
+        "raw tasks": lambda engine: raw_from_tasks(engine, shared, TASKS),
+        "bulk": lambda engine: in_bulk(engine, bulk),
+        "raw bulk": lambda engine: raw_in_bulk(engine, bulk),
+    }
+    with contextlib.ExitStack() as stack:
+        engines = {level: stack.enter_context(Engine(config)) for level, config in LEVELS.items()}
+        ways = {
+            (kind, level): partial(measure, engine)
+            for kind, measure in kinds.items()
+            for level, engine in engines.items()
+        }
+        spent = in_turns(setting, "durability", ways)
+    found = {way: [one.per_s for one in samples] for way, samples in spent.items()}
+
+    def rows(kind: str) -> list[list[str]]:
+        return [
+            [
+                level,
+                spread(found[kind, level]),
+                ratio(found[kind, level], found[kind, "none"]),
+                spread(found[f"raw {kind}", level]),
+                ratio(found[f"raw {kind}", level], found[f"raw {kind}", "none"]),
+                ratio(found[kind, level], found[f"raw {kind}", level]),
+            ]
+            for level in LEVELS
+        ]
+
+    note = "What `always` acknowledges is on disk; `everysec` can lose about a second, `none` everything."
+    return [
+        Table(f"Durability, {TASKS} concurrent tasks enqueue", HEAD, rows("tasks"), note),
+        Table(f"Durability, bulk of {BULK:,}", HEAD, rows("bulk")),
+    ]

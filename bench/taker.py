@@ -1,0 +1,84 @@
+"""Waits for jobs in a process of its own: `python -m bench.taker URL async|sync|raw`.
+
+Each job carries the instant at which it was sent (the monotonic clock is the same in all processes of a host); a job
+without one is the last.
+"""
+
+import json
+import sys
+from collections.abc import Callable
+from time import monotonic_ns
+
+import uvloop
+
+from windlass.core.job import Job
+from windlass.core.requests import Finish, Take
+from windlass.service import Service
+from windlass.store.blocking import BlockingConnection
+from windlass.store.endpoint import parse_url
+from windlass.store.store import Store
+
+from .engine import NAMESPACE, QUEUE
+
+WAIT_S = 60
+REQUEST = Take(queues=(QUEUE,), wait_ms=WAIT_S * 1000)
+
+
+def _latency_us(job: Job) -> float | None:
+    """None: the last job."""
+    return (monotonic_ns() - int(job.payload.data)) / 1000 if job.payload.data != b"stop" else None
+
+
+async def wait_async(url: str) -> list[float]:
+    latencies_us: list[float] = []
+    async with Store(parse_url(url), namespace=NAMESPACE) as store:
+        service = Service(store)
+        while jobs := (await service.take(REQUEST)).jobs:
+            latency_us = _latency_us(jobs[0])
+            await service.finish([Finish(jobs[0].id, jobs[0].lease_token)])
+            if latency_us is None:
+                break
+            latencies_us.append(latency_us)
+    return latencies_us
+
+
+def wait_sync(url: str) -> list[float]:
+    latencies_us: list[float] = []
+    store = Store(parse_url(url), namespace=NAMESPACE)
+    service = Service(store)
+    while jobs := service.take(REQUEST).wait().jobs:
+        latency_us = _latency_us(jobs[0])
+        service.finish([Finish(jobs[0].id, jobs[0].lease_token)]).wait()
+        if latency_us is None:
+            break
+        latencies_us.append(latency_us)
+    store.close_now()
+    return latencies_us
+
+
+def wait_raw(url: str) -> list[float]:
+    latencies_us: list[float] = []
+    connection = BlockingConnection.open(parse_url(url))
+    while found := connection.call("BLPOP", "q", WAIT_S, timeout_s=WAIT_S + 5):
+        if found[1] == b"stop":
+            break
+        latencies_us.append((monotonic_ns() - int(found[1])) / 1000)
+    connection.close()
+    return latencies_us
+
+
+WAYS: dict[str, Callable[[str], list[float]]] = {
+    "async": lambda url: uvloop.run(wait_async(url)),
+    "sync": wait_sync,
+    "raw": wait_raw,
+}
+
+
+def main() -> None:
+    url, kind = sys.argv[1:]
+    print("ready", flush=True)
+    print(json.dumps(WAYS[kind](url)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,8 @@
+-- Lua compares strings by the locale the engine was started with; the engine orders members by their bytes.
+local function comes_before(a, b)
+  for i = 1, #a do
+    local x, y = string.byte(a, i, i), string.byte(b, i, i)
+    if x ~= y then return y ~= nil and x < y end
+  end
+  return #a < #b
+end

@@ -1,0 +1,51 @@
+"""Ids: UUIDv7 that carries its partition; written and read in the forms people use."""
+
+from __future__ import annotations
+
+import uuid
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from windlass.core.errors import BadInput
+from windlass.core.ids import PARTITIONS_MAX, format_id, make_id, parse_id, partition_of_id
+
+instants = st.integers(0, 2**48 - 1)
+partitions = st.integers(0, PARTITIONS_MAX - 1)
+randoms = st.integers(0, 2**64 - 1)
+
+
+@given(instants, partitions, randoms)
+def test_it_is_a_version_7_uuid_with_time_and_partition(at_ms: int, partition: int, random_64: int) -> None:
+    job_id = make_id(at_ms, partition, random_64)
+    read = uuid.UUID(bytes=job_id)
+    assert (read.version, read.variant) == (7, uuid.RFC_4122)
+    assert int.from_bytes(job_id[:6], "big") == at_ms
+    assert partition_of_id(job_id) == partition
+    assert int.from_bytes(job_id[8:], "big") & 0x3FFFFFFFFFFFFFFF == random_64 & 0x3FFFFFFFFFFFFFFF
+
+
+@given(instants, partitions, randoms)
+def test_what_is_written_can_be_read(at_ms: int, partition: int, random_64: int) -> None:
+    job_id = make_id(at_ms, partition, random_64)
+    assert parse_id(format_id(job_id)) == job_id
+    assert format_id(job_id) == str(uuid.UUID(bytes=job_id))
+
+
+def test_later_ids_sort_behind_earlier_ones() -> None:
+    assert make_id(1, 4095, 2**64 - 1) < make_id(2, 0, 0)
+
+
+@pytest.mark.parametrize("write", [str.upper, lambda text: text.replace("-", ""), lambda text: f"{{{text}}}"])
+def test_other_ways_to_write_it(write: object) -> None:
+    job_id = make_id(1_700_000_000_000, 5, 77)
+    assert parse_id(write(format_id(job_id))) == job_id  # type: ignore[operator]
+
+
+@pytest.mark.parametrize(
+    "text", ["", "x", "01890a5d", "01890a5d-ac96-7000-8000-b5c1d0b7a3fg", None, 7, b"x" * 16, "\ud800"]
+)
+def test_what_is_no_id_is_refused_with_an_example(text: object) -> None:
+    with pytest.raises(BadInput, match="ids look like"):
+        parse_id(text)  # type: ignore[arg-type]

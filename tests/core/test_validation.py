@@ -1,0 +1,349 @@
+"""Bad input at the service's edge: every method refuses it with a code and a sentence, and nothing changes."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from namespace import dump
+from windlass.core.errors import REFUSALS, Refusal
+from windlass.core.job import Blob, Codec, NewJob
+from windlass.core.queue import FOREVER_MS
+from windlass.core.requests import Edit, Fail, Filter, Finish, Held, Listing, Take, Update, WorkerInfo
+from windlass.core.retry import Backoff
+from windlass.service import Service
+from windlass.store.store import Store
+
+SURROGATE = "a\ud800"
+LONG = "x" * 100_000
+OK_ID = bytes(range(16))
+WRONG_IDS: tuple[Any, ...] = (b"x" * 15, b"x" * 17, "x" * 16, 5, None, bytearray(16))
+WRONG_TEXTS: tuple[Any, ...] = (5, None, b"q", ["q"], "a\0b", "a\nb", "\x1f", SURROGATE, LONG, "ü" * 3_000)
+WRONG_WHOLES: tuple[Any, ...] = (-(2**63), 2**63, 1.5, "5", None, True, [1], float("nan"))
+WRONG_BLOBS: tuple[Any, ...] = (b"raw", "text", 5, Blob("text"), Blob(None), Blob(b"", 7), Blob(b"", "json"))  # type: ignore[arg-type]
+TOO_LARGE = Blob(b"x" * (1024 * 1024 + 1))
+WRONG_LISTS: tuple[Any, ...] = (None, 5, "text", b"bytes", {"a": 1}, {1, 2})
+WRONG_CLAIMS: tuple[Any, ...] = (1, 0, "yes", None)
+
+Case = tuple[str, str, Callable[[Service], Any]]
+
+
+def _job(**kw: Any) -> NewJob:
+    return NewJob(**({"queue": "q", "name": "n"} | kw))
+
+
+def _wrong_lists(method: str) -> Iterator[Case]:
+    for value in WRONG_LISTS:
+        yield method, f"list={value!r}", lambda service, value=value: getattr(service, method)(value)
+    for value in (None, 5, "text", object()):
+        yield method, f"item={type(value).__name__}", lambda service, value=value: getattr(service, method)([value])
+
+
+def _wrong(method: str, build: Callable[..., Any], **fields: tuple[Any, ...]) -> Iterator[Case]:
+    """One case per field and wrong value; `build` makes the one item of the call."""
+    for field, values in fields.items():
+        for value in values:
+            yield (
+                method,
+                f"{field}={value!r:.30}",
+                lambda service, field=field, value=value: getattr(service, method)([build(**{field: value})]),
+            )
+
+
+def _enqueue() -> Iterator[Case]:
+    yield from _wrong_lists("enqueue")
+    yield from _wrong(
+        "enqueue",
+        _job,
+        queue=("", "q" * 256, *WRONG_TEXTS),
+        name=("", "n" * 1_021, *WRONG_TEXTS),
+        payload=(TOO_LARGE, None, *WRONG_BLOBS),
+        id=WRONG_IDS,
+        priority=(2**31, -(2**31) - 1, *WRONG_WHOLES),
+        run_at_ms=(-1, 2**47 + 1, *WRONG_WHOLES),
+        delay_ms=(-1, 2**43 + 1, *WRONG_WHOLES),
+        expires_at_ms=(-1, *WRONG_WHOLES),
+        expires_in_ms=(-1, *WRONG_WHOLES),
+        lane=("l" * 256, *WRONG_TEXTS),
+        unique=("u" * 513, *WRONG_TEXTS),
+        unique_check=("other", None, 5),
+        unique_while_kept=WRONG_CLAIMS,
+        if_revision=(1, -1, 2**32, *WRONG_WHOLES),
+        retry=(
+            None, 5, "3", Backoff(tries=-1), Backoff(tries=2**32), Backoff(tries="3"), Backoff(base_ms=-1),  # type: ignore[arg-type]
+            Backoff(base_ms=2**43), Backoff(cap_ms=-1), Backoff(cap_ms=1.5), Backoff(factor=0.5),  # type: ignore[arg-type]
+            Backoff(factor=float("inf")), Backoff(factor=float("nan")), Backoff(factor=1e9), Backoff(factor="2"),  # type: ignore[arg-type]
+            Backoff(jitter=-0.1), Backoff(jitter=1.1), Backoff(jitter=float("nan")), Backoff(jitter=None),  # type: ignore[arg-type]
+        ),
+        lease_ms=(-1, FOREVER_MS + 1, float(FOREVER_MS), *WRONG_WHOLES),
+        retake=WRONG_CLAIMS,
+        timeout_ms=(-1, *WRONG_WHOLES),
+        result_ttl_ms=(-1, *WRONG_WHOLES),
+        tags=(["a"], "a", None, 5, ("",), ("a", 5), ("t" * 129,), ("a\0b",), (SURROGATE,), ("t",) * 21),
+        trace=("t" * 1_025, *WRONG_TEXTS),
+    )  # fmt: skip
+    yield "enqueue", "two times", lambda service: service.enqueue([_job(run_at_ms=5, delay_ms=5)])
+    yield "enqueue", "two expiries", lambda service: service.enqueue([_job(expires_at_ms=5, expires_in_ms=5)])
+    yield "enqueue", "durability", lambda service: service.enqueue([_job()], durability="disk")  # type: ignore[arg-type]
+    yield "enqueue", "good and bad", lambda service: service.enqueue([_job(), _job(name="")])
+
+
+def _reports() -> Iterator[Case]:
+    held: dict[str, tuple[Any, ...]] = {"id": WRONG_IDS, "token": (-1, 2**48, *WRONG_WHOLES)}
+
+    def request(kind: Callable[..., Any]) -> Callable[..., Any]:
+        return lambda **kw: kind(**({"id": OK_ID, "token": 1} | kw))
+
+    for method in ("accept", "extend", "release"):
+        yield from _wrong_lists(method)
+        yield from _wrong(method, request(Held), **held)
+        yield method, "unknown", lambda service, method=method: getattr(service, method)([Held(OK_ID, 1)])
+    for method in ("accept", "extend"):
+        for value in (-1, FOREVER_MS + 1, *WRONG_WHOLES):
+            yield (
+                method,
+                f"lease={value!r}",
+                lambda service, method=method, value=value: getattr(service, method)([Held(OK_ID, 1)], lease_ms=value),
+            )
+    yield from _wrong_lists("finish")
+    yield from _wrong("finish", request(Finish), **held, result=(TOO_LARGE, *WRONG_BLOBS))
+    yield "finish", "unknown", lambda service: service.finish([Finish(OK_ID, 1)])
+    yield from _wrong_lists("fail")
+    yield from _wrong(
+        "fail",
+        request(Fail),
+        **held,
+        then=("other", None, 5),
+        delay_ms=(-1, *WRONG_WHOLES),
+        reason=("", "r" * 65, *WRONG_TEXTS),
+        error=(Blob(b"x" * 16_385), *WRONG_BLOBS),
+    )
+    yield "fail", "unknown", lambda service: service.fail([Fail(id=OK_ID, token=1)])
+    yield from _wrong_lists("update")
+    yield from _wrong(
+        "update",
+        request(Update),
+        **held,
+        progress=(-0.1, 1.1, float("nan"), "0.5", True),
+        payload=(TOO_LARGE, *WRONG_BLOBS),
+    )
+    yield "update", "unknown", lambda service: service.update([Update(id=OK_ID, token=1)])
+
+
+def _interventions() -> Iterator[Case]:
+    for method in ("cancel", "retry", "requeue", "delete", "job"):
+        yield from _wrong_lists(method)
+        for value in WRONG_IDS:
+            yield method, f"id={value!r}", lambda service, method=method, value=value: getattr(service, method)([value])
+        yield method, "unknown", lambda service, method=method: getattr(service, method)([OK_ID])
+    for value in ("", "r" * 65, *WRONG_TEXTS):
+        yield "cancel", f"reason={value!r:.30}", lambda service, value=value: service.cancel([OK_ID], reason=value)
+    for value in WRONG_CLAIMS:
+        yield (
+            "requeue",
+            f"gives_attempt_back={value!r}",
+            lambda service, value=value: service.requeue([OK_ID], gives_attempt_back=value),
+        )
+        yield (
+            "delete",
+            f"even_leased={value!r}",
+            lambda service, value=value: service.delete([OK_ID], even_leased=value),
+        )
+    yield from _wrong_lists("edit")
+    yield from _wrong(
+        "edit",
+        lambda **kw: Edit(**({"id": OK_ID} | kw)),
+        id=WRONG_IDS,
+        name=("n" * 1_021, *WRONG_TEXTS),
+        priority=(2**31, *(value for value in WRONG_WHOLES if value is not None)),
+        run_at_ms=(-1, *(value for value in WRONG_WHOLES if value is not None)),
+        payload=(TOO_LARGE, *WRONG_BLOBS),
+        if_revision=(-1, 2**32, *WRONG_WHOLES),
+        in_any_state=WRONG_CLAIMS,
+    )
+    yield "edit", "unknown", lambda service: service.edit([Edit(id=OK_ID, name="x")])
+
+
+def _take_requests() -> Iterator[tuple[str, Any]]:
+    fields: dict[str, tuple[Any, ...]] = {
+        "queues": ((), [], "q", None, ("",), ("q", "q"), (5,), (SURROGATE,), tuple(f"q{i}" for i in range(101))),
+        "most": (0, 1_001, *WRONG_WHOLES),
+        "weights": ([1], (0,), (1, 2), ("1",), (1.5,), 5, None),
+        "wants": (
+            None, "n", Filter(only=["a"]), Filter(only="a"), Filter(all_but=["a"]), Filter(only=("",)),  # type: ignore[arg-type]
+            Filter(only=(5,)), Filter(only=("a",), all_but=("b",)), Filter(only=("a",), glob="b"), Filter(glob=5),  # type: ignore[arg-type]
+            Filter(only=tuple(str(i) for i in range(101))), Filter(glob="*" * 17), Filter(glob="a\1b"),
+            Filter(glob=SURROGATE), Filter(only=("a\0b",)), Filter(priority=2**31), Filter(priority="0"),  # type: ignore[arg-type]
+        ),
+        "worker": WRONG_IDS,
+        "lease_ms": (-1, *WRONG_WHOLES),
+        "accept_ms": (-1, *WRONG_WHOLES),
+        "wait_ms": (-1, *WRONG_WHOLES),
+    }  # fmt: skip
+    for field, values in fields.items():
+        for value in values:
+            yield f"{field}={value!r:.40}", Take(**({"queues": ("q",)} | {field: value}))
+    for value in (None, 5, "q"):
+        yield f"request={value!r}", value
+    yield "by name without name lanes", Take(queues=("q",), wants=Filter(only=("n",)))
+
+
+def _takes() -> Iterator[Case]:
+    for label, request in _take_requests():
+        yield "take", label, lambda service, request=request: service.take(request)
+        yield "exchange", label, lambda service, request=request: service.exchange([], [], request)
+    fine = Take(queues=("other",))
+    for value in WRONG_LISTS:
+        yield "exchange", f"finishes={value!r}", lambda service, value=value: service.exchange(value, [], fine)
+        yield "exchange", f"failures={value!r}", lambda service, value=value: service.exchange([], value, fine)
+    wrong_outcomes = [Finish(b"x", 1)], [None], [Fail(id=OK_ID, token=1)]
+    for outcomes in wrong_outcomes:
+        yield "exchange", f"{outcomes!r:.40}", lambda service, outcomes=outcomes: service.exchange(outcomes, [], fine)
+    yield "exchange", "too many", lambda service: service.exchange([Finish(OK_ID, 1)] * 1_001, [], fine)
+
+
+def _reading() -> Iterator[Case]:
+    for value in WRONG_IDS:
+        yield "result", f"id={value!r}", lambda service, value=value: service.result(value)
+    for value in (-1, *WRONG_WHOLES):
+        yield "result", f"wait_ms={value!r}", lambda service, value=value: service.result(OK_ID, wait_ms=value)
+    for value in WRONG_CLAIMS:
+        yield "result", f"consume={value!r}", lambda service, value=value: service.result(OK_ID, consume=value)
+    yield "result", "unknown", lambda service: service.result(OK_ID)
+    fields: dict[str, tuple[Any, ...]] = {
+        "queue": ("", "q" * 256, *WRONG_TEXTS),
+        "state": ("", "dispatched", "other", None, 5, 0),
+        "tag": ("t" * 129, *WRONG_TEXTS),
+        "name": ("*" * 17, *WRONG_TEXTS),
+        "created_from_ms": (-1, *WRONG_WHOLES),
+        "created_before_ms": (-1, *WRONG_WHOLES),
+        "newest_first": WRONG_CLAIMS,
+        "most": (0, 501, *WRONG_WHOLES),
+        "cursor": ("x", "ready:MV8w", "ready:bmFuIHg=", *WRONG_TEXTS),
+    }
+    for field, values in fields.items():
+        for value in values:
+            listing = Listing(**({"queue": "q", "state": "queued"} | {field: value}))
+            yield "jobs", f"{field}={value!r:.30}", lambda service, listing=listing: service.jobs(listing)
+    yield "jobs", "nothing", lambda service: service.jobs(Listing())
+    yield "jobs", "a tag's history", lambda service: service.jobs(Listing(tag="t", state="history"))
+    for value in (None, 5, "q"):
+        yield "jobs", f"request={value!r}", lambda service, value=value: service.jobs(value)
+
+
+def _queues_and_workers() -> Iterator[Case]:
+    for value in ("", "q" * 256, *WRONG_TEXTS):
+        yield "stats", f"name={value!r:.30}", lambda service, value=value: service.stats([value])
+        yield "history", f"queue={value!r:.30}", lambda service, value=value: service.history(value)
+        yield "configure", f"queue={value!r:.30}", lambda service, value=value: service.configure(value, {})
+        yield "configuration", f"queue={value!r:.30}", lambda service, value=value: service.configuration(value)
+    for value in WRONG_LISTS:
+        yield "stats", f"names={value!r}", lambda service, value=value: service.stats(value)
+    for value in (0, 49, *WRONG_WHOLES):
+        yield "history", f"hours={value!r}", lambda service, value=value: service.history("q", hours=value)
+    wrong_changes: tuple[Any, ...] = (None, 5, "text", ["lease_ms"], {"colour": 5}, {5: 5}, {"bytes": 5})
+    wrong_changes += ({"lease_ms": 0},)
+    numbers = [value for value in WRONG_WHOLES if value is not None]
+    whole_fields = ("lease_ms", "max_length", "max_bytes", "history_length", "history_bytes", "retention_ms")
+    wrong_changes += tuple({field: value} for field in whole_fields for value in (-1, *numbers))
+    wrong_changes += tuple({"name_lanes": value} for value in WRONG_CLAIMS if value is not None)
+    wrong_changes += ({"max_length": 5, "lease_ms": -1},)
+    for value in wrong_changes:
+        yield "configure", f"changes={value!r}", lambda service, value=value: service.configure("q", value)
+    info = WorkerInfo()
+    for value in WRONG_IDS:
+        yield "register", f"id={value!r}", lambda service, value=value: service.register(value, info)
+        yield "beat", f"id={value!r}", lambda service, value=value: service.beat([value])
+        yield "forget", f"id={value!r}", lambda service, value=value: service.forget(value)
+    wrong_infos: tuple[Any, ...] = (
+        None, {}, WorkerInfo(host=5), WorkerInfo(host=LONG), WorkerInfo(name="a\nb"), WorkerInfo(pid=-1),  # type: ignore[arg-type]
+        WorkerInfo(pid="7"), WorkerInfo(slots=-1), WorkerInfo(slots=10**9), WorkerInfo(queues=["q"]),  # type: ignore[arg-type]
+        WorkerInfo(queues=("",)), WorkerInfo(queues=("q",) * 101), WorkerInfo(host=SURROGATE),
+    )  # fmt: skip
+    for value in wrong_infos:
+        yield "register", f"info={value!r:.60}", lambda service, value=value: service.register(OK_ID, value)
+    for value in (0, 99, *WRONG_WHOLES):
+        yield "register", f"beat={value!r}", lambda service, value=value: service.register(OK_ID, info, beat_ms=value)
+    for value in WRONG_LISTS:
+        yield "beat", f"ids={value!r}", lambda service, value=value: service.beat(value)
+    yield "beat", "unknown", lambda service: service.beat([OK_ID])
+    yield "forget", "unknown", lambda service: service.forget(OK_ID)
+    for value in (-1, *WRONG_WHOLES):
+        yield "workers", f"start={value!r}", lambda service, value=value: service.workers(start=value)
+        yield "workers", f"most={value!r}", lambda service, value=value: service.workers(most=value)
+    for value in ("", "x", "-1", "1.5", "²", str(2**64), *WRONG_TEXTS):
+        yield "sweep", f"cursor={value!r:.30}", lambda service, value=value: service.sweep(value)
+    for value in (-1, "1", None, float("nan"), float("inf"), True):
+        yield "listen", f"for_s={value!r}", lambda service, value=value: service.listen(for_s=value)
+
+
+CASES = [*_enqueue(), *_reports(), *_interventions(), *_takes(), *_reading(), *_queues_and_workers()]
+METHODS = sorted({case[0] for case in CASES})
+# Nothing can be given to these but what the type checker sees.
+WITHOUT_INPUT = {"queues", "promote", "recover", "clean", "hear_cancels"}
+
+
+def _refusals(ask: Callable[[], Any]) -> list[Refusal]:
+    try:
+        answer = ask().wait()
+    except Refusal as refusal:
+        return [refusal]
+    answers = answer if isinstance(answer, list) else getattr(answer, "finished", [answer])
+    return [one for one in answers if isinstance(one, Refusal)]
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_bad_input_is_refused_with_a_code_and_a_sentence_and_changes_nothing(
+    service: Service, store: Store, method: str
+) -> None:
+    service.enqueue([_job(), _job(delay_ms=60_000, tags=("t",))]).wait()
+    service.take(Take(queues=("q",))).wait()
+    service.enqueue([_job()]).wait()
+    before = dump(store)
+    accepted: list[str] = []
+    cases = [case for case in CASES if case[0] == method]
+    for _, label, ask in cases:
+        found = _refusals(lambda ask=ask: ask(service))
+        if not found:
+            accepted.append(label)
+        for refusal in found:
+            assert REFUSALS[refusal.code] is type(refusal), label
+            assert re.fullmatch(r"\S.* .*[.?)]", str(refusal), re.DOTALL), (label, str(refusal))
+            assert len(str(refusal)) < 1_000, label
+    assert accepted == []
+    assert dump(store) == before
+
+
+def test_every_method_of_the_service_is_in_the_table() -> None:
+    public = {name for name, _ in inspect.getmembers(Service, inspect.isfunction) if not name.startswith("_")}
+    assert public - WITHOUT_INPUT == set(METHODS)
+
+
+@pytest.mark.parametrize(
+    "job",
+    [
+        _job(queue="q" * 255, name="n" * 1_020, lane="l" * 255, unique="u" * 512, trace="t" * 1_024),
+        _job(tags=tuple(f"{i:0128}" for i in range(20)), payload=Blob(b"x" * 1024 * 1024, Codec.RAW)),
+        _job(priority=2**31 - 1, run_at_ms=2**47, expires_at_ms=2**47, timeout_ms=2**43, lease_ms=FOREVER_MS),
+        _job(priority=-(2**31), delay_ms=2**43, expires_in_ms=2**43, result_ttl_ms=FOREVER_MS),
+        _job(retry=Backoff(tries=2**32 - 1, base_ms=2**42, factor=1_000, cap_ms=2**42, jitter=1)),
+        _job(queue="ü{x} \\*?[", name="名 \u200b\u007f", unique="{}", lane=":"),
+    ],
+)
+def test_the_extremes_of_what_is_allowed_are_stored(service: Service, job: NewJob) -> None:
+    answer = service.enqueue([job]).one().wait()
+    stored = service.job([answer.id]).one().wait().job
+    for field in ("queue", "name", "payload", "priority", "lane", "unique", "tags", "trace", "retry", "timeout_ms"):
+        assert getattr(stored, field) == (getattr(job, field) or (None if field == "unique" else getattr(job, field)))
+
+
+def test_a_smaller_payload_limit(store: Store) -> None:
+    service = Service(store, payload_max=10)
+    service.enqueue([_job(payload=Blob(b"x" * 10))]).one().wait()
+    with pytest.raises(Refusal, match="at most 10") as caught:
+        service.enqueue([_job(payload=Blob(b"x" * 11))])
+    assert caught.value.code == "too_large"

@@ -1,0 +1,44 @@
+"""An engine whose time stands still until the test moves it: the same scripts, with TIME replaced by one instant. Two
+calls in a row then share their millisecond, and a model can say exactly what each of them must answer."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from unittest import mock
+
+import windlass.store.store as store_module
+from engine_process import EngineProcess
+from windlass.store import scripts
+from windlass.store.clock import EngineClock
+from windlass.store.endpoint import parse_url
+from windlass.store.store import Store
+
+START_MS = 1_800_000_000_000
+_TIME = "redis.call('TIME')"
+
+
+def frozen_library() -> scripts.Library:
+    source = scripts.library().source
+    assert source.count(_TIME) == 1, "clock.lua reads the engine's time in one place"
+    name, suffix = scripts.library().name, scripts.library().suffix
+    source = source.replace(_TIME, f"{{{START_MS // 1000}, 0}}").replace(suffix, f"{suffix}_frozen")
+    return scripts.Library(f"{name}_frozen", source, f"{suffix}_frozen")
+
+
+class FrozenClock(EngineClock):
+    def now_ms(self) -> int:
+        return START_MS + self.offset_ms
+
+
+@contextlib.contextmanager
+def frozen_time() -> Iterator[None]:
+    library = frozen_library()
+    with mock.patch.object(store_module, "library", lambda: library):
+        yield
+
+
+def frozen_store(engine: EngineProcess, namespace: str) -> Store:
+    store = Store(parse_url(engine.unix_url), namespace=namespace, is_test=True, patience_s=10.0)
+    store._clock = FrozenClock()
+    return store

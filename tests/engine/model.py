@@ -1,0 +1,503 @@
+"""What the queue promises, as plain Python over one dictionary: no indexes, no lanes, no engine. Written from the
+design and the table of moves. `now_ms` is set by the caller; answers are those of the service, refusals as their codes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from typing import Any
+
+import msgspec
+
+from windlass.core.job import Blob, NewJob
+from windlass.core.queue import FOREVER_MS, Configuration
+from windlass.core.requests import Edit, Edited, Enqueued, Extended, Fail, Filter, Finish, Held, Take, Update, Updated
+from windlass.core.states import ENDED, LEASED, MOVES, PENDING, State
+from windlass.store.record import pack
+
+REMEMBERED_MS = 600_000  # an ended id is known through its own bucket of this length and the next
+TRIMMED = 17  # of a history, in one call, beyond what the call added
+SWEPT = 50  # of a history, in one sweep
+ATTEMPTS_KEPT = 20
+ALLOWED = {(move.source, move.verb, move.target) for move in MOVES}
+
+
+@dataclass
+class ModelJob:
+    id: bytes
+    content: NewJob  # as edited and replaced since
+    identity: tuple[Any, ...]  # what a repeated enqueue must match
+    sequence: int
+    created_at: int
+    ready_at: int
+    expires_at: int
+    state: State | None = None
+    started_at: int = 0
+    ended_at: int = 0
+    removed_at: int = FOREVER_MS  # end of its retention
+    token: int = 0
+    deadline: int = 0  # 0: none
+    worker: bytes = b""
+    attempt: int = 0
+    revision: int = 1
+    progress: float = 0.0
+    is_cancel_requested: bool = False
+    is_retakeable: bool = False
+    is_history: bool = False
+    is_awaited: bool = False
+    holds_unique: bool = False
+    had_expiry: bool = False  # its field stays in the record
+    result: Blob | None = None
+    attempts: list[tuple[int, str, int]] = field(default_factory=list)  # number, reason, end
+
+    @property
+    def bytes(self) -> int:
+        return len(pack(self.content, self.id, 0, self.expires_at or self.had_expiry)) - 16
+
+    @property
+    def order(self) -> tuple[int, int, int]:
+        return self.content.priority, self.ready_at, self.sequence
+
+    @property
+    def is_takeable(self) -> bool:
+        return self.state is State.QUEUED or self.is_retakeable
+
+
+def identity_of(new: NewJob) -> tuple[Any, ...]:
+    return new.queue, new.name, new.lane, new.unique, new.priority, new.payload
+
+
+def wants(wanted: Filter, job: ModelJob) -> bool:
+    name = job.content.name
+    if wanted.priority is not None and wanted.priority != job.content.priority:
+        return False
+    if wanted.only:
+        return name in wanted.only
+    return name not in wanted.all_but and (not wanted.glob or fnmatchcase(name, wanted.glob))
+
+
+class Model:
+    def __init__(self, now_ms: int) -> None:
+        self.now_ms = now_ms
+        self.jobs: dict[bytes, ModelJob] = {}
+        self.ended: dict[bytes, int] = {}  # id -> bucket
+        self.configured: dict[str, dict[str, int | bool]] = {}
+        self.queues: set[str] = set()
+        self.workers: dict[bytes, tuple[int, int]] = {}  # worker -> beat_ms, silent at
+        self.sequence = self.token = 0
+        self._added_to_history: Counter[str] = Counter()
+
+    # Looking
+
+    def config(self, queue: str) -> Configuration:
+        return Configuration(**self.configured.get(queue, {}))  # type: ignore[arg-type]
+
+    def of(self, queue: str, *states: State) -> list[ModelJob]:
+        return [job for job in self.jobs.values() if job.content.queue == queue and job.state in states]
+
+    def takeable(self, queue: str, wanted: Filter = Filter()) -> list[ModelJob]:  # noqa: B008
+        mine = [job for job in self.jobs.values() if job.content.queue == queue and job.is_takeable]
+        return sorted((job for job in mine if wants(wanted, job)), key=lambda job: job.order)
+
+    def history(self, queue: str) -> list[ModelJob]:
+        kept = [job for job in self.jobs.values() if job.content.queue == queue and job.is_history]
+        return sorted(kept, key=lambda job: (job.ended_at, job.id))
+
+    def bytes_of(self, queue: str) -> int:
+        return sum(job.bytes for job in self.of(queue, *PENDING, *LEASED))
+
+    def missing(self, job_id: bytes) -> str:
+        bucket = self.ended.get(job_id, -2)
+        return "already_ended" if self.now_ms // REMEMBERED_MS - bucket in (0, 1) else "unknown_job"
+
+    def holders(self, queue: str, unique: str) -> list[ModelJob]:
+        mine = [job for job in self.jobs.values() if (job.content.queue, job.content.unique) == (queue, unique)]
+        return sorted((job for job in mine if job.holds_unique), key=lambda job: (job.sequence, job.id))
+
+    def timeout_at(self, job: ModelJob) -> int:
+        return job.started_at + job.content.timeout_ms if job.content.timeout_ms and job.state is State.RUNNING else 0
+
+    def is_timed_out(self, job: ModelJob) -> bool:
+        return 0 < self.timeout_at(job) <= self.now_ms
+
+    def is_overdue(self, job: ModelJob) -> bool:
+        has_run_out = job.state in LEASED and not job.is_retakeable and 0 < job.deadline <= self.now_ms
+        return has_run_out and not self.is_timed_out(job)
+
+    # Moving
+
+    def move(self, job: ModelJob, verb: str, state: State | None) -> None:
+        if state is not job.state:
+            assert (job.state, verb, state) in ALLOWED, f"{job.state!r} {verb} {state!r} is not in the table of moves"
+        job.state = state
+        job.is_retakeable = False
+
+    def by_time(self, job: ModelJob) -> State:
+        return State.QUEUED if job.ready_at <= self.now_ms else State.SCHEDULED
+
+    def log(self, job: ModelJob, reason: str) -> None:
+        job.attempts = [*job.attempts, (job.attempt, reason, self.now_ms)][-ATTEMPTS_KEPT:]
+
+    def remove(self, job: ModelJob) -> None:
+        del self.jobs[job.id]
+        self.ended[job.id] = self.now_ms // REMEMBERED_MS
+
+    def end(self, job: ModelJob, verb: str, state: State) -> None:
+        config = self.config(job.content.queue)
+        kept_ms = job.content.result_ttl_ms if state is State.FINISHED else config.retention_ms
+        is_kept = kept_ms > 0 or config.history_length > 0
+        if not is_kept and state is State.FINISHED:
+            self.move(job, verb, None)
+            return self.remove(job)
+        self.move(job, verb, state)
+        if not is_kept:
+            return self.remove(job)
+        job.ended_at, job.deadline, job.is_cancel_requested, job.is_awaited = self.now_ms, 0, False, False
+        job.is_history = kept_ms == 0
+        job.holds_unique &= job.content.unique_while_kept and not job.is_history
+        job.removed_at = FOREVER_MS if job.is_history or kept_ms == FOREVER_MS else self.now_ms + kept_ms
+        self._added_to_history[job.content.queue] += job.is_history
+        return None
+
+    def trim(self) -> None:
+        """A history is bounded in number and bytes; the oldest go, a bounded number per call."""
+        for queue, added in self._added_to_history.items():
+            config, kept = self.config(queue), self.history(queue)
+            size = sum(job.bytes for job in kept)
+            for at, job in enumerate(kept[: added + TRIMMED] if added else ()):
+                if len(kept) - at <= config.history_length and size <= config.history_bytes:
+                    break
+                size -= job.bytes
+                self.remove(job)
+        self._added_to_history.clear()
+
+    def put_back(self, job: ModelJob, verb: str) -> str:
+        job.token, job.deadline, job.worker = 0, 0, b""
+        self.move(job, verb, self.by_time(job))
+        return job.state.label if job.state else ""
+
+    def give_back(self, job: ModelJob, verb: str) -> str:
+        if job.is_cancel_requested:
+            self.end(job, verb, State.CANCELLED)
+            return "cancelled"
+        job.attempt -= 1
+        return self.put_back(job, verb)
+
+    # Producers
+
+    def enqueue(self, news: Sequence[NewJob]) -> list[Enqueued | str]:
+        first = self.sequence + 1
+        self.sequence += len(news)
+        had_ended = [self.missing(new.id) == "already_ended" for new in news]
+        return [self._enqueue(new, first + at, had_ended[at]) for at, new in enumerate(news)]
+
+    def _enqueue(self, new: NewJob, sequence: int, has_ended: bool) -> Enqueued | str:
+        known = self.jobs.get(new.id)
+        if known:
+            is_same = known.identity == identity_of(new)
+            return Enqueued(new.id, "existing", known.revision) if is_same else "id_conflict"
+        if has_ended:
+            return Enqueued(new.id, "ended", 0)
+        holders = self.holders(new.queue, new.unique) if new.unique and new.unique_check != "none" else []
+        if holders and new.unique_check == "keep":
+            return Enqueued(holders[0].id, "existing", holders[0].revision)
+        return self._replace(holders[0], new) if holders else self._add(new, sequence)
+
+    def _add(self, new: NewJob, sequence: int) -> Enqueued | str:
+        ready_at = self.now_ms + new.delay_ms if new.delay_ms else new.run_at_ms or self.now_ms
+        expires_at = self.now_ms + new.expires_in_ms if new.expires_in_ms else new.expires_at_ms
+        job = ModelJob(new.id, new, identity_of(new), sequence, self.now_ms, ready_at, expires_at)
+        config = self.config(new.queue)
+        waiting = len(self.takeable(new.queue)) + len(self.of(new.queue, State.SCHEDULED, State.WAITING))
+        if 0 < config.max_length <= waiting or 0 < config.max_bytes < self.bytes_of(new.queue) + job.bytes:
+            return "queue_full"
+        job.holds_unique = bool(new.unique)
+        self.move(job, "enqueue", self.by_time(job))
+        self.jobs[job.id] = job
+        self.queues.add(new.queue)
+        return Enqueued(job.id, "queued" if job.state is State.QUEUED else "scheduled", 1)
+
+    def _replace(self, job: ModelJob, new: NewJob) -> Enqueued | str:
+        if new.if_revision not in (0, job.revision):
+            return "revision_conflict"
+        kept = {name: getattr(job.content, name) for name in ("name", "lane", "retake", "unique_while_kept")}
+        job.content, job.had_expiry = msgspec.structs.replace(new, **kept), False
+        job.expires_at = self.now_ms + new.expires_in_ms if new.expires_in_ms else new.expires_at_ms
+        self._reschedule(job, "enqueue", self.now_ms + new.delay_ms if new.delay_ms else new.run_at_ms or None)
+        return Enqueued(job.id, "replaced", job.revision)
+
+    def _reschedule(self, job: ModelJob, verb: str, ready_at: int | None) -> None:
+        job.revision += 1
+        job.ready_at = job.ready_at if ready_at is None else ready_at
+        if job.state in (State.QUEUED, State.SCHEDULED):
+            self.move(job, verb, self.by_time(job))
+
+    # Workers
+
+    def promote(self, queue: str) -> int:
+        due = [job for job in self.of(queue, State.SCHEDULED) if job.ready_at <= self.now_ms]
+        for job in due:
+            self.move(job, "promote", State.QUEUED)
+        return len(due)
+
+    def lose_lease(self, job: ModelJob) -> None:
+        tries = job.content.retry.tries
+        if job.is_cancel_requested:
+            self.log(job, "lease_expired")
+            self.end(job, "recover", State.CANCELLED)
+        elif job.state is State.DISPATCHED:
+            self.give_back(job, "recover")
+        elif job.is_retakeable:
+            pass
+        elif job.content.retake:
+            job.is_retakeable, job.ready_at = True, job.deadline
+        else:
+            self.log(job, "lease_expired")
+            if tries and job.attempt >= tries:
+                self.end(job, "recover", State.FAILED)
+            else:
+                self.put_back(job, "recover")
+
+    def lose_overdue(self, queue: str) -> int:
+        overdue = [job for job in self.of(queue, *LEASED) if self.is_overdue(job)]
+        for job in overdue:
+            self.lose_lease(job)
+        return len(overdue)
+
+    def may_start(self, job: ModelJob) -> bool:
+        if job.state is State.QUEUED and 0 < job.expires_at <= self.now_ms:
+            self.log(job, "expired")
+            self.end(job, "expire", State.FAILED)
+        elif job.state is State.RUNNING and 0 < job.content.retry.tries <= job.attempt:
+            self.log(job, "lease_expired")
+            self.end(job, "take", State.FAILED)
+        return job.is_takeable
+
+    def lease_ms(self, job: ModelJob, asked_ms: int) -> int:
+        return asked_ms or job.content.lease_ms or self.config(job.content.queue).lease_ms
+
+    def deadline(self, job: ModelJob, asked_ms: int) -> int:
+        lease_ms = self.lease_ms(job, asked_ms)
+        return self.now_ms + lease_ms if lease_ms < FOREVER_MS else 0
+
+    def lease(self, job: ModelJob, request: Take) -> None:
+        self.token += 1
+        job.token, job.worker, job.started_at = self.token, request.worker, self.now_ms
+        job.attempt, job.progress = job.attempt + 1, 0.0
+        self.move(job, "take", State.DISPATCHED if request.accept_ms else State.RUNNING)
+        job.deadline = self.now_ms + request.accept_ms if request.accept_ms else self.deadline(job, request.lease_ms)
+
+    def take(self, request: Take) -> list[ModelJob] | str:
+        wanted, taken = request.wants, list[ModelJob]()
+        by_name = wanted.only or wanted.all_but or wanted.glob
+        if by_name and not all(self.config(queue).name_lanes for queue in request.queues):
+            return "names_need_lanes"
+        for queue in request.queues:
+            if len(taken) < request.most:
+                self.promote(queue)
+                self.lose_overdue(queue)
+            for job in self.takeable(queue, wanted):
+                if len(taken) < request.most and self.may_start(job):
+                    self.lease(job, request)
+                    taken.append(job)
+        self.trim()
+        return taken
+
+    # Reports
+
+    def held(self, job_id: bytes, token: int) -> ModelJob | str:
+        job = self.jobs.get(job_id)
+        if job is None:
+            return self.missing(job_id)
+        if job.state in LEASED and token in (0, job.token):
+            return job
+        if token == 0:
+            return "wrong_state"
+        return "already_ended" if job.state in ENDED and token == job.token else "stale_lease"
+
+    def each(self, requests: Iterable[Any], report: Callable[..., Any], *, trims: bool = True) -> list[Any]:
+        """Reports per held job; refusals stay as they are. A history is trimmed once, at the end of the call."""
+        answers = []
+        for one in requests:
+            job = self.held(one.id, one.token)
+            answers.append(job if isinstance(job, str) else report(job, one))
+        if trims:
+            self.trim()
+        return answers
+
+    def accept(self, job: ModelJob, lease_ms: int) -> int | None:
+        if job.state is State.DISPATCHED:
+            self.move(job, "accept", State.RUNNING)
+            job.started_at, job.deadline = self.now_ms, self.deadline(job, lease_ms)
+        return job.deadline or None
+
+    def extend(self, job: ModelJob, lease_ms: int) -> Extended:
+        if job.state is State.RUNNING and job.deadline:
+            job.is_retakeable = False
+            longer = self.deadline(job, lease_ms)
+            job.deadline = longer and max(job.deadline, longer)
+        return Extended(job.deadline or None, job.is_cancel_requested)
+
+    def update(self, job: ModelJob, request: Update) -> Updated:
+        job.progress = job.progress if request.progress is None else request.progress
+        if request.payload is not None:
+            job.content = msgspec.structs.replace(job.content, payload=request.payload)
+            job.revision += 1
+        return Updated(job.revision, job.is_cancel_requested)
+
+    def finish(self, job: ModelJob, request: Finish) -> None:
+        job.progress = 1.0
+        if job.content.result_ttl_ms:
+            job.result = request.result
+        self.end(job, "finish", State.FINISHED)
+
+    def fail(self, job: ModelJob, request: Fail, verb: str = "fail") -> str:
+        self.log(job, request.reason)
+        if request.then == "cancelled" or (request.then == "retry" and job.is_cancel_requested):
+            self.end(job, verb, State.CANCELLED)
+            return "cancelled"
+        if request.then == "final":
+            self.end(job, verb, State.FAILED)
+            return "failed"
+        job.ready_at = self.now_ms + request.delay_ms
+        self.put_back(job, verb)
+        return "retried"
+
+    def release(self, job: ModelJob, _request: Held) -> str:
+        return self.give_back(job, "release")
+
+    # People
+
+    def cancel(self, job_id: bytes) -> str:
+        job = self.jobs.get(job_id)
+        if job is None or job.state in ENDED:
+            return "already_ended" if job else self.missing(job_id)
+        if job.state in LEASED:
+            job.is_cancel_requested = True
+            return "requested"
+        self.log(job, "cancelled")
+        self.end(job, "cancel", State.CANCELLED)
+        return "cancelled"
+
+    def retry(self, job_id: bytes) -> str:
+        job = self.jobs.get(job_id)
+        if job is None:
+            return self.missing(job_id)
+        return self._revive(job, "retry") if job.state in (State.FAILED, State.CANCELLED) else "wrong_state"
+
+    def _revive(self, job: ModelJob, verb: str) -> str:
+        holders = self.holders(job.content.queue, job.content.unique) if job.content.unique else []
+        if holders and not job.holds_unique:
+            return "unique_conflict"
+        self.move(job, verb, State.QUEUED)
+        job.attempt, job.progress, job.ended_at, job.token, job.worker = 0, 0.0, 0, 0, b""
+        job.ready_at, job.removed_at, job.is_history, job.result = self.now_ms, FOREVER_MS, False, None
+        job.holds_unique = bool(job.content.unique)
+        if 0 < job.expires_at <= self.now_ms:
+            job.expires_at, job.had_expiry = 0, True
+        return "queued"
+
+    def requeue(self, job_id: bytes, gives_attempt_back: bool) -> str:
+        job = self.jobs.get(job_id)
+        if job is None:
+            return self.missing(job_id)
+        if job.state in ENDED:
+            return self._revive(job, "requeue")
+        job.attempt -= job.state in LEASED and gives_attempt_back
+        job.ready_at, job.is_cancel_requested = job.created_at, False
+        job.token, job.deadline, job.worker = 0, 0, b""
+        self.move(job, "requeue", State.QUEUED)
+        return "queued"
+
+    def edit(self, request: Edit) -> Edited | str:
+        job = self.jobs.get(request.id)
+        if job is None:
+            return self.missing(request.id)
+        if job.state not in PENDING and not request.in_any_state:
+            return "wrong_state"
+        if request.if_revision not in (0, job.revision):
+            return "revision_conflict"
+        changes = {"name": request.name or None, "priority": request.priority, "payload": request.payload}
+        given = {name: value for name, value in changes.items() if value is not None}
+        job.content = msgspec.structs.replace(job.content, **given)
+        self._reschedule(job, "edit", request.run_at_ms)
+        return Edited(job.revision, int(job.state or 0))
+
+    def delete(self, job_id: bytes, even_leased: bool) -> str:
+        job = self.jobs.get(job_id)
+        if job is None:
+            return self.missing(job_id)
+        if job.state in LEASED and not even_leased:
+            return "wrong_state"
+        self.move(job, "delete", None)
+        self.remove(job)
+        return "deleted"
+
+    def configure(self, queue: str, changes: dict[str, int | bool | None]) -> Configuration:
+        mine = self.configured.setdefault(queue, {})
+        mine.update({name: value for name, value in changes.items() if value is not None})
+        for name in [name for name, value in changes.items() if value is None]:
+            mine.pop(name, None)
+        if changes:
+            self.queues.add(queue)
+        return self.config(queue)
+
+    # Workers as such, and the loops
+
+    def held_by(self, worker: bytes) -> list[ModelJob]:
+        return [job for job in self.jobs.values() if job.state in LEASED and job.worker == worker]
+
+    def forget(self, worker: bytes) -> int | str:
+        held = self.held_by(worker)
+        if not held and worker not in self.workers:
+            return "unknown_worker"
+        for job in held:
+            self.give_back(job, "release")
+        self.workers.pop(worker, None)
+        self.trim()
+        return len(held)
+
+    def recover(self) -> int:
+        done = sum(self.lose_overdue(queue) for queue in sorted(self.queues))
+        timed_out = [job for job in self.jobs.values() if self.is_timed_out(job)]
+        for worker in [worker for worker, (_, silent_at) in self.workers.items() if silent_at <= self.now_ms]:
+            for job in self.held_by(worker):
+                done += 1
+                job.deadline = job.deadline or self.now_ms
+                self.lose_lease(job)
+            del self.workers[worker]
+        self.trim()
+        for job in [job for job in timed_out if job.id in self.jobs and self.is_timed_out(job)]:
+            self._time_out(job)
+        self.trim()
+        return done + len(timed_out)
+
+    def _time_out(self, job: ModelJob) -> None:
+        retry = job.content.retry
+        then, delay_ms = ("retry", retry.delay_ms(job.attempt)) if retry.wants_retry(job.attempt) else ("final", 0)
+        request = Fail(id=job.id, token=job.token, then=then, delay_ms=delay_ms, reason="timeout")  # type: ignore[arg-type]
+        self.fail(job, request, "recover")
+
+    def clean(self) -> int:
+        over = [job for job in self.jobs.values() if job.removed_at <= self.now_ms]
+        for job in over:
+            self.move(job, "clean", None)
+            self.remove(job)
+        expired = [job for job in self.jobs.values() if job.state in PENDING and 0 < job.expires_at <= self.now_ms]
+        for job in expired:
+            self.log(job, "expired")
+            self.end(job, "expire", State.FAILED)
+        self.trim()
+        return len(over) + len(expired)
+
+    def sweep(self) -> int:
+        self._added_to_history.update(dict.fromkeys(self.queues, SWEPT))
+        used = {job.content.queue for job in self.jobs.values()} | {
+            name for name, mine in self.configured.items() if mine
+        }
+        forgotten = self.queues - used
+        self.queues -= forgotten
+        self.trim()
+        return len(forgotten)

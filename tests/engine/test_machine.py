@@ -1,0 +1,626 @@
+"""Producers, workers, a person, a configurator and the loops do random things, to the engine and to the model alike: each
+answer must be the model's, and after each step the whole namespace must agree with the model and with itself.
+
+`WINDLASS_DEEP=1` runs for about ten minutes, `WINDLASS_TEST_ENGINE=redis` on Redis; a failure prints the steps."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import HealthCheck, Phase, note, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
+
+from engine import invariants
+from engine.frozen import START_MS, frozen_store, frozen_time
+from engine.model import Model, ModelJob, wants
+from engine_process import EngineProcess
+from windlass.core.errors import Refusal
+from windlass.core.ids import make_id
+from windlass.core.job import Blob, Codec, Flag, NewJob
+from windlass.core.queue import FOREVER_MS
+from windlass.core.requests import Edit, Enqueued, Fail, Filter, Finish, Held, Listing, Take, Update, WorkerInfo
+from windlass.core.retry import Backoff
+from windlass.core.states import ENDED, LEASED, State
+from windlass.service import Service
+from windlass.store.calls.take import Registration
+from windlass.store.waiting import take_flow
+
+# Found by measuring: some 70 s, and some 10 minutes, on two slow cores.
+EXAMPLES = {"ci": 300, "deep": 2500}
+STEPS = {"ci": 40, "deep": 60}
+PROFILE = "deep" if os.environ.get("WINDLASS_DEEP") else "ci"
+IS_MUTANT = bool(os.environ.get("WINDLASS_MUTANT"))  # tools/mutants.py: a failure is enough, nobody reads its steps
+
+SETTINGS = settings(
+    max_examples=EXAMPLES[PROFILE],
+    stateful_step_count=STEPS[PROFILE],
+    deadline=None,
+    derandomize=False,
+    print_blob=True,
+    phases=(Phase.generate,) if IS_MUTANT else (Phase.reuse, Phase.generate, Phase.shrink),
+    report_multiple_bugs=False,
+    suppress_health_check=list(HealthCheck),
+)
+
+QUEUES = ("q", "r")
+NAMES = ("a", "b", "ab")
+WORKERS = tuple(bytes([n]) * 16 for n in (1, 2, 3))
+BELLS = ("bell1", "bell2")
+REFUSED_MOST = 2  # a taker of so many asks by name even where that is refused
+LONG = b"x" * 1500  # beyond what a change writes anew
+SEVERAL_REPEATED_IDS = 6
+_namespaces = itertools.count(1)
+
+
+def id_of(number: int) -> bytes:
+    """Ids in no particular order, the same in each run."""
+    return make_id(0, 0, int.from_bytes(hashlib.blake2b(b"%d" % number, digest_size=8).digest(), "big"))
+
+
+def mostly(usual: Any, *others: Any) -> st.SearchStrategy[Any]:
+    return st.sampled_from((usual, usual, usual, *others))
+
+
+def some_of(most: int, *pairs: tuple[str, Any]) -> st.SearchStrategy[dict[str, Any]]:
+    """A few fields that are not as usual: fewer draws than one per field, and a failure shows only what matters."""
+    return st.lists(st.sampled_from(pairs), max_size=most).map(dict)
+
+
+def named(name: str, *values: Any) -> tuple[tuple[str, Any], ...]:
+    return tuple((name, value) for value in values)
+
+
+def backoff(tries: int) -> Backoff:
+    return Backoff(tries=tries, base_ms=1_000, jitter=0.0)
+
+
+def take_of(parts: tuple[tuple[str, ...], dict[str, Any]]) -> Take:
+    return Take(queues=parts[0], **parts[1])
+
+
+PAYLOADS = (Blob(b"22"), Blob(b"1", Codec.RAW), Blob(LONG))
+oddities = some_of(
+    5,
+    *named("name", "b", "ab"),
+    *named("payload", *PAYLOADS),
+    *named("priority", -1, 5),
+    *named("delay_ms", 1_000, 60_000),
+    *named("expires_in_ms", 500, 5_000, 100_000),
+    *named("lane", "x", "y"),
+    *named("unique", "u", "u", "v"),
+    *named("unique_check", "replace", "replace", "none"),
+    *named("unique_while_kept", True),
+    *named("if_revision", 1, 2),
+    *named("retry", backoff(1), backoff(2)),
+    *named("lease_ms", 2_000, FOREVER_MS),
+    *named("retake", True, True),
+    *named("timeout_ms", 3_000),
+    *named("result_ttl_ms", 10_000, FOREVER_MS),
+    *named("tags", ("t",), ("t", "s")),
+    *named("is_late", True),
+)
+new_jobs = st.tuples(mostly(*QUEUES), oddities, st.integers(-12, SEVERAL_REPEATED_IDS - 1))
+FILTERS = (
+    Filter(priority=0),
+    Filter(priority=5),
+    Filter(only=("a",)),
+    Filter(only=("a", "b", "a")),
+    Filter(only=("b",), priority=0),
+    Filter(all_but=("a",)),
+    Filter(all_but=("b", "ab"), priority=5),
+    *(Filter(glob=glob) for glob in ("a*", "*b", "?", "a")),
+)
+takes = st.tuples(
+    mostly(("q",), ("r",), ("q", "r"), ("r", "q")),
+    some_of(
+        3,
+        *named("most", 2, 2, 5, 5),
+        *named("wants", *FILTERS),
+        *named("worker", *WORKERS, *WORKERS),
+        *named("lease_ms", 1_000, 1_000, 50_000, FOREVER_MS),
+        *named("accept_ms", 1_000, 1_000),
+    ),
+).map(take_of)
+configurations = some_of(
+    3,
+    *named("lease_ms", None, 5_000, FOREVER_MS),
+    *named("max_length", None, 3),
+    *named("max_bytes", None, 2_000),
+    *named("history_length", None, 0, 1, 3, 3),
+    *named("history_bytes", None, 2_000),
+    *named("retention_ms", None, 0, 20_000, FOREVER_MS),
+    *named("name_lanes", True, True, True, False, None),
+)
+edits = some_of(
+    3,
+    *named("name", *NAMES),
+    *named("priority", 0, 5),
+    *named("run_in_ms", 0, 20_000, -3_000),
+    *named("payload", *PAYLOADS),
+    *named("if_revision", 1, 2),
+    *named("in_any_state", True, True, True, True),
+)
+picks = st.integers(0, 40)  # which of those there are; beyond STILL_THERE, of all that ever were
+STILL_THERE = 30
+few_picks = st.lists(picks, min_size=1, max_size=2)
+delays = st.sampled_from((0, 1_000, 30_000))
+
+
+def said(answer: Any) -> Any:
+    """An answer as the model gives it."""
+    return answer.code if isinstance(answer, Refusal) else answer
+
+
+def answered(ask: Callable[[], Any]) -> Any:
+    try:
+        return ask()
+    except Refusal as refusal:
+        return refusal.code
+
+
+def has_jobs(machine: Any) -> bool:
+    return len(machine.ids) > 1
+
+
+def has_leases(machine: Any) -> bool:
+    return len(machine.leases) > 1
+
+
+class Machine(RuleBasedStateMachine):
+    def __init__(self, engine: EngineProcess) -> None:
+        super().__init__()
+        self.store = frozen_store(engine, f"m{os.getpid()}-{next(_namespaces)}")
+        self.service = Service(self.store)
+        self.store.open_now()
+        self.link = self.store._blocking
+        self.model = Model(START_MS)
+        self.leases = [Held(id_of(999), 1)]  # all ever given, stale ones too
+        self.ids = [id_of(999)]
+        self.fresh = SEVERAL_REPEATED_IDS
+        self.waiting_for: dict[bytes, Filter] = {}
+        self.seen = invariants.snapshot(self.link, self.store.root(0), START_MS)
+
+    def teardown(self) -> None:
+        try:
+            if sys.exc_info()[0] is None:  # a failed step has said it all
+                self.everything_goes()
+        finally:
+            self.link.call("FLUSHDB")
+            self.store.close_now()
+
+    def lease(self, pick: int, is_exact: bool = True) -> Held:
+        held = [Held(job.id, job.token) for job in self.model.jobs.values() if job.state in LEASED]
+        among = held if held and pick <= STILL_THERE else self.leases
+        found = among[-1 - pick % len(among)]
+        return found if is_exact else Held(found.id, 0)
+
+    def id(self, pick: int) -> bytes:
+        among = list(self.model.jobs) if self.model.jobs and pick <= STILL_THERE else self.ids
+        return among[-1 - pick % len(among)]
+
+    def agree(self, actual: Any, expected: Any, *verbs: str) -> None:
+        """After each step: the answer, then everything that is stored."""
+        assert actual == expected, f"answered {actual}, not {expected}"
+        found = invariants.snapshot(self.link, self.store.root(0), self.model.now_ms)
+        invariants.check_moves(self.seen, found, frozenset(verbs))
+        self.seen = found
+        self.check_jobs(found)
+        invariants.check(found)
+        self.check_rings(found)
+
+    def check_jobs(self, found: invariants.Snapshot) -> None:
+        assert found.jobs.keys() == self.model.jobs.keys(), "the engine and the model hold other jobs"
+        for job_id, stored in found.jobs.items():
+            actual, expected = as_stored(found, stored), as_expected(self.model.jobs[job_id])
+            differing = {key: (actual[key], expected[key]) for key in actual if actual[key] != expected[key]}
+            assert not differing, f"job {job_id.hex()} (engine, model): {differing}"
+        assert {name.decode() for name in found.values.get("queues", ())} == self.model.queues
+        beats = {worker: silent_at for worker, (_, silent_at) in self.model.workers.items()}
+        assert found.zset("workers") == beats
+
+    def check_rings(self, found: invariants.Snapshot) -> None:
+        """Nobody waits for a job that is there, unless somebody was told of it or will be by the recoverer."""
+        for queue, waiters in found.of_kind("waiters:"):
+            told = any(f"Q{queue}\1".encode() in b"".join(rung) for _, rung in found.of_kind("bell:"))
+            if told or queue.encode() in found.zset("timers:ring"):
+                continue
+            for member, until_ms in waiters.items():
+                wanted = self.waiting_for[member.partition(b"\1")[2]]
+                missed = [job.id.hex() for job in self.model.takeable(queue) if wants(wanted, job)]
+                assert until_ms < self.model.now_ms or not missed, f"{member!r} waits for {missed}, and was not rung"
+
+    # Time and configuration
+
+    @initialize(first=configurations, second=configurations, jobs=st.lists(new_jobs, max_size=4))
+    def begin(self, first: dict[str, Any], second: dict[str, Any], jobs: list[Any]) -> None:
+        self.configure("q", first)
+        self.configure("r", second)
+        self.enqueue(jobs)
+
+    @rule(queue=st.sampled_from(QUEUES), changes=configurations)
+    def configure(self, queue: str, changes: dict[str, Any]) -> None:
+        self.agree(self.service.configure(queue, changes).wait(), self.model.configure(queue, changes))
+
+    def pass_time(self, by_ms: int) -> None:
+        self.model.now_ms += by_ms
+        self.store.clock_offset_ms = self.model.now_ms - START_MS
+
+    @rule(by_ms=st.sampled_from((1, 500, 1_000, 2_000, 5_000, 30_000, 100_000, 700_000, 1_500_000)))
+    def time_passes(self, by_ms: int) -> None:
+        self.pass_time(by_ms)
+
+    # Producers
+
+    @rule(jobs=st.lists(new_jobs, min_size=1, max_size=3))
+    def enqueue(self, jobs: list[tuple[str, dict[str, Any], int]]) -> None:
+        news = [self.new_job(*job) for job in jobs]
+        answers = [said(one) for one in self.service.enqueue(news).wait()]
+        self.ids += [one.id for one in answers if isinstance(one, Enqueued)]
+        self.agree(answers, self.model.enqueue(news), "enqueue")
+
+    @rule(jobs=st.lists(new_jobs, min_size=1, max_size=3))
+    def enqueue_more(self, jobs: list[tuple[str, dict[str, Any], int]]) -> None:
+        self.enqueue(jobs)
+
+    def new_job(self, queue: str, fields: dict[str, Any], known: int) -> NewJob:
+        fields = dict(fields)
+        if known < 0:
+            self.fresh += 1
+        if fields.pop("is_late", False) and "delay_ms" not in fields:
+            fields["run_at_ms"] = self.model.now_ms - 1_500
+        if not fields.get("unique") or fields.get("unique_check") != "replace":
+            fields.pop("if_revision", None)
+        if "timeout_ms" in fields:
+            fields.setdefault("retry", backoff(0))  # the default's pauses are drawn by chance
+        return NewJob(**{"queue": queue, "name": "a", "id": id_of(known if known >= 0 else self.fresh)} | fields)
+
+    # Workers
+
+    @rule(request=takes, by_ms=mostly(0, 1_000, 6_000))
+    def take_later(self, request: Take, by_ms: int) -> None:
+        self.pass_time(by_ms)
+        self.take(request, "")
+
+    @rule(request=takes)
+    def take_most(self, request: Take) -> None:
+        self.take(msgspec.structs.replace(request, most=5), "")
+
+    @rule(request=takes, bell=mostly("", *BELLS))
+    def take(self, request: Take, bell: str) -> None:
+        request = self.sensible(request)
+        registration = Registration(bell, 10_000 if bell else 0)
+        flow = take_flow(request, list(request.queues), 0, registration)
+        text = invariant_filter_text(request.wants)
+        self.waiting_for[text] = request.wants
+        if bell:
+            self.link.call("DEL", f"{self.store.root(0)}:bell:{bell}")
+        found = answered(lambda: self.store.run_now(flow))
+        taken = found if isinstance(found, str) else found.taken.jobs
+        self.agree_on_taken(taken, self.model.take(request))
+        if not isinstance(found, str):
+            self.check_next_due(request, bool(taken), found.taken.next_due_at_ms)
+
+    def sensible(self, request: Take) -> Take:
+        """Mostly by name only where that is possible."""
+        if self.model_refuses(request) and request.most != REFUSED_MOST:
+            return msgspec.structs.replace(request, wants=Filter(priority=request.wants.priority))
+        return request
+
+    def agree_on_taken(self, taken: Any, expected: list[ModelJob] | str) -> None:
+        if isinstance(taken, str) or isinstance(expected, str):
+            self.agree(taken, expected)
+            return
+        self.leases += [Held(job.id, job.lease_token) for job in taken]
+        actual = [(job.id, job.lease_token, job.payload, job.attempt) for job in taken]
+        wanted = [(job.id, job.token, job.content.payload, job.attempt) for job in expected]
+        self.agree(actual, wanted, "take", "promote", "recover", "expire", "clean")
+
+    def check_next_due(self, request: Take, has_taken: bool, next_at_ms: int | None) -> None:
+        """One who found nothing sleeps until then: never past something that becomes due."""
+        if has_taken:
+            return
+        at_ms = next_at_ms or FOREVER_MS
+        for queue in request.queues:
+            left = self.model.takeable(queue, request.wants)
+            assert not left or at_ms <= self.model.now_ms, f"sleeps until {next_at_ms} before {left}"
+            dues = [job.ready_at for job in self.model.of(queue, State.SCHEDULED)]
+            dues += [job.deadline for job in self.model.of(queue, *LEASED) if job.deadline and not job.is_retakeable]
+            assert at_ms <= max(min(dues, default=FOREVER_MS), self.model.now_ms + 1_000), f"sleeps until {next_at_ms}"
+
+    @rule(finished=st.lists(picks, max_size=2), failed=st.lists(picks, max_size=1), request=takes)
+    def exchange(self, finished: list[int], failed: list[int], request: Take) -> None:
+        request = self.sensible(request)
+        finishes = [Finish(*self.fields(pick), Blob(b"7")) for pick in finished]
+        failures = [Fail(id=one.id, token=one.token, then="retry") for one in map(self.lease, failed)]
+        found = answered(lambda: self.service.exchange(finishes, failures, request).wait())
+        if self.model_refuses(request):
+            self.agree(found, "names_need_lanes")
+            return
+        assert not isinstance(found, str), found
+        expected = [self.model.each(finishes, self.model.finish, trims=False)]
+        expected.append(self.model.each(failures, self.model.fail, trims=False))
+        reported = [[said(one) for one in found.finished], [said(one) for one in found.failed]]
+        assert reported == expected, f"answered {reported}, not {expected}"
+        verbs = ("finish", "fail", "take", "promote", "recover", "expire", "clean")
+        taken, wanted = found.taken.jobs, self.model.take(request)
+        self.leases += [Held(job.id, job.lease_token) for job in taken]
+        self.agree([job.id for job in taken], [job.id for job in wanted], *verbs)  # type: ignore[union-attr]
+
+    def model_refuses(self, request: Take) -> bool:
+        by_name = request.wants.only or request.wants.all_but or request.wants.glob
+        return bool(by_name) and not all(self.model.config(queue).name_lanes for queue in request.queues)
+
+    def fields(self, pick: int, is_exact: bool = True) -> tuple[bytes, int]:
+        found = self.lease(pick, is_exact)
+        return found.id, found.token
+
+    def report(self, ask: Callable[..., Any], requests: Sequence[Any], tell: Callable[..., Any], *verbs: str) -> None:
+        answers = [said(one) for one in ask(requests).wait()]
+        self.agree(answers, self.model.each(requests, tell), *verbs)
+
+    @precondition(has_leases)
+    @rule(
+        which=few_picks, is_exact=mostly(True, False), result=st.sampled_from((None, Blob(b"5"), Blob(LONG, Codec.RAW)))
+    )
+    def finish(self, which: list[int], is_exact: bool, result: Blob | None) -> None:
+        requests = [Finish(*self.fields(pick, is_exact), result) for pick in which]
+        self.report(self.service.finish, requests, self.model.finish, "finish", "clean")
+
+    @precondition(has_leases)
+    @rule(
+        which=few_picks,
+        is_exact=mostly(True, False),
+        then=st.sampled_from(("retry", "final", "cancelled")),
+        delay_ms=delays,
+    )
+    def fail(self, which: list[int], is_exact: bool, then: Any, delay_ms: int) -> None:
+        held = [self.lease(pick, is_exact) for pick in which]
+        requests = [Fail(id=one.id, token=one.token, then=then, delay_ms=delay_ms, error=Blob(b"1")) for one in held]
+        self.report(self.service.fail, requests, self.model.fail, "fail", "clean")
+
+    @precondition(has_leases)
+    @rule(which=few_picks, is_exact=mostly(True, False))
+    def release(self, which: list[int], is_exact: bool) -> None:
+        requests = [self.lease(pick, is_exact) for pick in which]
+        self.report(self.service.release, requests, self.model.release, "release", "clean")
+
+    @precondition(has_leases)
+    @rule(which=few_picks, is_exact=mostly(True, False), lease_ms=mostly(0, 3_000, 60_000, FOREVER_MS))
+    def extend(self, which: list[int], is_exact: bool, lease_ms: int) -> None:
+        def ask(requests: Sequence[Held]) -> Any:
+            return self.service.extend(requests, lease_ms=lease_ms)
+
+        requests = [self.lease(pick, is_exact) for pick in which]
+        self.report(ask, requests, lambda job, _: self.model.extend(job, lease_ms))
+
+    @precondition(has_leases)
+    @rule(which=few_picks, lease_ms=mostly(0, 3_000, FOREVER_MS))
+    def accept(self, which: list[int], lease_ms: int) -> None:
+        def ask(requests: Sequence[Held]) -> Any:
+            return self.service.accept(requests, lease_ms=lease_ms)
+
+        requests = [self.lease(pick) for pick in which]
+        self.report(ask, requests, lambda job, _: self.model.accept(job, lease_ms), "accept")
+
+    @precondition(has_leases)
+    @rule(which=few_picks, progress=st.sampled_from((None, 0.25, 1)), payload=st.sampled_from((None, *PAYLOADS)))
+    def update(self, which: list[int], progress: float | None, payload: Blob | None) -> None:
+        held = [self.lease(pick) for pick in which]
+        requests = [Update(id=one.id, token=one.token, progress=progress, payload=payload) for one in held]
+        self.report(self.service.update, requests, self.model.update)
+
+    # A person
+
+    @precondition(has_jobs)
+    @rule(which=few_picks, does=st.sampled_from(("cancel", "cancel", "requeue", "retry", "delete")), fully=st.booleans())
+    def intervene(self, which: list[int], does: str, fully: bool) -> None:
+        service, model, ids = self.service, self.model, [self.id(pick) for pick in which]
+        asked: Any
+        if does == "requeue":
+            asked, tell = service.requeue(ids, gives_attempt_back=fully), lambda one: model.requeue(one, fully)
+        elif does == "delete":
+            asked, tell = service.delete(ids, even_leased=fully), lambda one: model.delete(one, fully)
+        else:
+            asked, tell = getattr(service, does)(ids), getattr(model, does)
+        answers = [said(one) for one in asked.wait()]
+        expected = [tell(job_id) for job_id in ids]
+        model.trim()
+        self.agree(answers, expected, does, "clean")
+
+    @precondition(has_jobs)
+    @rule(pick=picks)
+    def revive(self, pick: int) -> None:
+        """A person looks at what has ended."""
+        ended = [job.id for job in self.model.jobs.values() if job.state in ENDED] or self.ids
+        job_id = ended[pick % len(ended)]
+        self.agree(said(self.service.retry([job_id]).wait()[0]), self.model.retry(job_id), "retry")
+
+    @precondition(has_jobs)
+    @rule(which=few_picks, changes=edits)
+    def edit(self, which: list[int], changes: dict[str, Any]) -> None:
+        changes = dict(changes)
+        if "run_in_ms" in changes:
+            changes["run_at_ms"] = self.model.now_ms + changes.pop("run_in_ms")
+        requests = [Edit(id=self.id(pick), **changes) for pick in which]
+        answers = [said(one) for one in self.service.edit(requests).wait()]
+        self.agree(answers, [self.model.edit(one) for one in requests], "edit")
+
+    # Workers as such, and the loops
+
+    @rule(
+        worker=st.sampled_from(WORKERS),
+        says=st.sampled_from(("register", "beat", "forget")),
+        beat_ms=mostly(1_000, 60_000),
+    )
+    def worker(self, worker: bytes, says: str, beat_ms: int) -> None:
+        if says == "register":
+            self.model.workers[worker] = (beat_ms, self.model.now_ms + beat_ms)
+            self.agree(self.service.register(worker, WorkerInfo(), beat_ms=beat_ms).wait(), self.model.now_ms)
+        elif says == "beat":
+            self.beat(worker)
+        else:
+            answer = answered(lambda: self.service.forget(worker).wait())
+            self.agree(answer, self.model.forget(worker), "release", "clean")
+
+    def beat(self, worker: bytes) -> None:
+        is_known = worker in self.model.workers
+        if is_known:
+            beat_ms = self.model.workers[worker][0]
+            self.model.workers[worker] = (beat_ms, self.model.now_ms + beat_ms)
+        self.agree([said(one) for one in self.service.beat([worker]).wait()], [None if is_known else "unknown_worker"])
+
+    def promote(self) -> None:
+        step = self.service.promote().wait()
+        self.agree(step.done, sum(self.model.promote(queue) for queue in QUEUES), "promote")
+        dues = [job.ready_at for queue in QUEUES for job in self.model.of(queue, State.SCHEDULED)]
+        assert (step.next_at_ms or FOREVER_MS) <= min(dues, default=FOREVER_MS)
+
+    def recover(self) -> None:
+        self.agree(self.service.recover().wait().done, self.model.recover(), "recover", "clean")
+
+    def clean(self) -> None:
+        self.agree(self.service.clean().wait().done, self.model.clean(), "clean", "expire")
+
+    def sweep(self) -> None:
+        self.agree(self.service.sweep().wait().forgotten, self.model.sweep(), "clean")
+
+    @rule(loop=mostly("recover", "promote", "clean", "sweep"), by_ms=st.sampled_from((0, 0, 1_000, 5_000, 40_000)))
+    def tick_more(self, loop: str, by_ms: int) -> None:
+        self.tick(loop, by_ms)
+
+    @rule(loop=mostly("recover", "promote", "clean", "sweep"), by_ms=st.sampled_from((0, 0, 1_000, 5_000, 40_000)))
+    def tick(self, loop: str, by_ms: int) -> None:
+        self.pass_time(by_ms)
+        getattr(self, loop)()
+
+    # Reading
+
+    @precondition(has_jobs)
+    @rule(pick=picks, consume=st.booleans(), waits=st.booleans())
+    def result(self, pick: int, consume: bool, waits: bool) -> None:
+        job_id = self.id(pick)
+        ending = answered(lambda: self.service.result(job_id, consume=consume).wait())
+        job = self.model.jobs.get(job_id)
+        if job is None:
+            self.agree(ending, self.model.missing(job_id))
+        elif job.ended_at == 0:
+            self.agree(ending, None)
+        else:
+            last = job.attempts[-1] if job.attempts and job.state is not State.FINISHED else None
+            found = ending.last_attempt and (ending.last_attempt.attempt, ending.last_attempt.reason)
+            expected = (job.state, job.result, last and last[:2])
+            job.result = None if consume else job.result
+            self.agree((ending.state, ending.result, found), expected)
+
+    @rule(
+        queue=st.sampled_from(QUEUES),
+        state=st.sampled_from(("queued", "scheduled", "failed", "history")),
+        down=st.booleans(),
+    )
+    def read(self, queue: str, state: str, down: bool) -> None:
+        (stats,) = self.service.stats([queue]).wait()
+        takeable = self.model.takeable(queue)
+        actual = (stats.queued, stats.scheduled, stats.running, stats.history, stats.bytes)
+        counted = [len(self.model.of(queue, *states)) for states in ((State.SCHEDULED,), (*LEASED,))]
+        history = self.model.history(queue)
+        self.agree(actual, (len(takeable), *counted, len(history), self.model.bytes_of(queue)))
+        listed = self.model.of(queue, *(one for one in State if one.label == state))
+        if state in ("queued", "history"):
+            listed = takeable if state == "queued" else history
+        elif state == "failed":
+            listed = [job for job in listed if not job.is_history]
+        assert sorted(self.pages(queue, state, down)) == sorted(job.id for job in listed)
+
+    def pages(self, queue: str, state: str, down: bool) -> list[bytes]:
+        found: list[bytes] = []
+        cursor = ""
+        while True:
+            page = self.service.jobs(Listing(queue=queue, state=state, newest_first=down, most=2, cursor=cursor)).wait()
+            found += [job.id for job in page.jobs]
+            cursor = page.cursor
+            if not cursor:
+                return found
+
+    # The end
+
+    def everything_goes(self) -> None:
+        """When all jobs are deleted and time has passed, nothing is left but names, counters and what expires."""
+        note("everything goes")
+        for job_id in list(self.model.jobs):
+            self.agree(
+                self.service.delete([job_id], even_leased=True).wait(), [self.model.delete(job_id, True)], "delete"
+            )
+        self.pass_time(10_000_000)
+        for _ in range(2):
+            self.recover()
+            self.promote()
+            self.clean()
+        lasting = ("q:", "m:", "ended:", "bell:", "waiters:", "queues", "seq", "token")
+        left = [key for key in self.seen.values if not key.startswith(lasting)]
+        assert not left, f"left behind: {left}"
+
+
+def invariant_filter_text(wanted: Filter) -> bytes:
+    from windlass.store.calls.take import filter_text
+
+    return filter_text(wanted).encode()
+
+
+def as_stored(found: invariants.Snapshot, stored: invariants.Stored) -> dict[str, Any]:
+    job = stored.job
+    attempts = found.values.get(f"a:{job.id.decode('latin-1')}", [])
+    return {
+        "state": job.state,
+        "content": (job.queue, job.name, job.payload, job.priority, job.lane, job.unique or "", job.tags),
+        "policy": (job.retry, job.lease_ms, job.timeout_ms, job.result_ttl_ms, bool(stored.flags & Flag.RETAKE)),
+        "order": (job.priority, job.run_at_ms, job.sequence),
+        "times": (job.created_at_ms, job.started_at_ms or 0, job.ended_at_ms or 0, job.expires_at_ms or 0),
+        "removed_at": found.zset("retention").get(job.id, FOREVER_MS),
+        "lease": (stored.token, job.lease_deadline_at_ms or 0, job.worker or b""),
+        "attempt": job.attempt,
+        "revision": job.revision,
+        "progress": job.progress,
+        "flags": (job.is_cancel_requested, job.is_overdue, job.is_history),
+        "has_result": bool(stored.flags & Flag.HAS_OUTCOME),
+        "attempts": [int.from_bytes(one[:4], "big") for one in attempts],
+        "bytes": stored.bytes,
+    }
+
+
+def as_expected(job: ModelJob) -> dict[str, Any]:
+    new = job.content
+    return {
+        "state": job.state,
+        "content": (new.queue, new.name, new.payload, new.priority, new.lane, new.unique, new.tags),
+        "policy": (new.retry, new.lease_ms, new.timeout_ms, new.result_ttl_ms, new.retake),
+        "order": job.order,
+        "times": (job.created_at, job.started_at, job.ended_at, job.expires_at),
+        "removed_at": job.removed_at,
+        "lease": (job.token, job.deadline if job.state in LEASED else 0, job.worker),
+        "attempt": job.attempt,
+        "revision": job.revision,
+        "progress": job.progress,
+        "flags": (job.is_cancel_requested, job.is_retakeable, job.is_history),
+        "has_result": job.result is not None,
+        "attempts": [number for number, _, _ in job.attempts],
+        "bytes": job.bytes,
+    }
+
+
+@pytest.fixture(scope="module")
+def engine() -> Iterator[EngineProcess]:
+    kind: Any = os.environ.get("WINDLASS_TEST_ENGINE", "valkey")
+    with EngineProcess(kind, config=("--save", "", "--appendonly", "no")) as process, frozen_time():
+        yield process
+
+
+def test_the_engine_does_what_the_model_says(engine: EngineProcess) -> None:
+    run_state_machine_as_test(lambda: Machine(engine), settings=SETTINGS)

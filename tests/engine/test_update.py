@@ -1,0 +1,116 @@
+"""update: progress and content, written by the holder of the lease."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from helpers import new, put, read, take
+
+from windlass.core.errors import AlreadyEnded, BadInput, StaleLease, TooLarge, UnknownJob, WrongState
+from windlass.core.job import Blob, Codec
+from windlass.core.requests import Finish, Held, Update, Updated
+from windlass.service import Service
+
+
+@pytest.mark.parametrize("size", [1, 5_000])
+@pytest.mark.parametrize("progress", [0, 0.25, 1 / 3, 1])
+def test_progress_is_no_change_of_content(service: Service, progress: float, size: int) -> None:
+    put(service, new(payload=Blob(b"x" * size)))
+    (job,) = take(service)
+    answer = service.update([Update(id=job.id, token=job.lease_token, progress=progress)]).one().wait()
+    assert answer == Updated(1, False)
+    stored = read(service, job.id)
+    assert stored.progress == pytest.approx(progress, abs=1e-6)
+    assert stored.payload.data == b"x" * size
+
+
+@pytest.mark.parametrize("before", [0, 10, 5_000])
+@pytest.mark.parametrize("after", [0, 11, 1024 * 1024])
+def test_a_new_payload_is_a_new_revision(service: Service, before: int, after: int) -> None:
+    put(service, new(payload=Blob(b"b" * before), tags=("t",), trace="00-trace", unique="u", lane="l"))
+    (job,) = take(service)
+    payload = Blob(b"a" * after, Codec.MSGPACK)
+    answer = service.update([Update(id=job.id, token=job.lease_token, payload=payload)]).one().wait()
+    assert answer.revision == 2
+    stored = read(service, job.id)
+    assert stored.payload == payload
+    assert (stored.tags, stored.trace, stored.unique, stored.lane, stored.state) == (
+        job.tags, job.trace, job.unique, job.lane, job.state
+    )  # fmt: skip
+    service.release([Held(job.id, job.lease_token)]).wait()
+    (again,) = take(service)
+    assert (again.payload, again.revision) == (payload, 2)
+    service.finish([Finish(again.id, again.lease_token)]).one().wait()
+    assert service.stats(["q"]).wait()[0].bytes == 0
+
+
+def test_many_updates_of_one_job_in_one_call(service: Service) -> None:
+    put(service, new(payload=Blob(b"x" * 3_000)))
+    (job,) = take(service)
+    updates = [
+        Update(id=job.id, token=job.lease_token, progress=0.1),
+        Update(id=job.id, token=job.lease_token, payload=Blob(b"y" * 4_000)),
+        Update(id=job.id, token=job.lease_token, progress=0.2),
+        Update(id=job.id, token=job.lease_token, payload=Blob(b"z"), progress=0.3),
+        Update(id=job.id, token=job.lease_token, progress=0.4),
+    ]
+    answers = service.update(updates).wait()
+    assert [one.revision for one in answers if isinstance(one, Updated)] == [1, 2, 2, 3, 3]
+    stored = read(service, job.id)
+    assert (stored.payload.data, stored.progress, stored.revision) == (b"z", 0.4, 3)
+
+
+def test_progress_starts_anew_with_each_attempt(service: Service) -> None:
+    put(service, new())
+    (job,) = take(service)
+    service.update([Update(id=job.id, token=job.lease_token, progress=0.5)]).wait()
+    service.release([Held(job.id, job.lease_token)]).wait()
+    assert take(service)[0].progress == 0
+
+
+def test_the_answer_says_when_to_stop(service: Service) -> None:
+    put(service, new())
+    (job,) = take(service)
+    service.cancel([job.id]).wait()
+    assert service.update([Update(id=job.id, token=job.lease_token, progress=0.5)]).one().wait().is_cancel_requested
+
+
+def test_others_may_not_write(service: Service) -> None:
+    queued, _ = put(service, new(name="queued", delay_ms=60_000), new())
+    (job,) = take(service)
+    service.release([Held(job.id, job.lease_token)]).wait()
+    (again,) = take(service)
+    changes: list[tuple[bytes, int]] = [
+        (job.id, job.lease_token),
+        (queued.id, 0),
+        (queued.id, 5),
+        (service.store.new_id("q"), 0),
+    ]
+    answers = service.update(
+        [Update(id=one, token=token, payload=Blob(b"evil"), progress=1) for one, token in changes]
+    ).wait()
+    assert [type(one) for one in answers] == [StaleLease, WrongState, StaleLease, UnknownJob]
+    stored = read(service, job.id)
+    assert (stored.payload, stored.progress, stored.revision) == (again.payload, 0, 1)
+    service.finish([Finish(job.id, 0)]).wait()
+    assert isinstance(service.update([Update(id=job.id, token=0, progress=1)]).wait()[0], AlreadyEnded)
+
+
+def test_whoever_holds_it(service: Service) -> None:
+    put(service, new())
+    (job,) = take(service)
+    assert service.update([Update(id=job.id, token=0, payload=Blob(b"1"))]).one().wait().revision == 2
+
+
+@pytest.mark.parametrize(
+    "bad", [{"progress": 1.01}, {"progress": -0.1}, {"progress": float("nan")}, {"progress": "1"}, {"token": -1}]
+)
+def test_bad_input(service: Service, bad: dict[str, Any]) -> None:
+    with pytest.raises(BadInput):
+        service.update([Update(**({"id": bytes(16), "token": 1} | bad))])
+
+
+def test_a_payload_beyond_the_limit(service: Service) -> None:
+    with pytest.raises(TooLarge):
+        service.update([Update(id=bytes(16), token=1, payload=Blob(b"x" * (1024 * 1024 + 1)))])
