@@ -34,7 +34,7 @@ class Spent(NamedTuple):
     jobs: int
     wall_s: float
     cpu_us: float  # of the engine's process: scripts, commands, reading and writing sockets
-    script_us: float  # within FCALL
+    script_us: float  # within FCALL; of raw commands within these
     calls: int  # commands that a client sent
     commands: int  # all, with those that scripts call
 
@@ -133,8 +133,8 @@ class Engine:
         cpu_us = self._cpu_us() - cpu_us
         stats = self._command_stats()
         commands = sum(calls for calls, _ in stats.values())
-        scripts, script_us = stats.get("fcall", (0, 0.0))
-        meter.spent = Spent(jobs, wall_s, cpu_us, script_us, scripts or commands, commands)
+        calls, script_us = stats.get("fcall", (commands, sum(us for _, us in stats.values())))
+        meter.spent = Spent(jobs, wall_s, cpu_us, script_us, calls, commands)
 
 
 def no_op_jobs(count: int) -> list[NewJob]:

@@ -285,7 +285,7 @@ class Service:
 
     def register(self, worker: bytes, info: WorkerInfo, *, beat_ms: int = 30_000) -> Asked[int]:
         """A worker says what it is, and that it will beat at least every `beat_ms`."""
-        check.id_bytes("worker", worker)
+        check.worker_id(worker)
         check.worker_info(info)
         check.whole("beat_ms", beat_ms, 100, check.DURATION_MAX)
         bell = self.store.bell(0)
@@ -293,20 +293,20 @@ class Service:
         return Asked(self.store, lambda: _ask(workers.register(worker, beat_ms, name, info, 0)))
 
     def hear_cancels(self, handler: Callable[[bytes], None]) -> None:
-        """Calls `handler` with the id of a job that is asked to stop, at once, when a worker holds it that is registered
-        from here afterwards. Needs a running event loop. Heartbeats tell the same, later."""
+        """Calls `handler` at once with the id of a job that is asked to stop, when a worker holds it that was
+        registered from here afterwards. Needs a running event loop. Heartbeats tell the same, later."""
         self.store.bell(0).hear_cancels(handler)
 
     def beat(self, ids: Sequence[bytes]) -> AskedMany[None]:
         """Workers say that they are alive."""
         check.items("ids", ids)
         for worker in ids:
-            check.id_bytes("worker", worker)
+            check.worker_id(worker)
         return AskedMany(self.store, lambda: scatter(ids, lambda _: 0, workers.beat))
 
     def forget(self, worker: bytes) -> Asked[int]:
         """A worker leaves; what it holds goes back. Answers how many jobs that were."""
-        check.id_bytes("worker", worker)
+        check.worker_id(worker)
         return Asked(self.store, lambda: self._forget_flow(worker))
 
     def _forget_flow(self, worker: bytes) -> Flow[int]:

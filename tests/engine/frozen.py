@@ -34,7 +34,7 @@ class FrozenClock(EngineClock):
 @contextlib.contextmanager
 def frozen_time() -> Iterator[None]:
     library = frozen_library()
-    with mock.patch.object(store_module, "library", lambda: library):
+    with mock.patch.object(store_module, "library", return_value=library):
         yield
 
 

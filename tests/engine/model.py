@@ -1,5 +1,5 @@
 """What the queue promises, as plain Python over one dictionary: no indexes, no lanes, no engine. Written from the
-design and the table of moves. `now_ms` is set by the caller; answers are those of the service, refusals as their codes."""
+design and the table of moves. `now_ms` is set by the caller; answers are the service's, refusals as their codes."""
 
 from __future__ import annotations
 
@@ -40,6 +40,7 @@ class ModelJob:
     token: int = 0
     deadline: int = 0  # 0: none
     worker: bytes = b""
+    is_orphan: bool = False  # retakeable, and its worker went silent
     attempt: int = 0
     revision: int = 1
     progress: float = 0.0
@@ -132,7 +133,7 @@ class Model:
         if state is not job.state:
             assert (job.state, verb, state) in ALLOWED, f"{job.state!r} {verb} {state!r} is not in the table of moves"
         job.state = state
-        job.is_retakeable = False
+        job.is_retakeable = job.is_orphan = False
 
     def by_time(self, job: ModelJob) -> State:
         return State.QUEUED if job.ready_at <= self.now_ms else State.SCHEDULED
@@ -249,8 +250,6 @@ class Model:
             self.end(job, "recover", State.CANCELLED)
         elif job.state is State.DISPATCHED:
             self.give_back(job, "recover")
-        elif job.is_retakeable:
-            pass
         elif job.content.retake:
             job.is_retakeable, job.ready_at = True, job.deadline
         else:
@@ -335,7 +334,7 @@ class Model:
 
     def extend(self, job: ModelJob, lease_ms: int) -> Extended:
         if job.state is State.RUNNING and job.deadline:
-            job.is_retakeable = False
+            job.is_retakeable = job.is_orphan = False
             longer = self.deadline(job, lease_ms)
             job.deadline = longer and max(job.deadline, longer)
         return Extended(job.deadline or None, job.is_cancel_requested)
@@ -447,7 +446,8 @@ class Model:
     # Workers as such, and the loops
 
     def held_by(self, worker: bytes) -> list[ModelJob]:
-        return [job for job in self.jobs.values() if job.state in LEASED and job.worker == worker]
+        mine = [job for job in self.jobs.values() if job.state in LEASED and job.worker == worker]
+        return [job for job in mine if not job.is_orphan]
 
     def forget(self, worker: bytes) -> int | str:
         held = self.held_by(worker)
@@ -463,10 +463,14 @@ class Model:
         done = sum(self.lose_overdue(queue) for queue in sorted(self.queues))
         timed_out = [job for job in self.jobs.values() if self.is_timed_out(job)]
         for worker in [worker for worker, (_, silent_at) in self.workers.items() if silent_at <= self.now_ms]:
-            for job in self.held_by(worker):
+            held = self.held_by(worker)
+            for job in [job for job in held if not job.is_retakeable]:
                 done += 1
-                job.deadline = job.deadline or self.now_ms
+                if job.state is State.RUNNING:
+                    job.deadline = min(job.deadline or self.now_ms, self.now_ms)
                 self.lose_lease(job)
+            for job in held:
+                job.is_orphan = job.is_retakeable
             del self.workers[worker]
         self.trim()
         for job in [job for job in timed_out if job.id in self.jobs and self.is_timed_out(job)]:

@@ -1,5 +1,5 @@
-"""Producers, workers, a person, a configurator and the loops do random things, to the engine and to the model alike: each
-answer must be the model's, and after each step the whole namespace must agree with the model and with itself.
+"""Producers, workers, a person, a configurator and the loops do random things, to the engine and to the model alike:
+each answer must be the model's, and after each step the whole namespace must agree with the model and with itself.
 
 `WINDLASS_DEEP=1` runs for about ten minutes, `WINDLASS_TEST_ENGINE=redis` on Redis; a failure prints the steps."""
 
@@ -25,7 +25,7 @@ from engine_process import EngineProcess
 from windlass.core.errors import Refusal
 from windlass.core.ids import make_id
 from windlass.core.job import Blob, Codec, Flag, NewJob
-from windlass.core.queue import FOREVER_MS
+from windlass.core.queue import DAY_MS, FOREVER_MS
 from windlass.core.requests import Edit, Enqueued, Fail, Filter, Finish, Held, Listing, Take, Update, WorkerInfo
 from windlass.core.retry import Backoff
 from windlass.core.states import ENDED, LEASED, State
@@ -34,8 +34,8 @@ from windlass.store.calls.take import Registration
 from windlass.store.waiting import take_flow
 
 # Found by measuring: some 70 s, and some 10 minutes, on two slow cores.
-EXAMPLES = {"ci": 300, "deep": 2500}
-STEPS = {"ci": 40, "deep": 60}
+EXAMPLES = {"ci": 600, "deep": 5000}
+STEPS = {"ci": 50, "deep": 60}
 PROFILE = "deep" if os.environ.get("WINDLASS_DEEP") else "ci"
 IS_MUTANT = bool(os.environ.get("WINDLASS_MUTANT"))  # tools/mutants.py: a failure is enough, nobody reads its steps
 
@@ -107,6 +107,19 @@ oddities = some_of(
     *named("tags", ("t",), ("t", "s")),
     *named("is_late", True),
 )
+habits = some_of(
+    2,
+    *named("name", "b"),
+    *named("lane", "x"),
+    *named("unique", "u", "u"),
+    *named("unique_while_kept", True),
+    *named("retry", backoff(1), backoff(2)),
+    *named("retake", True, True),
+    *named("timeout_ms", 3_000),
+    *named("result_ttl_ms", 10_000),
+    *named("expires_in_ms", 5_000),
+)
+manners = some_of(1, *named("worker", *WORKERS[:2]), *named("lease_ms", 1_000, 1_000), *named("accept_ms", 1_000))
 new_jobs = st.tuples(mostly(*QUEUES), oddities, st.integers(-12, SEVERAL_REPEATED_IDS - 1))
 FILTERS = (
     Filter(priority=0),
@@ -186,6 +199,8 @@ class Machine(RuleBasedStateMachine):
         self.ids = [id_of(999)]
         self.fresh = SEVERAL_REPEATED_IDS
         self.waiting_for: dict[bytes, Filter] = {}
+        self.habit: dict[str, Any] = {}
+        self.manner: dict[str, Any] = {}
         self.seen = invariants.snapshot(self.link, self.store.root(0), START_MS)
 
     def teardown(self) -> None:
@@ -239,8 +254,23 @@ class Machine(RuleBasedStateMachine):
 
     # Time and configuration
 
-    @initialize(first=configurations, second=configurations, jobs=st.lists(new_jobs, max_size=4))
-    def begin(self, first: dict[str, Any], second: dict[str, Any], jobs: list[Any]) -> None:
+    @initialize(
+        first=configurations,
+        second=configurations,
+        habit=habits,
+        manner=manners,
+        jobs=st.lists(new_jobs, max_size=4),
+    )
+    def begin(
+        self,
+        first: dict[str, Any],
+        second: dict[str, Any],
+        habit: dict[str, Any],
+        manner: dict[str, Any],
+        jobs: list[Any],
+    ) -> None:
+        """Jobs and takes of one example have something in common: rare things then meet each other."""
+        self.habit, self.manner = habit, manner
         self.configure("q", first)
         self.configure("r", second)
         self.enqueue(jobs)
@@ -271,7 +301,7 @@ class Machine(RuleBasedStateMachine):
         self.enqueue(jobs)
 
     def new_job(self, queue: str, fields: dict[str, Any], known: int) -> NewJob:
-        fields = dict(fields)
+        fields = self.habit | fields
         if known < 0:
             self.fresh += 1
         if fields.pop("is_late", False) and "delay_ms" not in fields:
@@ -310,6 +340,9 @@ class Machine(RuleBasedStateMachine):
 
     def sensible(self, request: Take) -> Take:
         """Mostly by name only where that is possible."""
+        plain = Take(queues=request.queues)
+        manner = {name: value for name, value in self.manner.items() if getattr(request, name) == getattr(plain, name)}
+        request = msgspec.structs.replace(request, **manner)
         if self.model_refuses(request) and request.most != REFUSED_MOST:
             return msgspec.structs.replace(request, wants=Filter(priority=request.wants.priority))
         return request
@@ -420,7 +453,7 @@ class Machine(RuleBasedStateMachine):
     # A person
 
     @precondition(has_jobs)
-    @rule(which=few_picks, does=st.sampled_from(("cancel", "cancel", "requeue", "retry", "delete")), fully=st.booleans())
+    @rule(which=few_picks, does=mostly("cancel", "requeue", "requeue", "retry", "delete"), fully=st.booleans())
     def intervene(self, which: list[int], does: str, fully: bool) -> None:
         service, model, ids = self.service, self.model, [self.id(pick) for pick in which]
         asked: Any
@@ -554,6 +587,9 @@ class Machine(RuleBasedStateMachine):
     def everything_goes(self) -> None:
         """When all jobs are deleted and time has passed, nothing is left but names, counters and what expires."""
         note("everything goes")
+        self.pass_time(15 * DAY_MS)
+        for loop in (self.recover, self.promote, self.clean, self.sweep):
+            loop()
         for job_id in list(self.model.jobs):
             self.agree(
                 self.service.delete([job_id], even_leased=True).wait(), [self.model.delete(job_id, True)], "delete"

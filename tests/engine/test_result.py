@@ -46,7 +46,8 @@ def test_it_goes_with_its_time(service: Service, store: Store) -> None:
 def test_it_may_stay_for_ever(service: Service) -> None:
     job = finished(service, Blob(b"1"), ttl_ms=FOREVER_MS)
     service.store.clock_offset_ms += 50 * 365 * 86_400_000
-    assert service.clean().wait().done == 0
+    step = service.clean().wait()
+    assert (step.done, step.next_at_ms) == (0, None)
     assert service.result(job.id).wait() == Ending(state=State.FINISHED, result=Blob(b"1"))
 
 
@@ -161,7 +162,7 @@ async def test_waiting_costs_the_engine_no_calls(service: Service, store: Store)
     await asyncio.sleep(0.1)
     after = await asyncio.to_thread(ask, store, "INFO", "commandstats")
     assert _calls(after, b"fcall") == _calls(before, b"fcall")
-    assert _calls(after, b"blpop") == _calls(before, b"blpop")
+    assert _calls(after, b"blpop") <= _calls(before, b"blpop") + 1  # its one blocking read
     await service.cancel([job.id]).one()
     assert await waiting is not None
     await store.close()

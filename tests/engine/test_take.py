@@ -388,12 +388,12 @@ def test_an_overdue_lease_after_a_cancel_is_cancelled(service: Service) -> None:
 
 @pytest.mark.parametrize("lane", ["", "l"])
 def test_expired_heads_are_failed_and_skipped_however_many(service: Service, lane: str) -> None:
-    put(service, *(new(expires_in_ms=1000, lane=lane) for _ in range(50)))
+    put(service, *(new(expires_in_ms=1000, lane=lane) for _ in range(500)))
     (good,) = put(service, new(lane=lane))
     service.store.clock_offset_ms += 2000
     assert [job.id for job in take(service)] == [good.id]
     assert take(service) == []
-    assert counts(service) == {"running": 1, "failed": 50}
+    assert counts(service) == {"running": 1, "failed": 500}
 
 
 def test_a_big_answer_is_cut_and_the_rest_stays(service: Service) -> None:

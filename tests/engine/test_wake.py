@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import random
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -55,6 +56,13 @@ async def registered(service: Service, takers: int, queue: str = "q") -> None:
     """Until so many processes (with different filters) wait at the queue."""
     async with asyncio.timeout(SOON_S):
         while (await service.stats([queue]))[0].waiting_takers < takers:  # noqa: ASYNC110 (it happens in the engine)
+            await asyncio.sleep(0.002)
+
+
+async def unregistered(service: Service, takers: int, queue: str = "q") -> None:
+    """Until no more than so many wait there: the engine rings nobody who has left."""
+    async with asyncio.timeout(SOON_S):
+        while (await service.stats([queue]))[0].waiting_takers > takers:  # noqa: ASYNC110 (it happens in the engine)
             await asyncio.sleep(0.002)
 
 
@@ -279,6 +287,7 @@ async def test_a_taker_that_took_elsewhere_does_not_swallow_the_ring_of_its_othe
     await registered(stores[2], 2, "b")
     await stores[2].enqueue([new("a")])
     await soon(both)
+    await unregistered(stores[2], 1, "b")
     await stores[2].enqueue([new("b")])
     assert len(await soon(only_b)) == 1
 
@@ -299,9 +308,24 @@ async def test_a_taker_that_gave_up_does_not_swallow_a_ring(stores: list[Service
     await registered(stores[2], 1)
     staying = asyncio.create_task(wait_for(stores[1]))
     assert await leaving == []
+    await unregistered(stores[2], 1)
     await registered(stores[2], 1)
     await stores[2].enqueue([new()])
     assert len(await soon(staying)) == 1
+
+
+async def test_nobody_is_registered_when_all_have_left(stores: list[Service]) -> None:
+    cancelled = asyncio.create_task(wait_for(stores[0], "a", "b"))
+    await registered(stores[2], 1, "b")
+    cancelled.cancel()
+    served = [asyncio.create_task(wait_for(service, "b", "c")) for service in stores[:2] for _ in range(3)]
+    await registered(stores[2], 2, "c")
+    await stores[2].enqueue([new("c") for _ in served])
+    async with asyncio.timeout(SOON_S):
+        await asyncio.gather(cancelled, *served, return_exceptions=True)
+    assert [len(task.result()) for task in served] == [1] * 6
+    for queue in ("a", "b", "c"):
+        await unregistered(stores[2], 0, queue)
 
 
 @pytest.mark.parametrize("turns", range(0, 24, 2))
@@ -383,6 +407,47 @@ async def test_a_job_given_to_a_cancelled_caller_is_given_back_unspent(stores: l
         assert job.attempt == 1
         await stores[1].finish([Finish(job.id, job.lease_token)]).one()
     assert counts(stores[0]) == {}
+
+
+@pytest.mark.parametrize("seed", range(4))
+async def test_a_crowd_of_takers_leaves_nothing_lying(stores: list[Service], seed: int) -> None:
+    """Takers with all kinds of filters come, wait, are cancelled, come again; all jobs are done, and no loop runs."""
+    chance = random.Random(seed)
+    await stores[0].configure("q", {"name_lanes": True})
+    kinds = [Filter(), Filter(only=("a",)), Filter(all_but=("a", "b")), Filter(glob="[bc]*"), Filter(priority=1)]
+    done: list[bytes] = []
+    is_over = asyncio.Event()
+
+    async def finish(service: Service, job: Job) -> None:
+        await service.finish([Finish(job.id, job.lease_token)]).one()
+        done.append(job.id)
+        if len(done) == 200:
+            is_over.set()
+
+    async def work(service: Service, wants: Filter) -> None:
+        while not is_over.is_set():
+            for job in await wait_for(service, "q", wants=wants):
+                await asyncio.shield(finish(service, job))
+
+    workers = [asyncio.create_task(work(service, wants)) for service in stores[:2] for wants in kinds]
+    for _ in range(40):
+        delay_ms = chance.choice([0, 0, 0, 20])
+        names = [chance.choice("abcd") for _ in range(5)]
+        await stores[2].enqueue([new(name=name, priority=chance.randrange(3), delay_ms=delay_ms) for name in names])
+        at = chance.randrange(len(workers))
+        workers[at].cancel()
+        await asyncio.sleep(chance.choice([0, 0.001]))
+        workers[at] = asyncio.create_task(work(stores[at % 2], kinds[at % len(kinds)]))
+    try:
+        async with asyncio.timeout(SOON_S):
+            await is_over.wait()
+    except TimeoutError:
+        pytest.fail(f"{len(done)} of 200 done, {counts(stores[2])} left")
+    finally:
+        for worker in workers:
+            worker.cancel()
+        await asyncio.gather(*workers, return_exceptions=True)
+    assert len(set(done)) == 200
 
 
 # Connections break

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 import pytest
 
 from conftest import make_store
-from engine.invariants import check_invariants
 from engine_process import EngineProcess
+from faults.witness import check_invariants
 from windlass.core.job import NewJob
 from windlass.core.requests import Finish, Take, Taken
 from windlass.loops.runner import all_loops, turn
@@ -66,6 +66,7 @@ STEPS = 10
 @pytest.fixture
 def store_of_test(engine: EngineProcess) -> Iterator[Store]:
     store = make_store(engine)
+    store._blocking.call("FLUSHALL")  # the invariants are about all that the engine holds
     store.open_now()
     yield store
     store.close_now()

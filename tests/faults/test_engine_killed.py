@@ -14,9 +14,8 @@ from pathlib import Path
 import pytest
 
 from conftest import make_store
-from engine.invariants import check_invariants
 from engine_process import EngineProcess
-from faults.witness import Witness, drain, produce, work
+from faults.witness import Witness, check_invariants, drain, produce, work
 from windlass.service import Service
 from windlass.store.embedded import EmbeddedEngine
 from windlass.store.endpoint import parse_url

@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import random
 
+from engine.invariants import check, snapshot
 from windlass.core.errors import AlreadyEnded, Refusal, StaleLease
 from windlass.core.job import Job, NewJob
 from windlass.core.requests import Enqueued, Finish, Take
 from windlass.service import Service
+from windlass.store.store import Store
 
 LEASE_MS = 30_000
 
@@ -71,3 +73,10 @@ async def drain(service: Service, witness: Witness) -> None:
     while jobs := (await service.take(Take(queues=("a", "b"), most=500))).jobs:
         witness.saw(jobs)
         witness.was_told(jobs, await service.finish([Finish(job.id, job.lease_token) for job in jobs]))
+
+
+def check_invariants(store: Store) -> None:
+    """The whole namespace is consistent at this instant."""
+    seconds, micros = store._blocking.call("TIME")
+    now_ms = int(seconds) * 1000 + int(micros) // 1000 + store.clock_offset_ms
+    check(snapshot(store._blocking, store.root(0), now_ms))

@@ -11,7 +11,7 @@ from unittest import mock
 import pytest
 
 from engine_process import EngineProcess
-from windlass.core.errors import BadSetting, EngineError, EngineUnsuitable
+from windlass.core.errors import BadSetting, EngineError, EngineFull, EngineUnsuitable
 from windlass.core.job import Blob, NewJob
 from windlass.core.requests import Finish, Take
 from windlass.service import Service
@@ -220,7 +220,7 @@ def test_a_full_engine_refuses_new_jobs_and_lets_the_others_end(service: Service
     service.enqueue([job(payload=Blob(b"x" * 1_000)) for _ in range(20)]).wait()
     service.stats(["q"]).wait()
     ask(own_engine, "CONFIG", "SET", "maxmemory", "1")
-    with pytest.raises(EngineError, match="maxmemory"):
+    with pytest.raises(EngineFull, match="maxmemory"):
         service.enqueue([job()]).one().wait()
     jobs = service.take(Take(queues=("q",), most=20)).wait().jobs
     assert len(jobs) == 20

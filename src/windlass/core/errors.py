@@ -93,6 +93,13 @@ class QueueFull(Refusal):
     sentence = "The queue has reached its maximum length or size; try again when it has drained."
 
 
+class EngineFull(Refusal):
+    """The engine has reached its memory limit. What is there can still be taken and finished."""
+
+    code = "engine_full"
+    sentence = "The engine's memory is full: nothing was accepted. Let it drain, or raise its maxmemory."
+
+
 class RevisionConflict(Refusal):
     """The job was changed since it was read: read it again, merge, and write back with the new revision."""
 
@@ -133,6 +140,7 @@ REFUSALS: dict[str, type[Refusal]] = {
         WrongState,
         IdConflict,
         QueueFull,
+        EngineFull,
         RevisionConflict,
         UniqueConflict,
         NamesNeedLanes,

@@ -76,6 +76,11 @@ MOVES: tuple[Move, ...] = (
     Move(_S.DISPATCHED, "release", _S.QUEUED, "attempt given back"),
     Move(_S.DISPATCHED, "release", _S.SCHEDULED, "attempt given back; run_at was moved ahead meanwhile"),
     Move(_S.DISPATCHED, "release", _S.CANCELLED, "a requested cancel"),
+    *(
+        Move(state, "forget", target, "its worker leaves: as release")
+        for state in (_S.RUNNING, _S.DISPATCHED)
+        for target in (_S.QUEUED, _S.SCHEDULED, _S.CANCELLED)
+    ),
     Move(_S.RUNNING, "recover", _S.QUEUED, "lease ran out"),
     Move(_S.RUNNING, "recover", _S.SCHEDULED, "execution timeout, to be retried later; or run_at was moved ahead"),
     Move(_S.RUNNING, "recover", _S.FAILED, "lease ran out or timeout, no attempt left"),

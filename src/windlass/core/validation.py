@@ -225,7 +225,7 @@ def take(request: Take) -> None:
         _weights(request)
     filters(request.wants)
     if request.worker != b"":
-        id_bytes("worker", request.worker)
+        worker_id(request.worker)
     lease("lease_ms", request.lease_ms)
     whole("accept_ms", request.accept_ms, 0, DURATION_MAX)
     whole("wait_ms", request.wait_ms, 0, DURATION_MAX)
@@ -301,6 +301,12 @@ def scan_cursor(cursor: Any) -> None:
     text("cursor", cursor, 20)
     if not (cursor.isascii() and cursor.isdigit()) or int(cursor) >= 2**64:
         raise BadInput("The cursor is not one that a step gave out; start again without it.")
+
+
+def worker_id(value: Any) -> None:
+    id_bytes("worker", value)
+    if value == bytes(16):
+        raise BadInput("A worker id of sixteen zero bytes stands for nobody; choose another.")
 
 
 def worker_info(info: WorkerInfo) -> None:

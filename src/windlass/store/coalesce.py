@@ -7,10 +7,9 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from .calls.call import ITEMS_MAX, Argument
+from .calls.call import BYTES_MAX, ITEMS_MAX, Argument, size_of
 
 IN_FLIGHT_MAX = 2  # one is worked on by the engine while the next is filled
-BYTES_MAX = 4 * 1024 * 1024
 
 Send = Callable[[list[Argument]], Awaitable[list[Any]]]
 
@@ -23,7 +22,7 @@ class _Part:
     def __init__(self, items: Sequence[tuple[Argument, ...]], future: asyncio.Future[list[Any]]) -> None:
         self.items = items
         self.future = future
-        self.bytes = sum(len(part) for item in items for part in item if isinstance(part, bytes))
+        self.bytes = sum(size_of(item) for item in items)
 
 
 class Coalescer:

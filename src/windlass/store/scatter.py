@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from ..core.errors import Refusal
-from .calls.call import ITEMS_MAX, Flow, ItemsCall
+from .calls.call import Flow, ItemsCall, bounded
 
 R = TypeVar("R")
 T = TypeVar("T")
@@ -19,21 +19,23 @@ def scatter(
 ) -> Flow[list[T | Refusal]]:
     if not requests:
         return []
-    first = partition_of(requests[0])
-    if len(requests) <= ITEMS_MAX and all(partition_of(request) == first for request in requests):
-        return (yield build(requests, first))  # type: ignore[no-any-return]
-    positions: dict[int, list[int]] = {}
-    for position, request in enumerate(requests):
-        positions.setdefault(partition_of(request), []).append(position)
-    steps = [
-        (partition, places[start : start + ITEMS_MAX])
-        for partition, places in positions.items()
-        for start in range(0, len(places), ITEMS_MAX)
-    ]
-    calls: list[Any] = [build([requests[place] for place in places], partition) for partition, places in steps]
-    replies = yield calls
+    places: dict[int, list[int]] = {}
+    for place, request in enumerate(requests):
+        places.setdefault(partition_of(request), []).append(place)
+    if len(places) == 1:
+        (partition,) = places
+        return (yield from _in_bounds(build(requests, partition)))
     answers: list[Any] = [None] * len(requests)
-    for (_partition, places), reply in zip(steps, replies, strict=True):
-        for place, answer in zip(places, reply, strict=True):
+    for partition, mine in places.items():
+        replies = yield from _in_bounds(build([requests[place] for place in mine], partition))
+        for place, answer in zip(mine, replies, strict=True):
             answers[place] = answer
     return answers
+
+
+def _in_bounds(call: ItemsCall[T | Refusal]) -> Flow[list[T | Refusal]]:
+    parts = bounded(call)
+    if len(parts) == 1:
+        return (yield parts[0])  # type: ignore[no-any-return]
+    replies = yield parts
+    return [answer for part in replies for answer in part]

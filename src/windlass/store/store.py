@@ -10,7 +10,7 @@ import time
 from collections.abc import AsyncIterator, Coroutine, Iterator, Sequence
 from typing import Any, TypeVar, cast
 
-from ..core.errors import EngineUnsuitable
+from ..core.errors import EngineFull, EngineUnsuitable
 from ..core.ids import make_id, partition_of_id
 from ..core.job import Durability
 from ..core.partition import partition_of
@@ -275,8 +275,7 @@ class Store:
                     return await link.call(*commands[0])
                 return _confirmed(await link.call_together(commands, timeout_s=CONFIRMATION_LIMIT_S))
             except EngineReplyError as error:
-                if not _is_library_missing(error):
-                    raise
+                _check_library_missing(error)
             await self._load_library(link)
 
     async def _load_library(self, link: Link) -> None:
@@ -294,8 +293,7 @@ class Store:
                     return self._blocking.call(*commands[0])
                 return _confirmed(self._blocking_durable.call_together(commands, timeout_s=CONFIRMATION_LIMIT_S))
             except EngineReplyError as error:
-                if not _is_library_missing(error):
-                    raise
+                _check_library_missing(error)
             self._load_library_now()
 
     def _load_library_now(self) -> None:
@@ -353,8 +351,12 @@ class BlockingBell:
         self._link.close()
 
 
-def _is_library_missing(error: EngineReplyError) -> bool:
-    return "Function not found" in str(error)
+def _check_library_missing(error: EngineReplyError) -> None:
+    """Everything else is raised."""
+    if error.kind == "OOM":
+        raise EngineFull() from error
+    if "Function not found" not in str(error):
+        raise error
 
 
 def _is_library_there(error: EngineReplyError) -> bool:

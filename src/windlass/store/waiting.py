@@ -148,8 +148,8 @@ def _ended(answer: Ending | Refusal, ended_as: int) -> Ending | None:
     return answer if answer.state.is_ended else None
 
 
-def _result_flow(job_id: bytes, consume: bool, bell: str, partition: int) -> Flow[Any]:
-    return (yield reading.result(job_id, consume, bell, partition))
+def _result_flow(job_id: bytes, consume: bool, bell: str, partition: int, *, leaves: bool = False) -> Flow[Any]:
+    return (yield reading.result(job_id, consume, bell, partition, leaves=leaves))
 
 
 async def result_waiting(store: Store, job_id: bytes, consume: bool, wait_ms: int) -> Ending | None:
@@ -178,8 +178,12 @@ def result_waiting_now(store: Store, job_id: bytes, consume: bool, wait_ms: int)
             answer = store.run_now(_result_flow(job_id, consume, bell.name if wait_ms else "", partition))
             ending = _ended(answer, ended_as)
             left_s = give_up_at_s - time.monotonic()
-            if ending is not None or left_s <= 0:
+            if ending is not None:
                 return ending
+            if left_s <= 0:
+                if wait_ms:
+                    store.run_now(_result_flow(job_id, False, bell.name, partition, leaves=True))
+                return None
             message = bell.wait(left_s)
             if message[:1] == b"E":
                 ended_as = int(message[17:])

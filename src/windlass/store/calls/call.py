@@ -11,6 +11,7 @@ from ...core.job import Durability
 T = TypeVar("T")
 Argument: TypeAlias = bytes | str | int
 ITEMS_MAX = 1000  # per call: beyond a few thousand Lua's stack is the bound, and other callers wait too long
+BYTES_MAX = 4 * 1024 * 1024
 _CODES = {code.encode(): code for code in REFUSALS}
 
 
@@ -56,6 +57,29 @@ class ItemsCall(Generic[T]):
         self.read = read
         self.partition = partition
         self.durability = durability
+
+
+def size_of(item: tuple[Argument, ...]) -> int:
+    return sum(len(part) for part in item if isinstance(part, bytes))
+
+
+def bounded(call: ItemsCall[T]) -> list[ItemsCall[T]]:
+    """The same items in as many calls as their number and their bytes demand."""
+    parts: list[list[tuple[Argument, ...]]] = [[]]
+    bytes_so_far = 0
+    for item in call.items:
+        size = size_of(item)
+        if parts[-1] and (len(parts[-1]) == ITEMS_MAX or bytes_so_far + size > BYTES_MAX):
+            parts.append([])
+            bytes_so_far = 0
+        parts[-1].append(item)
+        bytes_so_far += size
+    if len(parts) == 1:
+        return [call]
+    return [
+        ItemsCall(call.operation, call.head, items, call.read, partition=call.partition, durability=call.durability)
+        for items in parts
+    ]
 
 
 class NotConfirmed:

@@ -37,8 +37,9 @@ def _read_ending(reply: Any) -> Ending:
     )
 
 
-def result(job_id: bytes, consume: bool, bell: str, partition: int) -> Call[Ending | Refusal]:
-    args: list[Argument] = [job_id, int(consume), bell]
+def result(job_id: bytes, consume: bool, bell: str, partition: int, *, leaves: bool = False) -> Call[Ending | Refusal]:
+    """`bell` is rung at the end of a job that has not ended yet; `leaves` takes it away again."""
+    args: list[Argument] = [job_id, int(consume), bell, int(leaves)]
     return Call("result", args, lambda reply: answer(reply, _read_ending), partition=partition)
 
 

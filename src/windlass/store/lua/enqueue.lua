@@ -60,6 +60,7 @@ local function replace(existing, r, guard)
   existing.revision = existing.revision + 1
   if is_pending and existing.state ~= STATE.waiting then existing.state = state_by_time(existing) end
   if is_pending then enter(existing) elseif is_retakeable then enter_lane(existing) end
+  if is_leased(existing) then watch(existing) end -- its execution timeout may be another
   rewrite(existing, string.sub(r.raw, r.head_bytes + 1))
   return {'replaced', existing.id, existing.revision}
 end

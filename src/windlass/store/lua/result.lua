@@ -1,5 +1,6 @@
 -- Reads how a job ended, and its kept result; a bell may be left to be rung at the end of a job that has not ended yet.
--- arguments: ARGV[1] clock offset, [2] id, [3] '1' to consume the result (read once), [4] bell ('': do not wait)
+-- arguments: ARGV[1] clock offset, [2] id, [3] '1' to consume the result (read once), [4] bell ('': do not wait),
+--            [5] '1' when the bell is to be taken away: its owner waits no longer
 -- returns:   {state, result with its codec or nil, last attempt that ended badly or nil}
 -- refusals:  unknown_job, already_ended (as a plain string)
 -- flags: allow-oom
@@ -8,7 +9,9 @@ local id, consumes, bell = ARGV[2], ARGV[3] == '1', ARGV[4]
 local r = load(id)
 if not r then return missing(id) end
 if not is_ended(r) then
-  if bell ~= '' then
+  if ARGV[5] == '1' then
+    redis.call('SREM', P .. 'e:' .. id, bell)
+  elseif bell ~= '' then
     redis.call('SADD', P .. 'e:' .. id, bell)
     mark(r, 'awaited')
     save(r)

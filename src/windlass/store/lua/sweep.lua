@@ -17,6 +17,11 @@ local function is_configured(queue)
   return false
 end
 
+local function is_undivided(queue)
+  return redis.call('EXISTS', queue_key('ready', queue)) == 1
+    or #redis.call('ZRANGEBYLEX', queue_key('names', queue), '[\0', '(\1', 'LIMIT', 0, 1) > 0
+end
+
 for _, queue in ipairs(page[2]) do
   trim_wanted[queue] = TRIMMED_PER_QUEUE
   local keys = {}
@@ -25,7 +30,7 @@ for _, queue in ipairs(page[2]) do
     redis.call('DEL', queue_key('q', queue))
     redis.call('SREM', P .. 'queues', queue)
     forgotten = forgotten + 1
-  elseif config_of(queue).name_lanes == 1 and redis.call('EXISTS', queue_key('ready', queue)) == 1 then
+  elseif config_of(queue).name_lanes == 1 and is_undivided(queue) then
     table.insert(to_relane, queue)
   end
 end

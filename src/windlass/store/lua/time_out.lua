@@ -3,11 +3,12 @@
 -- returns:   per job 'retried', 'failed', 'cancelled', 'stale_lease' (somebody was faster) or another refusal
 -- refusals:  unknown_job, already_ended, stale_lease
 -- flags: allow-oom
--- uses: batch, ring, ending, reports, overdue
+-- uses: batch, record, ring, ending, reports, overdue
 local function time_out(id, token, then_what, delay_ms)
   local r, refused = held(id, token)
   if not r then return refused end
   if not is_timed_out(r) then return 'stale_lease' end
+  if has(r, 'cancel_requested') then then_what = 'cancelled' end
   return fail(id, token, then_what, delay_ms, 'timeout', '')
 end
 

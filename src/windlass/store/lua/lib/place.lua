@@ -53,10 +53,15 @@ local function leave_lane(r)
   z_drop(lane_key(r.queue, lane), member)
 end
 
-local function enter_running(r)
+-- When the recoverer looks at it; to be called again when that instant changes.
+local function watch(r)
   local at = overdue_at(r)
   z_add(queue_key('running', r.queue), score_text(at), r.id)
   note_timer('lease', r.queue, at)
+end
+
+local function enter_running(r)
+  watch(r)
   if r.worker ~= NOBODY then z_add(P .. 'wj:' .. r.worker, r.started_at, r.id) end
 end
 

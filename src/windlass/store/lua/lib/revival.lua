@@ -8,7 +8,8 @@ local function forget_expiry(r)
 end
 
 local function revive(r)
-  if r.unique ~= '' and not has(r, 'unique_while_kept') then
+  local holds_it = has(r, 'unique_while_kept') and not has(r, 'in_history')
+  if r.unique ~= '' and not holds_it then
     local holder = oldest_holder(r)
     if holder and holder.id ~= r.id then return 'unique_conflict' end
   end
