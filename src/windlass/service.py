@@ -61,7 +61,8 @@ class Service:
         level = durability or self.store.durability
         if level not in ("memory", "fsync", "replica"):
             raise BadInput(f"durability must be memory, fsync or replica, not {level!r}.")
-        with_ids = [(job.id or self.store.new_id(job.queue), job) for job in jobs]
+        made = self.store.new_ids([job.queue for job in jobs])
+        with_ids = [(job.id or made_id, job) for job, made_id in zip(jobs, made, strict=True)]
         return AskedMany(self.store, lambda: self._enqueue_flow(with_ids, level))
 
     def _enqueue_flow(self, jobs: Sequence[tuple[bytes, NewJob]], level: Durability) -> Flow[list[Enqueued | Refusal]]:
@@ -77,6 +78,8 @@ class Service:
         )
 
     def _home_of(self, job_id: bytes, job: NewJob) -> int:
+        if self.store.partitions == 1:
+            return 0
         home = self.store.partition_of_queue(job.queue)
         if self.store.partition_of_job(job_id) != home:
             raise CrossPartition(

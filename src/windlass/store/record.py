@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import struct
+from functools import lru_cache
 
 import msgspec
 
@@ -19,10 +20,17 @@ HEADER_BYTES = _HEADER.size
 FORMAT = 1
 NOBODY = bytes(16)
 _CODEC_BITS = 3
-_ZERO_6 = bytes(6)
-_BEHIND_READY = bytes(6 * 4 + 16 + 4)  # started, ended, token, deadline, worker, attempt
-_FIRST_REVISION = (1).to_bytes(4, "big") + bytes(8)  # revision, progress, pending
+# Id and header of a new job: format, state, flags, priority, (sequence, creation), ready time, (started, ended, token,
+# deadline, worker, attempt), revision, (progress, pending), length of header and strings.
+_NEW = struct.Struct(">16sBBHi12xHI44xI8xH")
+_FIRST_REVISION = 1
+# An operation on an IntFlag or a look-up in an IntEnum costs as much as all the rest of a record.
+_RETAKE, _UNIQUE_WHILE_KEPT = int(Flag.RETAKE), int(Flag.UNIQUE_WHILE_KEPT)
+_CANCEL_REQUESTED, _RETAKEABLE, _IN_HISTORY = int(Flag.CANCEL_REQUESTED), int(Flag.RETAKEABLE), int(Flag.IN_HISTORY)
+_NO_LABELS = bytes(8)  # four empty strings: unique key, tags, links, extras
+_CODECS = [*Codec, Codec.RAW]
 _STATES = [State.SCHEDULED, *State]  # by code; 0 is never read
+_IS_LEASED = [state in LEASED for state in _STATES]
 
 
 class Extras(msgspec.Struct, omit_defaults=True, rename={"retry": "r", "trace": "t"}):
@@ -45,6 +53,17 @@ def _long(text: bytes) -> bytes:
     return len(text).to_bytes(2, "big") + text
 
 
+@lru_cache(1024)
+def _place(queue: str, name: str, lane: str) -> bytes:
+    return _short(queue.encode()) + _long(name.encode()) + _short(lane.encode())
+
+
+def _labels(job: NewJob) -> bytes:
+    if not (job.unique or job.tags):
+        return b"\0\0\0\0"
+    return _long(job.unique.encode()) + _long("\0".join(job.tags).encode())
+
+
 def _policy(job: NewJob, expires_at_ms: int) -> bytes:
     tries = job.retry.tries
     if tries == 0 and not (job.lease_ms or job.timeout_ms or job.result_ttl_ms or expires_at_ms):
@@ -61,41 +80,27 @@ def _fingerprint(job: NewJob, codec: int) -> bytes:
 
 def pack(job: NewJob, job_id: bytes, run_at_ms: int, expires_at_ms: int) -> bytes:
     """Id and record of a new job; the engine fills in state, sequence and creation time."""
-    flags = int(job.payload.codec)
+    flags = codec = int(job.payload.codec)
     if job.retake:
-        flags |= Flag.RETAKE
+        flags |= _RETAKE
     if job.unique_while_kept:
-        flags |= Flag.UNIQUE_WHILE_KEPT
-    extras = b"" if job.retry == _NO_EXTRAS.retry and not job.trace else _encode(Extras(job.retry, job.trace))
+        flags |= _UNIQUE_WHILE_KEPT
+    is_bare = (job.retry is ENDLESS or job.retry == ENDLESS) and not job.trace
+    extras = b"" if is_bare else _encode(Extras(job.retry, job.trace))
     strings = b"".join(
         (
-            _fingerprint(job, flags & _CODEC_BITS),
+            _fingerprint(job, codec),
             _short(_policy(job, expires_at_ms)),
-            _short(job.queue.encode()),
-            _long(job.name.encode()),
-            _short(job.lane.encode()),
-            _long(job.unique.encode()),
-            _long("\0".join(job.tags).encode()),
-            _long(b""),  # links to other jobs
+            _place(job.queue, job.name, job.lane),
+            _labels(job),
+            b"\0\0",  # links to other jobs
             _long(extras),
         )
     )
-    return b"".join(
-        (
-            job_id,
-            b"\x01\x00",  # format, state
-            flags.to_bytes(2, "big"),
-            job.priority.to_bytes(4, "big", signed=True),
-            _ZERO_6,  # sequence
-            _ZERO_6,  # creation
-            run_at_ms.to_bytes(6, "big"),
-            _BEHIND_READY,
-            _FIRST_REVISION,
-            (HEADER_BYTES + len(strings)).to_bytes(2, "big"),
-            strings,
-            job.payload.data,
-        )
-    )
+    head_bytes = HEADER_BYTES + len(strings)
+    ready_high, ready = run_at_ms >> 32, run_at_ms & 0xFFFFFFFF
+    head = _NEW.pack(job_id, FORMAT, 0, flags, job.priority, ready_high, ready, _FIRST_REVISION, head_bytes)
+    return head + strings + job.payload.data
 
 
 def unpack(entry: bytes, *, is_whole: bool = True) -> Job:
@@ -110,19 +115,21 @@ def unpack(entry: bytes, *, is_whole: bool = True) -> Job:
     queue, at = _read_short(entry, at)
     name, at = _read_long(entry, at)
     lane, at = _read_short(entry, at)
-    unique, at = _read_long(entry, at)
-    tags, at = _read_long(entry, at)
-    _links, at = _read_long(entry, at)
-    extras_bytes, at = _read_long(entry, at)
+    unique = tags = extras_bytes = b""
+    if entry[at : at + 8] != _NO_LABELS:
+        unique, at = _read_long(entry, at)
+        tags, at = _read_long(entry, at)
+        _links, at = _read_long(entry, at)
+        extras_bytes, at = _read_long(entry, at)
     extras = _decode_extras(extras_bytes) if extras_bytes else _NO_EXTRAS
-    state = _STATES[state_code]
-    is_leased = state in LEASED
+    _tries, lease_ms, timeout_ms, result_ttl_ms, expires_at_ms = _read_policy(policy) if policy else _NO_POLICY
+    is_leased = _IS_LEASED[state_code]
     return Job(
         id=entry[:16],
-        state=state,
+        state=_STATES[state_code],
         queue=queue.decode(),
         name=name.decode(),
-        payload=Blob(entry[16 + head_bytes :], Codec(flags & _CODEC_BITS)),
+        payload=Blob(entry[16 + head_bytes :], _CODECS[flags & _CODEC_BITS]),
         payload_is_whole=is_whole,
         priority=priority,
         sequence=sequence_high << 32 | sequence,
@@ -130,25 +137,36 @@ def unpack(entry: bytes, *, is_whole: bool = True) -> Job:
         run_at_ms=ready_high << 32 | ready,
         started_at_ms=(started_high << 32 | started) or None,
         ended_at_ms=(ended_high << 32 | ended) or None,
-        expires_at_ms=int.from_bytes(policy[22:28], "big") or None,
+        expires_at_ms=expires_at_ms or None,
         lane=lane.decode(),
         unique=unique.decode() or None,
         retry=extras.retry,
-        lease_ms=int.from_bytes(policy[4:10], "big"),
-        timeout_ms=int.from_bytes(policy[10:16], "big"),
-        result_ttl_ms=int.from_bytes(policy[16:22], "big"),
+        lease_ms=lease_ms,
+        timeout_ms=timeout_ms,
+        result_ttl_ms=result_ttl_ms,
         tags=tuple(tags.decode().split("\0")) if tags else (),
         trace=extras.trace,
         attempt=attempt,
         revision=revision,
         progress=progress / 1_000_000,
-        is_cancel_requested=bool(flags & Flag.CANCEL_REQUESTED),
-        is_overdue=bool(flags & Flag.RETAKEABLE),
-        is_history=bool(flags & Flag.IN_HISTORY),
+        is_cancel_requested=flags & _CANCEL_REQUESTED != 0,
+        is_overdue=flags & _RETAKEABLE != 0,
+        is_history=flags & _IN_HISTORY != 0,
         worker=worker if worker != NOBODY else None,
         lease_token=(token_high << 32 | token) if is_leased else 0,
         lease_deadline_at_ms=((deadline_high << 32 | deadline) or None) if is_leased else None,
     )
+
+
+_NO_POLICY = (0, 0, 0, 0, 0)
+
+
+def _read_policy(policy: bytes) -> tuple[int, int, int, int, int]:
+    """Tries, and in milliseconds: lease, timeout, result's time to live, expiry."""
+    tries, lease, timeout, result_ttl, expires_at = (
+        int.from_bytes(policy[start:end], "big") for start, end in ((0, 4), (4, 10), (10, 16), (16, 22), (22, 28))
+    )
+    return tries, lease, timeout, result_ttl, expires_at
 
 
 def _read_short(entry: bytes, at: int) -> tuple[bytes, int]:

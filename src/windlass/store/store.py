@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import secrets
+import struct
 import threading
 import time
 from collections.abc import AsyncIterator, Coroutine, Iterator, Sequence
@@ -83,8 +84,16 @@ class Store:
         return partition_of_id(job_id) % self.partitions
 
     def new_id(self, queue: str) -> bytes:
+        return self.new_ids([queue])[0]
+
+    def new_ids(self, queues: Sequence[str]) -> list[bytes]:
+        """One id for each, at home where its queue is. One clock reading and one draw for all of them."""
         at_ms = int(time.time() * 1000)
-        return make_id(at_ms, self.partition_of_queue(queue), int.from_bytes(secrets.token_bytes(8), "big"))
+        drawn = struct.unpack(f">{len(queues)}Q", secrets.token_bytes(8 * len(queues)))
+        return [
+            make_id(at_ms, self.partition_of_queue(queue), random_64)
+            for queue, random_64 in zip(queues, drawn, strict=True)
+        ]
 
     @property
     def clock_offset_ms(self) -> int:

@@ -45,9 +45,15 @@ local function add(r, sequence)
   return {r.state == STATE.queued and 'queued' or 'scheduled', r.id, r.revision}
 end
 
+local function grows_too_much(existing, r)
+  local config, grown = config_of(existing.queue), r.bytes - existing.bytes
+  return config.max_bytes > 0 and grown > 0 and not is_ended(existing) and config.bytes + grown > config.max_bytes
+end
+
 -- The new content goes into the job that holds the key; its id, place in time and history stay.
 local function replace(existing, r, guard)
   if guard > 0 and guard ~= existing.revision then return {'revision_conflict', existing.id, existing.revision} end
+  if grows_too_much(existing, r) then return {'queue_full', existing.id, 0} end
   local is_pending = existing.state <= STATE.waiting
   local is_retakeable = has(existing, 'retakeable')
   if is_pending then leave(existing) elseif is_retakeable then leave_lane(existing) end
@@ -61,7 +67,10 @@ local function replace(existing, r, guard)
   if is_pending and existing.state ~= STATE.waiting then existing.state = state_by_time(existing) end
   if is_pending then enter(existing) elseif is_retakeable then enter_lane(existing) end
   if is_leased(existing) then watch(existing) end -- its execution timeout may be another
+  local config, bytes_before = config_of(existing.queue), existing.bytes
   rewrite(existing, string.sub(r.raw, r.head_bytes + 1))
+  -- Jobs that follow in the same call are measured against what the queue holds now.
+  if not is_ended(existing) then config.bytes = config.bytes + existing.bytes - bytes_before end
   return {'replaced', existing.id, existing.revision}
 end
 

@@ -86,15 +86,16 @@ local DUE_PER_TAKE = 200
 
 -- Brings a queue up to now, in a bounded step. Returns the next instant at which something happens in it.
 local function settle_due(queue)
-  local due = tonumber(redis.call('ZSCORE', P .. 'timers:due', queue) or math.huge)
   local overdue = tonumber(redis.call('ZSCORE', P .. 'timers:lease', queue) or math.huge)
-  if due <= now_ms then
-    local _, following = promote(queue, DUE_PER_TAKE)
-    due = following or math.huge
-  end
   if overdue <= now_ms then
     return_overdue(queue, DUE_PER_TAKE)
     overdue = reset_timer('lease', queue, 'running') or math.huge
+  end
+  -- After the leases: a job that comes back may be due only later.
+  local due = tonumber(redis.call('ZSCORE', P .. 'timers:due', queue) or math.huge)
+  if due <= now_ms then
+    local _, following = promote(queue, DUE_PER_TAKE)
+    due = following or math.huge
   end
   -- What is still due is more than one step, or waits for the recoverer: a taker that waits must not spin on it.
   if due <= now_ms then due = now_ms + 10 end
