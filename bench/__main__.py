@@ -45,7 +45,7 @@ How to read it:
 """
 
 
-def machine(is_quick: bool) -> str:
+def machine(is_quick: bool, load: float) -> str:
     with Engine() as engine:
         server = engine.info("server")
     name = f"Valkey {server['valkey_version']}" if "valkey_version" in server else f"Redis {server['redis_version']}"
@@ -53,13 +53,14 @@ def machine(is_quick: bool) -> str:
     extent = "a quick run with fewer samples" if is_quick else "a full run"
     return (
         f"{today}, {extent}: {os.cpu_count()} cores ({platform.machine()}, {platform.system()}), "
-        f"Python {platform.python_version()}, {name}, unix socket, uvloop."
+        f"Python {platform.python_version()}, {name}, unix socket, uvloop. "
+        f"Load average before the run: {load:.1f}; above 0.5 others were at work and the figures are worth little."
     )
 
 
-def document(tables: Sequence[Table], is_quick: bool) -> str:
+def document(tables: Sequence[Table], is_quick: bool, load: float) -> str:
     command = f"python -m bench{' --quick' if is_quick else ''} --write"
-    introduction = INTRODUCTION.format(command=command, machine=machine(is_quick))
+    introduction = INTRODUCTION.format(command=command, machine=machine(is_quick, load))
     return "\n".join([introduction, *(table.markdown() for table in tables)])
 
 
@@ -75,6 +76,7 @@ def main() -> None:
     if options.write and set(chosen) != set(SECTIONS):
         parser.error("--write needs all sections")
     setting = Setting(options.quick, lambda text: print(f"  {text}", file=sys.stderr, flush=True))
+    load = os.getloadavg()[0]
     tables: list[Table] = []
     for name in chosen:
         began_at_s = time.monotonic()
@@ -83,7 +85,7 @@ def main() -> None:
         setting.say(f"{name} took {time.monotonic() - began_at_s:.0f} s")
         tables += found
     if options.write:
-        DOCUMENT.write_text(document(tables, options.quick))
+        DOCUMENT.write_text(document(tables, options.quick, load))
         print(f"\nwritten: {DOCUMENT}")
 
 

@@ -77,7 +77,7 @@ def _hunt(mutant: str, directory: Path) -> Verdict:
     took_s = time.monotonic() - started_s
     if outcome.returncode == 0:
         return Verdict(mutant, False, took_s, "survives all examples")
-    is_found = outcome.returncode == 1 and "Falsifying" in outcome.stdout or "Failing test case" in outcome.stdout
+    is_found = outcome.returncode == 1 and "state = Machine()" in outcome.stdout
     return Verdict(mutant, is_found, took_s, _reason(outcome.stdout))
 
 

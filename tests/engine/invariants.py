@@ -44,7 +44,7 @@ class Stored:
     job: Job
     flags: int
     token: int  # of the last lease, also after the end
-    bytes: int
+    size: int
 
     @property
     def lane(self) -> str:
@@ -226,7 +226,7 @@ def check_counts(found: Snapshot) -> None:
     live: dict[str, int] = defaultdict(int)
     history: dict[str, int] = defaultdict(int)
     for one in found.jobs.values():
-        (history if one.job.is_history else live)[one.job.queue] += one.bytes * (
+        (history if one.job.is_history else live)[one.job.queue] += one.size * (
             one.job.is_history or one.job.state not in ENDED
         )
     for queue in live.keys() | history.keys() | {queue for queue, _ in found.of_kind("q:")}:

@@ -517,3 +517,12 @@ def test_a_store_that_asks_for_too_much_says_so_when_it_opens(engine: EngineProc
 def test_an_unknown_level_is_refused(service: Service) -> None:
     with pytest.raises(BadInput, match="durability"):
         service.enqueue([new()], durability="tape")  # type: ignore[arg-type]
+
+
+def test_a_replacement_counts_against_the_queues_bytes(service: Service) -> None:
+    service.configure("q", {"max_bytes": 600}).wait()
+    put(service, new(unique="u"))
+    with pytest.raises(QueueFull):
+        service.enqueue([new(unique="u", unique_check="replace", payload=Blob(b"x" * 1_000))]).one().wait()
+    (job,) = take(service)
+    assert job.payload.data == b"null"

@@ -5,7 +5,6 @@ each answer must be the model's, and after each step the whole namespace must ag
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 import os
 import sys
@@ -19,22 +18,46 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
 
 from engine import invariants
+from engine.choices import (
+    BELLS,
+    LONG,
+    PAYLOADS,
+    QUEUES,
+    REFUSED_MOST,
+    SEVERAL_REPEATED_IDS,
+    SPECIAL,
+    STILL_THERE,
+    WORKERS,
+    backoff,
+    configurations,
+    delays,
+    edits,
+    few_picks,
+    habits,
+    id_of,
+    manners,
+    mostly,
+    new_jobs,
+    picks,
+    takes,
+    with_payload,
+)
+from engine.compared import as_expected, as_stored
 from engine.frozen import START_MS, frozen_store, frozen_time
-from engine.model import Model, ModelJob, wants
+from engine.ledger import ModelJob, wants
+from engine.model import Model
 from engine_process import EngineProcess
 from windlass.core.errors import Refusal
-from windlass.core.ids import make_id
-from windlass.core.job import Blob, Codec, Flag, NewJob
+from windlass.core.job import Blob, Codec, NewJob
 from windlass.core.queue import DAY_MS, FOREVER_MS
 from windlass.core.requests import Edit, Enqueued, Fail, Filter, Finish, Held, Listing, Take, Update, WorkerInfo
-from windlass.core.retry import Backoff
 from windlass.core.states import ENDED, LEASED, State
 from windlass.service import Service
-from windlass.store.calls.take import Registration
+from windlass.store.calls.take import Registration, filter_text
 from windlass.store.waiting import take_flow
 
 # Found by measuring: some 70 s, and some 10 minutes, on two slow cores.
-EXAMPLES = {"ci": 600, "deep": 5000}
+EXAMPLES = {"ci": 800, "deep": 6000}
 STEPS = {"ci": 50, "deep": 60}
 PROFILE = "deep" if os.environ.get("WINDLASS_DEEP") else "ci"
 IS_MUTANT = bool(os.environ.get("WINDLASS_MUTANT"))  # tools/mutants.py: a failure is enough, nobody reads its steps
@@ -50,121 +73,7 @@ SETTINGS = settings(
     suppress_health_check=list(HealthCheck),
 )
 
-QUEUES = ("q", "r")
-NAMES = ("a", "b", "ab")
-WORKERS = tuple(bytes([n]) * 16 for n in (1, 2, 3))
-BELLS = ("bell1", "bell2")
-REFUSED_MOST = 2  # a taker of so many asks by name even where that is refused
-LONG = b"x" * 1500  # beyond what a change writes anew
-SEVERAL_REPEATED_IDS = 6
 _namespaces = itertools.count(1)
-
-
-def id_of(number: int) -> bytes:
-    """Ids in no particular order, the same in each run."""
-    return make_id(0, 0, int.from_bytes(hashlib.blake2b(b"%d" % number, digest_size=8).digest(), "big"))
-
-
-def mostly(usual: Any, *others: Any) -> st.SearchStrategy[Any]:
-    return st.sampled_from((usual, usual, usual, *others))
-
-
-def some_of(most: int, *pairs: tuple[str, Any]) -> st.SearchStrategy[dict[str, Any]]:
-    """A few fields that are not as usual: fewer draws than one per field, and a failure shows only what matters."""
-    return st.lists(st.sampled_from(pairs), max_size=most).map(dict)
-
-
-def named(name: str, *values: Any) -> tuple[tuple[str, Any], ...]:
-    return tuple((name, value) for value in values)
-
-
-def backoff(tries: int) -> Backoff:
-    return Backoff(tries=tries, base_ms=1_000, jitter=0.0)
-
-
-def take_of(parts: tuple[tuple[str, ...], dict[str, Any]]) -> Take:
-    return Take(queues=parts[0], **parts[1])
-
-
-PAYLOADS = (Blob(b"22"), Blob(b"1", Codec.RAW), Blob(LONG))
-oddities = some_of(
-    5,
-    *named("name", "b", "ab"),
-    *named("payload", *PAYLOADS),
-    *named("priority", -1, 5),
-    *named("delay_ms", 1_000, 60_000),
-    *named("expires_in_ms", 500, 5_000, 100_000),
-    *named("lane", "x", "y"),
-    *named("unique", "u", "u", "v"),
-    *named("unique_check", "replace", "replace", "none"),
-    *named("unique_while_kept", True),
-    *named("if_revision", 1, 2),
-    *named("retry", backoff(1), backoff(2)),
-    *named("lease_ms", 2_000, FOREVER_MS),
-    *named("retake", True, True),
-    *named("timeout_ms", 3_000),
-    *named("result_ttl_ms", 10_000, FOREVER_MS),
-    *named("tags", ("t",), ("t", "s")),
-    *named("is_late", True),
-)
-habits = some_of(
-    2,
-    *named("name", "b"),
-    *named("lane", "x"),
-    *named("unique", "u", "u"),
-    *named("unique_while_kept", True),
-    *named("retry", backoff(1), backoff(2)),
-    *named("retake", True, True),
-    *named("timeout_ms", 3_000),
-    *named("result_ttl_ms", 10_000),
-    *named("expires_in_ms", 5_000),
-)
-manners = some_of(1, *named("worker", *WORKERS[:2]), *named("lease_ms", 1_000, 1_000), *named("accept_ms", 1_000))
-new_jobs = st.tuples(mostly(*QUEUES), oddities, st.integers(-12, SEVERAL_REPEATED_IDS - 1))
-FILTERS = (
-    Filter(priority=0),
-    Filter(priority=5),
-    Filter(only=("a",)),
-    Filter(only=("a", "b", "a")),
-    Filter(only=("b",), priority=0),
-    Filter(all_but=("a",)),
-    Filter(all_but=("b", "ab"), priority=5),
-    *(Filter(glob=glob) for glob in ("a*", "*b", "?", "a")),
-)
-takes = st.tuples(
-    mostly(("q",), ("r",), ("q", "r"), ("r", "q")),
-    some_of(
-        3,
-        *named("most", 2, 2, 5, 5),
-        *named("wants", *FILTERS),
-        *named("worker", *WORKERS, *WORKERS),
-        *named("lease_ms", 1_000, 1_000, 50_000, FOREVER_MS),
-        *named("accept_ms", 1_000, 1_000),
-    ),
-).map(take_of)
-configurations = some_of(
-    3,
-    *named("lease_ms", None, 5_000, FOREVER_MS),
-    *named("max_length", None, 3),
-    *named("max_bytes", None, 2_000),
-    *named("history_length", None, 0, 1, 3, 3),
-    *named("history_bytes", None, 2_000),
-    *named("retention_ms", None, 0, 20_000, FOREVER_MS),
-    *named("name_lanes", True, True, True, False, None),
-)
-edits = some_of(
-    3,
-    *named("name", *NAMES),
-    *named("priority", 0, 5),
-    *named("run_in_ms", 0, 20_000, -3_000),
-    *named("payload", *PAYLOADS),
-    *named("if_revision", 1, 2),
-    *named("in_any_state", True, True, True, True),
-)
-picks = st.integers(0, 40)  # which of those there are; beyond STILL_THERE, of all that ever were
-STILL_THERE = 30
-few_picks = st.lists(picks, min_size=1, max_size=2)
-delays = st.sampled_from((0, 1_000, 30_000))
 
 
 def said(answer: Any) -> Any:
@@ -177,6 +86,12 @@ def answered(ask: Callable[[], Any]) -> Any:
         return ask()
     except Refusal as refusal:
         return refusal.code
+
+
+def instants_of(job: ModelJob) -> list[int]:
+    timeout_at = job.started_at + job.content.timeout_ms if job.content.timeout_ms else 0
+    kept_until = job.removed_at if job.removed_at < FOREVER_MS else 0
+    return [job.ready_at, job.deadline, job.expires_at, timeout_at, kept_until]
 
 
 def has_jobs(machine: Any) -> bool:
@@ -212,13 +127,17 @@ class Machine(RuleBasedStateMachine):
             self.store.close_now()
 
     def lease(self, pick: int, is_exact: bool = True) -> Held:
-        held = [Held(job.id, job.token) for job in self.model.jobs.values() if job.state in LEASED]
-        among = held if held and pick <= STILL_THERE else self.leases
+        held = [job for job in self.model.jobs.values() if job.state in LEASED]
+        overdue = [job for job in held if job.is_retakeable]
+        among = [Held(job.id, job.token) for job in (overdue if overdue and pick in SPECIAL else held)]
+        among = among if among and pick <= STILL_THERE else self.leases
         found = among[-1 - pick % len(among)]
         return found if is_exact else Held(found.id, 0)
 
     def id(self, pick: int) -> bytes:
-        among = list(self.model.jobs) if self.model.jobs and pick <= STILL_THERE else self.ids
+        held = [job.id for job in self.model.jobs.values() if job.state in LEASED]
+        among = held if held and pick in SPECIAL else list(self.model.jobs)
+        among = among if among and pick <= STILL_THERE else self.ids
         return among[-1 - pick % len(among)]
 
     def agree(self, actual: Any, expected: Any, *verbs: str) -> None:
@@ -287,6 +206,15 @@ class Machine(RuleBasedStateMachine):
     def time_passes(self, by_ms: int) -> None:
         self.pass_time(by_ms)
 
+    @rule(nth=st.integers(0, 2), loop=mostly("recover", "promote", "clean", ""))
+    def time_comes(self, nth: int, loop: str) -> None:
+        """To the very millisecond at which something is due."""
+        instants = sorted({at for job in self.model.jobs.values() for at in instants_of(job) if at > self.model.now_ms})
+        if instants:
+            self.pass_time(instants[nth % len(instants)] - self.model.now_ms)
+        if loop:
+            getattr(self, loop)()
+
     # Producers
 
     @rule(jobs=st.lists(new_jobs, min_size=1, max_size=3))
@@ -301,7 +229,7 @@ class Machine(RuleBasedStateMachine):
         self.enqueue(jobs)
 
     def new_job(self, queue: str, fields: dict[str, Any], known: int) -> NewJob:
-        fields = self.habit | fields
+        fields = with_payload(self.habit | fields)
         if known < 0:
             self.fresh += 1
         if fields.pop("is_late", False) and "delay_ms" not in fields:
@@ -328,8 +256,7 @@ class Machine(RuleBasedStateMachine):
         request = self.sensible(request)
         registration = Registration(bell, 10_000 if bell else 0)
         flow = take_flow(request, list(request.queues), 0, registration)
-        text = invariant_filter_text(request.wants)
-        self.waiting_for[text] = request.wants
+        self.waiting_for[filter_text(request.wants).encode()] = request.wants
         if bell:
             self.link.call("DEL", f"{self.store.root(0)}:bell:{bell}")
         found = answered(lambda: self.store.run_now(flow))
@@ -445,9 +372,10 @@ class Machine(RuleBasedStateMachine):
 
     @precondition(has_leases)
     @rule(which=few_picks, progress=st.sampled_from((None, 0.25, 1)), payload=st.sampled_from((None, *PAYLOADS)))
-    def update(self, which: list[int], progress: float | None, payload: Blob | None) -> None:
+    def update(self, which: list[int], progress: float | None, payload: str | None) -> None:
+        blob = PAYLOADS[payload] if payload else None
         held = [self.lease(pick) for pick in which]
-        requests = [Update(id=one.id, token=one.token, progress=progress, payload=payload) for one in held]
+        requests = [Update(id=one.id, token=one.token, progress=progress, payload=blob) for one in held]
         self.report(self.service.update, requests, self.model.update)
 
     # A person
@@ -479,7 +407,7 @@ class Machine(RuleBasedStateMachine):
     @precondition(has_jobs)
     @rule(which=few_picks, changes=edits)
     def edit(self, which: list[int], changes: dict[str, Any]) -> None:
-        changes = dict(changes)
+        changes = with_payload(dict(changes))
         if "run_in_ms" in changes:
             changes["run_at_ms"] = self.model.now_ms + changes.pop("run_in_ms")
         requests = [Edit(id=self.id(pick), **changes) for pick in which]
@@ -537,8 +465,8 @@ class Machine(RuleBasedStateMachine):
     # Reading
 
     @precondition(has_jobs)
-    @rule(pick=picks, consume=st.booleans(), waits=st.booleans())
-    def result(self, pick: int, consume: bool, waits: bool) -> None:
+    @rule(pick=picks, consume=st.booleans())
+    def result(self, pick: int, consume: bool) -> None:
         job_id = self.id(pick)
         ending = answered(lambda: self.service.result(job_id, consume=consume).wait())
         job = self.model.jobs.get(job_id)
@@ -602,53 +530,6 @@ class Machine(RuleBasedStateMachine):
         lasting = ("q:", "m:", "ended:", "bell:", "waiters:", "queues", "seq", "token")
         left = [key for key in self.seen.values if not key.startswith(lasting)]
         assert not left, f"left behind: {left}"
-
-
-def invariant_filter_text(wanted: Filter) -> bytes:
-    from windlass.store.calls.take import filter_text
-
-    return filter_text(wanted).encode()
-
-
-def as_stored(found: invariants.Snapshot, stored: invariants.Stored) -> dict[str, Any]:
-    job = stored.job
-    attempts = found.values.get(f"a:{job.id.decode('latin-1')}", [])
-    return {
-        "state": job.state,
-        "content": (job.queue, job.name, job.payload, job.priority, job.lane, job.unique or "", job.tags),
-        "policy": (job.retry, job.lease_ms, job.timeout_ms, job.result_ttl_ms, bool(stored.flags & Flag.RETAKE)),
-        "order": (job.priority, job.run_at_ms, job.sequence),
-        "times": (job.created_at_ms, job.started_at_ms or 0, job.ended_at_ms or 0, job.expires_at_ms or 0),
-        "removed_at": found.zset("retention").get(job.id, FOREVER_MS),
-        "lease": (stored.token, job.lease_deadline_at_ms or 0, job.worker or b""),
-        "attempt": job.attempt,
-        "revision": job.revision,
-        "progress": job.progress,
-        "flags": (job.is_cancel_requested, job.is_overdue, job.is_history),
-        "has_result": bool(stored.flags & Flag.HAS_OUTCOME),
-        "attempts": [int.from_bytes(one[:4], "big") for one in attempts],
-        "bytes": stored.bytes,
-    }
-
-
-def as_expected(job: ModelJob) -> dict[str, Any]:
-    new = job.content
-    return {
-        "state": job.state,
-        "content": (new.queue, new.name, new.payload, new.priority, new.lane, new.unique, new.tags),
-        "policy": (new.retry, new.lease_ms, new.timeout_ms, new.result_ttl_ms, new.retake),
-        "order": job.order,
-        "times": (job.created_at, job.started_at, job.ended_at, job.expires_at),
-        "removed_at": job.removed_at,
-        "lease": (job.token, job.deadline if job.state in LEASED else 0, job.worker),
-        "attempt": job.attempt,
-        "revision": job.revision,
-        "progress": job.progress,
-        "flags": (job.is_cancel_requested, job.is_retakeable, job.is_history),
-        "has_result": job.result is not None,
-        "attempts": [number for number, _, _ in job.attempts],
-        "bytes": job.bytes,
-    }
 
 
 @pytest.fixture(scope="module")
