@@ -56,7 +56,7 @@ def _shown(verdict: Verdict) -> Verdict:
 def _judge(patch: Path) -> Verdict:
     with tempfile.TemporaryDirectory(prefix="wl-mutant-") as directory:
         shutil.copytree(ROOT / "src", Path(directory, "src"), ignore=shutil.ignore_patterns("__pycache__"))
-        applied = _run(["patch", "-p1", "--no-backup-if-mismatch", "-i", str(patch)], Path(directory), 10)
+        applied = _run(["git", "apply", str(patch)], Path(directory), 10)
         if applied.returncode:
             return Verdict(patch.stem, False, 0, "does not apply; make it anew: " + applied.stdout.strip()[-100:])
         return _hunt(patch.stem, Path(directory))
@@ -91,7 +91,7 @@ def _reason(output: str) -> str:
 def _run(
     command: list[str], directory: Path, limit_s: float, environment: dict[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(  # noqa: S603
+    return subprocess.run(
         command,
         cwd=directory,
         env=environment,

@@ -139,7 +139,7 @@ def _grouped(stored: Iterable[Stored], orphans: set[bytes]) -> Mapping[str, dict
             expected[f"wj:{job.worker.decode('latin-1')}"][job.id] = job.started_at_ms or 0
         for tag in job.tags:
             expected[f"t:{tag}"][job.id] = job.created_at_ms
-        if job.expires_at_ms and job.state in PENDING:
+        if job.expires_at_ms and job.state in PENDING and job.attempt == 0:
             expected["expiry"][job.id] = job.expires_at_ms
         if job.unique and (job.state not in ENDED or (one.flags & Flag.UNIQUE_WHILE_KEPT and not job.is_history)):
             expected[f"u:{job.queue}\0{job.unique}"][job.id] = job.sequence

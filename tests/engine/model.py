@@ -101,7 +101,7 @@ class Model(Ledger):
         return len(overdue)
 
     def may_start(self, job: ModelJob) -> bool:
-        if job.state is State.QUEUED and 0 < job.expires_at <= self.now_ms:
+        if job.state is State.QUEUED and job.attempt == 0 and 0 < job.expires_at <= self.now_ms:
             self.log(job, "expired")
             self.end(job, "expire", State.FAILED)
         elif job.state is State.RUNNING and 0 < job.content.retry.tries <= job.attempt:
@@ -208,7 +208,7 @@ class Model(Ledger):
         job = self.jobs.get(job_id)
         if job is None or job.state in ENDED:
             return "already_ended" if job else self.missing(job_id)
-        if job.state in LEASED:
+        if job.state in LEASED and not job.is_retakeable:
             job.is_cancel_requested = True
             return "requested"
         self.log(job, "cancelled")
@@ -316,6 +316,7 @@ class Model(Ledger):
     def _time_out(self, job: ModelJob) -> None:
         retry = job.content.retry
         then, delay_ms = ("retry", retry.delay_ms(job.attempt)) if retry.wants_retry(job.attempt) else ("final", 0)
+        then = "cancelled" if job.is_cancel_requested else then
         request = Fail(id=job.id, token=job.token, then=then, delay_ms=delay_ms, reason="timeout")  # type: ignore[arg-type]
         self.fail(job, request, "recover")
 
@@ -324,7 +325,8 @@ class Model(Ledger):
         for job in over:
             self.move(job, "clean", None)
             self.remove(job)
-        expired = [job for job in self.jobs.values() if job.state in PENDING and 0 < job.expires_at <= self.now_ms]
+        unstarted = [job for job in self.jobs.values() if job.state in PENDING and job.attempt == 0]
+        expired = [job for job in unstarted if 0 < job.expires_at <= self.now_ms]
         for job in expired:
             self.log(job, "expired")
             self.end(job, "expire", State.FAILED)

@@ -91,6 +91,7 @@ MOVES: tuple[Move, ...] = (
     Move(_S.SCHEDULED, "cancel", _S.CANCELLED),
     Move(_S.QUEUED, "cancel", _S.CANCELLED),
     Move(_S.WAITING, "cancel", _S.CANCELLED),
+    Move(_S.RUNNING, "cancel", _S.CANCELLED, "overdue retake job"),
     Move(_S.FAILED, "retry", _S.QUEUED, "by a person"),
     Move(_S.CANCELLED, "retry", _S.QUEUED, "by a person"),
     *(Move(state, "requeue", _S.QUEUED, "by a person") for state in _S),

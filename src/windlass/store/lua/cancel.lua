@@ -14,7 +14,7 @@ local function cancel(id, reason)
   local r = load(id)
   if not r then return missing(id) end
   if is_ended(r) then return 'already_ended' end
-  if is_leased(r) then
+  if is_leased(r) and not has(r, 'retakeable') then
     mark(r, 'cancel_requested')
     save(r)
     tell_worker(r)

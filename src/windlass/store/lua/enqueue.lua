@@ -5,22 +5,21 @@
 -- refusals:  id_conflict, queue_full, revision_conflict
 -- uses: keys, clock, batch, record, config, ring, place, tally, unique, ending
 local KEEP, REPLACE = 1, 2
+local FIRST_REVISION = 1 -- as packed by the caller
 
 local function waiting_length(queue)
   return redis.call('ZCARD', queue_key('ready', queue)) + redis.call('ZCARD', queue_key('laned', queue))
     + redis.call('ZCARD', queue_key('scheduled', queue)) + redis.call('ZCARD', queue_key('waiting', queue))
 end
 
-local function is_full(r)
-  local config = config_of(r.queue)
+local function is_full(r, config)
   if config.max_length == 0 and config.max_bytes == 0 then return false end
   config.length = config.length or waiting_length(r.queue)
   return (config.max_length > 0 and config.length >= config.max_length)
     or (config.max_bytes > 0 and config.bytes + r.bytes > config.max_bytes)
 end
 
-local function note_growth(r)
-  local config = config_of(r.queue)
+local function note_growth(r, config)
   if config.length then config.length = config.length + 1 end
   config.bytes = config.bytes + r.bytes
   count(queue_key('q', r.queue), 'bytes', r.bytes)
@@ -31,18 +30,18 @@ local function note_growth(r)
 end
 
 local function add(r, sequence)
-  if is_full(r) then return {'queue_full', r.id, 0} end
+  local config = config_of(r.queue)
+  if is_full(r, config) then return {'queue_full', r.id, 0} end
   r.sequence, r.created_at = sequence, now_ms
   if r.ready_at == 0 then r.ready_at = now_ms end
   r.state = state_by_time(r)
   enter(r)
-  write(r)
+  write_new(r)
   hold_unique(r)
   each_tag(r, function(key) z_add(key, now_ms, r.id) end)
-  note_growth(r)
+  note_growth(r, config)
   tally(r.queue, 'enqueued', 1)
-  records[r.id] = r
-  return {r.state == STATE.queued and 'queued' or 'scheduled', r.id, r.revision}
+  return {r.state == STATE.queued and 'queued' or 'scheduled', r.id, FIRST_REVISION}
 end
 
 local function grows_too_much(existing, r)
@@ -74,12 +73,9 @@ local function replace(existing, r, guard)
   return {'replaced', existing.id, existing.revision}
 end
 
-local function enqueue_one(raw, terms, sequence, is_stored, has_ended)
-  local id = string.sub(raw, 1, 16)
-  local known = records[id]
-  if known == nil and is_stored then known = load(id) end
-  local r = decode(id, string.sub(raw, 17))
-  records[id] = known
+local function enqueue_one(id, key, entry, terms, sequence, is_stored, has_ended)
+  local known = (is_stored or value_pending[key]) and load(id)
+  local r = decode_new(entry)
   if known then return {known.fingerprint == r.fingerprint and 'existing' or 'id_conflict', id, known.revision} end
   if has_ended then return {'ended', id, 0} end
   local check, guard = 0, 0
@@ -87,22 +83,21 @@ local function enqueue_one(raw, terms, sequence, is_stored, has_ended)
   local holder = check > 0 and oldest_holder(r)
   if not holder then return add(r, sequence) end
   if check == KEEP then return {'existing', holder.id, holder.revision} end
-  return replace(holder, r, guard)
+  return replace(holder, parse(id, string.sub(entry, 17)), guard)
 end
 
 local ids, keys = {}, {}
-for i = 2, #ARGV, 2 do
-  local id = string.sub(ARGV[i], 1, 16)
-  table.insert(ids, id)
-  table.insert(keys, job_key(id))
+for i = 1, (#ARGV - 1) / 2 do
+  ids[i] = string.sub(ARGV[2 * i], 1, 16)
+  keys[i] = job_key(ids[i])
 end
 local some_stored = redis.call('EXISTS', unpack(keys)) > 0
 local ended = ended_lately(ids)
 -- Always a write, also when all jobs are known: a confirmation (WAITAOF) of a repeated call then covers the first.
-local last = redis.call('INCRBY', P .. 'seq', #ids)
+local first = redis.call('INCRBY', P .. 'seq', #ids) - #ids + 1
 local answers = {}
 for i = 1, #ids do
-  answers[i] = enqueue_one(ARGV[2 * i], ARGV[2 * i + 1], last - #ids + i, some_stored, ended[i])
+  answers[i] = enqueue_one(ids[i], keys[i], ARGV[2 * i], ARGV[2 * i + 1], first + i - 1, some_stored, ended[i])
 end
 flush()
 ring_all()

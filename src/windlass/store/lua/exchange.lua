@@ -11,8 +11,8 @@ local arguments = {filter = ARGV[2], most = tonumber(ARGV[3]), bell = ARGV[7], r
   others_wait = ARGV[9] == '1', from = tonumber(ARGV[10]), queues_at = at + 3 * finishes + 6 * failures}
 if lacks_name_lanes(arguments) then return {{}, {}, 'names_need_lanes'} end
 local finished, failed = {}, {}
-for _ = 1, finishes do
-  table.insert(finished, finish(ARGV[at], tonumber(ARGV[at + 1]), ARGV[at + 2]))
+for i = 1, finishes do
+  finished[i] = finish(ARGV[at], tonumber(ARGV[at + 1]), ARGV[at + 2])
   at = at + 3
 end
 for _ = 1, failures do

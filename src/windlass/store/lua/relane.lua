@@ -16,6 +16,7 @@ local function nameless_lanes()
   return lanes
 end
 
+if config_of(queue).name_lanes ~= 1 then return 0 end
 local moved = 0
 for _, lane in ipairs(nameless_lanes()) do
   if moved >= most then break end

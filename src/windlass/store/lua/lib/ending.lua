@@ -18,7 +18,7 @@ end
 -- Did this id end within the last ten minutes or more?
 local function ended_lately(ids)
   local marks = {}
-  for i, id in ipairs(ids) do marks[i] = ended_mark(id) end
+  for i = 1, #ids do marks[i] = ended_mark(ids[i]) end
   local newer = redis.call('SMISMEMBER', ended_bucket(0), unpack(marks))
   local older = redis.call('SMISMEMBER', ended_bucket(1), unpack(marks))
   local answer = {}
@@ -32,19 +32,24 @@ local function missing(id)
 end
 
 local function each_tag(r, visit)
+  if r.tags == '' then return end
   for tag in string.gmatch(r.tags, '[^%z]+') do visit(P .. 't:' .. tag) end
+end
+
+local function drop_belongings(r)
+  if has(r, 'has_attempts') then remove(P .. 'a:' .. r.id) end
+  if has(r, 'has_outcome') then remove(P .. 'o:' .. r.id) end
+  if has(r, 'awaited') then remove(P .. 'e:' .. r.id) end
+  if has(r, 'in_history') then count(queue_key('q', r.queue), 'history_bytes_now', -r.bytes) end
 end
 
 -- Removes everything of a job that has left the index of its state.
 local function drop(r)
   remove(job_key(r.id))
-  if has(r, 'has_attempts') then remove(P .. 'a:' .. r.id) end
-  if has(r, 'has_outcome') then remove(P .. 'o:' .. r.id) end
-  if has(r, 'awaited') then remove(P .. 'e:' .. r.id) end
+  if not is_plain(r) then drop_belongings(r) end
   let_unique_go(r)
   each_tag(r, function(key) z_drop(key, r.id) end)
-  if has(r, 'in_history') then count(queue_key('q', r.queue), 'history_bytes_now', -r.bytes) end
-  table.insert(ended_now, ended_mark(r.id))
+  ended_now[#ended_now + 1] = ended_mark(r.id)
   records[r.id] = false
 end
 

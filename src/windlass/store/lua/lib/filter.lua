@@ -6,7 +6,7 @@ local function parse_filter(text)
   local priority, kind, rest = string.match(text, '^([^\1]*)\1([^\1]*)\1(.*)$')
   local filter = {kind = kind, priority = tonumber(priority)}
   if kind == 'glob' then
-    filter.pattern = rest
+    filter.pattern, filter.parts = rest, parts_of(rest)
   else
     filter.names, filter.list = {}, {}
     for name in string.gmatch(rest, '[^%z]+') do
@@ -22,6 +22,7 @@ local function wants_name(filter, name)
   if filter.kind == '' then return true end
   if filter.kind == 'only' then return filter.names[name] == true end
   if filter.kind == 'except' then return not filter.names[name] end
+  if filter.parts then return matches_parts(filter.parts, name) end
   return glob(filter.pattern, name)
 end
 

@@ -70,4 +70,28 @@ local function glob(pattern, text)
   end
 end
 
+-- The same for a pattern without `?` and `[`, whose parts between stars must follow each other in the text: plain
+-- searches, some ten times faster. Bytes will do, as no character of UTF-8 is found inside another.
+local function matches_parts(parts, text)
+  local first, last = parts[1], parts[#parts]
+  if #parts == 1 then return text == first end
+  if #text < #first + #last or string.sub(text, 1, #first) ~= first then return false end
+  local at, stop = #first + 1, #text - #last
+  if string.sub(text, stop + 1) ~= last then return false end
+  for i = 2, #parts - 1 do
+    local _, found = string.find(text, parts[i], at, true)
+    if parts[i] ~= '' and (not found or found > stop) then return false end
+    if parts[i] ~= '' then at = found + 1 end
+  end
+  return true
+end
+
+-- What stands before, between and behind the stars; nil when the pattern has more than stars.
+local function parts_of(pattern)
+  if string.find(pattern, '[%?%[]') then return nil end
+  local parts = {}
+  for part in string.gmatch(pattern .. '*', '([^%*]*)%*') do parts[#parts + 1] = part end
+  return parts
+end
+
 local function literal_prefix(pattern) return string.match(pattern, '^[^%*%?%[]*') end

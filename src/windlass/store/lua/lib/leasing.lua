@@ -11,10 +11,10 @@ local function load_whole(ids)
   local loaded, bytes, first, size = {}, 0, 1, LOADED_AT_FIRST
   while first <= #ids and bytes < ANSWER_BYTES do
     local keys, last = {}, math.min(first + size - 1, #ids)
-    for i = first, last do table.insert(keys, job_key(ids[i])) end
+    for i = first, last do keys[#keys + 1] = job_key(ids[i]) end
     for i, raw in ipairs(redis.call('MGET', unpack(keys))) do
       if raw then
-        table.insert(loaded, decode(ids[first + i - 1], raw))
+        loaded[#loaded + 1] = decode(ids[first + i - 1], raw)
         bytes = bytes + #raw
       end
     end
@@ -28,7 +28,7 @@ end
 -- False when the head must not be given out: it is ended instead.
 local function may_start(r)
   local policy = policy_of(r)
-  if r.state == STATE.queued and policy.expires_at > 0 and policy.expires_at <= now_ms then
+  if may_expire(r) and policy.expires_at <= now_ms then
     log_attempt(r, 'expired', '')
     tally(r.queue, 'failed', 1)
     end_job(r, STATE.failed)
@@ -82,7 +82,7 @@ local function lease_all(queue, chosen, terms, taken)
   local waited_ms = 0
   for i, r in ipairs(chosen) do
     waited_ms = waited_ms + lease(r, last_token - #chosen + i, terms)
-    table.insert(taken, r)
+    taken[#taken + 1] = r
   end
   tally(queue, 'taken', #chosen)
   tally(queue, 'wait_ms', waited_ms)

@@ -92,6 +92,7 @@ local function walk_heads(queue, filter, most, from, add)
       if wants_name(filter, name_of_lane(lane)) then
         add(lane)
         found = found + 1
+        if found == most and not filter.priority then return nil end
       end
     end
     if #members < HEADS_READ then return nil end

@@ -8,7 +8,8 @@ local function overdue_at(r)
   return at
 end
 
-local function score_text(at) return at == math.huge and '+inf' or string.format('%.0f', at) end
+-- A number is sent with 17 digits, so exactly; only infinity needs its own word.
+local function score_of(at) return at == math.huge and '+inf' or at end
 
 -- A timer is a lower bound: it is lowered here, and set right by the loop that finds nothing due.
 local timers
@@ -56,7 +57,7 @@ end
 -- When the recoverer looks at it; to be called again when that instant changes.
 local function watch(r)
   local at = overdue_at(r)
-  z_add(queue_key('running', r.queue), score_text(at), r.id)
+  z_add(queue_key('running', r.queue), score_of(at), r.id)
   note_timer('lease', r.queue, at)
 end
 
@@ -74,6 +75,11 @@ local function leave_running(r)
   end
 end
 
+-- It must have started by its expiry: one that waits for its next attempt has.
+local function may_expire(r)
+  return r.state <= STATE.waiting and r.attempt == 0 and policy_of(r).expires_at > 0
+end
+
 local function enter(r)
   local state = r.state
   if state == STATE.queued then
@@ -89,8 +95,7 @@ local function enter(r)
     local kind = has(r, 'in_history') and 'history:' or STATE_INDEX[state]
     z_add(P .. kind .. r.queue, r.ended_at, r.id)
   end
-  local expires_at = policy_of(r).expires_at
-  if expires_at > 0 and r.state <= STATE.waiting then z_add(P .. 'expiry', expires_at, r.id) end
+  if may_expire(r) then z_add(P .. 'expiry', policy_of(r).expires_at, r.id) end
 end
 
 local function leave(r)

@@ -6,6 +6,7 @@ local HEADER_BYTES = 84
 local LAYOUT = HEADER .. 'c8Bc0Bc0I2c0Bc0I2c0I2c0I2c0I2c0'
 local POLICY = '>I4I6I6I6I6'
 local FORMAT = 1
+local CODEC_BITS = 3 -- of the flags; a record with no other flag has no belongings beside it
 local PEEK_BYTES = 1024 -- enough for the strings of almost every record
 local SMALL_BYTES = 1024 -- beyond this a change writes only the header
 local NOBODY = '\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0'
@@ -18,20 +19,45 @@ local function has(r, flag) return bit.band(r.flags, FLAG[flag]) ~= 0 end
 local function mark(r, flag) r.flags = bit.bor(r.flags, FLAG[flag]) end
 local function unmark(r, flag) r.flags = bit.band(r.flags, bit.bnot(FLAG[flag])) end
 
-local function decode(id, raw)
+local function is_plain(r) return r.flags <= CODEC_BITS end
+
+local function parse(id, raw)
   local format, state, flags, priority, sequence, created_at, ready_at, started_at, ended_at, token, deadline, worker,
     attempt, revision, progress, pending, head_bytes, fingerprint, policy, queue, name, lane, unique, tags, links,
     extras = struct.unpack(LAYOUT, raw)
   if format ~= FORMAT then error('record of an unknown format: ' .. format) end
-  local r = {
+  return {
     id = id, raw = raw, bytes = #raw, state = state, flags = flags, priority = priority, sequence = sequence,
     created_at = created_at, ready_at = ready_at, started_at = started_at, ended_at = ended_at, token = token,
     deadline = deadline, worker = worker, attempt = attempt, revision = revision, progress = progress,
     pending = pending, head_bytes = head_bytes, fingerprint = fingerprint, policy = policy, queue = queue,
     name = name, lane = lane, unique = unique, tags = tags, links = links, extras = extras,
   }
-  records[id] = r
-  return r
+end
+
+local function decode(id, raw)
+  records[id] = parse(id, raw)
+  return records[id]
+end
+
+-- A record as a caller packs it: of its header only format, flags, priority and ready time say something. Half the
+-- fields are half the cost, and jobs are enqueued by the thousand.
+local NEW_LAYOUT = '>Bc1I2i4c12I6c58c8Bc0Bc0I2c0Bc0I2c0I2c0'
+local NEW_HEADER = '>BBI2i4I6I6I6'
+local NEW_HEADER_BYTES = 26
+local function decode_new(entry)
+  local format, _, flags, priority, _, ready_at, _, fingerprint, policy, queue, name, lane, unique, tags =
+    struct.unpack(NEW_LAYOUT, entry, 17)
+  if format ~= FORMAT then error('record of an unknown format: ' .. format) end
+  return {
+    id = string.sub(entry, 1, 16), entry = entry, bytes = #entry - 16, state = 0, flags = flags, priority = priority,
+    sequence = 0, created_at = 0, ready_at = ready_at, attempt = 0, fingerprint = fingerprint, policy = policy, queue = queue,
+    name = name, lane = lane, unique = unique, tags = tags,
+  }
+end
+local function write_new(r)
+  local header = struct.pack(NEW_HEADER, FORMAT, r.state, r.flags, r.priority, r.sequence, r.created_at, r.ready_at)
+  put(job_key(r.id), header .. string.sub(r.entry, 17 + NEW_HEADER_BYTES))
 end
 
 local NO_POLICY = {max_attempts = 0, lease_ms = 0, timeout_ms = 0, result_ttl_ms = 0, expires_at = 0}
@@ -51,6 +77,7 @@ end
 local function load(id)
   if records[id] ~= nil then return records[id] or nil end
   local key = job_key(id)
+  if value_pending[key] then return decode(id, value_pending[key]) end
   local raw = redis.call('GETRANGE', key, 0, PEEK_BYTES - 1)
   if raw == '' then return nil end
   local bytes = #raw
