@@ -397,12 +397,51 @@ class Machine(RuleBasedStateMachine):
         self.agree(answers, expected, does, "clean")
 
     @precondition(has_jobs)
-    @rule(pick=picks)
-    def revive(self, pick: int) -> None:
-        """A person looks at what has ended."""
+    @rule(pick=picks, is_awaited=st.booleans())
+    def revive(self, pick: int, is_awaited: bool) -> None:
+        """A person looks at what has ended; somebody may be waiting for work."""
         ended = [job.id for job in self.model.jobs.values() if job.state in ENDED] or self.ids
         job_id = ended[pick % len(ended)]
+        if is_awaited and job_id in self.model.jobs:
+            self.take(Take(queues=(self.model.jobs[job_id].content.queue,), most=5), BELLS[0])
         self.agree(said(self.service.retry([job_id]).wait()[0]), self.model.retry(job_id), "retry")
+
+    @rule(queue=st.sampled_from(QUEUES))
+    def outgrow_the_history(self, queue: str) -> None:
+        """Two jobs end one after the other where only one is kept to be looked at."""
+        self.configure(queue, {"history_length": 1})
+        for _ in range(2):
+            self.enqueue([(queue, {"priority": -1000}, -1)])
+            self.take(Take(queues=(queue,)), "")
+            held = [Held(job.id, job.token) for job in self.model.jobs.values() if job.state in LEASED][-1:]
+            self.report(
+                self.service.finish,
+                [Finish(*one) for one in map(msgspec.structs.astuple, held)],
+                self.model.finish,
+                "finish",
+                "clean",
+            )
+            self.pass_time(1)
+
+    @precondition(has_leases)
+    @rule(pick=picks, fully=st.booleans())
+    def stop_and_requeue(self, pick: int, fully: bool) -> None:
+        """A person asks a running job to stop, and then wants it to run anew."""
+        job_id = self.lease(pick).id
+        answer, expected = said(self.service.cancel([job_id]).wait()[0]), self.model.cancel(job_id)
+        self.model.trim()
+        self.agree(answer, expected, "cancel", "clean")
+        answer = said(self.service.requeue([job_id], gives_attempt_back=fully).wait()[0])
+        self.agree(answer, self.model.requeue(job_id, fully), "requeue")
+
+    @precondition(lambda self: any(job.is_retakeable for job in self.model.jobs.values()))
+    @rule(pick=picks, delay_ms=delays)
+    def report_late(self, pick: int, delay_ms: int) -> None:
+        """The holder of an overdue retake job has failed and wants it retried."""
+        overdue = [job for job in self.model.jobs.values() if job.is_retakeable]
+        job = overdue[pick % len(overdue)]
+        request = Fail(id=job.id, token=job.token, then="retry", delay_ms=delay_ms)
+        self.report(self.service.fail, [request], self.model.fail, "fail", "clean")
 
     @precondition(has_jobs)
     @rule(which=few_picks, changes=edits)
