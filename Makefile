@@ -3,13 +3,14 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-TEST_ENGINE := redis-server
+# By package name: a second engine, and the sources of a locale in which an engine is tested.
+TEST_PACKAGES := redis-server locales
 
 .DEFAULT_GOAL := help
-.PHONY: help setup engines serve test test-deep check bench mutants docs clean
+.PHONY: help setup test-packages serve test test-deep check bench mutants docs clean
 
 help: ## Show these words.
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s  %s\n", $$1, $$2}'
 
 setup: $(STAMP) ## Virtual environment and packages.
 
@@ -20,25 +21,26 @@ $(STAMP): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@touch $(STAMP)
 
-engines: ## A second engine for the tests (Debian's redis-server).
-	@command -v $(TEST_ENGINE) >/dev/null || $(MAKE) --no-print-directory install-engine
+test-packages:
+	@{ command -v redis-server && command -v localedef && test -e /usr/share/i18n/locales/en_US; } >/dev/null \
+	  || $(MAKE) --no-print-directory install-test-packages
 
-.PHONY: install-engine
-install-engine:
+.PHONY: install-test-packages
+install-test-packages:
 	@if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
-	  echo "Installing $(TEST_ENGINE) for the tests…"; \
-	  (apt-get install -y -q $(TEST_ENGINE) || (apt-get update -q && apt-get install -y -q $(TEST_ENGINE))) >/dev/null; \
+	  echo "Installing $(TEST_PACKAGES) for the tests…"; \
+	  { apt-get install -y -q $(TEST_PACKAGES) || { apt-get update -q && apt-get install -y -q $(TEST_PACKAGES); }; } >/dev/null; \
 	else \
-	  echo "The tests need $(TEST_ENGINE) (Redis 7.0 or newer) on the PATH: install it with your package manager."; exit 2; \
+	  echo "The tests need these packages: $(TEST_PACKAGES) (Redis 7.0 or newer). Install them with your package manager."; exit 2; \
 	fi
 
 serve: setup ## Run the server with its embedded engine.
 	@$(BIN)/windlass serve
 
-test: setup engines check ## Everything that must pass.
+test: setup test-packages check ## Everything that must pass.
 	$(BIN)/pytest -n 2 --dist loadgroup
 
-test-deep: setup engines check ## The same, longer: deep property runs on both engines, all mutants.
+test-deep: setup test-packages check ## The same, longer: deep property runs on both engines, all mutants.
 	$(BIN)/pytest -n 2 --dist loadgroup
 	WINDLASS_DEEP=1 $(BIN)/pytest -n 2 tests/engine/test_machine.py
 	WINDLASS_DEEP=1 WINDLASS_TEST_ENGINE=redis $(BIN)/pytest -n 2 tests/engine/test_machine.py

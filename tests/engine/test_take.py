@@ -5,11 +5,8 @@ from __future__ import annotations
 import asyncio
 import collections
 import contextlib
-import shutil
 import sqlite3
-import subprocess
 import threading
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -28,7 +25,6 @@ from windlass.service import Service
 from windlass.store.endpoint import parse_url
 from windlass.store.link import BlockingLink
 from windlass.store.scripts import shared_source, uses
-from windlass.store.store import Store
 
 HOUR_MS = 3_600_000
 WORKER = bytes(range(16))
@@ -245,30 +241,6 @@ def _check_glob(lua_glob: Any, pattern: str, text: str) -> None:
     with contextlib.closing(sqlite3.connect(":memory:")) as judge:
         ((expected,),) = judge.execute("SELECT ? GLOB ?", (text, pattern))
     assert lua_glob(pattern, text) == bool(expected)
-
-
-def test_order_and_ranges_do_not_depend_on_the_engines_locale(
-    engine: EngineProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Lua compares texts by the collation of the engine's environment: en_US sorts `B` between `a` and `c`."""
-    localedef = shutil.which("localedef")
-    if localedef is None:
-        pytest.skip("localedef is not installed")
-    making = [localedef, "-i", "en_US", "-f", "UTF-8", tmp_path / "en_US.UTF-8"]
-    if subprocess.run(making, check=False, capture_output=True).returncode:
-        pytest.skip("the sources of en_US are not installed")
-    monkeypatch.setenv("LOCPATH", str(tmp_path))
-    monkeypatch.setenv("LC_ALL", "en_US.UTF-8")
-    with EngineProcess(engine._engine) as process:
-        store = Store(parse_url(process.unix_url), is_test=True, patience_s=10.0)
-        service = Service(store)
-        service.configure("q", {"name_lanes": True}).wait()
-        base_ms = now_of(service) - 1_000_000
-        put(service, *(new(name=f"n{at}", run_at_ms=base_ms + at * 37 % 300) for at in range(300)))
-        assert [job.run_at_ms - base_ms for job in take(service, most=300)] == list(range(300))
-        put(service, new(name="B"), new(name="b"))
-        assert names(take(service, most=5, wants=Filter(glob="[a-c]"))) == ["b"]
-        store.close_now()
 
 
 # Under what lease
