@@ -18,11 +18,13 @@ from windlass.core.job import Blob, Ending, Job
 from windlass.core.requests import Edit, Fail, Filter, Finish, Held, Take
 from windlass.core.states import State
 from windlass.service import Service
+from windlass.store.bell import Listener
 from windlass.store.calls.call import Flow
 from windlass.store.calls.take import Registration
 from windlass.store.calls.take import take as take_call
 from windlass.store.calls.upkeep import pass_ring
 from windlass.store.link import BlockingLink
+from windlass.store.store import Store
 
 WAIT_MS = 20_000  # far more than any test takes
 SOON_S = 8.0  # a ring that is lost shows as a wait beyond this
@@ -568,3 +570,20 @@ def _commands(link: BlockingLink) -> int:
     lines = link.call("INFO", "commandstats").decode().splitlines()
     found = dict(line.removeprefix("cmdstat_").split(":", 1) for line in lines if line.startswith("cmdstat_"))
     return sum(int(values.partition("calls=")[2].partition(",")[0]) for name, values in found.items() if name != "info")
+
+
+@pytest.mark.anyio
+async def test_whoever_waits_looks_again_when_the_bells_connection_was_lost(service: Service, store: Store) -> None:
+    """A ring that was on its way over a connection that broke is gone with it."""
+    async with store, asyncio.timeout(10):
+        listener = Listener((("q", ""),))
+        async with store.listening(0, listener):
+            await asyncio.to_thread(_until_blocked, store)
+            assert not listener.event.is_set()
+            store._blocking.call("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+            await listener.event.wait()
+
+
+def _until_blocked(store: Store) -> None:
+    while b"cmd=blpop" not in store._blocking.call("CLIENT", "LIST"):
+        time.sleep(0.01)

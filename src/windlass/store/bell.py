@@ -48,6 +48,7 @@ class Bell:
         self._takers: dict[Place, deque[Listener]] = {}
         self._awaiting: dict[bytes, set[Listener]] = {}
         self._count = 0
+        self._has_connected = False
         self._task: asyncio.Task[None] | None = None
         self._passing: set[asyncio.Task[Any]] = set()
 
@@ -119,6 +120,12 @@ class Bell:
         self._passing.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             log.info("A ring could not be passed on (%s); the recoverer repeats it.", error)
+
+    def connecting(self) -> None:
+        """A ring may have been lost with the old connection: everybody looks again."""
+        if self._has_connected:
+            self._wake_all()
+        self._has_connected = True
 
     async def _read(self) -> None:
         while self._count > 0 or self.hears_cancels:

@@ -8,7 +8,7 @@ import secrets
 import struct
 import threading
 import time
-from collections.abc import AsyncIterator, Coroutine, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from typing import Any, TypeVar, cast
 
 from ..core.errors import EngineFull, EngineUnsuitable
@@ -175,7 +175,7 @@ class Store:
         before = self._engine.ensure if self._engine else None
         return BlockingLink(self.endpoint, before_connect=before, patience_s=self._patience_s)
 
-    def _link(self, purpose: str) -> Link:
+    def _link(self, purpose: str, connecting: Callable[[], None] | None = None) -> Link:
         """Links of different purposes never wait for each other: calls, durable calls, the bell."""
         link = self._links.get(purpose)
         if link is None:
@@ -184,6 +184,8 @@ class Store:
             async def before_connect() -> None:
                 if engine is not None:
                     await asyncio.to_thread(engine.ensure)
+                if connecting is not None:
+                    connecting()
 
             link = Link(self.endpoint, before_connect=before_connect, patience_s=self._patience_s)
             self._links[purpose] = link
@@ -321,7 +323,9 @@ class Store:
             async def pass_on(name: str, queue: str, filters: tuple[str, ...]) -> Any:
                 return await self._perform(upkeep.pass_ring(name, queue, filters, partition))
 
-            found = self._bells[partition] = Bell(self._link(f"bell {partition}"), self.root(partition), pass_on)
+            # Looked up when it connects: the bell does not exist before its link.
+            link = self._link(f"bell {partition}", lambda: self._bells[partition].connecting())  # noqa: PLW0108
+            found = self._bells[partition] = Bell(link, self.root(partition), pass_on)
         return found
 
     @contextlib.asynccontextmanager

@@ -1,7 +1,7 @@
 -- uses: keys, order, lanes, glob, filter
 -- Which jobs of a queue come next for a taker: ids in order, taken out of nothing yet.
 -- With other lanes the best heads are merged; the walk is over lanes, never over jobs.
-local LANES_WALKED = 5000 -- per call; a longer walk is continued by the caller
+local LANES_WALKED = 1000 -- per call; a longer walk is continued by the caller, and others are served in between
 local HEADS_READ = 100
 local LANES_BY_NAME = 200
 
@@ -77,29 +77,47 @@ local function narrowed_lanes(queue, filter)
   end
   if filter.kind == 'glob' then
     local prefix = literal_prefix(filter.pattern)
-    if prefix ~= '' then return lanes_by_prefix(queue, prefix, prefix .. '\255') end
+    local candidates = prefix ~= '' and lanes_by_prefix(queue, prefix, prefix .. '\255')
+    if not candidates then return nil end
+    local lanes = {}
+    for _, lane in ipairs(candidates) do
+      if wants_name(filter, name_of_lane(lane)) then lanes[#lanes + 1] = lane end
+    end
+    return lanes
   end
   return nil
 end
 
--- Walks the heads in order until enough lanes are found: no more than `most` lanes can contribute.
-local function walk_heads(queue, filter, most, from, add)
-  local found, at = 0, from
-  while found < most and at < from + LANES_WALKED do
+-- Walks the heads in order until enough lanes are found: no more than `most` lanes can contribute, and the first that
+-- match are the best. With an exact priority every lane counts: its head may hide a job of that priority.
+-- Returns the lanes, and where the walk stopped (nil: it is through).
+local function walk_heads(queue, filter, most, from, steps)
+  local lanes, at = {}, from
+  while at < from + steps do
     local members = redis.call('ZRANGE', queue_key('heads', queue), at, at + HEADS_READ - 1)
     for _, member in ipairs(members) do
       local lane = string.sub(member, 29)
       if wants_name(filter, name_of_lane(lane)) then
-        add(lane)
-        found = found + 1
-        if found == most and not filter.priority then return nil end
+        lanes[#lanes + 1] = lane
+        if #lanes == most and not filter.priority then return lanes, nil end
       end
     end
-    if #members < HEADS_READ then return nil end
+    if #members < HEADS_READ then return lanes, nil end
     at = at + HEADS_READ
   end
-  -- With an exact priority every lane must be looked at: its head may hide a job of that priority.
-  return (found == 0 or filter.priority) and at or nil
+  return lanes, at
+end
+
+-- A short look at the best heads, then the index of names, then the long walk.
+local function lanes_for(queue, filter, most, from)
+  if from == 0 and filter.kind ~= 'only' and not filter.priority then
+    local lanes, stopped_at = walk_heads(queue, filter, most, 0, HEADS_READ)
+    if not stopped_at then return lanes, nil end
+  end
+  local narrowed = narrowed_lanes(queue, filter)
+  if narrowed then return narrowed, nil end
+  local lanes, stopped_at = walk_heads(queue, filter, most, from, LANES_WALKED)
+  return lanes, (#lanes == 0 or filter.priority) and stopped_at or nil
 end
 
 local function pick_from_lanes(queue, filter, most, from)
@@ -110,15 +128,9 @@ local function pick_from_lanes(queue, filter, most, from)
     local front = {key = queue_key('laned', queue), read = most, buffer = members, at = -1, priority = filter.priority}
     if advance(front, most) then insert_in_order(fronts, front) end
   else
-    local lanes = narrowed_lanes(queue, filter)
-    local function add(lane) add_front(fronts, queue, lane, filter) end
-    if lanes then
-      for _, lane in ipairs(lanes) do
-        if wants_name(filter, name_of_lane(lane)) then add(lane) end
-      end
-    else
-      resume = walk_heads(queue, filter, filter.priority and LANES_WALKED or most, from, add)
-    end
+    local lanes
+    lanes, resume = lanes_for(queue, filter, most, from)
+    for _, lane in ipairs(lanes) do add_front(fronts, queue, lane, filter) end
   end
   local ids = {}
   while #ids < most and #fronts > 0 do
