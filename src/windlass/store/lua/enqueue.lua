@@ -3,7 +3,7 @@
 --            '' or (B unique check: 0 none, 1 keep, 2 replace; I4 revision guard, 0 none)
 -- returns:   per job {status, id, revision}; status 'queued', 'scheduled', 'existing', 'replaced', 'ended' or a refusal
 -- refusals:  id_conflict, queue_full, revision_conflict
--- uses: keys, clock, batch, record, config, ring, place, tally, unique, ending
+-- uses: keys, clock, batch, record, new_record, config, ring, place, tally, unique, ending
 local KEEP, REPLACE = 1, 2
 local FIRST_REVISION = 1 -- as packed by the caller
 
