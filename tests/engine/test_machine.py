@@ -406,6 +406,12 @@ class Machine(RuleBasedStateMachine):
             self.take(Take(queues=(self.model.jobs[job_id].content.queue,), most=5), BELLS[0])
         self.agree(said(self.service.retry([job_id]).wait()[0]), self.model.retry(job_id), "retry")
 
+    @rule()
+    def sweep_beside_a_lane(self) -> None:
+        """A queue that was never configured, and whose only job is in a lane of its own."""
+        self.enqueue([("solo", {"lane": "x", "unique": ""}, -1)])
+        self.sweep()
+
     @rule(queue=st.sampled_from(QUEUES))
     def outgrow_the_history(self, queue: str) -> None:
         """Two jobs end one after the other where only one is kept to be looked at."""
