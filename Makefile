@@ -3,8 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-# By package name: a second engine, and the sources of a locale in which an engine is tested.
-TEST_PACKAGES := redis-server locales
+# By package name: a second engine, the sources of a locale to run one in, and what makes a certificate for one.
+TEST_PACKAGES := redis-server locales openssl
 
 .DEFAULT_GOAL := help
 .PHONY: help setup test-packages serve test test-deep check bench mutants docs clean
@@ -22,7 +22,7 @@ $(STAMP): pyproject.toml constraints.txt
 	@touch $(STAMP)
 
 test-packages:
-	@{ command -v redis-server && command -v localedef && test -e /usr/share/i18n/locales/en_US; } >/dev/null \
+	@{ command -v redis-server && command -v openssl && command -v localedef && test -e /usr/share/i18n/locales/en_US; } >/dev/null \
 	  || $(MAKE) --no-print-directory install-test-packages
 
 .PHONY: install-test-packages

@@ -14,6 +14,11 @@ from engine_process import EngineProcess
 from opened import linked, opened, opened_blocking
 from scripted import scripted
 from windlass.core.errors import BadSetting, EngineError, EngineUnavailable
+from windlass.core.job import NewJob
+from windlass.core.requests import Finish, Take, Taken
+from windlass.server import build_store
+from windlass.service import Service
+from windlass.settings import Settings
 from windlass.store.blocking import BlockingConnection
 from windlass.store.connection import Connection, ConnectionLost, EngineReplyError
 from windlass.store.endpoint import Endpoint, parse_url
@@ -249,6 +254,24 @@ async def test_tls_with_a_password(locked_engine: EngineProcess, certificate: tu
         assert await asyncio.gather(*(connection.call("ECHO", large) for _ in range(3))) == [large] * 3
     with opened_blocking(endpoint) as blocking:
         assert blocking.call("ECHO", large) == large
+
+
+@pytest.mark.anyio
+async def test_jobs_go_through_an_engine_with_tls_and_a_password_by_its_url_alone(
+    locked_engine: EngineProcess, certificate: tuple[Path, Path]
+) -> None:
+    settings = Settings(url=f"{locked_engine.url}?ssl_ca_certs={certificate[0]}")
+    async with build_store(settings) as store, asyncio.timeout(10):
+        service = Service(store)
+
+        async def work() -> Taken:
+            return await service.take(Take(queues=("q",), wait_ms=10_000))
+
+        taker = asyncio.create_task(work())
+        accepted = await service.enqueue([NewJob(queue="q", name="n")]).one()
+        (job,) = (await taker).jobs
+        assert job.id == accepted.id
+        assert service.finish([Finish(job.id, job.lease_token)]).one().wait() is None
 
 
 @pytest.mark.anyio
