@@ -14,6 +14,7 @@ from windlass.core.requests import Filter, Take
 from windlass.core.retry import Backoff
 
 QUEUES = ("q", "r")
+SOLO = "solo"  # never configured, and nobody takes from it
 NAMES = ("a", "b", "ab")
 WORKERS = tuple(bytes([n]) * 16 for n in (1, 2, 3))
 BELLS = ("bell1", "bell2")

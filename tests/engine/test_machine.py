@@ -25,6 +25,7 @@ from engine.choices import (
     QUEUES,
     REFUSED_MOST,
     SEVERAL_REPEATED_IDS,
+    SOLO,
     SPECIAL,
     STILL_THERE,
     WORKERS,
@@ -409,7 +410,7 @@ class Machine(RuleBasedStateMachine):
     @rule()
     def sweep_beside_a_lane(self) -> None:
         """A queue that was never configured, and whose only job is in a lane of its own."""
-        self.enqueue([("solo", {"lane": "x", "unique": ""}, -1)])
+        self.enqueue([(SOLO, {"lane": "x", "unique": ""}, -1)])
         self.sweep()
 
     @rule(queue=st.sampled_from(QUEUES))
@@ -485,8 +486,8 @@ class Machine(RuleBasedStateMachine):
 
     def promote(self) -> None:
         step = self.service.promote().wait()
-        self.agree(step.done, sum(self.model.promote(queue) for queue in QUEUES), "promote")
-        dues = [job.ready_at for queue in QUEUES for job in self.model.of(queue, State.SCHEDULED)]
+        self.agree(step.done, sum(self.model.promote(queue) for queue in (*QUEUES, SOLO)), "promote")
+        dues = [job.ready_at for queue in (*QUEUES, SOLO) for job in self.model.of(queue, State.SCHEDULED)]
         assert (step.next_at_ms or FOREVER_MS) <= min(dues, default=FOREVER_MS)
 
     def recover(self) -> None:
