@@ -126,7 +126,12 @@ class Service:
         reported = [one.id for one in finishes] + [one.id for one in failures]
         if any(self.store.partition_of_job(job_id) != home for job_id in reported):
             raise CrossPartition()
-        return Asked(self.store, lambda: _ask(take.exchange(request, chosen, home, finishes, failures)))
+        call = take.exchange(request, chosen, home, finishes, failures)
+        return AskedToWait(
+            self.store,
+            lambda: waiting.take_once(self.store, _ask(call)),
+            lambda: self.store.run_now(_ask(call)),
+        )
 
     def accept(self, requests: Sequence[Held], *, lease_ms: int = 0) -> AskedMany[int | None]:
         """Takes on dispatched jobs; answers their deadlines."""

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 from helpers import counts, new, put, take
 
+from engine_process import EngineProcess
 from windlass.core.errors import AlreadyEnded, BadInput, NamesNeedLanes, StaleLease, UnknownJob
 from windlass.core.job import Blob
-from windlass.core.requests import Fail, Filter, Finish, Take
+from windlass.core.requests import Exchanged, Fail, Filter, Finish, Take
 from windlass.service import Service
 
 REQUEST = Take(queues=("q",), most=10)
@@ -111,3 +114,24 @@ def test_reports_free_room_for_their_own_take(service: Service) -> None:
         jobs = service.exchange(reports, [], Take(queues=("q",), most=7)).wait().taken.jobs
     assert done == [str(at) for at in range(100)]
     assert counts(service) == {}
+
+
+@pytest.mark.anyio
+async def test_a_caller_that_is_cancelled_on_the_way_gives_its_jobs_back(
+    service: Service, engine: EngineProcess
+) -> None:
+    async with service.store, asyncio.timeout(10):
+        await service.enqueue([new()])
+
+        async def exchange() -> Exchanged:
+            return await service.exchange([], [], Take(queues=("q",)))
+
+        engine.freeze()
+        under_way = asyncio.create_task(exchange())
+        await asyncio.sleep(0.05)
+        under_way.cancel()
+        await asyncio.wait({under_way})
+        engine.thaw()
+        (job,) = (await service.take(Take(queues=("q",), wait_ms=8_000))).jobs
+        assert job.attempt == 1
+        assert sum(minute.taken for minute in await service.history("q")) == 2

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import Any
+from typing import Any, TypeVar
 
 from ..core.errors import AlreadyEnded, Refusal, UnknownJob
 from ..core.job import Ending
-from ..core.requests import Held, Take, Taken
+from ..core.requests import Exchanged, Held, Take, Taken
 from ..core.states import State
 from .bell import BLOCK_S, Listener, Place
 from .calls import reading, reports, upkeep
@@ -18,6 +18,7 @@ from .scatter import scatter
 from .store import Store
 
 UPKEEP = ("", "")  # where the loops wait: no queue has an empty name
+P = TypeVar("P", Partial, Exchanged)
 GRACE_MS = 5_000  # a registration outlives the wait by this
 
 
@@ -46,7 +47,7 @@ def _pause_s(found: Partial, left_s: float) -> float:
     return min(left_s, max(0, found.taken.next_due_at_ms - found.now_ms) / 1000)
 
 
-async def _take_once(store: Store, flow: Flow[Partial]) -> Partial:
+async def take_once(store: Store, flow: Flow[P]) -> P:
     """A caller that is cancelled in the middle never sees its jobs: they are given back, no attempt spent."""
     call = asyncio.ensure_future(store.run(flow))
     try:
@@ -56,7 +57,7 @@ async def _take_once(store: Store, flow: Flow[Partial]) -> Partial:
         raise
 
 
-async def _give_back(store: Store, call: asyncio.Future[Partial]) -> None:
+async def _give_back(store: Store, call: asyncio.Future[P]) -> None:
     held = [Held(job.id, job.lease_token) for job in (await call).taken.jobs]
     if held:
         await store.run(scatter(held, lambda one: store.partition_of_job(one.id), reports.release))
@@ -65,7 +66,7 @@ async def _give_back(store: Store, call: asyncio.Future[Partial]) -> None:
 async def take_waiting(store: Store, request: Take, queues: list[str], partition: int) -> Taken:
     await store.open()
     if request.wait_ms == 0:
-        return (await _take_once(store, take_flow(request, queues, partition))).taken
+        return (await take_once(store, take_flow(request, queues, partition))).taken
     give_up_at_s = time.monotonic() + request.wait_ms / 1000
     places = tuple((queue, filter_text(request.wants)) for queue in queues)
     registered: set[Place] = set()  # by earlier looks; a ring ends a registration
@@ -78,7 +79,7 @@ async def take_waiting(store: Store, request: Take, queues: list[str], partition
             try:
                 left_s = max(0.0, give_up_at_s - time.monotonic())
                 registration = _registration(bell.name, left_s, bell.others_wait(listener))
-                found = await _take_once(store, take_flow(request, queues, partition, registration))
+                found = await take_once(store, take_flow(request, queues, partition, registration))
                 left_s = give_up_at_s - time.monotonic()
                 if found.taken.jobs and not registration.others_wait:
                     owed = _without_used_ring(registered, rung, found)
