@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import secrets
 import struct
 import threading
@@ -27,6 +28,8 @@ from .embedded import EmbeddedEngine
 from .endpoint import Endpoint
 from .link import BlockingLink, Link
 from .scripts import library
+
+log = logging.getLogger("windlass.store")
 
 T = TypeVar("T")
 DURABLE_WAIT_MS = 5_000
@@ -195,7 +198,12 @@ class Store:
         """What must still be done for a caller that is gone; close waits for it."""
         task = asyncio.create_task(work)
         self._background.add(task)
-        task.add_done_callback(self._background.discard)
+        task.add_done_callback(self._done_in_background)
+
+    def _done_in_background(self, task: asyncio.Task[Any]) -> None:
+        self._background.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.warning("What a cancelled caller had taken could not be given back (%s); its lease runs out.", error)
 
     # Performing flows
 
