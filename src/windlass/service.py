@@ -7,8 +7,6 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias, TypeVar
 
-import msgspec
-
 from .core import validation as check
 from .core.errors import BadInput, CrossPartition, Refusal
 from .core.job import Durability, Ending, Job, NewJob, Timeline
@@ -36,6 +34,7 @@ from .store import waiting
 from .store.asked import Asked, AskedMany, AskedToWait
 from .store.calls import enqueue, interventions, queues, reading, reports, take, upkeep, workers
 from .store.calls.call import Call, Flow, ItemsCall, Now
+from .store.pages import page
 from .store.scatter import scatter
 from .store.store import Store
 
@@ -43,7 +42,6 @@ T = TypeVar("T")
 R = TypeVar("R", Held, Finish, Fail, Update, Edit)
 S = TypeVar("S")
 Builder: TypeAlias = Callable[[Sequence[S], int], ItemsCall[T | Refusal]]
-LISTED_INDEXES = ("ready", "laned")
 
 
 class Service:
@@ -211,25 +209,8 @@ class Service:
     def jobs(self, listing: Listing) -> Asked[Page]:
         """One page of jobs by queue and state, or by tag."""
         check.listing(listing)
-        return Asked(self.store, lambda: self._jobs_flow(listing))
-
-    def _jobs_flow(self, listing: Listing) -> Flow[Page]:
-        if listing.tag:
-            return (yield reading.jobs("t", listing.tag, listing, 0))  # type: ignore[no-any-return]
-        home = self.store.partition_of_queue(listing.queue)
-        if listing.state != "queued":
-            return (yield reading.jobs(listing.state, listing.queue, listing, home))  # type: ignore[no-any-return]
-        return (yield from self._queued_jobs_flow(listing, home))
-
-    def _queued_jobs_flow(self, listing: Listing, home: int) -> Flow[Page]:
-        """The default lane first, then all others: the cursor says which of the two it is in."""
-        index, _, rest = listing.cursor.partition(":") if listing.cursor else ("ready", "", "")
-        if index not in LISTED_INDEXES:
-            raise BadInput("The cursor is not one that a page gave out; start again without it.")
-        page: Page = yield reading.jobs(index, listing.queue, _with_cursor(listing, rest), home)
-        if page.cursor:
-            return Page(page.jobs, f"{index}:{page.cursor}")
-        return Page(page.jobs, "laned:" if index == "ready" else "")
+        home = self.store.partition_of_queue(listing.queue) if listing.queue and not listing.tag else 0
+        return Asked(self.store, lambda: page(listing, home))
 
     # Queues
 
@@ -393,10 +374,6 @@ def _time_out(job: Job) -> upkeep.TimeOut:
     if not job.retry.wants_retry(job.attempt):
         return upkeep.TimeOut(job.id, job.lease_token, "final", 0)
     return upkeep.TimeOut(job.id, job.lease_token, "retry", job.retry.delay_ms(job.attempt, random.random()))  # noqa: S311
-
-
-def _with_cursor(listing: Listing, cursor: str) -> Listing:
-    return msgspec.structs.replace(listing, cursor=cursor)
 
 
 def _needs_event_loop() -> bool:

@@ -4,7 +4,7 @@
 -- returns:   per job {status, id, revision}; status 'queued', 'scheduled', 'existing', 'replaced', 'ended' or a refusal
 -- refusals:  id_conflict, queue_full, revision_conflict
 -- uses: keys, clock, batch, record, new_record, config, ring, place, tally, unique, ending
-local KEEP, REPLACE = 1, 2
+local KEEP = 1 -- as unique check; anything else that is not 0 replaces
 local FIRST_REVISION = 1 -- as packed by the caller
 
 local function waiting_length(queue)
