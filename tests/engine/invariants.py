@@ -100,8 +100,8 @@ def _read(kind: bytes, value: Any) -> Any:
 
 
 def stored(job_id: bytes, raw: bytes) -> Stored:
-    token = int.from_bytes(raw[8 + 6 * 5 : 8 + 6 * 6], "big")
-    return Stored(unpack(job_id + raw), int.from_bytes(raw[2:4], "big"), token, len(raw))
+    token = int.from_bytes(raw[10 + 6 * 5 : 10 + 6 * 6], "big")
+    return Stored(unpack(job_id + raw), int.from_bytes(raw[2:6], "big"), token, len(raw))
 
 
 def snapshot(link: BlockingLink, root: str, now_ms: int) -> Snapshot:

@@ -35,6 +35,12 @@ class Flag(IntFlag):
     HAS_OUTCOME = 512
     HAS_ATTEMPTS = 1024
     IN_HISTORY = 2048  # kept only for people to look at
+    HELD = 4096  # a child that waits until its parent hands over
+    HAS_MEMBERS = 8192  # it has, or waits for, other jobs: children or dependencies
+    HAS_DEPENDENTS = 16384  # other jobs wait for its end
+    JOINS = 32768  # ends by itself when its members have ended
+    REPEATS = 65536  # goes on after a good end, by its rule
+    HAS_CALLBACK = 131072  # a notice is owed when it ends
 
 
 class Blob(msgspec.Struct, frozen=True):
@@ -45,6 +51,7 @@ class Blob(msgspec.Struct, frozen=True):
 
 
 NOTHING = Blob(b"null")
+OnFailure: TypeAlias = Literal["collect", "fail", "ignore"]
 UniqueCheck: TypeAlias = Literal["none", "keep", "replace"]
 Durability: TypeAlias = Literal["memory", "fsync", "replica"]
 
@@ -73,6 +80,8 @@ class NewJob(msgspec.Struct, frozen=True, kw_only=True):
     result_ttl_ms: int = 0  # how long the result is kept; 0: not at all
     tags: tuple[str, ...] = ()
     trace: str = ""  # W3C traceparent, handed on
+    parent: bytes = b""  # id of the job whose child this is
+    on_failure: OnFailure = "collect"  # what the failure of a member (child, dependency) means for this job
 
 
 class Attempt(msgspec.Struct, frozen=True, kw_only=True):
@@ -110,6 +119,9 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     result_ttl_ms: int
     tags: tuple[str, ...]
     trace: str
+    parent: bytes | None
+    on_failure: OnFailure
+    limits: tuple[str, ...]  # the limits it counts against, as the engine names them
     attempt: int  # leases given so far, less those given back
     revision: int  # grows with each change of content
     progress: float  # 0..1

@@ -121,6 +121,10 @@ def new_job(job: Any, payload_max: int = PAYLOAD_MAX) -> None:
         raise BadInput("if_revision goes with a unique key and unique_check='replace'.")
     if job.retry is not ENDLESS:
         _backoff(job.retry)
+    if job.parent != b"":
+        id_bytes("parent", job.parent)
+    if job.on_failure not in ("collect", "fail", "ignore"):
+        raise BadInput(f"on_failure must be collect, fail or ignore, not {job.on_failure!r}.")
 
 
 def _backoff(retry: Any) -> None:

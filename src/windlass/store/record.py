@@ -9,20 +9,20 @@ from functools import lru_cache
 
 import msgspec
 
-from ..core.job import Attempt, Blob, Codec, Flag, Job, NewJob
+from ..core.job import Attempt, Blob, Codec, Flag, Job, NewJob, OnFailure
 from ..core.retry import ENDLESS, Backoff
 from ..core.states import LEASED, State
 
 # 6-byte integers are read as a 2-byte and a 4-byte half.
-_HEADER = struct.Struct(">BBHiHIHIHIHIHIHIHI16sIIIIH")
+_HEADER = struct.Struct(">BBIiHIHIHIHIHIHIHI16sIIIH")
 _ATTEMPT = struct.Struct(">IHIHI16sB")
 HEADER_BYTES = _HEADER.size
 FORMAT = 1
 NOBODY = bytes(16)
 _CODEC_BITS = 3
 # Id and header of a new job: format, state, flags, priority, (sequence, creation), ready time, (started, ended, token,
-# deadline, worker, attempt), revision, (progress, pending), length of header and strings.
-_NEW = struct.Struct(">16sBBHi12xHI44xI8xH")
+# deadline, worker, attempt), revision, (progress), length of header and strings.
+_NEW = struct.Struct(">16sBBIi12xHI44xI4xH")
 _FIRST_REVISION = 1
 # An operation on an IntFlag or a look-up in an IntEnum costs as much as all the rest of a record.
 _RETAKE, _UNIQUE_WHILE_KEPT = int(Flag.RETAKE), int(Flag.UNIQUE_WHILE_KEPT)
@@ -40,6 +40,8 @@ class Extras(msgspec.Struct, omit_defaults=True, rename={"retry": "r", "trace": 
     trace: str = ""
 
 
+_ON_FAILURE: tuple[OnFailure, ...] = ("collect", "fail", "ignore")
+LIMITS_SEPARATOR = "\2"
 _NO_EXTRAS = Extras()
 _encode = msgspec.msgpack.Encoder().encode
 _decode_extras = msgspec.msgpack.Decoder(Extras).decode
@@ -56,6 +58,12 @@ def _long(text: bytes) -> bytes:
 @lru_cache(1024)
 def _place(queue: str, name: str, lane: str) -> bytes:
     return _short(queue.encode()) + _long(name.encode()) + _short(lane.encode())
+
+
+def _links(job: NewJob, limits: str) -> bytes:
+    if not job.parent and not limits and job.on_failure == "collect":
+        return b""
+    return (job.parent or NOBODY) + bytes([_ON_FAILURE.index(job.on_failure)]) + _long(limits.encode())
 
 
 def _labels(job: NewJob) -> bytes:
@@ -78,7 +86,7 @@ def _fingerprint(job: NewJob, codec: int) -> bytes:
     return hashlib.blake2b(identity + job.payload.data, digest_size=8).digest()
 
 
-def pack(job: NewJob, job_id: bytes, run_at_ms: int, expires_at_ms: int) -> bytes:
+def pack(job: NewJob, job_id: bytes, run_at_ms: int, expires_at_ms: int, limits: str = "") -> bytes:
     """Id and record of a new job; the engine fills in state, sequence and creation time."""
     flags = codec = int(job.payload.codec)
     if job.retake:
@@ -93,7 +101,7 @@ def pack(job: NewJob, job_id: bytes, run_at_ms: int, expires_at_ms: int) -> byte
             _short(_policy(job, expires_at_ms)),
             _place(job.queue, job.name, job.lane),
             _labels(job),
-            b"\0\0",  # links to other jobs
+            _long(_links(job, limits)),
             _long(extras),
         )
     )
@@ -108,21 +116,22 @@ def unpack(entry: bytes, *, is_whole: bool = True) -> Job:
     (
         _, state_code, flags, priority,
         sequence_high, sequence, created_high, created, ready_high, ready, started_high, started, ended_high, ended,
-        token_high, token, deadline_high, deadline, worker, attempt, revision, progress, _pending, head_bytes,
+        token_high, token, deadline_high, deadline, worker, attempt, revision, progress, head_bytes,
     ) = _HEADER.unpack_from(entry, 16)  # fmt: skip
     at = 16 + HEADER_BYTES + 8
     policy, at = _read_short(entry, at)
     queue, at = _read_short(entry, at)
     name, at = _read_long(entry, at)
     lane, at = _read_short(entry, at)
-    unique = tags = extras_bytes = b""
+    unique = tags = links = extras_bytes = b""
     if entry[at : at + 8] != _NO_LABELS:
         unique, at = _read_long(entry, at)
         tags, at = _read_long(entry, at)
-        _links, at = _read_long(entry, at)
+        links, at = _read_long(entry, at)
         extras_bytes, at = _read_long(entry, at)
     extras = _decode_extras(extras_bytes) if extras_bytes else _NO_EXTRAS
     _tries, lease_ms, timeout_ms, result_ttl_ms, expires_at_ms = _read_policy(policy) if policy else _NO_POLICY
+    parent, on_failure, limits = _read_links(links) if links else _NO_LINKS
     is_leased = _IS_LEASED[state_code]
     return Job(
         id=entry[:16],
@@ -146,6 +155,9 @@ def unpack(entry: bytes, *, is_whole: bool = True) -> Job:
         result_ttl_ms=result_ttl_ms,
         tags=tuple(tags.decode().split("\0")) if tags else (),
         trace=extras.trace,
+        parent=parent,
+        on_failure=on_failure,
+        limits=limits,
         attempt=attempt,
         revision=revision,
         progress=progress / 1_000_000,
@@ -159,6 +171,13 @@ def unpack(entry: bytes, *, is_whole: bool = True) -> Job:
 
 
 _NO_POLICY = (0, 0, 0, 0, 0)
+_NO_LINKS: tuple[bytes | None, OnFailure, tuple[str, ...]] = (None, "collect", ())
+
+
+def _read_links(links: bytes) -> tuple[bytes | None, OnFailure, tuple[str, ...]]:
+    parent = links[:16] if links[:16] != NOBODY else None
+    limits = links[19:].decode()
+    return parent, _ON_FAILURE[links[16]], tuple(limits.split(LIMITS_SEPARATOR)) if limits else ()
 
 
 def _read_policy(policy: bytes) -> tuple[int, int, int, int, int]:

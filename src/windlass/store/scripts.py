@@ -15,6 +15,9 @@ from ..core.states import State
 
 _LUA = files("windlass.store") / "lua"
 _USES = re.compile(r"^-- uses: (.+)$", re.MULTILINE)
+_COMMENT = re.compile(r"(^|\s)--\s.*")
+_WORD = re.compile(r"[A-Za-z_]\w*")
+_DEFINED = re.compile(r"^local (?P<function>function )?(?P<names>[\w, ]+?)(?P<rest> =|\(|$)", re.MULTILINE)
 _FLAGS = re.compile(r"^-- flags: (.+)$", re.MULTILINE)
 
 # Per-call state lives in variables of the library's files: each call starts them afresh.
@@ -105,8 +108,8 @@ def flags(source: str) -> list[str]:
 
 
 def _without_comments(source: str) -> str:
-    lines = (line.rstrip() for line in source.splitlines())
-    return "\n".join(line for line in lines if line and not line.lstrip().startswith("--"))
+    lines = (_COMMENT.sub("", line).rstrip() for line in source.splitlines())
+    return "\n".join(line for line in lines if line)
 
 
 def _function(name: str, suffix: str) -> str:
@@ -115,9 +118,33 @@ def _function(name: str, suffix: str) -> str:
     return _FUNCTION % {"body": _without_comments(source), "name": f"{name}_{suffix}", "flags": quoted}
 
 
+def _words_elsewhere(name: str) -> set[str]:
+    others = [shared_source(other) for other in shared_files() if other != name]
+    others += [operation_source(operation) for operation in operations()]
+    return {word for source in others for word in _WORD.findall(_without_comments(source))}
+
+
+def _scoped(name: str) -> str:
+    """A shared file in a block of its own, with what others use declared before it: Lua allows 200 locals at a time."""
+    source, words = _without_comments(shared_source(name)), _words_elsewhere(name)
+    exported: list[str] = []
+
+    def reveal(found: re.Match[str]) -> str:
+        names = [word.strip() for word in found["names"].split(",")]
+        if not words.intersection(names):
+            return found[0]
+        exported.extend(names)
+        if found["function"]:
+            return f"function {found['names']}{found['rest']}"
+        return f"{found['names']}{found['rest']}" if found["rest"] else ""
+
+    body = _DEFINED.sub(reveal, source)
+    return f"local {', '.join(exported)}\ndo\n{body}\nend" if exported else f"do\n{body}\nend"
+
+
 @cache
 def library() -> Library:
-    shared = "\n".join([constants(), _PRELUDE, *(_without_comments(shared_source(name)) for name in shared_files())])
+    shared = "\n".join([constants(), _PRELUDE, *(_scoped(name) for name in shared_files())])
     content = shared + "".join(_function(name, "") for name in operations())
     suffix = hashlib.sha256(content.encode()).hexdigest()[:12]
     name = f"windlass_{suffix}"

@@ -1,10 +1,11 @@
 -- uses: keys, batch
 -- The stored job: a fixed-width header that is patched in place, then strings, then the opaque payload.
 -- The same layout stands in store/record.py; a test compares the two.
-local HEADER = '>BBI2i4I6I6I6I6I6I6I6c16I4I4I4I4I2'
-local HEADER_BYTES = 84
+local HEADER = '>BBI4i4I6I6I6I6I6I6I6c16I4I4I4I2'
+local HEADER_BYTES = 82
 local LAYOUT = HEADER .. 'c8Bc0Bc0I2c0Bc0I2c0I2c0I2c0I2c0'
 local POLICY = '>I4I6I6I6I6'
+local LINKS = '>c16BI2c0' -- parent, what a failed member means, limits joined by \2
 local FORMAT = 1
 local CODEC_BITS = 3 -- of the flags; a record with no other flag has no belongings beside it
 local PEEK_BYTES = 1024 -- enough for the strings of almost every record
@@ -23,14 +24,14 @@ local function is_plain(r) return r.flags <= CODEC_BITS end
 
 local function parse(id, raw)
   local format, state, flags, priority, sequence, created_at, ready_at, started_at, ended_at, token, deadline, worker,
-    attempt, revision, progress, pending, head_bytes, fingerprint, policy, queue, name, lane, unique, tags, links,
+    attempt, revision, progress, head_bytes, fingerprint, policy, queue, name, lane, unique, tags, links,
     extras = struct.unpack(LAYOUT, raw)
   if format ~= FORMAT then error('record of an unknown format: ' .. format) end
   return {
     id = id, raw = raw, bytes = #raw, state = state, flags = flags, priority = priority, sequence = sequence,
     created_at = created_at, ready_at = ready_at, started_at = started_at, ended_at = ended_at, token = token,
     deadline = deadline, worker = worker, attempt = attempt, revision = revision, progress = progress,
-    pending = pending, head_bytes = head_bytes, fingerprint = fingerprint, policy = policy, queue = queue,
+    head_bytes = head_bytes, fingerprint = fingerprint, policy = policy, queue = queue,
     name = name, lane = lane, unique = unique, tags = tags, links = links, extras = extras,
   }
 end
@@ -51,6 +52,22 @@ local function policy_of(r)
     }
   end
   return r.policy_read
+end
+
+local NO_LINKS = {parent = NOBODY, on_failure = 0, limits = ''}
+local function links_of(r)
+  if r.links == '' then return NO_LINKS end
+  if not r.links_read then
+    local parent, on_failure, limits = struct.unpack(LINKS, r.links)
+    r.links_read = {parent = parent, on_failure = on_failure, limits = limits}
+  end
+  return r.links_read
+end
+
+local function set_links(r, links)
+  local is_bare = links.parent == NOBODY and links.on_failure == 0 and links.limits == ''
+  r.links = is_bare and '' or struct.pack(LINKS, links.parent, links.on_failure, #links.limits, links.limits)
+  r.links_read = nil
 end
 
 -- The record without (all of) its payload, or nil. Costs the same for a megabyte as for ten bytes.
@@ -78,7 +95,7 @@ end
 
 local function pack_header(r)
   return struct.pack(HEADER, FORMAT, r.state, r.flags, r.priority, r.sequence, r.created_at, r.ready_at, r.started_at,
-    r.ended_at, r.token, r.deadline, r.worker, r.attempt, r.revision, r.progress, r.pending, r.head_bytes)
+    r.ended_at, r.token, r.deadline, r.worker, r.attempt, r.revision, r.progress, r.head_bytes)
 end
 
 local function patch_raw(r) r.raw = pack_header(r) .. string.sub(r.raw, HEADER_BYTES + 1) end

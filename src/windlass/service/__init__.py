@@ -1,0 +1,18 @@
+"""What may be asked? Every operation, one short method each, by facet: the table of contents of the product. A method
+checks what it is given and returns a question that is awaited, or answered by `.wait()` without an event loop."""
+
+from __future__ import annotations
+
+from .intervening import Intervening
+from .producing import Producing
+from .queueing import Queueing
+from .reading import Reading
+from .staffing import Staffing
+from .upkeep import Upkeep
+from .working import Working
+
+__all__ = ["Service"]
+
+
+class Service(Producing, Working, Intervening, Reading, Queueing, Staffing, Upkeep):
+    """Everything, of one deployment."""

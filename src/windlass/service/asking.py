@@ -1,0 +1,41 @@
+"""What every facet of the service shares: the store, and the shapes of requests about many jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeAlias, TypeVar
+
+from ..core import validation as check
+from ..core.errors import Refusal
+from ..core.requests import Edit, Fail, Finish, Held, Update
+from ..store.asked import AskedMany
+from ..store.calls.call import Call, Flow, ItemsCall
+from ..store.scatter import scatter
+from ..store.store import Store
+
+T = TypeVar("T")
+R = TypeVar("R", Held, Finish, Fail, Update, Edit)
+S = TypeVar("S")
+Builder: TypeAlias = Callable[[Sequence[S], int], ItemsCall[T | Refusal]]
+
+
+class Asking:
+    def __init__(self, store: Store, *, payload_max: int = check.PAYLOAD_MAX) -> None:
+        self.store = store
+        self._payload_max = payload_max
+
+    def _about_jobs(self, requests: Sequence[R], validate: Callable[[R], None], build: Builder[R, T]) -> AskedMany[T]:
+        check.items("requests", requests)
+        for request in requests:
+            validate(request)
+        return AskedMany(self.store, lambda: scatter(requests, lambda one: self.store.partition_of_job(one.id), build))
+
+    def _about_ids(self, ids: Sequence[bytes], build: Builder[bytes, T]) -> AskedMany[T]:
+        check.items("ids", ids)
+        for job_id in ids:
+            check.id_bytes("id", job_id)
+        return AskedMany(self.store, lambda: scatter(ids, self.store.partition_of_job, build))
+
+
+def ask(call: Call[T]) -> Flow[T]:
+    return (yield call)  # type: ignore[no-any-return]

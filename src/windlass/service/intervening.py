@@ -1,0 +1,36 @@
+"""What people and producers do about jobs that exist."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..core import validation as check
+from ..core.requests import Edit, Edited
+from ..store.asked import AskedMany
+from ..store.calls import interventions
+from .asking import Asking
+
+
+class Intervening(Asking):
+    def cancel(self, ids: Sequence[bytes], *, reason: str = "cancelled") -> AskedMany[str]:
+        """`cancelled` at once when it waits; `requested` when it runs."""
+        check.text("reason", reason, check.REASON_MAX)
+        return self._about_ids(ids, lambda part, home: interventions.cancel(part, reason, home))
+
+    def retry(self, ids: Sequence[bytes]) -> AskedMany[str]:
+        """Sends failed or cancelled jobs on their way again."""
+        return self._about_ids(ids, interventions.retry)
+
+    def requeue(self, ids: Sequence[bytes], *, gives_attempt_back: bool = False) -> AskedMany[str]:
+        """Back into the queue from any state; a lease on the job ends."""
+        check.claim("gives_attempt_back", gives_attempt_back)
+        return self._about_ids(ids, lambda part, home: interventions.requeue(part, gives_attempt_back, home))
+
+    def edit(self, requests: Sequence[Edit]) -> AskedMany[Edited]:
+        """Changes waiting jobs: name, priority, time, payload."""
+        return self._about_jobs(requests, lambda one: check.edit(one, self._payload_max), interventions.edit)
+
+    def delete(self, ids: Sequence[bytes], *, even_leased: bool = False) -> AskedMany[str]:
+        """Removes jobs and all that belongs to them."""
+        check.claim("even_leased", even_leased)
+        return self._about_ids(ids, lambda part, home: interventions.delete(part, even_leased, home))

@@ -1,0 +1,47 @@
+"""Jobs are looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..core import validation as check
+from ..core.errors import Refusal
+from ..core.job import Ending, Timeline
+from ..core.requests import Listing, Page
+from ..store import waiting
+from ..store.asked import Asked, AskedMany, AskedToWait
+from ..store.calls import reading
+from ..store.calls.call import Flow
+from ..store.pages import page
+from ..store.scatter import scatter
+from .asking import Asking
+
+
+class Reading(Asking):
+    def job(self, ids: Sequence[bytes]) -> AskedMany[Timeline]:
+        """Jobs with their attempts."""
+        check.items("ids", ids)
+        for job_id in ids:
+            check.id_bytes("id", job_id)
+        return AskedMany(self.store, lambda: self._job_flow(ids))
+
+    def _job_flow(self, ids: Sequence[bytes]) -> Flow[list[Timeline | Refusal]]:
+        replies = yield from scatter(ids, self.store.partition_of_job, reading.job)
+        return [reading.timeline(job_id, reply) for job_id, reply in zip(ids, replies, strict=True)]
+
+    def result(self, job_id: bytes, *, wait_ms: int = 0, consume: bool = False) -> Asked[Ending | None]:
+        """How a job ended, None when it has not (within `wait_ms`). `consume` reads a kept result once."""
+        check.id_bytes("id", job_id)
+        check.whole("wait_ms", wait_ms, 0, check.DURATION_MAX)
+        check.claim("consume", consume)
+        return AskedToWait(
+            self.store,
+            lambda: waiting.result_waiting(self.store, job_id, consume, wait_ms),
+            lambda: waiting.result_waiting_now(self.store, job_id, consume, wait_ms),
+        )
+
+    def jobs(self, listing: Listing) -> Asked[Page]:
+        """One page of jobs by queue and state, or by tag."""
+        check.listing(listing)
+        home = self.store.partition_of_queue(listing.queue) if listing.queue and not listing.tag else 0
+        return Asked(self.store, lambda: page(listing, home))
