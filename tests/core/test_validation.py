@@ -12,6 +12,7 @@ import pytest
 from namespace import dump
 from windlass.core.errors import REFUSALS, Refusal
 from windlass.core.job import Blob, Codec, NewJob
+from windlass.core.limit import Limit, Matcher
 from windlass.core.queue import FOREVER_MS
 from windlass.core.requests import Edit, Fail, Filter, Finish, Held, Listing, Take, Update, WorkerInfo
 from windlass.core.retry import Backoff
@@ -281,10 +282,33 @@ def _queues_and_workers() -> Iterator[Case]:
         yield "listen", f"for_s={value!r}", lambda service, value=value: service.listen(for_s=value)
 
 
-CASES = [*_enqueue(), *_reports(), *_interventions(), *_takes(), *_reading(), *_queues_and_workers()]
+def _limits_and_pauses() -> Iterator[Case]:
+    for value in (None, 7, "", "\n", "x" * 300, b"q"):
+        yield "pause", f"queue={value!r}", lambda service, value=value: service.pause(value)
+        yield "pauses", f"queue={value!r}", lambda service, value=value: service.pauses(value)
+        yield "resume", f"queue={value!r}", lambda service, value=value: service.resume(value)
+        yield "weigh", f"queue={value!r}", lambda service, value=value: service.weigh(value, {})
+        yield "unlimit", f"name={value!r}", lambda service, value=value: service.unlimit(value)
+    for value in (None, 7, "l", {"name": "l"}, Limit(name="l", matches=Matcher()), Limit(name="l", matches=None)):  # type: ignore[arg-type]
+        yield "limit", f"limit={value!r}", lambda service, value=value: service.limit(value)
+    for value in (None, 7, {"a": 0}, {"a": "1"}, {7: 1}, {"a": 101}):
+        yield "weigh", f"weights={value!r}", lambda service, value=value: service.weigh("q", value)
+    for value in (-1, 1, "0", None, True):
+        yield "rematch", f"partition={value!r}", lambda service, value=value: service.rematch(value)
+
+
+CASES = [
+    *_enqueue(),
+    *_reports(),
+    *_interventions(),
+    *_takes(),
+    *_reading(),
+    *_queues_and_workers(),
+    *_limits_and_pauses(),
+]
 METHODS = sorted({case[0] for case in CASES})
 # Nothing can be given to these but what the type checker sees.
-WITHOUT_INPUT = {"queues", "promote", "recover", "clean", "hear_cancels"}
+WITHOUT_INPUT = {"queues", "limits", "promote", "recover", "clean", "hear_cancels"}
 
 
 def _refusals(ask: Callable[[], Any]) -> list[Refusal]:

@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from engine.limit_invariants import LIMITING, LIMITING_SINGLE, check_limits
 from windlass.core.job import Flag, Job
 from windlass.core.queue import FOREVER_MS
 from windlass.core.states import ENDED, LEASED, MOVES, PENDING, State
@@ -32,7 +33,7 @@ return answer
 """
 INDEXES = ("scheduled", "waiting", "running", "finished", "failed", "cancelled", "history")
 PLACE_BYTES = 28  # ready time, sequence, id
-EXPIRING = ("m:", "ended:", "bell:", "waiters:")  # owned by nobody, so they must go by themselves
+EXPIRING = ("m:", "ended:", "bell:", "waiters:", "full_at:")  # owned by nobody, so they must go by themselves
 SINGLE = ("queues", "seq", "token", "workers", "retention", "expiry", "timers:due", "timers:lease", "timers:ring")
 Zset = dict[bytes, float]
 
@@ -48,9 +49,11 @@ class Stored:
 
     @property
     def lane(self) -> str:
-        if self.flags & Flag.NAME_LANE:
-            return f"{self.job.lane}\0{self.job.name}"
-        return f"{self.job.lane}\0" if self.job.lane else ""
+        name = self.job.name if self.flags & Flag.NAME_LANE else ""
+        limits = "\2".join(self.job.limits)
+        if limits:
+            return f"{self.job.lane}\0{name}\0{limits}"
+        return f"{self.job.lane}\0{name}" if name or self.job.lane else ""
 
     @property
     def place(self) -> bytes:
@@ -122,7 +125,9 @@ def snapshot(link: BlockingLink, root: str, now_ms: int) -> Snapshot:
     return found
 
 
-def _grouped(stored: Iterable[Stored], orphans: set[bytes]) -> Mapping[str, dict[bytes, float]]:
+def _grouped(
+    stored: Iterable[Stored], orphans: set[bytes], aging_ms: Callable[[str], int]
+) -> Mapping[str, dict[bytes, float]]:
     """What the indexes of ids must hold, key by key."""
     expected: dict[str, dict[bytes, float]] = defaultdict(dict)
     for one in stored:
@@ -143,27 +148,36 @@ def _grouped(stored: Iterable[Stored], orphans: set[bytes]) -> Mapping[str, dict
             expected["expiry"][job.id] = job.expires_at_ms
         if job.unique and (job.state not in ENDED or (one.flags & Flag.UNIQUE_WHILE_KEPT and not job.is_history)):
             expected[f"u:{job.queue}\0{job.unique}"][job.id] = job.sequence
+        if job.state in LEASED and not job.is_overdue:
+            for limit in job.limits:
+                expected[f"holders:{limit}"][job.id] = job.started_at_ms or 0
         if job.state is State.QUEUED or job.is_overdue:
-            _expect_in_lane(one, expected)
+            _expect_in_lane(one, aging_ms(job.queue), expected)
     return expected
 
 
-def _expect_in_lane(one: Stored, expected: dict[str, dict[bytes, float]]) -> None:
-    key = f"lane:{one.job.queue}\0{one.lane}" if one.lane else f"ready:{one.job.queue}"
-    expected[key][one.place] = one.job.priority
+def _expect_in_lane(one: Stored, aging_ms: int, expected: dict[str, dict[bytes, float]]) -> None:
+    job = one.job
+    score = job.priority * aging_ms + job.run_at_ms if aging_ms else job.priority
+    key = f"lane:{job.queue}\0{one.lane}" if one.lane else f"ready:{job.queue}"
+    expected[key][one.place] = score
     if one.lane:
-        expected[f"laned:{one.job.queue}"][one.place] = one.job.priority
+        expected[f"laned:{job.queue}"][one.place] = score
 
 
-def _add_heads(expected: Mapping[str, dict[bytes, float]]) -> dict[str, dict[bytes, float]]:
-    """Every other lane has its first job in `heads` and its name in `names`."""
+def _add_heads(found: Snapshot, expected: Mapping[str, dict[bytes, float]]) -> dict[str, dict[bytes, float]]:
+    """Every other lane has its first job in `heads`, or in the line it is parked in, and its name in `names`. In a
+    fair queue the virtual time it was entered with stands for the ready time."""
     added: dict[str, dict[bytes, float]] = defaultdict(dict)
     for key, members in expected.items():
         if key.startswith("lane:"):
             queue, _, lane = key.removeprefix("lane:").partition("\0")
             score, head = min((score, member) for member, score in members.items())
-            added[f"heads:{queue}"][head + lane.encode()] = score
-            added[f"names:{queue}"][lane.partition("\0")[2].encode() + b"\0" + lane.encode()] = 0
+            entered = found.values.get(f"entered:{queue}", {}).get(lane.encode())
+            holdup = found.values.get(f"parked_at:{queue}", {}).get(lane.encode())
+            line = f"parked:{queue}\0{holdup.decode('latin-1')}" if holdup else f"heads:{queue}"
+            added[line][(entered or head[:6]) + head[6:] + lane.encode()] = score
+            added[f"names:{queue}"][lane.split("\0")[1].encode() + b"\0" + lane.encode()] = 0
     return added
 
 
@@ -172,9 +186,10 @@ def check_indexes(found: Snapshot) -> None:
     # A retakeable job of a worker that went silent is no longer among those the worker holds.
     held = {job_id for _, members in found.of_kind("wj:") for job_id in members}
     orphans = {job_id for job_id, one in found.jobs.items() if one.job.is_overdue and job_id not in held}
-    expected = _grouped(found.jobs.values(), orphans)
-    expected = {**expected, **_add_heads(expected)}
-    kinds = (*(f"{kind}:" for kind in INDEXES), "wj:", "t:", "u:", "ready:", "lane:", "laned:", "heads:", "names:")
+    expected = _grouped(found.jobs.values(), orphans, lambda queue: found.number(queue, b"aging_ms"))
+    expected = {**expected, **_add_heads(found, expected)}
+    lines = ("ready:", "lane:", "laned:", "heads:", "parked:", "names:")
+    kinds = (*(f"{kind}:" for kind in INDEXES), "wj:", "t:", "u:", "holders:", *lines)
     actual = {key: value for key, value in found.values.items() if key.startswith(kinds) or key == "expiry"}
     for key in sorted(expected.keys() | actual.keys()):
         assert actual.get(key, {}) == expected.get(key, {}), (
@@ -248,16 +263,16 @@ def check_owners(found: Snapshot) -> None:
         assert there == marked, f"{kind} belongs to {sorted(there)}, marked are {sorted(marked)}"
     registered = {worker.decode("latin-1") for worker in found.zset("workers")}
     assert {key for key, _ in found.of_kind("w:")} == registered, "a worker that nobody expects to beat"
-    known = (*INDEXES, "ready", "lane", "laned", "heads", "names", "q", "u", "t", "wj", "a", "o", "e", "w")
+    known = (*INDEXES, "ready", "lane", "laned", "heads", "names", "q", "u", "t", "wj", "a", "o", "e", "w", *LIMITING)
     for key in found.values:
         if key.startswith(EXPIRING):
             assert found.ttls[key] > 0, f"{key!r} never expires"
         else:
-            assert key in SINGLE or key.partition(":")[0] in known, f"an unknown key: {key!r}"
+            assert key in (*SINGLE, *LIMITING_SINGLE) or key.partition(":")[0] in known, f"an unknown key: {key!r}"
             assert found.ttls[key] == -1, f"{key!r} would expire"
 
 
-CHECKS = (check_indexes, check_leases, check_timers, check_retention, check_counts, check_owners)
+CHECKS = (check_indexes, check_leases, check_timers, check_retention, check_counts, check_owners, check_limits)
 
 
 def check(found: Snapshot) -> None:

@@ -130,6 +130,8 @@ def test_sweep_finishes_a_division_by_name_that_was_interrupted(service: Service
     store.run_now(only_configured())  # type: ignore[arg-type]
     assert take(service, wants=Filter(only=("a",))) == []
     assert service.sweep().wait().to_relane == ["q"]
-    service.sweep().wait()
+    for _ in range(10):
+        if not service.sweep().wait().to_relane:
+            break
     assert service.sweep().wait().to_relane == []
     assert len(take(service, most=1_000, wants=Filter(only=("a",)))) == (RELANED_PER_CALL + 100) // 2

@@ -117,6 +117,23 @@ class NamesNeedLanes(Refusal):
     sentence = "This queue is not divided by name; configure it with name_lanes=True to take by name."
 
 
+class NoExactPriority(Refusal):
+    code = "no_exact_priority"
+    sentence = "This queue ages its jobs, so none of them has an exact priority to be taken by."
+
+
+class UnknownLimit(Refusal):
+    code = "unknown_limit"
+    sentence = "There is no limit of this name."
+
+
+class LimitsChanged(Refusal):
+    """The limits changed while jobs were matched against them. The service matches anew; callers do not see this."""
+
+    code = "limits_changed"
+    sentence = "The limits changed in this moment; try again."
+
+
 class UnknownWorker(Refusal):
     code = "unknown_worker"
     sentence = "No worker is registered under this id; register it again."
@@ -144,6 +161,9 @@ REFUSALS: dict[str, type[Refusal]] = {
         RevisionConflict,
         UniqueConflict,
         NamesNeedLanes,
+        NoExactPriority,
+        UnknownLimit,
+        LimitsChanged,
         UnknownWorker,
         CrossPartition,
     )

@@ -16,6 +16,8 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
     history_bytes: int = 16 * 1024 * 1024  # bytes of that history
     retention_ms: int = 14 * DAY_MS  # how long failed and cancelled jobs stay
     name_lanes: bool = False  # one lane per job name, so that jobs can be taken by name
+    aging_ms: int = 0  # this much waiting is worth one step of priority; 0: strict priority
+    fair_share: bool = False  # lanes of equal priority take turns by weight, however long each is
 
 
 class QueueStats(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,6 +37,18 @@ class QueueStats(msgspec.Struct, frozen=True, kw_only=True):
     waiting_takers: int
     oldest_age_ms: int | None  # how long the oldest takeable job has been takeable
     next_due_at_ms: int | None
+    blocked_lanes: int  # lanes that a limit or a pause holds back
+    is_paused: bool
+
+
+class Pause(msgspec.Struct, frozen=True, kw_only=True):
+    """What is paused: the queue, or one lane or name of it."""
+
+    queue: str
+    lane: str = ""
+    name: str = ""
+    since_ms: int
+    reason: str
 
 
 class Minute(msgspec.Struct, frozen=True, kw_only=True):

@@ -7,6 +7,7 @@ from typing import Any
 
 from .errors import BadInput, TooLarge
 from .job import Blob, Codec, NewJob
+from .limit import Limit, Matcher
 from .queue import FOREVER_MS, Configuration
 from .requests import Edit, Fail, Filter, Finish, Held, Listing, Take, Update, WorkerInfo
 from .retry import ENDLESS, Backoff
@@ -30,6 +31,12 @@ NAMES_PER_FILTER = 100
 WILDCARDS_MAX = 16
 PAGE_MAX = 500
 HISTORY_HOURS_MAX = 48
+AGING_MAX = 2**20  # about 17 minutes; times an int32 it must stay an exact number
+WEIGHT_MAX = 100
+PAUSE_REASON_MAX = 500
+LIMIT_NAME_MAX = 128
+PATH_MAX = 255
+FIELDS_PER_MATCHER = 16
 INT32_MIN, INT32_MAX = -(2**31), 2**31 - 1
 INSTANT_MAX = 2**47  # year 6429; leaves room for a lease added to it
 DURATION_MAX = 2**43  # 278 years
@@ -292,13 +299,61 @@ def configuration(changes: Any) -> None:
         if field not in Configuration.__struct_fields__:
             fields = ", ".join(Configuration.__struct_fields__)
             raise BadInput(f"A queue has no property {field!r}; it has {fields}.")
-        if field == "name_lanes":
+        if field in ("name_lanes", "fair_share"):
             if value is not None:
                 claim(field, value)
+        elif field == "aging_ms":
+            if value is not None:
+                whole(field, value, 0, AGING_MAX)
         elif value is not None:
             kept(field, value)
             if field == "lease_ms" and value == 0:
                 raise BadInput("lease_ms of a queue must be at least 1; None is the default again.")
+
+
+def pausing(queue: Any, lane: Any, name: Any) -> None:
+    text("queue", queue, QUEUE_MAX)
+    text("lane", lane, LANE_MAX, may_be_empty=True)
+    text("name", name, NAME_MAX, may_be_empty=True)
+    if lane and name:
+        raise BadInput("Pause a lane or a name, not both at once.")
+
+
+def weights(queue: Any, given: Any) -> None:
+    text("queue", queue, QUEUE_MAX)
+    instance("weights", given, Mapping)
+    for lane, weight in given.items():
+        text("lane", lane, LANE_MAX, may_be_empty=True)
+        whole("a weight", weight, 1, WEIGHT_MAX)
+
+
+def limit(value: Any) -> None:
+    instance("A limit", value, Limit)
+    text("name", value.name, LIMIT_NAME_MAX)
+    text("key", value.key, PATH_MAX, may_be_empty=True)
+    _matcher(value.matches)
+    if (value.running is None) == (value.rate is None):
+        raise BadInput("A limit has either running (jobs at once) or rate (starts per time).")
+    if value.running is not None:
+        whole("running", value.running, 0, UINT32_MAX)
+        return
+    whole("rate", value.rate, 1, UINT32_MAX)
+    whole("per_ms", value.per_ms, 1, DURATION_MAX)
+    whole("burst", value.burst, 0, UINT32_MAX)
+
+
+def _matcher(matches: Any) -> None:
+    instance("matches", matches, Matcher)
+    text("queue", matches.queue, QUEUE_MAX, may_be_empty=True)
+    text("name", matches.name, NAME_MAX, may_be_empty=True)
+    text("lane", matches.lane, LANE_MAX, may_be_empty=True)
+    instance("payload", matches.payload, dict)
+    if len(matches.payload) > FIELDS_PER_MATCHER:
+        raise TooLarge(f"A matcher may name {FIELDS_PER_MATCHER} fields, not {len(matches.payload)}.")
+    for path, value in matches.payload.items():
+        text("the path of a field", path, PATH_MAX)
+        if value is not None and type(value) not in (str, int, float, bool):
+            raise BadInput(f"{path} is compared with a plain value, not with a {type(value).__name__}.")
 
 
 def scan_cursor(cursor: Any) -> None:

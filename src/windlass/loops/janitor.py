@@ -27,6 +27,8 @@ class Janitor:
         """One page of queues; the walk pauses when it is through."""
         swept = await service.sweep(self._cursor)
         self._cursor = swept.cursor
+        done = swept.forgotten + len(swept.to_relane)
         if self._cursor == "0" and not swept.to_relane:
             self._sweep_at_ms = now_ms + SWEEP_EVERY_MS
-        return swept.forgotten + len(swept.to_relane)
+            done += await service.rematch(0)
+        return done

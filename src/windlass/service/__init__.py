@@ -4,6 +4,7 @@ checks what it is given and returns a question that is awaited, or answered by `
 from __future__ import annotations
 
 from .intervening import Intervening
+from .limiting import Limiting
 from .producing import Producing
 from .queueing import Queueing
 from .reading import Reading
@@ -14,5 +15,5 @@ from .working import Working
 __all__ = ["Service"]
 
 
-class Service(Producing, Working, Intervening, Reading, Queueing, Staffing, Upkeep):
+class Service(Producing, Working, Intervening, Reading, Queueing, Limiting, Staffing, Upkeep):
     """Everything, of one deployment."""

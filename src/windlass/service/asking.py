@@ -39,3 +39,11 @@ class Asking:
 
 def ask(call: Call[T]) -> Flow[T]:
     return (yield call)  # type: ignore[no-any-return]
+
+
+def asked_once(call: Call[T | Refusal]) -> Flow[T]:
+    """One call whose refusal is raised."""
+    answer = yield call
+    if isinstance(answer, Refusal):
+        raise answer
+    return answer  # type: ignore[no-any-return]

@@ -8,6 +8,7 @@ from ..core import validation as check
 from ..core.requests import Edit, Edited
 from ..store.asked import AskedMany
 from ..store.calls import interventions
+from ..store.matching import edited
 from .asking import Asking
 
 
@@ -28,7 +29,13 @@ class Intervening(Asking):
 
     def edit(self, requests: Sequence[Edit]) -> AskedMany[Edited]:
         """Changes waiting jobs: name, priority, time, payload."""
-        return self._about_jobs(requests, lambda one: check.edit(one, self._payload_max), interventions.edit)
+        check.items("requests", requests)
+        for request in requests:
+            check.edit(request, self._payload_max)
+        store = self.store
+        return AskedMany(
+            store, lambda: edited(store.known_limits, requests, lambda one: store.partition_of_job(one.id))
+        )
 
     def delete(self, ids: Sequence[bytes], *, even_leased: bool = False) -> AskedMany[str]:
         """Removes jobs and all that belongs to them."""

@@ -11,6 +11,7 @@ from ..core.requests import Enqueued
 from ..store.asked import AskedMany
 from ..store.calls import enqueue
 from ..store.calls.call import Flow, Now
+from ..store.matching import matched
 from ..store.scatter import scatter
 from .asking import Asking
 
@@ -32,13 +33,17 @@ class Producing(Asking):
         now_ms = 0
         if any(job.delay_ms or job.expires_in_ms for _, job in jobs):
             now_ms = yield Now()
-        return (
-            yield from scatter(
-                jobs,
+        known = self.store.known_limits
+        confirmed = None if level == "memory" else level
+
+        def attempt(part: Sequence[tuple[bytes, NewJob]]) -> Flow[list[Enqueued | Refusal]]:
+            return scatter(
+                part,
                 lambda one: self._home_of(*one),
-                lambda part, home: enqueue.enqueue(part, now_ms, home, None if level == "memory" else level),
+                lambda some, home: enqueue.enqueue(some, now_ms, known.table(home), home, confirmed),
             )
-        )
+
+        return (yield from matched(known, jobs, lambda one: self._home_of(*one), attempt))
 
     def _home_of(self, job_id: bytes, job: NewJob) -> int:
         if self.store.partitions == 1:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ..core import validation as check
-from ..core.queue import Configuration, Minute, QueueStats
+from ..core.queue import Configuration, Minute, Pause, QueueStats
 from ..store.asked import Asked
 from ..store.calls import queues
 from ..store.calls.call import Flow
-from .asking import Asking, ask
+from .asking import Asking, ask, asked_once
+
+PLACING = {"name_lanes", "aging_ms", "fair_share"}  # change where waiting jobs stand
 
 
 class Queueing(Asking):
@@ -60,7 +62,7 @@ class Queueing(Asking):
     def _configure_flow(self, queue: str, changes: Mapping[str, int | bool | None]) -> Flow[Configuration]:
         home = self.store.partition_of_queue(queue)
         configuration = yield queues.configure(queue, changes, home)
-        if changes.get("name_lanes"):
+        if not PLACING.isdisjoint(changes):
             while (yield queues.relane(queue, home)):
                 pass
         return configuration  # type: ignore[no-any-return]
@@ -68,3 +70,29 @@ class Queueing(Asking):
     def configuration(self, queue: str) -> Asked[Configuration]:
         """The properties of a queue."""
         return self.configure(queue, {})
+
+    # Pauses and shares
+
+    def pause(self, queue: str, *, lane: str = "", name: str = "", reason: str = "") -> Asked[bool]:
+        """Stops the taking from a queue, or of one lane or name of it; what runs goes on. False: it was paused."""
+        check.pausing(queue, lane, name)
+        check.text("reason", reason, check.PAUSE_REASON_MAX, may_be_empty=True)
+        return Asked(
+            self.store,
+            lambda: asked_once(queues.pause(queue, lane, name, reason, self.store.partition_of_queue(queue))),
+        )
+
+    def resume(self, queue: str, *, lane: str = "", name: str = "") -> Asked[bool]:
+        """Lets jobs be taken again, at once. False: it was not paused."""
+        check.pausing(queue, lane, name)
+        return Asked(self.store, lambda: ask(queues.resume(queue, lane, name, self.store.partition_of_queue(queue))))
+
+    def pauses(self, queue: str) -> Asked[list[Pause]]:
+        """What is paused in a queue, since when and why."""
+        check.text("queue", queue, check.QUEUE_MAX)
+        return Asked(self.store, lambda: ask(queues.pauses(queue, self.store.partition_of_queue(queue))))
+
+    def weigh(self, queue: str, weights: Mapping[str, int]) -> Asked[dict[str, int]]:
+        """Sets the weights of lanes in a fair queue (1 to 100) and answers all that are not 1."""
+        check.weights(queue, weights)
+        return Asked(self.store, lambda: ask(queues.weigh(queue, weights, self.store.partition_of_queue(queue))))

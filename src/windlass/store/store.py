@@ -26,6 +26,7 @@ from .connection import EngineReplyError
 from .deployment import LAYOUT, QUESTIONS, Deployment
 from .embedded import EmbeddedEngine
 from .endpoint import Endpoint
+from .known_limits import KnownLimits
 from .link import BlockingLink, Link
 from .scripts import library
 
@@ -60,6 +61,7 @@ class Store:
         self._is_test = is_test
         self._opening = threading.Lock()
         self._clock = EngineClock()
+        self.known_limits = KnownLimits()
         self._links: dict[str, Link] = {}
         self._blocking = self._new_blocking_link()
         self._blocking_durable = self._new_blocking_link()  # apart: a confirmation may take its time

@@ -7,9 +7,11 @@ from typing import Any
 
 from ...core.errors import Refusal, refusal
 from ...core.job import Durability, NewJob
+from ...core.limit import LimitTable
 from ...core.requests import Enqueued
 from .. import record
 from .call import ItemsCall, NotConfirmed
+from .limits import joined
 
 _CHECKS = {"none": 0, "keep": 1, "replace": 2}
 _ACCEPTED = {b"queued", b"scheduled", b"existing", b"replaced", b"ended"}
@@ -36,8 +38,17 @@ def _instants(job: NewJob, now_ms: int) -> tuple[int, int]:
 
 
 def enqueue(
-    jobs: Sequence[tuple[bytes, NewJob]], now_ms: int, partition: int, durability: Durability | None
+    jobs: Sequence[tuple[bytes, NewJob]],
+    now_ms: int,
+    limits: LimitTable,
+    partition: int,
+    durability: Durability | None,
 ) -> ItemsCall[Enqueued | Refusal]:
     """`now_ms` is the engine's time when any of the jobs has a delay or a relative expiry."""
-    items = [(record.pack(job, job_id, *_instants(job, now_ms)), _terms(job)) for job_id, job in jobs]
-    return ItemsCall("enqueue", (), items, _read, partition=partition, durability=durability)
+    items = [(_pack(job_id, job, now_ms, limits), _terms(job)) for job_id, job in jobs]
+    return ItemsCall("enqueue", (limits.version,), items, _read, partition=partition, durability=durability)
+
+
+def _pack(job_id: bytes, job: NewJob, now_ms: int, limits: LimitTable) -> bytes:
+    matched = joined(limits.match(job.queue, job.name, job.lane, job.payload)) if limits.limits else ""
+    return record.pack(job, job_id, *_instants(job, now_ms), matched)

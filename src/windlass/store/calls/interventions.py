@@ -23,7 +23,7 @@ def requeue(ids: Sequence[bytes], gives_attempt_back: bool, partition: int) -> I
     return ItemsCall("requeue", (), items, answering(text), partition=partition)
 
 
-def _edit_item(request: Edit) -> tuple[Argument, ...]:
+def _edit_item(request: Edit, limits: str | None) -> tuple[Argument, ...]:
     payload = request.payload
     return (
         request.id,
@@ -35,12 +35,15 @@ def _edit_item(request: Edit) -> tuple[Argument, ...]:
         int(payload is not None),
         0 if payload is None else int(payload.codec),
         b"" if payload is None else payload.data,
+        int(limits is not None),
+        limits or "",
     )
 
 
-def edit(requests: Sequence[Edit], partition: int) -> ItemsCall[Edited | Refusal]:
-    items = [_edit_item(request) for request in requests]
-    return ItemsCall("edit", (), items, answering(lambda reply: Edited(*reply)), partition=partition)
+def edit(requests: Sequence[tuple[Edit, str | None]], version: int, partition: int) -> ItemsCall[Edited | Refusal]:
+    """Each with the limits that its new content matches, where these may be others than before."""
+    items = [_edit_item(*request) for request in requests]
+    return ItemsCall("edit", (version,), items, answering(lambda reply: Edited(*reply)), partition=partition)
 
 
 def delete(ids: Sequence[bytes], even_leased: bool, partition: int) -> ItemsCall[str | Refusal]:

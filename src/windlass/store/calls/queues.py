@@ -8,8 +8,9 @@ from typing import Any
 
 import msgspec
 
-from ...core.queue import Configuration, Minute, QueueStats
-from .call import Argument, Call
+from ...core.errors import Refusal
+from ...core.queue import Configuration, Minute, Pause, QueueStats
+from .call import Argument, Call, answering
 
 RELANED_PER_CALL = 500
 _MINUTE_FIELDS = frozenset(Minute.__struct_fields__) - {"at_ms"}
@@ -20,8 +21,10 @@ def _pairs(flat: Sequence[Any]) -> dict[Any, Any]:
 
 
 def _read_configuration(reply: Any) -> Configuration:
-    stored = {key.decode(): int(value) for key, value in _pairs(reply).items()}
-    known = {field: stored[field] for field in Configuration.__struct_fields__ if field in stored}
+    stored = _pairs(reply)
+    known = {
+        field: int(stored[field.encode()]) for field in Configuration.__struct_fields__ if field.encode() in stored
+    }
     return msgspec.convert(known, Configuration, strict=False)
 
 
@@ -33,8 +36,54 @@ def configure(queue: str, changes: Mapping[str, int | None], partition: int) -> 
     return Call("configure", args, _read_configuration, partition=partition)
 
 
-def relane(queue: str, partition: int) -> Call[int]:
-    return Call("relane", [queue, RELANED_PER_CALL], int, partition=partition)
+def relane(queue: str, partition: int) -> Call[bool]:
+    """Says whether there is more to do."""
+    return Call("relane", [queue, RELANED_PER_CALL], bool, partition=partition)
+
+
+def _paused(lane: str, name: str) -> str:
+    return f"l{lane}" if lane else f"n{name}" if name else ""
+
+
+def pause(queue: str, lane: str, name: str, reason: str, partition: int) -> Call[bool | Refusal]:
+    args: list[Argument] = [queue, _paused(lane, name), reason]
+    return Call("pause", args, answering(bool), partition=partition)
+
+
+def resume(queue: str, lane: str, name: str, partition: int) -> Call[bool]:
+    return Call("resume", [queue, _paused(lane, name)], bool, partition=partition)
+
+
+def _read_pauses(queue: str, reply: Any) -> list[Pause]:
+    found = []
+    for what, content in _pairs(reply).items():
+        kind, rest = what[:1], what[1:].decode()
+        found.append(
+            Pause(
+                queue=queue,
+                lane=rest if kind == b"l" else "",
+                name=rest if kind == b"n" else "",
+                since_ms=int.from_bytes(content[:6], "big"),
+                reason=content[6:].decode(),
+            )
+        )
+    return sorted(found, key=lambda one: (one.lane, one.name))
+
+
+def pauses(queue: str, partition: int) -> Call[list[Pause]]:
+    return Call("pauses", [queue], lambda reply: _read_pauses(queue, reply), partition=partition)
+
+
+def weigh(queue: str, weights: Mapping[str, int], partition: int) -> Call[dict[str, int]]:
+    """No weights: only read."""
+    args: list[Argument] = [queue]
+    for lane, weight in weights.items():
+        args += (lane, weight)
+    return Call("weigh", args, _read_weights, partition=partition)
+
+
+def _read_weights(reply: Any) -> dict[str, int]:
+    return {lane.decode(): int(weight) for lane, weight in _pairs(reply).items()}
 
 
 def stats(queues: Sequence[str], partition: int) -> Call[list[QueueStats]]:
@@ -61,6 +110,8 @@ def _stats_of(queue: str, now_ms: int, row: list[int]) -> QueueStats:
         takers,
         oldest,
         due,
+        blocked,
+        is_paused,
     ) = row
     return QueueStats(
         queue=queue,
@@ -77,6 +128,8 @@ def _stats_of(queue: str, now_ms: int, row: list[int]) -> QueueStats:
         waiting_takers=takers,
         oldest_age_ms=max(0, now_ms - oldest) if oldest else None,
         next_due_at_ms=due or None,
+        blocked_lanes=blocked,
+        is_paused=bool(is_paused),
     )
 
 

@@ -3,7 +3,7 @@
 -- returns:   per job 'cancelled', 'requested' or a refusal
 -- refusals:  unknown_job, already_ended
 -- flags: allow-oom
--- uses: keys, batch, record, ring, tally, ending, reports
+-- uses: keys, batch, record, ring, tally, ending, reports, offers
 local function tell_worker(r)
   if r.worker == NOBODY then return end
   local bell = redis.call('HGET', P .. 'w:' .. r.worker, 'bell')
@@ -29,5 +29,6 @@ end
 local answers = {}
 for i = 2, #ARGV, 2 do table.insert(answers, cancel(ARGV[i], ARGV[i + 1])) end
 flush()
+ring_all()
 trim_histories()
 return answers

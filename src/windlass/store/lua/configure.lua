@@ -1,12 +1,16 @@
--- Sets properties of a queue, and reads them all. Turning on name lanes starts to move what waits (see relane).
+-- Sets properties of a queue, and reads them all. What changes the places of waiting jobs is done by relane, in steps.
 -- arguments: ARGV[1] clock offset, [2] queue; then field, value, ... (none: only read; value '': back to the default)
 -- returns:   {field, value, ...} as stored
 -- refusals:  none
 -- flags: allow-oom
 -- uses: keys
+local PLACING = {name_lanes = true, aging_ms = true, fair_share = true}
 local key = queue_key('q', ARGV[2])
 for i = 3, #ARGV, 2 do
-  if ARGV[i + 1] == '' then redis.call('HDEL', key, ARGV[i]) else redis.call('HSET', key, ARGV[i], ARGV[i + 1]) end
+  local field, value = ARGV[i], ARGV[i + 1]
+  local before = redis.call('HGET', key, field) or ''
+  if value == '' then redis.call('HDEL', key, field) else redis.call('HSET', key, field, value) end
+  if PLACING[field] and before ~= value then redis.call('HSET', key, 'relane', 'ready 0') end
 end
 if #ARGV > 2 then
   redis.call('HINCRBY', key, 'bytes', 0)

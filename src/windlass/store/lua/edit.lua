@@ -1,11 +1,12 @@
 -- Changes jobs that wait (or, when asked, jobs in any state): name, priority, run_at, payload.
--- arguments: ARGV[1] clock offset; then per job: id, revision guard (0: none), '1' when any state will do, name ('': as
---            it is), priority ('': as it is), run_at ('': as it is), '1' when a payload follows, payload codec, payload
+-- arguments: ARGV[1] clock offset, [2] version of the limits; then per job: id, revision guard (0: none), '1' when any
+--            state will do, name ('': as it is), priority ('': as it is), run_at ('': as it is), '1' when a payload
+--            follows, payload codec, payload, '1' when limits follow, limits joined by \2
 -- returns:   per job {revision, state} or a refusal
--- refusals:  unknown_job, already_ended, wrong_state, revision_conflict
+-- refusals:  unknown_job, already_ended, wrong_state, revision_conflict, limits_changed (match it anew)
 -- flags: allow-oom
--- uses: batch, record, ring, place, ending
-local function edit(id, guard, any_state, name, priority, run_at, has_payload, codec, payload)
+-- uses: keys, batch, record, limits, ring, place, ending, offers
+local function edit(id, guard, any_state, name, priority, run_at, has_payload, codec, payload, has_limits, limits)
   local r = load(id)
   if not r then return missing(id) end
   local is_pending = r.state <= STATE.waiting
@@ -19,6 +20,7 @@ local function edit(id, guard, any_state, name, priority, run_at, has_payload, c
   if run_at ~= '' then r.ready_at = tonumber(run_at) end
   if has_payload == '1' then r.flags = bit.bor(bit.band(r.flags, bit.bnot(3)), tonumber(codec)) end
   if is_pending and r.state ~= STATE.waiting then r.state = state_by_time(r) end
+  if has_limits == '1' then change_limits(r, limits) end
   r.revision = r.revision + 1
   if is_pending then enter(r) elseif is_retakeable then enter_lane(r) end
   rewrite(r, payload)
@@ -26,7 +28,10 @@ local function edit(id, guard, any_state, name, priority, run_at, has_payload, c
 end
 
 local answers = {}
-for i = 2, #ARGV, 9 do table.insert(answers, edit(unpack(ARGV, i, i + 8))) end
+local is_stale = (redis.call('GET', P .. 'limits_version') or '0') ~= ARGV[2]
+for i = 3, #ARGV, 11 do
+  table.insert(answers, is_stale and 'limits_changed' or edit(unpack(ARGV, i, i + 10)))
+end
 flush()
 ring_all()
 return answers

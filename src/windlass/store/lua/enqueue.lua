@@ -1,9 +1,9 @@
 -- Adds jobs. Repeating an id is harmless; a unique key may name an existing job instead.
--- arguments: ARGV[1] clock offset; then per job: id + record as packed by the caller, and its terms:
---            '' or (B unique check: 0 none, 1 keep, 2 replace; I4 revision guard, 0 none)
+-- arguments: ARGV[1] clock offset, [2] version of the limits the jobs were matched against; then per job: id + record
+--            as packed by the caller, and its terms: '' or (B unique check: 0 none, 1 keep, 2 replace; I4 revision guard, 0 none)
 -- returns:   per job {status, id, revision}; status 'queued', 'scheduled', 'existing', 'replaced', 'ended' or a refusal
--- refusals:  id_conflict, queue_full, revision_conflict
--- uses: keys, clock, batch, record, new_record, config, ring, place, tally, unique, ending
+-- refusals:  id_conflict, queue_full, revision_conflict; limits_changed for all of them: match them anew
+-- uses: keys, clock, batch, record, new_record, config, limits, ring, place, tally, unique, ending, offers
 local KEEP = 1 -- as unique check; anything else that is not 0 replaces
 local FIRST_REVISION = 1 -- as packed by the caller
 
@@ -60,6 +60,7 @@ local function replace(existing, r, guard)
   each_tag(r, function(key) z_add(key, existing.created_at, existing.id) end)
   existing.priority, existing.policy, existing.policy_read = r.priority, r.policy, nil
   existing.tags, existing.extras = r.tags, r.extras
+  change_limits(existing, links_of(r).limits)
   existing.flags = bit.bor(bit.band(existing.flags, bit.bnot(3)), bit.band(r.flags, 3))
   if r.ready_at > 0 then existing.ready_at = r.ready_at end
   existing.revision = existing.revision + 1
@@ -87,9 +88,15 @@ local function enqueue_one(id, key, entry, terms, sequence, is_stored, has_ended
 end
 
 local ids, keys = {}, {}
-for i = 1, (#ARGV - 1) / 2 do
-  ids[i] = string.sub(ARGV[2 * i], 1, 16)
+for i = 1, (#ARGV - 2) / 2 do
+  ids[i] = string.sub(ARGV[2 * i + 1], 1, 16)
   keys[i] = job_key(ids[i])
+end
+local version = redis.call('GET', P .. 'limits_version')
+if (version or '0') ~= ARGV[2] then
+  local stale = {}
+  for i, id in ipairs(ids) do stale[i] = {'limits_changed', id, 0} end
+  return stale
 end
 local some_stored = redis.call('EXISTS', unpack(keys)) > 0
 local ended = ended_lately(ids)
@@ -97,7 +104,7 @@ local ended = ended_lately(ids)
 local first = redis.call('INCRBY', P .. 'seq', #ids) - #ids + 1
 local answers = {}
 for i = 1, #ids do
-  answers[i] = enqueue_one(ids[i], keys[i], ARGV[2 * i], ARGV[2 * i + 1], first + i - 1, some_stored, ended[i])
+  answers[i] = enqueue_one(ids[i], keys[i], ARGV[2 * i + 1], ARGV[2 * i + 2], first + i - 1, some_stored, ended[i])
 end
 flush()
 ring_all()

@@ -9,7 +9,8 @@ local finishes, failures = tonumber(ARGV[11]), tonumber(ARGV[12])
 local at = 13
 local arguments = {filter = ARGV[2], most = tonumber(ARGV[3]), bell = ARGV[7], registered_ms = tonumber(ARGV[8]),
   others_wait = ARGV[9] == '1', from = tonumber(ARGV[10]), queues_at = at + 3 * finishes + 6 * failures}
-if lacks_name_lanes(arguments) then return {{}, {}, 'names_need_lanes'} end
+local refused = refused_filter(arguments)
+if refused then return {{}, {}, refused} end
 local finished, failed = {}, {}
 for i = 1, finishes do
   finished[i] = finish(ARGV[at], tonumber(ARGV[at + 1]), ARGV[at + 2])

@@ -4,7 +4,7 @@
 -- returns:   per job 'retried', 'failed', 'cancelled' or a refusal
 -- refusals:  unknown_job, already_ended, stale_lease, wrong_state
 -- flags: allow-oom
--- uses: batch, ring, ending, reports
+-- uses: batch, ring, ending, reports, offers
 local answers = {}
 for i = 2, #ARGV, 6 do
   table.insert(answers, fail(ARGV[i], tonumber(ARGV[i + 1]), ARGV[i + 2], tonumber(ARGV[i + 3]), ARGV[i + 4], ARGV[i + 5]))

@@ -3,7 +3,7 @@
 -- returns:   per job 'ok' or a refusal
 -- refusals:  unknown_job, already_ended, stale_lease, wrong_state
 -- flags: allow-oom
--- uses: batch, ring, ending, reports
+-- uses: batch, ring, ending, reports, offers
 local answers = {}
 for i = 2, #ARGV, 3 do table.insert(answers, finish(ARGV[i], tonumber(ARGV[i + 1]), ARGV[i + 2])) end
 flush()

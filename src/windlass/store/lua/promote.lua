@@ -3,7 +3,7 @@
 -- returns:   {now, jobs moved, next due instant (0: none)}
 -- refusals:  none
 -- flags: allow-oom
--- uses: keys, clock, ring, overdue
+-- uses: keys, clock, ring, overdue, offers
 local moved = 0
 for _, queue in ipairs(redis.call('ZRANGEBYSCORE', P .. 'timers:due', '-inf', now_ms, 'LIMIT', 0, tonumber(ARGV[2]))) do
   moved = moved + promote(queue, tonumber(ARGV[3]))

@@ -1,35 +1,35 @@
--- Moves waiting jobs of a queue into name lanes, a bounded number per call.
--- arguments: ARGV[1] clock offset, [2] queue, [3] most
--- returns:   number of jobs moved; 0 when none is left
+-- Puts waiting jobs of a queue where its configuration wants them now, a bounded number per call: into name lanes, into
+-- the order of aging, into fair turns. Where it goes on is kept with the queue, so anybody may do the next step.
+-- arguments: ARGV[1] clock offset, [2] queue, [3] about how many jobs
+-- returns:   1 when there is more to do
 -- refusals:  none
 -- flags: allow-oom
--- uses: keys, batch, record, lanes, ring, place
-local queue, most = ARGV[2], tonumber(ARGV[3])
-local LANES_LOOKED_AT = 100
+-- uses: keys, batch, record, lanes, ring, place, offers
+local queue, key = ARGV[2], queue_key('q', ARGV[2])
+local mark_now = redis.call('HGET', key, 'relane')
+if not mark_now then return 0 end
+local index, cursor = string.match(mark_now, '^(%a+) (%d+)$')
 
--- The default lane, and lanes whose name part is empty: their entries come first in the index of names.
-local function nameless_lanes()
-  local lanes = {''}
-  for _, entry in ipairs(redis.call('ZRANGEBYLEX', queue_key('names', queue), '[\0', '(\1', 'LIMIT', 0, LANES_LOOKED_AT)) do
-    table.insert(lanes, string.sub(entry, 2))
-  end
-  return lanes
-end
-
-if config_of(queue).name_lanes ~= 1 then return 0 end
-local moved = 0
-for _, lane in ipairs(nameless_lanes()) do
-  if moved >= most then break end
-  for _, member in ipairs(redis.call('ZRANGE', lane_key(queue, lane), 0, most - moved - 1)) do
-    local r = load(id_in_place(member))
-    if r then
-      leave_lane(r)
-      enter_lane(r)
-      save(r)
-      moved = moved + 1
-    end
+-- A walk with a cursor meets every job that is there all the time; one that it meets twice is put right twice.
+local page = redis.call('ZSCAN', queue_key(index, queue), cursor, 'COUNT', ARGV[3])
+for i = 1, #page[2], 2 do
+  local r = load(id_in_place(page[2][i]))
+  if r then
+    leave_lane(r)
+    enter_lane(r)
+    local lane = lane_of(r)
+    if lane ~= '' then touch_lane(queue, lane, true) end
+    save(r)
   end
 end
 flush()
 ring_all()
-return moved
+if page[1] ~= '0' then
+  redis.call('HSET', key, 'relane', index .. ' ' .. page[1])
+elseif index == 'ready' then
+  redis.call('HSET', key, 'relane', 'laned 0')
+else
+  redis.call('HDEL', key, 'relane')
+  return 0
+end
+return 1

@@ -3,7 +3,7 @@
 -- returns:   per job 'queued', 'scheduled', 'cancelled' (a cancel was requested) or a refusal
 -- refusals:  unknown_job, already_ended, stale_lease, wrong_state
 -- flags: allow-oom
--- uses: batch, ring, ending, reports
+-- uses: batch, ring, ending, reports, offers
 local function release(id, token)
   local r, refused = held(id, token)
   if not r then return refused end

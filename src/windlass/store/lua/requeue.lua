@@ -3,7 +3,7 @@
 -- returns:   per job 'queued' or a refusal
 -- refusals:  unknown_job, already_ended, unique_conflict
 -- flags: allow-oom
--- uses: batch, record, ring, place, ending, revival
+-- uses: batch, record, ring, place, ending, revival, offers
 local function requeue(id, gives_back)
   local r = load(id)
   if not r then return missing(id) end

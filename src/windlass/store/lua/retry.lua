@@ -3,7 +3,7 @@
 -- returns:   per job 'queued' or a refusal
 -- refusals:  unknown_job, already_ended, wrong_state, unique_conflict
 -- flags: allow-oom
--- uses: batch, record, ring, ending, revival
+-- uses: batch, record, ring, ending, revival, offers
 local function retry(id)
   local r = load(id)
   if not r then return missing(id) end

@@ -1,7 +1,8 @@
 -- Counts and ages of queues, read from the indexes themselves.
 -- arguments: ARGV[1] clock offset; then queue names
 -- returns:   per queue {queued, scheduled, waiting, running, finished, failed, cancelled, history, bytes, lanes,
---            waiting takers, ready time of the oldest queued job (0: none), next due time (0: none)}
+--            waiting takers, ready time of the oldest queued job (0: none), next due time (0: none), lanes held back,
+--            1 when it is paused}
 -- refusals:  none
 -- flags: no-writes
 -- uses: keys, clock
@@ -31,6 +32,7 @@ for i = 2, #ARGV do
     size('running', queue), size('finished', queue), size('failed', queue), size('cancelled', queue),
     size('history', queue), tonumber(redis.call('HGET', queue_key('q', queue), 'bytes') or 0), size('heads', queue),
     size('waiters', queue), oldest < math.huge and oldest or 0, tonumber(due or 0),
+    redis.call('HLEN', queue_key('parked_at', queue)), redis.call('HEXISTS', queue_key('q', queue), 'paused'),
   })
 end
 return {now_ms, answers}

@@ -1,11 +1,11 @@
 -- The janitor's walk over queue names: forgets a queue that holds nothing and was never configured; trims histories that
--- were made smaller or switched off; says which queues have waiting jobs that are not in name lanes yet.
+-- were made smaller or switched off; says which queues have waiting jobs that are not where their configuration wants them.
 -- arguments: ARGV[1] clock offset, [2] cursor ('0' to start), [3] about how many
 -- returns:   {next cursor ('0' at the end), {queue to relane, ...}, queues forgotten}
 -- refusals:  none
 -- flags: allow-oom
 -- uses: keys, config, ending
-local PLACES = {'ready', 'heads', 'scheduled', 'waiting', 'running', 'finished', 'failed', 'cancelled', 'history'}
+local PLACES = {'ready', 'laned', 'scheduled', 'waiting', 'running', 'finished', 'failed', 'cancelled', 'history'}
 local page = redis.call('SSCAN', P .. 'queues', ARGV[2], 'COUNT', ARGV[3])
 local to_relane, forgotten = {}, 0
 local TRIMMED_PER_QUEUE = 50
@@ -14,12 +14,7 @@ local function is_configured(queue)
   for _, value in ipairs(redis.call('HMGET', queue_key('q', queue), unpack(CONFIG_FIELDS))) do
     if value then return true end
   end
-  return false
-end
-
-local function is_undivided(queue)
-  return redis.call('EXISTS', queue_key('ready', queue)) == 1
-    or #redis.call('ZRANGEBYLEX', queue_key('names', queue), '[\0', '(\1', 'LIMIT', 0, 1) > 0
+  return config_of(queue).is_paused or redis.call('EXISTS', queue_key('pauses', queue), queue_key('weights', queue)) > 0
 end
 
 for _, queue in ipairs(page[2]) do
@@ -27,10 +22,10 @@ for _, queue in ipairs(page[2]) do
   local keys = {}
   for i, place in ipairs(PLACES) do keys[i] = queue_key(place, queue) end
   if redis.call('EXISTS', unpack(keys)) == 0 and not is_configured(queue) then
-    redis.call('DEL', queue_key('q', queue))
+    redis.call('DEL', queue_key('q', queue), queue_key('turns', queue))
     redis.call('SREM', P .. 'queues', queue)
     forgotten = forgotten + 1
-  elseif config_of(queue).name_lanes == 1 and is_undivided(queue) then
+  elseif config_of(queue).is_relaning then
     table.insert(to_relane, queue)
   end
 end

@@ -3,7 +3,7 @@
 -- returns:   per job 'retried', 'failed', 'cancelled', 'stale_lease' (somebody was faster) or another refusal
 -- refusals:  unknown_job, already_ended, stale_lease
 -- flags: allow-oom
--- uses: batch, record, ring, ending, reports, overdue
+-- uses: batch, record, ring, ending, reports, overdue, offers
 local function time_out(id, token, then_what, delay_ms)
   local r, refused = held(id, token)
   if not r then return refused end

@@ -1,7 +1,8 @@
 -- uses: keys
 -- A queue's configuration, read once per call. What was never configured has the defaults of core/queue.py.
 local CONFIG_FIELDS = {
-  'lease_ms', 'max_length', 'max_bytes', 'history_length', 'history_bytes', 'retention_ms', 'name_lanes',
+  'lease_ms', 'max_length', 'max_bytes', 'history_length', 'history_bytes', 'retention_ms', 'name_lanes', 'aging_ms',
+  'fair_share',
 }
 local configs
 at_start[#at_start + 1] = function() configs = {} end
@@ -9,9 +10,13 @@ at_start[#at_start + 1] = function() configs = {} end
 local function config_of(queue)
   local config = configs[queue]
   if config then return config end
-  local values = redis.call('HMGET', queue_key('q', queue), 'bytes', unpack(CONFIG_FIELDS))
-  config = {is_known = values[1] and true or false, bytes = tonumber(values[1] or 0)}
-  for i, field in ipairs(CONFIG_FIELDS) do config[field] = tonumber(values[i + 1] or DEFAULT[field]) end
+  local values = redis.call('HMGET', queue_key('q', queue), 'bytes', 'paused', 'pauses', 'relane', unpack(CONFIG_FIELDS))
+  config = {
+    is_known = values[1] and true or false, bytes = tonumber(values[1] or 0), is_paused = values[2] and true or false,
+    pauses = tonumber(values[3] or 0), -- of lanes and names
+    is_relaning = values[4] and true or false,
+  }
+  for i, field in ipairs(CONFIG_FIELDS) do config[field] = tonumber(values[i + 4] or DEFAULT[field]) end
   configs[queue] = config
   return config
 end

@@ -10,8 +10,16 @@
 --   ready:<queue>            zset    default lane: score priority, member ready time + sequence + id
 --   lane:<queue>\0<lane>     zset    another lane, same form
 --   laned:<queue>            zset    all jobs of all other lanes, same form: counts, pages, exact priority
---   heads:<queue>            zset    the head of each other lane: score priority, member as above + lane
+--   heads:<queue>            zset    the head of each other lane: score as in the lane, member as above + lane
 --   names:<queue>            zset    lexicographic index of other lanes: name \0 lane
+--   parked:<queue>\0<holdup> zset    lanes that a limit or a pause holds back, as in heads
+--   parked_at:<queue>        hash    lane -> what holds it back
+--   room:<queue>             zset    holdups that have room, though lanes are parked there
+--   rates:<queue>            zset    rates that hold lanes back -> instant of their next token
+--   pauses:<queue>           hash    'l' + lane or 'n' + name -> since when and why
+--   weights:<queue>          hash    lane -> weight, where it is not 1
+--   turns:<queue>            zset    lane -> virtual time, where it is ahead of the queue's (fair share)
+--   entered:<queue>          hash    lane -> virtual time with which its head was entered (fair share)
 --   scheduled:<queue>        zset    score run_at
 --   waiting:<queue>          zset    score creation
 --   running:<queue>          zset    dispatched and running: score the instant at which the recoverer looks at it
@@ -23,6 +31,13 @@
 --   timers:due|lease|ring    zset    queue -> an instant not later than its next scheduled job | overdue lease | ring check
 --   retention, expiry        zset    id -> instant of removal | instant by which it must have started
 --   ended:<bucket>           set     last 8 bytes of ids that ended, expires
+--   limits, limit_names      hash    number -> limit; name -> number
+--   limits_version, limit_number   string   grow with every change; with every new limit
+--   rematch                  string  version of the limits against which waiting jobs are being matched
+--   holders:<holdup>         zset    jobs that run under a limit: score start; a holdup is number or number:key
+--   full_at:<holdup>         string  when a rate's bucket is full again; expires then
+--   parked_in:<holdup>       set     queues with lanes parked under a limit
+--   held:<number>            set     holdups of a limit that have holders or parked lanes
 --   seq, token               string  enqueue sequence; lease token
 --   workers                  zset    worker -> instant by which it must beat
 --   w:<worker>, wj:<worker>  hash, zset   what it says of itself; what it holds, score start

@@ -1,8 +1,7 @@
--- uses: keys, clock, batch, record, config, ring, place, tally, ending, reports, overdue, pick
+-- uses: keys, clock, batch, record, config, fair, limits, parking, ring, place, tally, ending, reports, overdue, pick
 -- Gives leases: the one place where a job gets a token, a deadline and a holder.
 local ROUNDS = 4 -- expired or used-up heads are dropped and replaced this often in one call
 local LOOKED_AT_BEHIND = 64 -- heads, once some were dropped: others like them may stand behind
-local FROM_THE_START = -1 -- as `resume`: the rounds were used up, look again
 
 -- Records with their payloads, in order, until the answer is big enough: the rest stays where it is.
 local LOADED_AT_FIRST, LOADED_AT_ONCE = 8, 64
@@ -73,6 +72,8 @@ local function lease(r, token, terms)
   end
   enter(r)
   save(r)
+  if r.links ~= '' then spend_tokens(r) end
+  if is_fair(r.queue) then charge(r.queue, r.lane) end
   return waited_ms
 end
 
@@ -109,17 +110,17 @@ end
 local function take_from(queue, filter, most, terms, from, taken)
   local following = settle_due(queue)
   local wanted = #taken + most
-  local looked_at, resume = most, nil
+  local looked_at, resume, is_cut = most, nil, false
   for _ = 1, ROUNDS do
     local ids
-    ids, resume = pick(queue, filter, looked_at, math.max(from, 0))
+    ids, resume, is_cut = pick(queue, filter, looked_at, math.max(from, 0))
     if #ids == 0 then break end
     local chosen, dropped = choose(load_whole(ids), wanted - #taken)
     lease_all(queue, chosen, terms, taken)
     flush()
-    if dropped == 0 or #taken == wanted then break end
-    looked_at, resume = math.max(wanted - #taken, LOOKED_AT_BEHIND), FROM_THE_START
+    if (dropped == 0 and not is_cut) or #taken == wanted then break end
+    looked_at, resume = math.max(wanted - #taken, dropped > 0 and LOOKED_AT_BEHIND or 0), FROM_THE_START
   end
-  if #taken == wanted then offer_the_rest(queue, filter) end
-  return following, resume
+  if #taken == wanted or is_cut then offer_the_rest(queue, filter) end
+  return math.min(following, rate_due[queue] or math.huge), resume
 end

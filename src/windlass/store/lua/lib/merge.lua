@@ -1,8 +1,8 @@
--- uses: order, lanes, keys
+-- uses: order, keys, lanes, fair
 -- Lanes side by side: each is read from its front in small steps, and the fronts are kept in order.
 local function is_before(a, b)
   if a.score ~= b.score then return a.score < b.score end
-  return comes_before(a.member, b.member)
+  return comes_before(a.place, b.place)
 end
 
 local function insert_in_order(fronts, front)
@@ -12,6 +12,21 @@ local function insert_in_order(fronts, front)
     if is_before(front, fronts[middle]) then high = middle else low = middle + 1 end
   end
   table.insert(fronts, low, front)
+end
+
+-- In a fair queue the tenant's virtual time stands for the ready time; picked jobs move it ahead.
+local function set_place(front)
+  front.place = front.member
+  if front.turns then
+    front.at_turn = front.turns[front.tenant] or virtual_time(front.queue, front.tenant)
+    front.place = order_bytes(front.at_turn) .. string.sub(front.member, 7)
+  end
+end
+local function is_out_of_turn(front)
+  return front.turns ~= nil and front.turns[front.tenant] ~= nil and front.turns[front.tenant] ~= front.at_turn
+end
+local function use_turn(front)
+  if front.turns then front.turns[front.tenant] = front.at_turn + turn_of(front.queue, front.tenant) end
 end
 
 -- The next members of one lane, read in small steps.
@@ -29,10 +44,13 @@ local function advance(front, step)
     front.read = from + step
   end
   front.member, front.score = front.buffer[front.at], tonumber(front.buffer[front.at + 1])
+  if front.member then set_place(front) end
   return front.member ~= nil
 end
 
-local function add_front(fronts, queue, lane, filter)
-  local front = {key = lane_key(queue, lane), read = 0, priority = filter.priority}
+-- `turns`: virtual times of tenants as this pick moves them; nil when the queue is not fair.
+local function add_front(fronts, queue, lane, filter, turns)
+  local front = {key = lane_key(queue, lane), queue = queue, lane = lane, read = 0, priority = filter.priority,
+    turns = turns, tenant = turns and tenant_of_lane(lane)}
   if advance(front, 4) then insert_in_order(fronts, front) end
 end

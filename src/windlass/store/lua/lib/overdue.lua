@@ -1,12 +1,16 @@
--- uses: keys, clock, batch, record, place, tally, ending, reports
+-- uses: keys, clock, batch, record, limits, parking, place, tally, ending, reports
 -- Time that has passed: scheduled jobs that are due, leases that ran out. take looks at both itself and waits for no loop.
 
--- Sets a queue's timer to what is really next, or removes it.
-local function reset_timer(kind, queue, index)
-  local first = redis.call('ZRANGE', queue_key(index, queue), 0, 0, 'WITHSCORES')
-  if first[2] and first[2] ~= 'inf' then
-    redis.call('ZADD', P .. 'timers:' .. kind, first[2], queue)
-    return tonumber(first[2])
+-- Sets a queue's timer to what is really next in its indexes, or removes it.
+local function reset_timer(kind, queue, ...)
+  local following = math.huge
+  for _, index in ipairs({...}) do
+    local first = redis.call('ZRANGE', queue_key(index, queue), 0, 0, 'WITHSCORES')
+    following = math.min(following, tonumber(first[2] or math.huge))
+  end
+  if following < math.huge then
+    redis.call('ZADD', P .. 'timers:' .. kind, following, queue)
+    return following
   end
   redis.call('ZREM', P .. 'timers:' .. kind, queue)
   return nil
@@ -30,7 +34,8 @@ local function promote(queue, most)
     end
   end
   flush()
-  return #ids, reset_timer('due', queue, 'scheduled')
+  open_rates(queue)
+  return #ids, reset_timer('due', queue, 'scheduled', 'rates')
 end
 
 local function is_timed_out(r)
@@ -50,6 +55,7 @@ local function lose_lease(r)
     put_back(r)
   elseif has(r, 'retake') then
     mark(r, 'retakeable')
+    if r.links ~= '' then free_limits(r) end
     r.ready_at = r.deadline
     enter_lane(r)
     enter_running(r)

@@ -1,9 +1,11 @@
--- uses: keys, lanes, glob, filter, merge
+-- uses: keys, lanes, fair, limits, parking, glob, filter, merge, config
 -- Which jobs of a queue come next for a taker: ids in order, taken out of nothing yet.
--- With other lanes the best heads are merged; the walk is over lanes, never over jobs.
+-- With other lanes the best heads are merged; the walk is over lanes, never over jobs. A lane that is held back is
+-- parked when the walk meets it, so that the next walk does not.
 local LANES_WALKED = 1000 -- per call; a longer walk is continued by the caller, and others are served in between
 local HEADS_READ = 100
 local LANES_BY_NAME = 200
+local FROM_THE_START = -1 -- as `resume`: look again
 
 local function ids_of(members)
   local ids = {}
@@ -27,86 +29,159 @@ local function lanes_by_prefix(queue, from, to)
   return lanes
 end
 
+-- Whether a lane may be taken from; if not, it is parked.
+local function is_open(queue, lane)
+  local holdup = held_back_by(queue, lane)
+  if not holdup then return true end
+  park(queue, lane, holdup)
+  return false
+end
+
 -- Lanes that the names index narrows down, or nil when only a walk over the heads will do.
 local function narrowed_lanes(queue, filter)
+  local lanes = {}
+  local function add_open(candidates)
+    for _, lane in ipairs(candidates) do
+      if not may_park_more() then return end
+      if wants_name(filter, name_of_lane(lane)) and is_open(queue, lane) then lanes[#lanes + 1] = lane end
+    end
+  end
   if filter.kind == 'only' then
-    local lanes = {}
     for _, name in ipairs(filter.list) do
       local of_name = lanes_by_prefix(queue, name .. '\0', name .. '\1')
       if not of_name then return nil end
-      for _, lane in ipairs(of_name) do table.insert(lanes, lane) end
+      add_open(of_name)
     end
     return lanes
   end
-  if filter.kind == 'glob' then
-    local prefix = literal_prefix(filter.pattern)
-    local candidates = prefix ~= '' and lanes_by_prefix(queue, prefix, prefix .. '\255')
-    if not candidates then return nil end
-    local lanes = {}
-    for _, lane in ipairs(candidates) do
-      if wants_name(filter, name_of_lane(lane)) then lanes[#lanes + 1] = lane end
-    end
-    return lanes
-  end
-  return nil
+  local prefix = filter.kind == 'glob' and literal_prefix(filter.pattern) or ''
+  local candidates = prefix ~= '' and lanes_by_prefix(queue, prefix, prefix .. '\255')
+  if not candidates then return nil end
+  add_open(candidates)
+  return lanes
 end
 
--- Walks the heads in order until enough lanes are found: no more than `most` lanes can contribute, and the first that
--- match are the best. With an exact priority every lane counts: its head may hide a job of that priority.
--- Returns the lanes, and where the walk stopped (nil: it is through).
-local function walk_heads(queue, filter, most, from, steps)
-  local lanes, at = {}, from
-  while at < from + steps do
-    local members = redis.call('ZRANGE', queue_key('heads', queue), at, at + HEADS_READ - 1)
-    for _, member in ipairs(members) do
-      local lane = string.sub(member, 29)
+-- Walks one line of heads in order until enough lanes are found: no more than `most` lanes can contribute, and the first
+-- that match are the best. With an exact priority every lane counts: its head may hide a job of that priority.
+-- Adds to `lanes`; returns where the walk stopped (nil: it is through).
+local function walk_line(queue, line, filter, most, from, steps, lanes)
+  local at, found, looked_at = from, 0, 0
+  while looked_at < steps do
+    local entries = redis.call('ZRANGE', line, at, at + HEADS_READ - 1)
+    local left = #entries
+    for _, entry in ipairs(entries) do
+      local lane = lane_of_head(entry)
       if wants_name(filter, name_of_lane(lane)) then
-        lanes[#lanes + 1] = lane
-        if #lanes == most and not filter.priority then return lanes, nil end
+        if not may_park_more() then return FROM_THE_START end
+        if is_open(queue, lane) then
+          lanes[#lanes + 1] = lane
+          found = found + 1
+          if found == most and not filter.priority then return nil end
+        else
+          left = left - 1
+        end
       end
     end
-    if #members < HEADS_READ then return lanes, nil end
-    at = at + HEADS_READ
+    if #entries < HEADS_READ then return nil end
+    at = at + left
+    looked_at = looked_at + HEADS_READ
   end
-  return lanes, at
+  return at
+end
+
+local REFRESHED = 4 -- pages of heads looked through per line
+
+-- Entries carry the virtual time they were entered with; a tenant with several lanes is further by now.
+local function refresh_turns(queue, line)
+  for _ = 1, REFRESHED do
+    local moved = 0
+    local entries = redis.call('ZRANGE', line, 0, HEADS_READ - 1, 'WITHSCORES')
+    for i = 1, #entries, 2 do
+      local lane = lane_of_head(entries[i])
+      local order = order_bytes(virtual_time(queue, tenant_of_lane(lane)))
+      if order ~= string.sub(entries[i], 1, 6) then
+        redis.call('ZREM', line, entries[i])
+        redis.call('ZADD', line, entries[i + 1], order .. string.sub(entries[i], 7))
+        redis.call('HSET', queue_key('entered', queue), lane, order)
+        moved = moved + 1
+      end
+    end
+    if moved == 0 then return end
+  end
+end
+
+local function walk_lines(queue, filter, most, from, steps)
+  local lanes, resume = {}, nil
+  for _, line in ipairs(open_lines_of(queue)) do
+    if from == 0 and is_fair(queue) then refresh_turns(queue, line) end
+    local stopped_at = walk_line(queue, line, filter, most, from, steps, lanes)
+    if stopped_at and (not resume or stopped_at < resume) then resume = stopped_at end
+  end
+  return lanes, resume
 end
 
 -- A short look at the best heads, then the index of names, then the long walk.
 local function lanes_for(queue, filter, most, from)
   if from == 0 and filter.kind ~= 'only' and not filter.priority then
-    local lanes, stopped_at = walk_heads(queue, filter, most, 0, HEADS_READ)
+    local lanes, stopped_at = walk_lines(queue, filter, most, 0, HEADS_READ)
     if not stopped_at then return lanes, nil end
   end
   local narrowed = narrowed_lanes(queue, filter)
-  if narrowed then return narrowed, nil end
-  local lanes, stopped_at = walk_heads(queue, filter, most, from, LANES_WALKED)
+  if narrowed then return narrowed, not may_park_more() and #narrowed == 0 and FROM_THE_START or nil end
+  local lanes, stopped_at = walk_lines(queue, filter, most, from, LANES_WALKED)
   return lanes, (#lanes == 0 or filter.priority) and stopped_at or nil
 end
 
+-- All lanes of one priority at once, from the index of all jobs: only where nothing can hold a lane back.
+local function add_laned_front(fronts, queue, filter, most)
+  local front = {key = queue_key('laned', queue), queue = queue, lane = '', read = 0, priority = filter.priority}
+  if advance(front, most) then insert_in_order(fronts, front) end
+end
+
+local function is_unlimited(queue)
+  return config_of(queue).pauses == 0 and redis.call('EXISTS', P .. 'limits_version', queue_key('parked_at', queue)) == 0
+end
+
+-- Returns the ids, and whether some front had to be left for want of room.
+local function merge_fronts(queue, fronts, most)
+  local ids, is_cut = {}, false
+  while #ids < most and #fronts > 0 do
+    local front = table.remove(fronts, 1)
+    if is_out_of_turn(front) then
+      set_place(front)
+      insert_in_order(fronts, front)
+    elseif held_back_by(queue, front.lane) then
+      is_cut = true
+    else
+      ids[#ids + 1] = id_in_place(front.member)
+      use_room(queue, front.lane)
+      use_turn(front)
+      if advance(front, 10) then insert_in_order(fronts, front) end
+    end
+  end
+  return ids, is_cut
+end
+
 local function pick_from_lanes(queue, filter, most, from)
-  local fronts, resume = {}, nil
-  if filter.kind == '' then add_front(fronts, queue, '', filter) end
-  if filter.kind == '' and filter.priority then
-    local members = redis.call('ZRANGEBYSCORE', queue_key('laned', queue), filter.priority, filter.priority, 'WITHSCORES', 'LIMIT', 0, most)
-    local front = {key = queue_key('laned', queue), read = most, buffer = members, at = -1, priority = filter.priority}
-    if advance(front, most) then insert_in_order(fronts, front) end
+  local fronts, resume, turns = {}, nil, is_fair(queue) and {} or nil
+  if filter.kind == '' then add_front(fronts, queue, '', filter, turns) end
+  if filter.kind == '' and filter.priority and not turns and is_unlimited(queue) then
+    add_laned_front(fronts, queue, filter, most)
   else
     local lanes
     lanes, resume = lanes_for(queue, filter, most, from)
-    for _, lane in ipairs(lanes) do add_front(fronts, queue, lane, filter) end
+    for _, lane in ipairs(lanes) do add_front(fronts, queue, lane, filter, turns) end
   end
-  local ids = {}
-  while #ids < most and #fronts > 0 do
-    local front = table.remove(fronts, 1)
-    table.insert(ids, id_in_place(front.member))
-    if advance(front, 10) then insert_in_order(fronts, front) end
-  end
-  return ids, resume
+  local ids, is_cut = merge_fronts(queue, fronts, most)
+  return ids, resume, is_cut
 end
 
--- Returns ids in order, and where to go on when a long walk over lanes found nothing yet.
+-- Returns ids in order; where to go on when a long walk over lanes found nothing yet; whether another look, after these
+-- were taken, may find more than is returned here.
 local function pick(queue, filter, most, from)
-  if redis.call('EXISTS', queue_key('heads', queue)) == 0 then
+  look_at_rooms_again()
+  if config_of(queue).is_paused then return {} end
+  if redis.call('EXISTS', queue_key('heads', queue), queue_key('room', queue)) == 0 then
     if filter.kind ~= '' then return {} end
     return pick_default_lane(queue, filter, most)
   end

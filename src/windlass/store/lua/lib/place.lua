@@ -1,4 +1,4 @@
--- uses: keys, clock, batch, record, config, lanes, ring
+-- uses: keys, clock, batch, record, config, lanes, limits, parking, ring
 -- The only code that puts a job into the indexes of its state and takes it out again.
 -- `enter` may mark the record (its kind of lane), so it comes before the record is saved.
 local function overdue_at(r)
@@ -35,13 +35,13 @@ after_flush[#after_flush + 1] = function()
 end
 
 local function enter_lane(r)
-  if config_of(r.queue).name_lanes == 1 then mark(r, 'name_lane') end
-  local lane, member = lane_of(r), place_in_lane(r)
+  if config_of(r.queue).name_lanes == 1 then mark(r, 'name_lane') else unmark(r, 'name_lane') end
+  local lane, member, score = lane_of(r), place_in_lane(r), score_in_lane(r)
   if lane ~= '' then
     touch_lane(r.queue, lane)
-    z_add(queue_key('laned', r.queue), r.priority, member)
+    z_add(queue_key('laned', r.queue), score, member)
   end
-  z_add(lane_key(r.queue, lane), r.priority, member)
+  z_add(lane_key(r.queue, lane), score, member)
   became_takeable(r)
 end
 
@@ -61,14 +61,17 @@ local function watch(r)
   note_timer('lease', r.queue, at)
 end
 
+-- An overdue job that may be taken by another holds no limit: its own must not keep it from being taken.
 local function enter_running(r)
   watch(r)
+  if r.links ~= '' and not has(r, 'retakeable') then hold_limits(r) end
   if r.worker ~= NOBODY then z_add(P .. 'wj:' .. r.worker, r.started_at, r.id) end
 end
 
 local function leave_running(r)
   z_drop(queue_key('running', r.queue), r.id)
   if r.worker ~= NOBODY then z_drop(P .. 'wj:' .. r.worker, r.id) end
+  if r.links ~= '' then free_limits(r) end
   if has(r, 'retakeable') then
     leave_lane(r)
     unmark(r, 'retakeable')

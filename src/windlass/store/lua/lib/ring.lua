@@ -70,13 +70,3 @@ local function became_takeable(r)
   end
   list[#list + 1] = r
 end
-
--- After the flush of the last phase: the jobs are in place when somebody is told of them.
-local function ring_all()
-  for queue, list in pairs(ring_wanted) do
-    for _, r in ipairs(list) do
-      if not ring(queue, r) and is_deserted(queue) then break end
-    end
-  end
-  ring_wanted = {}
-end

@@ -1,4 +1,4 @@
--- uses: keys, clock, config, filter, ring, ending, leasing
+-- uses: keys, clock, config, filter, ring, offers, ending, leasing
 -- take over several queues: shared by take and exchange.
 local function register(arguments)
   if arguments.bell == '' then return end
@@ -7,17 +7,21 @@ local function register(arguments)
   end
 end
 
--- Can all queues be taken from with this filter? Asked before anything is changed.
-local function lacks_name_lanes(arguments)
-  if parse_filter(arguments.filter).kind == '' then return false end
+-- Can all queues be taken from with this filter? Asked before anything is changed; the refusal, or nil.
+local function refused_filter(arguments)
+  local filter = parse_filter(arguments.filter)
+  if filter.any then return nil end
   for i = arguments.queues_at, #ARGV do
-    if config_of(ARGV[i]).name_lanes ~= 1 then return true end
+    local config = config_of(ARGV[i])
+    if filter.kind ~= '' and config.name_lanes ~= 1 then return 'names_need_lanes' end
+    if filter.priority and config.aging_ms > 0 then return 'no_exact_priority' end
   end
-  return false
+  return nil
 end
 
 local function take_all(arguments, terms)
-  if lacks_name_lanes(arguments) then return 'names_need_lanes' end
+  local refused = refused_filter(arguments)
+  if refused then return refused end
   local filter = parse_filter(arguments.filter)
   local taken, following, resume = {}, math.huge, nil
   -- Before taking, so that what this call leaves behind can be offered to them.

@@ -1,0 +1,125 @@
+"""Limits: how many matching jobs may run at once, or start per time, in all or per key. Matching happens here; the
+engine only knows which limits a job counts against."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from .job import Blob, Codec
+
+Scalar = str | int | float | bool | None
+KEY_MAX = 64  # bytes of a key that are kept readable
+_DECODERS: dict[Codec, Callable[[bytes], Any]] = {
+    Codec.JSON: msgspec.json.decode,
+    Codec.MSGPACK: msgspec.msgpack.decode,
+}
+_MISSING = object()
+
+
+class Matcher(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Which jobs are meant: all conditions that are given must hold."""
+
+    queue: str = ""
+    name: str = ""
+    lane: str = ""
+    payload: dict[str, Scalar] = {}
+
+
+class Limit(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Either `running` (jobs at once) or `rate` (starts per `per_ms`, `burst` of them in a row)."""
+
+    name: str
+    matches: Matcher
+    running: int | None = None
+    rate: int | None = None
+    per_ms: int = 1_000
+    burst: int = 0  # 0: as many as `rate`
+    key: str = ""  # path of a payload field: each of its values has the limit for itself
+
+
+class Level(msgspec.Struct, frozen=True, kw_only=True):
+    """How full a limit is, for one key or as a whole."""
+
+    key: str | None
+    running: int
+    blocked_lanes: int
+    room: int | None  # jobs that may start now; None: no bound
+    next_token_at_ms: int | None  # of a rate
+
+
+class LimitState(msgspec.Struct, frozen=True, kw_only=True):
+    limit: Limit
+    levels: list[Level]
+
+
+def field_of(content: Any, path: str) -> Any:
+    """The value at a dotted path, or `_MISSING`."""
+    for part in path.split("."):
+        if isinstance(content, Mapping) and part in content:
+            content = content[part]
+        elif isinstance(content, Sequence) and not isinstance(content, str | bytes) and part.isdecimal():
+            if int(part) >= len(content):
+                return _MISSING
+            content = content[int(part)]
+        else:
+            return _MISSING
+    return content
+
+
+def _same(value: Any, wanted: Scalar) -> bool:
+    """Equal, with true and 1 kept apart."""
+    return value == wanted and isinstance(value, bool) == isinstance(wanted, bool)
+
+
+def _decoded(payload: Blob) -> Any:
+    decode = _DECODERS.get(payload.codec)
+    try:
+        return decode(payload.data) if decode else _MISSING
+    except (msgspec.DecodeError, RecursionError):
+        return _MISSING
+
+
+def key_text(value: Any) -> str:
+    """A key as part of a name: readable when it is short and plain, else its digest. No value is null."""
+    text = "null" if value is _MISSING else msgspec.json.encode(value).decode()
+    if len(text.encode()) > KEY_MAX or any(char < " " for char in text):
+        return "#" + hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
+    return text
+
+
+class LimitTable:
+    """The limits of one partition at one version, arranged for matching many jobs."""
+
+    def __init__(self, version: int = 0, limits: Mapping[int, Limit] | None = None) -> None:
+        self.version = version
+        self.limits = dict(sorted((limits or {}).items()))
+        self._by_place: dict[tuple[str, str, str], list[tuple[int, Limit]]] = {}
+        for number, limit in self.limits.items():
+            matches = limit.matches
+            self._by_place.setdefault((matches.queue, matches.name, matches.lane), []).append((number, limit))
+
+    def match(self, queue: str, name: str, lane: str, payload: Blob) -> tuple[str, ...]:
+        """What the job counts against, as the engine names it: number, or number:key."""
+        if not self.limits:
+            return ()
+        candidates = list(self._candidates(queue, name, lane))
+        if not candidates:
+            return ()
+        looks_inside = any(limit.key or limit.matches.payload for _, limit in candidates)
+        content = _decoded(payload) if looks_inside else _MISSING
+        found = [
+            (number, f"{number}:{key_text(field_of(content, limit.key))}" if limit.key else str(number))
+            for number, limit in candidates
+            if all(_same(field_of(content, path), value) for path, value in limit.matches.payload.items())
+        ]
+        return tuple(text for _, text in sorted(found))
+
+    def _candidates(self, queue: str, name: str, lane: str) -> Iterator[tuple[int, Limit]]:
+        for of_queue in dict.fromkeys(("", queue)):
+            for of_name in dict.fromkeys(("", name)):
+                for of_lane in dict.fromkeys(("", lane)):
+                    yield from self._by_place.get((of_queue, of_name, of_lane), ())

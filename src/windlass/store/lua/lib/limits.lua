@@ -1,0 +1,131 @@
+-- uses: keys, clock, batch, record, config, lanes
+-- What may hold a lane back: limits and pauses. A holdup is named by the limit's number, with `:key` when it is per key
+-- ('7', '7:acme'), or, for a pause within the queue, by 'l' + lane or 'n' + name.
+local RUNNING_KIND = 1 -- jobs at once; the other kind is a rate
+local definitions, rooms, arrivals
+local held_now, freed_now -- holdups that got, or lost, a holder in this call
+at_start[#at_start + 1] = function() definitions, rooms, arrivals, held_now, freed_now = {}, {}, {}, {}, {} end
+
+local function each_limit(limits, visit)
+  for holdup in string.gmatch(limits, '[^\2]+') do visit(holdup) end
+end
+
+local function limit_number(holdup) return string.match(holdup, '^%d+') end
+local function is_pause(holdup) return limit_number(holdup) == nil end
+
+-- A rate is a bucket that starts full: `interval_ms` per token, `burst` of them at most. false: the limit is gone.
+local function definition_of(holdup)
+  local number = limit_number(holdup)
+  if definitions[number] == nil then
+    local raw = redis.call('HGET', P .. 'limits', number)
+    if raw then
+      local kind, amount, burst = struct.unpack('>Bdd', raw)
+      definitions[number] = {is_rate = kind ~= RUNNING_KIND, amount = amount, burst = burst}
+    else
+      definitions[number] = false
+    end
+  end
+  return definitions[number]
+end
+
+-- When the bucket will be full again. One number is all there is to keep.
+local function full_at(holdup)
+  if not arrivals[holdup] then
+    arrivals[holdup] = {at = tonumber(redis.call('GET', P .. 'full_at:' .. holdup) or 0)}
+  end
+  return math.max(now_ms, arrivals[holdup].at)
+end
+
+-- A thousandth of a millisecond forgives what fractions lose.
+local function tokens_of(holdup, limit)
+  return math.floor((now_ms + limit.burst * limit.amount - full_at(holdup) + 0.001) / limit.amount)
+end
+local function next_token_at(holdup, limit)
+  return math.ceil(full_at(holdup) - (limit.burst - 1) * limit.amount - 0.001)
+end
+
+local function room_under(queue, holdup)
+  if is_pause(holdup) then
+    return redis.call('HEXISTS', queue_key('pauses', queue), holdup) == 1 and 0 or math.huge
+  end
+  local limit = definition_of(holdup)
+  if not limit then return math.huge end
+  if limit.is_rate then return tokens_of(holdup, limit) end
+  return limit.amount - redis.call('ZCARD', P .. 'holders:' .. holdup)
+end
+
+-- How many more jobs may start now. Read once; jobs that are picked use it up.
+local function room_of(queue, holdup)
+  local key = is_pause(holdup) and queue .. '\0' .. holdup or holdup
+  if not rooms[key] then rooms[key] = room_under(queue, holdup) end
+  return rooms[key], key
+end
+local function look_at_rooms_again() rooms = {} end
+
+-- Pauses of the lane itself and of its name; then its limits. nil: it may be taken from.
+local function held_back_by(queue, lane)
+  if lane == '' then return nil end
+  if config_of(queue).pauses > 0 then
+    local tenant, name = 'l' .. tenant_of_lane(lane), 'n' .. name_of_lane(lane)
+    if room_of(queue, tenant) <= 0 then return tenant end
+    if room_of(queue, name) <= 0 then return name end
+  end
+  local limits = limits_of_lane(lane)
+  if limits == '' then return nil end
+  for holdup in string.gmatch(limits, '[^\2]+') do
+    if room_of(queue, holdup) <= 0 then return holdup end
+  end
+  return nil
+end
+
+local function use_room(queue, lane)
+  each_limit(limits_of_lane(lane), function(holdup)
+    local room, key = room_of(queue, holdup)
+    rooms[key] = room - 1
+  end)
+end
+
+local function hold_limits(r)
+  each_limit(links_of(r).limits, function(holdup)
+    z_add(P .. 'holders:' .. holdup, r.started_at, r.id)
+    held_now[holdup] = true
+  end)
+end
+local function free_limits(r)
+  each_limit(links_of(r).limits, function(holdup)
+    z_drop(P .. 'holders:' .. holdup, r.id)
+    freed_now[holdup] = true
+  end)
+end
+
+-- The limits of a job that stands in no lane just now (one that is overdue and takeable has left its own).
+local function change_limits(r, limits)
+  local links = links_of(r)
+  if links.limits == limits then return end
+  local is_holding = is_leased(r) and not has(r, 'retakeable')
+  if is_holding then free_limits(r) end
+  set_links(r, {parent = links.parent, on_failure = links.on_failure, limits = limits})
+  if is_holding then hold_limits(r) end
+end
+
+-- A lease was given: one token of each rate.
+local function spend_tokens(r)
+  each_limit(links_of(r).limits, function(holdup)
+    local limit = definition_of(holdup)
+    if limit and limit.is_rate then
+      arrivals[holdup] = {at = full_at(holdup) + limit.amount, is_changed = true}
+    end
+  end)
+end
+
+after_flush[#after_flush + 1] = function()
+  for holdup, arrival in pairs(arrivals) do
+    if arrival.is_changed then
+      arrival.is_changed = false
+      redis.call('SET', P .. 'full_at:' .. holdup, string.format('%.17g', arrival.at), 'PX',
+        math.ceil(arrival.at - now_ms) + 1)
+    end
+  end
+  for holdup in pairs(held_now) do redis.call('SADD', P .. 'held:' .. limit_number(holdup), holdup) end
+  held_now = {}
+end

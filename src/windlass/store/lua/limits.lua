@@ -1,0 +1,11 @@
+-- All limits of a partition, as callers match against them.
+-- arguments: ARGV[1] clock offset
+-- returns:   {version, version whose jobs are still being matched anew (0: none), {number, kind, amount and burst +
+--            definition, ...}}
+-- refusals:  none
+-- flags: no-writes
+-- uses: keys
+return {
+  tonumber(redis.call('GET', P .. 'limits_version') or 0), tonumber(redis.call('GET', P .. 'rematch') or 0),
+  redis.call('HGETALL', P .. 'limits'),
+}

@@ -1,0 +1,134 @@
+"""Matching jobs against limits, and doing it again when these have changed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+import msgspec
+
+from ..core.errors import LimitsChanged, Refusal, RevisionConflict
+from ..core.job import Job
+from ..core.limit import LimitTable
+from ..core.requests import Edit, Edited, Listing
+from .calls import interventions, limits, queues, reading
+from .calls.call import Flow
+from .known_limits import KnownLimits
+from .pages import page
+from .scatter import scatter
+
+R = TypeVar("R")
+T = TypeVar("T")
+LIVE = ("queued", "scheduled", "waiting", "running")
+PAGE = 200
+
+
+def learned(known: KnownLimits, partition: int) -> Flow[LimitTable]:
+    found: limits.Limits = yield limits.limits(partition)
+    return known.learn(partition, found.table)
+
+
+def matched(
+    known: KnownLimits,
+    requests: Sequence[R],
+    partition_of: Callable[[R], int],
+    attempt: Callable[[Sequence[R]], Flow[list[T | Refusal]]],
+) -> Flow[list[T | Refusal]]:
+    """Makes the attempt; what was matched against old limits is matched and tried again."""
+    answers = yield from attempt(requests)
+    while stale := [place for place, answer in enumerate(answers) if isinstance(answer, LimitsChanged)]:
+        for partition in sorted({partition_of(requests[place]) for place in stale}):
+            yield from learned(known, partition)
+        again = yield from attempt([requests[place] for place in stale])
+        for place, answer in zip(stale, again, strict=True):
+            answers[place] = answer
+    return answers
+
+
+def edited(
+    known: KnownLimits, requests: Sequence[Edit], partition_of: Callable[[Edit], int]
+) -> Flow[list[Edited | Refusal]]:
+    """Edits; where there are limits, a new name or payload is matched against them, guarded by the job's revision."""
+
+    def attempt(part: Sequence[Edit]) -> Flow[list[Edited | Refusal]]:
+        prepared = yield from _with_limits(known, part, partition_of)
+        answers: list[Edited | Refusal] = yield from scatter(
+            prepared,
+            lambda one: partition_of(one[0]),
+            lambda some, home: interventions.edit(some, known.table(home).version, home),
+        )
+        return [
+            # The guard was ours, not the caller's: once more, with the job as it is now.
+            LimitsChanged() if isinstance(answer, RevisionConflict) and not request.if_revision else answer
+            for request, answer in zip(part, answers, strict=True)
+        ]
+
+    return matched(known, requests, partition_of, attempt)
+
+
+def _with_limits(
+    known: KnownLimits, requests: Sequence[Edit], partition_of: Callable[[Edit], int]
+) -> Flow[list[tuple[Edit, str | None]]]:
+    changing = [
+        request
+        for request in requests
+        if known.table(partition_of(request)).limits and (request.name or request.payload is not None)
+    ]
+    replies = yield from scatter(changing, partition_of, lambda some, home: reading.job([one.id for one in some], home))
+    found = {request.id: reading.timeline(request.id, reply) for request, reply in zip(changing, replies, strict=True)}
+    prepared: list[tuple[Edit, str | None]] = []
+    for request in requests:
+        timeline = found.get(request.id)
+        if timeline is None or isinstance(timeline, Refusal):
+            prepared.append((request, None))
+            continue
+        job, table = timeline.job, known.table(partition_of(request))
+        wanted = table.match(job.queue, request.name or job.name, job.lane, request.payload or job.payload)
+        guarded = msgspec.structs.replace(request, if_revision=request.if_revision or job.revision)
+        prepared.append((guarded, limits.joined(wanted)))
+    return prepared
+
+
+def rematch_all(known: KnownLimits, partition: int) -> Flow[int]:
+    """Matches every job that has not ended against the limits as they are now, in bounded steps."""
+    found: limits.Limits = yield limits.limits(partition)
+    table = known.learn(partition, found.table)
+    changed, cursor = 0, "0"
+    while True:
+        cursor, names = yield queues.queues(cursor, PAGE, partition)
+        for queue in names:
+            changed += yield from _rematch_queue(queue, table, partition)
+        if cursor == "0":
+            break
+    yield limits.rematched(table.version, partition)
+    return changed
+
+
+def _rematch_queue(queue: str, table: LimitTable, partition: int) -> Flow[int]:
+    changed = 0
+    for state in LIVE:
+        cursor = ""
+        while True:
+            found = yield from page(Listing(queue=queue, state=state, most=PAGE, cursor=cursor), partition)
+            changed += yield from _rematch_jobs(found.jobs, table, partition)
+            cursor = found.cursor
+            if not cursor:
+                break
+    return changed
+
+
+def _rematch_jobs(jobs: Sequence[Job], table: LimitTable, partition: int) -> Flow[int]:
+    cut = [job.id for job in jobs if not job.payload_is_whole]
+    whole = {job.id: job for job in jobs if job.payload_is_whole}
+    replies = yield from scatter(cut, lambda _: partition, reading.job)
+    for job_id, reply in zip(cut, replies, strict=True):
+        timeline = reading.timeline(job_id, reply)
+        if not isinstance(timeline, Refusal):
+            whole[job_id] = timeline.job
+    matches = [
+        limits.Match(job.id, job.revision, wanted)
+        for job in whole.values()
+        if (wanted := table.match(job.queue, job.name, job.lane, job.payload)) != job.limits
+    ]
+    yield from scatter(matches, lambda _: partition, lambda part, home: limits.rematch(part, table.version, home))
+    return len(matches)

@@ -1,0 +1,101 @@
+"""Fair share: lanes of equal priority take turns by weight, however long each of them is."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from helpers import new, put, take
+
+from windlass.core.errors import BadInput
+from windlass.core.limit import Limit, Matcher
+from windlass.core.requests import Finish
+from windlass.service import Service
+
+
+def fair(service: Service, **more: bool | int) -> None:
+    service.configure("q", {"fair_share": True, **more}).wait()
+
+
+def lanes_of(jobs: list[object]) -> str:
+    return "".join(job.lane or "-" for job in jobs)  # type: ignore[attr-defined]
+
+
+def one_by_one(service: Service, count: int) -> str:
+    return lanes_of([job for _ in range(count) for job in take(service)])
+
+
+def test_a_long_lane_does_not_stop_a_short_one(service: Service) -> None:
+    fair(service)
+    put(service, *(new(lane="a") for _ in range(20)), *(new(lane="b") for _ in range(3)))
+    assert one_by_one(service, 7) == "abababa"
+
+
+def test_a_batch_is_as_fair_as_single_takes(service: Service) -> None:
+    fair(service)
+    put(service, *(new(lane=lane) for lane in "aaaaabbbcc"))
+    assert lanes_of(take(service, most=10)) == "abcabcabaa"
+
+
+def test_the_default_lane_takes_its_turn(service: Service) -> None:
+    fair(service)
+    put(service, *(new() for _ in range(5)), *(new(lane="a") for _ in range(5)))
+    assert Counter(one_by_one(service, 6)) == {"-": 3, "a": 3}
+
+
+def test_shares_follow_the_weights(service: Service) -> None:
+    fair(service)
+    assert service.weigh("q", {"a": 3, "c": 2}).wait() == {"a": 3, "c": 2}
+    put(service, *(new(lane=lane) for lane in "abc" for _ in range(60)))
+    assert Counter(one_by_one(service, 60)) == {"a": 30, "c": 20, "b": 10}
+    service.weigh("q", {"a": 1, "c": 1}).wait()
+    assert service.weigh("q", {}).wait() == {}
+    after = Counter(one_by_one(service, 30))
+    assert max(after.values()) - min(after.values()) <= 2
+
+
+def test_who_was_idle_gets_no_credit(service: Service) -> None:
+    fair(service)
+    put(service, *(new(lane="a") for _ in range(30)))
+    one_by_one(service, 20)
+    put(service, *(new(lane="b") for _ in range(20)))
+    counted = Counter(one_by_one(service, 10))
+    assert counted == {"a": 5, "b": 5}
+
+
+def test_priority_comes_before_share(service: Service) -> None:
+    fair(service)
+    put(service, *(new(lane="a", priority=-1) for _ in range(3)), *(new(lane="b") for _ in range(3)))
+    assert one_by_one(service, 6) == "aaabbb"
+
+
+def test_a_tenant_with_many_names_has_one_share(service: Service) -> None:
+    fair(service, name_lanes=True)
+    put(service, *(new(lane="a", name=f"n{at}") for at in range(30)), *(new(lane="b") for _ in range(10)))
+    assert Counter(one_by_one(service, 10)) == {"a": 5, "b": 5}
+
+
+def test_shares_hold_under_a_common_limit(service: Service) -> None:
+    fair(service)
+    service.limit(Limit(name="l", matches=Matcher(queue="q"), running=1)).wait()
+    put(service, *(new(lane="a") for _ in range(40)), *(new(lane=lane) for lane in "bcdefgh" for _ in range(4)))
+    seen = ""
+    for _ in range(32):
+        (job,) = take(service, most=3)
+        seen += job.lane
+        service.finish([Finish(job.id, job.lease_token)]).wait()
+    assert Counter(seen) == dict.fromkeys("abcdefgh", 4)
+
+
+def test_it_can_be_switched_on_and_off_while_jobs_wait(service: Service) -> None:
+    put(service, *(new(lane=lane) for lane in "aaaabbbb"))
+    fair(service)
+    assert one_by_one(service, 4) in ("abab", "baba")
+    service.configure("q", {"fair_share": None}).wait()
+    assert one_by_one(service, 4) == "aabb"
+
+
+@pytest.mark.parametrize("weights", [{"a": 0}, {"a": 101}, {"a": 1.5}, {"a\n": 1}, [("a", 1)]])
+def test_a_wrong_weight_is_refused(service: Service, weights: object) -> None:
+    with pytest.raises(BadInput):
+        service.weigh("q", weights)  # type: ignore[arg-type]
