@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
+from collections.abc import Iterator
 
 import pytest
 from helpers import new, put, take
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
+from conftest import make_store
+from engine_process import EngineProcess
 from windlass.core.errors import BadInput
 from windlass.core.limit import Limit, Matcher
 from windlass.core.requests import Finish
@@ -99,3 +105,39 @@ def test_it_can_be_switched_on_and_off_while_jobs_wait(service: Service) -> None
 def test_a_wrong_weight_is_refused(service: Service, weights: object) -> None:
     with pytest.raises(BadInput):
         service.weigh("q", weights)  # type: ignore[arg-type]
+
+
+@pytest.fixture(scope="module")
+def fast_engine() -> Iterator[EngineProcess]:
+    with EngineProcess("valkey", config=("--save", "", "--appendonly", "no")) as process:
+        yield process
+
+
+@given(
+    weights=st.lists(st.integers(1, 6), min_size=2, max_size=5),
+    batches=st.lists(st.integers(1, 7), min_size=5, max_size=20),
+    names=st.booleans(),
+    limited=st.booleans(),
+)
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+def test_no_share_is_ever_further_off_than_one_turn(
+    fast_engine: EngineProcess, weights: list[int], batches: list[int], names: bool, limited: bool
+) -> None:
+    """While all lanes have jobs, what two of them got, by weight, differs by one job of each at most."""
+    service = Service(make_store(fast_engine))
+    try:
+        fair(service, name_lanes=names)
+        service.weigh("q", {f"{lane}": weight for lane, weight in enumerate(weights)}).wait()
+        if limited:
+            service.limit(Limit(name="l", matches=Matcher(queue="q"), running=1000, key="k")).wait()
+        total = sum(batches)
+        jobs = [new(lane=f"{lane}", name=f"n{at % 3}") for at in range(total) for lane in range(len(weights))]
+        put(service, *jobs)
+        got = Counter({f"{lane}": 0 for lane in range(len(weights))})
+        for most in batches:
+            got.update(job.lane for job in take(service, most=most))
+            shares = [(got[f"{lane}"] / weight, 1 / weight) for lane, weight in enumerate(weights)]
+            for (one, turn), (other, other_turn) in itertools.combinations(shares, 2):
+                assert abs(one - other) <= turn + other_turn + 1e-9, f"{got} of {weights}"
+    finally:
+        service.store.close_now()

@@ -141,6 +141,25 @@ async def test_room_goes_to_the_taker_that_wants_it(store: Store) -> None:
 
 
 @pytest.mark.anyio
+async def test_every_kind_of_waiting_taker_is_asked(store: Store) -> None:
+    """The taker that waits longest wants none of what has room now."""
+    service = Service(store)
+    async with store:
+        await service.configure("q", {"name_lanes": True})
+        await service.limit(Limit(name="l", matches=Matcher(queue="q"), running=1))
+        await service.enqueue([new(name="a"), new(name="a")])
+        (first,) = (await service.take(Take(queues=("q",)))).jobs
+        other = asyncio.create_task(_waiting_take(service, wants=Filter(only=("b",))))
+        await asyncio.sleep(0.05)
+        waiting = asyncio.create_task(_waiting_take(service, wants=Filter(only=("a",))))
+        await asyncio.sleep(0.05)
+        await service.finish([Finish(first.id, first.lease_token)])
+        async with asyncio.timeout(5):
+            assert len((await waiting).jobs) == 1
+        other.cancel()
+
+
+@pytest.mark.anyio
 async def test_a_waiting_taker_gets_the_next_token_without_a_loop(store: Store) -> None:
     service = Service(store)
     async with store:

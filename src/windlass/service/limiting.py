@@ -26,7 +26,8 @@ class Limiting(Asking):
         if (yield from self._find_limit(limit.name, but=home)) is not None:
             raise BadInput(f"The limit {limit.name!r} lies in another partition; take it away first.")
         changed: Changed = yield limits.set_limit(limit, home)
-        return (yield from self._settle(changed, home))
+        reached = {limit.matches.queue, (changed.before or limit).matches.queue}
+        return (yield from self._settle(changed, reached, home))
 
     def unlimit(self, name: str) -> Asked[int]:
         """Takes a limit away. Answers how many jobs it was taken off."""
@@ -38,7 +39,8 @@ class Limiting(Asking):
         if home is None:
             raise UnknownLimit(f"There is no limit {name!r}.")
         changed = yield from asked_once(limits.unlimit(name, home))
-        return (yield from self._settle(changed, home))
+        reached = {changed.before.matches.queue} if changed.before else {""}
+        return (yield from self._settle(changed, reached, home))
 
     def limits(self) -> Asked[list[LimitState]]:
         """All limits with their levels; of a limit per key, the keys that run or hold something back."""
@@ -63,16 +65,17 @@ class Limiting(Asking):
         known: Limits = yield limits.limits(partition)
         if not known.unmatched_version:
             return 0
-        return (yield from matching.rematch_all(self.store.known_limits, partition))
+        return (yield from matching.rematch_jobs(self.store.known_limits, partition))
 
-    def _settle(self, changed: Changed, partition: int) -> Flow[int]:
+    def _settle(self, changed: Changed, reached: set[str], partition: int) -> Flow[int]:
         """First what is held back and may go now, then each job's own limits."""
         cursor = "0"
         while True:
             cursor = yield limits.reopen(changed.number, cursor, partition)
             if cursor == "0":
                 break
-        return (yield from matching.rematch_all(self.store.known_limits, partition))
+        only = () if "" in reached else reached
+        return (yield from matching.rematch_jobs(self.store.known_limits, partition, only))
 
     def _levels(self, number: int, partition: int) -> Flow[list[Level]]:
         found: dict[str | None, Level] = {}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import TypeVar
 
 import msgspec
@@ -89,19 +89,27 @@ def _with_limits(
     return prepared
 
 
-def rematch_all(known: KnownLimits, partition: int) -> Flow[int]:
-    """Matches every job that has not ended against the limits as they are now, in bounded steps."""
-    found: limits.Limits = yield limits.limits(partition)
-    table = known.learn(partition, found.table)
+def rematch_jobs(known: KnownLimits, partition: int, only: Collection[str] = ()) -> Flow[int]:
+    """Matches every job that has not ended (of some queues) against the limits as they are now, in bounded steps."""
+    table = yield from learned(known, partition)
+    changed = 0
+    if only:
+        for queue in sorted(only):
+            changed += yield from _rematch_queue(queue, table, partition)
+    else:
+        changed += yield from _rematch_all_queues(table, partition)
+    yield limits.rematched(table.version, partition)
+    return changed
+
+
+def _rematch_all_queues(table: LimitTable, partition: int) -> Flow[int]:
     changed, cursor = 0, "0"
     while True:
         cursor, names = yield queues.queues(cursor, PAGE, partition)
         for queue in names:
             changed += yield from _rematch_queue(queue, table, partition)
         if cursor == "0":
-            break
-    yield limits.rematched(table.version, partition)
-    return changed
+            return changed
 
 
 def _rematch_queue(queue: str, table: LimitTable, partition: int) -> Flow[int]:

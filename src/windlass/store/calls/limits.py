@@ -11,7 +11,7 @@ import msgspec
 from ...core.errors import Refusal
 from ...core.limit import Level, Limit, LimitTable
 from ..record import LIMITS_SEPARATOR
-from .call import Call, ItemsCall, answer, answering, nothing
+from .call import Call, ItemsCall, answering, nothing
 
 KEYS_PER_STEP = 100
 _HEAD = struct.Struct(">Bdd")  # kind, amount, burst: as lua/lib/limits.lua reads them
@@ -23,6 +23,7 @@ _decode = msgspec.msgpack.Decoder(Limit).decode
 class Changed(NamedTuple):
     number: int
     version: int
+    before: Limit | None
 
 
 class Limits(NamedTuple):
@@ -40,12 +41,17 @@ def _pack(limit: Limit) -> bytes:
     return _HEAD.pack(_RATE, limit.per_ms / limit.rate, limit.burst or limit.rate) + _encode(limit)
 
 
+def _read_changed(reply: Any) -> Changed:
+    number, version, before = reply
+    return Changed(number, version, _decode(before[_HEAD.size :]) if before else None)
+
+
 def set_limit(limit: Limit, partition: int) -> Call[Changed]:
-    return Call("limit", [limit.name, _pack(limit)], lambda reply: Changed(*reply), partition=partition)
+    return Call("limit", [limit.name, _pack(limit)], _read_changed, partition=partition)
 
 
 def unlimit(name: str, partition: int) -> Call[Changed | Refusal]:
-    return Call("unlimit", [name], lambda reply: answer(reply, lambda parts: Changed(*parts)), partition=partition)
+    return Call("unlimit", [name], answering(_read_changed), partition=partition)
 
 
 def _read_limits(reply: Any) -> Limits:

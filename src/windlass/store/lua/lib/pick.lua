@@ -61,11 +61,24 @@ local function narrowed_lanes(queue, filter)
   return lanes
 end
 
--- Walks one line of heads in order until enough lanes are found: no more than `most` lanes can contribute, and the first
--- that match are the best. With an exact priority every lane counts: its head may hide a job of that priority.
--- Adds to `lanes`; returns where the walk stopped (nil: it is through).
+-- Collects lanes until there are enough: no more than `most` can contribute, and the first are the best. In a fair queue
+-- that is true of tenants, since each job taken puts all lanes of its tenant behind. With an exact priority every lane
+-- counts: its head may hide a job of that priority.
+local function collector(queue, filter, most, lanes)
+  local found, of_tenant = 0, is_fair(queue) and {} or nil
+  return function(lane)
+    local tenant = of_tenant and tenant_of_lane(lane)
+    local before = of_tenant and of_tenant[tenant] or 0
+    if before < most or filter.priority then lanes[#lanes + 1] = lane end
+    if of_tenant then of_tenant[tenant] = before + 1 end
+    if before == 0 then found = found + 1 end
+    return found == most and not filter.priority
+  end
+end
+
+-- Walks one line of heads in order. Adds to `lanes`; returns where the walk stopped (nil: it is through).
 local function walk_line(queue, line, filter, most, from, steps, lanes)
-  local at, found, looked_at = from, 0, 0
+  local at, looked_at, is_enough_with = from, 0, collector(queue, filter, most, lanes)
   while looked_at < steps do
     local entries = redis.call('ZRANGE', line, at, at + HEADS_READ - 1)
     local left = #entries
@@ -73,12 +86,10 @@ local function walk_line(queue, line, filter, most, from, steps, lanes)
       local lane = lane_of_head(entry)
       if wants_name(filter, name_of_lane(lane)) then
         if not may_park_more() then return FROM_THE_START end
-        if is_open(queue, lane) then
-          lanes[#lanes + 1] = lane
-          found = found + 1
-          if found == most and not filter.priority then return nil end
-        else
+        if not is_open(queue, lane) then
           left = left - 1
+        elseif is_enough_with(lane) then
+          return nil
         end
       end
     end

@@ -1,0 +1,139 @@
+"""Limits: what take costs beside lanes that are held back, with many limits, with many lanes; what matching costs."""
+
+import json
+from collections.abc import Callable
+from functools import partial
+
+from windlass.core.job import Blob, NewJob
+from windlass.core.limit import Limit, Matcher
+from windlass.core.requests import Finish, Held, Take
+from windlass.service import Service
+
+from .engine import BULK, Engine
+from .figures import Setting, Table, in_turns, middle, ratio
+
+BLOCKED_LANES = 10_000
+LIMITS = 1_000
+LANES = 100_000
+STACKED = 10
+TAKES = 200
+PER_CALL = 100
+
+
+def _put(service: Service, jobs: list[NewJob]) -> None:
+    for start in range(0, len(jobs), BULK):
+        service.enqueue(jobs[start : start + BULK]).wait()
+
+
+def _keyed(queue: str, key: int, **more: object) -> NewJob:
+    return NewJob(queue=queue, name="n", payload=Blob(json.dumps({"k": key}).encode()), **more)  # type: ignore[arg-type]
+
+
+def _cost_of_takes(engine: Engine, service: Service, queue: str) -> float:
+    """Takes one by one, and gives all back afterwards."""
+    taken = []
+    with engine.metered(1) as meter:
+        for _ in range(TAKES):
+            taken += service.take(Take(queues=(queue,))).wait().jobs
+    service.release([Held(job.id, job.lease_token) for job in taken]).wait()
+    return meter.spent.script_us / TAKES
+
+
+def _cost_of_rounds(engine: Engine, service: Service, queue: str) -> float:
+    """Takes a job, finishes it and puts another there: the place that becomes free is used each time."""
+    with engine.metered(1) as meter:
+        for _ in range(TAKES):
+            (job,) = service.take(Take(queues=(queue,))).wait().jobs
+            service.finish([Finish(job.id, job.lease_token)]).wait()
+            _put(service, [NewJob(queue=queue, name=job.name, lane=job.lane, payload=job.payload)])
+    return meter.spent.script_us / TAKES
+
+
+def _cost_of_enqueue(engine: Engine, service: Service, queue: str) -> float:
+    jobs = [_keyed(queue, at % 10) for at in range(PER_CALL)]
+    with engine.metered(1) as meter:
+        for _ in range(20):
+            service.enqueue(jobs).wait()
+    return meter.spent.script_us / (20 * PER_CALL)
+
+
+def _prepare(service: Service, setting: Setting) -> None:
+    plenty = TAKES + 100
+    setting.say("limits: plain queue, and one lane beside it")
+    _put(service, [NewJob(queue="plain", name="n") for _ in range(plenty)])
+    _put(service, [NewJob(queue="lane", name="n", lane="a") for _ in range(plenty)])
+    setting.say(f"limits: {BLOCKED_LANES:,} lanes held back")
+    service.limit(Limit(name="none", matches=Matcher(queue="blocked", name="n"), running=0, key="k")).wait()
+    _put(service, [_keyed("blocked", key) for key in range(BLOCKED_LANES)])
+    _put(service, [NewJob(queue="blocked", name="free", lane="a") for _ in range(plenty)])
+    setting.say(f"limits: {LANES:,} lanes")
+    _put(service, [NewJob(queue="lanes", name="n", lane=f"{at}") for at in range(LANES)])
+    service.configure("fair", {"fair_share": True}).wait()
+    _put(service, [NewJob(queue="fair", name="n", lane=f"{at}") for at in range(LANES)])
+    setting.say("limits: one place for many keys")
+    service.limit(Limit(name="one", matches=Matcher(queue="shared"), running=1)).wait()
+    service.limit(Limit(name="each", matches=Matcher(queue="shared"), running=1, key="k")).wait()
+    _put(service, [_keyed("shared", key) for key in range(BLOCKED_LANES)])
+    service.limit(Limit(name="alone", matches=Matcher(queue="limited"), running=1)).wait()
+    _put(service, [_keyed("limited", 0) for _ in range(plenty)])
+    for at in range(STACKED):
+        service.limit(Limit(name=f"s{at}", matches=Matcher(queue="stacked"), running=1_000_000, key="k")).wait()
+    for at in range(LIMITS):
+        service.limit(Limit(name=f"m{at}", matches=Matcher(queue="many", name=f"n{at}"), running=5)).wait()
+    _put(service, [NewJob(queue="many", name=f"n{at % LIMITS}") for at in range(10 * LIMITS)])
+
+
+def _warm(service: Service) -> None:
+    """Lanes are parked by the first takes that meet them; the figures are of what comes after."""
+    for queue in ("blocked", "shared", "many"):
+        jobs = service.take(Take(queues=(queue,))).wait().jobs
+        service.release([Held(job.id, job.lease_token) for job in jobs]).wait()
+
+
+def section(setting: Setting) -> list[Table]:
+    with Engine() as engine, engine.service() as service:
+        _prepare(service, setting)
+        _warm(service)
+        takes: dict[str, Callable[[], float]] = {
+            queue: partial(_cost_of_takes, engine, service, queue)
+            for queue in ("plain", "lane", "blocked", "many", "lanes", "fair")
+        }
+        rounds: dict[str, Callable[[], float]] = {
+            queue: partial(_cost_of_rounds, engine, service, queue) for queue in ("lane", "limited", "shared")
+        }
+        enqueues: dict[str, Callable[[], float]] = {
+            queue: partial(_cost_of_enqueue, engine, service, queue) for queue in ("free", "stacked")
+        }
+        found = in_turns(setting, "takes", takes)
+        found_rounds = in_turns(setting, "rounds", rounds)
+        found_enqueues = in_turns(setting, "enqueues", enqueues)
+    labels = {
+        "plain": "no lanes, no limits",
+        "lane": "one lane",
+        "blocked": f"one lane beside {BLOCKED_LANES:,} lanes that a limit holds back",
+        "many": f"{LIMITS:,} limits, each with its own name and room",
+        "lanes": f"{LANES:,} lanes",
+        "fair": f"{LANES:,} lanes, fair share",
+    }
+    round_labels = {
+        "lane": "one lane, no limit",
+        "limited": "one lane, at most one runs",
+        "shared": f"{BLOCKED_LANES:,} keys, of which at most one runs, in all and per key",
+    }
+    enqueue_labels = {"free": "no limits", "stacked": f"{STACKED} limits on each job, all per key"}
+    return [
+        Table(
+            "Taking beside limits", ("script µs per take of 1", "µs", "against one lane"),
+            [[labels[queue], middle(found[queue]), ratio(found[queue], found["lane"])] for queue in labels],
+        ),
+        Table(
+            "A place that becomes free is used", ("script µs per take, finish, enqueue", "µs", "against no limit"),
+            [[label, middle(found_rounds[queue]), ratio(found_rounds[queue], found_rounds["lane"])]
+             for queue, label in round_labels.items()],
+        ),
+        Table(
+            f"Enqueue with limits, {PER_CALL} per call", ("script µs per job", "µs", "against none"),
+            [[label, middle(found_enqueues[queue]), ratio(found_enqueues[queue], found_enqueues["free"])]
+             for queue, label in enqueue_labels.items()],
+        ),
+    ]  # fmt: skip

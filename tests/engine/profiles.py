@@ -1,0 +1,24 @@
+"""How long the property tests run: some seconds in `make test`, minutes with `WINDLASS_DEEP=1`."""
+
+from __future__ import annotations
+
+import os
+
+from hypothesis import HealthCheck, Phase, settings
+
+IS_DEEP = bool(os.environ.get("WINDLASS_DEEP"))
+IS_MUTANT = bool(os.environ.get("WINDLASS_MUTANT"))  # tools/mutants.py: a failure is enough, nobody reads its steps
+ENGINE = os.environ.get("WINDLASS_TEST_ENGINE", "valkey")
+
+
+def machine_settings(examples: int, deep_examples: int, steps: int) -> settings:
+    return settings(
+        max_examples=deep_examples if IS_DEEP else examples,
+        stateful_step_count=steps,
+        deadline=None,
+        derandomize=False,
+        print_blob=True,
+        phases=(Phase.generate,) if IS_MUTANT else (Phase.reuse, Phase.generate, Phase.shrink),
+        report_multiple_bugs=False,
+        suppress_health_check=list(HealthCheck),
+    )

@@ -1,0 +1,369 @@
+"""Limits, pauses, fair share, aging and name filters, all at once: what a take returns is reckoned anew from the stored
+jobs alone. Nobody is taken over a limit, and nobody waits for a job that may run."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
+
+from engine import invariants
+from engine.frozen import START_MS, frozen_store, frozen_time
+from engine.limit_invariants import room
+from engine.profiles import ENGINE, machine_settings
+from engine_process import EngineProcess
+from windlass.core.errors import Refusal
+from windlass.core.job import Blob, Job, NewJob
+from windlass.core.limit import Limit, Matcher
+from windlass.core.requests import Edit, Fail, Filter, Finish, Held, Take
+from windlass.core.states import LEASED, State
+from windlass.service import Service
+from windlass.store.calls import upkeep
+from windlass.store.calls.call import Flow
+from windlass.store.calls.take import Registration, filter_text
+from windlass.store.waiting import take_flow
+
+SETTINGS = machine_settings(examples=350, deep_examples=4000, steps=40)
+NAMES = ("a", "b", "cc")
+LANES = ("", "x", "y")
+QUEUES = ("q", "q", "q", "r")  # most of it happens in one
+BELLS = ("bell1", "bell2", "bell3")
+LIMITS = [
+    Limit(name="l1", matches=Matcher(queue="q"), running=2),
+    Limit(name="l1", matches=Matcher(queue="q"), running=3),
+    Limit(name="l1", matches=Matcher(), running=1),
+    Limit(name="l2", matches=Matcher(), running=1, key="k"),
+    Limit(name="l2", matches=Matcher(name="a"), running=0),
+    Limit(name="l3", matches=Matcher(), rate=1, per_ms=1000, burst=2),
+    Limit(name="l3", matches=Matcher(name="b"), rate=3, per_ms=1000, key="k"),
+    Limit(name="l4", matches=Matcher(lane="x"), running=1),
+    Limit(name="l4", matches=Matcher(payload={"k": 1}), running=1, key="m"),
+]
+FILTERS = [
+    Filter(), Filter(only=("a",)), Filter(only=("b", "cc")), Filter(all_but=("a",)), Filter(glob="c*"),
+    Filter(glob="*[ab]"), Filter(priority=1),
+]  # fmt: skip
+_namespaces = itertools.count(1)
+counts = st.sampled_from((1, 2, 3, 8))
+picks = st.integers(0, 20)
+
+
+def deed(deed_name: str, /, **arguments: st.SearchStrategy[Any]) -> st.SearchStrategy[tuple[str, dict[str, Any]]]:
+    return st.tuples(st.just(deed_name), st.fixed_dictionaries(arguments))
+
+
+queues = st.sampled_from(QUEUES)
+enqueues = deed(
+    "enqueue", queue=queues, name=st.sampled_from(NAMES), lane=st.sampled_from(LANES), k=st.integers(1, 3),
+    priority=st.integers(0, 2), delay_ms=st.sampled_from((0, 0, 0, 700)), copies=counts, retake=st.booleans(),
+)  # fmt: skip
+takes = deed("take", queue=queues, wanted=st.sampled_from(FILTERS), most=counts, bell=st.sampled_from((*BELLS, "", "")))
+reports = deed(
+    "report", pick=picks, how=st.sampled_from(("finish", "finish", "fail", "retry", "release", "extend", "requeue"))
+)
+interventions = deed(
+    "intervene", pick=picks, how=st.sampled_from(("cancel", "delete", "edit name", "edit payload", "edit time"))
+)
+pauses = deed(
+    "pause",
+    queue=queues,
+    what=st.sampled_from(({}, {"lane": "x"}, {"name": "a"})),
+    off=st.sampled_from((True, True, False)),
+)
+changes = deed("configure", field=st.sampled_from(("name_lanes", "fair_share", "aging_ms")), on=st.booleans())
+limits = deed("limit", limit=st.sampled_from(LIMITS), is_removed=st.sampled_from((False, False, True)))
+times = deed("pass_time", step_ms=st.sampled_from((1, 333, 1000, 6000)))
+# One rule with all of them: how often each happens is ours to say.
+SHARES = {enqueues: 9, takes: 14, reports: 12, interventions: 3, times: 4, pauses: 2, limits: 2, changes: 1}
+deeds = st.sampled_from([deed for deed, share in SHARES.items() for _ in range(share)]).flatmap(lambda deed: deed)
+
+
+def wants(filter_: Filter, job: Job) -> bool:
+    if filter_.priority is not None and job.priority != filter_.priority:
+        return False
+    if filter_.only:
+        return job.name in filter_.only
+    if filter_.all_but:
+        return job.name not in filter_.all_but
+    return {"": True, "c*": job.name.startswith("c"), "*[ab]": job.name[-1] in "ab"}[filter_.glob]
+
+
+def said(ask: Callable[[], Any], *codes: str) -> Any:
+    """The answer; None for one of the refusals that are no surprise."""
+    try:
+        return ask()
+    except Refusal as refusal:
+        if refusal.code not in codes:
+            raise
+    return None
+
+
+def pass_ring(bell: str, queue: str, wanted: Filter) -> Flow[bool]:
+    """It no longer waits with this filter; what it was rung for besides goes on to the others."""
+    return (yield upkeep.pass_ring(bell, queue, (filter_text(wanted),), 0))
+
+
+class LimitMachine(RuleBasedStateMachine):
+    def __init__(self, engine: EngineProcess) -> None:
+        super().__init__()
+        self.store = frozen_store(engine, f"l{os.getpid()}-{next(_namespaces)}")
+        self.service = Service(self.store)
+        self.store.open_now()
+        self.link = self.store._blocking
+        self.now_ms = START_MS
+        self.waits: dict[str, tuple[str, Filter]] = {}
+        self.starts: dict[str, list[int]] = {}  # under each rate
+        self.look()
+
+    def teardown(self) -> None:
+        self.link.call("FLUSHDB")
+        self.store.close_now()
+
+    # Looking
+
+    def look(self) -> None:
+        self.seen = invariants.snapshot(self.link, self.store.root(0), self.now_ms)
+        invariants.check(self.seen)
+
+    def takeable(self, queue: str) -> list[invariants.Stored]:
+        """In the order of a queue that is not fair: score, ready time, sequence."""
+        aging = self.seen.number(queue, b"aging_ms")
+        found = [
+            one for one in self.seen.jobs.values()
+            if one.job.queue == queue and (one.job.state is State.QUEUED or one.job.is_overdue)
+        ]  # fmt: skip
+        return sorted(
+            found,
+            key=lambda one: (one.job.priority * aging + one.job.run_at_ms if aging else one.job.priority, one.place),
+        )
+
+    def may_run(self, job: Job, rooms: dict[str, float]) -> bool:
+        pauses = self.seen.values.get(f"pauses:{job.queue}", {})
+        if b"paused" in self.seen.values.get(f"q:{job.queue}", {}):
+            return False
+        if f"l{job.lane}".encode() in pauses or f"n{job.name}".encode() in pauses:
+            return False
+        for limit in job.limits:
+            rooms.setdefault(limit, room(self.seen, job.queue, limit))
+        return all(rooms[limit] > 0 for limit in job.limits)
+
+    def expected(self, request: Take) -> list[bytes]:
+        """What a take of a queue that is not fair must return, given that nothing comes due."""
+        rooms: dict[str, float] = {}
+        found: list[bytes] = []
+        for one in self.takeable(request.queues[0]):
+            if len(found) < request.most and wants(request.wants, one.job) and self.may_run(one.job, rooms):
+                found.append(one.job.id)
+                for limit in one.job.limits:
+                    rooms[limit] -= 1
+        return found
+
+    def is_settled(self, queue: str) -> bool:
+        """Nothing has come due that the next take brings in first."""
+        scores = [self.seen.zset(f"{index}:{queue}") for index in ("scheduled", "running", "rates")]
+        return all(score > self.now_ms for members in scores for score in members.values())
+
+    # What happens
+
+    @rule(what=deeds)
+    def do(self, what: tuple[str, dict[str, Any]]) -> None:
+        name, arguments = what
+        getattr(self, name)(**arguments)
+
+    @initialize(
+        names=st.booleans(), fair=st.booleans(), aging=st.sampled_from((0, 0, 500)), weights=st.booleans(),
+        limits=st.lists(st.sampled_from(LIMITS), max_size=4),
+    )  # fmt: skip
+    def set_up(self, names: bool, fair: bool, aging: int, weights: bool, limits: list[Limit]) -> None:
+        for queue in set(QUEUES):
+            self.service.configure(queue, {"name_lanes": names, "fair_share": fair, "aging_ms": aging}).wait()
+        if weights:
+            self.service.weigh("q", {"x": 3}).wait()
+        for limit in limits:
+            self.service.limit(limit).wait()
+        self.look()
+
+    def limit(self, limit: Limit, is_removed: bool) -> None:
+        if is_removed:
+            said(self.service.unlimit(limit.name).wait, "unknown_limit")
+        else:
+            self.service.limit(limit).wait()
+        self.starts.clear()
+        self.check_matches()
+        self.settle()
+
+    def check_matches(self) -> None:
+        """Every job that has not ended counts against what it matches now."""
+        self.look()
+        table = self.store.known_limits.table(0)
+        for one in self.seen.jobs.values():
+            if one.job.state <= State.RUNNING:
+                job = one.job
+                assert job.limits == table.match(job.queue, job.name, job.lane, job.payload), job
+
+    def enqueue(
+        self, queue: str, name: str, lane: str, k: int, priority: int, delay_ms: int, copies: int, retake: bool
+    ) -> None:
+        payload = Blob(json.dumps({"k": k, "m": priority}).encode())
+        job = NewJob(
+            queue=queue, name=name, lane=lane, priority=priority, delay_ms=delay_ms, payload=payload, retake=retake,
+            lease_ms=5_000,
+        )  # fmt: skip
+        self.service.enqueue([job] * copies).wait()
+        self.settle()
+
+    def take(self, queue: str, wanted: Filter, most: int, bell: str) -> None:
+        if bell in self.waits:
+            return
+        request = Take(queues=(queue,), most=most, wants=wanted)
+        self.look()
+        is_exact = self.is_settled(queue) and self.seen.number(queue, b"fair_share") == 0
+        expected = self.expected(request)
+        before = Counter(limit for one in self.holders() for limit in one.job.limits)
+        registration = Registration(bell, 100_000 if bell else 0)
+        flow = take_flow(request, [queue], 0, registration)
+        found = said(lambda: self.store.run_now(flow), "names_need_lanes", "no_exact_priority")
+        if found is None:
+            return
+        taken = found.taken.jobs
+        if is_exact:
+            assert [job.id for job in taken] == expected
+        elif self.is_settled(queue):
+            assert bool(taken) == bool(expected)
+        rooms = {limit: room(self.seen, queue, limit) for job in taken for limit in job.limits}
+        for limit, count in Counter(limit for job in taken for limit in job.limits).items():
+            assert count <= max(rooms[limit], 0) or not self.is_settled(queue), f"{limit} exceeded: {before}"
+        self.rates_hold(taken)
+        if bell and not taken:
+            self.waits[bell] = (queue, wanted)
+        self.settle()
+
+    def rates_hold(self, taken: list[Job]) -> None:
+        """Within any time there are no more starts than the burst and what flowed in meanwhile."""
+        limits = self.store.known_limits.table(0).limits
+        for job in taken:
+            for holdup in job.limits:
+                limit = limits[int(holdup.partition(":")[0])]
+                if limit.rate is not None:
+                    starts = self.starts.setdefault(holdup, [])
+                    starts.append(self.now_ms)
+                    for first in range(len(starts)):
+                        flowed = (starts[-1] - starts[first]) * limit.rate / limit.per_ms
+                        assert len(starts) - first <= (limit.burst or limit.rate) + flowed + 1e-6, f"{limit}: {starts}"
+
+    def holders(self) -> list[invariants.Stored]:
+        return [one for one in self.seen.jobs.values() if one.job.state in LEASED and not one.job.is_overdue]
+
+    def settle(self) -> None:
+        """Whoever was rung takes; then nobody may wait for a job that could run."""
+        for _ in range(50):
+            self.look()
+            rung = [name for name, _ in self.seen.of_kind("bell:")]
+            if not rung:
+                break
+            for bell in rung:
+                self.link.call("DEL", f"{self.store.root(0)}:bell:{bell}")
+                self.answer(bell)
+        self.look()
+        self.nobody_waits_in_vain()
+
+    def answer(self, bell: str) -> None:
+        if bell not in self.waits:
+            return
+        queue, wanted = self.waits[bell]
+        request = Take(queues=(queue,), wants=wanted)
+        taken = self.store.run_now(take_flow(request, [queue], 0, Registration(bell, 100_000))).taken.jobs
+        self.rates_hold(taken)
+        if taken:
+            del self.waits[bell]
+            self.store.run_now(pass_ring(bell, queue, wanted))
+
+    def nobody_waits_in_vain(self) -> None:
+        for member in [member for queue in set(QUEUES) for member in self.seen.zset(f"waiters:{queue}")]:
+            bell = member.split(b"\1")[0].decode()
+            if bell not in self.waits:
+                continue
+            queue, wanted = self.waits[bell]
+            if self.is_settled(queue):
+                possible = self.expected(Take(queues=(queue,), wants=wanted))
+                assert not possible, f"{bell} waits, but {[self.seen.jobs[one].job for one in possible]} may run"
+
+    def leased(self, pick: int) -> Job | None:
+        held = [one.job for one in self.seen.jobs.values() if one.job.state in LEASED]
+        return held[pick % len(held)] if held else None
+
+    def report(self, pick: int, how: str) -> None:
+        job = self.leased(pick)
+        if job is None:
+            return
+        if how == "finish":
+            self.service.finish([Finish(job.id, job.lease_token)]).wait()
+        elif how == "fail":
+            self.service.fail([Fail(id=job.id, token=job.lease_token)]).wait()
+        elif how == "retry":
+            self.service.fail([Fail(id=job.id, token=job.lease_token, then="retry", delay_ms=pick * 50)]).wait()
+        elif how == "release":
+            self.service.release([Held(job.id, job.lease_token)]).wait()
+        elif how == "extend":
+            self.service.extend([Held(job.id, job.lease_token)]).wait()
+        else:
+            self.service.requeue([job.id]).wait()
+        self.settle()
+
+    def intervene(self, pick: int, how: str) -> None:
+        if not self.seen.jobs:
+            return
+        job = list(self.seen.jobs.values())[pick % len(self.seen.jobs)].job
+        if how == "cancel":
+            self.service.cancel([job.id]).wait()
+        elif how == "delete":
+            self.service.delete([job.id], even_leased=True).wait()
+        elif how == "edit name":
+            self.service.edit([Edit(id=job.id, name=NAMES[pick % 3])]).wait()
+        elif how == "edit payload":
+            self.service.edit([Edit(id=job.id, payload=Blob(b'{"k": %d}' % (pick % 3)))]).wait()
+        else:
+            self.service.edit([Edit(id=job.id, run_at_ms=self.now_ms + pick * 100)]).wait()
+        self.settle()
+
+    def pause(self, queue: str, what: dict[str, str], off: bool) -> None:
+        if off:
+            self.service.resume(queue, **what).wait()
+        else:
+            said(self.service.pause(queue, **what, reason="why").wait, "names_need_lanes")
+        self.settle()
+
+    def configure(self, field: str, on: bool) -> None:
+        if self.waits:
+            return  # a filter that the queue no longer allows would be refused
+        value: Any = 500 if field == "aging_ms" and on else 0 if field == "aging_ms" else on
+        self.service.configure("q", {field: value}).wait()
+        self.settle()
+
+    def pass_time(self, step_ms: int) -> None:
+        self.now_ms += step_ms
+        self.store.clock_offset_ms = self.now_ms - START_MS
+        for _ in range(3):
+            self.service.promote().wait()
+            self.service.recover().wait()
+        self.settle()
+        late = [self.seen.zset(f"rates:{queue}") for queue in set(QUEUES)]
+        assert all(at > self.now_ms for rates in late for at in rates.values()), "a token that nobody looked at"
+
+
+@pytest.fixture(scope="module")
+def engine() -> Iterator[EngineProcess]:
+    kind: Any = ENGINE
+    with EngineProcess(kind, config=("--save", "", "--appendonly", "no")) as process, frozen_time():
+        yield process
+
+
+def test_limits_hold_and_nobody_waits_in_vain(engine: EngineProcess) -> None:
+    run_state_machine_as_test(lambda: LimitMachine(engine), settings=SETTINGS)
