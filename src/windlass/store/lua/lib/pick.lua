@@ -100,31 +100,40 @@ local function walk_line(queue, line, filter, most, from, steps, lanes)
   return at
 end
 
-local REFRESHED = 4 -- pages of heads looked through per line
+local REFRESHED = 100 -- entries per look and line
 
--- Entries carry the virtual time they were entered with; a tenant with several lanes is further by now.
-local function refresh_turns(queue, line)
-  for _ = 1, REFRESHED do
-    local moved = 0
-    local entries = redis.call('ZRANGE', line, 0, HEADS_READ - 1, 'WITHSCORES')
+local function refresh_entry(queue, line, entry, score)
+  local lane = lane_of_head(entry)
+  local order = order_bytes(virtual_time(queue, tenant_of_lane(lane)))
+  if order == string.sub(entry, 1, 6) then return false end
+  redis.call('ZREM', line, entry)
+  redis.call('ZADD', line, score, order .. string.sub(entry, 7))
+  redis.call('HSET', queue_key('entered', queue), lane, order)
+  return true
+end
+
+-- Entries carry the virtual time they were entered with; a tenant with several lanes is further by now. They are lower
+-- bounds, so when those of the first `most` tenants are right, nobody behind them is better.
+local function refresh_turns(queue, line, most)
+  local moved, read = 0, math.min(most, HEADS_READ)
+  repeat
+    local entries = redis.call('ZRANGE', line, 0, read - 1, 'WITHSCORES')
+    local tenants, found, moved_before = {}, 0, moved
     for i = 1, #entries, 2 do
-      local lane = lane_of_head(entries[i])
-      local order = order_bytes(virtual_time(queue, tenant_of_lane(lane)))
-      if order ~= string.sub(entries[i], 1, 6) then
-        redis.call('ZREM', line, entries[i])
-        redis.call('ZADD', line, entries[i + 1], order .. string.sub(entries[i], 7))
-        redis.call('HSET', queue_key('entered', queue), lane, order)
-        moved = moved + 1
-      end
+      if refresh_entry(queue, line, entries[i], entries[i + 1]) then moved = moved + 1 end
+      local tenant = tenant_of_lane(lane_of_head(entries[i]))
+      if not tenants[tenant] then found = found + 1 end
+      tenants[tenant] = true
     end
-    if moved == 0 then return end
-  end
+    local is_through = found >= most or #entries < 2 * read or read >= HEADS_READ
+    if moved == moved_before then read = math.min(2 * read, HEADS_READ) end
+  until (moved == moved_before and is_through) or moved >= REFRESHED
 end
 
 local function walk_lines(queue, filter, most, from, steps)
   local lanes, resume = {}, nil
   for _, line in ipairs(open_lines_of(queue)) do
-    if from == 0 and is_fair(queue) then refresh_turns(queue, line) end
+    if from == 0 and is_fair(queue) then refresh_turns(queue, line, most) end
     local stopped_at = walk_line(queue, line, filter, most, from, steps, lanes)
     if stopped_at and (not resume or stopped_at < resume) then resume = stopped_at end
   end
