@@ -53,6 +53,7 @@ async def live_through(store: Store, kill: Callable[[], None], rounds: int = ROU
 async def test_acknowledged_operations_survive(durable_engine: EngineProcess) -> None:
     def kill() -> None:
         durable_engine.kill()
+        durable_engine.mend()
         durable_engine.start()
 
     await live_through(make_store(durable_engine), kill)
