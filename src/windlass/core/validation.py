@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from .durations import INSTANT_MAX
 from .errors import BadInput, TooLarge
 from .job import Blob, Codec, NewJob
 from .queue import FOREVER_MS, Configuration
@@ -31,7 +32,6 @@ WILDCARDS_MAX = 16
 PAGE_MAX = 500
 HISTORY_HOURS_MAX = 48
 INT32_MIN, INT32_MAX = -(2**31), 2**31 - 1
-INSTANT_MAX = 2**47  # year 6429; leaves room for a lease added to it
 DURATION_MAX = 2**43  # 278 years
 PAUSE_MAX = DURATION_MAX // 2  # its jitter may double it
 UINT32_MAX = 2**32 - 1
