@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from windlass.core.cron import parse
@@ -118,6 +118,7 @@ minutes = st.sampled_from((0, 1, 15, 30, 45, 59))
 hours = st.sampled_from((0, 1, 2, 3, 13))
 
 
+@settings(deadline=None)
 @given(moments, st.integers(-300, 300), st.sampled_from(("*", "*/5", "*/7", "*/30")), st.none() | hours)
 def test_what_follows_the_clock_is_every_matching_minute(
     moment: tuple[str, str], minutes_off: int, minute: str, hour: int | None
@@ -132,6 +133,7 @@ def test_what_follows_the_clock_is_every_matching_minute(
     assert parse(f"{minute} {'*' if hour is None else hour} * * *", zone).following_ms(start_ms) == now_ms
 
 
+@settings(deadline=None)
 @given(moments, minutes, hours)
 def test_a_fixed_time_happens_once_a_day(moment: tuple[str, str], minute: int, hour: int) -> None:
     """Also when asked anew from every instant in between, as it is after a restart."""

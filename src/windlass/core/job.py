@@ -80,6 +80,7 @@ class NewJob(msgspec.Struct, frozen=True, kw_only=True):
     result_ttl_ms: int = 0  # how long the result is kept; 0: not at all
     tags: tuple[str, ...] = ()
     trace: str = ""  # W3C traceparent, handed on
+    repeat: str = ""  # rule for the next run after a good end, see core/repeat.py
     parent: bytes = b""  # id of the job whose child this is
     on_failure: OnFailure = "collect"  # what the failure of a member (child, dependency) means for this job
 
@@ -119,6 +120,9 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     result_ttl_ms: int
     tags: tuple[str, ...]
     trace: str
+    repeat: str  # its rule, as typed; empty: it runs once
+    schedule: str  # name of the schedule that made it; empty: none did
+    planned_at_ms: int | None  # of a job that repeats or was made by a schedule: the instant it was meant for
     parent: bytes | None
     on_failure: OnFailure
     limits: tuple[str, ...]  # the limits it counts against, as the engine names them

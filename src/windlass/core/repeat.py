@@ -38,7 +38,7 @@ class Modifiers(msgspec.Struct, frozen=True):
                 if moved_s is None:
                     return None
                 at_s = moved_s
-        return at_s * 1000 if 0 <= at_s * 1000 <= INSTANT_MAX else None
+        return at_s * 1000 if 0 < at_s * 1000 <= INSTANT_MAX else None
 
 
 class Rule(msgspec.Struct, frozen=True):

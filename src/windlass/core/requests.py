@@ -57,6 +57,7 @@ class Finish(msgspec.Struct, frozen=True):
     id: bytes
     token: int
     result: Blob | None = None
+    ignore_repeat: bool = False  # a job that repeats ends for good
 
 
 class Fail(msgspec.Struct, frozen=True, kw_only=True):
@@ -94,6 +95,7 @@ class Edit(msgspec.Struct, frozen=True, kw_only=True):
     priority: int | None = None
     run_at_ms: int | None = None
     payload: Blob | None = None
+    repeat: str | None = None  # another rule; empty: repeats no more
     if_revision: int = 0
     in_any_state: bool = False
 

@@ -9,6 +9,8 @@ from .durations import INSTANT_MAX
 from .errors import BadInput, TooLarge
 from .job import Blob, Codec, NewJob
 from .queue import FOREVER_MS, Configuration
+from .repeat import RULE_MAX
+from .repeat import parse as parse_rule
 from .requests import Edit, Fail, Filter, Finish, Held, Listing, Take, Update, WorkerInfo
 from .retry import ENDLESS, Backoff
 from .states import State
@@ -119,12 +121,19 @@ def new_job(job: Any, payload_max: int = PAYLOAD_MAX) -> None:
         raise BadInput(f"unique_check must be none, keep or replace, not {job.unique_check!r}.")
     if job.if_revision and (not job.unique or job.unique_check != "replace"):
         raise BadInput("if_revision goes with a unique key and unique_check='replace'.")
+    if job.repeat != "":
+        repeat(job.repeat)
     if job.retry is not ENDLESS:
         _backoff(job.retry)
     if job.parent != b"":
         id_bytes("parent", job.parent)
     if job.on_failure not in ("collect", "fail", "ignore"):
         raise BadInput(f"on_failure must be collect, fail or ignore, not {job.on_failure!r}.")
+
+
+def repeat(rule: Any) -> None:
+    text("repeat", rule, RULE_MAX)
+    parse_rule(rule)
 
 
 def _backoff(retry: Any) -> None:
@@ -180,6 +189,7 @@ def finish(request: Finish) -> None:
     held(request, Finish)
     if request.result is not None:
         blob("result", request.result, RESULT_MAX)
+    claim("ignore_repeat", request.ignore_repeat)
 
 
 def fail(request: Fail) -> None:
@@ -212,6 +222,8 @@ def edit(request: Edit, payload_max: int = PAYLOAD_MAX) -> None:
         whole("run_at_ms", request.run_at_ms, 0, INSTANT_MAX)
     if request.payload is not None:
         blob("payload", request.payload, payload_max)
+    if request.repeat not in (None, ""):
+        repeat(request.repeat)
 
 
 def take(request: Take) -> None:

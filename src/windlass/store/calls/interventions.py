@@ -35,7 +35,14 @@ def _edit_item(request: Edit) -> tuple[Argument, ...]:
         int(payload is not None),
         0 if payload is None else int(payload.codec),
         b"" if payload is None else payload.data,
+        _repeat(request.repeat),
     )
+
+
+def _repeat(rule: str | None) -> str:
+    if rule is None:
+        return ""
+    return rule or "-"
 
 
 def edit(requests: Sequence[Edit], partition: int) -> ItemsCall[Edited | Refusal]:

@@ -1,11 +1,22 @@
--- Changes jobs that wait (or, when asked, jobs in any state): name, priority, run_at, payload.
+-- Changes jobs that wait (or, when asked, jobs in any state): name, priority, run_at, payload, repeat rule.
 -- arguments: ARGV[1] clock offset; then per job: id, revision guard (0: none), '1' when any state will do, name ('': as
---            it is), priority ('': as it is), run_at ('': as it is), '1' when a payload follows, payload codec, payload
+--            it is), priority ('': as it is), run_at ('': as it is), '1' when a payload follows, payload codec, payload,
+--            repeat rule ('': as it is, '-': none)
 -- returns:   per job {revision, state} or a refusal
 -- refusals:  unknown_job, already_ended, wrong_state, revision_conflict
 -- flags: allow-oom
--- uses: batch, record, ring, place, ending
-local function edit(id, guard, any_state, name, priority, run_at, has_payload, codec, payload)
+-- uses: batch, record, repeating, ring, place, ending
+-- A new time is a new plan too: a rule counts from it.
+local function change_repeat(r, rule, run_at)
+  local repeats = has(r, 'repeats')
+  if rule == '' and not (repeats and run_at ~= '') then return end
+  local planned_at, known = r.ready_at, ''
+  if repeats then planned_at, known = repeat_of(r) end
+  if run_at ~= '' then planned_at = r.ready_at end
+  set_repeat(r, planned_at, rule == '-' and '' or rule == '' and known or rule)
+end
+
+local function edit(id, guard, any_state, name, priority, run_at, has_payload, codec, payload, rule)
   local r = load(id)
   if not r then return missing(id) end
   local is_pending = r.state <= STATE.waiting
@@ -17,6 +28,7 @@ local function edit(id, guard, any_state, name, priority, run_at, has_payload, c
   if name ~= '' then r.name = name end
   if priority ~= '' then r.priority = tonumber(priority) end
   if run_at ~= '' then r.ready_at = tonumber(run_at) end
+  change_repeat(r, rule, run_at)
   if has_payload == '1' then r.flags = bit.bor(bit.band(r.flags, bit.bnot(3)), tonumber(codec)) end
   if is_pending and r.state ~= STATE.waiting then r.state = state_by_time(r) end
   r.revision = r.revision + 1
@@ -26,7 +38,7 @@ local function edit(id, guard, any_state, name, priority, run_at, has_payload, c
 end
 
 local answers = {}
-for i = 2, #ARGV, 9 do table.insert(answers, edit(unpack(ARGV, i, i + 8))) end
+for i = 2, #ARGV, 10 do table.insert(answers, edit(unpack(ARGV, i, i + 9))) end
 flush()
 ring_all()
 return answers

@@ -3,7 +3,7 @@
 --            '' or (B unique check: 0 none, 1 keep, 2 replace; I4 revision guard, 0 none)
 -- returns:   per job {status, id, revision}; status 'queued', 'scheduled', 'existing', 'replaced', 'ended' or a refusal
 -- refusals:  id_conflict, queue_full, revision_conflict
--- uses: keys, clock, batch, record, new_record, config, ring, place, tally, unique, ending
+-- uses: keys, clock, batch, record, new_record, repeating, config, ring, place, tally, unique, ending
 local KEEP = 1 -- as unique check; anything else that is not 0 replaces
 local FIRST_REVISION = 1 -- as packed by the caller
 
@@ -59,7 +59,8 @@ local function replace(existing, r, guard)
   each_tag(existing, function(key) z_drop(key, existing.id) end)
   each_tag(r, function(key) z_add(key, existing.created_at, existing.id) end)
   existing.priority, existing.policy, existing.policy_read = r.priority, r.policy, nil
-  existing.tags, existing.extras = r.tags, r.extras
+  existing.tags = r.tags
+  adopt_extras(existing, r)
   existing.flags = bit.bor(bit.band(existing.flags, bit.bnot(3)), bit.band(r.flags, 3))
   if r.ready_at > 0 then existing.ready_at = r.ready_at end
   existing.revision = existing.revision + 1
