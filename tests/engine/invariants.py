@@ -32,7 +32,7 @@ return answer
 """
 INDEXES = ("scheduled", "waiting", "running", "finished", "failed", "cancelled", "history")
 PLACE_BYTES = 28  # ready time, sequence, id
-EXPIRING = ("m:", "ended:", "bell:", "waiters:")  # owned by nobody, so they must go by themselves
+EXPIRING = ("m:", "throttle:", "ended:", "bell:", "waiters:")  # owned by nobody, so they must go by themselves
 SINGLE = ("queues", "seq", "token", "workers", "retention", "expiry", "timers:due", "timers:lease", "timers:ring")
 Zset = dict[bytes, float]
 

@@ -72,6 +72,9 @@ class NewJob(msgspec.Struct, frozen=True, kw_only=True):
     unique: str = ""  # the key, within the queue
     unique_check: UniqueCheck = "keep"  # what to do when the key is held
     unique_while_kept: bool = False  # hold the key until the record is gone, not only until the end
+    debounce_ms: int = 0  # with a unique key: runs when nobody has called for so long, with the last call's content
+    debounce_max_ms: int = 0  # but not later than this after the first call; 0: however late
+    throttle_ms: int = 0  # with a unique key: of all calls within such a period, the first wins
     if_revision: int = 0  # with `replace`: only when the existing job has this revision
     retry: Backoff = ENDLESS  # attempts, and pauses between them
     lease_ms: int = 0  # 0: the queue's

@@ -10,7 +10,9 @@ from .job import Blob, Job
 
 
 class Enqueued(msgspec.Struct, frozen=True):
-    """`existing`: the id or the unique key was there before. `ended`: this id has run and gone already."""
+    """`existing`: the id or the unique key was there before, or the first call of its period (`throttle_ms`) has won.
+    `replaced`: the content went into the job that holds the key (`replace`, `debounce_ms`). `ended`: this id has run
+    and gone already, or went into another job."""
 
     id: bytes
     status: Literal["queued", "scheduled", "existing", "replaced", "ended"]

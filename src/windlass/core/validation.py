@@ -121,6 +121,8 @@ def new_job(job: Any, payload_max: int = PAYLOAD_MAX) -> None:
         raise BadInput(f"unique_check must be none, keep or replace, not {job.unique_check!r}.")
     if job.if_revision and (not job.unique or job.unique_check != "replace"):
         raise BadInput("if_revision goes with a unique key and unique_check='replace'.")
+    if job.debounce_ms != 0 or job.debounce_max_ms != 0 or job.throttle_ms != 0:
+        _pacing(job)
     if job.repeat != "":
         repeat(job.repeat)
     if job.retry is not ENDLESS:
@@ -129,6 +131,20 @@ def new_job(job: Any, payload_max: int = PAYLOAD_MAX) -> None:
         id_bytes("parent", job.parent)
     if job.on_failure not in ("collect", "fail", "ignore"):
         raise BadInput(f"on_failure must be collect, fail or ignore, not {job.on_failure!r}.")
+
+
+def _pacing(job: NewJob) -> None:
+    whole("debounce_ms", job.debounce_ms, 0, DURATION_MAX)
+    whole("debounce_max_ms", job.debounce_max_ms, 0, DURATION_MAX)
+    whole("throttle_ms", job.throttle_ms, 0, DURATION_MAX)
+    if not job.unique or job.unique_check != "keep":
+        raise BadInput("debounce_ms and throttle_ms need a unique key, and decide themselves what a held key means.")
+    if job.debounce_ms and job.throttle_ms:
+        raise BadInput("Give debounce_ms or throttle_ms, not both.")
+    if job.debounce_ms and (job.run_at_ms or job.delay_ms):
+        raise BadInput("debounce_ms decides when the job runs; give no run_at_ms or delay_ms.")
+    if 0 < job.debounce_max_ms < job.debounce_ms or (job.debounce_max_ms and not job.debounce_ms):
+        raise BadInput("debounce_max_ms goes with debounce_ms and is at least as long.")
 
 
 def repeat(rule: Any) -> None:

@@ -11,13 +11,19 @@ from ...core.requests import Enqueued
 from .. import record
 from .call import ItemsCall, NotConfirmed
 
-_CHECKS = {"none": 0, "keep": 1, "replace": 2}
+_KEEP, _REPLACE, _DEBOUNCE, _THROTTLE = b"\1", b"\2", b"\3", b"\4"
 _ACCEPTED = {b"queued", b"scheduled", b"existing", b"replaced", b"ended"}
 
 
 def _terms(job: NewJob) -> bytes:
-    check = _CHECKS[job.unique_check] if job.unique else 0
-    return bytes([check]) + job.if_revision.to_bytes(4, "big") if check else b""
+    """What to do about the job's unique key; nothing where there is nothing to do."""
+    if not job.unique or job.unique_check == "none":
+        return b""
+    if job.debounce_ms:
+        return _DEBOUNCE + job.debounce_ms.to_bytes(6, "big") + job.debounce_max_ms.to_bytes(6, "big")
+    if job.throttle_ms:
+        return _THROTTLE + job.throttle_ms.to_bytes(6, "big")
+    return _KEEP if job.unique_check == "keep" else _REPLACE + job.if_revision.to_bytes(4, "big")
 
 
 def _read(reply: Any) -> Enqueued | Refusal:

@@ -19,6 +19,7 @@
 --   waiters:<queue>          zset    takers to ring: score registration's end, member bell \1 filter
 --   m:<queue>\0<hour>        hash    counters <minute>:<what>
 --   u:<queue>\0<key>         zset    holders of a unique key: score sequence
+--   throttle:<queue>\0<key>  string  end of the period + id of the job that won it; expires
 --   t:<tag>                  zset    jobs with a tag: score creation
 --   timers:due|lease|ring    zset    queue -> an instant not later than its next scheduled job | overdue lease | ring check
 --   retention, expiry        zset    id -> instant of removal | instant by which it must have started
