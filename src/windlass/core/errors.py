@@ -122,6 +122,11 @@ class UnknownWorker(Refusal):
     sentence = "No worker is registered under this id; register it again."
 
 
+class UnknownSchedule(Refusal):
+    code = "unknown_schedule"
+    sentence = "There is no schedule of this name."
+
+
 class CrossPartition(Refusal):
     """A relation or call that would touch two partitions at once."""
 
@@ -145,6 +150,7 @@ REFUSALS: dict[str, type[Refusal]] = {
         UniqueConflict,
         NamesNeedLanes,
         UnknownWorker,
+        UnknownSchedule,
         CrossPartition,
     )
 }

@@ -7,6 +7,7 @@ from .intervening import Intervening
 from .producing import Producing
 from .queueing import Queueing
 from .reading import Reading
+from .scheduling import Scheduling
 from .staffing import Staffing
 from .upkeep import Upkeep
 from .working import Working
@@ -14,5 +15,5 @@ from .working import Working
 __all__ = ["Service"]
 
 
-class Service(Producing, Working, Intervening, Reading, Queueing, Staffing, Upkeep):
+class Service(Producing, Working, Intervening, Reading, Queueing, Scheduling, Staffing, Upkeep):
     """Everything, of one deployment."""

@@ -9,7 +9,7 @@ from ...core.errors import Refusal, refusal
 from ...core.job import Durability, NewJob
 from ...core.requests import Enqueued
 from .. import record
-from .call import ItemsCall, NotConfirmed
+from .call import Argument, ItemsCall, NotConfirmed
 
 _KEEP, _REPLACE, _DEBOUNCE, _THROTTLE = b"\1", b"\2", b"\3", b"\4"
 _ACCEPTED = {b"queued", b"scheduled", b"existing", b"replaced", b"ended"}
@@ -26,7 +26,7 @@ def _terms(job: NewJob) -> bytes:
     return _KEEP if job.unique_check == "keep" else _REPLACE + job.if_revision.to_bytes(4, "big")
 
 
-def _read(reply: Any) -> Enqueued | Refusal:
+def read(reply: Any) -> Enqueued | Refusal:
     is_durable = not isinstance(reply, NotConfirmed)
     status, job_id, revision = reply if is_durable else reply.answer
     if status in _ACCEPTED:
@@ -41,9 +41,17 @@ def _instants(job: NewJob, now_ms: int) -> tuple[int, int]:
     return run_at_ms, expires_at_ms
 
 
+def item(
+    job_id: bytes, job: NewJob, now_ms: int, origin: record.Origin = record.NO_ORIGIN
+) -> tuple[Argument, Argument]:
+    """Id and record, and what to do about the unique key: a new job as every script that adds one reads it."""
+    run_at_ms, expires_at_ms = _instants(job, now_ms)
+    return record.pack(job, job_id, run_at_ms, expires_at_ms, origin=origin), _terms(job)
+
+
 def enqueue(
     jobs: Sequence[tuple[bytes, NewJob]], now_ms: int, partition: int, durability: Durability | None
 ) -> ItemsCall[Enqueued | Refusal]:
     """`now_ms` is the engine's time when any of the jobs has a delay or a relative expiry."""
-    items = [(record.pack(job, job_id, *_instants(job, now_ms)), _terms(job)) for job_id, job in jobs]
-    return ItemsCall("enqueue", (), items, _read, partition=partition, durability=durability)
+    items = [item(job_id, job, now_ms) for job_id, job in jobs]
+    return ItemsCall("enqueue", (), items, read, partition=partition, durability=durability)
