@@ -74,7 +74,8 @@ def test_a_rule_is_kept_as_typed_and_compared_without_case() -> None:
         "FINISHED, +1  DAY", "FINISHED, +  1 DAY", "FINISHED, +1DAY", "FINISHED, +1000 DAYS",
         "FINISHED, +123456789 SECONDS", "FINISHED, +1.5 HOURS", "FINISHED, LOCALTIME", "FINISHED, UTC",
         "FINISHED, WEEKDAY 7", "FINISHED, START OF WEEK", "FINISHED, +1 WEEK", "FINISHED, +1 DAY,",
-        "FINISHED, +١ DAY", "FINISHED, +1 DAY\n", "FINISHED, '; SELECT 1", "FINISHED" + ", +1 DAY" * 40,
+        "FINISHED, +١ DAY", "finiſhed, +1 DAY", "ﬁnished, +1 DAY",
+        "FINISHED, +1 DAY\n", "FINISHED, '; SELECT 1", "FINISHED" + ", +1 DAY" * 40,
     ],
 )  # fmt: skip
 def test_what_is_no_rule(rule: str) -> None:

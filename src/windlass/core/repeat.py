@@ -85,8 +85,8 @@ def parse_modifiers(text: str) -> Modifiers:
 
 
 def _check_size(text: str) -> None:
-    if len(text.encode(errors="replace")) > RULE_MAX:
-        raise BadInput(f"A repeat rule has at most {RULE_MAX} bytes.")
+    if len(text) > RULE_MAX or not text.isascii():
+        raise BadInput(f"A repeat rule is plain ASCII and has at most {RULE_MAX} characters; {_EXAMPLE}.")
 
 
 def _parts(text: str) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 
 import msgspec
 
@@ -15,12 +16,12 @@ from ..store.asked import Asked
 from ..store.calls import schedules as calls
 from ..store.calls.call import Flow, Now
 from ..store.calls.upkeep import Step
-from ..store.scatter import scatter
 from .asking import Asking
 
 log = logging.getLogger("windlass.service")
 
 JOBS_PER_STEP = 50  # of one schedule
+JOBS_PER_CALL = 500
 JOB_BYTES_PER_STEP = 2 * check.MIB
 
 
@@ -166,10 +167,10 @@ class Scheduling(Asking):
             except BadInput as error:  # its time zone is not known here, for example: the others must go on
                 log.warning("The schedule %r is paused: %s", one.schedule.name, error)
                 yield calls.pause_schedule(one.schedule.name, str(error), partition)
-        answers = yield from scatter(
-            fires, lambda _: partition, lambda part, home: calls.fire(part, found.now_ms, home)
-        )
-        done = sum(answer for answer in answers if isinstance(answer, int))
+        done = 0
+        for part in _in_parts(fires):
+            answers = yield calls.fire(part, found.now_ms, partition)
+            done += sum(answer for answer in answers if isinstance(answer, int))
         return Step(found.now_ms, done, found.now_ms)  # there may be more
 
     def _planned(self, due: calls.Due, now_ms: int) -> calls.Fire:
@@ -182,6 +183,20 @@ class Scheduling(Asking):
             for at_ms, job_id in zip(firing.planned, ids, strict=True)
         ]
         return calls.Fire(due, firing.next_at_ms, firing.skipped, firing.missed, jobs)
+
+
+def _in_parts(fires: Sequence[calls.Fire]) -> list[list[calls.Fire]]:
+    """As many calls as keep each of them short."""
+    parts: list[list[calls.Fire]] = []
+    jobs = size = 0
+    for one in fires:
+        jobs += len(one.jobs)
+        size += len(one.jobs) * len(one.due.schedule.job.payload.data)
+        if not parts or jobs > JOBS_PER_CALL or size > JOB_BYTES_PER_STEP:
+            parts.append([])
+            jobs, size = len(one.jobs), len(one.jobs) * len(one.due.schedule.job.payload.data)
+        parts[-1].append(one)
+    return parts
 
 
 def _first_flow(wanted: Schedule) -> Flow[int]:

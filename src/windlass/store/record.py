@@ -105,7 +105,7 @@ def _extras(job: NewJob, run_at_ms: int, origin: Origin) -> bytes:
     rule = b""
     if job.repeat:
         rule = run_at_ms.to_bytes(6, "big") + _short(job.repeat.encode())
-    if (job.retry is ENDLESS or job.retry == ENDLESS) and not job.trace and origin is NO_ORIGIN:
+    if job.retry == ENDLESS and not job.trace and origin is NO_ORIGIN:
         return rule
     return rule + _encode(Extras(job.retry, job.trace, origin.schedule, origin.planned_at_ms))
 
@@ -119,6 +119,8 @@ def pack(
         flags |= _RETAKE
     if job.unique_while_kept:
         flags |= _UNIQUE_WHILE_KEPT
+    is_bare = job.retry is ENDLESS and not job.trace and not job.repeat and origin is NO_ORIGIN
+    extras = b"" if is_bare else _extras(job, run_at_ms, origin)
     if job.repeat:
         flags |= _REPEATS
     strings = b"".join(
@@ -128,7 +130,7 @@ def pack(
             _place(job.queue, job.name, job.lane),
             _labels(job),
             _long(_links(job, limits)),
-            _long(_extras(job, run_at_ms, origin)),
+            _long(extras),
         )
     )
     head_bytes = HEADER_BYTES + len(strings)

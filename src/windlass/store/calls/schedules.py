@@ -15,7 +15,7 @@ from ..record import Origin
 from . import enqueue
 from .call import Argument, Call, ItemsCall, answer, answering
 
-DUE_PER_STEP = 20
+DUE_PER_STEP = 50
 NAMES_PER_PAGE = 100
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Schedule).decode
