@@ -4,13 +4,14 @@ pause and resume: each occurrence has one job at most, and none is lost."""
 from __future__ import annotations
 
 import itertools
+import os
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
 from helpers import take
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from engine import invariants
@@ -195,7 +196,12 @@ steps = st.one_of(
 )
 
 
-@settings(max_examples=120, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(
+    max_examples=120,
+    deadline=None,
+    phases=(Phase.generate,) if os.environ.get("WINDLASS_MUTANT") else tuple(Phase),
+    suppress_health_check=list(HealthCheck),
+)
 @given(does=st.lists(steps, min_size=5, max_size=40))
 def test_each_occurrence_once_and_none_lost(frozen: EngineProcess, does: list[tuple[Any, ...]]) -> None:
     world = World(frozen)

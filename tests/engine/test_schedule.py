@@ -11,9 +11,11 @@ from engine.scheduled import check, fire, now_ms, pass_time, scheduled
 from namespace import dump, left_behind
 from windlass.core.errors import BadInput, QueueFull, RevisionConflict, TooLarge, UnknownSchedule
 from windlass.core.job import Blob
-from windlass.core.requests import Enqueued
+from windlass.core.requests import Enqueued, Finish
 from windlass.core.schedule import Schedule
 from windlass.service import Service
+from windlass.service.asking import ask
+from windlass.store.calls import schedules as calls
 
 HOUR_MS = 3_600_000
 
@@ -140,6 +142,18 @@ def test_run_now_is_apart_from_the_rhythm(service: Service) -> None:
     check(service)
 
 
+def test_a_run_that_is_repeated_after_a_lost_answer_runs_once(service: Service) -> None:
+    status = service.schedule(scheduled(every_ms=HOUR_MS)).wait()
+    call = calls.run_schedule(status, service.store.new_id("q"), now_ms(service), 0)
+    assert [service.store.run_now(ask(call)).status for _ in range(2)] == ["queued", "existing"]  # type: ignore[union-attr]
+    (job,) = take(service, most=5)
+    service.finish([Finish(job.id, job.lease_token)]).one().wait()
+    assert service.store.run_now(ask(call)).status == "ended"  # type: ignore[union-attr]
+    assert counts(service) == {}
+    assert service.schedule_of("s").wait().fired == 1
+    check(service)
+
+
 def test_run_now_into_a_full_queue(service: Service) -> None:
     service.configure("q", {"max_length": 1}).wait()
     service.schedule(scheduled()).wait()
@@ -151,7 +165,7 @@ def test_run_now_into_a_full_queue(service: Service) -> None:
 
 def test_what_does_not_exist(service: Service) -> None:
     before = dump(service.store)
-    for ask in (
+    for question in (
         lambda: service.unschedule("x"),
         lambda: service.pause_schedule("x"),
         lambda: service.resume_schedule("x"),
@@ -159,7 +173,7 @@ def test_what_does_not_exist(service: Service) -> None:
         lambda: service.schedule_of("x"),
     ):
         with pytest.raises(UnknownSchedule):
-            ask().wait()
+            question().wait()
     assert service.schedules().wait() == []
     assert dump(service.store) == before
 

@@ -3,6 +3,7 @@ schedules that are due make their jobs."""
 
 from __future__ import annotations
 
+import asyncio
 import logging
 
 from ..core.errors import EngineFull
@@ -11,7 +12,7 @@ from .loop import Tick
 
 log = logging.getLogger("windlass.loops")
 
-FULL_PAUSE_MS = 1_000
+FULL_PAUSE_S = 0.25
 
 
 class Scheduler:
@@ -23,6 +24,7 @@ class Scheduler:
             fired = await service.fire()
         except EngineFull as error:  # what is there must still be moved by the other loops
             log.warning("Schedules that are due wait: %s", error)
-            fired = moved._replace(done=0, next_at_ms=moved.now_ms + FULL_PAUSE_MS)
+            await asyncio.sleep(FULL_PAUSE_S)  # they stay due, so nothing else would hold up the next turn
+            fired = moved._replace(done=0)
         instants = [step.next_at_ms for step in (moved, fired) if step.next_at_ms is not None]
         return Tick(moved.done + fired.done, fired.now_ms, min(instants, default=None))

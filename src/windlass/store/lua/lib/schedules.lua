@@ -35,7 +35,7 @@ local function note_job(name, planned_at, id)
   redis.call('HSET', schedule_key(name), 'last_planned_at', planned_at, 'last_fired_at', now_ms, 'last_job', id)
 end
 
--- Makes the job of an occurrence. Its id is new, so neither a record nor an end of it can be known.
+-- Makes the job of an occurrence. The caller has made sure that its id is new.
 local function make_job(name, planned_at, entry, terms)
   local id = string.sub(entry, 1, 16)
   local answer = enqueue_one(id, job_key(id), entry, terms, redis.call('INCR', P .. 'seq'), false, false)
