@@ -68,6 +68,12 @@ def test_after_a_pause_the_rhythm_is_the_same() -> None:
     assert resumed_at_ms(schedule(every_ms=HOUR_MS, ends_at_ms=later), NOW, later) is None
 
 
+@pytest.mark.parametrize("rhythm", [{"every_ms": HOUR_MS}, {"cron": "* * * * *"}, {"repeat": "SCHEDULED, +1 HOUR"}])
+def test_after_a_pause_it_does_not_begin_before_its_start(rhythm: dict[str, Any]) -> None:
+    one = schedule(**rhythm, starts_at_ms=NOW + DAY_MS)
+    assert resumed_at_ms(one, NOW + DAY_MS, NOW) == NOW + DAY_MS
+
+
 def fired(late_ms: int, most: int = 50, **kw: Any) -> Firing:
     """Every second; the first due occurrence is so late."""
     return plan(schedule(every_ms=1_000, **{"misfire_after_ms": 2_000} | kw), NOW - late_ms, NOW, most)

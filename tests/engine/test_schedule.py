@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 from helpers import another, counts, new, put, read, take
 
@@ -233,6 +234,22 @@ def test_one_that_would_never_fire(service: Service, fields: dict[str, Any]) -> 
     with pytest.raises(BadInput, match="never fire"):
         service.schedule(scheduled(**fields)).wait()
     assert service.schedules().wait() == []
+
+
+def test_a_change_computed_from_an_older_state_is_refused(service: Service) -> None:
+    """Two processes have read the same state; the second has to read again."""
+    service.schedule(scheduled()).wait()
+    service.schedule(scheduled(every_ms=2_000)).wait()
+    before = dump(service.store)
+    for revision in (0, 1, 3):
+        answer = service.store.run_now(ask(calls.schedule(scheduled(every_ms=9_000), revision, 5, 0)))
+        assert isinstance(answer, RevisionConflict)
+    for revision in (0, 1):
+        assert isinstance(service.store.run_now(ask(calls.resume_schedule("s", revision, 5, 0))), RevisionConflict)
+        status = msgspec.structs.replace(service.schedule_of("s").wait(), revision=revision)
+        call = calls.run_schedule(status, service.store.new_id("q"), 5, 0)
+        assert isinstance(service.store.run_now(ask(call)), RevisionConflict)
+    assert dump(service.store) == before
 
 
 def test_two_processes_change_it_one_after_the_other(service: Service) -> None:
