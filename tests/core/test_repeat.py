@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from windlass.core.durations import INSTANT_MAX
 from windlass.core.errors import BadInput
-from windlass.core.repeat import parse, parse_modifiers
+from windlass.core.repeat import is_same, parse, parse_modifiers
 
 
 def at(text: str) -> int:
@@ -63,8 +63,8 @@ def test_milliseconds_are_cut_off() -> None:
 def test_a_rule_is_kept_as_typed_and_compared_without_case() -> None:
     rule = parse("finished, +1 Day")
     assert rule.text == "finished, +1 Day"
-    assert rule.is_same_as("FINISHED, +1 DAY")
-    assert not rule.is_same_as("FINISHED, +2 DAY")
+    assert is_same(rule.text, "FINISHED, +1 DAY")
+    assert not is_same(rule.text, "FINISHED, +2 DAY")
 
 
 @pytest.mark.parametrize(

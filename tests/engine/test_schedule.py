@@ -57,6 +57,15 @@ def test_a_changed_job_leaves_the_rhythm_alone(service: Service) -> None:
     check(service)
 
 
+def test_a_rule_in_other_letters_is_the_same_rhythm(service: Service) -> None:
+    first = service.schedule(scheduled(repeat="SCHEDULED, +1 DAY")).wait()
+    pass_time(service, 5_000)
+    second = service.schedule(scheduled(repeat="scheduled, +1 day")).wait()
+    assert (second.next_at_ms, second.schedule.repeat) == (first.next_at_ms, "scheduled, +1 day")
+    third = service.schedule(scheduled(repeat="SCHEDULED, +1 HOUR")).wait()
+    assert third.next_at_ms != first.next_at_ms
+
+
 def test_the_same_again_is_no_change(service: Service) -> None:
     first = service.schedule(scheduled()).wait()
     before = dump(service.store)

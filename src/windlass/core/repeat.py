@@ -53,10 +53,6 @@ class Rule(msgspec.Struct, frozen=True):
         bases = {"SCHEDULED": scheduled_at_ms, "STARTED": started_at_ms, "FINISHED": finished_at_ms}
         return self.modifiers.apply_ms(bases[self.base])
 
-    def is_same_as(self, text: str) -> bool:
-        """Rules are kept as typed and compared without regard to case."""
-        return self.text.upper() == text.upper()
-
 
 def _moved(calendar: sqlite3.Connection, at_s: int, step: str) -> int | None:
     if step == _START_OF_HOUR:
@@ -75,6 +71,11 @@ def parse(text: str) -> Rule:
     if not rest:
         raise BadInput(f"The repeat rule {text!r} has no modifier; {_EXAMPLE}.")
     return Rule(text, head, Modifiers(tuple(_modifier(part, text) for part in rest)))
+
+
+def is_same(one: str, other: str) -> bool:
+    """Rules are kept as typed and compared without regard to case; an empty text is none."""
+    return one.upper() == other.upper()
 
 
 @lru_cache(1024)

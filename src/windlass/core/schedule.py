@@ -13,7 +13,7 @@ from .cron import parse as parse_cron
 from .durations import INSTANT_MAX
 from .errors import BadInput
 from .job import NewJob
-from .repeat import RULE_MAX
+from .repeat import RULE_MAX, is_same
 
 NAME_MAX = 255
 EVERY_MIN = 1_000
@@ -41,12 +41,8 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
     ends_at_ms: int = 0  # no occurrence after; 0: never ends
 
     def has_rhythm_of(self, other: Schedule) -> bool:
-        return self._rhythm() == other._rhythm()
-
-    def _rhythm(self) -> tuple[object, ...]:
-        # Rules are compared without regard to case.
-        repeat = self.repeat.upper()
-        return self.cron, self.timezone, self.every_ms, repeat, self.starts_at_ms, self.ends_at_ms
+        fields = ("cron", "timezone", "every_ms", "starts_at_ms", "ends_at_ms")
+        return is_same(self.repeat, other.repeat) and all(getattr(self, one) == getattr(other, one) for one in fields)
 
 
 class ScheduleStatus(msgspec.Struct, frozen=True, kw_only=True):
