@@ -8,7 +8,7 @@ from windlass.store.blocking import BlockingConnection
 from windlass.store.store import Store
 
 # What may stay when all jobs are gone: root hash, counters, configuration, marks of ended ids (they expire).
-LASTING = (b"seq", b"token", b"queues", b"q:", b"m:", b"ended:", b"timers:")
+LASTING = (b"throttle:", b"seq", b"token", b"queues", b"q:", b"m:", b"ended:", b"timers:")
 
 
 def ask(store: Store, *command: str | bytes | int) -> Any:

@@ -1,4 +1,5 @@
-"""Plants known bugs one by one into a copy of the package, and runs a property test against each: it must fail.
+"""Plants known bugs one by one into a copy of the package, and runs the state machine against each: it must fail. A
+patch that begins with `# found by: tests/...` names another test to run instead.
 
 `python tools/mutants.py [part of a name ...]` from the root of the checkout. A patch that no longer applies has to be
 made anew: the source it changes has moved on.
@@ -59,22 +60,21 @@ def _judge(patch: Path) -> Verdict:
         applied = _run(["git", "apply", str(patch)], Path(directory), 10)
         if applied.returncode:
             return Verdict(patch.stem, False, 0, "does not apply; make it anew: " + applied.stdout.strip()[-100:])
-        return _hunt(patch.stem, _test_of(patch), Path(directory))
+        return _hunt(patch.stem, _hunter(patch), Path(directory))
 
 
-def _test_of(patch: Path) -> str:
-    """A patch may name the test that finds it in its first line; else it is the machine's to find."""
+def _hunter(patch: Path) -> str:
     named = re.match(r"# found by: (\S+)\n", patch.read_text())
     return named[1] if named else MACHINE
 
 
-def _hunt(mutant: str, test: str, directory: Path) -> Verdict:
+def _hunt(mutant: str, hunter: str, directory: Path) -> Verdict:
     environment = os.environ | {
         "PYTHONPATH": str(directory / "src"),
         "WINDLASS_MUTANT": "1",
         "HYPOTHESIS_STORAGE_DIRECTORY": str(directory / "hypothesis"),
     }
-    command = [sys.executable, "-m", "pytest", test, "-x", "--show-capture=no", "--tb=short"]
+    command = [sys.executable, "-m", "pytest", hunter, "-x", "--show-capture=no", "--tb=short"]
     started_s = time.monotonic()
     try:
         outcome = _run(command, ROOT, LIMIT_S, environment)
@@ -83,14 +83,14 @@ def _hunt(mutant: str, test: str, directory: Path) -> Verdict:
     took_s = time.monotonic() - started_s
     if outcome.returncode == 0:
         return Verdict(mutant, False, took_s, "survives all examples")
-    is_found = outcome.returncode == 1 and (test != MACHINE or "state = Machine()" in outcome.stdout)
+    is_found = outcome.returncode == 1 and (hunter != MACHINE or "state = Machine()" in outcome.stdout)
     return Verdict(mutant, is_found, took_s, _reason(outcome.stdout))
 
 
 def _reason(output: str) -> str:
     """Where the machine noticed, and its first words."""
     errors = re.findall(r"^E   +(\w*(?:Error|Exception|Refusal)\b.*)$", output, re.MULTILINE)
-    places = re.findall(r"^tests/engine/(?:\w+)\.py:\d+: in (\w+)$", output, re.MULTILINE)
+    places = re.findall(r"^tests/\w+/\w+\.py:\d+: in (\w+)$", output, re.MULTILINE)
     return f"{places[-1] if places else '?'}: {errors[0] if errors else output.strip().splitlines()[-1]}"[:150]
 
 

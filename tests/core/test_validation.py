@@ -16,6 +16,7 @@ from windlass.core.limit import Limit, Matcher
 from windlass.core.queue import FOREVER_MS
 from windlass.core.requests import Edit, Fail, Filter, Finish, Held, Listing, Take, Update, WorkerInfo
 from windlass.core.retry import Backoff
+from windlass.core.schedule import Schedule
 from windlass.service import Service
 from windlass.store.store import Store
 
@@ -86,6 +87,10 @@ def _enqueue() -> Iterator[Case]:
         result_ttl_ms=(-1, *WRONG_WHOLES),
         tags=(["a"], "a", None, 5, ("",), ("a", 5), ("t" * 129,), ("a\0b",), (SURROGATE,), ("t",) * 21),
         trace=("t" * 1_025, *WRONG_TEXTS),
+        repeat=("SOON", "FINISHED, +1 DAY" + ", +1 DAY" * 40, *WRONG_TEXTS),
+        debounce_ms=(5, -1, *WRONG_WHOLES),
+        debounce_max_ms=(5, -1, *WRONG_WHOLES),
+        throttle_ms=(5, -1, *WRONG_WHOLES),
     )  # fmt: skip
     yield "enqueue", "two times", lambda service: service.enqueue([_job(run_at_ms=5, delay_ms=5)])
     yield "enqueue", "two expiries", lambda service: service.enqueue([_job(expires_at_ms=5, expires_in_ms=5)])
@@ -111,7 +116,7 @@ def _reports() -> Iterator[Case]:
                 lambda service, method=method, value=value: getattr(service, method)([Held(OK_ID, 1)], lease_ms=value),
             )
     yield from _wrong_lists("finish")
-    yield from _wrong("finish", request(Finish), **held, result=(TOO_LARGE, *WRONG_BLOBS))
+    yield from _wrong("finish", request(Finish), **held, result=(TOO_LARGE, *WRONG_BLOBS), ignore_repeat=WRONG_CLAIMS)
     yield "finish", "unknown", lambda service: service.finish([Finish(OK_ID, 1)])
     yield from _wrong_lists("fail")
     yield from _wrong(
@@ -165,6 +170,7 @@ def _interventions() -> Iterator[Case]:
         payload=(TOO_LARGE, *WRONG_BLOBS),
         if_revision=(-1, 2**32, *WRONG_WHOLES),
         in_any_state=WRONG_CLAIMS,
+        repeat=("SOON", *(value for value in WRONG_TEXTS if value is not None)),
     )
     yield "edit", "unknown", lambda service: service.edit([Edit(id=OK_ID, name="x")])
 
@@ -297,6 +303,57 @@ def _limits_and_pauses() -> Iterator[Case]:
         yield "rematch", f"partition={value!r}", lambda service, value=value: service.rematch(value)
 
 
+def _schedules() -> Iterator[Case]:
+    fields: dict[str, tuple[Any, ...]] = {
+        "name": ("", "n" * 256, *WRONG_TEXTS),
+        "job": (
+            None,
+            5,
+            _job(name=""),
+            _job(delay_ms=5),
+            _job(repeat="DAILY"),
+            _job(id=OK_ID),
+            _job(payload=TOO_LARGE),
+        ),
+        "cron": ("* * * * *", "x", *WRONG_TEXTS),
+        "timezone": ("", "Europe/Berlin", *WRONG_TEXTS),
+        "every_ms": (0, 999, -1, *WRONG_WHOLES),
+        "repeat": ("DAILY", *WRONG_TEXTS),
+        "overlap": ("some", None, 5, ["skip"]),
+        "misfire": ("some", None, 5, ["all"]),
+        "misfire_after_ms": (-1, *WRONG_WHOLES),
+        "starts_at_ms": (-1, 2**47 + 1, *WRONG_WHOLES),
+        "ends_at_ms": (-1, 5, *WRONG_WHOLES),
+    }
+    for field, values in fields.items():
+        for value in values:
+            one = Schedule(**({"name": "s", "job": _job(), "every_ms": 1_000} | {field: value}))
+            yield "schedule", f"{field}={value!r:.30}", lambda service, one=one: service.schedule(one)
+    for value in (None, 5, "s"):
+        yield "schedule", f"request={value!r}", lambda service, value=value: service.schedule(value)
+    good = Schedule(name="s", job=_job(), every_ms=1_000)
+    for value in (7, -1, 2**32, *WRONG_WHOLES):
+        yield "schedule", f"revision={value!r}", lambda service, value=value: service.schedule(good, if_revision=value)
+        yield (
+            "unschedule",
+            f"revision={value!r}",
+            lambda service, value=value: service.unschedule("s", if_revision=value),
+        )
+    for method in ("unschedule", "pause_schedule", "resume_schedule", "run_schedule", "schedule_of"):
+        for value in ("", "unknown", "n" * 256, *WRONG_TEXTS):
+            yield (
+                method,
+                f"name={value!r:.30}",
+                lambda service, method=method, value=value: getattr(service, method)(value),
+            )
+    for value in WRONG_TEXTS:
+        yield (
+            "pause_schedule",
+            f"reason={value!r:.30}",
+            lambda service, value=value: service.pause_schedule("s", reason=value),
+        )
+
+
 CASES = [
     *_enqueue(),
     *_reports(),
@@ -305,10 +362,11 @@ CASES = [
     *_reading(),
     *_queues_and_workers(),
     *_limits_and_pauses(),
+    *_schedules(),
 ]
 METHODS = sorted({case[0] for case in CASES})
 # Nothing can be given to these but what the type checker sees.
-WITHOUT_INPUT = {"queues", "limits", "promote", "recover", "clean", "hear_cancels"}
+WITHOUT_INPUT = {"queues", "limits", "promote", "recover", "clean", "hear_cancels", "schedules", "fire"}
 
 
 def _refusals(ask: Callable[[], Any]) -> list[Refusal]:

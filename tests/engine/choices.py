@@ -50,6 +50,7 @@ def take_of(parts: tuple[tuple[str, ...], dict[str, Any]]) -> Take:
 
 
 PAYLOADS = {"two bytes": Blob(b"22"), "raw": Blob(b"1", Codec.RAW), "long": Blob(LONG)}  # short names in failures
+RULES = ("SCHEDULED, +2 SECONDS", "STARTED, +1 SECOND", "FINISHED, +0 SECONDS", "FINISHED, +40 SECONDS")
 oddities = some_of(
     5,
     *named("name", "b", "ab"),
@@ -69,6 +70,7 @@ oddities = some_of(
     *named("result_ttl_ms", 10_000, FOREVER_MS),
     *named("tags", ("t",), ("t", "s")),
     *named("is_late", True),
+    *named("repeat", *RULES),
 )
 habits = some_of(
     3,
@@ -83,6 +85,7 @@ habits = some_of(
     *named("timeout_ms", 3_000),
     *named("result_ttl_ms", 10_000),
     *named("expires_in_ms", 5_000),
+    *named("repeat", *RULES[:2]),
 )
 manners = some_of(1, *named("worker", *WORKERS[:2]), *named("lease_ms", 1_000, 1_000), *named("accept_ms", 1_000))
 new_jobs = st.tuples(mostly(*QUEUES), oddities, st.integers(-12, SEVERAL_REPEATED_IDS - 1))
@@ -123,6 +126,7 @@ edits = some_of(
     *named("priority", 0, 5),
     *named("run_in_ms", 0, 20_000, -3_000),
     *named("payload", *PAYLOADS),
+    *named("repeat", "", RULES[0]),
     *named("if_revision", 1, 2),
     *named("in_any_state", True, True, True, True),
 )

@@ -31,10 +31,15 @@ for _, key in ipairs(redis.call('KEYS', '*')) do
 end
 return answer
 """
+JOBS_REMEMBERED = 20  # by a schedule
 INDEXES = ("scheduled", "waiting", "running", "finished", "failed", "cancelled", "history")
 PLACE_BYTES = 28  # ready time, sequence, id
-EXPIRING = ("m:", "ended:", "bell:", "waiters:", "full_at:")  # owned by nobody, so they must go by themselves
-SINGLE = ("queues", "seq", "token", "workers", "retention", "expiry", "timers:due", "timers:lease", "timers:ring")
+EXPIRING = ("m:", "throttle:", "ended:", "bell:", "waiters:", "full_at:")  # owned by nobody: they must go by themselves
+SINGLE = (
+    "schedules", "schedule_names", "queues", "seq", "token", "workers", "retention", "expiry", "timers:due",
+    "timers:lease", "timers:ring", *LIMITING_SINGLE,
+)  # fmt: skip
+OF_JOBS = ("ready", "lane", "laned", "heads", "names", "q", "u", "t", "wj", "a", "o", "e", "w", "s", "sj", *LIMITING)
 Zset = dict[bytes, float]
 
 
@@ -263,16 +268,40 @@ def check_owners(found: Snapshot) -> None:
         assert there == marked, f"{kind} belongs to {sorted(there)}, marked are {sorted(marked)}"
     registered = {worker.decode("latin-1") for worker in found.zset("workers")}
     assert {key for key, _ in found.of_kind("w:")} == registered, "a worker that nobody expects to beat"
-    known = (*INDEXES, "ready", "lane", "laned", "heads", "names", "q", "u", "t", "wj", "a", "o", "e", "w", *LIMITING)
+    known = (*INDEXES, *OF_JOBS)
     for key in found.values:
         if key.startswith(EXPIRING):
             assert found.ttls[key] > 0, f"{key!r} never expires"
         else:
-            assert key in (*SINGLE, *LIMITING_SINGLE) or key.partition(":")[0] in known, f"an unknown key: {key!r}"
+            assert key in SINGLE or key.partition(":")[0] in known, f"an unknown key: {key!r}"
             assert found.ttls[key] == -1, f"{key!r} would expire"
 
 
-CHECKS = (check_indexes, check_leases, check_timers, check_retention, check_counts, check_owners, check_limits)
+def check_schedules(found: Snapshot) -> None:
+    """A schedule is where the loops look for it, at its next occurrence, unless it is paused or over."""
+    expected = {}
+    for name, fields in found.of_kind("s:"):
+        at = int(fields[b"next_at"])
+        expected[name.encode("latin-1")] = math.inf if at == 0 or b"paused" in fields else at
+        jobs = found.values.get(f"sj:{name}", [])
+        assert len(jobs) <= JOBS_REMEMBERED, f"schedule {name!r} remembers {len(jobs)} jobs"
+        assert fields.get(b"last_job") == (jobs[0] if jobs else None), f"last job of schedule {name!r}"
+    assert found.zset("schedules") == expected, f"schedules {found.zset('schedules')}, not {expected}"
+    assert found.zset("schedule_names").keys() == expected.keys()
+    remembering = {name.encode("latin-1") for name, _ in found.of_kind("sj:")}
+    assert remembering <= expected.keys(), "jobs of a schedule that is gone"
+
+
+CHECKS = (
+    check_schedules,
+    check_indexes,
+    check_leases,
+    check_timers,
+    check_retention,
+    check_counts,
+    check_owners,
+    check_limits,
+)
 
 
 def check(found: Snapshot) -> None:

@@ -46,6 +46,7 @@ class ModelJob:
     is_awaited: bool = False
     holds_unique: bool = False
     had_expiry: bool = False  # its field stays in the record
+    planned_at: int = 0  # of one that repeats
     result: Blob | None = None
     attempts: list[tuple[int, str, int]] = field(default_factory=list)  # number, reason, end
 

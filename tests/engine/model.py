@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from engine.ledger import SWEPT, Ledger, ModelJob, identity_of
+from windlass.core.durations import INSTANT_MAX
 from windlass.core.job import NewJob
 from windlass.core.queue import FOREVER_MS, Configuration
 from windlass.core.requests import Edit, Edited, Enqueued, Extended, Fail, Finish, Held, Take, Update, Updated
@@ -46,6 +47,7 @@ class Model(Ledger):
         if 0 < config.max_length <= waiting or 0 < config.max_bytes < self.bytes_of(new.queue) + job.size:
             return "queue_full"
         job.holds_unique = bool(new.unique)
+        job.planned_at = ready_at if new.delay_ms or new.run_at_ms else self.now_ms
         self.move(job, "enqueue", self.by_time(job))
         self.jobs[job.id] = job
         self.queues.add(new.queue)
@@ -58,6 +60,8 @@ class Model(Ledger):
         grown = len(pack(new, new.id, 0, new.expires_at_ms or new.expires_in_ms)) - 16 - job.size
         if grown > 0 and job.state not in ENDED and 0 < max_bytes < self.bytes_of(new.queue) + grown:
             return "queue_full"
+        planned_at = job.planned_at if job.content.repeat else job.ready_at
+        job.planned_at = self.now_ms + new.delay_ms if new.delay_ms else new.run_at_ms or planned_at
         kept = {name: getattr(job.content, name) for name in ("name", "lane", "retake", "unique_while_kept")}
         job.content, job.had_expiry = msgspec.structs.replace(new, **kept), False
         job.expires_at = self.now_ms + new.expires_in_ms if new.expires_in_ms else new.expires_at_ms
@@ -182,10 +186,27 @@ class Model(Ledger):
         return Updated(job.revision, job.is_cancel_requested)
 
     def finish(self, job: ModelJob, request: Finish) -> None:
+        if job.content.repeat and not request.ignore_repeat and not job.is_cancel_requested:
+            self._run_again(job)
+            return
         job.progress = 1.0
         if job.content.result_ttl_ms:
             job.result = request.result
         self.end(job, "finish", State.FINISHED)
+
+    def _run_again(self, job: ModelJob) -> None:
+        rule, offset_s = job.content.repeat.split(", ")[0], int(job.content.repeat.split(" ")[1])
+        base = {"SCHEDULED": job.planned_at, "STARTED": job.started_at, "FINISHED": self.now_ms}[rule]
+        next_at = base // 1000 * 1000 + offset_s * 1000
+        if next_at > INSTANT_MAX:
+            self.log(job, "repeat_out_of_range")
+            self.end(job, "finish", State.FAILED)
+            return
+        job.ready_at = job.planned_at = next_at
+        job.attempt, job.progress = 0, 0.0
+        if job.expires_at:
+            job.expires_at, job.had_expiry = 0, True
+        self.put_back(job, "finish")
 
     def fail(self, job: ModelJob, request: Fail, verb: str = "fail") -> str:
         self.log(job, request.reason)
@@ -253,7 +274,12 @@ class Model(Ledger):
             return "wrong_state"
         if request.if_revision not in (0, job.revision):
             return "revision_conflict"
-        changes = {"name": request.name or None, "priority": request.priority, "payload": request.payload}
+        if request.run_at_ms is not None:
+            job.planned_at = request.run_at_ms
+        elif request.repeat and not job.content.repeat:
+            job.planned_at = job.ready_at
+        fields = ("priority", "payload", "repeat")
+        changes = {"name": request.name or None} | {name: getattr(request, name) for name in fields}
         given = {name: value for name, value in changes.items() if value is not None}
         job.content = msgspec.structs.replace(job.content, **given)
         self._reschedule(job, "edit", request.run_at_ms)

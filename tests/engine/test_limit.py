@@ -12,6 +12,7 @@ from windlass.core.errors import BadInput, TooLarge, UnknownLimit
 from windlass.core.job import Blob, Codec
 from windlass.core.limit import Limit, LimitTable, Matcher
 from windlass.core.requests import Edit, Fail, Filter, Finish, Held, Take
+from windlass.core.schedule import Schedule
 from windlass.service import Service
 from windlass.store.store import Store
 
@@ -362,3 +363,18 @@ def test_too_many_conditions_are_refused(service: Service) -> None:
 def test_an_unknown_limit_cannot_be_removed(service: Service) -> None:
     with pytest.raises(UnknownLimit):
         service.unlimit("nothing").wait()
+
+
+def test_jobs_of_a_schedule_are_limited_too(service: Service) -> None:
+    other = another(service)
+    try:
+        other.schedule(Schedule(name="s", job=new(), every_ms=1_000, misfire="all")).wait()
+        limit(service, running=1)
+        service.store.clock_offset_ms = other.store.clock_offset_ms = 5_000
+        for _ in range(3):
+            other.fire().wait()
+        other.run_schedule("s").wait()
+        assert counts(service)["queued"] > 2
+        assert len(take(service, most=9)) == 1
+    finally:
+        other.store.close_now()

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 from helpers import new
 
+from engine.scheduled import scheduled
 from namespace import ask
 from windlass.core.errors import BadInput
 from windlass.core.requests import Take
@@ -38,6 +39,14 @@ async def test_a_job_that_is_due_earlier_wakes_the_loops(service: Service, store
 async def test_a_lease_that_ends_earlier_wakes_the_loops(service: Service, store: Store) -> None:
     await service.enqueue([new()]).one()
     assert await _heard(service, store, lambda: service.take(Take(queues=("q",))), 10)
+    await store.close()
+
+
+@pytest.mark.anyio
+async def test_an_occurrence_that_is_earlier_wakes_the_loops(service: Service, store: Store) -> None:
+    assert await _heard(service, store, lambda: service.schedule(scheduled(every_ms=60_000)), 10)
+    await service.schedule(scheduled("soon", every_ms=1_000))
+    assert not await service.listen(for_s=10)  # not rung, but not asleep either: until the occurrence
     await store.close()
 
 

@@ -329,10 +329,13 @@ class Machine(RuleBasedStateMachine):
 
     @precondition(has_leases)
     @rule(
-        which=few_picks, is_exact=mostly(True, False), result=st.sampled_from((None, Blob(b"5"), Blob(LONG, Codec.RAW)))
+        which=few_picks,
+        is_exact=mostly(True, False),
+        result=st.sampled_from((None, Blob(b"5"), Blob(LONG, Codec.RAW))),
+        for_good=mostly(False, True),
     )
-    def finish(self, which: list[int], is_exact: bool, result: Blob | None) -> None:
-        requests = [Finish(*self.fields(pick, is_exact), result) for pick in which]
+    def finish(self, which: list[int], is_exact: bool, result: Blob | None, for_good: bool) -> None:
+        requests = [Finish(*self.fields(pick, is_exact), result, for_good) for pick in which]
         self.report(self.service.finish, requests, self.model.finish, "finish", "clean")
 
     @precondition(has_leases)

@@ -27,6 +27,7 @@ from windlass.store.scripts import shared_source
 UINT48_MAX = 2**48 - 1
 CARRIED = (
     "queue", "name", "payload", "priority", "lane", "retry", "lease_ms", "timeout_ms", "result_ttl_ms", "tags", "trace",
+    "repeat",
 )  # fmt: skip
 
 LARGEST = NewJob(
@@ -44,6 +45,7 @@ LARGEST = NewJob(
     result_ttl_ms=FOREVER_MS,
     tags=tuple(chr(65 + at) * check.TAG_MAX for at in range(check.TAGS_MAX)),
     trace="t" * check.TRACE_MAX,
+    repeat="FINISHED" + ", +1 DAY" * 30,
     retake=True,
     unique_while_kept=True,
 )
@@ -102,6 +104,7 @@ new_jobs = st.builds(
     result_ttl_ms=st.integers(0, check.DURATION_MAX),
     tags=st.lists(texts(120, 1), max_size=5).map(tuple),
     trace=texts(1000),
+    repeat=st.sampled_from(("", "HOURLY", "Scheduled, +1 month, start of day")),
 )
 
 
@@ -166,7 +169,7 @@ def test_python_reads_every_header_field_that_lua_writes(lua: Lua, is_largest: b
     small = [2**32 - 1 - at if is_largest else at for at in range(3)]
     priority = check.INT32_MAX if is_largest else check.INT32_MIN
     state = State.RUNNING
-    strings = record.pack(new(), bytes(16), 0, 0)[16 + record.HEADER_BYTES :]
+    strings = record.pack(new(repeat="HOURLY" if is_largest else ""), bytes(16), 0, 0)[16 + record.HEADER_BYTES :]
     header = lua(
         "local a = {} for i = 1, #ARGV - 1 do a[i] = tonumber(ARGV[i]) end\n"
         "return struct.pack(HEADER, FORMAT, a[1], a[2], a[3], a[4], a[5], a[6], a[7], a[8], a[9], a[10],"
@@ -204,7 +207,7 @@ def test_lua_reads_every_field_that_python_packs(lua: Lua, job: NewJob) -> None:
         :16
     ]
     assert [format_, state, priority, ready] == [b"1", b"0", b"%d" % job.priority, b"%d" % job.run_at_ms]
-    expected = int(job.payload.codec) | (Flag.RETAKE | Flag.UNIQUE_WHILE_KEPT if job.retake else 0)
+    expected = int(job.payload.codec) | (Flag.RETAKE | Flag.UNIQUE_WHILE_KEPT | Flag.REPEATS if job.retake else 0)
     assert int(flags) == expected
     assert [sequence, created, *leased[:4], attempt, progress] == [b"0"] * 8
     assert (leased[4], revision) == (record.NOBODY, b"1")

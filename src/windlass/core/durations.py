@@ -6,6 +6,7 @@ import re
 
 from .errors import BadInput
 
+INSTANT_MAX = 2**47  # year 6429; leaves room for a lease added to it
 _UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _WRITTEN = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)", re.ASCII)
 

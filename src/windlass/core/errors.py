@@ -139,6 +139,11 @@ class UnknownWorker(Refusal):
     sentence = "No worker is registered under this id; register it again."
 
 
+class UnknownSchedule(Refusal):
+    code = "unknown_schedule"
+    sentence = "There is no schedule of this name."
+
+
 class CrossPartition(Refusal):
     """A relation or call that would touch two partitions at once."""
 
@@ -165,6 +170,7 @@ REFUSALS: dict[str, type[Refusal]] = {
         UnknownLimit,
         LimitsChanged,
         UnknownWorker,
+        UnknownSchedule,
         CrossPartition,
     )
 }

@@ -72,6 +72,9 @@ class NewJob(msgspec.Struct, frozen=True, kw_only=True):
     unique: str = ""  # the key, within the queue
     unique_check: UniqueCheck = "keep"  # what to do when the key is held
     unique_while_kept: bool = False  # hold the key until the record is gone, not only until the end
+    debounce_ms: int = 0  # with a unique key: runs when nobody has called for so long, with the last call's content
+    debounce_max_ms: int = 0  # but not later than this after the first call; 0: however late
+    throttle_ms: int = 0  # with a unique key: of all calls within such a period, the first wins
     if_revision: int = 0  # with `replace`: only when the existing job has this revision
     retry: Backoff = ENDLESS  # attempts, and pauses between them
     lease_ms: int = 0  # 0: the queue's
@@ -80,6 +83,7 @@ class NewJob(msgspec.Struct, frozen=True, kw_only=True):
     result_ttl_ms: int = 0  # how long the result is kept; 0: not at all
     tags: tuple[str, ...] = ()
     trace: str = ""  # W3C traceparent, handed on
+    repeat: str = ""  # rule for the next run after a good end, see core/repeat.py
     parent: bytes = b""  # id of the job whose child this is
     on_failure: OnFailure = "collect"  # what the failure of a member (child, dependency) means for this job
 
@@ -119,6 +123,9 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     result_ttl_ms: int
     tags: tuple[str, ...]
     trace: str
+    repeat: str  # its rule, as typed; empty: it runs once
+    schedule: str  # name of the schedule that made it; empty: none did
+    planned_at_ms: int | None  # of a job that repeats or was made by a schedule: the instant it was meant for
     parent: bytes | None
     on_failure: OnFailure
     limits: tuple[str, ...]  # the limits it counts against, as the engine names them

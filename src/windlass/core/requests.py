@@ -10,7 +10,9 @@ from .job import Blob, Job
 
 
 class Enqueued(msgspec.Struct, frozen=True):
-    """`existing`: the id or the unique key was there before. `ended`: this id has run and gone already."""
+    """`existing`: the id or the unique key was there before, or the first call of its period (`throttle_ms`) has won.
+    `replaced`: the content went into the job that holds the key (`replace`, `debounce_ms`). `ended`: this id has run
+    and gone already, or went into another job."""
 
     id: bytes
     status: Literal["queued", "scheduled", "existing", "replaced", "ended"]
@@ -57,6 +59,7 @@ class Finish(msgspec.Struct, frozen=True):
     id: bytes
     token: int
     result: Blob | None = None
+    ignore_repeat: bool = False  # a job that repeats ends for good
 
 
 class Fail(msgspec.Struct, frozen=True, kw_only=True):
@@ -94,6 +97,7 @@ class Edit(msgspec.Struct, frozen=True, kw_only=True):
     priority: int | None = None
     run_at_ms: int | None = None
     payload: Blob | None = None
+    repeat: str | None = None  # another rule; empty: repeats no more
     if_revision: int = 0
     in_any_state: bool = False
 

@@ -62,6 +62,15 @@ MOVES: tuple[Move, ...] = (
     Move(_S.RUNNING, "finish", None, "nothing kept"),
     Move(_S.DISPATCHED, "finish", _S.FINISHED, "result before its acceptance"),
     Move(_S.DISPATCHED, "finish", None, "result before its acceptance"),
+    *(
+        Move(state, "finish", target, note)
+        for state in (_S.RUNNING, _S.DISPATCHED)
+        for target, note in (
+            (_S.SCHEDULED, "it repeats, later"),
+            (_S.QUEUED, "it repeats, at once"),
+            (_S.FAILED, "it repeats, but its rule leads out of range"),
+        )
+    ),
     Move(_S.RUNNING, "fail", _S.SCHEDULED, "to be retried later"),
     Move(_S.RUNNING, "fail", _S.QUEUED, "to be retried at once"),
     Move(_S.RUNNING, "fail", _S.FAILED, "for good"),

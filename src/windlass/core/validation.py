@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from .durations import INSTANT_MAX
 from .errors import BadInput, TooLarge
 from .job import Blob, Codec, NewJob
 from .limit import Limit, Matcher
 from .queue import FOREVER_MS, Configuration
+from .repeat import RULE_MAX
+from .repeat import parse as parse_rule
 from .requests import Edit, Fail, Filter, Finish, Held, Listing, Take, Update, WorkerInfo
 from .retry import ENDLESS, Backoff
 from .states import State
@@ -38,7 +41,6 @@ LIMIT_NAME_MAX = 128
 PATH_MAX = 255
 FIELDS_PER_MATCHER = 16
 INT32_MIN, INT32_MAX = -(2**31), 2**31 - 1
-INSTANT_MAX = 2**47  # year 6429; leaves room for a lease added to it
 DURATION_MAX = 2**43  # 278 years
 PAUSE_MAX = DURATION_MAX // 2  # its jitter may double it
 UINT32_MAX = 2**32 - 1
@@ -126,12 +128,35 @@ def new_job(job: Any, payload_max: int = PAYLOAD_MAX) -> None:
         raise BadInput(f"unique_check must be none, keep or replace, not {job.unique_check!r}.")
     if job.if_revision and (not job.unique or job.unique_check != "replace"):
         raise BadInput("if_revision goes with a unique key and unique_check='replace'.")
+    if job.debounce_ms != 0 or job.debounce_max_ms != 0 or job.throttle_ms != 0:
+        _pacing(job)
+    if job.repeat != "":
+        repeat(job.repeat)
     if job.retry is not ENDLESS:
         _backoff(job.retry)
     if job.parent != b"":
         id_bytes("parent", job.parent)
     if job.on_failure not in ("collect", "fail", "ignore"):
         raise BadInput(f"on_failure must be collect, fail or ignore, not {job.on_failure!r}.")
+
+
+def _pacing(job: NewJob) -> None:
+    whole("debounce_ms", job.debounce_ms, 0, DURATION_MAX)
+    whole("debounce_max_ms", job.debounce_max_ms, 0, DURATION_MAX)
+    whole("throttle_ms", job.throttle_ms, 0, DURATION_MAX)
+    if not job.unique or job.unique_check != "keep":
+        raise BadInput("debounce_ms and throttle_ms need a unique key, and decide themselves what a held key means.")
+    if job.debounce_ms and job.throttle_ms:
+        raise BadInput("Give debounce_ms or throttle_ms, not both.")
+    if job.debounce_ms and (job.run_at_ms or job.delay_ms):
+        raise BadInput("debounce_ms decides when the job runs; give no run_at_ms or delay_ms.")
+    if 0 < job.debounce_max_ms < job.debounce_ms or (job.debounce_max_ms and not job.debounce_ms):
+        raise BadInput("debounce_max_ms goes with debounce_ms and is at least as long.")
+
+
+def repeat(rule: Any) -> None:
+    text("repeat", rule, RULE_MAX)
+    parse_rule(rule)
 
 
 def _backoff(retry: Any) -> None:
@@ -187,6 +212,7 @@ def finish(request: Finish) -> None:
     held(request, Finish)
     if request.result is not None:
         blob("result", request.result, RESULT_MAX)
+    claim("ignore_repeat", request.ignore_repeat)
 
 
 def fail(request: Fail) -> None:
@@ -219,6 +245,8 @@ def edit(request: Edit, payload_max: int = PAYLOAD_MAX) -> None:
         whole("run_at_ms", request.run_at_ms, 0, INSTANT_MAX)
     if request.payload is not None:
         blob("payload", request.payload, payload_max)
+    if request.repeat not in (None, ""):
+        repeat(request.repeat)
 
 
 def take(request: Take) -> None:

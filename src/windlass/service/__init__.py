@@ -8,6 +8,7 @@ from .limiting import Limiting
 from .producing import Producing
 from .queueing import Queueing
 from .reading import Reading
+from .scheduling import Scheduling
 from .staffing import Staffing
 from .upkeep import Upkeep
 from .working import Working
@@ -15,5 +16,5 @@ from .working import Working
 __all__ = ["Service"]
 
 
-class Service(Producing, Working, Intervening, Reading, Queueing, Limiting, Staffing, Upkeep):
+class Service(Producing, Working, Intervening, Reading, Queueing, Limiting, Scheduling, Staffing, Upkeep):
     """Everything, of one deployment."""

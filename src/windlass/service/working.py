@@ -21,8 +21,9 @@ from ..core.requests import (
 )
 from ..store import waiting
 from ..store.asked import Asked, AskedMany, AskedToWait
-from ..store.calls import reports, take
-from .asking import Asking, ask
+from ..store.calls import reports
+from .asking import Asking
+from .repeating import exchange_flow, finish_flow
 
 
 class Working(Asking):
@@ -63,11 +64,10 @@ class Working(Asking):
         reported = [one.id for one in finishes] + [one.id for one in failures]
         if any(self.store.partition_of_job(job_id) != home for job_id in reported):
             raise CrossPartition()
-        call = take.exchange(request, chosen, home, finishes, failures)
         return AskedToWait(
             self.store,
-            lambda: waiting.take_once(self.store, ask(call)),
-            lambda: self.store.run_now(ask(call)),
+            lambda: waiting.take_once(self.store, exchange_flow(finishes, failures, request, chosen, home)),
+            lambda: self.store.run_now(exchange_flow(finishes, failures, request, chosen, home)),
         )
 
     def accept(self, requests: Sequence[Held], *, lease_ms: int = 0) -> AskedMany[int | None]:
@@ -85,8 +85,11 @@ class Working(Asking):
         return self._about_jobs(requests, lambda one: check.update(one, self._payload_max), reports.update)
 
     def finish(self, requests: Sequence[Finish]) -> AskedMany[None]:
-        """Ends jobs well."""
-        return self._about_jobs(requests, check.finish, reports.finish)
+        """Ends jobs well. One that repeats goes back to wait for its next run, unless the request says otherwise."""
+        check.items("requests", requests)
+        for request in requests:
+            check.finish(request)
+        return AskedMany(self.store, lambda: finish_flow(requests, self.store.partition_of_job))
 
     def fail(self, requests: Sequence[Fail]) -> AskedMany[Failed]:
         """Ends attempts badly: to be retried, for good, or as cancelled."""

@@ -26,6 +26,7 @@ _NEW = struct.Struct(">16sBBIi12xHI44xI4xH")
 _FIRST_REVISION = 1
 # An operation on an IntFlag or a look-up in an IntEnum costs as much as all the rest of a record.
 _RETAKE, _UNIQUE_WHILE_KEPT = int(Flag.RETAKE), int(Flag.UNIQUE_WHILE_KEPT)
+_REPEATS = int(Flag.REPEATS)
 _CANCEL_REQUESTED, _RETAKEABLE, _IN_HISTORY = int(Flag.CANCEL_REQUESTED), int(Flag.RETAKEABLE), int(Flag.IN_HISTORY)
 _NO_LABELS = bytes(8)  # four empty strings: unique key, tags, links, extras
 _CODECS = [*Codec, Codec.RAW]
@@ -33,16 +34,30 @@ _STATES = [State.SCHEDULED, *State]  # by code; 0 is never read
 _IS_LEASED = [state in LEASED for state in _STATES]
 
 
-class Extras(msgspec.Struct, omit_defaults=True, rename={"retry": "r", "trace": "t"}):
-    """What a record carries that no script looks at."""
+class Origin(msgspec.Struct, frozen=True):
+    """Which schedule made a job, and for which instant."""
+
+    schedule: str
+    planned_at_ms: int
+
+
+class Extras(
+    msgspec.Struct,
+    omit_defaults=True,
+    rename={"retry": "r", "trace": "t", "schedule": "s", "planned_at_ms": "p"},
+):
+    """What a record carries that no script looks at; a repeat rule, which scripts know, stands in front of it."""
 
     retry: Backoff = ENDLESS
     trace: str = ""
+    schedule: str = ""
+    planned_at_ms: int = 0
 
 
 _ON_FAILURE: tuple[OnFailure, ...] = ("collect", "fail", "ignore")
 LIMITS_SEPARATOR = "\2"
 _NO_EXTRAS = Extras()
+NO_ORIGIN = Origin("", 0)
 _encode = msgspec.msgpack.Encoder().encode
 _decode_extras = msgspec.msgpack.Decoder(Extras).decode
 
@@ -86,15 +101,28 @@ def _fingerprint(job: NewJob, codec: int) -> bytes:
     return hashlib.blake2b(identity + job.payload.data, digest_size=8).digest()
 
 
-def pack(job: NewJob, job_id: bytes, run_at_ms: int, expires_at_ms: int, limits: str = "") -> bytes:
+def _extras(job: NewJob, run_at_ms: int, origin: Origin) -> bytes:
+    rule = b""
+    if job.repeat:
+        rule = run_at_ms.to_bytes(6, "big") + _short(job.repeat.encode())
+    if job.retry == ENDLESS and not job.trace and origin is NO_ORIGIN:
+        return rule
+    return rule + _encode(Extras(job.retry, job.trace, origin.schedule, origin.planned_at_ms))
+
+
+def pack(
+    job: NewJob, job_id: bytes, run_at_ms: int, expires_at_ms: int, limits: str = "", origin: Origin = NO_ORIGIN
+) -> bytes:
     """Id and record of a new job; the engine fills in state, sequence and creation time."""
     flags = codec = int(job.payload.codec)
     if job.retake:
         flags |= _RETAKE
     if job.unique_while_kept:
         flags |= _UNIQUE_WHILE_KEPT
-    is_bare = (job.retry is ENDLESS or job.retry == ENDLESS) and not job.trace
-    extras = b"" if is_bare else _encode(Extras(job.retry, job.trace))
+    is_bare = job.retry is ENDLESS and not job.trace and not job.repeat and origin is NO_ORIGIN
+    extras = b"" if is_bare else _extras(job, run_at_ms, origin)
+    if job.repeat:
+        flags |= _REPEATS
     strings = b"".join(
         (
             _fingerprint(job, codec),
@@ -129,6 +157,9 @@ def unpack(entry: bytes, *, is_whole: bool = True) -> Job:
         tags, at = _read_long(entry, at)
         links, at = _read_long(entry, at)
         extras_bytes, at = _read_long(entry, at)
+    rule, planned = "", 0
+    if flags & _REPEATS:
+        rule, planned, extras_bytes = _read_repeat(extras_bytes)
     extras = _decode_extras(extras_bytes) if extras_bytes else _NO_EXTRAS
     _tries, lease_ms, timeout_ms, result_ttl_ms, expires_at_ms = _read_policy(policy) if policy else _NO_POLICY
     parent, on_failure, limits = _read_links(links) if links else _NO_LINKS
@@ -155,6 +186,9 @@ def unpack(entry: bytes, *, is_whole: bool = True) -> Job:
         result_ttl_ms=result_ttl_ms,
         tags=tuple(tags.decode().split("\0")) if tags else (),
         trace=extras.trace,
+        repeat=rule,
+        schedule=extras.schedule,
+        planned_at_ms=(planned or created_high << 32 | created) if rule else extras.planned_at_ms or None,
         parent=parent,
         on_failure=on_failure,
         limits=limits,
@@ -178,6 +212,12 @@ def _read_links(links: bytes) -> tuple[bytes | None, OnFailure, tuple[str, ...]]
     parent = links[:16] if links[:16] != NOBODY else None
     limits = links[19:].decode()
     return parent, _ON_FAILURE[links[16]], tuple(limits.split(LIMITS_SEPARATOR)) if limits else ()
+
+
+def _read_repeat(extras: bytes) -> tuple[str, int, bytes]:
+    """The rule, its planned instant (0: the job's creation), and the other extras."""
+    rule, at = _read_short(extras, 6)
+    return rule.decode(), int.from_bytes(extras[:6], "big"), extras[at:]
 
 
 def _read_policy(policy: bytes) -> tuple[int, int, int, int, int]:

@@ -10,19 +10,25 @@ from ...core.job import Durability, NewJob
 from ...core.limit import LimitTable
 from ...core.requests import Enqueued
 from .. import record
-from .call import ItemsCall, NotConfirmed
+from .call import Argument, ItemsCall, NotConfirmed
 from .limits import joined
 
-_CHECKS = {"none": 0, "keep": 1, "replace": 2}
+_KEEP, _REPLACE, _DEBOUNCE, _THROTTLE = b"\1", b"\2", b"\3", b"\4"
 _ACCEPTED = {b"queued", b"scheduled", b"existing", b"replaced", b"ended"}
 
 
 def _terms(job: NewJob) -> bytes:
-    check = _CHECKS[job.unique_check] if job.unique else 0
-    return bytes([check]) + job.if_revision.to_bytes(4, "big") if check else b""
+    """What to do about the job's unique key; nothing where there is nothing to do."""
+    if not job.unique or job.unique_check == "none":
+        return b""
+    if job.debounce_ms:
+        return _DEBOUNCE + job.debounce_ms.to_bytes(6, "big") + job.debounce_max_ms.to_bytes(6, "big")
+    if job.throttle_ms:
+        return _THROTTLE + job.throttle_ms.to_bytes(6, "big")
+    return _KEEP if job.unique_check == "keep" else _REPLACE + job.if_revision.to_bytes(4, "big")
 
 
-def _read(reply: Any) -> Enqueued | Refusal:
+def read(reply: Any) -> Enqueued | Refusal:
     is_durable = not isinstance(reply, NotConfirmed)
     status, job_id, revision = reply if is_durable else reply.answer
     if status in _ACCEPTED:
@@ -37,6 +43,15 @@ def _instants(job: NewJob, now_ms: int) -> tuple[int, int]:
     return run_at_ms, expires_at_ms
 
 
+def item(
+    job_id: bytes, job: NewJob, now_ms: int, limits: LimitTable, origin: record.Origin = record.NO_ORIGIN
+) -> tuple[Argument, Argument]:
+    """Id and record, and what to do about the unique key: a new job as every script that adds one reads it."""
+    run_at_ms, expires_at_ms = _instants(job, now_ms)
+    matched = joined(limits.match(job.queue, job.name, job.lane, job.payload)) if limits.limits else ""
+    return record.pack(job, job_id, run_at_ms, expires_at_ms, matched, origin), _terms(job)
+
+
 def enqueue(
     jobs: Sequence[tuple[bytes, NewJob]],
     now_ms: int,
@@ -45,10 +60,5 @@ def enqueue(
     durability: Durability | None,
 ) -> ItemsCall[Enqueued | Refusal]:
     """`now_ms` is the engine's time when any of the jobs has a delay or a relative expiry."""
-    items = [(_pack(job_id, job, now_ms, limits), _terms(job)) for job_id, job in jobs]
-    return ItemsCall("enqueue", (limits.version,), items, _read, partition=partition, durability=durability)
-
-
-def _pack(job_id: bytes, job: NewJob, now_ms: int, limits: LimitTable) -> bytes:
-    matched = joined(limits.match(job.queue, job.name, job.lane, job.payload)) if limits.limits else ""
-    return record.pack(job, job_id, *_instants(job, now_ms), matched)
+    items = [item(job_id, job, now_ms, limits) for job_id, job in jobs]
+    return ItemsCall("enqueue", (limits.version,), items, read, partition=partition, durability=durability)

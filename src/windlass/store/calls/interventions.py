@@ -37,7 +37,14 @@ def _edit_item(request: Edit, limits: str | None) -> tuple[Argument, ...]:
         b"" if payload is None else payload.data,
         int(limits is not None),
         limits or "",
+        _repeat(request.repeat),
     )
+
+
+def _repeat(rule: str | None) -> str:
+    if rule is None:
+        return ""
+    return rule or "-"
 
 
 def edit(requests: Sequence[tuple[Edit, str | None]], version: int, partition: int) -> ItemsCall[Edited | Refusal]:

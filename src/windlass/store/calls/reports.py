@@ -3,16 +3,52 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any, NamedTuple, TypeAlias, cast
 
 from ...core.errors import Refusal
 from ...core.requests import Extended, Fail, Failed, Finish, Held, Update, Updated
 from ..record import pack_blob
-from .call import Argument, ItemsCall, answering, nothing, text
+from .call import Argument, ItemsCall, answering, text
 
 
-def finish_item(request: Finish) -> tuple[Argument, ...]:
-    return request.id, request.token, pack_blob(request.result)
+class Repeats(NamedTuple):
+    """A finished job has a next run, which has to be computed; nothing was changed."""
+
+    rule: str
+    planned_at_ms: int
+    started_at_ms: int
+    now_ms: int
+    revision: int
+
+
+class Continued(NamedTuple):
+    """A finish with the next run that was computed; None: the rule leads nowhere."""
+
+    request: Finish
+    next_at_ms: int | None
+    revision: int
+
+    @property
+    def id(self) -> bytes:
+        return self.request.id
+
+
+Finished: TypeAlias = Finish | Continued
+
+
+def finish_item(one: Finished) -> tuple[Argument, ...]:
+    if isinstance(one, Continued):
+        request, next_at_ms, revision = one
+        return request.id, request.token, pack_blob(request.result), _next(next_at_ms), revision
+    return one.id, one.token, pack_blob(one.result), "end" if one.ignore_repeat else "", 0
+
+
+def _next(at_ms: int | None) -> Argument:
+    return "never" if at_ms is None else at_ms
+
+
+def finished_as(reply: Any) -> Repeats | None:
+    return Repeats(reply[0].decode(), *reply[1:]) if isinstance(reply, list) else None
 
 
 def fail_item(request: Fail) -> tuple[Argument, ...]:
@@ -30,9 +66,9 @@ def failed_as(reply: Any) -> Failed:
     return cast(Failed, text(reply))
 
 
-def finish(requests: Sequence[Finish], partition: int) -> ItemsCall[Refusal | None]:
-    items = [finish_item(request) for request in requests]
-    return ItemsCall("finish", (), items, answering(nothing), partition=partition)
+def finish(ones: Sequence[Finished], partition: int) -> ItemsCall[Repeats | Refusal | None]:
+    items = [finish_item(one) for one in ones]
+    return ItemsCall("finish", (), items, answering(finished_as), partition=partition)
 
 
 def fail(requests: Sequence[Fail], partition: int) -> ItemsCall[Failed | Refusal]:

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...core.errors import Refusal
-from ...core.requests import ANYTHING, Exchanged, Fail, Filter, Finish, Take, Taken
+from ...core.requests import ANYTHING, Exchanged, Fail, Filter, Take, Taken
 from ..record import NOBODY, unpack
 from .call import Argument, Call, answer, nothing
-from .reports import fail_item, failed_as, finish_item
+from .reports import Finished, Repeats, fail_item, failed_as, finish_item, finished_as
 
 
 def filter_text(wants: Filter) -> str:
@@ -82,9 +82,10 @@ def exchange(
     request: Take,
     queues: Sequence[str],
     partition: int,
-    finishes: Sequence[Finish],
+    finishes: Sequence[Finished],
     failures: Sequence[Fail],
-) -> Call[Exchanged]:
+) -> Call[Exchanged | list[Repeats | None]]:
+    """Answers questions alone when some of the finished jobs repeat; see `reports.Repeats`."""
     args = _head(request, UNREGISTERED, 0)
     args += (len(finishes), len(failures))
     for finish in finishes:
@@ -94,8 +95,10 @@ def exchange(
     return Call("exchange", [*args, *queues], _read_exchange, partition=partition)
 
 
-def _read_exchange(reply: Any) -> Exchanged:
+def _read_exchange(reply: Any) -> Exchanged | list[Repeats | None]:
     finished, failed, partial = reply
+    if partial is None:
+        return [finished_as(one) for one in finished]
     found = answer(partial, _read)
     if isinstance(found, Refusal):
         raise found

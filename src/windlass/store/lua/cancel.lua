@@ -3,29 +3,7 @@
 -- returns:   per job 'cancelled', 'requested' or a refusal
 -- refusals:  unknown_job, already_ended
 -- flags: allow-oom
--- uses: keys, batch, record, ring, tally, ending, reports, offers
-local function tell_worker(r)
-  if r.worker == NOBODY then return end
-  local bell = redis.call('HGET', P .. 'w:' .. r.worker, 'bell')
-  if bell and bell ~= '' then strike(bell, 'C' .. r.id) end
-end
-
-local function cancel(id, reason)
-  local r = load(id)
-  if not r then return missing(id) end
-  if is_ended(r) then return 'already_ended' end
-  if is_leased(r) and not has(r, 'retakeable') then
-    mark(r, 'cancel_requested')
-    save(r)
-    tell_worker(r)
-    return 'requested'
-  end
-  log_attempt(r, reason, '')
-  tally(r.queue, 'cancelled', 1)
-  end_job(r, STATE.cancelled)
-  return 'cancelled'
-end
-
+-- uses: batch, ending, cancelling, offers
 local answers = {}
 for i = 2, #ARGV, 2 do table.insert(answers, cancel(ARGV[i], ARGV[i + 1])) end
 flush()

@@ -1,11 +1,15 @@
--- Ends jobs well. The result is kept when the job says so.
--- arguments: ARGV[1] clock offset; then per job: id, token (0: whoever holds it), result with its codec ('': none)
--- returns:   per job 'ok' or a refusal
+-- Ends jobs well. The result is kept when the job says so. A job that repeats goes back to wait for its next run.
+-- arguments: ARGV[1] clock offset; then per job: id, token (0: whoever holds it), result with its codec ('': none),
+--            next run: '' (to be asked for), 'end', 'never' or an instant; revision that the instant was computed from
+-- returns:   per job 'ok', a refusal, or for one that repeats {rule, planned instant, start, now, revision}: nothing was
+--            changed, and the next run has to be computed
 -- refusals:  unknown_job, already_ended, stale_lease, wrong_state
 -- flags: allow-oom
 -- uses: batch, ring, ending, reports, offers
 local answers = {}
-for i = 2, #ARGV, 3 do table.insert(answers, finish(ARGV[i], tonumber(ARGV[i + 1]), ARGV[i + 2])) end
+for i = 2, #ARGV, 5 do
+  table.insert(answers, finish(ARGV[i], tonumber(ARGV[i + 1]), ARGV[i + 2], ARGV[i + 3], tonumber(ARGV[i + 4])))
+end
 flush()
 ring_all()
 trim_histories()

@@ -27,6 +27,7 @@
 --   waiters:<queue>          zset    takers to ring: score registration's end, member bell \1 filter
 --   m:<queue>\0<hour>        hash    counters <minute>:<what>
 --   u:<queue>\0<key>         zset    holders of a unique key: score sequence
+--   throttle:<queue>\0<key>  string  end of the period + id of the job that won it; expires
 --   t:<tag>                  zset    jobs with a tag: score creation
 --   timers:due|lease|ring    zset    queue -> an instant not later than its next scheduled job | overdue lease | ring check
 --   retention, expiry        zset    id -> instant of removal | instant by which it must have started
@@ -41,6 +42,11 @@
 --   seq, token               string  enqueue sequence; lease token
 --   workers                  zset    worker -> instant by which it must beat
 --   w:<worker>, wj:<worker>  hash, zset   what it says of itself; what it holds, score start
+--   schedules                zset    schedule -> its next occurrence; +inf when it is paused or over
+--   schedule_names           zset    the same names, by name
+--   s:<schedule>             hash    definition (opaque), revision, created_at, next_at (0: over), paused (why; if at all),
+--                                    last_planned_at, last_fired_at, last_job, fired, skipped, missed
+--   sj:<schedule>            list    ids of the jobs it made last, newest first, at most 20
 --   bell:<process>           list    what wakes a process
 -- STATE, FLAG and DEFAULT come from the loader, out of the Python code; so do KEYS, ARGV and `at_start`.
 local P

@@ -1,4 +1,4 @@
--- uses: keys, clock, batch, record, place, tally, ending
+-- uses: keys, clock, batch, record, repeating, place, tally, ending, revival
 -- What the holder of a lease may report. Token 0 stands for whoever holds it now (dialects without tokens).
 local ATTEMPTS_KEPT = 20
 
@@ -42,9 +42,49 @@ local function give_back(r)
   return r.state == STATE.queued and 'queued' or 'scheduled'
 end
 
-local function finish(id, token, result)
+-- The next run of a job that repeats: all attempts anew, the same id and payload. Its expiry held for the first run.
+local function run_again(r, at)
+  leave(r)
+  r.ready_at, r.attempt, r.progress = at, 0, 0
+  r.token, r.deadline, r.worker = 0, 0, NOBODY
+  r.state = state_by_time(r)
+  drop_expiry(r)
+  local _, rule = repeat_of(r)
+  set_repeat(r, at, rule)
+  enter(r)
+  rewrite(r, payload_of(r))
+end
+
+local function go_on(r, then_at)
+  tally(r.queue, 'run_ms', math.max(0, now_ms - r.started_at))
+  if then_at ~= 'never' then
+    tally(r.queue, 'finished', 1)
+    run_again(r, tonumber(then_at))
+  else
+    log_attempt(r, 'repeat_out_of_range', '')
+    tally(r.queue, 'failed', 1)
+    end_job(r, STATE.failed)
+  end
+  return 'ok'
+end
+
+local function is_to_repeat(r, then_at) return has(r, 'repeats') and then_at ~= 'end' and not has(r, 'cancel_requested') end
+
+-- What has to be known of a finished job that repeats before its next run can be computed; nil: nothing.
+local function question(r, then_at, revision)
+  if not is_to_repeat(r, then_at) or (then_at ~= '' and revision == r.revision) then return nil end
+  local planned_at, rule = repeat_of(r)
+  return {rule, planned_at, r.started_at, now_ms, r.revision}
+end
+
+-- `then_at`: '' when a next run was not computed yet; 'end': there is to be none; 'never': the rule leads nowhere; else
+-- the instant of the next run, computed from the record of this revision. A question changes nothing.
+local function finish(id, token, result, then_at, revision)
   local r, refused = held(id, token)
   if not r then return refused end
+  local asked = question(r, then_at, revision)
+  if asked then return asked end
+  if is_to_repeat(r, then_at) then return go_on(r, then_at) end
   tally(r.queue, 'finished', 1)
   tally(r.queue, 'run_ms', math.max(0, now_ms - r.started_at))
   if policy_of(r).result_ttl_ms > 0 and result ~= '' then

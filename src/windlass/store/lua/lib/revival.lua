@@ -1,9 +1,14 @@
 -- uses: keys, clock, batch, record, place, unique
 -- Back to queued from an end: retry and requeue share it.
-local function forget_expiry(r)
+local function drop_expiry(r)
   local policy = policy_of(r)
+  if policy.expires_at == 0 then return end
   r.policy = struct.pack(POLICY, policy.max_attempts, policy.lease_ms, policy.timeout_ms, policy.result_ttl_ms, 0)
   r.policy_read = nil
+end
+
+local function forget_expiry(r)
+  drop_expiry(r)
   rewrite(r, payload_of(r))
 end
 

@@ -6,6 +6,10 @@ local function oldest_holder(r)
   local id = redis.call('ZRANGE', unique_key(r), 0, 0)[1]
   return id and load(id)
 end
+local function newest_holder(r)
+  local id = redis.call('ZRANGE', unique_key(r), -1, -1)[1]
+  return id and load(id)
+end
 local function hold_unique(r)
   if r.unique ~= '' then redis.call('ZADD', unique_key(r), r.sequence, r.id) end
 end

@@ -1,0 +1,49 @@
+"""A finished job that repeats: its next run is computed here, and the report is sent again with it. The lease's token
+guards the second call as it did the first; an edit in between is noticed by the revision, and computed anew."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from ..core.errors import Refusal
+from ..core.repeat import parse
+from ..core.requests import Exchanged, Fail, Finish, Take
+from ..store.calls import reports, take
+from ..store.calls.call import Flow
+from ..store.calls.reports import Continued, Finished, Repeats
+from ..store.scatter import scatter
+
+
+def finish_flow(requests: Sequence[Finish], partition_of: Callable[[bytes], int]) -> Flow[list[Refusal | None]]:
+    """Jobs that run once end with the first call, those that repeat go on with the second."""
+    items: dict[int, Finished] = dict(enumerate(requests))
+    answers: list[Refusal | None] = [None] * len(requests)
+    while items:
+        replies = yield from scatter(list(items.values()), lambda one: partition_of(one.id), reports.finish)
+        asked: dict[int, Finished] = {}
+        for place, reply in zip(items, replies, strict=True):
+            if isinstance(reply, Repeats):
+                asked[place] = _continued(requests[place], reply)
+            else:
+                answers[place] = reply
+        items = asked
+    return answers
+
+
+def exchange_flow(
+    finishes: Sequence[Finish], failures: Sequence[Fail], request: Take, queues: Sequence[str], partition: int
+) -> Flow[Exchanged]:
+    """With a job that repeats the first call only asks: the reports still come before the take, in one step."""
+    items: list[Finished] = list(finishes)
+    while True:
+        reply = yield take.exchange(request, queues, partition, items, failures)
+        if isinstance(reply, Exchanged):
+            return reply
+        for place, asked in enumerate(reply):
+            if asked is not None:
+                items[place] = _continued(finishes[place], asked)
+
+
+def _continued(request: Finish, asked: Repeats) -> Continued:
+    next_at_ms = parse(asked.rule).next_at_ms(asked.planned_at_ms, asked.started_at_ms, asked.now_ms)
+    return Continued(request, next_at_ms, asked.revision)

@@ -1,0 +1,36 @@
+-- uses: record
+-- A job that repeats carries its planned instant (0: its creation) and its rule in front of its extras.
+local REPEAT = '>I6Bc0'
+
+local function repeat_of(r)
+  local planned_at, rule = struct.unpack(REPEAT, r.extras)
+  return planned_at > 0 and planned_at or r.created_at, rule
+end
+
+-- An empty rule ends the repeating. The record must be written anew afterwards.
+local function set_repeat(r, planned_at, rule)
+  local rest = r.extras
+  if has(r, 'repeats') then
+    local _, _, rest_at = struct.unpack(REPEAT, rest)
+    rest = string.sub(rest, rest_at)
+  end
+  if rule == '' then
+    unmark(r, 'repeats')
+    r.extras = rest
+  else
+    mark(r, 'repeats')
+    r.extras = struct.pack(REPEAT, planned_at, #rule, rule) .. rest
+  end
+end
+
+-- The extras of a job that replaces the content of another; without a time of its own it keeps the other's plan.
+local function adopt_extras(existing, r)
+  local planned_at = existing.ready_at
+  if has(existing, 'repeats') then planned_at = repeat_of(existing) end
+  existing.extras = r.extras
+  unmark(existing, 'repeats')
+  if not has(r, 'repeats') then return end
+  mark(existing, 'repeats')
+  local own_at, rule = struct.unpack(REPEAT, r.extras)
+  set_repeat(existing, own_at > 0 and own_at or planned_at, rule)
+end
