@@ -3,6 +3,7 @@ the table in lua/lib/keys.lua only; shares no code with the scripts."""
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
@@ -22,9 +23,10 @@ local read = {
   set = function(k) return redis.call('SMEMBERS', k) end,
   zset = function(k) return redis.call('ZRANGE', k, 0, -1, 'WITHSCORES') end,
   hash = function(k) return redis.call('HGETALL', k) end,
+  stream = function(k) return redis.call('XRANGE', k, '-', '+') end,
 }
 local answer = {}
-for _, key in ipairs(redis.call('KEYS', '*')) do
+for _, key in ipairs(redis.call('KEYS', ARGV[1])) do
   local kind = redis.call('TYPE', key).ok
   table.insert(answer, {key, kind, redis.call('PTTL', key), read[kind](key)})
 end
@@ -32,7 +34,7 @@ return answer
 """
 INDEXES = ("scheduled", "waiting", "running", "finished", "failed", "cancelled", "history")
 PLACE_BYTES = 28  # ready time, sequence, id
-EXPIRING = ("m:", "ended:", "bell:", "waiters:")  # owned by nobody, so they must go by themselves
+EXPIRING = ("m:", "ended:", "bell:", "waiters:", "followed", "events")  # owned by nobody, so they must go by themselves
 SINGLE = ("queues", "seq", "token", "workers", "retention", "expiry", "timers:due", "timers:lease", "timers:ring")
 Zset = dict[bytes, float]
 
@@ -104,10 +106,11 @@ def stored(job_id: bytes, raw: bytes) -> Stored:
     return Stored(unpack(job_id + raw), int.from_bytes(raw[2:6], "big"), token, len(raw))
 
 
-def snapshot(link: BlockingLink, root: str, now_ms: int) -> Snapshot:
+def snapshot(link: BlockingLink, root: str, now_ms: int, among: str = "*") -> Snapshot:
+    """An engine of its own holds nothing else; where tests share one, only keys like `among` are looked at."""
     found = Snapshot(now_ms)
     prefix = f"{root}:".encode()
-    for key, kind, ttl, value in link.call("EVAL", _DUMP, 0):
+    for key, kind, ttl, value in link.call("EVAL", _DUMP, 0, among):
         if key == root.encode():
             continue
         assert key.startswith(prefix), f"a key outside of the namespace: {key!r}"
@@ -257,7 +260,17 @@ def check_owners(found: Snapshot) -> None:
             assert found.ttls[key] == -1, f"{key!r} would expire"
 
 
-CHECKS = (check_indexes, check_leases, check_timers, check_retention, check_counts, check_owners)
+def check_events(found: Snapshot) -> None:
+    """Within an epoch events are numbered without a gap; the current epoch is not older than what is recorded."""
+    ids = [tuple(map(int, entry[0].split(b"-"))) for entry in found.values.get("events", ())]
+    for (epoch, ordinal), (next_epoch, next_ordinal) in itertools.pairwise(ids):
+        expected = ordinal + 1 if next_epoch == epoch else 0
+        assert next_ordinal == expected, f"event {next_epoch}-{next_ordinal} after {epoch}-{ordinal}"
+    if ids and "followed" in found.values:
+        assert int(found.values["followed"]) >= ids[-1][0], "events of an epoch that has not begun"
+
+
+CHECKS = (check_indexes, check_leases, check_timers, check_retention, check_counts, check_owners, check_events)
 
 
 def check(found: Snapshot) -> None:

@@ -3,6 +3,7 @@ checks what it is given and returns a question that is awaited, or answered by `
 
 from __future__ import annotations
 
+from .following import FollowingEvents
 from .intervening import Intervening
 from .producing import Producing
 from .queueing import Queueing
@@ -14,5 +15,5 @@ from .working import Working
 __all__ = ["Service"]
 
 
-class Service(Producing, Working, Intervening, Reading, Queueing, Staffing, Upkeep):
+class Service(Producing, Working, Intervening, Reading, Queueing, Staffing, FollowingEvents, Upkeep):
     """Everything, of one deployment."""

@@ -1,4 +1,4 @@
--- uses: keys, clock, batch, record, config, ring, place, unique
+-- uses: keys, clock, batch, record, config, ring, place, unique, events
 -- How a job ends, what is kept of it, and how it goes.
 local BUCKET_MS = 600000
 local ended_now, trim_wanted
@@ -110,6 +110,7 @@ local function end_job(r, state)
   r.deadline = 0
   unmark(r, 'cancel_requested')
   count(queue_key('q', r.queue), 'bytes', -r.bytes)
+  announce_state(r)
   tell_awaiting(r)
   local config = config_of(r.queue)
   local kept_ms = state == STATE.finished and policy_of(r).result_ttl_ms or config.retention_ms

@@ -27,7 +27,9 @@
 --   workers                  zset    worker -> instant by which it must beat
 --   w:<worker>, wj:<worker>  hash, zset   what it says of itself; what it holds, score start
 --   bell:<process>           list    what wakes a process
--- STATE, FLAG and DEFAULT come from the loader, out of the Python code; so do KEYS, ARGV and `at_start`.
+--   followed                 string  somebody follows what happens: the epoch of events.lua; expires
+--   events                   stream  what happened, bounded; written only while `followed` is there; expires
+-- STATE, EVENT, FLAG and DEFAULT come from the loader, out of the Python code; so do KEYS, ARGV and `at_start`.
 local P
 at_start[#at_start + 1] = function() P = KEYS[1] .. ':' end
 
