@@ -35,7 +35,10 @@ return answer
 INDEXES = ("scheduled", "waiting", "running", "finished", "failed", "cancelled", "history")
 PLACE_BYTES = 28  # ready time, sequence, id
 EXPIRING = ("m:", "ended:", "bell:", "waiters:", "followed", "events")  # owned by nobody, so they must go by themselves
-SINGLE = ("queues", "seq", "token", "workers", "retention", "expiry", "timers:due", "timers:lease", "timers:ring")
+SINGLE = (
+    "queues", "seq", "token", "workers", "retention", "expiry", "timers:due", "timers:lease", "timers:ring", "owed",
+    "given_up", "debts",
+)  # fmt: skip
 Zset = dict[bytes, float]
 
 
@@ -251,13 +254,39 @@ def check_owners(found: Snapshot) -> None:
         assert there == marked, f"{kind} belongs to {sorted(there)}, marked are {sorted(marked)}"
     registered = {worker.decode("latin-1") for worker in found.zset("workers")}
     assert {key for key, _ in found.of_kind("w:")} == registered, "a worker that nobody expects to beat"
-    known = (*INDEXES, "ready", "lane", "laned", "heads", "names", "q", "u", "t", "wj", "a", "o", "e", "w")
+    known = (*INDEXES, "ready", "lane", "laned", "heads", "names", "q", "u", "t", "wj", "a", "o", "e", "w", "b")
     for key in found.values:
         if key.startswith(EXPIRING):
             assert found.ttls[key] > 0, f"{key!r} never expires"
         else:
             assert key in SINGLE or key.partition(":")[0] in known, f"an unknown key: {key!r}"
             assert found.ttls[key] == -1, f"{key!r} would expire"
+
+
+def check_debts(found: Snapshot) -> None:
+    """Each callback owed is in one of two lists, and is of a job that ended as its callback says."""
+    owed, given_up = found.zset("owed"), found.zset("given_up")
+    debts = {key.encode("latin-1"): fields for key, fields in found.of_kind("b:")}
+    assert not owed.keys() & given_up.keys(), "a callback that is owed and given up"
+    assert owed.keys() | given_up.keys() == debts.keys(), "callbacks and their lists differ"
+    for debt, fields in debts.items():
+        job = unpack(fields[b"job"])
+        assert job.id == debt[:16], f"a callback of another job: {job}"
+        assert job.callback is not None, f"nobody asked for a callback: {job}"
+        assert job.state.label in job.callback.events, f"owed for another end: {job}"
+        assert int.from_bytes(debt[16:], "big") <= int(found.values["debts"]), "a number that was not given out"
+        assert b"token" not in fields or (debt in owed and int(fields[b"tries"]) > 0), "leased, but not owed"
+
+
+def check_callback_flags(found: Snapshot) -> None:
+    """Scripts go by flags, which say the same as the callback itself."""
+    owes = {"finished": Flag.OWES_FINISHED, "failed": Flag.OWES_FAILED, "cancelled": Flag.OWES_CANCELLED}
+    for one in found.jobs.values():
+        callback = one.job.callback
+        assert bool(one.flags & Flag.HAS_CALLBACK) == (callback is not None), f"marked otherwise: {one.job}"
+        for end, flag in owes.items():
+            is_owed = callback is not None and end in callback.events
+            assert bool(one.flags & flag) == is_owed, f"{end} is marked otherwise: {one.job}"
 
 
 def check_events(found: Snapshot) -> None:
@@ -270,7 +299,10 @@ def check_events(found: Snapshot) -> None:
         assert int(found.values["followed"]) >= ids[-1][0], "events of an epoch that has not begun"
 
 
-CHECKS = (check_indexes, check_leases, check_timers, check_retention, check_counts, check_owners, check_events)
+CHECKS = (
+    check_indexes, check_leases, check_timers, check_retention, check_counts, check_owners, check_debts,
+    check_callback_flags, check_events,
+)  # fmt: skip
 
 
 def check(found: Snapshot) -> None:

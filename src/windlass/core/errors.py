@@ -122,6 +122,14 @@ class UnknownWorker(Refusal):
     sentence = "No worker is registered under this id; register it again."
 
 
+class UnknownCallback(Refusal):
+    """It was delivered, or removed after it was given up. After a lost answer this means that the first call went
+    through."""
+
+    code = "unknown_callback"
+    sentence = "No callback is owed under this id; it may have been delivered already."
+
+
 class CrossPartition(Refusal):
     """A relation or call that would touch two partitions at once."""
 
@@ -145,6 +153,7 @@ REFUSALS: dict[str, type[Refusal]] = {
         UniqueConflict,
         NamesNeedLanes,
         UnknownWorker,
+        UnknownCallback,
         CrossPartition,
     )
 }

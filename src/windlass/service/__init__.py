@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from .following import FollowingEvents
 from .intervening import Intervening
+from .notifying import Notifying
 from .producing import Producing
 from .queueing import Queueing
 from .reading import Reading
@@ -15,5 +16,5 @@ from .working import Working
 __all__ = ["Service"]
 
 
-class Service(Producing, Working, Intervening, Reading, Queueing, Staffing, FollowingEvents, Upkeep):
+class Service(Producing, Working, Intervening, Reading, Queueing, Staffing, Notifying, FollowingEvents, Upkeep):
     """Everything, of one deployment."""

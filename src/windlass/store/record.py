@@ -9,7 +9,7 @@ from functools import lru_cache
 
 import msgspec
 
-from ..core.job import Attempt, Blob, Codec, Flag, Job, NewJob, OnFailure
+from ..core.job import Attempt, Blob, Callback, Codec, Flag, Job, NewJob, OnFailure
 from ..core.retry import ENDLESS, Backoff
 from ..core.states import LEASED, State
 
@@ -27,17 +27,20 @@ _FIRST_REVISION = 1
 # An operation on an IntFlag or a look-up in an IntEnum costs as much as all the rest of a record.
 _RETAKE, _UNIQUE_WHILE_KEPT = int(Flag.RETAKE), int(Flag.UNIQUE_WHILE_KEPT)
 _CANCEL_REQUESTED, _RETAKEABLE, _IN_HISTORY = int(Flag.CANCEL_REQUESTED), int(Flag.RETAKEABLE), int(Flag.IN_HISTORY)
+_OWES = {"finished": int(Flag.OWES_FINISHED), "failed": int(Flag.OWES_FAILED), "cancelled": int(Flag.OWES_CANCELLED)}
+_HAS_CALLBACK = int(Flag.HAS_CALLBACK)
 _NO_LABELS = bytes(8)  # four empty strings: unique key, tags, links, extras
 _CODECS = [*Codec, Codec.RAW]
 _STATES = [State.SCHEDULED, *State]  # by code; 0 is never read
 _IS_LEASED = [state in LEASED for state in _STATES]
 
 
-class Extras(msgspec.Struct, omit_defaults=True, rename={"retry": "r", "trace": "t"}):
+class Extras(msgspec.Struct, omit_defaults=True, rename={"retry": "r", "trace": "t", "callback": "c"}):
     """What a record carries that no script looks at."""
 
     retry: Backoff = ENDLESS
     trace: str = ""
+    callback: Callback | None = None
 
 
 _ON_FAILURE: tuple[OnFailure, ...] = ("collect", "fail", "ignore")
@@ -80,6 +83,11 @@ def _policy(job: NewJob, expires_at_ms: int) -> bytes:
     return tries.to_bytes(4, "big") + b"".join(number.to_bytes(6, "big") for number in numbers)
 
 
+def _callback_flags(callback: Callback) -> int:
+    """Scripts do not decode extras: which ends owe a callback is told by flags."""
+    return sum(_OWES[event] for event in set(callback.events)) | _HAS_CALLBACK
+
+
 def _fingerprint(job: NewJob, codec: int) -> bytes:
     """Tells a repeated enqueue from another job under the same id. Times are left out: a delay is counted from now."""
     identity = f"{job.queue}\0{job.name}\0{job.lane}\0{job.unique}\0{job.priority}\0{codec}\0".encode()
@@ -93,8 +101,10 @@ def pack(job: NewJob, job_id: bytes, run_at_ms: int, expires_at_ms: int, limits:
         flags |= _RETAKE
     if job.unique_while_kept:
         flags |= _UNIQUE_WHILE_KEPT
-    is_bare = (job.retry is ENDLESS or job.retry == ENDLESS) and not job.trace
-    extras = b"" if is_bare else _encode(Extras(job.retry, job.trace))
+    if job.callback is not None:
+        flags |= _callback_flags(job.callback)
+    is_bare = (job.retry is ENDLESS or job.retry == ENDLESS) and not job.trace and job.callback is None
+    extras = b"" if is_bare else _encode(Extras(job.retry, job.trace, job.callback))
     strings = b"".join(
         (
             _fingerprint(job, codec),
@@ -157,6 +167,7 @@ def unpack(entry: bytes, *, is_whole: bool = True) -> Job:
         trace=extras.trace,
         parent=parent,
         on_failure=on_failure,
+        callback=extras.callback,
         limits=limits,
         attempt=attempt,
         revision=revision,

@@ -6,6 +6,7 @@
 -- uses: keys, clock, batch, record, new_record, config, ring, place, tally, unique, ending
 local KEEP = 1 -- as unique check; anything else that is not 0 replaces
 local FIRST_REVISION = 1 -- as packed by the caller
+local CONTENT_BITS = CODEC_BITS + FLAG.has_callback + FLAG.owes_finished + FLAG.owes_failed + FLAG.owes_cancelled
 
 local function waiting_length(queue)
   return redis.call('ZCARD', queue_key('ready', queue)) + redis.call('ZCARD', queue_key('laned', queue))
@@ -60,7 +61,7 @@ local function replace(existing, r, guard)
   each_tag(r, function(key) z_add(key, existing.created_at, existing.id) end)
   existing.priority, existing.policy, existing.policy_read = r.priority, r.policy, nil
   existing.tags, existing.extras = r.tags, r.extras
-  existing.flags = bit.bor(bit.band(existing.flags, bit.bnot(3)), bit.band(r.flags, 3))
+  existing.flags = bit.bor(bit.band(existing.flags, bit.bnot(CONTENT_BITS)), bit.band(r.flags, CONTENT_BITS))
   if r.ready_at > 0 then existing.ready_at = r.ready_at end
   existing.revision = existing.revision + 1
   if is_pending and existing.state ~= STATE.waiting then existing.state = state_by_time(existing) end

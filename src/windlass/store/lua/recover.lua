@@ -4,7 +4,7 @@
 -- returns:   {now, leases returned, next instant (0: none), {id + record without payload, ... of timed-out jobs}}
 -- refusals:  none
 -- flags: allow-oom
--- uses: keys, clock, batch, record, ring, ending, overdue
+-- uses: keys, clock, batch, record, ring, owed, ending, overdue
 local most_queues, most_jobs = tonumber(ARGV[2]), tonumber(ARGV[3])
 local returned, timed_out = 0, {}
 
@@ -24,6 +24,7 @@ end
 for _, queue in ipairs(due_of('timers:ring')) do
   redis.call('ZREM', P .. 'timers:ring', queue)
   local has_work = redis.call('EXISTS', queue_key('ready', queue), queue_key('heads', queue)) > 0
+    or (queue == OWED and is_debt_due())
   while has_work and ring(queue, nil) do end
 end
 

@@ -27,6 +27,9 @@
 --   workers                  zset    worker -> instant by which it must beat
 --   w:<worker>, wj:<worker>  hash, zset   what it says of itself; what it holds, score start
 --   bell:<process>           list    what wakes a process
+--   owed, given_up           zset    debt -> instant at which it is due | at which it is removed (owed.lua)
+--   b:<debt>                 hash    a callback owed: the job as it ended, its result, how often it was tried
+--   debts                    string  numbers of debts and of their leases
 --   followed                 string  somebody follows what happens: the epoch of events.lua; expires
 --   events                   stream  what happened, bounded; written only while `followed` is there; expires
 -- STATE, EVENT, FLAG and DEFAULT come from the loader, out of the Python code; so do KEYS, ARGV and `at_start`.
