@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from windlass.core.event import Event, Happening
 from windlass.core.job import Flag, Job
 from windlass.core.queue import FOREVER_MS
 from windlass.core.states import ENDED, LEASED, MOVES, PENDING, State
@@ -278,6 +279,12 @@ def check_debts(found: Snapshot) -> None:
         assert b"token" not in fields or (debt in owed and int(fields[b"tries"]) > 0), "leased, but not owed"
 
 
+def owed_in(found: Snapshot) -> Counter[tuple[bytes, State]]:
+    """How many callbacks are owed or given up, by job and end."""
+    jobs = [unpack(fields[b"job"]) for _, fields in found.of_kind("b:")]
+    return Counter((job.id, job.state) for job in jobs)
+
+
 def check_callback_flags(found: Snapshot) -> None:
     """Scripts go by flags, which say the same as the callback itself."""
     owes = {"finished": Flag.OWES_FINISHED, "failed": Flag.OWES_FAILED, "cancelled": Flag.OWES_CANCELLED}
@@ -326,3 +333,23 @@ def _reachable(source: State | None, verbs: frozenset[str]) -> set[State | None]
         edge = {move.target for move in MOVES if move.source in edge and move.verb in verbs} - found
         found |= edge
     return found
+
+
+def check_told(before: Snapshot, after: Snapshot, events: Iterable[Event]) -> None:
+    """The last thing that followers were told of a job is the state it is in; each change was told."""
+    told: dict[bytes, Happening] = {}
+    for event in events:
+        assert event.kind is not Happening.MISSED, "events were lost"
+        if event.kind not in (Happening.PROGRESS, Happening.EMITTED):
+            told[event.job] = event.kind
+    for job_id in before.jobs.keys() | after.jobs.keys() | told.keys():
+        old, new, last = before.jobs.get(job_id), after.jobs.get(job_id), told.get(job_id)
+        if new is None:
+            was_ended = old is not None and old.job.state in ENDED
+            assert was_ended or last is Happening.DELETED or (last and last.state in ENDED), f"gone untold: {job_id!r}"
+        elif last is not None:
+            assert last.state is new.job.state, f"{last!r} was told last of {new.job}"
+        else:
+            is_as_it_was = old is not None and old.job.state is new.job.state
+            assert is_as_it_was, f"nobody was told of {new.job}"
+            assert old is None or old.token == new.token or new.job.state not in LEASED, f"an untold lease: {new.job}"
