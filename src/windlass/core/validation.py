@@ -353,7 +353,7 @@ _OWN_HEADERS = frozenset({"host", "content-length", "transfer-encoding", "connec
 def callback(value: Any) -> None:
     instance("callback", value, Callback)
     _url(value.url)
-    if type(value.events) is not tuple or not value.events or not set(value.events) <= set(ENDS):
+    if type(value.events) is not tuple or not value.events or any(event not in ENDS for event in value.events):
         raise BadInput(f"callback.events must be a tuple of some of {', '.join(ENDS)}, not {value.events!r}.")
     _headers(value.headers)
     if value.data is not None:
