@@ -13,7 +13,7 @@ import pytest
 from helpers import another, new, put, read, take
 
 from engine import invariants
-from namespace import ask, dump, keys
+from namespace import ask, keys
 from windlass.core.callback import Debt, HeldDebt, Undelivered
 from windlass.core.errors import BadInput, StaleLease, TooLarge, UnknownCallback, WrongState
 from windlass.core.job import Blob, Callback, Codec, NewJob
@@ -44,9 +44,13 @@ def finished(service: Service, *results: Blob | None, **terms: Any) -> None:
     service.finish([Finish(job.id, job.lease_token, result) for job, result in zip(jobs, results, strict=True)]).wait()
 
 
-def sound(store: Store) -> None:
+def stored(store: Store) -> invariants.Snapshot:
     root = store.root(0)
-    invariants.check(invariants.snapshot(store._blocking, root, 0, among=f"{root}*"))
+    return invariants.snapshot(store._blocking, root, 0, among=f"{root}*")
+
+
+def sound(store: Store) -> None:
+    invariants.check(stored(store))
 
 
 # What is owed
@@ -480,7 +484,7 @@ def test_bad_requests(service: Service, asks: Callable[[Service], Any]) -> None:
 
 def test_what_nobody_owes(service: Service, store: Store) -> None:
     finished(service, None)
-    before = dump(store)
+    before = stored(store)  # not their dump: an engine may reorder a hash while it reads
     unknown = service.store.new_id("q") + bytes(6)
     (owed,) = service.callbacks().wait().debts
     answers: list[Any] = [
@@ -491,7 +495,8 @@ def test_what_nobody_owes(service: Service, store: Store) -> None:
     assert [type(one) for one in answers] == [
         UnknownCallback, StaleLease, UnknownCallback, StaleLease, UnknownCallback, WrongState,
     ]  # fmt: skip
-    assert dump(store) == before
+    after = stored(store)
+    assert (after.jobs, after.values) == (before.jobs, before.values)
 
 
 def test_a_callback_is_part_of_the_job_that_callers_see() -> None:

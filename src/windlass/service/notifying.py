@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ..core import callback_validation
 from ..core import validation as check
 from ..core.callback import DebtPage, Debts, HeldDebt, Undelivered
 from ..store import owing
@@ -17,7 +18,7 @@ class Notifying(Asking):
     def take_callbacks(self, *, most: int = 10, lease_ms: int = 60_000, wait_ms: int = 0) -> Asked[Debts]:
         """Leases callbacks that are due; waits up to `wait_ms` for the first. One that is neither settled nor retried
         is due again when its lease is over: a receiver may hear of an end more than once."""
-        check.whole("most", most, 1, check.CALLBACKS_MAX)
+        check.whole("most", most, 1, callback_validation.CALLBACKS_MAX)
         check.whole("lease_ms", lease_ms, 1, check.DURATION_MAX)
         check.whole("wait_ms", wait_ms, 0, check.DURATION_MAX)
         return AskedToWait(
@@ -30,7 +31,7 @@ class Notifying(Asking):
         """They were delivered: nothing is owed any more."""
         check.items("requests", requests)
         for request in requests:
-            check.held_debt(request)
+            callback_validation.held_debt(request)
         return AskedMany(
             self.store, lambda: scatter(requests, lambda one: self._home_of_debt(one.id), callbacks.settle_callbacks)
         )
@@ -39,7 +40,7 @@ class Notifying(Asking):
         """They could not be delivered: `owed` again after a delay, or `given_up` and kept for people to see."""
         check.items("requests", requests)
         for request in requests:
-            check.undelivered(request)
+            callback_validation.undelivered(request)
         return AskedMany(
             self.store, lambda: scatter(requests, lambda one: self._home_of_debt(one.id), callbacks.retry_callbacks)
         )
@@ -47,7 +48,7 @@ class Notifying(Asking):
     def callbacks(self, *, given_up: bool = False, most: int = 50, cursor: str = "") -> Asked[DebtPage]:
         """One page of what is owed, the next due first; or of what was given up, the oldest first."""
         check.claim("given_up", given_up)
-        check.whole("most", most, 1, check.CALLBACKS_MAX)
+        check.whole("most", most, 1, callback_validation.CALLBACKS_MAX)
         check.text("cursor", cursor, check.CURSOR_MAX, may_be_empty=True)
         return Asked(self.store, lambda: owing.page_flow(self.store.partitions, given_up, most, cursor))
 
@@ -55,7 +56,7 @@ class Notifying(Asking):
         """Callbacks that were given up are due at once, with all attempts anew."""
         check.items("ids", ids)
         for debt in ids:
-            check.debt_id(debt)
+            callback_validation.debt_id(debt)
         return AskedMany(self.store, lambda: scatter(ids, self._home_of_debt, callbacks.owe_again))
 
     def _home_of_debt(self, debt: bytes) -> int:
