@@ -10,8 +10,10 @@ from typing import Any
 import pytest
 
 from namespace import dump
+from windlass.core.callback import HeldDebt, Undelivered
 from windlass.core.errors import REFUSALS, Refusal
-from windlass.core.job import Blob, Codec, NewJob
+from windlass.core.event import Emit
+from windlass.core.job import Blob, Callback, Codec, NewJob
 from windlass.core.limit import Limit, Matcher
 from windlass.core.queue import FOREVER_MS
 from windlass.core.requests import Edit, Fail, Filter, Finish, Held, Listing, Take, Update, WorkerInfo
@@ -354,16 +356,103 @@ def _schedules() -> Iterator[Case]:
         )
 
 
+def _callbacks() -> Iterator[Case]:
+    url = "https://example.org/"
+    wrong = {
+        "url": ("", "example.org", "ftp://h/", "http://", "http://h:x/", "http://[h/", *WRONG_TEXTS),
+        "events": ((), None, "failed", ["failed"], ("failed", "running"), (5,), ([],)),
+        "headers": (
+            None,
+            {},
+            [("a", "b")],
+            (("a",),),
+            (5,),
+            ((5, "b"),),
+            (("", "b"),),
+            (("a:", "b"),),
+            (("a", "b\n"),),
+        ),
+        "data": (Blob(b"x" * 8_193), *WRONG_BLOBS),
+    }
+    for value in (5, url, {}, True):
+        yield "enqueue", f"callback={value!r}", lambda service, value=value: service.enqueue([_job(callback=value)])
+    for field, values in wrong.items():
+        for value in values:
+            callback = Callback(**({"url": url} | {field: value}))
+            yield (
+                "enqueue",
+                f"callback.{field}={value!r:.30}",
+                lambda service, callback=callback: service.enqueue([_job(callback=callback)]),
+            )
+    for method, field, values in (
+        ("take_callbacks", "most", (0, 101, *WRONG_WHOLES)),
+        ("take_callbacks", "lease_ms", (0, *WRONG_WHOLES)),
+        ("take_callbacks", "wait_ms", (-1, *WRONG_WHOLES)),
+        ("callbacks", "given_up", WRONG_CLAIMS),
+        ("callbacks", "most", (0, 101, *WRONG_WHOLES)),
+        ("callbacks", "cursor", ("x", "1", "1.x", "-1.0", ".", *WRONG_TEXTS)),
+    ):
+        for value in values:
+            yield (
+                method,
+                f"{field}={value!r:.30}",
+                lambda service, method=method, field=field, value=value: getattr(service, method)(**{field: value}),
+            )
+
+
+def _debts() -> Iterator[Case]:
+    debt = OK_ID + bytes(6)
+
+    def request(kind: Callable[..., Any]) -> Callable[..., Any]:
+        return lambda **kw: kind(**({"id": debt, "token": 1} | kw))
+
+    held: dict[str, tuple[Any, ...]] = {"id": (OK_ID, *WRONG_IDS), "token": (0, -1, 2**48, *WRONG_WHOLES)}
+    yield from _wrong_lists("settle_callbacks")
+    yield from _wrong("settle_callbacks", request(HeldDebt), **held)
+    yield "settle_callbacks", "unknown", lambda service: service.settle_callbacks([HeldDebt(debt, 1)])
+    yield from _wrong_lists("retry_callbacks")
+    yield from _wrong(
+        "retry_callbacks",
+        request(Undelivered),
+        **held,
+        delay_ms=(-1, *WRONG_WHOLES),
+        error=(5, None, b"e", "e" * 1_025),
+        give_up=WRONG_CLAIMS,
+    )
+    yield "retry_callbacks", "unknown", lambda service: service.retry_callbacks([Undelivered(id=debt, token=1)])
+    yield from _wrong_lists("owe_again")
+    yield "owe_again", "unknown", lambda service: service.owe_again([debt])
+
+
+def _events() -> Iterator[Case]:
+    yield from _wrong_lists("emit")
+    yield from _wrong(
+        "emit",
+        lambda **kw: Emit(**({"id": OK_ID, "token": 1, "value": Blob(b"1")} | kw)),
+        id=WRONG_IDS,
+        token=(-1, *WRONG_WHOLES),
+        value=(Blob(b"x" * 16_385), None, *WRONG_BLOBS),
+    )
+    yield "emit", "unknown", lambda service: service.emit([Emit(OK_ID, 1, Blob(b"1"))])
+    for method in ("events", "follow"):
+        wrong = {"position": (5, None, "a\nb", SURROGATE), "queue": WRONG_TEXTS, "job": (b"", *WRONG_IDS)}
+        for field, values in wrong.items():
+            for value in values if field != "job" else [one for one in values if one is not None]:
+                yield (
+                    method,
+                    f"{field}={value!r:.30}",
+                    lambda service, method=method, field=field, value=value: getattr(service, method)(**{field: value}),
+                )
+    for value in ("x", "0:0-0", "0:1", "0:1-1,", "9:1-1", "0:1-1,1:1-1", "0:-1-1", "0:1-1.5"):
+        yield "events", f"position={value}", lambda service, value=value: service.events(value)
+    for value in (0, 501, *WRONG_WHOLES):
+        yield "events", f"most={value!r}", lambda service, value=value: service.events(most=value)
+
+
 CASES = [
-    *_enqueue(),
-    *_reports(),
-    *_interventions(),
-    *_takes(),
-    *_reading(),
-    *_queues_and_workers(),
-    *_limits_and_pauses(),
-    *_schedules(),
-]
+    *_enqueue(), *_reports(), *_interventions(), *_takes(), *_reading(), *_queues_and_workers(),
+    *_limits_and_pauses(), *_schedules(), *_callbacks(), *_debts(), *_events(),
+]  # fmt: skip
 METHODS = sorted({case[0] for case in CASES})
 # Nothing can be given to these but what the type checker sees.
 WITHOUT_INPUT = {"queues", "limits", "promote", "recover", "clean", "hear_cancels", "schedules", "fire"}

@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from windlass.core.ids import make_id
-from windlass.core.job import Blob, Codec
+from windlass.core.job import Blob, Callback, Codec
 from windlass.core.queue import FOREVER_MS
 from windlass.core.requests import Filter, Take
 from windlass.core.retry import Backoff
@@ -19,6 +19,7 @@ NAMES = ("a", "b", "ab")
 WORKERS = tuple(bytes([n]) * 16 for n in (1, 2, 3))
 BELLS = ("bell1", "bell2")
 REFUSED_MOST = 2  # a taker of so many asks by name even where that is refused
+HOOKS = (Callback(url="http://h/"), Callback(url="http://h/", events=("failed", "cancelled")))
 LONG = b"x" * 1500  # beyond what a change writes anew
 SEVERAL_REPEATED_IDS = 6
 
@@ -71,6 +72,7 @@ oddities = some_of(
     *named("tags", ("t",), ("t", "s")),
     *named("is_late", True),
     *named("repeat", *RULES),
+    *named("callback", *HOOKS),
 )
 habits = some_of(
     3,
@@ -86,6 +88,7 @@ habits = some_of(
     *named("result_ttl_ms", 10_000),
     *named("expires_in_ms", 5_000),
     *named("repeat", *RULES[:2]),
+    *named("callback", *HOOKS),
 )
 manners = some_of(1, *named("worker", *WORKERS[:2]), *named("lease_ms", 1_000, 1_000), *named("accept_ms", 1_000))
 new_jobs = st.tuples(mostly(*QUEUES), oddities, st.integers(-12, SEVERAL_REPEATED_IDS - 1))

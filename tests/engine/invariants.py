@@ -3,13 +3,15 @@ the table in lua/lib/keys.lua only; shares no code with the scripts."""
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from engine.limit_invariants import LIMITING, LIMITING_SINGLE, check_limits
+from windlass.core.event import Event, Happening
 from windlass.core.job import Flag, Job
 from windlass.core.queue import FOREVER_MS
 from windlass.core.states import ENDED, LEASED, MOVES, PENDING, State
@@ -23,9 +25,10 @@ local read = {
   set = function(k) return redis.call('SMEMBERS', k) end,
   zset = function(k) return redis.call('ZRANGE', k, 0, -1, 'WITHSCORES') end,
   hash = function(k) return redis.call('HGETALL', k) end,
+  stream = function(k) return redis.call('XRANGE', k, '-', '+') end,
 }
 local answer = {}
-for _, key in ipairs(redis.call('KEYS', '*')) do
+for _, key in ipairs(redis.call('KEYS', ARGV[1])) do
   local kind = redis.call('TYPE', key).ok
   table.insert(answer, {key, kind, redis.call('PTTL', key), read[kind](key)})
 end
@@ -34,12 +37,15 @@ return answer
 JOBS_REMEMBERED = 20  # by a schedule
 INDEXES = ("scheduled", "waiting", "running", "finished", "failed", "cancelled", "history")
 PLACE_BYTES = 28  # ready time, sequence, id
-EXPIRING = ("m:", "throttle:", "ended:", "bell:", "waiters:", "full_at:")  # owned by nobody: they must go by themselves
+# Owned by nobody, so they must go by themselves.
+EXPIRING = ("m:", "throttle:", "ended:", "bell:", "waiters:", "full_at:", "followed", "events")
 SINGLE = (
     "schedules", "schedule_names", "queues", "seq", "token", "workers", "retention", "expiry", "timers:due",
-    "timers:lease", "timers:ring", *LIMITING_SINGLE,
+    "timers:lease", "timers:ring", "owed", "given_up", "debts", *LIMITING_SINGLE,
 )  # fmt: skip
-OF_JOBS = ("ready", "lane", "laned", "heads", "names", "q", "u", "t", "wj", "a", "o", "e", "w", "s", "sj", *LIMITING)
+OF_JOBS = (
+    "ready", "lane", "laned", "heads", "names", "q", "u", "t", "wj", "a", "o", "e", "w", "s", "sj", "b", *LIMITING,
+)  # fmt: skip
 Zset = dict[bytes, float]
 
 
@@ -112,10 +118,11 @@ def stored(job_id: bytes, raw: bytes) -> Stored:
     return Stored(unpack(job_id + raw), int.from_bytes(raw[2:6], "big"), token, len(raw))
 
 
-def snapshot(link: BlockingLink, root: str, now_ms: int) -> Snapshot:
+def snapshot(link: BlockingLink, root: str, now_ms: int, among: str = "*") -> Snapshot:
+    """An engine of its own holds nothing else; where tests share one, only keys like `among` are looked at."""
     found = Snapshot(now_ms)
     prefix = f"{root}:".encode()
-    for key, kind, ttl, value in link.call("EVAL", _DUMP, 0):
+    for key, kind, ttl, value in link.call("EVAL", _DUMP, 0, among):
         if key == root.encode():
             continue
         assert key.startswith(prefix), f"a key outside of the namespace: {key!r}"
@@ -292,16 +299,52 @@ def check_schedules(found: Snapshot) -> None:
     assert remembering <= expected.keys(), "jobs of a schedule that is gone"
 
 
+def check_debts(found: Snapshot) -> None:
+    """Each callback owed is in one of two lists, and is of a job that ended as its callback says."""
+    owed, given_up = found.zset("owed"), found.zset("given_up")
+    debts = {key.encode("latin-1"): fields for key, fields in found.of_kind("b:")}
+    assert not owed.keys() & given_up.keys(), "a callback that is owed and given up"
+    assert owed.keys() | given_up.keys() == debts.keys(), "callbacks and their lists differ"
+    for debt, fields in debts.items():
+        job = unpack(fields[b"job"])
+        assert job.id == debt[:16], f"a callback of another job: {job}"
+        assert job.callback is not None, f"nobody asked for a callback: {job}"
+        assert job.state.label in job.callback.events, f"owed for another end: {job}"
+        assert int.from_bytes(debt[16:], "big") <= int(found.values["debts"]), "a number that was not given out"
+        assert b"token" not in fields or (debt in owed and int(fields[b"tries"]) > 0), "leased, but not owed"
+
+
+def owed_in(found: Snapshot) -> Counter[tuple[bytes, State]]:
+    """How many callbacks are owed or given up, by job and end."""
+    jobs = [unpack(fields[b"job"]) for _, fields in found.of_kind("b:")]
+    return Counter((job.id, job.state) for job in jobs)
+
+
+def check_callback_flags(found: Snapshot) -> None:
+    """Scripts go by flags, which say the same as the callback itself."""
+    owes = {"finished": Flag.OWES_FINISHED, "failed": Flag.OWES_FAILED, "cancelled": Flag.OWES_CANCELLED}
+    for one in found.jobs.values():
+        callback = one.job.callback
+        assert bool(one.flags & Flag.HAS_CALLBACK) == (callback is not None), f"marked otherwise: {one.job}"
+        for end, flag in owes.items():
+            is_owed = callback is not None and end in callback.events
+            assert bool(one.flags & flag) == is_owed, f"{end} is marked otherwise: {one.job}"
+
+
+def check_events(found: Snapshot) -> None:
+    """Within an epoch events are numbered without a gap; the current epoch is not older than what is recorded."""
+    ids = [tuple(map(int, entry[0].split(b"-"))) for entry in found.values.get("events", ())]
+    for (epoch, ordinal), (next_epoch, next_ordinal) in itertools.pairwise(ids):
+        expected = ordinal + 1 if next_epoch == epoch else 0
+        assert next_ordinal == expected, f"event {next_epoch}-{next_ordinal} after {epoch}-{ordinal}"
+    if ids and "followed" in found.values:
+        assert int(found.values["followed"]) >= ids[-1][0], "events of an epoch that has not begun"
+
+
 CHECKS = (
-    check_schedules,
-    check_indexes,
-    check_leases,
-    check_timers,
-    check_retention,
-    check_counts,
-    check_owners,
-    check_limits,
-)
+    check_indexes, check_leases, check_timers, check_retention, check_counts, check_owners, check_schedules,
+    check_debts, check_callback_flags, check_events, check_limits,
+)  # fmt: skip
 
 
 def check(found: Snapshot) -> None:
@@ -325,3 +368,23 @@ def _reachable(source: State | None, verbs: frozenset[str]) -> set[State | None]
         edge = {move.target for move in MOVES if move.source in edge and move.verb in verbs} - found
         found |= edge
     return found
+
+
+def check_told(before: Snapshot, after: Snapshot, events: Iterable[Event]) -> None:
+    """The last thing that followers were told of a job is the state it is in; each change was told."""
+    told: dict[bytes, Happening] = {}
+    for event in events:
+        assert event.kind is not Happening.MISSED, "events were lost"
+        if event.kind not in (Happening.PROGRESS, Happening.EMITTED):
+            told[event.job] = event.kind
+    for job_id in before.jobs.keys() | after.jobs.keys() | told.keys():
+        old, new, last = before.jobs.get(job_id), after.jobs.get(job_id), told.get(job_id)
+        if new is None:
+            was_ended = old is not None and old.job.state in ENDED
+            assert was_ended or last is Happening.DELETED or (last and last.state in ENDED), f"gone untold: {job_id!r}"
+        elif last is not None:
+            assert last.state is new.job.state, f"{last!r} was told last of {new.job}"
+        else:
+            is_as_it_was = old is not None and old.job.state is new.job.state
+            assert is_as_it_was, f"nobody was told of {new.job}"
+            assert old is None or old.token == new.token or new.job.state not in LEASED, f"an untold lease: {new.job}"

@@ -85,6 +85,7 @@ class Ledger:
         self.queues: set[str] = set()
         self.workers: dict[bytes, tuple[int, int]] = {}  # worker -> beat_ms, silent at
         self.sequence = self.token = 0
+        self.owed: Counter[tuple[bytes, State]] = Counter()  # callbacks, by job and end
         self._added_to_history: Counter[str] = Counter()
 
     # Looking
@@ -143,6 +144,8 @@ class Ledger:
         self.ended[job.id] = self.now_ms // REMEMBERED_MS
 
     def end(self, job: ModelJob, verb: str, state: State) -> None:
+        if job.content.callback is not None and state.label in job.content.callback.events:
+            self.owed[job.id, state] += 1
         config = self.config(job.content.queue)
         kept_ms = job.content.result_ttl_ms if state is State.FINISHED else config.retention_ms
         is_kept = kept_ms > 0 or config.history_length > 0

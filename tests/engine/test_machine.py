@@ -48,6 +48,7 @@ from engine.frozen import START_MS, frozen_store, frozen_time
 from engine.ledger import ModelJob, wants
 from engine.model import Model
 from engine_process import EngineProcess
+from windlass.core.callback import HeldDebt
 from windlass.core.errors import Refusal
 from windlass.core.job import Blob, Codec, NewJob
 from windlass.core.queue import DAY_MS, FOREVER_MS
@@ -117,6 +118,7 @@ class Machine(RuleBasedStateMachine):
         self.waiting_for: dict[bytes, Filter] = {}
         self.habit: dict[str, Any] = {}
         self.manner: dict[str, Any] = {}
+        self.position = self.service.events().wait().position
         self.seen = invariants.snapshot(self.link, self.store.root(0), START_MS)
 
     def teardown(self) -> None:
@@ -146,6 +148,9 @@ class Machine(RuleBasedStateMachine):
         assert actual == expected, f"answered {actual}, not {expected}"
         found = invariants.snapshot(self.link, self.store.root(0), self.model.now_ms)
         invariants.check_moves(self.seen, found, frozenset(verbs))
+        page = self.service.events(self.position, most=500).wait()
+        self.position = page.position
+        invariants.check_told(self.seen, found, page.events)
         self.seen = found
         self.check_jobs(found)
         invariants.check(found)
@@ -158,6 +163,7 @@ class Machine(RuleBasedStateMachine):
             differing = {key: (actual[key], expected[key]) for key in actual if actual[key] != expected[key]}
             assert not differing, f"job {job_id.hex()} (engine, model): {differing}"
         assert {name.decode() for name in found.values.get("queues", ())} == self.model.queues
+        assert invariants.owed_in(found) == self.model.owed, "other callbacks are owed than the model says"
         beats = {worker: silent_at for worker, (_, silent_at) in self.model.workers.items()}
         assert found.zset("workers") == beats
 
@@ -576,7 +582,13 @@ class Machine(RuleBasedStateMachine):
             self.recover()
             self.promote()
             self.clean()
-        lasting = ("q:", "m:", "ended:", "bell:", "waiters:", "queues", "seq", "token")
+        while debts := self.service.take_callbacks(most=100).wait().debts:
+            self.service.settle_callbacks([HeldDebt(debt.id, debt.token) for debt in debts]).wait()
+        self.model.owed.clear()
+        self.recover()
+        lasting = (
+            "q:", "m:", "ended:", "bell:", "waiters:", "queues", "seq", "token", "debts", "events", "followed"
+        )  # fmt: skip
         left = [key for key in self.seen.values if not key.startswith(lasting)]
         assert not left, f"left behind: {left}"
 

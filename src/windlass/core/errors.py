@@ -144,6 +144,14 @@ class UnknownSchedule(Refusal):
     sentence = "There is no schedule of this name."
 
 
+class UnknownCallback(Refusal):
+    """It was delivered, or removed after it was given up. After a lost answer this means that the first call went
+    through."""
+
+    code = "unknown_callback"
+    sentence = "No callback is owed under this id; it may have been delivered already."
+
+
 class CrossPartition(Refusal):
     """A relation or call that would touch two partitions at once."""
 
@@ -171,6 +179,7 @@ REFUSALS: dict[str, type[Refusal]] = {
         LimitsChanged,
         UnknownWorker,
         UnknownSchedule,
+        UnknownCallback,
         CrossPartition,
     )
 }

@@ -41,6 +41,9 @@ class Flag(IntFlag):
     JOINS = 32768  # ends by itself when its members have ended
     REPEATS = 65536  # goes on after a good end, by its rule
     HAS_CALLBACK = 131072  # a notice is owed when it ends
+    OWES_FINISHED = 262144  # ... when it ends so
+    OWES_FAILED = 524288
+    OWES_CANCELLED = 1048576
 
 
 class Blob(msgspec.Struct, frozen=True):
@@ -54,6 +57,17 @@ NOTHING = Blob(b"null")
 OnFailure: TypeAlias = Literal["collect", "fail", "ignore"]
 UniqueCheck: TypeAlias = Literal["none", "keep", "replace"]
 Durability: TypeAlias = Literal["memory", "fsync", "replica"]
+End: TypeAlias = Literal["finished", "failed", "cancelled"]
+ENDS: tuple[End, ...] = ("finished", "failed", "cancelled")
+
+
+class Callback(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A notice that a producer wants when a job ends."""
+
+    url: str  # http or https
+    events: tuple[End, ...] = ENDS  # the ends that owe one
+    headers: tuple[tuple[str, str], ...] = ()
+    data: Blob | None = None  # for whoever delivers it; the engine never looks inside
 
 
 class NewJob(msgspec.Struct, frozen=True, kw_only=True):
@@ -86,6 +100,7 @@ class NewJob(msgspec.Struct, frozen=True, kw_only=True):
     repeat: str = ""  # rule for the next run after a good end, see core/repeat.py
     parent: bytes = b""  # id of the job whose child this is
     on_failure: OnFailure = "collect"  # what the failure of a member (child, dependency) means for this job
+    callback: Callback | None = None  # owed when it ends
 
 
 class Attempt(msgspec.Struct, frozen=True, kw_only=True):
@@ -128,6 +143,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     planned_at_ms: int | None  # of a job that repeats or was made by a schedule: the instant it was meant for
     parent: bytes | None
     on_failure: OnFailure
+    callback: Callback | None
     limits: tuple[str, ...]  # the limits it counts against, as the engine names them
     attempt: int  # leases given so far, less those given back
     revision: int  # grows with each change of content

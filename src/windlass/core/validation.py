@@ -7,6 +7,7 @@ from typing import Any
 
 from .durations import INSTANT_MAX
 from .errors import BadInput, TooLarge
+from .event import Emit
 from .job import Blob, Codec, NewJob
 from .limit import Limit, Matcher
 from .queue import FOREVER_MS, Configuration
@@ -20,6 +21,7 @@ MIB = 1024 * 1024
 PAYLOAD_MAX = MIB
 RESULT_MAX = MIB
 ERROR_MAX = 16 * 1024  # kept for each of the last attempts
+EMITTED_MAX = 16 * 1024  # thousands of them are kept for those who follow
 QUEUE_MAX = 255
 NAME_MAX = 1020
 LANE_MAX = 255
@@ -45,6 +47,7 @@ DURATION_MAX = 2**43  # 278 years
 PAUSE_MAX = DURATION_MAX // 2  # its jitter may double it
 UINT32_MAX = 2**32 - 1
 CURSOR_MAX = 1024
+POSITION_MAX = 256 * 1024  # some 40 bytes for each of up to 4096 partitions
 
 
 def whole(what: str, value: Any, low: int, high: int) -> None:
@@ -231,6 +234,11 @@ def update(request: Update, payload_max: int = PAYLOAD_MAX) -> None:
         number("progress", request.progress, 0, 1)
     if request.payload is not None:
         blob("payload", request.payload, payload_max)
+
+
+def emit(request: Emit) -> None:
+    held(request, Emit)
+    blob("value", request.value, EMITTED_MAX)
 
 
 def edit(request: Edit, payload_max: int = PAYLOAD_MAX) -> None:

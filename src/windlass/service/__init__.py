@@ -3,8 +3,10 @@ checks what it is given and returns a question that is awaited, or answered by `
 
 from __future__ import annotations
 
+from .following import FollowingEvents
 from .intervening import Intervening
 from .limiting import Limiting
+from .notifying import Notifying
 from .producing import Producing
 from .queueing import Queueing
 from .reading import Reading
@@ -16,5 +18,17 @@ from .working import Working
 __all__ = ["Service"]
 
 
-class Service(Producing, Working, Intervening, Reading, Queueing, Limiting, Scheduling, Staffing, Upkeep):
+class Service(
+    Producing,
+    Working,
+    Intervening,
+    Reading,
+    Queueing,
+    Limiting,
+    Scheduling,
+    Staffing,
+    Notifying,
+    FollowingEvents,
+    Upkeep,
+):
     """Everything, of one deployment."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ..core import callback_validation
 from ..core import validation as check
 from ..core.errors import BadInput, CrossPartition, Refusal
 from ..core.job import Durability, NewJob
@@ -22,6 +23,8 @@ class Producing(Asking):
         check.items("jobs", jobs)
         for job in jobs:
             check.new_job(job, self._payload_max)
+            if job.callback is not None:
+                callback_validation.callback(job.callback)
         level = durability or self.store.durability
         if level not in ("memory", "fsync", "replica"):
             raise BadInput(f"durability must be memory, fsync or replica, not {level!r}.")

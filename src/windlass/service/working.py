@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from ..core import validation as check
 from ..core.errors import BadInput, CrossPartition
+from ..core.event import Emit
 from ..core.requests import (
     Exchanged,
     Extended,
@@ -83,6 +84,10 @@ class Working(Asking):
     def update(self, requests: Sequence[Update]) -> AskedMany[Updated]:
         """Progress, or a new payload, from the holder of the lease."""
         return self._about_jobs(requests, lambda one: check.update(one, self._payload_max), reports.update)
+
+    def emit(self, requests: Sequence[Emit]) -> AskedMany[None]:
+        """Values for those who follow, from the holder of the lease; nothing is kept when nobody does."""
+        return self._about_jobs(requests, check.emit, reports.emit)
 
     def finish(self, requests: Sequence[Finish]) -> AskedMany[None]:
         """Ends jobs well. One that repeats goes back to wait for its next run, unless the request says otherwise."""

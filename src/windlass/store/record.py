@@ -9,7 +9,7 @@ from functools import lru_cache
 
 import msgspec
 
-from ..core.job import Attempt, Blob, Codec, Flag, Job, NewJob, OnFailure
+from ..core.job import Attempt, Blob, Callback, Codec, Flag, Job, NewJob, OnFailure
 from ..core.retry import ENDLESS, Backoff
 from ..core.states import LEASED, State
 
@@ -28,6 +28,8 @@ _FIRST_REVISION = 1
 _RETAKE, _UNIQUE_WHILE_KEPT = int(Flag.RETAKE), int(Flag.UNIQUE_WHILE_KEPT)
 _REPEATS = int(Flag.REPEATS)
 _CANCEL_REQUESTED, _RETAKEABLE, _IN_HISTORY = int(Flag.CANCEL_REQUESTED), int(Flag.RETAKEABLE), int(Flag.IN_HISTORY)
+_OWES = {"finished": int(Flag.OWES_FINISHED), "failed": int(Flag.OWES_FAILED), "cancelled": int(Flag.OWES_CANCELLED)}
+_HAS_CALLBACK = int(Flag.HAS_CALLBACK)
 _NO_LABELS = bytes(8)  # four empty strings: unique key, tags, links, extras
 _CODECS = [*Codec, Codec.RAW]
 _STATES = [State.SCHEDULED, *State]  # by code; 0 is never read
@@ -44,7 +46,7 @@ class Origin(msgspec.Struct, frozen=True):
 class Extras(
     msgspec.Struct,
     omit_defaults=True,
-    rename={"retry": "r", "trace": "t", "schedule": "s", "planned_at_ms": "p"},
+    rename={"retry": "r", "trace": "t", "schedule": "s", "planned_at_ms": "p", "callback": "c"},
 ):
     """What a record carries that no script looks at; a repeat rule, which scripts know, stands in front of it."""
 
@@ -52,6 +54,7 @@ class Extras(
     trace: str = ""
     schedule: str = ""
     planned_at_ms: int = 0
+    callback: Callback | None = None
 
 
 _ON_FAILURE: tuple[OnFailure, ...] = ("collect", "fail", "ignore")
@@ -95,6 +98,11 @@ def _policy(job: NewJob, expires_at_ms: int) -> bytes:
     return tries.to_bytes(4, "big") + b"".join(number.to_bytes(6, "big") for number in numbers)
 
 
+def _callback_flags(callback: Callback) -> int:
+    """Scripts do not decode extras: which ends owe a callback is told by flags."""
+    return sum(_OWES[event] for event in set(callback.events)) | _HAS_CALLBACK
+
+
 def _fingerprint(job: NewJob, codec: int) -> bytes:
     """Tells a repeated enqueue from another job under the same id. Times are left out: a delay is counted from now."""
     identity = f"{job.queue}\0{job.name}\0{job.lane}\0{job.unique}\0{job.priority}\0{codec}\0".encode()
@@ -105,9 +113,9 @@ def _extras(job: NewJob, run_at_ms: int, origin: Origin) -> bytes:
     rule = b""
     if job.repeat:
         rule = run_at_ms.to_bytes(6, "big") + _short(job.repeat.encode())
-    if job.retry == ENDLESS and not job.trace and origin is NO_ORIGIN:
+    if job.retry == ENDLESS and not job.trace and origin is NO_ORIGIN and job.callback is None:
         return rule
-    return rule + _encode(Extras(job.retry, job.trace, origin.schedule, origin.planned_at_ms))
+    return rule + _encode(Extras(job.retry, job.trace, origin.schedule, origin.planned_at_ms, job.callback))
 
 
 def pack(
@@ -119,7 +127,9 @@ def pack(
         flags |= _RETAKE
     if job.unique_while_kept:
         flags |= _UNIQUE_WHILE_KEPT
-    is_bare = job.retry is ENDLESS and not job.trace and not job.repeat and origin is NO_ORIGIN
+    if job.callback is not None:
+        flags |= _callback_flags(job.callback)
+    is_bare = job.retry is ENDLESS and not job.trace and not job.repeat and origin is NO_ORIGIN and job.callback is None
     extras = b"" if is_bare else _extras(job, run_at_ms, origin)
     if job.repeat:
         flags |= _REPEATS
@@ -191,6 +201,7 @@ def unpack(entry: bytes, *, is_whole: bool = True) -> Job:
         planned_at_ms=(planned or created_high << 32 | created) if rule else extras.planned_at_ms or None,
         parent=parent,
         on_failure=on_failure,
+        callback=extras.callback,
         limits=limits,
         attempt=attempt,
         revision=revision,

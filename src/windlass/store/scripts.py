@@ -9,6 +9,7 @@ from functools import cache
 from importlib.resources import files
 from typing import NamedTuple
 
+from ..core.event import Happening
 from ..core.job import Flag
 from ..core.queue import Configuration
 from ..core.states import State
@@ -63,6 +64,7 @@ def constants() -> str:
         (
             _table("STATE", {state.label: state.value for state in State}),
             _table("FLAG", {str(flag.name).lower(): flag.value for flag in Flag}),
+            _table("EVENT", {happening.label: happening.value for happening in Happening}),
             _table("DEFAULT", {field: int(getattr(defaults, field)) for field in defaults.__struct_fields__}),
         )
     )

@@ -184,17 +184,20 @@ class Store:
         """Links of different purposes never wait for each other: calls, durable calls, the bell."""
         link = self._links.get(purpose)
         if link is None:
-            engine = self._engine
-
-            async def before_connect() -> None:
-                if engine is not None:
-                    await asyncio.to_thread(engine.ensure)
-                if connecting is not None:
-                    connecting()
-
-            link = Link(self.endpoint, before_connect=before_connect, patience_s=self._patience_s)
-            self._links[purpose] = link
+            link = self._links[purpose] = self.new_link(connecting)
         return link
+
+    def new_link(self, connecting: Callable[[], None] | None = None) -> Link:
+        """A link that its owner closes; `connecting` is called before each of its connections."""
+        engine = self._engine
+
+        async def before_connect() -> None:
+            if engine is not None:
+                await asyncio.to_thread(engine.ensure)
+            if connecting is not None:
+                connecting()
+
+        return Link(self.endpoint, before_connect=before_connect, patience_s=self._patience_s)
 
     def in_background(self, work: Coroutine[Any, Any, Any]) -> None:
         """What must still be done for a caller that is gone; close waits for it."""

@@ -1,4 +1,4 @@
-"""What the holder of a lease reports: accept, extend, update, finish, fail, release."""
+"""What the holder of a lease reports: accept, extend, update, emit, finish, fail, release."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple, TypeAlias, cast
 
 from ...core.errors import Refusal
+from ...core.event import Emit
 from ...core.requests import Extended, Fail, Failed, Finish, Held, Update, Updated
 from ..record import pack_blob
-from .call import Argument, ItemsCall, answering, text
+from .call import Argument, ItemsCall, answering, nothing, text
 
 
 class Repeats(NamedTuple):
@@ -108,3 +109,8 @@ def update(requests: Sequence[Update], partition: int) -> ItemsCall[Updated | Re
     return ItemsCall(
         "update", (), items, answering(lambda reply: Updated(reply[0], bool(reply[1]))), partition=partition
     )
+
+
+def emit(requests: Sequence[Emit], partition: int) -> ItemsCall[Refusal | None]:
+    items = [(request.id, request.token, pack_blob(request.value)) for request in requests]
+    return ItemsCall("emit", (), items, answering(nothing), partition=partition)

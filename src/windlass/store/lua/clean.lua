@@ -1,9 +1,10 @@
--- The janitor's step: removes ended jobs whose retention is over, and fails waiting jobs that expired unreached.
+-- The janitor's step: removes ended jobs whose retention is over, fails waiting jobs that expired unreached, and forgets
+-- callbacks that were given up long ago.
 -- arguments: ARGV[1] clock offset, [2] most jobs of each kind
--- returns:   {now, removed, expired, next instant (0: none)}
+-- returns:   {now, removed (jobs and callbacks), expired, next instant (0: none)}
 -- refusals:  none
 -- flags: allow-oom
--- uses: keys, clock, batch, record, place, tally, ending, reports
+-- uses: keys, clock, batch, record, place, tally, ending, reports, owed
 local most = tonumber(ARGV[2])
 local function due_of(key) return redis.call('ZRANGEBYSCORE', P .. key, '-inf', now_ms, 'LIMIT', 0, most) end
 
@@ -28,12 +29,14 @@ for _, id in ipairs(expired) do
     z_drop(P .. 'expiry', id)
   end
 end
+local forgotten = due_of('given_up')
+for _, debt in ipairs(forgotten) do forget_debt('given_up', debt) end
 flush()
 trim_histories()
 
 local following = math.huge
-for _, key in ipairs({'retention', 'expiry'}) do
+for _, key in ipairs({'retention', 'expiry', 'given_up'}) do
   local first = redis.call('ZRANGE', P .. key, 0, 0, 'WITHSCORES')
   if first[2] then following = math.min(following, tonumber(first[2])) end
 end
-return {now_ms, #overdue, #expired, following < math.huge and following or 0}
+return {now_ms, #overdue + #forgotten, #expired, following < math.huge and following or 0}

@@ -3,7 +3,7 @@
 -- returns:   per job 'deleted' or a refusal
 -- refusals:  unknown_job, already_ended, wrong_state (it is leased)
 -- flags: allow-oom
--- uses: keys, batch, record, place, ending, offers
+-- uses: keys, batch, record, place, ending, events, offers
 local function delete(id)
   local r = load(id)
   if not r then return missing(id) end
@@ -14,6 +14,7 @@ local function delete(id)
     tell_awaiting(r)
   end
   drop(r)
+  announce(EVENT.deleted, r, '')
   return 'deleted'
 end
 

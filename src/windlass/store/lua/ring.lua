@@ -3,7 +3,7 @@
 -- returns:   1 when somebody else was rung
 -- refusals:  none
 -- flags: allow-oom
--- uses: keys, record, filter, ring, pick
+-- uses: keys, record, filter, ring, owed, pick
 local OFFERED = 8 -- the ring was for one job, but others may stand before it whose rings are still on their way
 local queue = ARGV[3]
 local is_rung = false
@@ -16,4 +16,5 @@ for i = 4, #ARGV do
   end
   if resume and #ids == 0 then is_rung = ring(queue, nil) or is_rung end
 end
+if queue == OWED and is_debt_due() then is_rung = ring(queue, nil) end
 return is_rung and 1 or 0

@@ -4,7 +4,7 @@
 -- returns:   per job {revision, 1 when it is asked to stop} or a refusal
 -- refusals:  unknown_job, already_ended, stale_lease, wrong_state
 -- flags: allow-oom
--- uses: batch, record, reports
+-- uses: batch, record, reports, events
 local function update(id, token, progress, has_payload, codec, payload)
   local r, refused = held(id, token)
   if not r then return refused end
@@ -16,6 +16,7 @@ local function update(id, token, progress, has_payload, codec, payload)
   else
     save(r)
   end
+  if progress ~= '' then announce(EVENT.progress, r, '') end
   return {r.revision, has(r, 'cancel_requested') and 1 or 0}
 end
 

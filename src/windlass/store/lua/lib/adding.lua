@@ -2,6 +2,7 @@
 -- How a job comes in: shared by enqueue and by schedules that fire.
 local CHECK = {none = 0, keep = 1, replace = 2, debounce = 3, throttle = 4} -- what to do about a unique key
 local FIRST_REVISION = 1 -- as packed by the caller
+local CONTENT_BITS = CODEC_BITS + FLAG.has_callback + FLAG.owes_finished + FLAG.owes_failed + FLAG.owes_cancelled
 
 local function waiting_length(queue)
   return redis.call('ZCARD', queue_key('ready', queue)) + redis.call('ZCARD', queue_key('laned', queue))
@@ -58,7 +59,7 @@ local function replace(existing, r, guard)
   existing.tags = r.tags
   adopt_extras(existing, r)
   change_limits(existing, links_of(r).limits)
-  existing.flags = bit.bor(bit.band(existing.flags, bit.bnot(3)), bit.band(r.flags, 3))
+  existing.flags = bit.bor(bit.band(existing.flags, bit.bnot(CONTENT_BITS)), bit.band(r.flags, CONTENT_BITS))
   if r.ready_at > 0 then existing.ready_at = r.ready_at end
   existing.revision = existing.revision + 1
   if is_pending and existing.state ~= STATE.waiting then existing.state = state_by_time(existing) end

@@ -1,4 +1,4 @@
--- uses: keys, clock, batch, record, config, ring, place, unique
+-- uses: keys, clock, batch, record, config, ring, place, unique, events, owed
 -- How a job ends, what is kept of it, and how it goes.
 local BUCKET_MS = 600000
 local ended_now, trim_wanted
@@ -102,14 +102,16 @@ local function keep_as_history(r)
   trim_wanted[r.queue] = (trim_wanted[r.queue] or 0) + 1
 end
 
--- Ends a job that is in its old state's place.
-local function end_job(r, state)
+-- Ends a job that is in its old state's place; `result` is what was reported with the end, if anything.
+local function end_job(r, state, result)
   leave(r)
   r.state = state
   r.ended_at = now_ms
   r.deadline = 0
   unmark(r, 'cancel_requested')
   count(queue_key('q', r.queue), 'bytes', -r.bytes)
+  announce_state(r)
+  if owes_callback(r) then owe(r, result or '') end
   tell_awaiting(r)
   local config = config_of(r.queue)
   local kept_ms = state == STATE.finished and policy_of(r).result_ttl_ms or config.retention_ms

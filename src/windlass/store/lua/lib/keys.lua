@@ -48,7 +48,12 @@
 --                                    last_planned_at, last_fired_at, last_job, fired, skipped, missed
 --   sj:<schedule>            list    ids of the jobs it made last, newest first, at most 20
 --   bell:<process>           list    what wakes a process
--- STATE, FLAG and DEFAULT come from the loader, out of the Python code; so do KEYS, ARGV and `at_start`.
+--   owed, given_up           zset    debt -> instant at which it is due | at which it is removed (owed.lua)
+--   b:<debt>                 hash    a callback owed: the job as it ended, its result, how often it was tried
+--   debts                    string  numbers of debts and of their leases
+--   followed                 string  somebody follows what happens: the epoch of events.lua; expires
+--   events                   stream  what happened, bounded; written only while `followed` is there; expires
+-- STATE, EVENT, FLAG and DEFAULT come from the loader, out of the Python code; so do KEYS, ARGV and `at_start`.
 local P
 at_start[#at_start + 1] = function() P = KEYS[1] .. ':' end
 

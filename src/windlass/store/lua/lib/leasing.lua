@@ -61,6 +61,7 @@ local function lease(r, token, terms)
   r.token = token
   r.worker = terms.worker
   r.attempt = r.attempt + 1
+  r.told = nil -- a new lease is news, also of a job that was running
   r.started_at = now_ms
   r.progress = 0
   if terms.accept_ms > 0 then

@@ -32,7 +32,7 @@ local function parse(id, raw)
     created_at = created_at, ready_at = ready_at, started_at = started_at, ended_at = ended_at, token = token,
     deadline = deadline, worker = worker, attempt = attempt, revision = revision, progress = progress,
     head_bytes = head_bytes, fingerprint = fingerprint, policy = policy, queue = queue,
-    name = name, lane = lane, unique = unique, tags = tags, links = links, extras = extras,
+    name = name, lane = lane, unique = unique, tags = tags, links = links, extras = extras, told = state,
   }
 end
 

@@ -92,7 +92,7 @@ local function finish(id, token, result, then_at, revision)
     put(P .. 'o:' .. r.id, result)
   end
   r.progress = 1000000
-  end_job(r, STATE.finished)
+  end_job(r, STATE.finished, result)
   return 'ok'
 end
 

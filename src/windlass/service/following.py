@@ -1,0 +1,30 @@
+"""What happens is followed, as it happens or page by page."""
+
+from __future__ import annotations
+
+from ..core import validation as check
+from ..core.event import EventPage
+from ..store import following
+from ..store.asked import Asked
+from .asking import Asking
+
+
+class FollowingEvents(Asking):
+    def follow(self, position: str = "", *, queue: str = "", job: bytes | None = None) -> following.Following:
+        """Events as they happen, from now or from a position on; of one queue or one job, or all of them."""
+        self._check(position, queue, job)
+        return following.Following(self.store, position, queue, job or b"")
+
+    def events(
+        self, position: str = "", *, most: int = 100, queue: str = "", job: bytes | None = None
+    ) -> Asked[EventPage]:
+        """The events since a position, without waiting. With none: no events, and where to go on from."""
+        self._check(position, queue, job)
+        check.whole("most", most, 1, check.PAGE_MAX)
+        return Asked(self.store, lambda: following.page_flow(self.store, position, most, queue, job or b""))
+
+    def _check(self, position: str, queue: str, job: bytes | None) -> None:
+        check.text("position", position, check.POSITION_MAX, may_be_empty=True)
+        check.text("queue", queue, check.QUEUE_MAX, may_be_empty=True)
+        if job is not None:
+            check.id_bytes("job", job)

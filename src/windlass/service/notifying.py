@@ -1,0 +1,63 @@
+"""Callbacks owed by jobs that have ended: whoever delivers them takes, settles or retries; people look."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..core import callback_validation
+from ..core import validation as check
+from ..core.callback import DebtPage, Debts, HeldDebt, Undelivered
+from ..store import owing
+from ..store.asked import Asked, AskedMany, AskedToWait
+from ..store.calls import callbacks
+from ..store.scatter import scatter
+from .asking import Asking
+
+
+class Notifying(Asking):
+    def take_callbacks(self, *, most: int = 10, lease_ms: int = 60_000, wait_ms: int = 0) -> Asked[Debts]:
+        """Leases callbacks that are due; waits up to `wait_ms` for the first. One that is neither settled nor retried
+        is due again when its lease is over: a receiver may hear of an end more than once."""
+        check.whole("most", most, 1, callback_validation.CALLBACKS_MAX)
+        check.whole("lease_ms", lease_ms, 1, check.DURATION_MAX)
+        check.whole("wait_ms", wait_ms, 0, check.DURATION_MAX)
+        return AskedToWait(
+            self.store,
+            lambda: owing.take_waiting(self.store, most, lease_ms, wait_ms),
+            lambda: owing.take_now(self.store, most, lease_ms, wait_ms),
+        )
+
+    def settle_callbacks(self, requests: Sequence[HeldDebt]) -> AskedMany[None]:
+        """They were delivered: nothing is owed any more."""
+        check.items("requests", requests)
+        for request in requests:
+            callback_validation.held_debt(request)
+        return AskedMany(
+            self.store, lambda: scatter(requests, lambda one: self._home_of_debt(one.id), callbacks.settle_callbacks)
+        )
+
+    def retry_callbacks(self, requests: Sequence[Undelivered]) -> AskedMany[str]:
+        """They could not be delivered: `owed` again after a delay, or `given_up` and kept for people to see."""
+        check.items("requests", requests)
+        for request in requests:
+            callback_validation.undelivered(request)
+        return AskedMany(
+            self.store, lambda: scatter(requests, lambda one: self._home_of_debt(one.id), callbacks.retry_callbacks)
+        )
+
+    def callbacks(self, *, given_up: bool = False, most: int = 50, cursor: str = "") -> Asked[DebtPage]:
+        """One page of what is owed, the next due first; or of what was given up, the oldest first."""
+        check.claim("given_up", given_up)
+        check.whole("most", most, 1, callback_validation.CALLBACKS_MAX)
+        check.text("cursor", cursor, check.CURSOR_MAX, may_be_empty=True)
+        return Asked(self.store, lambda: owing.page_flow(self.store.partitions, given_up, most, cursor))
+
+    def owe_again(self, ids: Sequence[bytes]) -> AskedMany[str]:
+        """Callbacks that were given up are due at once, with all attempts anew."""
+        check.items("ids", ids)
+        for debt in ids:
+            callback_validation.debt_id(debt)
+        return AskedMany(self.store, lambda: scatter(ids, self._home_of_debt, callbacks.owe_again))
+
+    def _home_of_debt(self, debt: bytes) -> int:
+        return self.store.partition_of_job(debt[:16])

@@ -1,0 +1,85 @@
+"""Callbacks owed: take_callbacks, settle_callbacks, retry_callbacks, callbacks, owe_again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from ...core.callback import GIVEN_UP_KEPT_MS, GIVEN_UP_MOST, Debt, HeldDebt, Undelivered
+from ...core.errors import Refusal
+from ...core.job import Callback
+from ..record import unpack, unpack_attempt, unpack_blob
+from .call import Call, ItemsCall, answering, nothing, text
+
+_NO_CALLBACK = Callback(url="")
+
+
+class Found(NamedTuple):
+    now_ms: int
+    next_at_ms: int | None
+    debts: list[Debt]
+
+
+def _debt(fields: Sequence[bytes], due_at_ms: int | None = None, removed_at_ms: int | None = None) -> Debt:
+    debt, entry, is_whole, result, is_too_big, attempt, tries, error, token = fields
+    job = unpack(entry, is_whole=is_whole == b"1")
+    is_held = due_at_ms is None and removed_at_ms is None
+    return Debt(
+        id=debt,
+        job=job,
+        callback=job.callback or _NO_CALLBACK,
+        result=unpack_blob(result),
+        is_result_too_big=is_too_big == b"1",
+        last_attempt=unpack_attempt(attempt) if attempt else None,
+        attempt=int(tries),
+        error=error.decode(errors="replace"),
+        token=int(token) if is_held else 0,
+        due_at_ms=due_at_ms,
+        removed_at_ms=removed_at_ms,
+    )
+
+
+class Waiting(NamedTuple):
+    """What is registered while none is due; nothing when there is no bell."""
+
+    bell: str = ""
+    for_ms: int = 0
+    others_wait: bool = False  # behind the same bell
+
+
+def take_callbacks(most: int, lease_ms: int, waiting: Waiting, partition: int) -> Call[Found]:
+    def read(reply: Any) -> Found:
+        return Found(reply[0], reply[1] or None, [_debt(fields) for fields in reply[2]])
+
+    return Call(
+        "take_callbacks",
+        [most, lease_ms, waiting.bell, waiting.for_ms, int(waiting.others_wait)],
+        read,
+        partition=partition,
+    )
+
+
+def settle_callbacks(requests: Sequence[HeldDebt], partition: int) -> ItemsCall[Refusal | None]:
+    items = [(one.id, one.token) for one in requests]
+    return ItemsCall("settle_callbacks", (), items, answering(nothing), partition=partition)
+
+
+def retry_callbacks(requests: Sequence[Undelivered], partition: int) -> ItemsCall[str | Refusal]:
+    items = [
+        (one.id, one.token, one.delay_ms, int(one.give_up), one.error.encode(errors="replace")) for one in requests
+    ]
+    head = (GIVEN_UP_KEPT_MS, GIVEN_UP_MOST)
+    return ItemsCall("retry_callbacks", head, items, answering(text), partition=partition)
+
+
+def owe_again(ids: Sequence[bytes], partition: int) -> ItemsCall[str | Refusal]:
+    return ItemsCall("owe_again", (), [(debt,) for debt in ids], answering(text), partition=partition)
+
+
+def callbacks(given_up: bool, start: int, most: int, partition: int) -> Call[list[Debt]]:
+    def read(reply: Any) -> list[Debt]:
+        if given_up:
+            return [_debt(fields, removed_at_ms=at_ms) for at_ms, fields in reply]
+        return [_debt(fields, due_at_ms=at_ms) for at_ms, fields in reply]
+
+    return Call("callbacks", ["given_up" if given_up else "owed", start, most], read, partition=partition)

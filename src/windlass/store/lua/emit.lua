@@ -1,0 +1,16 @@
+-- The holder of a lease tells those who follow a value. Nothing is kept of it when nobody follows.
+-- arguments: ARGV[1] clock offset; then per value: id, token (0: whoever holds it), value with its codec
+-- returns:   per value 'ok' or a refusal
+-- refusals:  unknown_job, already_ended, stale_lease, wrong_state
+-- flags: allow-oom
+-- uses: events, reports
+local function emit(id, token, value)
+  local r, refused = held(id, token)
+  if not r then return refused end
+  announce(EVENT.emitted, r, value)
+  return 'ok'
+end
+
+local answers = {}
+for i = 2, #ARGV, 3 do table.insert(answers, emit(ARGV[i], tonumber(ARGV[i + 1]), ARGV[i + 2])) end
+return answers

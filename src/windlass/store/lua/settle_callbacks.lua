@@ -1,0 +1,13 @@
+-- Callbacks were delivered: they are no longer owed.
+-- arguments: ARGV[1] clock offset; then per callback: id, token
+-- returns:   per callback 'ok' or a refusal
+-- refusals:  unknown_callback (settled before, or never owed), stale_lease
+-- flags: allow-oom
+-- uses: owed
+local answers = {}
+for i = 2, #ARGV, 2 do
+  local refused = refused_debt(ARGV[i], ARGV[i + 1])
+  if not refused then forget_debt('owed', ARGV[i]) end
+  table.insert(answers, refused or 'ok')
+end
+return answers
