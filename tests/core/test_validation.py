@@ -15,6 +15,7 @@ from windlass.core.job import Blob, Codec, NewJob
 from windlass.core.queue import FOREVER_MS
 from windlass.core.requests import Edit, Fail, Filter, Finish, Held, Listing, Take, Update, WorkerInfo
 from windlass.core.retry import Backoff
+from windlass.core.states import State
 from windlass.service import Service
 from windlass.store.store import Store
 
@@ -85,7 +86,14 @@ def _enqueue() -> Iterator[Case]:
         result_ttl_ms=(-1, *WRONG_WHOLES),
         tags=(["a"], "a", None, 5, ("",), ("a", 5), ("t" * 129,), ("a\0b",), (SURROGATE,), ("t",) * 21),
         trace=("t" * 1_025, *WRONG_TEXTS),
+        parent=WRONG_IDS,
+        held=(True, *WRONG_CLAIMS),
+        joins=WRONG_CLAIMS,
+        after=([OK_ID], OK_ID, None, 5, (b"x",), ("a" * 16,), (OK_ID,) * 1_001),
+        on_failure=("other", None, 5),
     )  # fmt: skip
+    yield "enqueue", "after itself", lambda service: service.enqueue([_job(id=OK_ID, after=(OK_ID,))])
+    yield "enqueue", "after its parent", lambda service: service.enqueue([_job(parent=OK_ID, after=(OK_ID,))])
     yield "enqueue", "two times", lambda service: service.enqueue([_job(run_at_ms=5, delay_ms=5)])
     yield "enqueue", "two expiries", lambda service: service.enqueue([_job(expires_at_ms=5, expires_in_ms=5)])
     yield "enqueue", "durability", lambda service: service.enqueue([_job()], durability="disk")  # type: ignore[arg-type]
@@ -135,7 +143,7 @@ def _reports() -> Iterator[Case]:
 
 
 def _interventions() -> Iterator[Case]:
-    for method in ("cancel", "retry", "requeue", "delete", "job"):
+    for method in ("cancel", "retry", "wake", "requeue", "delete", "job"):
         yield from _wrong_lists(method)
         for value in WRONG_IDS:
             yield method, f"id={value!r}", lambda service, method=method, value=value: getattr(service, method)([value])
@@ -143,6 +151,11 @@ def _interventions() -> Iterator[Case]:
     for value in ("", "r" * 65, *WRONG_TEXTS):
         yield "cancel", f"reason={value!r:.30}", lambda service, value=value: service.cancel([OK_ID], reason=value)
     for value in WRONG_CLAIMS:
+        yield (
+            "cancel",
+            f"counts_waiting={value!r}",
+            lambda service, value=value: service.cancel([OK_ID], counts_waiting=value),
+        )
         yield (
             "requeue",
             f"gives_attempt_back={value!r}",
@@ -235,6 +248,18 @@ def _reading() -> Iterator[Case]:
         yield "jobs", f"request={value!r}", lambda service, value=value: service.jobs(value)
 
 
+def _members() -> Iterator[Case]:
+    for value in WRONG_IDS:
+        yield "members", f"id={value!r}", lambda service, value=value: service.members(value)
+    for value in ([State.FAILED], ("failed",), (7,), None, State.FAILED):
+        yield "members", f"states={value!r}", lambda service, value=value: service.members(OK_ID, value)
+    for value in (0, 501, *WRONG_WHOLES):
+        yield "members", f"most={value!r}", lambda service, value=value: service.members(OK_ID, most=value)
+    for value in ("x", "bmFuIHg=", *WRONG_TEXTS):
+        yield "members", f"cursor={value!r:.30}", lambda service, value=value: service.members(OK_ID, cursor=value)
+    yield "members", "unknown", lambda service: service.members(OK_ID)
+
+
 def _queues_and_workers() -> Iterator[Case]:
     for value in ("", "q" * 256, *WRONG_TEXTS):
         yield "stats", f"name={value!r:.30}", lambda service, value=value: service.stats([value])
@@ -281,7 +306,7 @@ def _queues_and_workers() -> Iterator[Case]:
         yield "listen", f"for_s={value!r}", lambda service, value=value: service.listen(for_s=value)
 
 
-CASES = [*_enqueue(), *_reports(), *_interventions(), *_takes(), *_reading(), *_queues_and_workers()]
+CASES = [*_enqueue(), *_reports(), *_interventions(), *_takes(), *_reading(), *_members(), *_queues_and_workers()]
 METHODS = sorted({case[0] for case in CASES})
 # Nothing can be given to these but what the type checker sees.
 WITHOUT_INPUT = {"queues", "promote", "recover", "clean", "hear_cancels"}

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from engine.kinship import check_families, is_needed
 from windlass.core.job import Flag, Job
 from windlass.core.queue import FOREVER_MS
 from windlass.core.states import ENDED, LEASED, MOVES, PENDING, State
@@ -24,7 +25,7 @@ local read = {
   hash = function(k) return redis.call('HGETALL', k) end,
 }
 local answer = {}
-for _, key in ipairs(redis.call('KEYS', '*')) do
+for _, key in ipairs(redis.call('KEYS', ARGV[1])) do
   local kind = redis.call('TYPE', key).ok
   table.insert(answer, {key, kind, redis.call('PTTL', key), read[kind](key)})
 end
@@ -33,7 +34,18 @@ return answer
 INDEXES = ("scheduled", "waiting", "running", "finished", "failed", "cancelled", "history")
 PLACE_BYTES = 28  # ready time, sequence, id
 EXPIRING = ("m:", "ended:", "bell:", "waiters:")  # owned by nobody, so they must go by themselves
-SINGLE = ("queues", "seq", "token", "workers", "retention", "expiry", "timers:due", "timers:lease", "timers:ring")
+SINGLE = (
+    "queues",
+    "seq",
+    "token",
+    "workers",
+    "retention",
+    "expiry",
+    "timers:due",
+    "timers:lease",
+    "timers:ring",
+    "work",
+)
 Zset = dict[bytes, float]
 
 
@@ -104,10 +116,11 @@ def stored(job_id: bytes, raw: bytes) -> Stored:
     return Stored(unpack(job_id + raw), int.from_bytes(raw[2:6], "big"), token, len(raw))
 
 
-def snapshot(link: BlockingLink, root: str, now_ms: int) -> Snapshot:
+def snapshot(link: BlockingLink, root: str, now_ms: int, *, is_alone: bool = True) -> Snapshot:
+    """`is_alone`: the engine holds nothing else, so a key outside of the namespace is a mistake."""
     found = Snapshot(now_ms)
     prefix = f"{root}:".encode()
-    for key, kind, ttl, value in link.call("EVAL", _DUMP, 0):
+    for key, kind, ttl, value in link.call("EVAL", _DUMP, 0, "*" if is_alone else f"{root}:*"):
         if key == root.encode():
             continue
         assert key.startswith(prefix), f"a key outside of the namespace: {key!r}"
@@ -218,7 +231,9 @@ def check_retention(found: Snapshot) -> None:
             is_replaced = one.job.revision > 1
             assert is_replaced or at == ends_at, f"result to be removed at {at}, not {ends_at}"
     for one in found.jobs.values():
-        if one.index == "finished" and 0 < one.job.result_ttl_ms < FOREVER_MS and one.job.revision == 1:
+        if is_needed(found, one):
+            assert one.job.id not in found.zset("retention"), f"somebody needs it, but it would go: {one.job}"
+        elif one.index == "finished" and 0 < one.job.result_ttl_ms < FOREVER_MS and one.job.revision == 1:
             assert one.job.id in found.zset("retention"), f"a result that nobody removes: {one.job}"
 
 
@@ -248,7 +263,7 @@ def check_owners(found: Snapshot) -> None:
         assert there == marked, f"{kind} belongs to {sorted(there)}, marked are {sorted(marked)}"
     registered = {worker.decode("latin-1") for worker in found.zset("workers")}
     assert {key for key, _ in found.of_kind("w:")} == registered, "a worker that nobody expects to beat"
-    known = (*INDEXES, "ready", "lane", "laned", "heads", "names", "q", "u", "t", "wj", "a", "o", "e", "w")
+    known = (*INDEXES, "ready", "lane", "laned", "heads", "names", "q", "u", "t", "wj", "a", "o", "e", "w", "c", "d")
     for key in found.values:
         if key.startswith(EXPIRING):
             assert found.ttls[key] > 0, f"{key!r} never expires"
@@ -257,7 +272,7 @@ def check_owners(found: Snapshot) -> None:
             assert found.ttls[key] == -1, f"{key!r} would expire"
 
 
-CHECKS = (check_indexes, check_leases, check_timers, check_retention, check_counts, check_owners)
+CHECKS = (check_indexes, check_leases, check_timers, check_retention, check_counts, check_owners, check_families)
 
 
 def check(found: Snapshot) -> None:

@@ -41,6 +41,7 @@ class Flag(IntFlag):
     JOINS = 32768  # ends by itself when its members have ended
     REPEATS = 65536  # goes on after a good end, by its rule
     HAS_CALLBACK = 131072  # a notice is owed when it ends
+    ODD_ROUND = 262144  # its members' ends are marked by the number of its hand-overs so far, odd or even
 
 
 class Blob(msgspec.Struct, frozen=True):
@@ -81,7 +82,12 @@ class NewJob(msgspec.Struct, frozen=True, kw_only=True):
     tags: tuple[str, ...] = ()
     trace: str = ""  # W3C traceparent, handed on
     parent: bytes = b""  # id of the job whose child this is
-    on_failure: OnFailure = "collect"  # what the failure of a member (child, dependency) means for this job
+    held: bool = False  # a child that waits until its parent hands over
+    after: tuple[bytes, ...] = ()  # ids of jobs that must have ended before this one starts
+    joins: bool = False  # a group: never taken, it ends by itself when its members have ended
+    on_failure: OnFailure | Literal[""] = (
+        ""  # what a failed member means; "": `fail` with after or joins, else `collect`
+    )
 
 
 class Attempt(msgspec.Struct, frozen=True, kw_only=True):
@@ -120,6 +126,9 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     tags: tuple[str, ...]
     trace: str
     parent: bytes | None
+    is_held: bool  # waits until its parent hands over
+    joins: bool
+    has_members: bool  # it has children, or waits for other jobs
     on_failure: OnFailure
     limits: tuple[str, ...]  # the limits it counts against, as the engine names them
     attempt: int  # leases given so far, less those given back
@@ -136,6 +145,14 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     def key(self) -> str:
         """The id as people write it."""
         return format_id(self.id)
+
+
+class Member(msgspec.Struct, frozen=True, kw_only=True):
+    """A child, or a job that is waited for, with its outcome once it has ended."""
+
+    job: Job
+    result: Blob | None = None
+    last_attempt: Attempt | None = None  # of one that did not end well
 
 
 class Timeline(msgspec.Struct, frozen=True):

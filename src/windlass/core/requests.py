@@ -6,14 +6,15 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from .job import Blob, Job
+from .job import Blob, Job, Member
 
 
 class Enqueued(msgspec.Struct, frozen=True):
-    """`existing`: the id or the unique key was there before. `ended`: this id has run and gone already."""
+    """`existing`: the id or the unique key was there before. `ended`: this id has ended already, perhaps at once, by
+    the policy of what it should wait for."""
 
     id: bytes
-    status: Literal["queued", "scheduled", "existing", "replaced", "ended"]
+    status: Literal["queued", "scheduled", "waiting", "existing", "replaced", "ended"]
     revision: int
     is_durable: bool = True  # False: accepted, but the asked-for durability was not confirmed in time
 
@@ -68,6 +69,9 @@ class Fail(msgspec.Struct, frozen=True, kw_only=True):
     error: Blob | None = None
 
 
+# None: it ended well. `waiting`: it has members that have not ended, and waits for them. `failed` and `cancelled`: its
+# policy is `fail`, and a member ended so; or a cancel was requested, and it would have had to wait.
+Finished: TypeAlias = Literal["waiting", "failed", "cancelled"] | None
 Failed: TypeAlias = Literal["retried", "failed", "cancelled"]
 
 
@@ -104,7 +108,7 @@ class Edited(msgspec.Struct, frozen=True):
 
 
 class Exchanged(msgspec.Struct, frozen=True):
-    finished: list[Exception | None]
+    finished: list[Finished | Exception]
     failed: list[Failed | Exception]
     taken: Taken
 
@@ -127,6 +131,13 @@ class Page(msgspec.Struct, frozen=True):
     """`cursor` is empty at the end; a page may hold fewer jobs than asked for, even none, and still go on."""
 
     jobs: list[Job]
+    cursor: str
+
+
+class Members(msgspec.Struct, frozen=True):
+    """`cursor` is empty at the end; a page may be short, even empty, and still go on."""
+
+    members: list[Member]
     cursor: str
 
 

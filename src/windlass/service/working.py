@@ -13,6 +13,7 @@ from ..core.requests import (
     Fail,
     Failed,
     Finish,
+    Finished,
     Held,
     Take,
     Taken,
@@ -84,8 +85,8 @@ class Working(Asking):
         """Progress, or a new payload, from the holder of the lease."""
         return self._about_jobs(requests, lambda one: check.update(one, self._payload_max), reports.update)
 
-    def finish(self, requests: Sequence[Finish]) -> AskedMany[None]:
-        """Ends jobs well."""
+    def finish(self, requests: Sequence[Finish]) -> AskedMany[Finished]:
+        """Ends jobs well. One whose members have not all ended hands over to them instead, and waits."""
         return self._about_jobs(requests, check.finish, reports.finish)
 
     def fail(self, requests: Sequence[Fail]) -> AskedMany[Failed]:

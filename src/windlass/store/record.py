@@ -26,6 +26,7 @@ _NEW = struct.Struct(">16sBBIi12xHI44xI4xH")
 _FIRST_REVISION = 1
 # An operation on an IntFlag or a look-up in an IntEnum costs as much as all the rest of a record.
 _RETAKE, _UNIQUE_WHILE_KEPT = int(Flag.RETAKE), int(Flag.UNIQUE_WHILE_KEPT)
+_HELD, _JOINS, _HAS_MEMBERS = int(Flag.HELD), int(Flag.JOINS), int(Flag.HAS_MEMBERS)
 _CANCEL_REQUESTED, _RETAKEABLE, _IN_HISTORY = int(Flag.CANCEL_REQUESTED), int(Flag.RETAKEABLE), int(Flag.IN_HISTORY)
 _NO_LABELS = bytes(8)  # four empty strings: unique key, tags, links, extras
 _CODECS = [*Codec, Codec.RAW]
@@ -60,10 +61,15 @@ def _place(queue: str, name: str, lane: str) -> bytes:
     return _short(queue.encode()) + _long(name.encode()) + _short(lane.encode())
 
 
+def _policy_on_failure(job: NewJob) -> OnFailure:
+    return job.on_failure or ("fail" if job.after or job.joins else "collect")
+
+
 def _links(job: NewJob, limits: str) -> bytes:
-    if not job.parent and not limits and job.on_failure == "collect":
+    on_failure = _policy_on_failure(job)
+    if not job.parent and not limits and on_failure == "collect":
         return b""
-    return (job.parent or NOBODY) + bytes([_ON_FAILURE.index(job.on_failure)]) + _long(limits.encode())
+    return (job.parent or NOBODY) + bytes([_ON_FAILURE.index(on_failure)]) + _long(limits.encode())
 
 
 def _labels(job: NewJob) -> bytes:
@@ -93,6 +99,10 @@ def pack(job: NewJob, job_id: bytes, run_at_ms: int, expires_at_ms: int, limits:
         flags |= _RETAKE
     if job.unique_while_kept:
         flags |= _UNIQUE_WHILE_KEPT
+    if job.held:
+        flags |= _HELD
+    if job.joins:
+        flags |= _JOINS
     is_bare = (job.retry is ENDLESS or job.retry == ENDLESS) and not job.trace
     extras = b"" if is_bare else _encode(Extras(job.retry, job.trace))
     strings = b"".join(
@@ -156,6 +166,9 @@ def unpack(entry: bytes, *, is_whole: bool = True) -> Job:
         tags=tuple(tags.decode().split("\0")) if tags else (),
         trace=extras.trace,
         parent=parent,
+        is_held=flags & _HELD != 0,
+        joins=flags & _JOINS != 0,
+        has_members=flags & _HAS_MEMBERS != 0,
         on_failure=on_failure,
         limits=limits,
         attempt=attempt,

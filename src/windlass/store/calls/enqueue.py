@@ -9,15 +9,18 @@ from ...core.errors import Refusal, refusal
 from ...core.job import Durability, NewJob
 from ...core.requests import Enqueued
 from .. import record
-from .call import ItemsCall, NotConfirmed
+from .call import ItemsCall, NotConfirmed, Relations
 
 _CHECKS = {"none": 0, "keep": 1, "replace": 2}
-_ACCEPTED = {b"queued", b"scheduled", b"existing", b"replaced", b"ended"}
+_ACCEPTED = {b"queued", b"scheduled", b"waiting", b"existing", b"replaced", b"ended"}
 
 
 def _terms(job: NewJob) -> bytes:
     check = _CHECKS[job.unique_check] if job.unique else 0
-    return bytes([check]) + job.if_revision.to_bytes(4, "big") if check else b""
+    if not (check or job.after):
+        return b""
+    terms = bytes([check]) + job.if_revision.to_bytes(4, "big")
+    return Relations(terms + b"".join(job.after)) if job.after else terms
 
 
 def _read(reply: Any) -> Enqueued | Refusal:

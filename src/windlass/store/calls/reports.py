@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 from ...core.errors import Refusal
-from ...core.requests import Extended, Fail, Failed, Finish, Held, Update, Updated
+from ...core.requests import Extended, Fail, Failed, Finish, Finished, Held, Update, Updated
 from ..record import pack_blob
-from .call import Argument, ItemsCall, answering, nothing, text
+from .call import Argument, ItemsCall, answering, text
 
 
 def finish_item(request: Finish) -> tuple[Argument, ...]:
@@ -30,9 +30,13 @@ def failed_as(reply: Any) -> Failed:
     return cast(Failed, text(reply))
 
 
-def finish(requests: Sequence[Finish], partition: int) -> ItemsCall[Refusal | None]:
+def finished_as(reply: Any) -> Finished:
+    return None if reply == b"ok" else cast(Finished, text(reply))
+
+
+def finish(requests: Sequence[Finish], partition: int) -> ItemsCall[Finished | Refusal]:
     items = [finish_item(request) for request in requests]
-    return ItemsCall("finish", (), items, answering(nothing), partition=partition)
+    return ItemsCall("finish", (), items, answering(finished_as), partition=partition)
 
 
 def fail(requests: Sequence[Fail], partition: int) -> ItemsCall[Failed | Refusal]:

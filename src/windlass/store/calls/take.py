@@ -8,8 +8,8 @@ from typing import Any
 from ...core.errors import Refusal
 from ...core.requests import ANYTHING, Exchanged, Fail, Filter, Finish, Take, Taken
 from ..record import NOBODY, unpack
-from .call import Argument, Call, answer, nothing
-from .reports import fail_item, failed_as, finish_item
+from .call import Argument, Call, answer
+from .reports import fail_item, failed_as, finish_item, finished_as
 
 
 def filter_text(wants: Filter) -> str:
@@ -100,7 +100,7 @@ def _read_exchange(reply: Any) -> Exchanged:
     if isinstance(found, Refusal):
         raise found
     return Exchanged(
-        [answer(one, nothing) for one in finished],
+        [answer(one, finished_as) for one in finished],
         [answer(one, failed_as) for one in failed],
         found.taken,
     )

@@ -1,33 +1,19 @@
--- Cancels jobs: one that waits ends at once; one that runs is asked to stop, durably.
--- arguments: ARGV[1] clock offset; then per job: id, reason
+-- Cancels jobs: one that waits ends at once; one that runs is asked to stop, durably. A cancel reaches the members.
+-- arguments: ARGV[1] clock offset; then per job: id, reason, '1' when siblings that wait keep its parent waiting
 -- returns:   per job 'cancelled', 'requested' or a refusal
 -- refusals:  unknown_job, already_ended
 -- flags: allow-oom
--- uses: keys, batch, record, ring, tally, ending, reports
-local function tell_worker(r)
-  if r.worker == NOBODY then return end
-  local bell = redis.call('HGET', P .. 'w:' .. r.worker, 'bell')
-  if bell and bell ~= '' then strike(bell, 'C' .. r.id) end
-end
-
-local function cancel(id, reason)
+-- uses: batch, record, ring, ending, cancelling, family
+local function cancel(id, reason, counts_waiting)
   local r = load(id)
   if not r then return missing(id) end
   if is_ended(r) then return 'already_ended' end
-  if is_leased(r) and not has(r, 'retakeable') then
-    mark(r, 'cancel_requested')
-    save(r)
-    tell_worker(r)
-    return 'requested'
-  end
-  log_attempt(r, reason, '')
-  tally(r.queue, 'cancelled', 1)
-  end_job(r, STATE.cancelled)
-  return 'cancelled'
+  return cancel_job(r, reason, {reach = has(r, 'joins') and 'all' or nil, ignores_waiting = counts_waiting ~= '1'})
 end
 
 local answers = {}
-for i = 2, #ARGV, 2 do table.insert(answers, cancel(ARGV[i], ARGV[i + 1])) end
+for i = 2, #ARGV, 3 do table.insert(answers, cancel(ARGV[i], ARGV[i + 1], ARGV[i + 2])) end
 flush()
+ring_all()
 trim_histories()
 return answers

@@ -3,7 +3,7 @@
 -- returns:   {now, removed, expired, next instant (0: none)}
 -- refusals:  none
 -- flags: allow-oom
--- uses: keys, clock, batch, record, place, tally, ending, reports
+-- uses: keys, clock, batch, record, ring, place, tally, ending, attempts, family
 local most = tonumber(ARGV[2])
 local function due_of(key) return redis.call('ZRANGEBYSCORE', P .. key, '-inf', now_ms, 'LIMIT', 0, most) end
 
@@ -29,6 +29,7 @@ for _, id in ipairs(expired) do
   end
 end
 flush()
+ring_all()
 trim_histories()
 
 local following = math.huge

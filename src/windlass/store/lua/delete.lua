@@ -3,7 +3,7 @@
 -- returns:   per job 'deleted' or a refusal
 -- refusals:  unknown_job, already_ended, wrong_state (it is leased)
 -- flags: allow-oom
--- uses: keys, batch, record, place, ending
+-- uses: keys, batch, record, ring, place, ending, family
 local function delete(id)
   local r = load(id)
   if not r then return missing(id) end
@@ -20,4 +20,6 @@ end
 local answers = {}
 for i = 3, #ARGV do table.insert(answers, delete(ARGV[i])) end
 flush()
+ring_all()
+trim_histories()
 return answers

@@ -1,9 +1,10 @@
 -- Adds jobs. Repeating an id is harmless; a unique key may name an existing job instead.
 -- arguments: ARGV[1] clock offset; then per job: id + record as packed by the caller, and its terms:
---            '' or (B unique check: 0 none, 1 keep, 2 replace; I4 revision guard, 0 none)
--- returns:   per job {status, id, revision}; status 'queued', 'scheduled', 'existing', 'replaced', 'ended' or a refusal
--- refusals:  id_conflict, queue_full, revision_conflict
--- uses: keys, clock, batch, record, new_record, config, ring, place, tally, unique, ending
+--            '' or (B unique check: 0 none, 1 keep, 2 replace; I4 revision guard, 0 none; ids of jobs to wait for)
+-- returns:   per job {status, id, revision}; status 'queued', 'scheduled', 'waiting', 'existing', 'replaced', 'ended' or
+--            a refusal
+-- refusals:  id_conflict, queue_full, revision_conflict, unknown_parent, parent_state, unknown_member
+-- uses: keys, clock, batch, record, new_record, config, ring, place, tally, unique, ending, joining, family
 local KEEP = 1 -- as unique check; anything else that is not 0 replaces
 local FIRST_REVISION = 1 -- as packed by the caller
 
@@ -29,19 +30,21 @@ local function note_growth(r, config)
   end
 end
 
-local function add(r, sequence)
+local function add(r, sequence, after)
   local config = config_of(r.queue)
   if is_full(r, config) then return {'queue_full', r.id, 0} end
+  local refusal, kin = find_kin(r, after)
+  if refusal then return {refusal, r.id, 0} end
   r.sequence, r.created_at = sequence, now_ms
   if r.ready_at == 0 then r.ready_at = now_ms end
-  r.state = state_by_time(r)
+  if kin then join_in(r, kin) else r.state = state_by_time(r) end
   enter(r)
   write_new(r)
   hold_unique(r)
   each_tag(r, function(key) z_add(key, now_ms, r.id) end)
   note_growth(r, config)
   tally(r.queue, 'enqueued', 1)
-  return {r.state == STATE.queued and 'queued' or 'scheduled', r.id, FIRST_REVISION}
+  return {STATUS_OF[r.state], r.id, FIRST_REVISION}
 end
 
 local function grows_too_much(existing, r)
@@ -78,10 +81,13 @@ local function enqueue_one(id, key, entry, terms, sequence, is_stored, has_ended
   local r = decode_new(entry)
   if known then return {known.fingerprint == r.fingerprint and 'existing' or 'id_conflict', id, known.revision} end
   if has_ended then return {'ended', id, 0} end
-  local check, guard = 0, 0
-  if terms ~= '' then check, guard = struct.unpack('>BI4', terms) end
+  local check, guard, after = 0, 0, ''
+  if terms ~= '' then
+    check, guard = struct.unpack('>BI4', terms)
+    after = string.sub(terms, 6)
+  end
   local holder = check > 0 and oldest_holder(r)
-  if not holder then return add(r, sequence) end
+  if not holder then return add(r, sequence, after) end
   if check == KEEP then return {'existing', holder.id, holder.revision} end
   return replace(holder, parse(id, string.sub(entry, 17)), guard)
 end
@@ -101,4 +107,5 @@ for i = 1, #ids do
 end
 flush()
 ring_all()
+correct_waits(answers)
 return answers

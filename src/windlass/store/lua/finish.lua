@@ -1,6 +1,6 @@
--- Ends jobs well. The result is kept when the job says so.
+-- Ends jobs well. The result is kept when the job says so. A job with members that have not ended waits for them.
 -- arguments: ARGV[1] clock offset; then per job: id, token (0: whoever holds it), result with its codec ('': none)
--- returns:   per job 'ok' or a refusal
+-- returns:   per job 'ok', 'waiting' (it handed over), 'failed' or 'cancelled' (as its members' ends demand), or a refusal
 -- refusals:  unknown_job, already_ended, stale_lease, wrong_state
 -- flags: allow-oom
 -- uses: batch, ring, ending, reports

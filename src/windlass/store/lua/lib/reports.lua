@@ -1,6 +1,5 @@
--- uses: keys, clock, batch, record, place, tally, ending
+-- uses: keys, clock, batch, record, kin, place, tally, ending, attempts, handover
 -- What the holder of a lease may report. Token 0 stands for whoever holds it now (dialects without tokens).
-local ATTEMPTS_KEPT = 20
 
 -- The record when the caller holds its lease, else nil and the refusal.
 local function held(id, token)
@@ -10,14 +9,6 @@ local function held(id, token)
   if is_ended(r) and token > 0 and token == r.token then return nil, 'already_ended' end
   if token > 0 then return nil, 'stale_lease' end
   return nil, 'wrong_state'
-end
-
-local function log_attempt(r, reason, content)
-  local key = P .. 'a:' .. r.id
-  redis.call('RPUSH', key,
-    struct.pack('>I4I6I6c16Bc0', r.attempt, r.started_at, now_ms, r.worker, #reason, reason) .. content)
-  redis.call('LTRIM', key, -ATTEMPTS_KEPT, -1)
-  mark(r, 'has_attempts')
 end
 
 -- Ends the lease and puts the job back, to its old place or to another time; that decides between queued and scheduled.
@@ -45,9 +36,11 @@ end
 local function finish(id, token, result)
   local r, refused = held(id, token)
   if not r then return refused end
-  tally(r.queue, 'finished', 1)
   tally(r.queue, 'run_ms', math.max(0, now_ms - r.started_at))
-  if policy_of(r).result_ttl_ms > 0 and result ~= '' then
+  local instead = has(r, 'has_members') and hand_over(r)
+  if instead then return instead end
+  tally(r.queue, 'finished', 1)
+  if result ~= '' and (policy_of(r).result_ttl_ms > 0 or is_needed(r)) then
     mark(r, 'has_outcome')
     put(P .. 'o:' .. r.id, result)
   end

@@ -1,0 +1,20 @@
+-- uses: keys, record, ring, tally, ending, attempts
+-- How a job that has not ended is cancelled: one that waits ends at once; one that runs is asked to stop, durably.
+local function tell_worker(r)
+  if r.worker == NOBODY then return end
+  local bell = redis.call('HGET', P .. 'w:' .. r.worker, 'bell')
+  if bell and bell ~= '' then strike(bell, 'C' .. r.id) end
+end
+
+local function cancel_job(r, reason, how)
+  if is_leased(r) and not has(r, 'retakeable') then
+    mark(r, 'cancel_requested')
+    save(r)
+    tell_worker(r)
+    return 'requested'
+  end
+  log_attempt(r, reason, '')
+  tally(r.queue, 'cancelled', 1)
+  end_job(r, STATE.cancelled, how)
+  return 'cancelled'
+end
