@@ -113,7 +113,10 @@ local function tell(r, id, told, waiter_id)
   local waiter = load(waiter_id)
   local hears = waiter and not is_ended(waiter)
   if r and hears then z_add(dependents_key(id), told, waiter_id) else z_drop(dependents_key(id), waiter_id) end
-  if not hears then return end
+  if not hears then
+    unclaimed[#unclaimed + 1] = id
+    return
+  end
   local score = told and (told == NOT_ENDED and STATE.queued or ended_score(waiter, told)) or DELETED
   z_add(members_key(waiter_id), score, id)
   if told and told ~= NOT_ENDED then look_at(waiter_id) end
