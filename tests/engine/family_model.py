@@ -128,6 +128,9 @@ class FamilyModel:
             is_child = member.parent == owner.id
             self._let_go(owner, member, is_spent)
             if member.state not in ENDED and not is_spent and (is_child or reaches_all):
+                # By this end, or by that of what it waits for: whichever comes first.
+                awaits = any(job.parent != member.id for job in self.of(member, *State))
+                self.is_ambiguous |= member.state is State.WAITING and awaits
                 self.cancel_job(member, reaches_all=reaches_all)
         owner.members, owner.deleted = set(), set()
 

@@ -52,6 +52,7 @@ QUEUE = "q"
 FORCED = ("wake", "requeue", "retry", "cancel without waiting")  # after these a job may go on before its members ended
 picks = st.integers(0, 30)
 some_picks = st.lists(picks, max_size=3)
+policies = st.sampled_from(("", "", "collect", "fail", "ignore"))
 _namespaces = itertools.count(1)
 
 
@@ -68,6 +69,10 @@ def said(answer: Any) -> Any:
     return answer.code if isinstance(answer, Refusal) else answer
 
 
+def has_several(machine: Any) -> bool:
+    return len(machine.seen.jobs) > 3
+
+
 class Machine(RuleBasedStateMachine):
     def __init__(self, engine: EngineProcess) -> None:
         super().__init__()
@@ -81,9 +86,12 @@ class Machine(RuleBasedStateMachine):
         self.lost: set[bytes] = set()  # a job they belong to was deleted
         self.seen = invariants.snapshot(self.link, self.store.root(0), START_MS)
 
-    @initialize(is_strict=st.booleans())
-    def choose(self, is_strict: bool) -> None:
+    @initialize(is_strict=st.booleans(), founders=st.integers(1, 4))
+    def begin(self, is_strict: bool, founders: int) -> None:
         self.is_strict = is_strict
+        for _ in range(founders):
+            self.put()
+        self.take(2)
 
     def teardown(self) -> None:
         try:
@@ -166,7 +174,7 @@ class Machine(RuleBasedStateMachine):
     def id(self, pick: int) -> bytes:
         there = sorted(self.seen.jobs)
         among = there if there and pick < 28 else self.ids
-        return among[-1 - pick % len(among)]
+        return among[pick % len(among)]
 
     def leased(self) -> list[Held]:
         return [Held(one.job.id, one.token) for _, one in sorted(self.seen.jobs.items()) if one.job.state in LEASED]
@@ -176,13 +184,23 @@ class Machine(RuleBasedStateMachine):
 
     # Producers and workers
 
+    def put(self, **kw: Any) -> None:
+        job = NewJob(queue=QUEUE, name="n", id=make_id(START_MS, 0, len(self.ids) + 1), **kw)
+        (answer,) = self.service.enqueue([job]).wait()
+        self.ids.append(job.id)
+        expected = self.model.enqueue(job) if self.is_strict else None
+        actual = answer.status if isinstance(answer, Enqueued) else said(answer)
+        if self.is_strict and expected in ("queued", "scheduled", "ended") and actual == "waiting":
+            actual = expected  # it was left for a later step
+        self.agree("enqueue", actual, expected)
+
     @rule(
         parent=picks,
         has_parent=st.booleans(),
         after=some_picks,
         held=st.booleans(),
         joins=st.sampled_from((False, False, False, True)),
-        policy=st.sampled_from(("", "", "collect", "fail", "ignore")),
+        policy=policies,
         delay_ms=st.sampled_from((0, 0, 0, 5_000)),
         tries=st.sampled_from((0, 0, 1)),
     )
@@ -190,33 +208,42 @@ class Machine(RuleBasedStateMachine):
         self, parent: int, has_parent: bool, after: list[int], held: bool, joins: bool, policy: Any, delay_ms: int,
         tries: int,
     ) -> None:  # fmt: skip
-        job_id = make_id(START_MS, 0, len(self.ids) + 1)
-        chosen = self.parent(parent) if has_parent and self.ids else b""
-        awaited = {self.id(pick) for pick in after} - {chosen} if self.ids else set()
-        job = NewJob(
-            queue=QUEUE,
-            name="n",
-            id=job_id,
+        chosen = self.parent(parent) if has_parent else b""
+        self.put(
             parent=chosen,
             held=bool(chosen) and held,
-            after=tuple(sorted(awaited)),
+            after=tuple(sorted({self.id(pick) for pick in after} - {chosen})),
             joins=joins,
             on_failure=policy,
             run_at_ms=self.model.now_ms + delay_ms if delay_ms else 0,
             retry=Backoff(tries=tries) if tries else ENDLESS,
         )
-        (answer,) = self.service.enqueue([job]).wait()
-        self.ids.append(job_id)
-        expected = self.model.enqueue(job) if self.is_strict else None
-        actual = answer.status if isinstance(answer, Enqueued) else said(answer)
-        if self.is_strict and expected in ("queued", "scheduled", "ended") and actual == "waiting":
-            actual = expected  # it was left for a later step
-        self.agree("enqueue", actual, expected)
+
+    @rule(parent=picks, children=st.integers(1, 5), held=st.booleans(), policy=policies)
+    def raise_children(self, parent: int, children: int, held: bool, policy: Any) -> None:
+        chosen = self.parent(parent)
+        for _ in range(children):
+            self.put(parent=chosen, held=held, on_failure=policy)
+
+    @precondition(lambda self: self.leased())
+    @rule(pick=picks, children=st.integers(1, 4), policy=policies)
+    def hand_over(self, pick: int, children: int, policy: Any) -> None:
+        held = self.leased()[pick % len(self.leased())]
+        for _ in range(children):
+            self.put(parent=held.id, held=True, on_failure=policy)
+        self.finish(pick)
+
+    @precondition(lambda self: self.seen.jobs)
+    @rule(pick=picks, dependents=st.integers(1, 4), policy=policies, joins=st.booleans())
+    def follow(self, pick: int, dependents: int, policy: Any, joins: bool) -> None:
+        chosen = self.id(pick)
+        for _ in range(dependents):
+            self.put(after=(chosen,), on_failure=policy, joins=joins)
 
     def parent(self, pick: int) -> bytes:
-        fit = [
+        fit = sorted(
             one.job.id for one in self.seen.jobs.values() if one.job.state in LEASED or one.job.state is State.WAITING
-        ]
+        )
         return fit[pick % len(fit)] if fit and pick < 27 else self.id(pick)
 
     @rule(most=st.integers(1, 3))
@@ -272,7 +299,7 @@ class Machine(RuleBasedStateMachine):
 
     # People, and time
 
-    @precondition(lambda self: self.ids)
+    @precondition(has_several)
     @rule(pick=picks, counts_waiting=st.sampled_from((True, True, False)))
     def cancel(self, pick: int, counts_waiting: bool) -> None:
         job_id = self.id(pick)
@@ -280,7 +307,7 @@ class Machine(RuleBasedStateMachine):
         expected = self.model.cancel(job_id, counts_waiting) if self.is_strict else None
         self.agree("cancel" if counts_waiting else "cancel without waiting", said(answer), expected)
 
-    @precondition(lambda self: self.ids)
+    @precondition(has_several)
     @rule(pick=picks, verb=st.sampled_from(("requeue", "retry", "retry", "wake", "delete")))
     def intervene(self, pick: int, verb: str) -> None:
         job_id = self.id(pick)
@@ -296,6 +323,7 @@ class Machine(RuleBasedStateMachine):
         self.lost |= {one.job.parent} if one and one.job.parent else set()
         self.lost |= set(self.seen.zset(f"d:{job_id.decode('latin-1')}"))
 
+    @precondition(has_several)
     @rule(by_ms=st.sampled_from((1, 5_000, LEASE_MS)))
     def pass_time(self, by_ms: int) -> None:
         self.store.clock_offset_ms += by_ms

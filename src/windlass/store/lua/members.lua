@@ -19,7 +19,9 @@ end
 
 local function first_rank()
   if ARGV[6] ~= '' then return rank_after(key, tonumber(ARGV[6]), ARGV[7]) end
-  return lowest < math.huge and redis.call('ZCOUNT', key, '-inf', '(' .. lowest) or 0
+  -- Of a job that is not a child the list knows only whether it has ended.
+  if lowest < STATE.finished or lowest == math.huge then return 0 end
+  return redis.call('ZCOUNT', key, '-inf', '(' .. lowest)
 end
 
 local function read_member(member_id)
@@ -39,8 +41,7 @@ local found, bytes = {}, 0
 local cursor_score, cursor_member = '', ''
 for i = 1, #page, 2 do
   local state = math.floor(tonumber(page[i + 1]))
-  local is_awaited_elsewhere = state < STATE.finished -- the list follows only the end of a job that is not a child
-  if lowest == math.huge or wanted[state] or is_awaited_elsewhere then
+  if lowest == math.huge or wanted[state] or state < STATE.finished then
     local member, size = read_member(page[i])
     if member then
       found[#found + 1] = member

@@ -47,14 +47,14 @@ end
 -- One member of a job that has ended, is gone, or has seen the member's outcome.
 local function let_go(owner_id, id, kind)
   local r = load(id)
-  if not r then return end
-  local is_child = is_child_of(r, owner_id)
+  local is_child = r and is_child_of(r, owner_id)
   if is_child then
     cut_parent(r)
   else
-    z_drop(dependents_key(id), owner_id)
+    z_drop(dependents_key(id), owner_id) -- also when it is gone: its end may still be on the way to its dependents
     unclaimed[#unclaimed + 1] = id
   end
+  if not r then return end
   if is_ended(r) then
     if is_child then retire(r, kind == 'el') end
   elseif kind == 'ea' or (kind == 'ek' and is_child) then
@@ -166,7 +166,7 @@ local function release_claim(id)
 end
 
 consequences[#consequences + 1] = function()
-  if #steps == 0 and #unclaimed == 0 and next(looks) == nil then
+  if #steps == 0 and #unclaimed == 0 and #looks == 0 then
     local rung = rings
     rings = {}
     for queue in pairs(rung) do ring(queue, nil) end
@@ -176,8 +176,8 @@ consequences[#consequences + 1] = function()
   looks, steps, unclaimed = {}, {}, {}
   for _, id in ipairs(to_release) do release_claim(id) end
   for _, step in ipairs(to_do) do take_step(step) end
-  for id, ignores_waiting in pairs(to_look) do
-    if looks_left > 0 then settle(id, ignores_waiting) else leave_for_later('w.', id) end
+  for _, id in ipairs(to_look) do
+    if looks_left > 0 then settle(id, to_look[id]) else leave_for_later('w.', id) end
     looks_left = looks_left - 1
   end
   return true

@@ -8,7 +8,7 @@ local DELETED = 0 -- as score of an awaited job that was deleted before its end:
 local NOT_ENDED = 0 -- as what a waiter was told
 local POLICY_FAIL = 1 -- as on_failure: the first member that fails ends the job
 
-local looks -- id -> false, or true when waiting members do not count
+local looks -- waiting jobs to look at, in order; by id also: false, or true when waiting members do not count
 local unclaimed -- ids of jobs that may not be needed by anybody any longer
 local steps -- {kind, id}: work on many members, begun in this call
 at_start[#at_start + 1] = function() looks, unclaimed, steps = {}, {}, {} end
@@ -18,7 +18,8 @@ local function dependents_key(id) return P .. 'd:' .. id end
 
 -- Has a job's wait come to its end? Answered after the next flush, when all members are in place.
 local function look_at(id, ignores_waiting)
-  if looks[id] == nil or not ignores_waiting then looks[id] = ignores_waiting == true end
+  if looks[id] == nil then looks[#looks + 1] = id end
+  looks[id] = ignores_waiting == true and looks[id] ~= false
 end
 
 -- Kinds: r. release held children; f0 f1 dissolve what ended in an even or odd round; after the end of their owner let
