@@ -12,7 +12,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from . import connection, drain, durability, enqueue, flatness, lanes, waiting
+from . import connection, drain, durability, enqueue, family, flatness, lanes, waiting
 from .engine import Engine
 from .figures import Section, Setting, Table
 
@@ -21,6 +21,7 @@ SECTIONS: dict[str, Section] = {
     "drain": drain.section,
     "flatness": flatness.section,
     "lanes": lanes.section,
+    "family": family.section,
     "waiting": waiting.section,
     "durability": durability.section,
     "connection": connection.section,

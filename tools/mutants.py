@@ -22,6 +22,7 @@ MUTANTS = ROOT / "mutants"
 LIMIT_S = 60
 AT_ONCE = max(1, (os.cpu_count() or 2) // 2)  # each needs a core for itself and one for its engine
 MACHINE = "tests/engine/test_machine.py"
+FOUND_BY = "# found by: "  # as the first line of a patch that another state machine must find
 
 
 class Verdict(NamedTuple):
@@ -59,16 +60,22 @@ def _judge(patch: Path) -> Verdict:
         applied = _run(["git", "apply", str(patch)], Path(directory), 10)
         if applied.returncode:
             return Verdict(patch.stem, False, 0, "does not apply; make it anew: " + applied.stdout.strip()[-100:])
-        return _hunt(patch.stem, Path(directory))
+        return _hunt(patch, Path(directory))
 
 
-def _hunt(mutant: str, directory: Path) -> Verdict:
+def _machine_for(patch: Path) -> str:
+    first = patch.read_text().split("\n", 1)[0]
+    return first.removeprefix(FOUND_BY) if first.startswith(FOUND_BY) else MACHINE
+
+
+def _hunt(patch: Path, directory: Path) -> Verdict:
+    mutant = patch.stem
     environment = os.environ | {
         "PYTHONPATH": str(directory / "src"),
         "WINDLASS_MUTANT": "1",
         "HYPOTHESIS_STORAGE_DIRECTORY": str(directory / "hypothesis"),
     }
-    command = [sys.executable, "-m", "pytest", MACHINE, "-x", "--show-capture=no", "--tb=short"]
+    command = [sys.executable, "-m", "pytest", _machine_for(patch), "-x", "--show-capture=no", "--tb=short"]
     started_s = time.monotonic()
     try:
         outcome = _run(command, ROOT, LIMIT_S, environment)

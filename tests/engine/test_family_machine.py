@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
+import random
 import re
 import sys
 from collections.abc import Iterator
@@ -36,12 +37,12 @@ from windlass.service import Service
 from windlass.store import scripts
 
 # Found by measuring: some 40 s, and some 6 minutes, on two slow cores.
-EXAMPLES = {"ci": 350, "deep": 3_000}
+EXAMPLES = {"ci": 400, "deep": 4_000}
 PROFILE = "deep" if os.environ.get("WINDLASS_DEEP") else "ci"
 IS_MUTANT = bool(os.environ.get("WINDLASS_MUTANT"))
 SETTINGS = settings(
     max_examples=EXAMPLES[PROFILE],
-    stateful_step_count=40,
+    stateful_step_count=10,
     deadline=None,
     print_blob=True,
     phases=(Phase.generate,) if IS_MUTANT else (Phase.reuse, Phase.generate, Phase.shrink),
@@ -49,6 +50,8 @@ SETTINGS = settings(
     suppress_health_check=list(HealthCheck),
 )
 QUEUE = "q"
+BURST = 20
+NEED_LEASES = ("hand_over", "leave_alone", "finish", "fail", "release")
 FORCED = ("wake", "requeue", "retry", "cancel without waiting")  # after these a job may go on before its members ended
 picks = st.integers(0, 30)
 some_picks = st.lists(picks, max_size=3)
@@ -310,7 +313,18 @@ class Machine(RuleBasedStateMachine):
     @precondition(has_several)
     @rule(pick=picks, verb=st.sampled_from(("requeue", "retry", "retry", "wake", "delete")))
     def intervene(self, pick: int, verb: str) -> None:
-        job_id = self.id(pick)
+        self.by_hand(verb, self.id(pick))
+
+    @precondition(lambda self: self.leased())
+    @rule(pick=picks, children=st.integers(1, 4), verb=st.sampled_from(("delete", "requeue")))
+    def leave_alone(self, pick: int, children: int, verb: str) -> None:
+        """Held children lose their parent, or see it start anew."""
+        held = self.leased()[pick % len(self.leased())]
+        for _ in range(children):
+            self.put(parent=held.id, held=True)
+        self.by_hand(verb, held.id)
+
+    def by_hand(self, verb: str, job_id: bytes) -> None:
         if verb == "delete":
             self.note_loss(job_id)
             (answer,) = self.service.delete([job_id], even_leased=True).wait()
@@ -363,6 +377,51 @@ class Machine(RuleBasedStateMachine):
                 break
         expected = {one.id: one.state for one in self.model.of(job, *((state,) if state else State))}
         assert found == expected
+
+    # All of it
+
+    @rule(seed=st.integers(0, 2**32 - 1))
+    def live(self, seed: int) -> None:
+        """A while of anything: choices by weight reach further than rules one by one. They are noted."""
+        chance = random.Random(seed)
+        for _ in range(BURST):
+            verb, arguments = self.something(chance)
+            if verb in NEED_LEASES and not self.leased():
+                continue
+            note(f"state.{verb}{arguments!r}")
+            getattr(self, verb)(*arguments)
+
+    @rule(seed=st.integers(0, 2**32 - 1))
+    def live_on(self, seed: int) -> None:
+        self.live(seed)
+
+    @rule(seed=st.integers(0, 2**32 - 1))
+    def live_further(self, seed: int) -> None:
+        self.live(seed)
+
+    def something(self, chance: random.Random) -> tuple[str, tuple[Any, ...]]:
+        pick, few, claim = chance.randint(0, 30), chance.randint(1, 4), chance.random() < 0.5
+        policy = chance.choice(("", "", "collect", "fail", "ignore"))
+        after = [chance.randint(0, 30) for _ in range(chance.choice((0, 0, 1, 2)))]
+        is_rare, delay_ms = chance.random() < 0.2, chance.choice((0, 0, 0, 5_000))
+        arguments: dict[str, tuple[Any, ...]] = {
+            "enqueue": (pick, claim, after, chance.random() < 0.5, is_rare, policy, delay_ms, int(is_rare)),
+            "raise_children": (pick, few, claim, policy),
+            "hand_over": (pick, few, policy),
+            "follow": (pick, few, policy, is_rare),
+            "take": (few,),
+            "finish": (pick,),
+            "fail": (pick, chance.choice(("retry", "final", "cancelled"))),
+            "release": (pick,),
+            "cancel": (pick, not is_rare),
+            "intervene": (pick, chance.choice(("requeue", "retry", "wake", "delete", "delete"))),
+            "leave_alone": (pick, few, chance.choice(("delete", "requeue"))),
+            "pass_time": (chance.choice((1, 5_000, LEASE_MS)),),
+        }
+        verb = chance.choice((*arguments, "hand_over", "take", "take", "finish", "finish", "fail", "fail"))
+        return (verb, arguments[verb]) if self.seen.jobs else ("put", ())
+
+    # The end
 
     def everything_goes(self) -> None:
         """When all is deleted, or its retention is over, nothing is left but names, counters and what expires."""

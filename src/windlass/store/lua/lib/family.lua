@@ -28,9 +28,9 @@ local function settle(id, ignores_waiting)
   if not r or r.state ~= STATE.waiting then return end
   local state, member = verdict(r)
   if state then return end_by_member(r, state, member) end
+  if has(r, 'held') or (has(r, 'has_members') and blockers(id, ignores_waiting) > 0) then return end
   -- While the last round is dissolved, the next one must not begin.
-  if has(r, 'held') or is_unsettled(id, 'f0', 'f1') then return end
-  if not has(r, 'has_members') or blockers(id, ignores_waiting) == 0 then end_wait(r) end
+  if not is_unsettled(id, 'f0', 'f1') then end_wait(r) end
 end
 
 local function let_child_start(r)

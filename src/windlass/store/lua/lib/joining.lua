@@ -56,11 +56,17 @@ local function find_kin(r, after)
   return unknown, {parent = parent, awaited = awaited, awaits = after ~= ''}
 end
 
+local may_be_over -- ids of new jobs whose wait may end with this call
+at_start[#at_start + 1] = function() may_be_over = {} end
+
 local function join_in(r, kin)
   if has(r, 'held') and not (kin.parent and is_leased(kin.parent)) then unmark(r, 'held') end
   if has(r, 'held') or has(r, 'joins') or kin.awaits then
     r.state = STATE.waiting
-    look_at(r.id)
+    if has(r, 'joins') or kin.awaits then
+      look_at(r.id)
+      may_be_over[r.id] = true
+    end
   else
     r.state = state_by_time(r)
   end
@@ -73,7 +79,7 @@ local STATUS_OF = {'scheduled', 'queued', 'waiting'} -- by state
 -- A wait may be over before it began.
 local function correct_waits(answers)
   for _, answer in ipairs(answers) do
-    if answer[1] == 'waiting' then
+    if may_be_over[answer[2]] and answer[1] == 'waiting' then
       local r = load(answer[2])
       answer[1] = r and STATUS_OF[r.state] or 'ended'
     end
