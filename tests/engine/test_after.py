@@ -8,8 +8,9 @@ import pytest
 
 from engine.helpers import counts, new, put, read, take
 from engine.relatives import GONE, fail, finish, settled, sound, state
-from windlass.core.errors import UnknownMember, WrongState
+from windlass.core.errors import CrossPartition, UnknownMember, WrongState
 from windlass.core.job import Blob
+from windlass.core.requests import Finish
 from windlass.core.states import State
 from windlass.service import Service
 
@@ -333,3 +334,27 @@ def test_the_latest_word_counts_when_a_job_is_retried_while_its_end_is_told(serv
     settled(service)
     assert counts(service, "b") == {"queued": 500}
     sound(service)
+
+
+def test_a_job_that_waits_for_a_thousand_others(service: Service) -> None:
+    ids = [one.id for one in put(service, *(new() for _ in range(1_000)))]
+    put(service, *(new("b", after=tuple(ids)) for _ in range(6)))
+    jobs = take(service, most=1_000)
+    service.finish([Finish(job.id, job.lease_token) for job in jobs[:-1]]).wait()
+    settled(service)
+    assert counts(service, "b") == {"waiting": 6}
+    finish(service, jobs[-1])
+    settled(service)
+    assert counts(service, "b") == {"queued": 6}
+    sound(service)
+
+
+def test_what_would_cross_partitions_is_refused(service: Service) -> None:
+    service.store.open_now()
+    assert service.store.deployment is not None
+    service.store.deployment = service.store.deployment._replace(partitions=64)
+    (first,) = put(service, new("one"))
+    crossing: tuple[dict[str, Any], ...] = ({"after": (first.id,)}, {"parent": first.id})
+    for kin in crossing:
+        with pytest.raises(CrossPartition):
+            service.enqueue([new("two", **kin)]).wait()

@@ -147,13 +147,16 @@ local function leave_for_later(kind, id)
 end
 
 local function take_step(step)
-  if budget <= 0 then return leave_for_later(step.kind, step.id) end
   local most = budget
+  if most <= 0 then
+    leave_for_later(step.kind, step.id)
+    return end_step(step)
+  end
   local done = DO[string.sub(step.kind, 1, 1)](step.id, step.kind, most)
   budget = budget - done
   -- Looks that follow from looks have their own bound; a step that found nothing costs one, so that none is free.
   if done == 0 then budget = budget - 1 end
-  if done >= most then steps[#steps + 1] = step end
+  if done >= most then steps[#steps + 1] = step else end_step(step) end
 end
 
 -- Needed by nobody any longer? Then its own retention holds.
@@ -189,7 +192,7 @@ local function work_on()
   if #items == 0 then return false, false end
   for _, item in ipairs(items) do
     z_drop(P .. 'work', item)
-    steps[#steps + 1] = {kind = string.sub(item, 1, 2), id = string.sub(item, 3)}
+    begin_step(string.sub(item, 1, 2), string.sub(item, 3))
   end
   flush()
   return true, redis.call('EXISTS', P .. 'work') == 1

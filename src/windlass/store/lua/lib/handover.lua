@@ -19,7 +19,7 @@ local function begin_round(r)
   local offset = was_odd and ODD_ROUND or 0
   if count_members(r.id, STATE.finished + offset, STATE.finished + offset) > 0
     or count_members(r.id, STATE.cancelled + offset, STATE.cancelled + offset) > 0 then
-    add_step(was_odd and 'f1' or 'f0', r.id)
+    begin_step(was_odd and 'f1' or 'f0', r.id)
   end
 end
 
@@ -33,7 +33,7 @@ local function become_waiting(r)
   begin_round(r)
   enter(r)
   save(r)
-  add_step('r.', r.id)
+  begin_step('r.', r.id)
 end
 
 -- At the finish of a job with members: what becomes of it instead of a good end, or nil.

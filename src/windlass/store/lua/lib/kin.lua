@@ -11,7 +11,8 @@ local POLICY_FAIL = 1 -- as on_failure: the first member that fails ends the job
 local looks -- waiting jobs to look at, in order; by id also: false, or true when waiting members do not count
 local unclaimed -- ids of jobs that may not be needed by anybody any longer
 local steps -- {kind, id}: work on many members, begun in this call
-at_start[#at_start + 1] = function() looks, unclaimed, steps = {}, {}, {} end
+local is_begun -- the same by kind + id, and by 'd' + id
+at_start[#at_start + 1] = function() looks, unclaimed, steps, is_begun = {}, {}, {}, {} end
 
 local function members_key(id) return P .. 'c:' .. id end
 local function dependents_key(id) return P .. 'd:' .. id end
@@ -26,24 +27,33 @@ end
 -- go of all members: el it finished, ek cancel its children, ea cancel all, eo it was deleted; w. look at a waiting job;
 -- d0 d6 d7 d8 dx tell the dependents: not ended, how it ended, deleted.
 local TOLD = {'d0', 'd6', 'd7', 'd8', 'dx'}
-local function add_step(kind, id)
-  if string.sub(kind, 1, 1) == 'd' then
-    -- The latest word counts.
-    for _, other in ipairs(TOLD) do z_drop(P .. 'work', other .. id) end
-    for _, step in ipairs(steps) do
-      if step.id == id and string.sub(step.kind, 1, 1) == 'd' then step.kind = kind return end
-    end
-  end
-  steps[#steps + 1] = {kind = kind, id = id}
+
+local function begin_step(kind, id)
+  local step = {kind = kind, id = id}
+  steps[#steps + 1] = step
+  is_begun[kind .. id] = true
+  if string.sub(kind, 1, 1) == 'd' then is_begun['d' .. id] = step end
+end
+
+-- For the dependents of a job the latest word counts.
+local function tell_dependents(told, id)
+  for _, kind in ipairs(TOLD) do z_drop(P .. 'work', kind .. id) end
+  local step = is_begun['d' .. id]
+  if not step then return begin_step('d' .. told, id) end
+  is_begun[step.kind .. id] = nil
+  step.kind = 'd' .. told
+  is_begun[step.kind .. id] = true
+end
+
+local function end_step(step)
+  is_begun[step.kind .. step.id] = nil
+  if is_begun['d' .. step.id] == step then is_begun['d' .. step.id] = nil end
 end
 
 -- Is a step of one of these kinds still to be done for this job?
 local function is_unsettled(id, ...)
   for _, kind in ipairs({...}) do
-    for _, step in ipairs(steps) do
-      if step.id == id and step.kind == kind then return true end
-    end
-    if redis.call('ZSCORE', P .. 'work', kind .. id) then return true end
+    if is_begun[kind .. id] or redis.call('ZSCORE', P .. 'work', kind .. id) then return true end
   end
   return false
 end
@@ -79,7 +89,7 @@ end
 local function report_end(r, ignores_waiting)
   local parent = parent_of(r)
   if parent then look_at(parent.id, ignores_waiting) end
-  if has(r, 'has_dependents') then add_step('d' .. r.state, r.id) end
+  if has(r, 'has_dependents') then tell_dependents(r.state, r.id) end
 end
 
 -- Its own members when it ends; `reach` 'all': a cancel that reaches also those that are not its children.
@@ -87,17 +97,17 @@ local function part_from_members(r, reach)
   if not has(r, 'has_members') then return end
   unmark(r, 'has_members')
   unmark(r, 'odd_round')
-  add_step(r.state == STATE.finished and 'el' or reach == 'all' and 'ea' or 'ek', r.id)
+  begin_step(r.state == STATE.finished and 'el' or reach == 'all' and 'ea' or 'ek', r.id)
 end
 
 -- A job that is removed: a parent forgets it; who waits for it hears of it when it never ended.
 local function leave_kin(r)
   local parent = parent_of(r)
   if parent then z_drop(members_key(parent.id), r.id) end
-  if has(r, 'has_members') and not is_ended(r) then add_step('eo', r.id) end
+  if has(r, 'has_members') and not is_ended(r) then begin_step('eo', r.id) end
   if not has(r, 'has_dependents') then return end
   if not is_ended(r) then
-    add_step('dx', r.id)
+    tell_dependents('x', r.id)
   elseif not is_unsettled(r.id, 'd' .. r.state) then
     redis.call('UNLINK', dependents_key(r.id))
   end

@@ -33,6 +33,6 @@ local function revive(r)
   enter(r)
   save(r)
   hold_unique(r)
-  if has(r, 'has_dependents') then add_step('d' .. NOT_ENDED, r.id) end
+  if has(r, 'has_dependents') then tell_dependents(NOT_ENDED, r.id) end
   return 'queued'
 end
