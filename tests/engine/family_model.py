@@ -131,7 +131,7 @@ class FamilyModel:
                 # By this end, or by that of what it waits for: whichever comes first.
                 awaits = any(job.parent != member.id for job in self.of(member, *State))
                 self.is_ambiguous |= member.state is State.WAITING and awaits
-                self.cancel_job(member, reaches_all=reaches_all)
+                self.cancel_job(member)
         owner.members, owner.deleted = set(), set()
 
     def _let_go(self, owner: Relative, member: Relative, is_spent: bool) -> None:
@@ -150,11 +150,11 @@ class FamilyModel:
         else:
             self.end_wait(child)
 
-    def cancel_job(self, job: Relative, *, reaches_all: bool = False, ignores_waiting: bool = False) -> str:
+    def cancel_job(self, job: Relative, *, ignores_waiting: bool = False) -> str:
         if job.state in LEASED:
             job.is_asked_to_stop = True
             return "requested"
-        self.end(job, State.CANCELLED, reaches_all=reaches_all, ignores_waiting=ignores_waiting)
+        self.end(job, State.CANCELLED, reaches_all=job.joins, ignores_waiting=ignores_waiting)
         return "cancelled"
 
     # What may be asked
@@ -241,7 +241,7 @@ class FamilyModel:
         job = self.jobs.get(job_id)
         if job is None or job.state in ENDED:
             return "already_ended" if job else self.missing(job_id)
-        return self.cancel_job(job, reaches_all=job.joins, ignores_waiting=not counts_waiting)
+        return self.cancel_job(job, ignores_waiting=not counts_waiting)
 
     def requeue(self, job_id: bytes) -> str:
         job = self.jobs.get(job_id)

@@ -265,6 +265,14 @@ def test_the_cancel_of_a_group_reaches_all_its_members(service: Service) -> None
     sound(service)
 
 
+def test_the_cancel_of_a_group_leaves_alone_what_its_members_wait_for(service: Service) -> None:
+    first, _, waiter = two_and_one(service)
+    (group,) = put(service, new("g", after=(waiter,), joins=True))
+    service.cancel([group.id]).wait()
+    assert [state(service, one) for one in (first, waiter)] == ["queued", "cancelled"]
+    sound(service)
+
+
 def test_a_group_is_never_put_into_a_queue(service: Service) -> None:
     *_, group = two_and_one(service, joins=True)
     assert isinstance(service.requeue([group]).wait()[0], WrongState)

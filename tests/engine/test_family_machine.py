@@ -23,6 +23,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 
 import windlass.store.store as store_module
 from engine import invariants
+from engine.family_choices import NEED_LEASES, picks, policies, some_picks, something
 from engine.family_model import LEASE_MS, FamilyModel, Relative
 from engine.frozen import START_MS, frozen_library, frozen_store
 from engine_process import EngineProcess
@@ -51,11 +52,7 @@ SETTINGS = settings(
 )
 QUEUE = "q"
 BURST = 20
-NEED_LEASES = ("hand_over", "leave_alone", "finish", "fail", "release")
 FORCED = ("wake", "requeue", "retry", "cancel without waiting")  # after these a job may go on before its members ended
-picks = st.integers(0, 30)
-some_picks = st.lists(picks, max_size=3)
-policies = st.sampled_from(("", "", "collect", "fail", "ignore"))
 _namespaces = itertools.count(1)
 
 
@@ -385,7 +382,7 @@ class Machine(RuleBasedStateMachine):
         """A while of anything: choices by weight reach further than rules one by one. They are noted."""
         chance = random.Random(seed)
         for _ in range(BURST):
-            verb, arguments = self.something(chance)
+            verb, arguments = something(chance) if self.seen.jobs else ("put", ())
             if verb in NEED_LEASES and not self.leased():
                 continue
             note(f"state.{verb}{arguments!r}")
@@ -398,28 +395,6 @@ class Machine(RuleBasedStateMachine):
     @rule(seed=st.integers(0, 2**32 - 1))
     def live_further(self, seed: int) -> None:
         self.live(seed)
-
-    def something(self, chance: random.Random) -> tuple[str, tuple[Any, ...]]:
-        pick, few, claim = chance.randint(0, 30), chance.randint(1, 4), chance.random() < 0.5
-        policy = chance.choice(("", "", "collect", "fail", "ignore"))
-        after = [chance.randint(0, 30) for _ in range(chance.choice((0, 0, 1, 2)))]
-        is_rare, delay_ms = chance.random() < 0.2, chance.choice((0, 0, 0, 5_000))
-        arguments: dict[str, tuple[Any, ...]] = {
-            "enqueue": (pick, claim, after, chance.random() < 0.5, is_rare, policy, delay_ms, int(is_rare)),
-            "raise_children": (pick, few, claim, policy),
-            "hand_over": (pick, few, policy),
-            "follow": (pick, few, policy, is_rare),
-            "take": (few,),
-            "finish": (pick,),
-            "fail": (pick, chance.choice(("retry", "final", "cancelled"))),
-            "release": (pick,),
-            "cancel": (pick, not is_rare),
-            "intervene": (pick, chance.choice(("requeue", "retry", "wake", "delete", "delete"))),
-            "leave_alone": (pick, few, chance.choice(("delete", "requeue"))),
-            "pass_time": (chance.choice((1, 5_000, LEASE_MS)),),
-        }
-        verb = chance.choice((*arguments, "hand_over", "take", "take", "finish", "finish", "fail", "fail"))
-        return (verb, arguments[verb]) if self.seen.jobs else ("put", ())
 
     # The end
 

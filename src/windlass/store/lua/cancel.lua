@@ -8,7 +8,7 @@ local function cancel(id, reason, counts_waiting)
   local r = load(id)
   if not r then return missing(id) end
   if is_ended(r) then return 'already_ended' end
-  return cancel_job(r, reason, {reach = has(r, 'joins') and 'all' or nil, ignores_waiting = counts_waiting ~= '1'})
+  return cancel_job(r, reason, counts_waiting ~= '1')
 end
 
 local answers = {}

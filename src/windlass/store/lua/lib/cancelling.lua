@@ -6,7 +6,7 @@ local function tell_worker(r)
   if bell and bell ~= '' then strike(bell, 'C' .. r.id) end
 end
 
-local function cancel_job(r, reason, how)
+local function cancel_job(r, reason, ignores_waiting)
   if is_leased(r) and not has(r, 'retakeable') then
     mark(r, 'cancel_requested')
     save(r)
@@ -15,6 +15,7 @@ local function cancel_job(r, reason, how)
   end
   log_attempt(r, reason, '')
   tally(r.queue, 'cancelled', 1)
-  end_job(r, STATE.cancelled, how)
+  -- A group has no work of its own: to cancel it is to cancel all that it joins.
+  end_job(r, STATE.cancelled, {reach = has(r, 'joins') and 'all' or nil, ignores_waiting = ignores_waiting})
   return 'cancelled'
 end

@@ -58,7 +58,7 @@ local function let_go(owner_id, id, kind)
   if is_ended(r) then
     if is_child then retire(r, kind == 'el') end
   elseif kind == 'ea' or (kind == 'ek' and is_child) then
-    cancel_job(r, 'parent_ended', {reach = kind == 'ea' and 'all' or nil})
+    cancel_job(r, 'parent_ended')
   elseif is_child and has(r, 'held') then
     let_child_start(r)
   end
