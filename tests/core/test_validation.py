@@ -157,6 +157,11 @@ def _interventions() -> Iterator[Case]:
             lambda service, value=value: service.cancel([OK_ID], counts_waiting=value),
         )
         yield (
+            "cancel",
+            f"even_failed={value!r}",
+            lambda service, value=value: service.cancel([OK_ID], even_failed=value),
+        )
+        yield (
             "requeue",
             f"gives_attempt_back={value!r}",
             lambda service, value=value: service.requeue([OK_ID], gives_attempt_back=value),

@@ -8,7 +8,7 @@ import pytest
 
 from engine.helpers import counts, new, put, read, take
 from engine.relatives import GONE, fail, family, finish, sound, state
-from windlass.core.errors import ParentState, UnknownParent
+from windlass.core.errors import AlreadyEnded, ParentState, UnknownParent
 from windlass.core.job import Blob
 from windlass.core.requests import Held
 from windlass.core.retry import Backoff
@@ -220,6 +220,32 @@ def test_waiting_siblings_need_not_count_for_a_cancel(service: Service) -> None:
     assert service.cancel([another.id], counts_waiting=False).wait() == ["cancelled"]
     assert [state(service, one) for one in (parent.id, elder.id, grandchild.id)] == ["queued", "waiting", "queued"]
     sound(service)
+
+
+def test_a_failed_child_may_be_called_off(service: Service) -> None:
+    parent, _ = family(service, 2)
+    finish(service, parent)
+    broken, other = take(service, "c", most=2)
+    fail(service, broken)
+    assert isinstance(service.cancel([broken.id]).wait()[0], AlreadyEnded)
+    assert service.cancel([broken.id], even_failed=True).wait() == ["cancelled"]
+    assert [one.job.id for one in service.members(parent.id, (State.CANCELLED,)).wait().members] == [broken.id]
+    finish(service, other)
+    (again,) = take(service, "p")
+    assert finish(service, again) is None
+    assert state(service, broken.id) == GONE
+    sound(service)
+
+
+def test_a_failed_job_that_is_called_off_keeps_its_retention(service: Service) -> None:
+    put(service, new())
+    (job,) = take(service)
+    fail(service, job)
+    assert service.cancel([job.id], even_failed=True).wait() == ["cancelled"]
+    sound(service)
+    service.store.clock_offset_ms = 15 * 86_400_000
+    service.clean().wait()
+    assert state(service, job.id) == GONE
 
 
 def test_a_requeued_parent_leaves_its_held_children_waiting(service: Service) -> None:

@@ -111,6 +111,7 @@ MOVES: tuple[Move, ...] = (
     Move(_S.QUEUED, "cancel", _S.CANCELLED),
     Move(_S.WAITING, "cancel", _S.CANCELLED),
     Move(_S.RUNNING, "cancel", _S.CANCELLED, "overdue retake job"),
+    Move(_S.FAILED, "cancel", _S.CANCELLED, "when asked: called off after all"),
     Move(_S.FAILED, "retry", _S.QUEUED, "by a person"),
     Move(_S.CANCELLED, "retry", _S.QUEUED, "by a person"),
     *(Move(state, "requeue", _S.QUEUED, "by a person") for state in _S),

@@ -9,8 +9,10 @@ from ...core.requests import Edit, Edited
 from .call import Argument, ItemsCall, answering, text
 
 
-def cancel(ids: Sequence[bytes], reason: str, counts_waiting: bool, partition: int) -> ItemsCall[str | Refusal]:
-    items = [(job_id, reason, int(counts_waiting)) for job_id in ids]
+def cancel(
+    ids: Sequence[bytes], reason: str, counts_waiting: bool, even_failed: bool, partition: int
+) -> ItemsCall[str | Refusal]:
+    items = [(job_id, reason, int(counts_waiting), int(even_failed)) for job_id in ids]
     return ItemsCall("cancel", (), items, answering(text), partition=partition)
 
 

@@ -1,4 +1,4 @@
--- uses: keys, record, ring, tally, ending, attempts
+-- uses: keys, record, ring, place, tally, ending, attempts
 -- How a job that has not ended is cancelled: one that waits ends at once; one that runs is asked to stop, durably.
 local function tell_worker(r)
   if r.worker == NOBODY then return end
@@ -17,5 +17,13 @@ local function cancel_job(r, reason, ignores_waiting)
   tally(r.queue, 'cancelled', 1)
   -- A group has no work of its own: to cancel it is to cancel all that it joins.
   end_job(r, STATE.cancelled, {reach = has(r, 'joins') and 'all' or nil, ignores_waiting = ignores_waiting})
+  return 'cancelled'
+end
+
+-- A failed job that is called off after all: whoever needs its outcome sees it as cancelled.
+local function call_off(r, ignores_waiting)
+  leave(r)
+  r.state = STATE.cancelled
+  come_to_rest(r, ignores_waiting)
   return 'cancelled'
 end

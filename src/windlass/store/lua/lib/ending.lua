@@ -142,6 +142,16 @@ local function claim(r)
   z_drop(P .. 'retention', r.id)
 end
 
+-- A job that has ended and left its old place: kept for those who need it, who hear of it, or by its retention.
+local function come_to_rest(r, ignores_waiting)
+  if is_needed(r) then
+    keep(r, FOREVER_MS)
+    report_end(r, ignores_waiting)
+  else
+    leave_behind(r, kept_ms_of(r))
+  end
+end
+
 -- Ends a job that is in its old state's place. `how.reach` 'all': a cancel that reaches also members that are not its
 -- children; `how.ignores_waiting`: its parent does not wait for siblings that wait themselves.
 local NO_HOW = {}
@@ -156,10 +166,5 @@ local function end_job(r, state, how)
   count(queue_key('q', r.queue), 'bytes', -r.bytes)
   tell_awaiting(r)
   part_from_members(r, how.reach)
-  if is_needed(r) then
-    keep(r, FOREVER_MS)
-    report_end(r, how.ignores_waiting)
-  else
-    leave_behind(r, kept_ms_of(r))
-  end
+  come_to_rest(r, how.ignores_waiting)
 end
