@@ -15,7 +15,6 @@ def test_a_parent_runs_twice_and_sees_what_its_children_did(service: Service) ->
     service.configure("c", {"retention_ms": FOREVER_MS}).wait()
     parent, (done, dropped, broken) = family(service, 3, lease_ms=FOREVER_MS)
     assert [state(service, one) for one in (done, dropped, broken)] == ["waiting"] * 3
-    # A cancelled child stays, as PAUSED ones may not be cancelled there: it is requeued by the hand-over first.
     assert service.finish([Finish(parent.id, 0)]).wait() == ["waiting"]
     assert [state(service, one) for one in (done, dropped, broken)] == ["queued"] * 3
     assert service.cancel([dropped], counts_waiting=False).wait() == ["cancelled"]
