@@ -42,8 +42,8 @@ test: setup test-packages check ## Everything that must pass.
 
 test-deep: setup test-packages check ## The same, longer: deep property runs on both engines, all mutants.
 	$(BIN)/pytest -n 2 --dist loadgroup
-	WINDLASS_DEEP=1 $(BIN)/pytest -n 2 tests/engine/test_machine.py
-	WINDLASS_DEEP=1 WINDLASS_TEST_ENGINE=redis $(BIN)/pytest -n 2 tests/engine/test_machine.py
+	WINDLASS_DEEP=1 $(BIN)/pytest -n 2 tests/engine/test_machine.py tests/engine/test_family_machine.py
+	WINDLASS_DEEP=1 WINDLASS_TEST_ENGINE=redis $(BIN)/pytest -n 2 tests/engine/test_machine.py tests/engine/test_family_machine.py
 	$(BIN)/python tools/mutants.py
 
 check: setup ## Style, types, import rules, Lua headers.

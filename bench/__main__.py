@@ -12,7 +12,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from . import connection, drain, durability, enqueue, flatness, lanes, limits, waiting
+from . import connection, drain, durability, enqueue, family, flatness, lanes, limits, waiting
 from .engine import Engine
 from .figures import Section, Setting, Table
 
@@ -22,6 +22,7 @@ SECTIONS: dict[str, Section] = {
     "flatness": flatness.section,
     "lanes": lanes.section,
     "limits": limits.section,
+    "family": family.section,
     "waiting": waiting.section,
     "durability": durability.section,
     "connection": connection.section,

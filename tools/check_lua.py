@@ -31,26 +31,12 @@ def defined_by(name: str) -> set[str]:
     return names_in(DEFINED.findall(scripts.shared_source(name)))
 
 
-def reachable(source: str) -> set[str]:
-    found: set[str] = set()
-
-    def visit(name: str) -> None:
-        if name not in found:
-            found.add(name)
-            for inner in scripts.uses(scripts.shared_source(name)):
-                visit(inner)
-
-    for name in scripts.uses(source):
-        visit(name)
-    return found
-
-
 def missing_uses(source: str, own_name: str | None) -> set[str]:
     """Library files whose names a source mentions without naming the file."""
     code = code_of(source)
     own = names_in([part for groups in INNER.findall(code) for part in groups])
     words = set(WORD.findall(code)) - own
-    known = reachable(source) | {own_name}
+    known = {*scripts.reachable(tuple(scripts.uses(source))), own_name}
     return {name for name in scripts.shared_files() if name not in known and words & defined_by(name)}
 
 
@@ -64,11 +50,15 @@ def problems() -> list[str]:
         if source.count("\n") > OPERATION_LINES_MAX:
             found.append(f"{name}.lua: longer than {OPERATION_LINES_MAX} lines; move something to lib/")
         found += [f"{name}.lua: uses lib/{used}.lua without saying so" for used in missing_uses(source, None)]
+        hidden = scripts.shadowed(source, tuple(scripts.uses(source)))
+        found += [f"{name}.lua: {word} is the name of something it uses; call it otherwise" for word in hidden]
     for name in scripts.shared_files():
         source = scripts.shared_source(name)
         if "-- " not in source.split("\nlocal", 1)[0]:
             found.append(f"lib/{name}.lua: does not say what it owns")
         found += [f"lib/{name}.lua: uses lib/{used}.lua without saying so" for used in missing_uses(source, name)]
+        hidden = scripts.shadowed(source, tuple(scripts.uses(source)), scripts.exports(name))
+        found += [f"lib/{name}.lua: {word} is the name of something it uses; call it otherwise" for word in hidden]
     return found
 
 

@@ -19,6 +19,7 @@ from windlass.core.queue import FOREVER_MS
 from windlass.core.requests import Edit, Fail, Filter, Finish, Held, Listing, Take, Update, WorkerInfo
 from windlass.core.retry import Backoff
 from windlass.core.schedule import Schedule
+from windlass.core.states import State
 from windlass.service import Service
 from windlass.store.store import Store
 
@@ -94,6 +95,8 @@ def _enqueue() -> Iterator[Case]:
         debounce_max_ms=(5, -1, *WRONG_WHOLES),
         throttle_ms=(5, -1, *WRONG_WHOLES),
     )  # fmt: skip
+    yield "enqueue", "after itself", lambda service: service.enqueue([_job(id=OK_ID, after=(OK_ID,))])
+    yield "enqueue", "after its parent", lambda service: service.enqueue([_job(parent=OK_ID, after=(OK_ID,))])
     yield "enqueue", "two times", lambda service: service.enqueue([_job(run_at_ms=5, delay_ms=5)])
     yield "enqueue", "two expiries", lambda service: service.enqueue([_job(expires_at_ms=5, expires_in_ms=5)])
     yield "enqueue", "durability", lambda service: service.enqueue([_job()], durability="disk")  # type: ignore[arg-type]
@@ -143,7 +146,7 @@ def _reports() -> Iterator[Case]:
 
 
 def _interventions() -> Iterator[Case]:
-    for method in ("cancel", "retry", "requeue", "delete", "job"):
+    for method in ("cancel", "retry", "wake", "requeue", "delete", "job"):
         yield from _wrong_lists(method)
         for value in WRONG_IDS:
             yield method, f"id={value!r}", lambda service, method=method, value=value: getattr(service, method)([value])
@@ -151,6 +154,16 @@ def _interventions() -> Iterator[Case]:
     for value in ("", "r" * 65, *WRONG_TEXTS):
         yield "cancel", f"reason={value!r:.30}", lambda service, value=value: service.cancel([OK_ID], reason=value)
     for value in WRONG_CLAIMS:
+        yield (
+            "cancel",
+            f"counts_waiting={value!r}",
+            lambda service, value=value: service.cancel([OK_ID], counts_waiting=value),
+        )
+        yield (
+            "cancel",
+            f"even_failed={value!r}",
+            lambda service, value=value: service.cancel([OK_ID], even_failed=value),
+        )
         yield (
             "requeue",
             f"gives_attempt_back={value!r}",
@@ -242,6 +255,18 @@ def _reading() -> Iterator[Case]:
     yield "jobs", "a tag's history", lambda service: service.jobs(Listing(tag="t", state="history"))
     for value in (None, 5, "q"):
         yield "jobs", f"request={value!r}", lambda service, value=value: service.jobs(value)
+
+
+def _members() -> Iterator[Case]:
+    for value in WRONG_IDS:
+        yield "members", f"id={value!r}", lambda service, value=value: service.members(value)
+    for value in ([State.FAILED], ("failed",), (7,), None, State.FAILED):
+        yield "members", f"states={value!r}", lambda service, value=value: service.members(OK_ID, value)
+    for value in (0, 501, *WRONG_WHOLES):
+        yield "members", f"most={value!r}", lambda service, value=value: service.members(OK_ID, most=value)
+    for value in ("x", "bmFuIHg=", *WRONG_TEXTS):
+        yield "members", f"cursor={value!r:.30}", lambda service, value=value: service.members(OK_ID, cursor=value)
+    yield "members", "unknown", lambda service: service.members(OK_ID)
 
 
 def _queues_and_workers() -> Iterator[Case]:
@@ -450,7 +475,7 @@ def _events() -> Iterator[Case]:
 
 
 CASES = [
-    *_enqueue(), *_reports(), *_interventions(), *_takes(), *_reading(), *_queues_and_workers(),
+    *_enqueue(), *_reports(), *_interventions(), *_takes(), *_reading(), *_members(), *_queues_and_workers(),
     *_limits_and_pauses(), *_schedules(), *_callbacks(), *_debts(), *_events(),
 ]  # fmt: skip
 METHODS = sorted({case[0] for case in CASES})

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from engine.kinship import check_families, is_needed
 from engine.limit_invariants import LIMITING, LIMITING_SINGLE, check_limits
 from windlass.core.event import Event, Happening
 from windlass.core.job import Flag, Job
@@ -41,10 +42,11 @@ PLACE_BYTES = 28  # ready time, sequence, id
 EXPIRING = ("m:", "throttle:", "ended:", "bell:", "waiters:", "full_at:", "followed", "events")
 SINGLE = (
     "schedules", "schedule_names", "queues", "seq", "token", "workers", "retention", "expiry", "timers:due",
-    "timers:lease", "timers:ring", "owed", "given_up", "debts", *LIMITING_SINGLE,
+    "timers:lease", "timers:ring", "owed", "given_up", "debts", "work", *LIMITING_SINGLE,
 )  # fmt: skip
 OF_JOBS = (
-    "ready", "lane", "laned", "heads", "names", "q", "u", "t", "wj", "a", "o", "e", "w", "s", "sj", "b", *LIMITING,
+    "ready", "lane", "laned", "heads", "names", "q", "u", "t", "wj", "a", "o", "e", "w", "s", "sj", "b", "c", "d",
+    *LIMITING,
 )  # fmt: skip
 Zset = dict[bytes, float]
 
@@ -245,7 +247,9 @@ def check_retention(found: Snapshot) -> None:
             is_replaced = one.job.revision > 1
             assert is_replaced or at == ends_at, f"result to be removed at {at}, not {ends_at}"
     for one in found.jobs.values():
-        if one.index == "finished" and 0 < one.job.result_ttl_ms < FOREVER_MS and one.job.revision == 1:
+        if is_needed(found, one):
+            assert one.job.id not in found.zset("retention"), f"somebody needs it, but it would go: {one.job}"
+        elif one.index == "finished" and 0 < one.job.result_ttl_ms < FOREVER_MS and one.job.revision == 1:
             assert one.job.id in found.zset("retention"), f"a result that nobody removes: {one.job}"
 
 
@@ -343,7 +347,7 @@ def check_events(found: Snapshot) -> None:
 
 CHECKS = (
     check_indexes, check_leases, check_timers, check_retention, check_counts, check_owners, check_schedules,
-    check_debts, check_callback_flags, check_events, check_limits,
+    check_debts, check_callback_flags, check_events, check_limits, check_families,
 )  # fmt: skip
 
 

@@ -11,12 +11,15 @@ from helpers import new, put, take
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from conftest import make_store
 from engine_process import EngineProcess
 from windlass.core.errors import BadInput
 from windlass.core.limit import Limit, Matcher
 from windlass.core.requests import Finish
 from windlass.service import Service
+from windlass.store.endpoint import parse_url
+from windlass.store.store import Store
+
+_namespaces = itertools.count(1)
 
 
 def fair(service: Service, **more: bool | int) -> None:
@@ -124,7 +127,8 @@ def test_no_share_is_ever_further_off_than_one_turn(
     fast_engine: EngineProcess, weights: list[int], batches: list[int], names: bool, limited: bool
 ) -> None:
     """While all lanes have jobs, what two of them got, by weight, differs by one job of each at most."""
-    service = Service(make_store(fast_engine))
+    namespace = f"fair{next(_namespaces)}"
+    service = Service(Store(parse_url(fast_engine.unix_url), namespace=namespace, is_test=True))
     try:
         fair(service, name_lanes=names)
         service.weigh("q", {f"{lane}": weight for lane, weight in enumerate(weights)}).wait()

@@ -152,6 +152,28 @@ class UnknownCallback(Refusal):
     sentence = "No callback is owed under this id; it may have been delivered already."
 
 
+class UnknownParent(Refusal):
+    code = "unknown_parent"
+    sentence = "There is no job with the parent's id."
+
+
+class ParentState(Refusal):
+    code = "parent_state"
+    sentence = "A child can only be added while its parent is dispatched, running or waiting."
+
+
+class UnknownMember(Refusal):
+    code = "unknown_member"
+    sentence = "One of the jobs to wait for is not known; enqueue it first."
+
+
+class Unsettled(Refusal):
+    """A large family is worked on in steps; some operations must wait until the steps are done."""
+
+    code = "unsettled"
+    sentence = "The members of this job are still being let go; try again in a moment."
+
+
 class CrossPartition(Refusal):
     """A relation or call that would touch two partitions at once."""
 
@@ -180,6 +202,10 @@ REFUSALS: dict[str, type[Refusal]] = {
         UnknownWorker,
         UnknownSchedule,
         UnknownCallback,
+        UnknownParent,
+        ParentState,
+        UnknownMember,
+        Unsettled,
         CrossPartition,
     )
 }

@@ -44,6 +44,7 @@ class Flag(IntFlag):
     OWES_FINISHED = 262144  # ... when it ends so
     OWES_FAILED = 524288
     OWES_CANCELLED = 1048576
+    ODD_ROUND = 2097152  # its members' ends are marked by the number of its hand-overs so far, odd or even
 
 
 class Blob(msgspec.Struct, frozen=True):
@@ -99,7 +100,12 @@ class NewJob(msgspec.Struct, frozen=True, kw_only=True):
     trace: str = ""  # W3C traceparent, handed on
     repeat: str = ""  # rule for the next run after a good end, see core/repeat.py
     parent: bytes = b""  # id of the job whose child this is
-    on_failure: OnFailure = "collect"  # what the failure of a member (child, dependency) means for this job
+    held: bool = False  # a child that waits until its parent hands over
+    after: tuple[bytes, ...] = ()  # ids of jobs that must have ended before this one starts
+    joins: bool = False  # a group: never taken, it ends by itself when its members have ended
+    on_failure: OnFailure | Literal[""] = (
+        ""  # what a failed member means; "": `fail` with after or joins, else `collect`
+    )
     callback: Callback | None = None  # owed when it ends
 
 
@@ -142,6 +148,9 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     schedule: str  # name of the schedule that made it; empty: none did
     planned_at_ms: int | None  # of a job that repeats or was made by a schedule: the instant it was meant for
     parent: bytes | None
+    is_held: bool  # waits until its parent hands over
+    joins: bool
+    has_members: bool  # it has children, or waits for other jobs
     on_failure: OnFailure
     callback: Callback | None
     limits: tuple[str, ...]  # the limits it counts against, as the engine names them
@@ -159,6 +168,14 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     def key(self) -> str:
         """The id as people write it."""
         return format_id(self.id)
+
+
+class Member(msgspec.Struct, frozen=True, kw_only=True):
+    """A child, or a job that is waited for, with its outcome once it has ended."""
+
+    job: Job
+    result: Blob | None = None
+    last_attempt: Attempt | None = None  # of one that did not end well
 
 
 class Timeline(msgspec.Struct, frozen=True):

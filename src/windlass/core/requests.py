@@ -6,16 +6,16 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from .job import Blob, Job
+from .job import Blob, Job, Member
 
 
 class Enqueued(msgspec.Struct, frozen=True):
     """`existing`: the id or the unique key was there before, or the first call of its period (`throttle_ms`) has won.
     `replaced`: the content went into the job that holds the key (`replace`, `debounce_ms`). `ended`: this id has run
-    and gone already, or went into another job."""
+    and gone already, went into another job, or ended at once by the policy of what it should wait for."""
 
     id: bytes
-    status: Literal["queued", "scheduled", "existing", "replaced", "ended"]
+    status: Literal["queued", "scheduled", "waiting", "existing", "replaced", "ended"]
     revision: int
     is_durable: bool = True  # False: accepted, but the asked-for durability was not confirmed in time
 
@@ -71,6 +71,9 @@ class Fail(msgspec.Struct, frozen=True, kw_only=True):
     error: Blob | None = None
 
 
+# None: it ended well. `waiting`: it has members that have not ended, and waits for them. `failed` and `cancelled`: its
+# policy is `fail`, and a member ended so; or a cancel was requested, and it would have had to wait.
+Finished: TypeAlias = Literal["waiting", "failed", "cancelled"] | None
 Failed: TypeAlias = Literal["retried", "failed", "cancelled"]
 
 
@@ -108,7 +111,7 @@ class Edited(msgspec.Struct, frozen=True):
 
 
 class Exchanged(msgspec.Struct, frozen=True):
-    finished: list[Exception | None]
+    finished: list[Finished | Exception]
     failed: list[Failed | Exception]
     taken: Taken
 
@@ -131,6 +134,13 @@ class Page(msgspec.Struct, frozen=True):
     """`cursor` is empty at the end; a page may hold fewer jobs than asked for, even none, and still go on."""
 
     jobs: list[Job]
+    cursor: str
+
+
+class Members(msgspec.Struct, frozen=True):
+    """`cursor` is empty at the end; a page may be short, even empty, and still go on."""
+
+    members: list[Member]
     cursor: str
 
 

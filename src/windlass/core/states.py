@@ -49,6 +49,30 @@ _S = State
 MOVES: tuple[Move, ...] = (
     Move(None, "enqueue", _S.QUEUED),
     Move(None, "enqueue", _S.SCHEDULED, "run_at lies ahead"),
+    Move(None, "enqueue", _S.WAITING, "for other jobs, or until its parent hands over"),
+    *(Move(state, "finish", _S.WAITING, "hands over to its members") for state in (_S.RUNNING, _S.DISPATCHED)),
+    *(
+        Move(
+            state,
+            "finish",
+            target,
+            "its policy, or a cancel request, instead of waiting; or its rule leads out of range",
+        )
+        for state in (_S.RUNNING, _S.DISPATCHED)
+        for target in (_S.FAILED, _S.CANCELLED)
+    ),
+    Move(_S.WAITING, "settle", _S.QUEUED, "its members have ended, or its parent handed over"),
+    Move(_S.WAITING, "settle", _S.SCHEDULED, "the same, and run_at lies ahead"),
+    Move(_S.WAITING, "settle", _S.FINISHED, "a group: its members have ended"),
+    Move(_S.WAITING, "settle", None, "a group: its members have ended"),
+    Move(_S.WAITING, "settle", _S.FAILED, "a member failed, and its policy is `fail`"),
+    Move(_S.WAITING, "settle", _S.CANCELLED, "a member was cancelled, and its policy is `fail`"),
+    *(Move(state, "settle", _S.CANCELLED, "its parent failed or was cancelled") for state in (_S.SCHEDULED, _S.QUEUED)),
+    *(Move(state, "settle", None, "seen by its parent") for state in (_S.FINISHED, _S.CANCELLED)),
+    Move(_S.WAITING, "wake", _S.QUEUED, "by a person"),
+    Move(_S.WAITING, "wake", _S.SCHEDULED, "by a person; run_at lies ahead"),
+    Move(_S.WAITING, "wake", _S.FINISHED, "a group, by a person"),
+    Move(_S.WAITING, "expire", _S.FAILED, "expired: not started in time"),
     Move(_S.SCHEDULED, "promote", _S.QUEUED, "its time has come"),
     Move(_S.QUEUED, "take", _S.RUNNING),
     Move(_S.QUEUED, "take", _S.DISPATCHED, "to be accepted"),
@@ -68,7 +92,6 @@ MOVES: tuple[Move, ...] = (
         for target, note in (
             (_S.SCHEDULED, "it repeats, later"),
             (_S.QUEUED, "it repeats, at once"),
-            (_S.FAILED, "it repeats, but its rule leads out of range"),
         )
     ),
     Move(_S.RUNNING, "fail", _S.SCHEDULED, "to be retried later"),
@@ -101,6 +124,7 @@ MOVES: tuple[Move, ...] = (
     Move(_S.QUEUED, "cancel", _S.CANCELLED),
     Move(_S.WAITING, "cancel", _S.CANCELLED),
     Move(_S.RUNNING, "cancel", _S.CANCELLED, "overdue retake job"),
+    Move(_S.FAILED, "cancel", _S.CANCELLED, "when asked: called off after all"),
     Move(_S.FAILED, "retry", _S.QUEUED, "by a person"),
     Move(_S.CANCELLED, "retry", _S.QUEUED, "by a person"),
     *(Move(state, "requeue", _S.QUEUED, "by a person") for state in _S),

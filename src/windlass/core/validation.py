@@ -31,6 +31,7 @@ TAGS_MAX = 20
 TRACE_MAX = 1024
 REASON_MAX = 64
 TAKE_MAX = 1000
+AFTER_MAX = 1000
 QUEUES_PER_TAKE = 100
 NAMES_PER_FILTER = 100
 WILDCARDS_MAX = 16
@@ -137,9 +138,15 @@ def new_job(job: Any, payload_max: int = PAYLOAD_MAX) -> None:
         repeat(job.repeat)
     if job.retry is not ENDLESS:
         _backoff(job.retry)
+    claim("held", job.held)
+    claim("joins", job.joins)
     if job.parent != b"":
         id_bytes("parent", job.parent)
-    if job.on_failure not in ("collect", "fail", "ignore"):
+    elif job.held:
+        raise BadInput("held goes with a parent: it is the parent that lets the job start.")
+    if job.after != ():
+        _after(job)
+    if job.on_failure not in ("", "collect", "fail", "ignore"):
         raise BadInput(f"on_failure must be collect, fail or ignore, not {job.on_failure!r}.")
 
 
@@ -160,6 +167,19 @@ def _pacing(job: NewJob) -> None:
 def repeat(rule: Any) -> None:
     text("repeat", rule, RULE_MAX)
     parse_rule(rule)
+
+
+def _after(job: NewJob) -> None:
+    if type(job.after) is not tuple:
+        raise BadInput("after must be a tuple of job ids.")
+    if len(job.after) > AFTER_MAX:
+        raise TooLarge(f"A job may wait for {AFTER_MAX} jobs, not {len(job.after)}; let groups (joins) wait for parts.")
+    for job_id in job.after:
+        id_bytes("an id in after", job_id)
+    if job.parent in job.after:
+        raise BadInput("A child cannot wait for its parent: the parent waits for it.")
+    if job.id in job.after:
+        raise BadInput("A job cannot wait for itself.")
 
 
 def _backoff(retry: Any) -> None:
@@ -327,6 +347,13 @@ def listing(request: Listing) -> None:
     whole("most", request.most, 1, PAGE_MAX)
     whole("created_from_ms", request.created_from_ms, 0, INSTANT_MAX)
     whole("created_before_ms", request.created_before_ms, 0, INSTANT_MAX)
+
+
+def members(states: Any, most: Any, cursor: Any) -> None:
+    if type(states) is not tuple or any(not isinstance(state, State) for state in states):
+        raise BadInput("states must be a tuple of State.")
+    whole("most", most, 1, PAGE_MAX)
+    text("cursor", cursor, CURSOR_MAX, may_be_empty=True)
 
 
 def configuration(changes: Any) -> None:

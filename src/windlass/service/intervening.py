@@ -13,10 +13,27 @@ from .asking import Asking
 
 
 class Intervening(Asking):
-    def cancel(self, ids: Sequence[bytes], *, reason: str = "cancelled") -> AskedMany[str]:
-        """`cancelled` at once when it waits; `requested` when it runs."""
+    def cancel(
+        self,
+        ids: Sequence[bytes],
+        *,
+        reason: str = "cancelled",
+        counts_waiting: bool = True,
+        even_failed: bool = False,
+    ) -> AskedMany[str]:
+        """`cancelled` at once when it waits; `requested` when it runs. Reaches the job's members when it ends. A parent
+        that waits goes on after its last child; without `counts_waiting`, children that wait do not keep it.
+        `even_failed`: a job that failed becomes cancelled too."""
         check.text("reason", reason, check.REASON_MAX)
-        return self._about_ids(ids, lambda part, home: interventions.cancel(part, reason, home))
+        check.claim("counts_waiting", counts_waiting)
+        check.claim("even_failed", even_failed)
+        return self._about_ids(
+            ids, lambda part, home: interventions.cancel(part, reason, counts_waiting, even_failed, home)
+        )
+
+    def wake(self, ids: Sequence[bytes]) -> AskedMany[str]:
+        """Ends the wait of jobs now, whatever they wait for: `queued`, `scheduled`, or `finished` for a group."""
+        return self._about_ids(ids, interventions.wake)
 
     def retry(self, ids: Sequence[bytes]) -> AskedMany[str]:
         """Sends failed or cancelled jobs on their way again."""

@@ -56,4 +56,9 @@ class Producing(Asking):
             raise CrossPartition(
                 f"The id carries another partition than queue {job.queue!r}; let Windlass make the id."
             )
+        if any(self.store.partition_of_job(other) != home for other in (job.parent, *job.after) if other):
+            raise CrossPartition(
+                "A job and its parent, and those it waits for, must lie in one partition: "
+                "give their queues a common {tag}."
+            )
         return home

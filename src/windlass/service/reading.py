@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from ..core import validation as check
 from ..core.errors import Refusal
 from ..core.job import Ending, Timeline
-from ..core.requests import Listing, Page
+from ..core.requests import Listing, Members, Page
+from ..core.states import State
 from ..store import waiting
 from ..store.asked import Asked, AskedMany, AskedToWait
 from ..store.calls import reading
@@ -45,3 +46,17 @@ class Reading(Asking):
         check.listing(listing)
         home = self.store.partition_of_queue(listing.queue) if listing.queue and not listing.tag else 0
         return Asked(self.store, lambda: page(listing, home))
+
+    def members(
+        self, job_id: bytes, states: tuple[State, ...] = (), *, most: int = 50, cursor: str = ""
+    ) -> Asked[Members]:
+        """One page of a job's children and of the jobs it waits for, with payloads and outcomes; by state if wanted."""
+        check.id_bytes("id", job_id)
+        check.members(states, most, cursor)
+        return Asked(self.store, lambda: self._members_flow(job_id, states, most, cursor))
+
+    def _members_flow(self, job_id: bytes, states: tuple[State, ...], most: int, cursor: str) -> Flow[Members]:
+        found = yield reading.members(job_id, states, most, cursor, self.store.partition_of_job(job_id))
+        if isinstance(found, Refusal):
+            raise found
+        return found  # type: ignore[no-any-return]

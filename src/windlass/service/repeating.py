@@ -7,20 +7,20 @@ from collections.abc import Callable, Sequence
 
 from ..core.errors import Refusal
 from ..core.repeat import parse
-from ..core.requests import Exchanged, Fail, Finish, Take
+from ..core.requests import Exchanged, Fail, Finish, Finished, Take
 from ..store.calls import reports, take
 from ..store.calls.call import Flow
-from ..store.calls.reports import Continued, Finished, Repeats
+from ..store.calls.reports import Continued, Repeats, Report
 from ..store.scatter import scatter
 
 
-def finish_flow(requests: Sequence[Finish], partition_of: Callable[[bytes], int]) -> Flow[list[Refusal | None]]:
+def finish_flow(requests: Sequence[Finish], partition_of: Callable[[bytes], int]) -> Flow[list[Finished | Refusal]]:
     """Jobs that run once end with the first call, those that repeat go on with the second."""
-    items: dict[int, Finished] = dict(enumerate(requests))
-    answers: list[Refusal | None] = [None] * len(requests)
+    items: dict[int, Report] = dict(enumerate(requests))
+    answers: list[Finished | Refusal] = [None] * len(requests)
     while items:
         replies = yield from scatter(list(items.values()), lambda one: partition_of(one.id), reports.finish)
-        asked: dict[int, Finished] = {}
+        asked: dict[int, Report] = {}
         for place, reply in zip(items, replies, strict=True):
             if isinstance(reply, Repeats):
                 asked[place] = _continued(requests[place], reply)
@@ -34,7 +34,7 @@ def exchange_flow(
     finishes: Sequence[Finish], failures: Sequence[Fail], request: Take, queues: Sequence[str], partition: int
 ) -> Flow[Exchanged]:
     """With a job that repeats the first call only asks: the reports still come before the take, in one step."""
-    items: list[Finished] = list(finishes)
+    items: list[Report] = list(finishes)
     while True:
         reply = yield take.exchange(request, queues, partition, items, failures)
         if isinstance(reply, Exchanged):

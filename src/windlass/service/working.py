@@ -14,6 +14,7 @@ from ..core.requests import (
     Fail,
     Failed,
     Finish,
+    Finished,
     Held,
     Take,
     Taken,
@@ -89,8 +90,9 @@ class Working(Asking):
         """Values for those who follow, from the holder of the lease; nothing is kept when nobody does."""
         return self._about_jobs(requests, check.emit, reports.emit)
 
-    def finish(self, requests: Sequence[Finish]) -> AskedMany[None]:
-        """Ends jobs well. One that repeats goes back to wait for its next run, unless the request says otherwise."""
+    def finish(self, requests: Sequence[Finish]) -> AskedMany[Finished]:
+        """Ends jobs well. One whose members have not all ended hands over to them instead, and waits. One that repeats
+        goes back to wait for its next run, unless the request says otherwise."""
         check.items("requests", requests)
         for request in requests:
             check.finish(request)

@@ -27,6 +27,7 @@ _FIRST_REVISION = 1
 # An operation on an IntFlag or a look-up in an IntEnum costs as much as all the rest of a record.
 _RETAKE, _UNIQUE_WHILE_KEPT = int(Flag.RETAKE), int(Flag.UNIQUE_WHILE_KEPT)
 _REPEATS = int(Flag.REPEATS)
+_HELD, _JOINS, _HAS_MEMBERS = int(Flag.HELD), int(Flag.JOINS), int(Flag.HAS_MEMBERS)
 _CANCEL_REQUESTED, _RETAKEABLE, _IN_HISTORY = int(Flag.CANCEL_REQUESTED), int(Flag.RETAKEABLE), int(Flag.IN_HISTORY)
 _OWES = {"finished": int(Flag.OWES_FINISHED), "failed": int(Flag.OWES_FAILED), "cancelled": int(Flag.OWES_CANCELLED)}
 _HAS_CALLBACK = int(Flag.HAS_CALLBACK)
@@ -78,10 +79,15 @@ def _place(queue: str, name: str, lane: str) -> bytes:
     return _short(queue.encode()) + _long(name.encode()) + _short(lane.encode())
 
 
+def _policy_on_failure(job: NewJob) -> OnFailure:
+    return job.on_failure or ("fail" if job.after or job.joins else "collect")
+
+
 def _links(job: NewJob, limits: str) -> bytes:
-    if not job.parent and not limits and job.on_failure == "collect":
+    on_failure = _policy_on_failure(job)
+    if not job.parent and not limits and on_failure == "collect":
         return b""
-    return (job.parent or NOBODY) + bytes([_ON_FAILURE.index(job.on_failure)]) + _long(limits.encode())
+    return (job.parent or NOBODY) + bytes([_ON_FAILURE.index(on_failure)]) + _long(limits.encode())
 
 
 def _labels(job: NewJob) -> bytes:
@@ -129,6 +135,10 @@ def pack(
         flags |= _UNIQUE_WHILE_KEPT
     if job.callback is not None:
         flags |= _callback_flags(job.callback)
+    if job.held:
+        flags |= _HELD
+    if job.joins:
+        flags |= _JOINS
     is_bare = job.retry is ENDLESS and not job.trace and not job.repeat and origin is NO_ORIGIN and job.callback is None
     extras = b"" if is_bare else _extras(job, run_at_ms, origin)
     if job.repeat:
@@ -200,6 +210,9 @@ def unpack(entry: bytes, *, is_whole: bool = True) -> Job:
         schedule=extras.schedule,
         planned_at_ms=(planned or created_high << 32 | created) if rule else extras.planned_at_ms or None,
         parent=parent,
+        is_held=flags & _HELD != 0,
+        joins=flags & _JOINS != 0,
+        has_members=flags & _HAS_MEMBERS != 0,
         on_failure=on_failure,
         callback=extras.callback,
         limits=limits,

@@ -17,6 +17,28 @@ from ..core.states import State
 _LUA = files("windlass.store") / "lua"
 _USES = re.compile(r"^-- uses: (.+)$", re.MULTILINE)
 _COMMENT = re.compile(r"(^|\s)--\s.*")
+_TOKEN = re.compile(r"'(?:\\.|[^'\\])*'|[A-Za-z_]\w*|\d[\w.]*|[=~<>]=|\.\.\.?|\s+|.", re.DOTALL)
+_INNER = re.compile(
+    r"^[ \t]+local (?:function )?([\w, ]+?)(?: =|\(|$)|\bfunction ?[\w.]*\(([\w, ]*)\)|\bfor ([\w, ]+) (?:in|=)",
+    re.MULTILINE,
+)
+# On every job's way: their names are locals. The others' names are fields of a table, which costs a look-up.
+_AT_HAND = frozenset(
+    (
+        "keys",
+        "clock",
+        "batch",
+        "record",
+        "new_record",
+        "config",
+        "lanes",
+        "place",
+        "tally",
+        "ending",
+        "reports",
+        "order",
+    )
+)
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _DEFINED = re.compile(r"^local (?P<function>function )?(?P<names>[\w, ]+?)(?P<rest> =|\(|$)", re.MULTILINE)
 _FLAGS = re.compile(r"^-- flags: (.+)$", re.MULTILINE)
@@ -117,31 +139,92 @@ def _without_comments(source: str) -> str:
 def _function(name: str, suffix: str) -> str:
     source = operation_source(name)
     quoted = ", ".join(f"'{flag}'" for flag in flags(source))
-    return _FUNCTION % {"body": _without_comments(source), "name": f"{name}_{suffix}", "flags": quoted}
+    body = _qualified(_without_comments(source), _visible(tuple(uses(source))))
+    return _FUNCTION % {"body": body, "name": f"{name}_{suffix}", "flags": quoted}
 
 
-def _words_elsewhere(name: str) -> set[str]:
+@cache
+def _words(source: str) -> frozenset[str]:
+    return frozenset(_WORD.findall(_without_comments(source)))
+
+
+@cache
+def exports(name: str) -> tuple[str, ...]:
+    """What a shared file defines and others use."""
     others = [shared_source(other) for other in shared_files() if other != name]
     others += [operation_source(operation) for operation in operations()]
-    return {word for source in others for word in _WORD.findall(_without_comments(source))}
+    elsewhere = frozenset().union(*(_words(source) for source in others))
+    found: list[str] = []
+    for match in _DEFINED.finditer(_without_comments(shared_source(name))):
+        names = [word.strip() for word in match["names"].split(",")]
+        found += names if elsewhere.intersection(names) else []
+    return tuple(found)
+
+
+@cache
+def reachable(names: tuple[str, ...]) -> tuple[str, ...]:
+    """These files and all that they use."""
+    found: dict[str, None] = {}
+
+    def visit(name: str) -> None:
+        if name not in found:
+            found[name] = None
+            for inner in uses(shared_source(name)):
+                visit(inner)
+
+    for name in names:
+        visit(name)
+    return tuple(found)
+
+
+def _visible(names: tuple[str, ...]) -> dict[str, str]:
+    """Exports of shared files that are fields of their file's table, and how they are then written."""
+    return {word: f"{name}_.{word}" for name in reachable(names) if name not in _AT_HAND for word in exports(name)}
+
+
+def _qualified(source: str, fields: dict[str, str]) -> str:
+    """The source with every name that is a field written as one; keys of tables, and fields of others, are left."""
+    written: list[str] = []
+    depth, before, words = 0, "", _TOKEN.findall(source)
+    for at, word in enumerate(words):
+        if word in fields and before not in (".", ":"):
+            after = next((one for one in words[at + 1 :] if not one.isspace()), "")
+            is_key = depth > 0 and before in ("{", ",") and after == "="
+            written.append(word if is_key else fields[word])
+        else:
+            written.append(word)
+        depth += (word == "{") - (word == "}")
+        before = before if word.isspace() else word
+    return "".join(written)
+
+
+def shadowed(source: str, names: tuple[str, ...], own: tuple[str, ...] = ()) -> set[str]:
+    """Names that mean something else inside a source than in the files it uses: they would be taken for fields."""
+    code = _without_comments(source)
+    inner = {word.strip() for groups in _INNER.findall(code) for group in groups for word in group.split(",")}
+    outer = {word.strip() for match in _DEFINED.finditer(code) for word in match["names"].split(",")}
+    return (_visible(names).keys() & (inner | outer)) | (set(own) & inner)
 
 
 def _scoped(name: str) -> str:
-    """A shared file in a block of its own, with what others use declared before it: Lua allows 200 locals at a time."""
-    source, words = _without_comments(shared_source(name)), _words_elsewhere(name)
-    exported: list[str] = []
+    """A shared file in a block of its own, with what others use declared before it. Lua allows 200 locals at a time:
+    only what the busiest paths use is a local, the rest is a field of the file's table."""
+    source, exported = _without_comments(shared_source(name)), exports(name)
+    is_at_hand = name in _AT_HAND
+    fields = {} if is_at_hand else {word: f"{name}_.{word}" for word in exported}
 
     def reveal(found: re.Match[str]) -> str:
         names = [word.strip() for word in found["names"].split(",")]
-        if not words.intersection(names):
+        if names[0] not in exported:
             return found[0]
-        exported.extend(names)
+        written = ", ".join(fields.get(word, word) for word in names)
         if found["function"]:
-            return f"function {found['names']}{found['rest']}"
-        return f"{found['names']}{found['rest']}" if found["rest"] else ""
+            return f"function {written}{found['rest']}"
+        return f"{written}{found['rest']}" if found["rest"] else ""
 
-    body = _DEFINED.sub(reveal, source)
-    return f"local {', '.join(exported)}\ndo\n{body}\nend" if exported else f"do\n{body}\nend"
+    body = _qualified(_DEFINED.sub(reveal, source), {**_visible(tuple(uses(shared_source(name)))), **fields})
+    declared = f"local {', '.join(exported)}\n" if is_at_hand and exported else f"local {name}_ = {{}}\n"
+    return f"{declared}do\n{body}\nend"
 
 
 @cache

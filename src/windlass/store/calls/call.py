@@ -59,8 +59,17 @@ class ItemsCall(Generic[T]):
         self.durability = durability
 
 
+class Relations(bytes):
+    """Ids of other jobs that a call must look up: they weigh more than their bytes."""
+
+    __slots__ = ()
+
+
+_WEIGHT = 64  # four jobs that wait for a thousand others fill a call
+
+
 def size_of(item: tuple[Argument, ...]) -> int:
-    return sum(len(part) for part in item if isinstance(part, bytes))
+    return sum(len(part) * (_WEIGHT if type(part) is Relations else 1) for part in item if isinstance(part, bytes))
 
 
 def bounded(call: ItemsCall[T]) -> list[ItemsCall[T]]:

@@ -10,15 +10,20 @@ from ...core.job import Durability, NewJob
 from ...core.limit import LimitTable
 from ...core.requests import Enqueued
 from .. import record
-from .call import Argument, ItemsCall, NotConfirmed
+from .call import Argument, ItemsCall, NotConfirmed, Relations
 from .limits import joined
 
-_KEEP, _REPLACE, _DEBOUNCE, _THROTTLE = b"\1", b"\2", b"\3", b"\4"
-_ACCEPTED = {b"queued", b"scheduled", b"existing", b"replaced", b"ended"}
+_NONE, _KEEP, _REPLACE, _DEBOUNCE, _THROTTLE = b"\0", b"\1", b"\2", b"\3", b"\4"
+_ACCEPTED = {b"queued", b"scheduled", b"waiting", b"existing", b"replaced", b"ended"}
 
 
 def _terms(job: NewJob) -> bytes:
-    """What to do about the job's unique key; nothing where there is nothing to do."""
+    """What to do about the job's unique key, and the jobs it waits for; nothing where there is nothing to do."""
+    unique = _unique_terms(job)
+    return Relations((unique or _NONE) + b"".join(job.after)) if job.after else unique
+
+
+def _unique_terms(job: NewJob) -> bytes:
     if not job.unique or job.unique_check == "none":
         return b""
     if job.debounce_ms:

@@ -1,4 +1,4 @@
-"""What people and producers do to a job from outside: cancel, retry, requeue, edit, delete."""
+"""What people and producers do to a job from outside: cancel, retry, wake, requeue, edit, delete."""
 
 from __future__ import annotations
 
@@ -9,13 +9,19 @@ from ...core.requests import Edit, Edited
 from .call import Argument, ItemsCall, answering, text
 
 
-def cancel(ids: Sequence[bytes], reason: str, partition: int) -> ItemsCall[str | Refusal]:
-    items = [(job_id, reason) for job_id in ids]
+def cancel(
+    ids: Sequence[bytes], reason: str, counts_waiting: bool, even_failed: bool, partition: int
+) -> ItemsCall[str | Refusal]:
+    items = [(job_id, reason, int(counts_waiting), int(even_failed)) for job_id in ids]
     return ItemsCall("cancel", (), items, answering(text), partition=partition)
 
 
 def retry(ids: Sequence[bytes], partition: int) -> ItemsCall[str | Refusal]:
     return ItemsCall("retry", (), [(job_id,) for job_id in ids], answering(text), partition=partition)
+
+
+def wake(ids: Sequence[bytes], partition: int) -> ItemsCall[str | Refusal]:
+    return ItemsCall("wake", (), [(job_id,) for job_id in ids], answering(text), partition=partition)
 
 
 def requeue(ids: Sequence[bytes], gives_attempt_back: bool, partition: int) -> ItemsCall[str | Refusal]:

@@ -1,4 +1,4 @@
-"""Reading: job, result, jobs."""
+"""Reading: job, result, jobs, members."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...core.errors import BadInput, Refusal
-from ...core.job import Ending, Timeline
-from ...core.requests import Listing, Page
+from ...core.job import Ending, Member, Timeline
+from ...core.requests import Listing, Members, Page
 from ...core.states import State
 from ..record import unpack, unpack_attempt, unpack_blob
 from .call import Argument, Call, ItemsCall, answer
 
 LOOKED_AT = 500  # jobs one page looks at, however few of them match
+MEMBERS_BYTES = 4 * 1024 * 1024  # of payloads and results on one page, about
 PEEK_BYTES = 1024  # as in lua/lib/record.lua
 _SCORE = re.compile(rb"-?(inf|\d+(\.\d+)?(e[-+]?\d+)?)")
 
@@ -83,3 +84,23 @@ def jobs(index: str, owner: str, listing: Listing, partition: int) -> Call[Page]
         listing.created_before_ms,
     ]
     return Call("jobs", args, _read_page, partition=partition)
+
+
+def _read_member(reply: Any) -> Member:
+    entry, result, attempt = (*reply, None, None)[:3]
+    return Member(
+        job=unpack(entry),
+        result=unpack_blob(result),
+        last_attempt=unpack_attempt(attempt) if attempt else None,
+    )
+
+
+def _read_members(reply: Any) -> Members:
+    score, member, found = reply
+    return Members([_read_member(one) for one in found], _cursor(score, member))
+
+
+def members(job_id: bytes, states: Sequence[State], most: int, cursor: str, partition: int) -> Call[Members | Refusal]:
+    score, member = _uncursor(cursor) if cursor else (b"", b"")
+    args: list[Argument] = [job_id, most, LOOKED_AT, MEMBERS_BYTES, score, member, *(int(state) for state in states)]
+    return Call("members", args, lambda reply: answer(reply, _read_members), partition=partition)

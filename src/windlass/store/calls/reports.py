@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, TypeAlias, cast
 
 from ...core.errors import Refusal
 from ...core.event import Emit
-from ...core.requests import Extended, Fail, Failed, Finish, Held, Update, Updated
+from ...core.requests import Extended, Fail, Failed, Finish, Finished, Held, Update, Updated
 from ..record import pack_blob
 from .call import Argument, ItemsCall, answering, nothing, text
 
@@ -34,10 +34,10 @@ class Continued(NamedTuple):
         return self.request.id
 
 
-Finished: TypeAlias = Finish | Continued
+Report: TypeAlias = Finish | Continued
 
 
-def finish_item(one: Finished) -> tuple[Argument, ...]:
+def finish_item(one: Report) -> tuple[Argument, ...]:
     if isinstance(one, Continued):
         request, next_at_ms, revision = one
         return request.id, request.token, pack_blob(request.result), _next(next_at_ms), revision
@@ -48,8 +48,12 @@ def _next(at_ms: int | None) -> Argument:
     return "never" if at_ms is None else at_ms
 
 
-def finished_as(reply: Any) -> Repeats | None:
+def asked_as(reply: Any) -> Repeats | None:
     return Repeats(reply[0].decode(), *reply[1:]) if isinstance(reply, list) else None
+
+
+def finished_as(reply: Any) -> Finished:
+    return None if reply == b"ok" else cast(Finished, text(reply))
 
 
 def fail_item(request: Fail) -> tuple[Argument, ...]:
@@ -67,9 +71,10 @@ def failed_as(reply: Any) -> Failed:
     return cast(Failed, text(reply))
 
 
-def finish(ones: Sequence[Finished], partition: int) -> ItemsCall[Repeats | Refusal | None]:
+def finish(ones: Sequence[Report], partition: int) -> ItemsCall[Repeats | Finished | Refusal]:
     items = [finish_item(one) for one in ones]
-    return ItemsCall("finish", (), items, answering(finished_as), partition=partition)
+    read = answering(lambda reply: asked_as(reply) or finished_as(reply))
+    return ItemsCall("finish", (), items, read, partition=partition)
 
 
 def fail(requests: Sequence[Fail], partition: int) -> ItemsCall[Failed | Refusal]:

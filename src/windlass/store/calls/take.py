@@ -8,8 +8,8 @@ from typing import Any
 from ...core.errors import Refusal
 from ...core.requests import ANYTHING, Exchanged, Fail, Filter, Take, Taken
 from ..record import NOBODY, unpack
-from .call import Argument, Call, answer, nothing
-from .reports import Finished, Repeats, fail_item, failed_as, finish_item, finished_as
+from .call import Argument, Call, answer
+from .reports import Repeats, Report, asked_as, fail_item, failed_as, finish_item, finished_as
 
 
 def filter_text(wants: Filter) -> str:
@@ -82,7 +82,7 @@ def exchange(
     request: Take,
     queues: Sequence[str],
     partition: int,
-    finishes: Sequence[Finished],
+    finishes: Sequence[Report],
     failures: Sequence[Fail],
 ) -> Call[Exchanged | list[Repeats | None]]:
     """Answers questions alone when some of the finished jobs repeat; see `reports.Repeats`."""
@@ -98,12 +98,12 @@ def exchange(
 def _read_exchange(reply: Any) -> Exchanged | list[Repeats | None]:
     finished, failed, partial = reply
     if partial is None:
-        return [finished_as(one) for one in finished]
+        return [asked_as(one) for one in finished]
     found = answer(partial, _read)
     if isinstance(found, Refusal):
         raise found
     return Exchanged(
-        [answer(one, nothing) for one in finished],
+        [answer(one, finished_as) for one in finished],
         [answer(one, failed_as) for one in failed],
         found.taken,
     )

@@ -4,7 +4,7 @@
 -- returns:   {now, removed (jobs and callbacks), expired, next instant (0: none)}
 -- refusals:  none
 -- flags: allow-oom
--- uses: keys, clock, batch, record, place, tally, ending, reports, owed
+-- uses: keys, clock, batch, record, ring, place, tally, ending, attempts, family, owed, offers
 local most = tonumber(ARGV[2])
 local function due_of(key) return redis.call('ZRANGEBYSCORE', P .. key, '-inf', now_ms, 'LIMIT', 0, most) end
 
@@ -32,6 +32,7 @@ end
 local forgotten = due_of('given_up')
 for _, debt in ipairs(forgotten) do forget_debt('given_up', debt) end
 flush()
+ring_all()
 trim_histories()
 
 local following = math.huge

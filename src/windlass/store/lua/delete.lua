@@ -3,7 +3,7 @@
 -- returns:   per job 'deleted' or a refusal
 -- refusals:  unknown_job, already_ended, wrong_state (it is leased)
 -- flags: allow-oom
--- uses: keys, batch, record, place, ending, events, offers
+-- uses: keys, batch, record, ring, place, ending, events, family, offers
 local function delete(id)
   local r = load(id)
   if not r then return missing(id) end
@@ -22,4 +22,5 @@ local answers = {}
 for i = 3, #ARGV do table.insert(answers, delete(ARGV[i])) end
 flush()
 ring_all()
+trim_histories()
 return answers

@@ -1,10 +1,13 @@
 -- Adds jobs. Repeating an id is harmless; a unique key may name an existing job instead.
 -- arguments: ARGV[1] clock offset, [2] version of the limits the jobs were matched against; then per job: id + record
---            as packed by the caller, and its terms: '' or what to do about its unique key: B 1 keep; B 2 replace, I4
---            revision guard (0: none); B 3 debounce, I6 pause, I6 most from creation (0: any); B 4 throttle, I6 period
--- returns:   per job {status, id, revision}; status 'queued', 'scheduled', 'existing', 'replaced', 'ended' or a refusal
--- refusals:  id_conflict, queue_full, revision_conflict; limits_changed for all of them: match them anew
--- uses: keys, batch, record, ring, ending, adding, offers
+--            as packed by the caller, and its terms: '' or what to do about its unique key: B 0 nothing; B 1 keep; B 2
+--            replace, I4 revision guard (0: none); B 3 debounce, I6 pause, I6 most from creation (0: any); B 4 throttle,
+--            I6 period; then the ids of jobs to wait for
+-- returns:   per job {status, id, revision}; status 'queued', 'scheduled', 'waiting', 'existing', 'replaced', 'ended' or
+--            a refusal
+-- refusals:  id_conflict, queue_full, revision_conflict, unknown_parent, parent_state, unknown_member; limits_changed for
+--            all of them: match them anew
+-- uses: keys, batch, record, ring, ending, adding, joining, family, offers
 local ids, keys = {}, {}
 for i = 1, (#ARGV - 2) / 2 do
   ids[i] = string.sub(ARGV[2 * i + 1], 1, 16)
@@ -26,4 +29,5 @@ for i = 1, #ids do
 end
 flush()
 ring_all()
+correct_waits(answers)
 return answers

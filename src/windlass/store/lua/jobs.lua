@@ -6,36 +6,23 @@
 -- returns:   {cursor score, cursor member ('' at the end), {id + record without payload beyond 1 KiB, ...}}
 -- refusals:  none
 -- flags: no-writes
--- uses: keys, order, record, lanes, glob
+-- uses: keys, rank, record, lanes, glob
 local key = queue_key(ARGV[2], ARGV[3])
 local most, looked_at, is_up = tonumber(ARGV[4]), tonumber(ARGV[5]), ARGV[6] == 'up'
 local queue, name, state = ARGV[9], ARGV[10], tonumber(ARGV[11])
 local created_from, created_before = tonumber(ARGV[12]), tonumber(ARGV[13])
 local holds_places = ARGV[2] == 'ready' or ARGV[2] == 'laned'
 
--- How many entries come before or at (score, member): the member itself may be gone by now.
-local function rank_after(score, member)
-  local low, high = 0, redis.call('ZCARD', key)
-  while low < high do
-    local middle = math.floor((low + high) / 2)
-    local entry = redis.call('ZRANGE', key, middle, middle, 'WITHSCORES')
-    local entry_score = tonumber(entry[2])
-    local is_behind = entry_score > score or (entry_score == score and comes_before(member, entry[1]))
-    if is_behind then high = middle else low = middle + 1 end
-  end
-  return low
-end
-
 local function read_page()
   if is_up then
-    local from = ARGV[7] == '' and 0 or rank_after(tonumber(ARGV[7]), ARGV[8])
+    local from = ARGV[7] == '' and 0 or rank_after(key, tonumber(ARGV[7]), ARGV[8])
     return redis.call('ZRANGE', key, from, from + looked_at - 1, 'WITHSCORES')
   end
   local size = redis.call('ZCARD', key)
   local before = size
   if ARGV[7] ~= '' then
     local score = tonumber(ARGV[7])
-    before = rank_after(score, ARGV[8])
+    before = rank_after(key, score, ARGV[8])
     -- The entry itself was on the last page, unless it is gone or stands elsewhere by now.
     if tonumber(redis.call('ZSCORE', key, ARGV[8]) or nil) == score then before = before - 1 end
   end

@@ -5,7 +5,7 @@
 -- flags: allow-oom
 -- uses: keys, clock, ring
 wait_for_ring('', ARGV[2], '', tonumber(ARGV[3]))
-local following = math.huge
+local following = redis.call('EXISTS', P .. 'work') == 1 and now_ms or math.huge
 for _, timer in ipairs({'timers:due', 'timers:lease', 'schedules'}) do
   local first = redis.call('ZRANGE', P .. timer, 0, 0, 'WITHSCORES')
   following = math.min(following, tonumber(first[2] or math.huge))

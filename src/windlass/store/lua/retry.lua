@@ -1,7 +1,7 @@
 -- A person sends failed or cancelled jobs on their way again, with all attempts anew.
 -- arguments: ARGV[1] clock offset; then ids
 -- returns:   per job 'queued' or a refusal
--- refusals:  unknown_job, already_ended, wrong_state, unique_conflict
+-- refusals:  unknown_job, already_ended, wrong_state, unique_conflict, unsettled
 -- flags: allow-oom
 -- uses: batch, record, ring, ending, revival, offers
 local function retry(id)

@@ -1,6 +1,7 @@
--- uses: keys, clock, batch, record, new_record, repeating, config, limits, ring, place, tally, unique, ending
+-- uses: keys, clock, batch, record, new_record, repeating, config, limits, ring, place, tally, unique, ending, joining
 -- How a job comes in: shared by enqueue and by schedules that fire.
 local CHECK = {none = 0, keep = 1, replace = 2, debounce = 3, throttle = 4} -- what to do about a unique key
+local TERMS_BYTES = {[0] = 1, 1, 5, 13, 7} -- of each; the ids of jobs to wait for follow
 local FIRST_REVISION = 1 -- as packed by the caller
 local CONTENT_BITS = CODEC_BITS + FLAG.has_callback + FLAG.owes_finished + FLAG.owes_failed + FLAG.owes_cancelled
 
@@ -26,19 +27,21 @@ local function note_growth(r, config)
   end
 end
 
-local function add(r, sequence)
+local function add(r, sequence, after)
   local config = config_of(r.queue)
   if is_full(r, config) then return {'queue_full', r.id, 0} end
+  local refusal, kin = find_kin(r, after)
+  if refusal then return {refusal, r.id, 0} end
   r.sequence, r.created_at = sequence, now_ms
   if r.ready_at == 0 then r.ready_at = now_ms end
-  r.state = state_by_time(r)
+  if kin then join_in(r, kin) else r.state = state_by_time(r) end
   enter(r)
   write_new(r)
   hold_unique(r)
   each_tag(r, function(key) z_add(key, now_ms, r.id) end)
   note_growth(r, config)
   tally(r.queue, 'enqueued', 1)
-  return {r.state == STATE.queued and 'queued' or 'scheduled', r.id, FIRST_REVISION}
+  return {STATUS_OF[r.state], r.id, FIRST_REVISION}
 end
 
 local function grows_too_much(existing, r)
@@ -74,11 +77,11 @@ end
 
 -- It runs when nobody has called for a while: a call that finds it untaken puts its content into it and moves its time,
 -- at most so far from its creation. The id of such a call counts as ended: repeated, it must not run a second time.
-local function debounce(r, entry, terms, sequence)
+local function debounce(r, entry, terms, sequence, after)
   local pause_ms, most_ms = struct.unpack('>I6I6', terms, 2)
   local holder = newest_holder(r)
   r.ready_at = now_ms + pause_ms
-  if not holder or holder.state > STATE.waiting or holder.attempt > 0 then return add(r, sequence) end
+  if not holder or holder.state > STATE.waiting or holder.attempt > 0 then return add(r, sequence, after) end
   local content = parse(r.id, string.sub(entry, 17))
   content.ready_at = most_ms > 0 and math.min(r.ready_at, holder.created_at + most_ms) or r.ready_at
   local answer = replace(holder, content, 0)
@@ -87,7 +90,7 @@ local function debounce(r, entry, terms, sequence)
 end
 
 -- The first call wins for a period, whatever becomes of its job.
-local function throttle(r, terms, sequence)
+local function throttle(r, terms, sequence, after)
   local key, period_ms = P .. 'throttle:' .. r.queue .. '\0' .. r.unique, struct.unpack('>I6', terms, 2)
   local known = redis.call('GET', key)
   local until_at, id = 0, nil
@@ -96,8 +99,8 @@ local function throttle(r, terms, sequence)
     local first = load(id)
     return {'existing', id, first and first.revision or 0}
   end
-  local answer = add(r, sequence)
-  if answer[1] ~= 'queue_full' then
+  local answer = add(r, sequence, after)
+  if answer[3] > 0 then
     redis.call('SET', key, struct.pack('>I6', now_ms + period_ms) .. r.id, 'PX', period_ms)
   end
   return answer
@@ -109,10 +112,11 @@ local function enqueue_one(id, key, entry, terms, sequence, is_stored, has_ended
   if known then return {known.fingerprint == r.fingerprint and 'existing' or 'id_conflict', id, known.revision} end
   if has_ended then return {'ended', id, 0} end
   local check = terms ~= '' and string.byte(terms) or CHECK.none
-  if check == CHECK.debounce then return debounce(r, entry, terms, sequence) end
-  if check == CHECK.throttle then return throttle(r, terms, sequence) end
+  local after = string.sub(terms, TERMS_BYTES[check] + 1)
+  if check == CHECK.debounce then return debounce(r, entry, terms, sequence, after) end
+  if check == CHECK.throttle then return throttle(r, terms, sequence, after) end
   local holder = check ~= CHECK.none and oldest_holder(r)
-  if not holder then return add(r, sequence) end
+  if not holder then return add(r, sequence, after) end
   if check == CHECK.keep then return {'existing', holder.id, holder.revision} end
   return replace(holder, parse(id, string.sub(entry, 17)), struct.unpack('>I4', terms, 2))
 end

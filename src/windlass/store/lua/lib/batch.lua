@@ -3,6 +3,7 @@ local MAX_ARGUMENTS = 4000 -- Lua's stack bounds what unpack can pass
 
 local z_pending, value_pending, count_pending
 local after_flush = {}
+local consequences = {} -- steps that may write again, and then say so
 at_start[#at_start + 1] = function() z_pending, value_pending, count_pending = {}, {}, {} end
 
 local function z_set(key, member, score)
@@ -85,8 +86,13 @@ local function flush_counts()
 end
 
 local function flush()
-  flush_sorted_sets()
-  flush_values()
-  flush_counts()
-  for _, step in ipairs(after_flush) do step() end
+  local has_written
+  repeat
+    flush_sorted_sets()
+    flush_values()
+    flush_counts()
+    for _, step in ipairs(after_flush) do step() end
+    has_written = false
+    for _, step in ipairs(consequences) do has_written = step() or has_written end
+  until not has_written
 end

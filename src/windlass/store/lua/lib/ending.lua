@@ -1,4 +1,4 @@
--- uses: keys, clock, batch, record, config, ring, place, unique, events, owed
+-- uses: keys, clock, batch, record, kin, config, ring, place, unique, events, owed
 -- How a job ends, what is kept of it, and how it goes.
 local BUCKET_MS = 600000
 local ended_now, trim_wanted
@@ -46,6 +46,7 @@ end
 -- Removes everything of a job that has left the index of its state.
 local function drop(r)
   remove(job_key(r.id))
+  if r.links ~= '' or not is_plain(r) then leave_kin(r) end
   if not is_plain(r) then drop_belongings(r) end
   let_unique_go(r)
   each_tag(r, function(key) z_drop(key, r.id) end)
@@ -90,7 +91,7 @@ local function keep(r, for_ms)
   if has(r, 'unique_while_kept') == false then let_unique_go(r) end
   enter(r)
   save(r)
-  if for_ms < FOREVER_MS then z_add(P .. 'retention', now_ms + for_ms, r.id) end
+  if for_ms < FOREVER_MS then z_add(P .. 'retention', r.ended_at + for_ms, r.id) end
 end
 
 local function keep_as_history(r)
@@ -102,24 +103,71 @@ local function keep_as_history(r)
   trim_wanted[r.queue] = (trim_wanted[r.queue] or 0) + 1
 end
 
--- Ends a job that is in its old state's place; `result` is what was reported with the end, if anything.
-local function end_job(r, state, result)
+local function kept_ms_of(r)
+  if r.state == STATE.finished then return policy_of(r).result_ttl_ms end
+  return config_of(r.queue).retention_ms
+end
+
+-- What becomes of a job that has ended, left its place, and is needed by nobody.
+local function leave_behind(r, kept_ms)
+  if kept_ms > 0 then
+    keep(r, kept_ms)
+  elseif config_of(r.queue).history_length > 0 then
+    keep_as_history(r)
+  else
+    drop(r)
+  end
+end
+
+-- An ended job that was kept for others: now its own retention holds, counted from its end. `is_spent`: its outcome was
+-- for a parent that has seen it, so a cancelled one is not kept any longer.
+local function retire(r, is_spent)
+  if is_needed(r) then return end
+  leave(r)
+  if has(r, 'has_outcome') and policy_of(r).result_ttl_ms == 0 then
+    remove(P .. 'o:' .. r.id)
+    unmark(r, 'has_outcome')
+  end
+  leave_behind(r, (is_spent and r.state == STATE.cancelled) and 0 or kept_ms_of(r))
+end
+
+-- An ended job that somebody begins to need: neither its retention nor the history's bounds may take it away.
+local function claim(r)
+  if has(r, 'in_history') then
+    leave(r)
+    unmark(r, 'in_history')
+    count(queue_key('q', r.queue), 'history_bytes_now', -r.bytes)
+    enter(r)
+  end
+  z_drop(P .. 'retention', r.id)
+end
+
+-- A job that has ended and left its old place: kept for those who need it, who hear of it, or by its retention.
+local function come_to_rest(r, ignores_waiting)
+  if is_needed(r) then
+    keep(r, FOREVER_MS)
+    report_end(r, ignores_waiting)
+  else
+    leave_behind(r, kept_ms_of(r))
+  end
+end
+
+-- Ends a job that is in its old state's place. `how.reach` 'all': a cancel that reaches also members that are not its
+-- children; `how.ignores_waiting`: its parent does not wait for siblings that wait themselves; `how.result`: what was
+-- reported with the end.
+local NO_HOW = {}
+local function end_job(r, state, how)
+  how = how or NO_HOW
   leave(r)
   r.state = state
   r.ended_at = now_ms
   r.deadline = 0
   unmark(r, 'cancel_requested')
+  unmark(r, 'held')
   count(queue_key('q', r.queue), 'bytes', -r.bytes)
   announce_state(r)
-  if owes_callback(r) then owe(r, result or '') end
+  if owes_callback(r) then owe(r, how.result or '') end
   tell_awaiting(r)
-  local config = config_of(r.queue)
-  local kept_ms = state == STATE.finished and policy_of(r).result_ttl_ms or config.retention_ms
-  if kept_ms > 0 then
-    keep(r, kept_ms)
-  elseif config.history_length > 0 then
-    keep_as_history(r)
-  else
-    drop(r)
-  end
+  part_from_members(r, how.reach)
+  come_to_rest(r, how.ignores_waiting)
 end

@@ -5,6 +5,9 @@
 --   a:<id>                   list    attempts that ended badly, with their errors, the last 20
 --   o:<id>                   string  the kept result, with its codec
 --   e:<id>                   set     bells to ring when the job ends
+--   c:<id>                   zset    its members (children, jobs it waits for): score their state (kin.lua)
+--   d:<id>                   zset    jobs that wait for its end: score what they were told last
+--   work                     zset    steps on families that are still to be done: kind + id, score when
 --   queues                   set     names of queues that hold something or are configured
 --   q:<queue>                hash    configuration, and the byte counts `bytes` and `history_bytes`
 --   ready:<queue>            zset    default lane: score priority, member ready time + sequence + id

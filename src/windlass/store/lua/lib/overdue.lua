@@ -1,4 +1,4 @@
--- uses: keys, clock, batch, record, limits, parking, place, tally, ending, reports
+-- uses: keys, clock, batch, record, limits, parking, place, tally, ending, attempts, reports
 -- Time that has passed: scheduled jobs that are due, leases that ran out. take looks at both itself and waits for no loop.
 
 -- Sets a queue's timer to what is really next in its indexes, or removes it.

@@ -1,6 +1,5 @@
--- uses: keys, clock, batch, record, repeating, place, tally, ending, revival
+-- uses: keys, clock, batch, record, repeating, kin, place, tally, ending, attempts, revival, handover
 -- What the holder of a lease may report. Token 0 stands for whoever holds it now (dialects without tokens).
-local ATTEMPTS_KEPT = 20
 
 -- The record when the caller holds its lease, else nil and the refusal.
 local function held(id, token)
@@ -10,14 +9,6 @@ local function held(id, token)
   if is_ended(r) and token > 0 and token == r.token then return nil, 'already_ended' end
   if token > 0 then return nil, 'stale_lease' end
   return nil, 'wrong_state'
-end
-
-local function log_attempt(r, reason, content)
-  local key = P .. 'a:' .. r.id
-  redis.call('RPUSH', key,
-    struct.pack('>I4I6I6c16Bc0', r.attempt, r.started_at, now_ms, r.worker, #reason, reason) .. content)
-  redis.call('LTRIM', key, -ATTEMPTS_KEPT, -1)
-  mark(r, 'has_attempts')
 end
 
 -- Ends the lease and puts the job back, to its old place or to another time; that decides between queued and scheduled.
@@ -48,6 +39,7 @@ local function run_again(r, at)
   r.ready_at, r.attempt, r.progress = at, 0, 0
   r.token, r.deadline, r.worker = 0, 0, NOBODY
   r.state = state_by_time(r)
+  if has(r, 'has_members') then begin_round(r) end
   drop_expiry(r)
   local _, rule = repeat_of(r)
   set_repeat(r, at, rule)
@@ -56,7 +48,6 @@ local function run_again(r, at)
 end
 
 local function go_on(r, then_at)
-  tally(r.queue, 'run_ms', math.max(0, now_ms - r.started_at))
   if then_at ~= 'never' then
     tally(r.queue, 'finished', 1)
     run_again(r, tonumber(then_at))
@@ -82,17 +73,19 @@ end
 local function finish(id, token, result, then_at, revision)
   local r, refused = held(id, token)
   if not r then return refused end
-  local asked = question(r, then_at, revision)
+  local instead = has(r, 'has_members') and hand_over(r)
+  local asked = not instead and question(r, then_at, revision)
   if asked then return asked end
+  tally(r.queue, 'run_ms', math.max(0, now_ms - r.started_at))
+  if instead then return instead end
   if is_to_repeat(r, then_at) then return go_on(r, then_at) end
   tally(r.queue, 'finished', 1)
-  tally(r.queue, 'run_ms', math.max(0, now_ms - r.started_at))
-  if policy_of(r).result_ttl_ms > 0 and result ~= '' then
+  if result ~= '' and (policy_of(r).result_ttl_ms > 0 or is_needed(r)) then
     mark(r, 'has_outcome')
     put(P .. 'o:' .. r.id, result)
   end
   r.progress = 1000000
-  end_job(r, STATE.finished, result)
+  end_job(r, STATE.finished, {result = result})
   return 'ok'
 end
 

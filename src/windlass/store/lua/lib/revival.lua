@@ -1,4 +1,4 @@
--- uses: keys, clock, batch, record, place, unique
+-- uses: keys, clock, batch, record, kin, place, unique
 -- Back to queued from an end: retry and requeue share it.
 local function drop_expiry(r)
   local policy = policy_of(r)
@@ -13,6 +13,8 @@ local function forget_expiry(r)
 end
 
 local function revive(r)
+  if has(r, 'joins') then return 'wrong_state' end
+  if is_unsettled(r.id, 'el', 'ek', 'ea') then return 'unsettled' end
   local holds_it = has(r, 'unique_while_kept') and not has(r, 'in_history')
   if r.unique ~= '' and not holds_it then
     local holder = oldest_holder(r)
@@ -36,5 +38,6 @@ local function revive(r)
   enter(r)
   save(r)
   hold_unique(r)
+  if has(r, 'has_dependents') then tell_dependents(NOT_ENDED, r.id) end
   return 'queued'
 end

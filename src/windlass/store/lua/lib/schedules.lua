@@ -52,6 +52,6 @@ local function makes_way(name, overlap)
   if overlap == 'allow' then return true end
   local open = open_jobs(name)
   if overlap == 'skip' then return #open == 0 end
-  for _, id in ipairs(open) do cancel(id, 'replaced') end
+  for _, id in ipairs(open) do cancel(id, 'replaced', '1', '0') end
   return true
 end

@@ -1,4 +1,4 @@
--- uses: keys, clock, config, filter, ring, offers, ending, leasing
+-- uses: keys, clock, config, filter, ring, ending, leasing, family, offers
 -- take over several queues: shared by take and exchange.
 local function register(arguments)
   if arguments.bell == '' then return end
@@ -19,18 +19,31 @@ local function refused_filter(arguments)
   return nil
 end
 
-local function take_all(arguments, terms)
-  local refused = refused_filter(arguments)
-  if refused then return refused end
-  local filter = parse_filter(arguments.filter)
-  local taken, following, resume = {}, math.huge, nil
-  -- Before taking, so that what this call leaves behind can be offered to them.
-  if arguments.others_wait then register(arguments) end
+local function take_in_order(arguments, terms, filter, taken)
+  local following, resume = math.huge, nil
   for i = arguments.queues_at, #ARGV do
     if #taken >= arguments.most then break end
     local at, further = take_from(ARGV[i], filter, arguments.most - #taken, terms, arguments.from, taken)
     following = math.min(following, at)
     if further and (not resume or further < resume) then resume = further end
+  end
+  return following, resume
+end
+
+local WORK_PAUSE_MS = 10
+
+local function take_all(arguments, terms)
+  local refused = refused_filter(arguments)
+  if refused then return refused end
+  local filter, taken = parse_filter(arguments.filter), {}
+  -- Before taking, so that what this call leaves behind can be offered to them.
+  if arguments.others_wait then register(arguments) end
+  local following, resume = take_in_order(arguments, terms, filter, taken)
+  if #taken == 0 and not resume then
+    -- A taker with nothing to do helps to release children and to wake those who wait: it may get one of them.
+    local was_some, is_left = work_on()
+    if was_some then following, resume = take_in_order(arguments, terms, filter, taken) end
+    if is_left then following = math.min(following, now_ms + WORK_PAUSE_MS) end
   end
   if #taken == 0 and not resume then register(arguments) end
   ring_all()

@@ -1,0 +1,15 @@
+-- uses: order
+-- Where a page goes on: by score and member, since the entry it ended with may be gone by now.
+
+-- How many entries come before or at (score, member).
+local function rank_after(key, score, member)
+  local low, high = 0, redis.call('ZCARD', key)
+  while low < high do
+    local middle = math.floor((low + high) / 2)
+    local entry = redis.call('ZRANGE', key, middle, middle, 'WITHSCORES')
+    local entry_score = tonumber(entry[2])
+    local is_behind = entry_score > score or (entry_score == score and comes_before(member, entry[1]))
+    if is_behind then high = middle else low = middle + 1 end
+  end
+  return low
+end

@@ -1,0 +1,295 @@
+"""What families promise, as plain Python: states and links only, no scores, no steps, no engine. What follows from a
+change is done after it, as the engine does: an end is reported when the call that brought it about is through."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from windlass.core.job import NewJob
+from windlass.core.states import ENDED, LEASED, State
+
+LEASE_MS = 30_000
+
+
+@dataclass
+class Relative:
+    id: bytes
+    state: State
+    run_at: int
+    parent: bytes | None = None
+    policy: str = "collect"
+    tries: int = 0
+    is_held: bool = False
+    joins: bool = False
+    attempt: int = 0
+    token: int = 0
+    is_asked_to_stop: bool = False
+    members: set[bytes] = field(default_factory=set)
+    deleted: set[bytes] = field(default_factory=set)  # awaited, and deleted before their end
+    dependents: set[bytes] = field(default_factory=set)
+
+
+class FamilyModel:
+    def __init__(self, now_ms: int) -> None:
+        self.now_ms = now_ms
+        self.jobs: dict[bytes, Relative] = {}
+        self.gone: set[bytes] = set()
+        self.is_ambiguous = False  # members ended differently in one call: which end decides is not promised
+        self._later: deque[Callable[[], None]] = deque()
+        self._looks: dict[bytes, bool] = {}
+
+    # Looking
+
+    def alive(self, job_id: bytes | None) -> Relative | None:
+        job = self.jobs.get(job_id) if job_id else None
+        return job if job and job.state not in ENDED else None
+
+    def is_needed(self, job: Relative) -> bool:
+        return bool(job.dependents) or self.alive(job.parent) is not None
+
+    def of(self, owner: Relative, *states: State) -> list[Relative]:
+        found = (self.jobs.get(member) for member in sorted(owner.members))
+        return [job for job in found if job and job.state in states]
+
+    def pending(self, owner: Relative, *, ignores_waiting: bool = False) -> list[Relative]:
+        states = set(State) - ENDED - ({State.WAITING} if ignores_waiting else set())
+        return self.of(owner, *states)
+
+    def verdict(self, owner: Relative) -> State | None:
+        if owner.policy != "fail":
+            return None
+        bad = {job.state for job in self.of(owner, State.FAILED, State.CANCELLED)}
+        return min(bad, default=None)
+
+    def by_time(self, job: Relative) -> State:
+        return State.QUEUED if job.run_at <= self.now_ms else State.SCHEDULED
+
+    def missing(self, job_id: bytes) -> str:
+        return "already_ended" if job_id in self.gone else "unknown_job"
+
+    # What follows
+
+    def look(self, job_id: bytes, ignores_waiting: bool = False) -> None:
+        self._looks[job_id] = self._looks.get(job_id, True) and ignores_waiting
+
+    def settle(self) -> None:
+        for job in self.jobs.values():
+            if job.state is State.SCHEDULED:
+                job.state = self.by_time(job)
+        while self._later or self._looks:
+            while self._later:
+                self._later.popleft()()
+            looks, self._looks = self._looks, {}
+            for job_id, ignores_waiting in looks.items():
+                self._look(self.jobs.get(job_id), ignores_waiting)
+
+    def _look(self, job: Relative | None, ignores_waiting: bool) -> None:
+        if job is None or job.state is not State.WAITING:
+            return
+        verdict = self.verdict(job)
+        if verdict:
+            self.is_ambiguous |= len({one.state for one in self.of(job, State.FAILED, State.CANCELLED)}) > 1
+            self.end(job, verdict)
+        elif not job.is_held and not job.deleted and not self.pending(job, ignores_waiting=ignores_waiting):
+            self.end_wait(job)
+
+    def end_wait(self, job: Relative) -> str:
+        if job.joins:
+            self.end(job, State.FINISHED)
+            return "finished"
+        job.state, job.is_held = self.by_time(job), False
+        return job.state.label
+
+    def end(self, job: Relative, state: State, *, reaches_all: bool = False, ignores_waiting: bool = False) -> None:
+        job.state, job.is_held, job.is_asked_to_stop = state, False, False
+        self._later.append(lambda: self._part(job, reaches_all))
+        if not self.is_needed(job):
+            self.leave_behind(job)
+        if self.alive(job.parent):
+            self.look(job.parent, ignores_waiting)  # type: ignore[arg-type]
+        for waiter in job.dependents:
+            self.look(waiter)
+
+    def leave_behind(self, job: Relative, is_spent: bool = False) -> None:
+        if job.state is State.FINISHED or (is_spent and job.state is State.CANCELLED):
+            self.remove(job)
+
+    def remove(self, job: Relative) -> None:
+        del self.jobs[job.id]
+        self.gone.add(job.id)
+
+    def _part(self, owner: Relative, reaches_all: bool) -> None:
+        """After its end: its children are cancelled unless it ended well, and nobody is its member any longer."""
+        is_spent = owner.state is State.FINISHED
+        for member in [self.jobs[one] for one in sorted(owner.members) if one in self.jobs]:
+            is_child = member.parent == owner.id
+            self._let_go(owner, member, is_spent)
+            if member.state not in ENDED and not is_spent and (is_child or reaches_all):
+                # By this end, or by that of what it waits for: whichever comes first.
+                awaits = any(job.parent != member.id for job in self.of(member, *State))
+                self.is_ambiguous |= member.state is State.WAITING and awaits
+                self.cancel_job(member)
+        owner.members, owner.deleted = set(), set()
+
+    def _let_go(self, owner: Relative, member: Relative, is_spent: bool) -> None:
+        owner.members.discard(member.id)
+        is_child = member.parent == owner.id
+        if is_child:
+            member.parent = None
+        member.dependents.discard(owner.id)
+        if member.state in ENDED and not self.is_needed(member):
+            self.leave_behind(member, is_spent and is_child)
+
+    def let_start(self, child: Relative) -> None:
+        child.is_held = False
+        if child.members or child.deleted or child.joins:
+            self.look(child.id)
+        else:
+            self.end_wait(child)
+
+    def cancel_job(self, job: Relative, *, ignores_waiting: bool = False) -> str:
+        if job.state in LEASED:
+            job.is_asked_to_stop = True
+            return "requested"
+        self.end(job, State.CANCELLED, reaches_all=job.joins, ignores_waiting=ignores_waiting)
+        return "cancelled"
+
+    # What may be asked
+
+    def enqueue(self, new: NewJob) -> str:
+        parent = self.jobs.get(new.parent)
+        if new.parent and parent is None:
+            return "parent_state" if new.parent in self.gone else "unknown_parent"
+        if parent and parent.state is not State.WAITING and parent.state not in LEASED:
+            return "parent_state"
+        if any(one not in self.jobs and one not in self.gone for one in new.after):
+            return "unknown_member"
+        job = Relative(new.id, State.WAITING, new.run_at_ms or self.now_ms, new.parent or None)
+        job.policy = new.on_failure or ("fail" if new.after or new.joins else "collect")
+        job.tries, job.joins = new.retry.tries, new.joins
+        job.is_held = new.held and parent is not None and parent.state in LEASED
+        self.jobs[job.id] = job
+        for member in (one for one in new.after if one in self.jobs):
+            job.members.add(member)
+            self.jobs[member].dependents.add(job.id)
+        if parent:
+            parent.members.add(job.id)
+        if not (job.is_held or job.joins or new.after):
+            job.state = self.by_time(job)
+        self.look(job.id)
+        self.settle()
+        stored = self.jobs.get(job.id)
+        return stored.state.label if stored and stored.state not in ENDED else "ended"
+
+    def take(self, job: Relative, token: int) -> None:
+        job.state, job.token, job.attempt = State.RUNNING, token, job.attempt + 1
+
+    def put_back(self, job: Relative) -> None:
+        job.state, job.token = self.by_time(job), 0
+
+    def finish(self, job: Relative) -> str | None:
+        verdict = self.verdict(job)
+        pending = self.pending(job)
+        if verdict or (pending and job.is_asked_to_stop):
+            verdict = verdict or State.CANCELLED
+            self.end(job, verdict)
+            return verdict.label
+        job.deleted = set()
+        if not pending:
+            self.end(job, State.FINISHED)
+            return None
+        job.state, job.token, job.attempt = State.WAITING, 0, 0
+        for member in self.of(job, State.FINISHED, State.CANCELLED):
+            self._let_go(job, member, True)
+        for member in self.of(job, State.WAITING):
+            if member.parent == job.id and member.is_held:
+                self.let_start(member)
+        return "waiting"
+
+    def fail(self, job: Relative, then: str) -> str:
+        if then == "cancelled" or (then == "retry" and job.is_asked_to_stop):
+            self.end(job, State.CANCELLED)
+            return "cancelled"
+        if then == "final":
+            self.end(job, State.FAILED)
+            return "failed"
+        job.run_at = self.now_ms
+        self.put_back(job)
+        return "retried"
+
+    def release(self, job: Relative) -> str:
+        if job.is_asked_to_stop:
+            self.end(job, State.CANCELLED)
+            return "cancelled"
+        job.attempt -= 1
+        self.put_back(job)
+        return job.state.label
+
+    def lose_leases(self) -> None:
+        for job in [job for job in self.jobs.values() if job.state in LEASED]:
+            if job.is_asked_to_stop:
+                self.end(job, State.CANCELLED)
+            elif 0 < job.tries <= job.attempt:
+                self.end(job, State.FAILED)
+            else:
+                self.put_back(job)
+
+    def cancel(self, job_id: bytes, counts_waiting: bool) -> str:
+        job = self.jobs.get(job_id)
+        if job is None or job.state in ENDED:
+            return "already_ended" if job else self.missing(job_id)
+        return self.cancel_job(job, ignores_waiting=not counts_waiting)
+
+    def requeue(self, job_id: bytes) -> str:
+        job = self.jobs.get(job_id)
+        if job is None or job.joins:
+            return "wrong_state" if job else self.missing(job_id)
+        if job.state in ENDED:
+            job.attempt, job.run_at = 0, self.now_ms
+        job.state, job.token, job.is_held, job.is_asked_to_stop = State.QUEUED, 0, False, False
+        job.run_at = min(job.run_at, self.now_ms)
+        return "queued"
+
+    def retry(self, job_id: bytes) -> str:
+        job = self.jobs.get(job_id)
+        if job is None:
+            return self.missing(job_id)
+        return self.requeue(job_id) if job.state in (State.FAILED, State.CANCELLED) else "wrong_state"
+
+    def wake(self, job_id: bytes) -> str:
+        job = self.jobs.get(job_id)
+        if job is None or job.state is not State.WAITING:
+            return "wrong_state" if job else self.missing(job_id)
+        return self.end_wait(job)
+
+    def delete(self, job_id: bytes) -> str:
+        job = self.jobs.get(job_id)
+        if job is None:
+            return self.missing(job_id)
+        self.remove(job)
+        parent = self.alive(job.parent)
+        if parent:
+            parent.members.discard(job_id)
+        for waiter in (self.jobs[one] for one in job.dependents if one in self.jobs):
+            waiter.members.discard(job_id)
+            if job.state not in ENDED:
+                waiter.deleted.add(job_id)
+        if job.state not in ENDED:
+            self._later.append(lambda: self._orphan(job))
+        return "deleted"
+
+    def _orphan(self, owner: Relative) -> None:
+        for member in [self.jobs[one] for one in sorted(owner.members) if one in self.jobs]:
+            is_child = member.parent == owner.id
+            self._let_go(owner, member, False)
+            if is_child and member.is_held:
+                self.let_start(member)
+
+    def everything(self) -> dict[bytes, tuple[Any, ...]]:
+        return {
+            job.id: (job.state, self.alive(job.parent) and job.parent, job.is_held, job.is_asked_to_stop, job.attempt)
+            for job in self.jobs.values()
+        }
