@@ -55,8 +55,10 @@ class FamilyModel:
         return [job for job in found if job and job.state in states]
 
     def pending(self, owner: Relative, *, ignores_waiting: bool = False) -> list[Relative]:
-        states = set(State) - ENDED - ({State.WAITING} if ignores_waiting else set())
-        return self.of(owner, *states)
+        pending = self.of(owner, *(set(State) - ENDED))
+        if not ignores_waiting:
+            return pending
+        return [job for job in pending if job.state is not State.WAITING or job.parent != owner.id]
 
     def verdict(self, owner: Relative) -> State | None:
         if owner.policy != "fail":

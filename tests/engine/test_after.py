@@ -366,3 +366,12 @@ def test_what_would_cross_partitions_is_refused(service: Service) -> None:
     for kin in crossing:
         with pytest.raises(CrossPartition):
             service.enqueue([new("two", **kin)]).wait()
+
+
+def test_a_dependency_that_waits_counts_whatever_a_cancel_says(service: Service) -> None:
+    *_, waiter = two_and_one(service)
+    (parent,) = put(service, new("p", after=(waiter,), on_failure="collect"))
+    (child,) = put(service, new("c", parent=parent.id))
+    service.cancel([child.id], counts_waiting=False).wait()
+    assert state(service, parent.id) == "waiting"
+    sound(service)

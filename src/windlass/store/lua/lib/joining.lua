@@ -36,13 +36,14 @@ end
 local function wait_for(r, awaited)
   mark(r, 'has_members')
   for _, member in ipairs(awaited) do
-    local told = NOT_ENDED
+    -- Only its end will be told: until then it counts as one that may start.
+    local told, score = NOT_ENDED, STATE.queued
     if is_ended(member) then
-      told = member.state
+      told, score = member.state, member.state
       claim(member)
     end
     mark_once(member, 'has_dependents')
-    z_add(members_key(r.id), member.state, member.id)
+    z_add(members_key(r.id), score, member.id)
     z_add(dependents_key(member.id), told, r.id)
   end
 end
