@@ -1,0 +1,57 @@
+"""Sentinels name the primary of a service. Any that answers will do; the primary itself must agree."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from ..core.errors import BadSetting, EngineUnavailable, WindlassError
+from .connection import Command, ConnectionLost
+from .endpoint import Endpoint, SentinelGroup
+from .topology import Inquiry, Question, Route, inquire, inquire_now, nobody_knows
+
+
+class Sentinel:
+    """All partitions lie on the primary, wherever that is."""
+
+    default_partitions = 1
+    has_slots = False
+    check: Command | None = ("ROLE",)
+
+    def __init__(self, group: SentinelGroup) -> None:
+        self._group = group
+        self._sentinels = list(group.sentinels)
+
+    def __str__(self) -> str:
+        return str(self._group)
+
+    def route(self, _slot: int) -> Route:
+        return self
+
+    async def find(self) -> Endpoint:
+        return await inquire(self._search())
+
+    def find_now(self) -> Endpoint:
+        return inquire_now(self._search())
+
+    def examine(self, endpoint: Endpoint, reply: Any) -> None:
+        if reply[0] != b"master":
+            raise ConnectionLost(f"{endpoint} is not the primary of {self._group.service} (any more, or yet).")
+
+    def noticed(self, problem: WindlassError, _endpoint: Endpoint | None) -> Endpoint | None:
+        """Another sentinel may know better than the one that was asked first."""
+        if isinstance(problem, EngineUnavailable):
+            self._sentinels = [*self._sentinels[1:], self._sentinels[0]]
+        return None
+
+    def _search(self) -> Inquiry[Endpoint]:
+        problems: list[WindlassError] = []
+        for sentinel in self._sentinels:
+            answer = yield Question(sentinel, ("SENTINEL", "GET-MASTER-ADDR-BY-NAME", self._group.service))
+            if isinstance(answer, WindlassError):
+                problems.append(answer)
+            elif answer is not None:
+                return dataclasses.replace(self._group.node, host=answer[0].decode(), port=int(answer[1]))
+        if not problems:
+            raise BadSetting(f"No sentinel knows the service {self._group.service!r}: check the path of {self}.")
+        raise nobody_knows(f"No sentinel of {self} names the primary", problems)
