@@ -25,12 +25,21 @@ class Listener:
 
     __slots__ = ("ended_as", "event", "job_id", "places", "was_rung")
 
-    def __init__(self, places: tuple[Place, ...] = (), job_id: bytes = b"") -> None:
-        self.event = asyncio.Event()
+    def __init__(self, places: tuple[Place, ...] = (), job_id: bytes = b"", event: asyncio.Event | None = None) -> None:
+        self.event = event or asyncio.Event()  # given by somebody who listens to several bells
         self.places = places
         self.job_id = job_id
         self.was_rung: Place | None = None
         self.ended_as = 0  # the state in which the awaited job ended
+
+
+async def heard(event: asyncio.Event, within_s: float) -> bool:
+    try:
+        async with asyncio.timeout(within_s):
+            await event.wait()
+    except TimeoutError:
+        return False
+    return True
 
 
 class Bell:

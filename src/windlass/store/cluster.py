@@ -113,8 +113,8 @@ class Cluster:
         self._is_doubtful = False
         self._looked_at_s = time.monotonic()
 
-    def slots_on_the_move(self) -> Inquiry[set[int]]:
-        """Slots that are being moved key by key, as the primaries themselves see it."""
+    def search_for_torn_slots(self) -> Inquiry[set[int]]:
+        """Only the primaries themselves know; one that cannot be asked is left out."""
         found: set[int] = set()
         for node in self.primaries:
             answer = yield Question(node, ("CLUSTER", "NODES"))

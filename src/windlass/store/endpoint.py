@@ -156,9 +156,7 @@ def _cluster_seeds(nodes: str, parts: SplitResult) -> ClusterSeeds:
     return ClusterSeeds(_endpoints(nodes, options, tls, DEFAULT_PORT, EXAMPLE_CLUSTER_URL))
 
 
-def _endpoints(
-    nodes: str, options: dict[str, str], tls: bool, default_port: int, example: str
-) -> tuple[Endpoint, ...]:
+def _endpoints(nodes: str, options: dict[str, str], tls: bool, default_port: int, example: str) -> tuple[Endpoint, ...]:
     """One for each host; all of them with the same credentials and the same TLS."""
     credentials, _, hosts = nodes.rpartition("@")
     username, password = _credentials(_split(f"redis://{credentials}@host" if credentials else "redis://"))

@@ -33,9 +33,7 @@ FIRST_PAUSE_S = 0.005
 LONGEST_PAUSE_S = 0.5
 
 # The engine cannot serve us now, but will: the call is repeated.
-PASSING_KINDS = frozenset(
-    {"LOADING", "READONLY", "MASTERDOWN", "TRYAGAIN", "CLUSTERDOWN", "UNBLOCKED", "MOVED", "ASK"}
-)
+PASSING_KINDS = frozenset({"LOADING", "READONLY", "MASTERDOWN", "TRYAGAIN", "CLUSTERDOWN", "UNBLOCKED", "MOVED", "ASK"})
 # A script met a slot that is being moved key by key, and half of its keys were elsewhere.
 TORN_SLOT = "non local key"
 # Of these, the answers of a node that is no primary: only a fresh connection can arrive at the one that is.

@@ -99,15 +99,13 @@ class Survey:
             (layout,) = self._ask(tag, [("HGET", root_of(self._terms.namespace, tag), "layout")])
             if layout is not None and int(layout) != LAYOUT:
                 raise EngineUnsuitable(
-                    f"The engine holds jobs in layout {int(layout)}, and this version of Windlass reads layout {LAYOUT}: "
-                    "use the version that wrote them, or another namespace."
+                    f"The engine holds jobs in layout {int(layout)}, and this version of Windlass reads layout "
+                    f"{LAYOUT}: use the version that wrote them, or another namespace."
                 )
 
     def _examine(self, tag: str) -> Deployment:
         replies = self._ask(tag, QUESTIONS, forbidden="CONFIG")
-        return examine(
-            replies, allow_eviction=self._terms.allow_eviction, is_cluster_expected=self._topology.has_slots
-        )
+        return examine(replies, allow_eviction=self._terms.allow_eviction, is_cluster_expected=self._topology.has_slots)
 
     def _one_tag_per_node(self, tags: Sequence[str]) -> list[str]:
         if not self._topology.has_slots:

@@ -8,7 +8,7 @@ from typing import Any
 from ..core.errors import BadSetting, EngineUnavailable, WindlassError
 from .connection import Command, ConnectionLost
 from .endpoint import Endpoint, SentinelGroup
-from .topology import Inquiry, Question, Route, inquire, inquire_now, nobody_knows
+from .topology import Inquiry, Question, Route, inquire, inquire_now, no_torn_slots, nobody_knows
 
 
 class Sentinel:
@@ -27,6 +27,9 @@ class Sentinel:
 
     def route(self, _slot: int) -> Route:
         return self
+
+    def search_for_torn_slots(self) -> Inquiry[set[int]]:
+        return no_torn_slots()
 
     async def find(self) -> Endpoint:
         return await inquire(self._search())

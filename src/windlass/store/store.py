@@ -18,7 +18,7 @@ from ..core.job import Durability
 from ..core.partition import hash_tags, partition_of, slot_of
 from .bell import Bell, BlockingBell, Listener
 from .calls import upkeep
-from .calls.call import Argument, Effect, Flow, ItemsCall, NotConfirmed, Now
+from .calls.call import Argument, Effect, Flow, ItemsCall, NotConfirmed, Now, Torn
 from .clock import EngineClock
 from .cluster import Cluster
 from .coalesce import Coalescer
@@ -31,7 +31,7 @@ from .nodes import NodeConnections
 from .opening import Terms, open_deployment, root_of
 from .scripts import library
 from .sentinel import Sentinel
-from .topology import Inquiry, Standalone, Topology, inquire, inquire_now
+from .topology import Standalone, Topology, inquire, inquire_now
 
 log = logging.getLogger("windlass.store")
 
@@ -68,6 +68,7 @@ class Store:
         self.topology = topology_of(endpoint)
         self.deployment: Deployment | None = None
         self._engine = engine
+        self._is_twin = False  # then the engine is left by the other
         self.durability: Durability = durability
         self._terms = Terms(namespace, partitions, durability, DURABLE_WAIT_MS, allow_eviction, is_test)
         self._patience_s = patience_s
@@ -148,7 +149,7 @@ class Store:
     def twin(self) -> Store:
         """Another store for the same deployment, for another event loop; close it."""
         other = Store(self.endpoint, namespace=self.namespace, durability=self.durability, patience_s=self._patience_s)
-        other._engine, other._clock.offset_ms = self._engine, self._clock.offset_ms
+        other._is_twin, other._engine, other._clock.offset_ms = True, self._engine, self._clock.offset_ms
         other.topology = self.topology
         other._opened(self.open_now())
         return other
@@ -171,7 +172,7 @@ class Store:
     def close_now(self) -> None:
         for link in self._blocking_links.values():
             link.close()
-        if self._engine is not None:
+        if self._engine is not None and not self._is_twin:
             self._engine.leave()
 
     async def __aenter__(self) -> Store:
@@ -275,6 +276,8 @@ class Store:
             return [effect.read(reply) for reply in replies]
         if isinstance(effect, Now):
             return self._clock.now_ms() or self._clock.learn(await self._link("calls").call("TIME"))
+        if isinstance(effect, Torn):
+            return self._torn(await inquire(self.topology.search_for_torn_slots()))
         reply = await self._call(effect.operation, effect.partition, effect.args, effect.durability)
         return effect.read(reply)
 
@@ -283,6 +286,8 @@ class Store:
             return [self._perform_now(one) for one in effect]
         if isinstance(effect, Now):
             return self._clock.now_ms() or self._clock.learn(self._blocking.call("TIME"))
+        if isinstance(effect, Torn):
+            return self._torn(inquire_now(self.topology.search_for_torn_slots()))
         args: Sequence[Argument] = (
             [*effect.head, *(part for item in effect.items for part in item)]
             if isinstance(effect, ItemsCall)
@@ -392,8 +397,8 @@ class Store:
 
     # Slots of a cluster
 
-    def slots_on_the_move(self) -> Inquiry[set[int]] | None:
-        return self.topology.slots_on_the_move() if isinstance(self.topology, Cluster) else None
+    def _torn(self, slots: set[int]) -> list[int]:
+        return [partition for partition, tag in enumerate(self._tags) if slot_of(tag) in slots]
 
     @contextlib.asynccontextmanager
     async def listening(self, partition: int, listener: Listener) -> AsyncIterator[Bell]:

@@ -49,6 +49,9 @@ class Topology(Protocol):
 
     def route(self, slot: int) -> Route: ...
 
+    def search_for_torn_slots(self) -> Inquiry[set[int]]:
+        """Slots that are being moved key by key, as their nodes see it."""
+
 
 class Standalone:
     """One node, always the same."""
@@ -66,6 +69,9 @@ class Standalone:
     def route(self, _slot: int) -> Route:
         return self
 
+    def search_for_torn_slots(self) -> Inquiry[set[int]]:
+        return no_torn_slots()
+
     async def find(self) -> Endpoint:
         return self._endpoint
 
@@ -76,6 +82,11 @@ class Standalone:
 
     def noticed(self, _problem: WindlassError, _endpoint: Endpoint | None) -> Endpoint | None:
         return None
+
+
+def no_torn_slots() -> Inquiry[set[int]]:
+    yield from ()
+    return set()
 
 
 async def inquire(inquiry: Inquiry[T]) -> T:

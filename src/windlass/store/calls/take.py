@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ...core.errors import Refusal
+from ...core.errors import PartitionStopped, Refusal
 from ...core.requests import ANYTHING, Exchanged, Fail, Filter, Finish, Take, Taken
 from ..record import NOBODY, unpack
 from .call import Argument, Call, answer, nothing
@@ -97,6 +97,8 @@ def exchange(
 def _read_exchange(reply: Any) -> Exchanged:
     finished, failed, partial = reply
     found = answer(partial, _read)
+    if isinstance(found, PartitionStopped):  # the outcomes are reported all the same
+        found = Partial(Taken([], None), 0, 0)
     if isinstance(found, Refusal):
         raise found
     return Exchanged(

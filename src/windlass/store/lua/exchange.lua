@@ -2,7 +2,8 @@
 -- arguments: ARGV[1] clock offset, [2]..[10] as of take, [11] number of finishes, [12] number of failures, then the
 --            items of finish and of fail, then the queues
 -- returns:   {answers of finish, answers of fail, what take returns}
--- refusals:  those of finish and fail per job; those of take for the call, which then reports nothing either
+-- refusals:  those of finish and fail per job; names_need_lanes for the call, which then reports nothing either;
+--            partition_stopped in the place of what take returns
 -- flags: allow-oom
 -- uses: batch, reports, taking
 local finishes, failures = tonumber(ARGV[11]), tonumber(ARGV[12])

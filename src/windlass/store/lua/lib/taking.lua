@@ -16,7 +16,14 @@ local function lacks_name_lanes(arguments)
   return false
 end
 
+-- While a slot is moved key by key, a script on either node sees only some of the keys (stop.lua).
+local function is_stopped()
+  local mark = redis.call('HGET', KEYS[1], 'stopped')
+  return mark and tonumber(string.match(mark, '^%d+')) > now_ms
+end
+
 local function take_all(arguments, terms)
+  if is_stopped() then return 'partition_stopped' end
   if lacks_name_lanes(arguments) then return 'names_need_lanes' end
   local filter = parse_filter(arguments.filter)
   local taken, following, resume = {}, math.huge, nil
