@@ -1,5 +1,5 @@
-"""Ended jobs leave when their retention is over; waiting jobs that expired fail; empty queues are forgotten. Takers keep
-off partitions that are torn between two nodes of a cluster."""
+"""Ended jobs leave when their retention is over; waiting jobs that expired fail; empty queues are forgotten. Takers
+keep off partitions that are torn between two nodes of a cluster."""
 
 from __future__ import annotations
 

@@ -56,7 +56,11 @@ def _number(version: str) -> tuple[int, ...]:
 
 
 def of_all_nodes(found: Sequence[Deployment], partitions: int) -> Deployment:
-    """What holds on every node."""
+    """What holds on every node; what puts jobs at risk is said."""
+    if not all(one.is_persistent for one in found):
+        log.warning(
+            "The engine has no append-only file: acknowledged jobs are lost when it crashes. Set `appendonly yes`."
+        )
     return found[0]._replace(
         has_waitaof=all(one.has_waitaof for one in found),
         is_fsynced=all(one.is_fsynced for one in found),
@@ -83,10 +87,6 @@ def examine(replies: Sequence[Any], *, allow_eviction: bool, is_cluster_expected
     is_persistent = fields.get("aof_enabled") == "1"
     # CONFIG may be forbidden by a provider: then nothing is assumed.
     appendfsync = fsync[1].decode() if isinstance(fsync, list) and len(fsync) == 2 else ""
-    if not is_persistent:
-        log.warning(
-            "The engine has no append-only file: acknowledged jobs are lost when it crashes. Set `appendonly yes`."
-        )
     return Deployment(
         product,
         version,

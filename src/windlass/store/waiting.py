@@ -24,6 +24,7 @@ from .store import Store
 log = logging.getLogger("windlass.store")
 
 T = TypeVar("T")
+O = TypeVar("O", Finish, Fail)  # noqa: E741 (an outcome)
 GRACE_MS = 5_000  # a registration outlives the wait by this
 STOPPED_LOOK_MS = 5_000  # how soon a waiting taker looks again at a partition whose takers are stopped
 
@@ -110,11 +111,17 @@ def exchange_flow(
     homes = set(map(store.partition_of_job, reported))
     if len(parts) == 1 and homes <= {parts[0].partition}:
         return (yield exchange(request, parts[0].queues, parts[0].partition, finishes, failures))  # type: ignore[no-any-return]
-    finish: Callable[[Sequence[Finish], int], ItemsCall[Any]] = reports.finish
-    finished = yield from scatter(finishes, lambda one: store.partition_of_job(one.id), finish)
-    failed: list[Any] = yield from scatter(failures, lambda one: store.partition_of_job(one.id), reports.fail)
+    finished = yield from _reported(store, finishes, reports.finish)
+    failed = yield from _reported(store, failures, reports.fail)
     found = yield from look_flow(request, parts, [UNREGISTERED] * len(parts), waits=True)
     return Exchanged(finished, failed, found.taken)
+
+
+def _reported(
+    store: Store, outcomes: Sequence[O], build: Callable[[Sequence[O], int], ItemsCall[Any]]
+) -> Flow[list[Any]]:
+    answers: list[Any] = yield from scatter(outcomes, lambda one: store.partition_of_job(one.id), build)
+    return answers
 
 
 def _registration(bell: str, left_s: float, others_wait: bool = False) -> Registration:
