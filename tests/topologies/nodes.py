@@ -177,7 +177,7 @@ class SentinelProcesses:
     """One primary, two replicas, three sentinels with a password of their own."""
 
     service = "jobs"
-    password = "open-sesame"
+    password = "open-sesame"  # noqa: S105 (an example)
 
     def __init__(self) -> None:
         config = (*VOLATILE, "--replica-priority", "100")

@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any
 
 from windlass.core.errors import EngineUnavailable, WindlassError
+from windlass.store import fencing
 from windlass.store.blocking import BlockingConnection
 from windlass.store.connection import (
     CONNECT_LIMIT_S,
@@ -93,9 +94,11 @@ class Link:
         patience_s: float = PATIENCE_S,
         reply_limit_s: float = REPLY_LIMIT_S,
         nodes: NodeConnections | None = None,
+        roots: Callable[[], Sequence[str]] = tuple,
     ) -> None:
         self.route = Standalone(route) if isinstance(route, Endpoint) else route
         self._nodes = nodes or NodeConnections()
+        self._roots = roots  # of the partitions whose tokens must only grow
         self._node: Endpoint | None = None  # where the connection goes
         self._before_connect = before_connect
         self._patience_s = patience_s
@@ -195,6 +198,10 @@ class Link:
         connection = await self._nodes.to(self._node, min(CONNECT_LIMIT_S, self._patience_s))
         if self.route.check is not None:
             await self._examine(self.route.check, connection, self._node)
+        if roots := self._roots():
+            replies = await connection.pipeline_within(self._reply_limit_s, fencing.questions(roots))
+            if commands := fencing.leaps(roots, replies):
+                _raise_first_error(await connection.pipeline_within(self._reply_limit_s, commands))
         self._connection = connection
         return connection
 
@@ -227,8 +234,10 @@ class BlockingLink:
         before_connect: Callable[[], None] | None = None,
         patience_s: float = PATIENCE_S,
         reply_limit_s: float = REPLY_LIMIT_S,
+        roots: Callable[[], Sequence[str]] = tuple,
     ) -> None:
         self.route = Standalone(route) if isinstance(route, Endpoint) else route
+        self._roots = roots
         self._node: Endpoint | None = None
         self._before_connect = before_connect
         self._patience_s = patience_s
@@ -309,18 +318,23 @@ class BlockingLink:
             if self._before_connect is not None:
                 self._before_connect()
             self._node = self.route.find_now()
-            self._connection = BlockingConnection.open(self._node, min(CONNECT_LIMIT_S, self._patience_s))
-            if self.route.check is not None:
-                self._examine(self.route.check, self._connection, self._node)
+            connection = BlockingConnection.open(self._node, min(CONNECT_LIMIT_S, self._patience_s))
+            self._prepare(connection, self._node)
+            self._connection = connection
         except EngineUnavailable as failure:
             self._failed_connect = failure
             raise
         self._failed_connect = None
         return self._connection
 
-    def _examine(self, question: Command, connection: BlockingConnection, node: Endpoint) -> None:
+    def _prepare(self, connection: BlockingConnection, node: Endpoint) -> None:
         try:
-            self.route.examine(node, connection.call(*question, timeout_s=self._reply_limit_s))
+            if self.route.check is not None:
+                self.route.examine(node, connection.call(*self.route.check, timeout_s=self._reply_limit_s))
+            if roots := self._roots():
+                replies = connection.pipeline(fencing.questions(roots), self._reply_limit_s)
+                if commands := fencing.leaps(roots, replies):
+                    _raise_first_error(connection.pipeline(commands, self._reply_limit_s))
         except BaseException:
             connection.close()
             raise

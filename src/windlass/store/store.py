@@ -186,10 +186,17 @@ class Store:
         """Partitions with one line share their links: all of them, unless they may lie on different nodes."""
         return partition if self.topology.has_slots else 0
 
+    def _roots_on_line(self, partition: int) -> list[str]:
+        if self.deployment is None:
+            return []
+        return [self._roots[partition]] if self.topology.has_slots else self._roots
+
     def _new_blocking_link(self, partition: int) -> BlockingLink:
         before = self._engine.ensure if self._engine else None
         route = self.topology.route(slot_of(self._tags[partition]))
-        return BlockingLink(route, before_connect=before, patience_s=self._patience_s)
+        return BlockingLink(
+            route, before_connect=before, patience_s=self._patience_s, roots=lambda: self._roots_on_line(partition)
+        )
 
     def _blocking_link(self, purpose: str, partition: int) -> BlockingLink:
         key = purpose, self._line(partition)
@@ -221,6 +228,7 @@ class Store:
                 before_connect=before_connect,
                 patience_s=self._patience_s,
                 nodes=self._nodes.setdefault(purpose, NodeConnections()),
+                roots=lambda: self._roots_on_line(partition),
             )
         return link
 
