@@ -77,7 +77,7 @@ class Store:
         self._tags: tuple[str, ...] = ("0",)
         self._roots = [root_of(namespace, "0")]
         self._links: dict[tuple[str, int], Link] = {}
-        self._nodes: dict[str, NodeConnections] = {}  # by purpose
+        self._shared_nodes = NodeConnections()
         self._blocking_links: dict[tuple[str, int], BlockingLink] = {}
         self._coalescers: dict[tuple[Any, ...], Coalescer] = {}
         self._bells: dict[int, Bell] = {}
@@ -164,7 +164,6 @@ class Store:
         for link in self._links.values():
             await link.wait_closed()
         self._links.clear()
-        self._nodes.clear()
         self._bells.clear()
         self._coalescers.clear()
         await asyncio.to_thread(self.close_now)
@@ -211,7 +210,8 @@ class Store:
         return self._blocking_link("calls", 0)
 
     def _link(self, purpose: str, partition: int = 0, connecting: Callable[[], None] | None = None) -> Link:
-        """Links of different purposes never wait for each other: calls, durable calls, the bell."""
+        """Links of different purposes never wait for each other: calls, durable calls, the bell. Only calls are quick
+        enough that those of several partitions may share a node's connection."""
         key = purpose, self._line(partition)
         link = self._links.get(key)
         if link is None:
@@ -227,7 +227,7 @@ class Store:
                 self.topology.route(slot_of(self._tags[partition])),
                 before_connect=before_connect,
                 patience_s=self._patience_s,
-                nodes=self._nodes.setdefault(purpose, NodeConnections()),
+                nodes=self._shared_nodes if purpose == "calls" else None,
                 roots=lambda: self._roots_on_line(partition),
             )
         return link
