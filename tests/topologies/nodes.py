@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Self
 
 from engine_process import EngineProcess, _free_port
@@ -216,6 +216,7 @@ class SentinelProcesses:
         for node in self.nodes:
             if not node.is_running:
                 node.start()
+                node.ask("REPLICAOF", "127.0.0.1", self.primary.port)  # the sentinels would take 10 s to say it
         self.wait_healthy()
 
     def wait_healthy(self) -> None:
@@ -227,10 +228,3 @@ class SentinelProcesses:
         state = self._state(at)
         counts = state[b"num-slaves"], state[b"num-other-sentinels"]
         return state[b"flags"] == b"master" and counts == (b"2", b"2") and state[b"port"] == self._state()[b"port"]
-
-
-@contextlib.contextmanager
-def timed(what: str) -> Iterator[None]:
-    began_at_s = time.monotonic()
-    yield
-    print(f"{what}: {time.monotonic() - began_at_s:.1f} s")

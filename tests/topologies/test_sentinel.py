@@ -8,7 +8,7 @@ import pytest
 
 from topologies.conftest import new_store
 from topologies.living import QUEUES, live_through, wait_for_one
-from topologies.nodes import SentinelProcesses, until
+from topologies.nodes import Node, SentinelProcesses, until
 from windlass.core.errors import BadSetting, EngineError, EngineUnavailable
 from windlass.core.job import NewJob
 from windlass.core.requests import Enqueued, Take
@@ -25,16 +25,36 @@ async def test_a_killed_primary_loses_nothing_that_a_replica_has(sentinels: Sent
     witness.judge(at_least=100, may_run_again=True)
 
 
-async def test_a_planned_failover_is_survived(sentinels: SentinelProcesses) -> None:
-    """Sentinel demotes without waiting for the replica: durability decides what is kept, as after a kill."""
-
+async def test_a_coordinated_failover_loses_nothing(sentinels: SentinelProcesses) -> None:
     async def hand_over() -> None:
         old = sentinels.primary
-        sentinels.sentinels[0].ask("SENTINEL", "FAILOVER", sentinels.service)
+        sentinels.sentinels[0].ask("SENTINEL", "FAILOVER", sentinels.service, "COORDINATED")
         await asyncio.to_thread(until, lambda: sentinels.primary is not old, "another primary")
 
-    witness = await live_through(new_store(sentinels.url, partitions=3), hand_over, durability="replica")
-    witness.judge(at_least=100, may_run_again=True)
+    (await live_through(new_store(sentinels.url, partitions=3), hand_over)).judge(at_least=100)
+
+
+async def test_nobody_stays_with_a_primary_that_was_replaced(sentinels: SentinelProcesses) -> None:
+    """A plain SENTINEL FAILOVER leaves the old primary alive, and it says yes to everything for ten more seconds."""
+    old = sentinels.primary
+    store = new_store(sentinels.url)
+    service = Service(store)
+    async with store, asyncio.timeout(20):
+        waiting = asyncio.create_task(wait_for_one(service, ("q",)))
+        await asyncio.to_thread(until, lambda: service.stats(["q"]).wait()[0].waiting_takers > 0, "it waits")
+        sentinels.sentinels[0].ask("SENTINEL", "FAILOVER", sentinels.service)
+        await asyncio.to_thread(until, lambda: sentinels.primary is not old, "another primary")
+        assert old.is_primary, "the test wants to see it before it is demoted"
+        new = sentinels.primary
+        await asyncio.to_thread(until, lambda: _clients(new) > 0, "the links have moved")
+        job = await service.enqueue([NewJob(queue="q", name="n")]).one()
+        assert await waiting == job.id
+        assert old.is_primary
+        assert new.ask("EXISTS", f"{store.root(0)}:queues") == 1
+
+
+def _clients(node: Node) -> int:
+    return int(node.ask("CLIENT", "LIST").count(b"cmd=blpop"))
 
 
 async def test_waiting_takers_outlive_a_failover(sentinels: SentinelProcesses) -> None:
@@ -42,8 +62,7 @@ async def test_waiting_takers_outlive_a_failover(sentinels: SentinelProcesses) -
     service = Service(store)
     async with store, asyncio.timeout(30):
         waiting = asyncio.create_task(wait_for_one(service, QUEUES))
-        while not (await service.stats([QUEUES[0]]))[0].waiting_takers:
-            await asyncio.sleep(0.01)
+        await asyncio.to_thread(until, lambda: service.stats(QUEUES[:1]).wait()[0].waiting_takers > 0, "it waits")
         sentinels.primary.kill()
         job = await service.enqueue([NewJob(queue=QUEUES[0], name="n")]).one()
         assert await waiting == job.id

@@ -37,8 +37,8 @@ LONGEST_PAUSE_S = 0.5
 PASSING_KINDS = frozenset({"LOADING", "READONLY", "MASTERDOWN", "TRYAGAIN", "CLUSTERDOWN", "UNBLOCKED", "MOVED", "ASK"})
 # A script met a slot that is being moved key by key, and half of its keys were elsewhere.
 TORN_SLOT = "non local key"
-# Of these, the answers of a node that is no primary: only a fresh connection can arrive at the one that is.
-WRONG_NODE_KINDS = frozenset({"READONLY", "MASTERDOWN", "UNBLOCKED"})
+# Of these, the answers of a node that is no primary (any more): only a fresh connection can arrive at the one that is.
+WRONG_NODE_KINDS = frozenset({"READONLY", "MASTERDOWN", "NOREPLICAS", "UNBLOCKED"})
 # The connection is good, but this slot's calls belong on another; others may share it.
 WRONG_SLOT_KINDS = frozenset({"MOVED", "CLUSTERDOWN"})
 
@@ -122,6 +122,11 @@ class Link:
         replies: list[Any] = await self._repeating(_pipeline, commands, timeout_s)
         _raise_first_error(replies)
         return replies
+
+    def renew(self) -> None:
+        """The next call finds its node anew; calls under way are repeated there."""
+        if self._connection is not None:
+            self._connection.close()
 
     def close(self) -> None:
         """With all connections that it shares."""

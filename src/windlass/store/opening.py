@@ -70,12 +70,14 @@ class Survey:
             connection.close()
 
     def run(self) -> Deployment:
+        # A single node first of all: another kind of engine might not even answer about its keys.
+        examined = [] if self._topology.has_slots else [self._examine("0")]
         root = root_of(self._terms.namespace, "0")
         (stored,) = self._ask("0", [("HMGET", root, "layout", "partitions")])
         partitions = self._partitions(*stored)
         tags = hash_tags(partitions)
         self._check_layouts(tags)
-        found = of_all_nodes([self._examine(one) for one in self._one_tag_per_node(tags)], partitions)
+        found = of_all_nodes(examined or [self._examine(one) for one in self._one_tag_per_node(tags)], partitions)
         found.command_for(self._terms.durability, self._terms.durable_wait_ms)
         return found if self._mark(tags) else self.run()
 
@@ -108,8 +110,6 @@ class Survey:
         return examine(replies, allow_eviction=self._terms.allow_eviction, is_cluster_expected=self._topology.has_slots)
 
     def _one_tag_per_node(self, tags: Sequence[str]) -> list[str]:
-        if not self._topology.has_slots:
-            return ["0"]
         return list({self._topology.route(slot_of(tag)).find_now(): tag for tag in tags}.values())
 
     def _mark(self, tags: Sequence[str]) -> bool:

@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import dataclasses
+from collections.abc import Callable
 from typing import Any
 
 from ..core.errors import BadSetting, EngineUnavailable, WindlassError
-from .connection import Command, ConnectionLost
+from .connection import Command, Connection, ConnectionLost, EngineReplyError
 from .endpoint import Endpoint, SentinelGroup
-from .topology import Inquiry, Question, Route, inquire, inquire_now, no_torn_slots, nobody_knows
+from .topology import (
+    QUESTION_LIMIT_S,
+    Inquiry,
+    Question,
+    Route,
+    inquire,
+    inquire_now,
+    no_torn_slots,
+    nobody_knows,
+)
+
+WATCH_PAUSE_S = 1.0
 
 
 class Sentinel:
@@ -46,6 +60,27 @@ class Sentinel:
         if isinstance(problem, EngineUnavailable):
             self._sentinels = [*self._sentinels[1:], self._sentinels[0]]
         return None
+
+    async def watch(self, changed: Callable[[], None]) -> None:
+        """Until cancelled: says when the sentinels name another primary. The old one may live on and take writes that
+        nobody will see again, so nobody may wait for it to hang up."""
+        known: Endpoint | None = None
+        while True:
+            with contextlib.suppress(EngineUnavailable, EngineReplyError):
+                connection = await Connection.open(self._sentinels[0])
+                try:
+                    await connection.call_within(QUESTION_LIMIT_S, "SUBSCRIBE", "+switch-master")
+                    found = await self.find()
+                    if known not in (None, found):
+                        changed()
+                    known = found
+                    # News is a reply that nobody waits for: it ends this connection, as the sentinel's own end would.
+                    await connection.wait_closed()
+                    continue
+                finally:
+                    connection.close()
+            self._sentinels = [*self._sentinels[1:], self._sentinels[0]]
+            await asyncio.sleep(WATCH_PAUSE_S)
 
     def _search(self) -> Inquiry[Endpoint]:
         problems: list[WindlassError] = []

@@ -83,6 +83,7 @@ class Store:
         self._bells: dict[int, Bell] = {}
         self._on_cancel: Callable[[bytes], None] | None = None
         self._background: set[asyncio.Task[Any]] = set()
+        self._watching: asyncio.Task[None] | None = None
 
     # Where things are
 
@@ -157,6 +158,9 @@ class Store:
     async def close(self) -> None:
         if self._background:
             await asyncio.wait(self._background, timeout=self._patience_s)
+        if self._watching is not None:
+            self._watching.cancel()
+            self._watching = None
         for bell in self._bells.values():
             bell.close()
         for link in self._links.values():
@@ -181,9 +185,10 @@ class Store:
     async def __aexit__(self, *_exc: object) -> None:
         await self.close()
 
-    def _line(self, partition: int) -> int:
-        """Partitions with one line share their links: all of them, unless they may lie on different nodes."""
-        return partition if self.topology.has_slots else 0
+    def _line(self, purpose: str, partition: int) -> int:
+        """Partitions with one line share their links: all of them, unless they may lie on different nodes, or would
+        wait for each other's confirmations."""
+        return partition if self.topology.has_slots or purpose == "durable" else 0
 
     def _roots_on_line(self, partition: int) -> list[str]:
         if self.deployment is None:
@@ -198,7 +203,7 @@ class Store:
         )
 
     def _blocking_link(self, purpose: str, partition: int) -> BlockingLink:
-        key = purpose, self._line(partition)
+        key = purpose, self._line(purpose, partition)
         link = self._blocking_links.get(key)
         if link is None:
             # Two threads at once: the first to arrive wins, the other's was never connected.
@@ -212,7 +217,7 @@ class Store:
     def _link(self, purpose: str, partition: int = 0, connecting: Callable[[], None] | None = None) -> Link:
         """Links of different purposes never wait for each other: calls, durable calls, the bell. Only calls are quick
         enough that those of several partitions may share a node's connection."""
-        key = purpose, self._line(partition)
+        key = purpose, self._line(purpose, partition)
         link = self._links.get(key)
         if link is None:
             engine = self._engine
@@ -230,7 +235,13 @@ class Store:
                 nodes=self._shared_nodes if purpose == "calls" else None,
                 roots=lambda: self._roots_on_line(partition),
             )
+            if self._watching is None and isinstance(self.topology, Sentinel):
+                self._watching = asyncio.create_task(self.topology.watch(self._renew_links), name="windlass-watch")
         return link
+
+    def _renew_links(self) -> None:
+        for link in self._links.values():
+            link.renew()
 
     def in_background(self, work: Coroutine[Any, Any, Any]) -> None:
         """What must still be done for a caller that is gone; close waits for it."""
