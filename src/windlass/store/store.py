@@ -20,32 +20,22 @@ from .bell import Bell, BlockingBell, Listener
 from .calls import upkeep
 from .calls.call import Argument, Effect, Flow, ItemsCall, NotConfirmed, Now, Torn
 from .clock import EngineClock
-from .cluster import Cluster
 from .coalesce import Coalescer
 from .connection import EngineReplyError
 from .deployment import Deployment
 from .embedded import EmbeddedEngine
-from .endpoint import Address, ClusterSeeds, SentinelGroup
+from .endpoint import Address
+from .lines import Lines, topology_of
 from .link import BlockingLink, Link
-from .nodes import NodeConnections
 from .opening import Terms, open_deployment, root_of
 from .scripts import library
-from .sentinel import Sentinel
-from .topology import Standalone, Topology, inquire, inquire_now
+from .topology import inquire, inquire_now
 
 log = logging.getLogger("windlass.store")
 
 T = TypeVar("T")
 DURABLE_WAIT_MS = 5_000
 CONFIRMATION_LIMIT_S = 30.0  # several may stand in line on the durable link
-
-
-def topology_of(address: Address) -> Topology:
-    if isinstance(address, SentinelGroup):
-        return Sentinel(address)
-    if isinstance(address, ClusterSeeds):
-        return Cluster(address)
-    return Standalone(address)
 
 
 class Store:
@@ -76,14 +66,11 @@ class Store:
         self._clock = EngineClock()
         self._tags: tuple[str, ...] = ("0",)
         self._roots = [root_of(namespace, "0")]
-        self._links: dict[tuple[str, int], Link] = {}
-        self._shared_nodes = NodeConnections()
-        self._blocking_links: dict[tuple[str, int], BlockingLink] = {}
+        self._lines = Lines(self.topology, engine, patience_s)
         self._coalescers: dict[tuple[Any, ...], Coalescer] = {}
         self._bells: dict[int, Bell] = {}
         self._on_cancel: Callable[[bytes], None] | None = None
         self._background: set[asyncio.Task[Any]] = set()
-        self._watching: asyncio.Task[None] | None = None
 
     # Where things are
 
@@ -145,36 +132,34 @@ class Store:
     def _opened(self, found: Deployment) -> None:
         self._tags = hash_tags(found.partitions)
         self._roots = [root_of(self.namespace, tag) for tag in self._tags]
+        self._lines.lead_to(self._tags, self._roots)
         self.deployment = found
 
     def twin(self) -> Store:
         """Another store for the same deployment, for another event loop; close it."""
-        other = Store(self.endpoint, namespace=self.namespace, durability=self.durability, patience_s=self._patience_s)
-        other._is_twin, other._engine, other._clock.offset_ms = True, self._engine, self._clock.offset_ms
-        other.topology = self.topology
+        other = Store(
+            self.endpoint,
+            engine=self._engine,
+            namespace=self.namespace,
+            durability=self.durability,
+            patience_s=self._patience_s,
+        )
+        other._is_twin, other.clock_offset_ms = True, self.clock_offset_ms
         other._opened(self.open_now())
         return other
 
     async def close(self) -> None:
         if self._background:
             await asyncio.wait(self._background, timeout=self._patience_s)
-        if self._watching is not None:
-            self._watching.cancel()
-            self._watching = None
         for bell in self._bells.values():
             bell.close()
-        for link in self._links.values():
-            link.close()
-        for link in self._links.values():
-            await link.wait_closed()
-        self._links.clear()
+        await self._lines.close()
         self._bells.clear()
         self._coalescers.clear()
         await asyncio.to_thread(self.close_now)
 
     def close_now(self) -> None:
-        for link in self._blocking_links.values():
-            link.close()
+        self._lines.close_now()
         if self._engine is not None and not self._is_twin:
             self._engine.leave()
 
@@ -185,63 +170,12 @@ class Store:
     async def __aexit__(self, *_exc: object) -> None:
         await self.close()
 
-    def _line(self, purpose: str, partition: int) -> int:
-        """Partitions with one line share their links: all of them, unless they may lie on different nodes, or would
-        wait for each other's confirmations."""
-        return partition if self.topology.has_slots or purpose == "durable" else 0
-
-    def _roots_on_line(self, partition: int) -> list[str]:
-        if self.deployment is None:
-            return []
-        return [self._roots[partition]] if self.topology.has_slots else self._roots
-
-    def _new_blocking_link(self, partition: int) -> BlockingLink:
-        before = self._engine.ensure if self._engine else None
-        route = self.topology.route(slot_of(self._tags[partition]))
-        return BlockingLink(
-            route, before_connect=before, patience_s=self._patience_s, roots=lambda: self._roots_on_line(partition)
-        )
-
-    def _blocking_link(self, purpose: str, partition: int) -> BlockingLink:
-        key = purpose, self._line(purpose, partition)
-        link = self._blocking_links.get(key)
-        if link is None:
-            # Two threads at once: the first to arrive wins, the other's was never connected.
-            link = self._blocking_links.setdefault(key, self._new_blocking_link(partition))
-        return link
-
     @property
     def _blocking(self) -> BlockingLink:
-        return self._blocking_link("calls", 0)
+        return self._lines.blocking_link("calls", 0)
 
-    def _link(self, purpose: str, partition: int = 0, connecting: Callable[[], None] | None = None) -> Link:
-        """Links of different purposes never wait for each other: calls, durable calls, the bell. Only calls are quick
-        enough that those of several partitions may share a node's connection."""
-        key = purpose, self._line(purpose, partition)
-        link = self._links.get(key)
-        if link is None:
-            engine = self._engine
-
-            async def before_connect() -> None:
-                if engine is not None:
-                    await asyncio.to_thread(engine.ensure)
-                if connecting is not None:
-                    connecting()
-
-            link = self._links[key] = Link(
-                self.topology.route(slot_of(self._tags[partition])),
-                before_connect=before_connect,
-                patience_s=self._patience_s,
-                nodes=self._shared_nodes if purpose == "calls" else None,
-                roots=lambda: self._roots_on_line(partition),
-            )
-            if self._watching is None and isinstance(self.topology, Sentinel):
-                self._watching = asyncio.create_task(self.topology.watch(self._renew_links), name="windlass-watch")
-        return link
-
-    def _renew_links(self) -> None:
-        for link in self._links.values():
-            link.renew()
+    def _link(self, purpose: str, partition: int = 0) -> Link:
+        return self._lines.link(purpose, partition)
 
     def in_background(self, work: Coroutine[Any, Any, Any]) -> None:
         """What must still be done for a caller that is gone; close waits for it."""
@@ -350,7 +284,7 @@ class Store:
         self, operation: str, partition: int, args: Sequence[Argument], durability: Durability | None
     ) -> Any:
         commands = self._commands(operation, partition, args, durability)
-        link = self._link("calls" if len(commands) == 1 else "durable", partition)
+        link = self._lines.link("calls" if len(commands) == 1 else "durable", partition)
         while True:
             try:
                 if len(commands) == 1:
@@ -370,7 +304,7 @@ class Store:
     def _call_now(self, operation: str, partition: int, args: Sequence[Argument], durability: Durability | None) -> Any:
         commands = self._commands(operation, partition, args, durability)
         # Apart: a confirmation may take its time.
-        link = self._blocking_link("calls" if len(commands) == 1 else "durable", partition)
+        link = self._lines.blocking_link("calls" if len(commands) == 1 else "durable", partition)
         while True:
             try:
                 if len(commands) == 1:
@@ -398,7 +332,7 @@ class Store:
 
             # Looked up when it connects: the bell does not exist before its link.
             purpose = f"bell {partition}"
-            link = self._link(purpose, partition, lambda: self._bells[partition].connecting())  # noqa: PLW0108
+            link = self._lines.link(purpose, partition, lambda: self._bells[partition].connecting())  # noqa: PLW0108
             found = self._bells[partition] = Bell(link, self.root(partition), pass_on)
             if self._on_cancel is not None:
                 found.hear_cancels(self._on_cancel)
@@ -430,7 +364,7 @@ class Store:
 
     @contextlib.contextmanager
     def listening_now(self, partition: int) -> Iterator[BlockingBell]:
-        bell = BlockingBell(self._new_blocking_link(partition), self.root(partition))
+        bell = BlockingBell(self._lines.new_blocking_link(partition), self.root(partition))
         try:
             yield bell
         finally:
