@@ -1,7 +1,7 @@
 """Plants known bugs one by one into a copy of the package, and runs the state machine against each: it must fail.
 
 `python tools/mutants.py [part of a name ...]` from the root of the checkout. A patch that no longer applies has to be
-made anew: the source it changes has moved on.
+made anew: the source it changes has moved on. A patch may begin with `# found by: tests/…`: then that test must fail.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ MUTANTS = ROOT / "mutants"
 LIMIT_S = 60
 AT_ONCE = max(1, (os.cpu_count() or 2) // 2)  # each needs a core for itself and one for its engine
 MACHINE = "tests/engine/test_machine.py"
+FOUND_BY = "# found by: "
 
 
 class Verdict(NamedTuple):
@@ -59,16 +60,21 @@ def _judge(patch: Path) -> Verdict:
         applied = _run(["git", "apply", str(patch)], Path(directory), 10)
         if applied.returncode:
             return Verdict(patch.stem, False, 0, "does not apply; make it anew: " + applied.stdout.strip()[-100:])
-        return _hunt(patch.stem, Path(directory))
+        return _hunt(patch.stem, Path(directory), _finder(patch))
 
 
-def _hunt(mutant: str, directory: Path) -> Verdict:
+def _finder(patch: Path) -> str:
+    first = patch.read_text().partition("\n")[0]
+    return first.removeprefix(FOUND_BY) if first.startswith(FOUND_BY) else MACHINE
+
+
+def _hunt(mutant: str, directory: Path, finder: str) -> Verdict:
     environment = os.environ | {
         "PYTHONPATH": str(directory / "src"),
         "WINDLASS_MUTANT": "1",
         "HYPOTHESIS_STORAGE_DIRECTORY": str(directory / "hypothesis"),
     }
-    command = [sys.executable, "-m", "pytest", MACHINE, "-x", "--show-capture=no", "--tb=short"]
+    command = [sys.executable, "-m", "pytest", finder, "-x", "--show-capture=no", "--tb=short"]
     started_s = time.monotonic()
     try:
         outcome = _run(command, ROOT, LIMIT_S, environment)
@@ -77,14 +83,14 @@ def _hunt(mutant: str, directory: Path) -> Verdict:
     took_s = time.monotonic() - started_s
     if outcome.returncode == 0:
         return Verdict(mutant, False, took_s, "survives all examples")
-    is_found = outcome.returncode == 1 and "state = Machine()" in outcome.stdout
+    is_found = outcome.returncode == 1 and (finder != MACHINE or "state = Machine()" in outcome.stdout)
     return Verdict(mutant, is_found, took_s, _reason(outcome.stdout))
 
 
 def _reason(output: str) -> str:
     """Where the machine noticed, and its first words."""
     errors = re.findall(r"^E   +(\w*(?:Error|Exception|Refusal)\b.*)$", output, re.MULTILINE)
-    places = re.findall(r"^tests/engine/(?:\w+)\.py:\d+: in (\w+)$", output, re.MULTILINE)
+    places = re.findall(r"^tests/\w+/(?:\w+)\.py:\d+: in (\w+)$", output, re.MULTILINE)
     return f"{places[-1] if places else '?'}: {errors[0] if errors else output.strip().splitlines()[-1]}"[:150]
 
 
