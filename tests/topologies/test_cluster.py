@@ -184,8 +184,11 @@ async def test_a_slot_that_is_moved_key_by_key_to_the_end_is_found_again(cluster
                 await service.stop_torn()
                 while keys := source.ask("CLUSTER", "GETKEYSINSLOT", slot, 100):
                     migrate(source, target, slot, keys)
+                target.ask("FUNCTION", "FLUSH")  # a node that never had a partition of ours has no library
                 with pytest.raises(PartitionStopped):
                     await service.take(Take(queues=(queue,)))
+                with pytest.raises(PartitionStopped):
+                    service.take(Take(queues=(queue,))).wait()
                 for node in (target, source):
                     node.ask("CLUSTER", "SETSLOT", slot, "NODE", target.id)
             await asyncio.to_thread(until, lambda t=target: cluster.primary_of(slot) is t, "the slot has moved")
@@ -195,6 +198,25 @@ async def test_a_slot_that_is_moved_key_by_key_to_the_end_is_found_again(cluster
             await service.requeue([job.id])
         (taken,) = (await service.take(Take(queues=(queue,)))).jobs
         assert await service.finish([Finish(taken.id, taken.lease_token)]) == [None]
+
+
+async def test_calls_wait_until_a_torn_slot_is_whole(cluster: ClusterProcesses) -> None:
+    """Scripts cannot run where keys may be missing; nobody is told no for it."""
+    store = new_store(cluster.url)
+    service = Service(store)
+    async with store, asyncio.timeout(30):
+        queue = queue_in(store, HOME)
+        await service.enqueue([NewJob(queue=queue, name="n")])
+        with torn(cluster, slot_of(hash_tags(16)[HOME])):
+            late = asyncio.create_task(_enqueue(service, queue))
+            done, _ = await asyncio.wait({late}, timeout=0.3)
+            assert not done
+        await late
+        assert [job.name for job in (await service.take(Take(queues=(queue,), most=5))).jobs] == ["n", "late"]
+
+
+async def _enqueue(service: Service, queue: str) -> None:
+    await service.enqueue([NewJob(queue=queue, name="late")]).one()
 
 
 async def test_redirections_are_followed(cluster: ClusterProcesses) -> None:

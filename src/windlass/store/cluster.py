@@ -6,7 +6,6 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import re
-import threading
 import time
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -40,7 +39,6 @@ class Cluster:
         self._is_doubtful = True
         self._looked_at_s = 0.0
         self._looking: asyncio.Task[None] | None = None
-        self._lock = threading.Lock()
 
     def __str__(self) -> str:
         return str(self._address)
@@ -86,9 +84,9 @@ class Cluster:
             task.exception()  # seen, even if whoever waited for it was cancelled
 
     def look_now(self) -> None:
-        with self._lock:
-            if self._must_look:
-                inquire_now(self._search())
+        """Threads may do so at once: what they find replaces the same."""
+        if self._must_look:
+            inquire_now(self._search())
 
     def _search(self) -> Inquiry[None]:
         problems: list[WindlassError] = []

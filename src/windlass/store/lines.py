@@ -11,6 +11,7 @@ from .embedded import EmbeddedEngine
 from .endpoint import Address, ClusterSeeds, SentinelGroup
 from .link import BlockingLink, Link
 from .nodes import NodeConnections
+from .scripts import library
 from .sentinel import Sentinel
 from .topology import Standalone, Topology
 
@@ -63,6 +64,7 @@ class Lines:
             before_connect=self._engine.ensure if self._engine else None,
             patience_s=self._patience_s,
             roots=lambda: self._roots_reached(partition),
+            functions=lambda: library().source,
         )
 
     async def close(self) -> None:
@@ -103,6 +105,7 @@ class Lines:
             # Only calls are quick enough that those of several partitions may share a node's connection.
             nodes=self._shared_nodes if purpose == "calls" else None,
             roots=(lambda: self._roots_reached(partition)) if purpose in ("calls", "durable") else tuple,
+            functions=lambda: library().source,
         )
 
     def _renew(self) -> None:

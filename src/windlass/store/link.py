@@ -83,6 +83,17 @@ def _raise_first_error(replies: Sequence[Any]) -> None:
             raise reply
 
 
+def _asking_for(commands: Sequence[Command], functions: Callable[[], str]) -> list[Command]:
+    """What a node is sent that was named for one call. A function may never have been called there: it is brought."""
+    brought = ("FUNCTION", "LOAD", functions()) if commands[0][0] == "FCALL" else ("PING",)
+    return [brought, ("ASKING",), *commands]
+
+
+def _asked_for(replies: list[Any], is_one: bool) -> Any:
+    _raise_first_error(replies[1:3])  # not of the first: mostly the library is there already
+    return replies[2] if is_one else replies[2:]
+
+
 class Link:
     """A `Connection` that opens at the first call and is renewed when it breaks; it repeats calls then."""
 
@@ -95,9 +106,11 @@ class Link:
         reply_limit_s: float = REPLY_LIMIT_S,
         nodes: NodeConnections | None = None,
         roots: Callable[[], Sequence[str]] = tuple,
+        functions: Callable[[], str] = str,
     ) -> None:
         self.route = Standalone(route) if isinstance(route, Endpoint) else route
         self._nodes = nodes or NodeConnections()
+        self._functions = functions  # the library, for a node that is asked for the first time
         self._roots = roots  # of the partitions whose tokens must only grow
         self._node: Endpoint | None = None  # where the connection goes
         self._before_connect = before_connect
@@ -169,9 +182,8 @@ class Link:
         """At a node that will serve the slot, and takes a call for it already when asked to."""
         connection = await self._nodes.to(named, min(CONNECT_LIMIT_S, self._patience_s))
         is_one = send is not _pipeline
-        replies = await _pipeline(connection, limit_s, ("ASKING",), *([what] if is_one else what))
-        _raise_first_error(replies[:2])
-        return replies[1] if is_one else replies[1:]
+        commands = _asking_for([tuple(what)] if is_one else what, self._functions)
+        return _asked_for(await connection.pipeline_within(limit_s, commands), is_one)
 
     def _drop(self, connection: Connection | None, kind: str) -> None:
         if connection is None:
@@ -240,8 +252,10 @@ class BlockingLink:
         patience_s: float = PATIENCE_S,
         reply_limit_s: float = REPLY_LIMIT_S,
         roots: Callable[[], Sequence[str]] = tuple,
+        functions: Callable[[], str] = str,
     ) -> None:
         self.route = Standalone(route) if isinstance(route, Endpoint) else route
+        self._functions = functions
         self._roots = roots
         self._node: Endpoint | None = None
         self._before_connect = before_connect
@@ -305,13 +319,12 @@ class BlockingLink:
     def _asking(self, named: Endpoint, limit_s: float, send: Callable[..., Any], what: Sequence[Any]) -> Any:
         """As `Link._asking`, on a connection for this one time."""
         is_one = send is not _pipeline_blocking
+        commands = _asking_for([tuple(what)] if is_one else what, self._functions)
         connection = BlockingConnection.open(named, min(CONNECT_LIMIT_S, self._patience_s))
         try:
-            replies = connection.pipeline([("ASKING",), *([tuple(what)] if is_one else what)], limit_s)
+            return _asked_for(connection.pipeline(commands, limit_s), is_one)
         finally:
             connection.close()
-        _raise_first_error(replies[:2])
-        return replies[1] if is_one else replies[1:]
 
     def _connect(self, failure_seen: EngineUnavailable | None) -> BlockingConnection:
         if self._is_closed:

@@ -339,10 +339,10 @@ class Store:
         return found
 
     def hear_cancels(self, handler: Callable[[bytes], None]) -> None:
-        """Bells that exist, and those to come, tell the handler."""
+        """The bells of all partitions tell the handler; until the store is open, those that exist and those to come."""
         self._on_cancel = handler
-        for bell in self._bells.values():
-            bell.hear_cancels(handler)
+        for partition in range(self.partitions) if self.deployment else self._bells:
+            self.bell(partition).hear_cancels(handler)
 
     def cancels_heard_by(self, partition: int) -> str:
         """The name of the bell that hears of cancel requests in a partition; empty when nobody listens."""
