@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .errors import BadInput, TooLarge
+from .ids import PARTITIONS_MAX
 from .job import Blob, Codec, NewJob
 from .queue import FOREVER_MS, Configuration
 from .requests import Edit, Fail, Filter, Finish, Held, Listing, Take, Update, WorkerInfo
@@ -305,6 +306,10 @@ def scan_cursor(cursor: Any) -> None:
     text("cursor", cursor, 20)
     if not (cursor.isascii() and cursor.isdigit()) or int(cursor) >= 2**64:
         raise BadInput("The cursor is not one that a step gave out; start again without it.")
+
+
+def partition(value: Any) -> None:
+    whole("partition", value, 0, PARTITIONS_MAX - 1)
 
 
 def worker_id(value: Any) -> None:

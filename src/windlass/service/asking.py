@@ -29,6 +29,7 @@ class Asking:
 
     def within(self, partition: int) -> Self:
         """The same, with upkeep of one partition only: what goes wrong in one stops nothing in another."""
+        check.partition(partition)
         return type(self)(self.store, payload_max=self._payload_max, partitions=(partition,))
 
     @property

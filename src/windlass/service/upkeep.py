@@ -63,12 +63,15 @@ class Upkeep(Asking):
     def stop_torn(self, already: Collection[int] = ()) -> Asked[list[int]]:
         """Partitions whose slots are moved key by key: their takers are stopped for some minutes. Those that were
         stopped before and are whole again go on at once. Answers which are torn now."""
+        for partition in already:
+            check.partition(partition)
         return Asked(self.store, lambda: self._stop_torn_flow(already))
 
     def _stop_torn_flow(self, already: Collection[int]) -> Flow[list[int]]:
         torn: list[int] = yield Torn()
+        whole = set(already) - set(torn)
         calls = [upkeep.stop(STOPPED_FOR_MS, "its slot is being moved key by key", home) for home in torn]
-        calls += [upkeep.stop(0, "", home) for home in already if home not in torn]
+        calls += [upkeep.stop(0, "", home) for home in range(self.store.partitions) if home in whole]
         if calls:
             yield calls
         return torn
