@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Self
 
 from engine_process import EngineProcess, _free_port
@@ -13,6 +13,7 @@ from windlass.store.blocking import BlockingConnection
 from windlass.store.endpoint import Endpoint
 
 NODE_TIMEOUT_MS = 1_000
+DOWN_AFTER_MS = 700
 READY_LIMIT_S = 20.0
 VOLATILE = ("--appendonly", "no", "--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1")
 
@@ -118,6 +119,17 @@ class ClusterProcesses:
     def primaries(self) -> list[ClusterNode]:
         return [node for node in self.nodes if node.is_primary]
 
+    @contextlib.contextmanager
+    def patient(self) -> Iterator[None]:
+        """Nobody takes a node that is only slow for a dead one: what happens was planned."""
+        for node in self.nodes:
+            node.ask("CONFIG", "SET", "cluster-node-timeout", 15_000)
+        try:
+            yield
+        finally:
+            for node in self.nodes:
+                node.ask("CONFIG", "SET", "cluster-node-timeout", NODE_TIMEOUT_MS)
+
     def restore(self) -> None:
         """Whoever was killed is started again, and all is as at the beginning, in other roles perhaps."""
         for node in self.nodes:
@@ -155,7 +167,7 @@ class SentinelNode(Node):
             f"dir {self.directory}",
             f"unixsocket {self.socket_path}",
             f"sentinel monitor {service} 127.0.0.1 {watched.port} 2",
-            f"sentinel down-after-milliseconds {service} 500",
+            f"sentinel down-after-milliseconds {service} {DOWN_AFTER_MS}",
             f"sentinel failover-timeout {service} 3000",
             *([f"requirepass {password}", f"sentinel sentinel-pass {password}"] if password else []),
         ]
@@ -211,6 +223,19 @@ class SentinelProcesses:
     def _state(self, at: int = 0) -> dict[bytes, bytes]:
         flat: Sequence[bytes] = self.sentinels[at].ask("SENTINEL", "MASTER", self.service)
         return dict(zip(flat[::2], flat[1::2], strict=True))
+
+    @contextlib.contextmanager
+    def patient(self) -> Iterator[None]:
+        """Nobody takes a node that is only slow for a dead one: what happens was planned."""
+        self._set_down_after(15_000)
+        try:
+            yield
+        finally:
+            self._set_down_after(DOWN_AFTER_MS)
+
+    def _set_down_after(self, down_after_ms: int) -> None:
+        for sentinel in self.sentinels:
+            sentinel.ask("SENTINEL", "SET", self.service, "down-after-milliseconds", down_after_ms)
 
     def restore(self) -> None:
         for node in self.nodes:

@@ -79,7 +79,8 @@ async def test_a_planned_failover_loses_nothing(cluster: ClusterProcesses) -> No
             replica.ask("CLUSTER", "FAILOVER")
             await asyncio.to_thread(until, lambda replica=replica: replica.is_primary, "the replica takes over")
 
-    (await live_through(new_store(cluster.url), hand_over)).judge(at_least=100)
+    with cluster.patient():
+        (await live_through(new_store(cluster.url), hand_over)).judge(at_least=100)
 
 
 async def test_waiting_takers_outlive_a_failover(cluster: ClusterProcesses) -> None:
@@ -110,7 +111,8 @@ async def test_slots_move_atomically_while_jobs_flow(cluster: ClusterProcesses) 
             node.ask("CLUSTER", "MIGRATESLOTS", "SLOTSRANGE", slot, slot, "NODE", other.id)
             await asyncio.to_thread(until, lambda other=other: cluster.primary_of(slot) is other, "the slot has moved")
 
-    (await live_through(new_store(cluster.url), move)).judge(at_least=100)
+    with cluster.patient():
+        (await live_through(new_store(cluster.url), move)).judge(at_least=100)
 
 
 @contextlib.contextmanager

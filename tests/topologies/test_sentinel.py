@@ -31,7 +31,8 @@ async def test_a_coordinated_failover_loses_nothing(sentinels: SentinelProcesses
         sentinels.sentinels[0].ask("SENTINEL", "FAILOVER", sentinels.service, "COORDINATED")
         await asyncio.to_thread(until, lambda: sentinels.primary is not old, "another primary")
 
-    (await live_through(new_store(sentinels.url, partitions=3), hand_over)).judge(at_least=100)
+    with sentinels.patient():
+        (await live_through(new_store(sentinels.url, partitions=3), hand_over)).judge(at_least=100)
 
 
 async def test_nobody_stays_with_a_primary_that_was_replaced(sentinels: SentinelProcesses) -> None:
