@@ -12,7 +12,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from . import connection, drain, durability, enqueue, family, flatness, lanes, limits, waiting
+from . import cluster, connection, drain, durability, enqueue, family, flatness, lanes, limits, waiting
 from .engine import Engine
 from .figures import Section, Setting, Table
 
@@ -26,6 +26,7 @@ SECTIONS: dict[str, Section] = {
     "waiting": waiting.section,
     "durability": durability.section,
     "connection": connection.section,
+    "cluster": cluster.section,
 }
 DOCUMENT = Path(__file__).resolve().parent.parent / "docs" / "performance.md"
 INTRODUCTION = """# Performance

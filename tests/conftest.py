@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
+from hypothesis import settings
 
 from engine_process import EngineProcess
 from windlass.service import Service
@@ -14,6 +16,8 @@ from windlass.store.endpoint import parse_url
 from windlass.store.store import Store
 
 _namespaces = itertools.count(1)
+settings.register_profile("house", deadline=None)  # how long something takes is for benchmarks
+settings.load_profile("house")
 
 
 @pytest.fixture
@@ -38,6 +42,20 @@ def store(engine: EngineProcess) -> Iterator[Store]:
     store = make_store(engine)
     yield store
     store.close_now()
+
+
+@pytest.fixture
+def divided_store(engine: EngineProcess) -> Iterator[Callable[[int], Store]]:
+    """Makes stores of deployments with so many partitions."""
+    with contextlib.ExitStack() as stack:
+
+        def make(partitions: int) -> Store:
+            store = make_store(engine, partitions=partitions)
+            stack.callback(store.close_now)
+            store.open_now()
+            return store
+
+        yield make
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 patch that begins with `# found by: tests/...` names another test to run instead.
 
 `python tools/mutants.py [part of a name ...]` from the root of the checkout. A patch that no longer applies has to be
-made anew: the source it changes has moved on.
+made anew: the source it changes has moved on. A patch may begin with `# found by: tests/…`: then that test must fail.
 """
 
 from __future__ import annotations

@@ -27,6 +27,7 @@ def build_store(settings: Settings) -> Store:
         parse_url(url),
         engine=engine,
         namespace=settings.namespace,
+        partitions=settings.partitions,
         durability=settings.durability or "memory",
         allow_eviction=settings.allow_eviction,
         patience_s=settings.patience_ms / 1000,

@@ -7,12 +7,13 @@ import os
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
 
 from .core.durations import format_duration, parse_duration_ms
 from .core.errors import BadInput, BadSetting
+from .core.ids import PARTITIONS_MAX
 from .core.job import Durability
 
 FILE_NAME = "windlass.toml"
@@ -25,6 +26,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     url: str = ""  # empty: the embedded engine
     data_dir: str = ""  # of the embedded engine; empty: the user's data directory
     namespace: str = "wl"  # prefix of all keys
+    # 0: as the engine has them; a new deployment gets 1, a new cluster 16. Fixed from then on.
+    partitions: Annotated[int, msgspec.Meta(ge=0, le=PARTITIONS_MAX)] = 0
     durability: Durability | None = None  # None: what the engine gives by itself
     allow_eviction: bool = False  # accept an engine that may throw jobs away
     patience_ms: int = 30_000  # how long an engine that is away is waited for
@@ -96,6 +99,8 @@ def _read(name: str, value: Any, source: str) -> Any:
             value = value or None
         elif name == "allow_eviction" and isinstance(value, str):
             value = _boolean(value)
+        elif name == "partitions" and isinstance(value, str):
+            value = _whole(value)
         return getattr(msgspec.convert({field: value}, Settings), field)
     except (msgspec.ValidationError, BadInput, AttributeError) as error:
         raise BadSetting(f"The setting {name}, from {source}, is wrong: {error}") from error
@@ -105,3 +110,9 @@ def _boolean(text: str) -> bool:
     if text.lower() not in _TRUE | _FALSE:
         raise BadInput(f"{text!r} is neither 1, true, yes or on nor 0, false, no or off.")
     return text.lower() in _TRUE
+
+
+def _whole(text: str) -> int:
+    if not (text.isascii() and text.isdigit()):
+        raise BadInput(f"{text!r} is not a whole number.")
+    return int(text)

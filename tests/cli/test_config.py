@@ -22,6 +22,7 @@ def test_option_beats_environment_beats_file_beats_default(tmp_path: Path) -> No
         "url": "option",
         "data_dir": "WINDLASS_DATA_DIR",
         "namespace": "windlass.toml",
+        "partitions": "default",
         "durability": "default",
         "allow_eviction": "default",
         "patience": "default",
@@ -35,6 +36,9 @@ def test_option_beats_environment_beats_file_beats_default(tmp_path: Path) -> No
         ({"WINDLASS_DURABILITY": "hope"}, "durability"),
         ({"WINDLASS_PATIENCE": "soon"}, "patience"),
         ({"WINDLASS_PATIENCE": "-1s"}, "not a duration"),
+        ({"WINDLASS_PARTITIONS": "many"}, "partitions"),
+        ({"WINDLASS_PARTITIONS": "-1"}, "not a whole number"),
+        ({"WINDLASS_PARTITIONS": "4097"}, "partitions"),
     ],
 )
 def test_a_wrong_value_names_its_setting(environment: dict[str, str], words: str, tmp_path: Path) -> None:
@@ -55,7 +59,7 @@ def test_booleans(text: str, value: bool, tmp_path: Path) -> None:
 
 
 def test_config_hides_the_password_and_has_json(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("WINDLASS_URL", "redis://me:secret@host/0")
+    monkeypatch.setenv("WINDLASS_URL", "redis+sentinel://me:secret@host/m?sentinel_password=secret&db=0")
     for arguments in (["config"], ["config", "--json"]):
         shown = CliRunner().invoke(windlass, arguments)
         assert shown.exit_code == 0

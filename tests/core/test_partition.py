@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from windlass.core.partition import partition_of, tag_of
+from windlass.core.partition import SLOTS, hash_tags, partition_of, slot_of, tag_of
 
 
 @pytest.mark.parametrize(
@@ -53,3 +53,34 @@ def test_one_partition_is_the_home_of_all() -> None:
 def test_queues_spread() -> None:
     homes = [partition_of(f"queue{number}", 16) for number in range(1_600)]
     assert all(60 <= homes.count(partition) <= 140 for partition in range(16))
+
+
+def test_slots_are_the_clusters_own() -> None:
+    """Values from the cluster specification and from CLUSTER KEYSLOT."""
+    assert [slot_of(tag) for tag in ("123456789", "foo", "0", "user1000")] == [12739, 12182, 13907, 3443]
+
+
+def test_hash_tags_never_change_between_versions() -> None:
+    """Keys are stored under them."""
+    assert hash_tags(1) == ("0",)
+    assert hash_tags(3) == ("0", "7", "12")
+    assert " ".join(hash_tags(16)) == "0 66 40 18 3 65 140 19 2 60 42 106 1 67 41 107"
+
+
+@pytest.mark.parametrize("nodes", [3, 6])
+@pytest.mark.parametrize("partitions", [6, 12, 16, 48, 64, 1024, 4096])
+def test_partitions_spread_evenly_over_equal_nodes(partitions: int, nodes: int) -> None:
+    tags = hash_tags(partitions)
+    assert len(set(tags)) == partitions
+    shares = [0] * nodes
+    for tag in tags:
+        shares[slot_of(tag) * nodes // SLOTS] += 1
+    assert max(shares) - min(shares) <= 2
+    assert min(shares) > 0
+
+
+@given(st.integers(1, 4096))
+def test_every_number_of_partitions_has_its_tags(partitions: int) -> None:
+    tags = hash_tags(partitions)
+    assert tags[0] == "0"
+    assert len(set(map(slot_of, tags))) == partitions

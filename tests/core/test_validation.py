@@ -313,6 +313,9 @@ def _queues_and_workers() -> Iterator[Case]:
         yield "sweep", f"cursor={value!r:.30}", lambda service, value=value: service.sweep(value)
     for value in (-1, "1", None, float("nan"), float("inf"), True):
         yield "listen", f"for_s={value!r}", lambda service, value=value: service.listen(for_s=value)
+    for value in (-1, 4096, *WRONG_WHOLES):
+        yield "within", f"partition={value!r}", lambda service, value=value: service.within(value)
+        yield "stop_torn", f"already={value!r}", lambda service, value=value: service.stop_torn([value])
 
 
 def _limits_and_pauses() -> Iterator[Case]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from windlass.core.job import Blob
 from windlass.core.requests import Finish
 from windlass.core.states import State
 from windlass.service import Service
+from windlass.store.store import Store
 
 
 def two_and_one(service: Service, **kw: Any) -> tuple[bytes, bytes, bytes]:
@@ -357,10 +359,8 @@ def test_a_job_that_waits_for_a_thousand_others(service: Service) -> None:
     sound(service)
 
 
-def test_what_would_cross_partitions_is_refused(service: Service) -> None:
-    service.store.open_now()
-    assert service.store.deployment is not None
-    service.store.deployment = service.store.deployment._replace(partitions=64)
+def test_what_would_cross_partitions_is_refused(divided_store: Callable[[int], Store]) -> None:
+    service = Service(divided_store(64))
     (first,) = put(service, new("one"))
     crossing: tuple[dict[str, Any], ...] = ({"after": (first.id,)}, {"parent": first.id})
     for kin in crossing:

@@ -74,7 +74,7 @@ async def test_the_deletion_of_a_parent_wakes_a_taker_of_its_held_child(service:
 async def test_the_loops_go_on_with_a_large_family_by_themselves(service: Service) -> None:
     async with service.store, asyncio.timeout(SOON_S):
         parent = await family(service, 1_000)
-        loops = asyncio.create_task(runner.run(service, [Scheduler()]))
+        loops = asyncio.create_task(runner.run(service, lambda: [Scheduler()]))
         await service.finish([Finish(parent.id, parent.lease_token)])
         while (await service.stats(["c"]))[0].queued < 1_000:  # noqa: ASYNC110 (it happens in the engine)
             await asyncio.sleep(0.005)

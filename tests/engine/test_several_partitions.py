@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 import pytest
 from helpers import new, put
@@ -19,8 +20,8 @@ HOOK = Callback(url="http://h/")
 
 
 @pytest.fixture
-def divided(store: Store) -> Service:
-    store.deployment = store.open_now()._replace(partitions=PARTITIONS)
+def divided(divided_store: Callable[[int], Store]) -> Service:
+    store = divided_store(PARTITIONS)
     assert {store.partition_of_queue(queue) for queue in QUEUES} == set(range(PARTITIONS))
     return Service(store)
 
@@ -40,7 +41,7 @@ def test_pages_hold_events_of_all_partitions(divided: Service) -> None:
 
 
 @pytest.mark.anyio
-async def test_a_follower_sees_all_partitions_and_goes_on_from_any_event(divided: Service, store: Store) -> None:
+async def test_a_follower_sees_all_partitions_and_goes_on_from_any_event(divided: Service) -> None:
     async with divided.follow() as following, asyncio.timeout(10):
         await divided.enqueue([new(queue) for queue in QUEUES])
         events = [await following.next() for _ in QUEUES]
@@ -48,16 +49,16 @@ async def test_a_follower_sees_all_partitions_and_goes_on_from_any_event(divided
     for at, event in enumerate(events[:-1]):
         rest = (await divided.events(event.position, most=500)).events
         assert {one.job for one in rest} == {one.job for one in events[at + 1 :]}
-    await store.close()
+    await divided.store.close()
 
 
 @pytest.mark.anyio
-async def test_one_queue_is_followed_in_its_partition(divided: Service, store: Store) -> None:
+async def test_one_queue_is_followed_in_its_partition(divided: Service) -> None:
     async with divided.follow(queue=QUEUES[3]) as following, asyncio.timeout(10):
         await divided.enqueue([new(queue) for queue in QUEUES])
         assert (await following.next()).queue == QUEUES[3]
         assert following.position.count(":") == 1
-    await store.close()
+    await divided.store.close()
 
 
 def test_callbacks_are_taken_from_all_partitions(divided: Service) -> None:
@@ -74,7 +75,7 @@ def test_callbacks_are_taken_from_all_partitions(divided: Service) -> None:
 
 
 @pytest.mark.anyio
-async def test_an_end_in_any_partition_wakes_whoever_waits(divided: Service, store: Store) -> None:
+async def test_an_end_in_any_partition_wakes_whoever_waits(divided: Service) -> None:
     answers = await divided.enqueue([new(queue, callback=HOOK) for queue in QUEUES])
     for answer in answers:
         assert not isinstance(answer, Exception)
@@ -85,4 +86,4 @@ async def test_an_end_in_any_partition_wakes_whoever_waits(divided: Service, sto
             (debt,) = (await waiting).debts
         assert debt.job.id == answer.id
         await divided.settle_callbacks([HeldDebt(debt.id, debt.token)]).one()
-    await store.close()
+    await divided.store.close()

@@ -17,7 +17,7 @@ from windlass.core.requests import Finish, Take
 from windlass.service import Service
 from windlass.store import store as store_module
 from windlass.store.blocking import BlockingConnection
-from windlass.store.deployment import Deployment, examine
+from windlass.store.deployment import Deployment, examine, of_all_nodes
 from windlass.store.endpoint import parse_url
 from windlass.store.scripts import Library, library
 from windlass.store.store import Store
@@ -121,9 +121,12 @@ def test_an_engine_that_throws_keys_away_is_refused_unless_allowed(policy: bytes
 
 def test_a_warning_when_jobs_would_be_lost_with_the_engine(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, "windlass.store"):
-        examine([GOOD, ALWAYS], allow_eviction=False)
+        good = examine([GOOD, ALWAYS], allow_eviction=False)
+        assert of_all_nodes([good, good], 16) == good._replace(partitions=16)
         assert caplog.messages == []
-        examine([GOOD.replace(b"aof_enabled:1", b"aof_enabled:0"), ALWAYS], allow_eviction=False)
+        bad = examine([GOOD.replace(b"aof_enabled:1", b"aof_enabled:0"), ALWAYS], allow_eviction=False)
+        both = of_all_nodes([good, bad], 16)
+    assert (both.is_persistent, both.is_fsynced) == (False, False), "a deployment is as safe as its weakest node"
     assert len(caplog.messages) == 1
     assert "appendonly yes" in caplog.messages[0]
 

@@ -2,7 +2,9 @@
 import pytest
 
 from windlass.core.errors import BadSetting
-from windlass.store.endpoint import Endpoint, parse_url
+from windlass.store.endpoint import ClusterSeeds, Endpoint, SentinelGroup, parse_url
+
+SEEDS = (("one", 7000), ("::1", 7001), ("three", 6379))
 
 
 @pytest.mark.parametrize(
@@ -35,14 +37,56 @@ def test_url_is_understood(url: str, expected: Endpoint) -> None:
     assert parse_url(url) == expected
 
 
+def test_urls_of_several_nodes_are_understood() -> None:
+    assert parse_url("redis+cluster://db") == ClusterSeeds((Endpoint("db"),))
+    assert parse_url("valkey+cluster://me:p%2C@one:7000,[::1]:7001,three/0") == ClusterSeeds(
+        tuple(Endpoint(host, port, username="me", password="p,") for host, port in SEEDS)
+    )
+    tls = parse_url("valkeys+cluster://one,two?ssl_ca_certs=/ca.pem")
+    assert tls == ClusterSeeds(tuple(Endpoint(host, tls=True, tls_ca_file="/ca.pem") for host in ("one", "two")))
+    assert parse_url("redis+sentinel://one/my%2Fmaster") == SentinelGroup(
+        (Endpoint("one", 26379),), "my/master", Endpoint("one", 26379)
+    )
+
+
+def test_sentinels_have_credentials_of_their_own() -> None:
+    url = "rediss+sentinel://me:pw@one:1,two:2/m/3?sentinel_username=s&sentinel_password=spw&ssl_cert_reqs=none"
+    found = parse_url(url)
+    assert isinstance(found, SentinelGroup)
+    assert found.node == Endpoint("one", 1, username="me", password="pw", db=3, tls=True, tls_verify=False)
+    assert [(one.host, one.port, one.username, one.password, one.db) for one in found.sentinels] == [
+        ("one", 1, "s", "spw", 0),
+        ("two", 2, "s", "spw", 0),
+    ]
+    assert all(one.tls and not one.tls_verify for one in found.sentinels)
+    without = parse_url("redis+sentinel://me:pw@one/m")
+    assert isinstance(without, SentinelGroup)
+    assert without.sentinels[0].password is None, "the nodes' password is not told to the sentinels"
+
+
 @pytest.mark.parametrize(
     ("url", "complaint"),
     [
         ("", "must begin with"),
         ("hunter2", "must begin with"),
         ("http://hunter2@db", "must begin with"),
-        ("redis+sentinel://:hunter2@db/mymaster", "connects to a single engine"),
-        ("redis+cluster://:hunter2@db", "connects to a single engine"),
+        ("redis+sentinel://:hunter2@db", "name of the service"),
+        ("redis+sentinel://:hunter2@db/", "name of the service"),
+        ("redis+sentinel://:hunter2@db,/mymaster", "host:port, with commas"),
+        ("redis+sentinel://:hunter2@/mymaster", "host:port, with commas"),
+        ("redis+sentinel://:hunter2@db:0/mymaster", "port must be a number"),
+        ("redis+sentinel://:hunter2@db:1,db:x/mymaster", "port must be a number"),
+        ("redis+sentinel://:hunter2@db/mymaster/one", "database must be a whole number"),
+        ("redis+sentinel://:hunter2@db/mymaster/1?db=2", "given twice"),
+        ("redis+sentinel://:hunter2@db/mymaster?sentinel_username=hunter2", "needs sentinel_password"),
+        ("redis+sentinel://:hunter2@db/mymaster?ssl_cert_reqs=none", "need rediss or valkeys"),
+        ("redis+sentinel://:1#hunter2@db/m", "%23"),
+        ("redis+sentinel://:hunter2%ff@db/mymaster", "UTF-8"),
+        ("redis+cluster://:hunter2@", "host:port, with commas"),
+        ("redis+cluster://:hunter2@db/1", "a cluster has no path"),
+        ("redis+cluster://:hunter2@db?db=1", "may have only"),
+        ("redis+cluster://:hunter2@[::1", "brackets"),
+        ("redis+other://:hunter2@db", "must begin with"),
         ("redis://:hunter2@db:port", "port must be a number"),
         ("redis://:hunter2@db:0", "port must be a number"),
         ("redis://:hunter2@db:65536", "port must be a number"),
@@ -57,7 +101,7 @@ def test_url_is_understood(url: str, expected: Endpoint) -> None:
         ("redis://:hunter2@db/1?db=2", "given twice"),
         ("redis://:hunter2@db?db=", "no value"),
         ("redis://:hunter2%ff@db", "UTF-8"),
-        ("redis://:hunter2@db?ssl_ca_certs=/ca.pem", "need rediss://"),
+        ("redis://:hunter2@db?ssl_ca_certs=/ca.pem", "need rediss or valkeys"),
         ("rediss://:hunter2@db?ssl_keyfile=/k.pem", "needs ssl_certfile"),
         ("rediss://:hunter2@db?ssl_cert_reqs=maybe", "'required' or 'none'"),
         ("unix://:hunter2@host/run/v.sock", "three slashes"),
@@ -79,12 +123,17 @@ def test_bad_url_is_refused_with_an_example_and_without_the_password(url: str, c
         ("redis://me%40home:hunter2@db/3", "redis://me%40home@db:6379/3"),
         ("rediss://:hunter2@[::1]:7000", "rediss://[::1]:7000/0"),
         ("unix://:hunter2@/run/v.sock?db=2", "unix:///run/v.sock?db=2"),
+        (
+            "valkey+sentinel://me:hunter2@a,[::1]:7/m%2F/3?sentinel_password=hunter2",
+            "redis+sentinel://me@a:26379,[::1]:7/m%2F/3",
+        ),
+        ("rediss+cluster://:hunter2@a,b:7", "rediss+cluster://a:6379,b:7"),
     ],
 )
 def test_endpoint_is_shown_without_its_password(url: str, shown: str) -> None:
     endpoint = parse_url(url)
     assert str(endpoint) == shown
-    assert repr(endpoint) == f"Endpoint({shown})"
+    assert "hunter2" not in repr(endpoint)
 
 
 def test_without_tls_there_is_no_ssl_context() -> None:

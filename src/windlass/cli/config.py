@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import click
 
@@ -27,9 +28,11 @@ def config(as_json: bool) -> None:
 
 
 def _hidden(origin: Origin) -> object:
-    """A URL may hold a password."""
+    """A URL may hold passwords: one before its host, and the sentinels' among its options."""
     text = str(origin.written)
-    if origin.name in SECRET and "@" in text:
+    if origin.name not in SECRET:
+        return origin.written
+    if "@" in text:
         scheme, _, rest = text.partition("://")
-        return f"{scheme}://***@{rest.rpartition('@')[2]}"
-    return origin.written
+        text = f"{scheme}://***@{rest.rpartition('@')[2]}"
+    return re.sub(r"(sentinel_password=)[^&]*", r"\1***", text)

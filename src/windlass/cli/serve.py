@@ -13,15 +13,18 @@ from ..settings import load
 
 
 @click.command()
-@click.option("--url", help="Engine to use instead of the embedded one, e.g. redis://localhost:6379/0.")
+@click.option(
+    "--url", help="Engine to use instead of the embedded one, e.g. redis://localhost:6379/0 (docs/topologies.md)."
+)
 @click.option("--data-dir", help="Directory of the embedded engine.")
+@click.option("--partitions", type=int, help="Of a new deployment; later only checked. Default: 1, in a cluster 16.")
 @click.option("--verbose", is_flag=True, help="Say what the loops do.")
-def serve(url: str | None, data_dir: str | None, verbose: bool) -> None:
+def serve(url: str | None, data_dir: str | None, partitions: int | None, verbose: bool) -> None:
     """Run the engine and its loops."""
     logging.basicConfig(
         level=logging.DEBUG if verbose else logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
     )
-    settings, _ = load({"url": url, "data_dir": data_dir})
+    settings, _ = load({"url": url, "data_dir": data_dir, "partitions": partitions})
     store = server.build_store(settings)
     click.echo(f"Connecting to {store.endpoint} …")
     uvloop.run(server.serve(store, _announce))
@@ -34,6 +37,8 @@ def _announce(service: Service) -> None:
     assert found is not None  # noqa: S101 (the store is open)
     click.echo(f"Windlass is ready on {found.product} {found.version}.")
     click.echo(f"  engine      {store.endpoint}")
+    if found.partitions > 1:
+        click.echo(f"  partitions  {found.partitions}")
     if store.is_embedded:
         click.echo("  started by  Windlass itself; it stops when its last user leaves")
     click.echo(f"  durability  {'every answer comes after its fsync' if found.is_fsynced else store.durability}")

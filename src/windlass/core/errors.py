@@ -181,6 +181,16 @@ class CrossPartition(Refusal):
     sentence = "These queues lie in different partitions; give their names a common {tag}."
 
 
+class PartitionStopped(Refusal):
+    """Jobs wait here, but the keys around them are torn between two nodes for now."""
+
+    code = "partition_stopped"
+    sentence = (
+        "Nothing is taken from this partition: its slot is being moved key by key. It goes on by itself afterwards; "
+        "move slots atomically to avoid this."
+    )
+
+
 REFUSALS: dict[str, type[Refusal]] = {
     cls.code: cls
     for cls in (
@@ -207,6 +217,7 @@ REFUSALS: dict[str, type[Refusal]] = {
         UnknownMember,
         Unsettled,
         CrossPartition,
+        PartitionStopped,
     )
 }
 

@@ -8,6 +8,7 @@ from typing import Any
 from .durations import INSTANT_MAX
 from .errors import BadInput, TooLarge
 from .event import Emit
+from .ids import PARTITIONS_MAX
 from .job import Blob, Codec, NewJob
 from .limit import Limit, Matcher
 from .queue import FOREVER_MS, Configuration
@@ -423,6 +424,10 @@ def scan_cursor(cursor: Any) -> None:
     text("cursor", cursor, 20)
     if not (cursor.isascii() and cursor.isdigit()) or int(cursor) >= 2**64:
         raise BadInput("The cursor is not one that a step gave out; start again without it.")
+
+
+def partition(value: Any) -> None:
+    whole("partition", value, 0, PARTITIONS_MAX - 1)
 
 
 def worker_id(value: Any) -> None:

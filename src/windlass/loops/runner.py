@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from ..core.errors import WindlassError
 from ..service import Service
@@ -36,12 +36,29 @@ async def turn(service: Service, loops: Sequence[Loop]) -> float:
     return max(pause_s, SHORTEST_PAUSE_S)
 
 
-async def run(service: Service, loops: Sequence[Loop] | None = None) -> None:
-    """Until cancelled. Trouble with the engine is said once per turn and survived."""
-    chosen = all_loops() if loops is None else loops
+async def run(service: Service, make_loops: Callable[[], Sequence[Loop]] = all_loops) -> None:
+    """Until cancelled, in every partition for itself: trouble in one stops nothing in another."""
+    await _open(service)
+    async with asyncio.TaskGroup() as group:
+        for partition in range(service.store.partitions):
+            group.create_task(_run_within(service.within(partition), make_loops()), name=f"windlass-loops-{partition}")
+
+
+async def _open(service: Service) -> None:
     while True:
         try:
-            pause_s = await turn(service, chosen)
+            await service.store.open()
+            return
+        except WindlassError as error:
+            log.warning("The loops cannot start (%s); trying again.", error)
+            await asyncio.sleep(TROUBLE_PAUSE_S)
+
+
+async def _run_within(service: Service, loops: Sequence[Loop]) -> None:
+    """Trouble with the engine is said once per turn and survived."""
+    while True:
+        try:
+            pause_s = await turn(service, loops)
             await service.listen(for_s=pause_s)
         except WindlassError as error:
             log.warning("The loops could not run (%s); trying again.", error)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TypeAlias, TypeVar
+from typing import Self, TypeAlias, TypeVar
 
 from ..core import validation as check
 from ..core.errors import Refusal
@@ -21,9 +21,26 @@ Builder: TypeAlias = Callable[[Sequence[S], int], ItemsCall[T | Refusal]]
 
 
 class Asking:
-    def __init__(self, store: Store, *, payload_max: int = check.PAYLOAD_MAX) -> None:
+    def __init__(
+        self, store: Store, *, payload_max: int = check.PAYLOAD_MAX, partitions: Sequence[int] | None = None
+    ) -> None:
         self.store = store
         self._payload_max = payload_max
+        self._partitions = partitions
+
+    def within(self, partition: int) -> Self:
+        """The same, with upkeep of one partition only: what goes wrong in one stops nothing in another."""
+        check.partition(partition)
+        return type(self)(self.store, payload_max=self._payload_max, partitions=(partition,))
+
+    @property
+    def homes(self) -> Sequence[int]:
+        """The partitions that upkeep is about. Known when the store is open."""
+        return range(self.store.partitions) if self._partitions is None else self._partitions
+
+    def _in_each(self, build: Callable[[int], Call[T]]) -> Flow[list[T]]:
+        """Asks the partitions side by side."""
+        return (yield [build(home) for home in self.homes])  # type: ignore[no-any-return]
 
     def _about_jobs(self, requests: Sequence[R], validate: Callable[[R], None], build: Builder[R, T]) -> AskedMany[T]:
         check.items("requests", requests)

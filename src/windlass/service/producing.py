@@ -28,11 +28,20 @@ class Producing(Asking):
         level = durability or self.store.durability
         if level not in ("memory", "fsync", "replica"):
             raise BadInput(f"durability must be memory, fsync or replica, not {level!r}.")
-        made = self.store.new_ids([job.queue for job in jobs])
-        with_ids = [(job.id or made_id, job) for job, made_id in zip(jobs, made, strict=True)]
-        return AskedMany(self.store, lambda: self._enqueue_flow(with_ids, level))
+        with_ids: list[tuple[bytes, NewJob]] = []
+        return AskedMany(self.store, lambda: self._enqueue_flow(jobs, with_ids, level))
 
-    def _enqueue_flow(self, jobs: Sequence[tuple[bytes, NewJob]], level: Durability) -> Flow[list[Enqueued | Refusal]]:
+    def _with_ids(self, jobs: Sequence[NewJob], made: list[tuple[bytes, NewJob]]) -> list[tuple[bytes, NewJob]]:
+        """Made once, when it is known where queues are at home: a question asked twice is about the same jobs."""
+        if not made:
+            ids = self.store.new_ids([job.queue for job in jobs])
+            made += [(job.id or made_id, job) for job, made_id in zip(jobs, ids, strict=True)]
+        return made
+
+    def _enqueue_flow(
+        self, given: Sequence[NewJob], made: list[tuple[bytes, NewJob]], level: Durability
+    ) -> Flow[list[Enqueued | Refusal]]:
+        jobs = self._with_ids(given, made)
         now_ms = 0
         if any(job.delay_ms or job.expires_in_ms for _, job in jobs):
             now_ms = yield Now()

@@ -9,6 +9,7 @@ from ..core.queue import Configuration, Minute, Pause, QueueStats
 from ..store.asked import Asked
 from ..store.calls import queues
 from ..store.calls.call import Flow
+from ..store.waiting import parts_of
 from .asking import Asking, ask, asked_once
 
 PLACING = {"name_lanes", "aging_ms", "fair_share"}  # change where waiting jobs stand
@@ -21,13 +22,13 @@ class Queueing(Asking):
 
     def _queues_flow(self) -> Flow[list[str]]:
         found: set[str] = set()
-        for partition in range(self.store.partitions):
-            cursor = "0"
-            while True:
-                cursor, names = yield queues.queues(cursor, 200, partition)
+        cursors = dict.fromkeys(range(self.store.partitions), "0")
+        while cursors:
+            pages = yield [queues.queues(cursor, 200, home) for home, cursor in cursors.items()]
+            for home, (cursor, names) in zip(list(cursors), pages, strict=True):
                 found.update(names)
-                if cursor == "0":
-                    break
+                cursors[home] = cursor
+            cursors = {home: cursor for home, cursor in cursors.items() if cursor != "0"}
         return sorted(found)
 
     def stats(self, names: Sequence[str]) -> Asked[list[QueueStats]]:
@@ -40,10 +41,9 @@ class Queueing(Asking):
     def _stats_flow(self, names: Sequence[str]) -> Flow[list[QueueStats]]:
         found: list[QueueStats] = []
         for start in range(0, len(names), 100):
-            part = names[start : start + 100]
-            for home in sorted({self.store.partition_of_queue(name) for name in part}):
-                mine = [name for name in part if self.store.partition_of_queue(name) == home]
-                found += yield queues.stats(mine, home)
+            parts = parts_of(self.store, names[start : start + 100])
+            replies = yield [queues.stats(part.queues, part.partition) for part in parts]
+            found += [one for reply in replies for one in reply]
         place = {name: at for at, name in enumerate(names)}
         return sorted(found, key=lambda one: place[one.queue])
 

@@ -9,11 +9,11 @@ from ..core.errors import Refusal
 from ..core.job import Ending, Timeline
 from ..core.requests import Listing, Members, Page
 from ..core.states import State
-from ..store import waiting
+from ..store import awaiting
 from ..store.asked import Asked, AskedMany, AskedToWait
 from ..store.calls import reading
 from ..store.calls.call import Flow
-from ..store.pages import page
+from ..store.pages import page, page_by_tag
 from ..store.scatter import scatter
 from .asking import Asking
 
@@ -37,15 +37,19 @@ class Reading(Asking):
         check.claim("consume", consume)
         return AskedToWait(
             self.store,
-            lambda: waiting.result_waiting(self.store, job_id, consume, wait_ms),
-            lambda: waiting.result_waiting_now(self.store, job_id, consume, wait_ms),
+            lambda: awaiting.result_waiting(self.store, job_id, consume, wait_ms),
+            lambda: awaiting.result_waiting_now(self.store, job_id, consume, wait_ms),
         )
 
     def jobs(self, listing: Listing) -> Asked[Page]:
-        """One page of jobs by queue and state, or by tag."""
+        """One page of jobs by queue and state, or by tag: partition by partition, in order within each."""
         check.listing(listing)
-        home = self.store.partition_of_queue(listing.queue) if listing.queue and not listing.tag else 0
-        return Asked(self.store, lambda: page(listing, home))
+        return Asked(self.store, lambda: self._jobs_flow(listing))
+
+    def _jobs_flow(self, listing: Listing) -> Flow[Page]:
+        if listing.tag:
+            return (yield from page_by_tag(listing, self.store.partitions))
+        return (yield from page(listing, self.store.partition_of_queue(listing.queue)))
 
     def members(
         self, job_id: bytes, states: tuple[State, ...] = (), *, most: int = 50, cursor: str = ""

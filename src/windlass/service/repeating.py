@@ -7,11 +7,13 @@ from collections.abc import Callable, Sequence
 
 from ..core.errors import Refusal
 from ..core.repeat import parse
-from ..core.requests import Exchanged, Fail, Finish, Finished, Take
+from ..core.requests import Exchanged, Fail, Failed, Finish, Finished, Take
 from ..store.calls import reports, take
 from ..store.calls.call import Flow
 from ..store.calls.reports import Continued, Repeats, Report
 from ..store.scatter import scatter
+from ..store.store import Store
+from ..store.waiting import Part, look_flow
 
 
 def finish_flow(requests: Sequence[Finish], partition_of: Callable[[bytes], int]) -> Flow[list[Finished | Refusal]]:
@@ -31,12 +33,29 @@ def finish_flow(requests: Sequence[Finish], partition_of: Callable[[bytes], int]
 
 
 def exchange_flow(
-    finishes: Sequence[Finish], failures: Sequence[Fail], request: Take, queues: Sequence[str], partition: int
+    store: Store, request: Take, parts: Sequence[Part], finishes: Sequence[Finish], failures: Sequence[Fail]
+) -> Flow[Exchanged]:
+    """One call when all is in one partition. Otherwise outcomes are reported where their jobs are, and then taken."""
+    reported = [one.id for one in finishes] + [one.id for one in failures]
+    if len(parts) == 1 and set(map(store.partition_of_job, reported)) <= {parts[0].partition}:
+        return (yield from _exchange_at_once(request, parts[0], finishes, failures))
+    finished = yield from finish_flow(finishes, store.partition_of_job)
+    failed = yield from _failed(store, failures)
+    found = yield from look_flow(request, parts, [take.UNREGISTERED] * len(parts), waits=True)
+    return Exchanged(list(finished), list(failed), found.taken)
+
+
+def _failed(store: Store, failures: Sequence[Fail]) -> Flow[list[Failed | Refusal]]:
+    return scatter(failures, lambda one: store.partition_of_job(one.id), reports.fail)
+
+
+def _exchange_at_once(
+    request: Take, part: Part, finishes: Sequence[Finish], failures: Sequence[Fail]
 ) -> Flow[Exchanged]:
     """With a job that repeats the first call only asks: the reports still come before the take, in one step."""
     items: list[Report] = list(finishes)
     while True:
-        reply = yield take.exchange(request, queues, partition, items, failures)
+        reply = yield take.exchange(request, part.queues, part.partition, items, failures)
         if isinstance(reply, Exchanged):
             return reply
         for place, asked in enumerate(reply):

@@ -155,7 +155,7 @@ class Scheduling(Asking):
 
     def _fire_flow(self) -> Flow[Step]:
         steps: list[Step] = []
-        for partition in range(self.store.partitions):
+        for partition in self.homes:
             steps += ((yield from self._fire_in(partition)),)
         instants = [step.next_at_ms for step in steps if step.next_at_ms is not None]
         return Step(max(step.now_ms for step in steps), sum(step.done for step in steps), min(instants, default=None))

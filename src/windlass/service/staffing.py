@@ -9,9 +9,8 @@ from ..core.errors import Refusal
 from ..core.requests import Worker, WorkerInfo
 from ..store.asked import Asked, AskedMany
 from ..store.calls import workers
-from ..store.calls.call import Flow
-from ..store.scatter import scatter
-from .asking import Asking, ask
+from ..store.calls.call import Flow, bounded
+from .asking import Asking
 
 
 class Staffing(Asking):
@@ -20,21 +19,33 @@ class Staffing(Asking):
         check.worker_id(worker)
         check.worker_info(info)
         check.whole("beat_ms", beat_ms, 100, check.DURATION_MAX)
-        bell = self.store.bell(0)
-        name = bell.name if bell.hears_cancels else ""
-        return Asked(self.store, lambda: ask(workers.register(worker, beat_ms, name, info, 0)))
+        return Asked(self.store, lambda: self._register_flow(worker, info, beat_ms))
+
+    def _register_flow(self, worker: bytes, info: WorkerInfo, beat_ms: int) -> Flow[int]:
+        """In all partitions: each recovers what a silent worker held there."""
+        bells = [self.store.cancels_heard_by(home) for home in range(self.store.partitions)]
+        answers = yield [workers.register(worker, beat_ms, bell, info, home) for home, bell in enumerate(bells)]
+        return answers[0]  # type: ignore[no-any-return]
 
     def hear_cancels(self, handler: Callable[[bytes], None]) -> None:
         """Calls `handler` at once with the id of a job that is asked to stop, when a worker holds it that was
         registered from here afterwards. Needs a running event loop. Heartbeats tell the same, later."""
-        self.store.bell(0).hear_cancels(handler)
+        self.store.hear_cancels(handler)
 
     def beat(self, ids: Sequence[bytes]) -> AskedMany[None]:
         """Workers say that they are alive."""
         check.items("ids", ids)
         for worker in ids:
             check.worker_id(worker)
-        return AskedMany(self.store, lambda: scatter(ids, lambda _: 0, workers.beat))
+        return AskedMany(self.store, lambda: self._beat_flow(ids))
+
+    def _beat_flow(self, ids: Sequence[bytes]) -> Flow[list[Refusal | None]]:
+        """Everywhere; a partition that does not know a worker makes it register anew."""
+        homes = range(self.store.partitions)
+        calls = [part for home in homes for part in bounded(workers.beat(ids, home))]
+        replies = yield calls
+        flat = [answer for reply in replies for answer in reply]
+        return [next(filter(None, flat[at :: len(ids)]), None) for at in range(len(ids))]
 
     def forget(self, worker: bytes) -> Asked[int]:
         """A worker leaves; what it holds goes back. Answers how many jobs that were."""
@@ -42,17 +53,30 @@ class Staffing(Asking):
         return Asked(self.store, lambda: self._forget_flow(worker))
 
     def _forget_flow(self, worker: bytes) -> Flow[int]:
-        given_back, is_gone = 0, False
-        while not is_gone:
-            answer = yield workers.forget(worker, 0)
-            if isinstance(answer, Refusal):
-                raise answer
-            count, is_gone = answer
-            given_back += count
+        given_back = 0
+        homes: Sequence[int] = range(self.store.partitions)
+        refused: list[Refusal] = []
+        while homes:
+            answers = yield [workers.forget(worker, home) for home in homes]
+            refused += [answer for answer in answers if isinstance(answer, Refusal)]
+            counts = {home: one for home, one in zip(homes, answers, strict=True) if not isinstance(one, Refusal)}
+            given_back += sum(count for count, _ in counts.values())
+            homes = [home for home, (_, is_gone) in counts.items() if not is_gone]
+        if len(refused) == self.store.partitions:
+            raise refused[0]
         return given_back
 
     def workers(self, *, start: int = 0, most: int = 100) -> Asked[list[Worker]]:
         """Registered workers and what each runs."""
         check.whole("start", start, 0, check.UINT32_MAX)
         check.whole("most", most, 1, check.PAGE_MAX)
-        return Asked(self.store, lambda: ask(workers.workers(start, most, 0)))
+        return Asked(self.store, lambda: self._workers_flow(start, most))
+
+    def _workers_flow(self, start: int, most: int) -> Flow[list[Worker]]:
+        """The page is of the first partition; the others tell what these workers hold there."""
+        page: list[Worker] = yield workers.workers(start, most, 0)
+        if not page or self.store.partitions == 1:
+            return page
+        ids = [worker.id for worker in page]
+        elsewhere = yield [workers.workers(0, 0, home, ids) for home in range(1, self.store.partitions)]
+        return [workers.together(same) for same in zip(page, *elsewhere, strict=True)]

@@ -3,37 +3,45 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable, Collection
 
 from ..core import validation as check
 from ..core.errors import BadInput
 from ..core.job import Job
-from ..store import waiting
+from ..store import awaiting
 from ..store.asked import Asked, AskedToWait
 from ..store.calls import queues, upkeep
-from ..store.calls.call import Flow
+from ..store.calls.call import Call, Flow, Torn
 from ..store.scatter import scatter
-from .asking import Asking, ask
+from .asking import Asking
+
+STOPPED_FOR_MS = 180_000  # unless renewed: the janitor looks each minute
 
 
 class Upkeep(Asking):
     def promote(self) -> Asked[upkeep.Step]:
         """One step of the scheduler: jobs whose time has come."""
-        return Asked(self.store, lambda: ask(upkeep.promote(0)))
+        return Asked(self.store, lambda: self._step_flow(upkeep.promote))
+
+    def _step_flow(self, build: Callable[[int], Call[upkeep.Step]]) -> Flow[upkeep.Step]:
+        return upkeep.together((yield from self._in_each(build)))
 
     def recover(self) -> Asked[upkeep.Step]:
         """One step of the recoverer: leases and workers that went silent, attempts over their time."""
         return Asked(self.store, self._recover_flow)
 
     def _recover_flow(self) -> Flow[upkeep.Step]:
-        step, timed_out = yield upkeep.recover(0)
+        found = yield from self._in_each(upkeep.recover)
+        timed_out = [job for one in found for job in one.timed_out]
         if timed_out:
             decisions = [_time_out(job) for job in timed_out]
-            yield from scatter(decisions, lambda _: 0, upkeep.time_out)
+            yield from scatter(decisions, lambda one: self.store.partition_of_job(one.id), upkeep.time_out)
+        step = upkeep.together([one.step for one in found])
         return upkeep.Step(step.now_ms, step.done + len(timed_out), step.next_at_ms)
 
     def clean(self) -> Asked[upkeep.Step]:
         """One step of the janitor: retention and expiry."""
-        return Asked(self.store, lambda: ask(upkeep.clean(0)))
+        return Asked(self.store, lambda: self._step_flow(upkeep.clean))
 
     def sweep(self, cursor: str = "0") -> Asked[upkeep.Swept]:
         """One step of the janitor's walk over queues: forgets empty ones, finishes divisions by name."""
@@ -41,15 +49,41 @@ class Upkeep(Asking):
         return Asked(self.store, lambda: self._sweep_flow(cursor))
 
     def _sweep_flow(self, cursor: str) -> Flow[upkeep.Swept]:
-        swept: upkeep.Swept = yield upkeep.sweep(cursor, 0)
+        """One partition after another; the cursor holds both the place in a partition and which one it is."""
+        count = len(self.homes)
+        inner, at = divmod(int(cursor), count)
+        home = self.homes[at]
+        swept: upkeep.Swept = yield upkeep.sweep(str(inner), home)
         for queue in swept.to_relane:
-            yield queues.relane(queue, 0)
-        return swept
+            yield queues.relane(queue, home)
+        if swept.cursor == "0":
+            return swept._replace(cursor=str((at + 1) % count))
+        return swept._replace(cursor=str(int(swept.cursor) * count + at))
+
+    def stop_torn(self, already: Collection[int] = ()) -> Asked[list[int]]:
+        """Partitions whose slots are moved key by key: their takers are stopped for some minutes. Those that were
+        stopped before and are whole again go on at once. Answers which are torn now."""
+        for partition in already:
+            check.partition(partition)
+        return Asked(self.store, lambda: self._stop_torn_flow(already))
+
+    def _stop_torn_flow(self, already: Collection[int]) -> Flow[list[int]]:
+        torn: list[int] = yield Torn()
+        whole = set(already) - set(torn)
+        calls = [upkeep.stop(STOPPED_FOR_MS, "its slot is being moved key by key", home) for home in torn]
+        calls += [upkeep.stop(0, "", home) for home in range(self.store.partitions) if home in whole]
+        if calls:
+            yield calls
+        return torn
 
     def listen(self, *, for_s: float) -> Asked[bool]:
         """Waits until something becomes due earlier than anybody knew; False when the time is over."""
         check.number("for_s", for_s, 0, check.DURATION_MAX // 1000)
-        return AskedToWait(self.store, lambda: waiting.upkeep_waiting(self.store, for_s), _needs_event_loop)
+        return AskedToWait(self.store, lambda: self._listen(for_s), _needs_event_loop)
+
+    async def _listen(self, for_s: float) -> bool:
+        await self.store.open()
+        return await awaiting.upkeep_waiting(self.store, self.homes, for_s)
 
 
 def _time_out(job: Job) -> upkeep.TimeOut:

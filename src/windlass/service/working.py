@@ -6,7 +6,7 @@ import random
 from collections.abc import Sequence
 
 from ..core import validation as check
-from ..core.errors import BadInput, CrossPartition
+from ..core.errors import BadInput
 from ..core.event import Emit
 from ..core.requests import (
     Exchanged,
@@ -24,6 +24,7 @@ from ..core.requests import (
 from ..store import waiting
 from ..store.asked import Asked, AskedMany, AskedToWait
 from ..store.calls import reports
+from ..store.calls.call import Flow
 from .asking import Asking
 from .repeating import exchange_flow, finish_flow
 
@@ -32,27 +33,23 @@ class Working(Asking):
     def take(self, request: Take) -> Asked[Taken]:
         """Leases jobs; waits up to `wait_ms` for the first one."""
         check.take(request)
-        chosen, home = self._queues_for(request)
         return AskedToWait(
             self.store,
-            lambda: waiting.take_waiting(self.store, request, chosen, home),
-            lambda: waiting.take_waiting_now(self.store, request, chosen, home),
+            lambda: waiting.take_waiting(self.store, request, lambda: self._parts_for(request)),
+            lambda: waiting.take_waiting_now(self.store, request, lambda: self._parts_for(request)),
         )
 
-    def _queues_for(self, request: Take) -> tuple[list[str], int]:
-        homes = {self.store.partition_of_queue(queue) for queue in request.queues}
-        if len(homes) > 1:
-            raise CrossPartition()
+    def _parts_for(self, request: Take) -> list[waiting.Part]:
         order = list(request.queues)
         if request.weights:
             # A random key raised to 1/weight puts each queue first in proportion to its weight.
             weights = dict(zip(order, request.weights, strict=True))
             keys = {queue: random.random() ** (1 / weight) for queue, weight in weights.items()}  # noqa: S311
             order.sort(key=keys.__getitem__, reverse=True)
-        return order, homes.pop()
+        return waiting.parts_of(self.store, order)
 
     def exchange(self, finishes: Sequence[Finish], failures: Sequence[Fail], request: Take) -> Asked[Exchanged]:
-        """Reports outcomes and takes the next jobs in one call. Does not wait."""
+        """Reports outcomes and takes the next jobs: in one call when all are in one partition. Does not wait."""
         check.items("finishes", finishes)
         check.items("failures", failures)
         for finished in finishes:
@@ -62,15 +59,14 @@ class Working(Asking):
         check.take(request)
         if len(finishes) + len(failures) > check.TAKE_MAX:
             raise BadInput(f"An exchange reports at most {check.TAKE_MAX} outcomes.")
-        chosen, home = self._queues_for(request)
-        reported = [one.id for one in finishes] + [one.id for one in failures]
-        if any(self.store.partition_of_job(job_id) != home for job_id in reported):
-            raise CrossPartition()
         return AskedToWait(
             self.store,
-            lambda: waiting.take_once(self.store, exchange_flow(finishes, failures, request, chosen, home)),
-            lambda: self.store.run_now(exchange_flow(finishes, failures, request, chosen, home)),
+            lambda: waiting.take_once(self.store, self._exchange_flow(finishes, failures, request)),
+            lambda: self.store.run_now(self._exchange_flow(finishes, failures, request)),
         )
+
+    def _exchange_flow(self, finishes: Sequence[Finish], failures: Sequence[Fail], request: Take) -> Flow[Exchanged]:
+        return (yield from exchange_flow(self.store, request, self._parts_for(request), finishes, failures))
 
     def accept(self, requests: Sequence[Held], *, lease_ms: int = 0) -> AskedMany[int | None]:
         """Takes on dispatched jobs; answers their deadlines."""

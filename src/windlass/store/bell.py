@@ -8,10 +8,10 @@ import logging
 import secrets
 from collections import deque
 from collections.abc import Callable, Collection, Coroutine
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 from ..core.errors import EngineUnavailable
-from .link import Link
+from .link import BlockingLink, Link
 
 log = logging.getLogger("windlass.store")
 
@@ -25,12 +25,21 @@ class Listener:
 
     __slots__ = ("ended_as", "event", "job_id", "places", "was_rung")
 
-    def __init__(self, places: tuple[Place, ...] = (), job_id: bytes = b"") -> None:
-        self.event = asyncio.Event()
+    def __init__(self, places: tuple[Place, ...] = (), job_id: bytes = b"", event: asyncio.Event | None = None) -> None:
+        self.event = event or asyncio.Event()  # given by somebody who listens to several bells
         self.places = places
         self.job_id = job_id
         self.was_rung: Place | None = None
         self.ended_as = 0  # the state in which the awaited job ended
+
+
+async def heard(event: asyncio.Event, within_s: float) -> bool:
+    try:
+        async with asyncio.timeout(within_s):
+            await event.wait()
+    except TimeoutError:
+        return False
+    return True
 
 
 class Bell:
@@ -169,3 +178,21 @@ class Bell:
         listeners += [listener for group in self._awaiting.values() for listener in group]
         for listener in listeners:
             listener.event.set()
+
+
+class BlockingBell:
+    """A bell of one blocking caller, on a link of its own."""
+
+    def __init__(self, link: BlockingLink, root: str) -> None:
+        self.name = secrets.token_urlsafe(9)
+        self._link = link
+        self._key = f"{root}:bell:{self.name}"
+
+    def wait(self, for_s: float) -> bytes:
+        """What was rung, or nothing when the time is over."""
+        block_s = max(0.001, min(for_s, BLOCK_S))
+        found = self._link.call("BLPOP", self._key, f"{block_s:.3f}", timeout_s=block_s + WATCHDOG_S)
+        return cast(bytes, found[1]) if found else b""
+
+    def close(self) -> None:
+        self._link.close()

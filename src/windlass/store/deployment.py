@@ -55,7 +55,21 @@ def _number(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in re.findall(r"\d+", version)[:2])
 
 
-def examine(replies: Sequence[Any], *, allow_eviction: bool) -> Deployment:
+def of_all_nodes(found: Sequence[Deployment], partitions: int) -> Deployment:
+    """What holds on every node; what puts jobs at risk is said."""
+    if not all(one.is_persistent for one in found):
+        log.warning(
+            "The engine has no append-only file: acknowledged jobs are lost when it crashes. Set `appendonly yes`."
+        )
+    return found[0]._replace(
+        has_waitaof=all(one.has_waitaof for one in found),
+        is_fsynced=all(one.is_fsynced for one in found),
+        is_persistent=all(one.is_persistent for one in found),
+        partitions=partitions,
+    )
+
+
+def examine(replies: Sequence[Any], *, allow_eviction: bool, is_cluster_expected: bool = False) -> Deployment:
     """Reads the answers to QUESTIONS. Raises when jobs would not be safe, warns when they would be at risk."""
     info, fsync = replies
     fields = _fields(info.decode(errors="replace"))
@@ -64,14 +78,15 @@ def examine(replies: Sequence[Any], *, allow_eviction: bool) -> Deployment:
     version = fields.get("valkey_version", compatible)
     if _number(compatible) < _OLDEST_REDIS:
         raise EngineUnsuitable(f"{product} {version} is too old: Windlass needs Redis 7.0 or Valkey 7.2 at least.")
+    if fields.get("cluster_enabled") == "1" and not is_cluster_expected:
+        raise EngineUnsuitable(
+            "The engine is a node of a cluster: write its URL with redis+cluster:// or rediss+cluster://, "
+            "and with more of its nodes, if you like."
+        )
     _check_eviction(fields, allow_eviction)
     is_persistent = fields.get("aof_enabled") == "1"
     # CONFIG may be forbidden by a provider: then nothing is assumed.
     appendfsync = fsync[1].decode() if isinstance(fsync, list) and len(fsync) == 2 else ""
-    if not is_persistent:
-        log.warning(
-            "The engine has no append-only file: acknowledged jobs are lost when it crashes. Set `appendonly yes`."
-        )
     return Deployment(
         product,
         version,

@@ -1,20 +1,29 @@
-"""Where one engine node listens, and how a URL says it. Opening the connection is left to connection.py."""
+"""Where engine nodes listen, and how a URL says it: one node, the nodes of a cluster, or the sentinels that know the
+primary. Opening connections is left to connection.py, finding the right node to topology.py."""
 
+import re
 import ssl
-from dataclasses import dataclass
-from typing import NoReturn
+from dataclasses import dataclass, replace
+from typing import NoReturn, TypeAlias
 from urllib.parse import SplitResult, parse_qsl, quote, unquote, urlsplit
 
 from windlass.core.errors import BadSetting
 
 DEFAULT_PORT = 6379
+SENTINEL_PORT = 26379
 EXAMPLE_URL = "redis://user:password@localhost:6379/0"
 EXAMPLE_TLS_URL = "rediss://user:password@db.example.org:6379/0?ssl_ca_certs=/etc/ssl/ca.pem"
 EXAMPLE_UNIX_URL = "unix:///run/valkey/valkey.sock?db=0"
+EXAMPLE_SENTINEL_URL = "redis+sentinel://user:password@one:26379,two:26379,three:26379/mymaster/0"
+EXAMPLE_CLUSTER_URL = "redis+cluster://user:password@one:6379,two:6379,three:6379"
 
 _PLAIN_SCHEMES = ("redis", "valkey")
 _TLS_SCHEMES = ("rediss", "valkeys")
-_SEVERAL_NODES_SCHEMES = ("redis+sentinel", "redis+cluster")
+_SCHEMES = (*_PLAIN_SCHEMES, *_TLS_SCHEMES)
+_SENTINEL_SCHEMES = tuple(f"{scheme}+sentinel" for scheme in _SCHEMES)
+_CLUSTER_SCHEMES = tuple(f"{scheme}+cluster" for scheme in _SCHEMES)
+_SEVERAL_NODES = re.compile(r"(?P<scheme>[^:/?#]+)://(?P<nodes>[^/?#]*)(?P<rest>.*)", re.DOTALL)
+_SENTINEL_OPTIONS = ("sentinel_username", "sentinel_password")
 _TLS_OPTIONS = ("ssl_ca_certs", "ssl_certfile", "ssl_keyfile", "ssl_cert_reqs")
 
 
@@ -37,8 +46,7 @@ class Endpoint:
         user = f"{quote(self.username, safe='')}@" if self.username else ""
         if self.unix_path is not None:
             return f"unix://{user}{quote(self.unix_path)}?db={self.db}"
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{'rediss' if self.tls else 'redis'}://{user}{host}:{self.port}/{self.db}"
+        return f"{'rediss' if self.tls else 'redis'}://{user}{host_and_port(self)}/{self.db}"
 
     def __repr__(self) -> str:
         return f"Endpoint({self})"
@@ -61,35 +69,130 @@ class Endpoint:
         return context
 
 
-def parse_url(url: str) -> Endpoint:
+@dataclass(frozen=True, slots=True)
+class SentinelGroup:
+    """Sentinels, and the name under which they know a primary."""
+
+    sentinels: tuple[Endpoint, ...]
+    service: str
+    node: Endpoint  # how the primary is talked to; its host and port come from the sentinels
+
+    def __str__(self) -> str:
+        return f"{_shown(self.node, 'sentinel', self.sentinels)}/{quote(self.service, safe='')}/{self.node.db}"
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterSeeds:
+    """Some nodes of a cluster; they know the others."""
+
+    seeds: tuple[Endpoint, ...]
+
+    def __str__(self) -> str:
+        return _shown(self.seeds[0], "cluster", self.seeds)
+
+
+Address: TypeAlias = Endpoint | SentinelGroup | ClusterSeeds
+
+
+def host_and_port(endpoint: Endpoint) -> str:
+    host = f"[{endpoint.host}]" if ":" in endpoint.host else endpoint.host
+    return f"{host}:{endpoint.port}"
+
+
+def _shown(node: Endpoint, kind: str, nodes: tuple[Endpoint, ...]) -> str:
+    user = f"{quote(node.username, safe='')}@" if node.username else ""
+    return f"{'rediss' if node.tls else 'redis'}+{kind}://{user}{','.join(map(host_and_port, nodes))}"
+
+
+def parse_url(url: str) -> Address:
+    several = _SEVERAL_NODES.fullmatch(url.strip())
+    scheme = several["scheme"].lower() if several else ""
+    if several and scheme in _SENTINEL_SCHEMES:
+        return _sentinel_group(several["nodes"], _split(f"{scheme.partition('+')[0]}://{several['rest']}"))
+    if several and scheme in _CLUSTER_SCHEMES:
+        return _cluster_seeds(several["nodes"], _split(f"{scheme.partition('+')[0]}://{several['rest']}"))
     parts = _split(url)
-    if parts.scheme in _SEVERAL_NODES_SCHEMES:
-        _refuse(f"{parts.scheme}:// is not supported yet: this version connects to a single engine")
-    if parts.fragment:
-        _refuse("it contains a '#'; in a password, write it as %23")
+    _check_fragment(parts, EXAMPLE_URL)
     if parts.scheme == "unix":
         return _unix_endpoint(parts)
-    if parts.scheme not in (*_PLAIN_SCHEMES, *_TLS_SCHEMES):
-        _refuse("it must begin with redis://, rediss://, valkey://, valkeys:// or unix://")
+    if parts.scheme not in _SCHEMES:
+        _refuse(
+            "it must begin with redis://, rediss://, valkey://, valkeys:// or unix://, "
+            "or with one of the first four and +sentinel or +cluster, as in redis+cluster://"
+        )
     return _tcp_endpoint(parts)
+
+
+def _check_fragment(parts: SplitResult, example: str) -> None:
+    if parts.fragment:
+        _refuse("it contains a '#'; in a password, write it as %23", example)
+
+
+def _sentinel_group(nodes: str, parts: SplitResult) -> SentinelGroup:
+    _check_fragment(parts, EXAMPLE_SENTINEL_URL)
+    tls = parts.scheme in _TLS_SCHEMES
+    allowed = ("db", *_SENTINEL_OPTIONS, *(_TLS_OPTIONS if tls else ()))
+    options = _options(parts, allowed)
+    service, _, db = parts.path.strip("/").partition("/")
+    if not service:
+        _refuse("the name of the service that the sentinels watch is missing from its path", EXAMPLE_SENTINEL_URL)
+    found = _endpoints(nodes, options, tls, SENTINEL_PORT, EXAMPLE_SENTINEL_URL)
+    username, password = options.get("sentinel_username"), options.get("sentinel_password")
+    if username and not password:
+        _refuse("sentinel_username needs sentinel_password beside it", EXAMPLE_SENTINEL_URL)
+    return SentinelGroup(
+        tuple(replace(one, username=username, password=password) for one in found),
+        _decoded(service),
+        replace(found[0], db=_db(options.get("db"), db)),
+    )
+
+
+def _cluster_seeds(nodes: str, parts: SplitResult) -> ClusterSeeds:
+    _check_fragment(parts, EXAMPLE_CLUSTER_URL)
+    tls = parts.scheme in _TLS_SCHEMES
+    options = _options(parts, _TLS_OPTIONS if tls else ())
+    if parts.path not in ("", "/", "/0"):
+        _refuse("a cluster has no path: it has one database, and Windlass has namespaces", EXAMPLE_CLUSTER_URL)
+    return ClusterSeeds(_endpoints(nodes, options, tls, DEFAULT_PORT, EXAMPLE_CLUSTER_URL))
+
+
+def _endpoints(nodes: str, options: dict[str, str], tls: bool, default_port: int, example: str) -> tuple[Endpoint, ...]:
+    """One for each host; all of them with the same credentials and the same TLS."""
+    credentials, _, hosts = nodes.rpartition("@")
+    username, password = _credentials(_split(f"redis://{credentials}@host" if credentials else "redis://"))
+    found = []
+    for text in hosts.split(","):
+        parts = _split(f"redis://{text}")
+        if not parts.hostname or parts.username is not None:
+            _refuse("it must name its nodes as host:port, with commas between them", example)
+        port = _port(parts, default_port)
+        found.append(_with_options(Endpoint(parts.hostname, port, None, username, password, 0, tls), options))
+    return tuple(found)
+
+
+def _with_options(endpoint: Endpoint, options: dict[str, str]) -> Endpoint:
+    return replace(
+        endpoint,
+        tls_ca_file=options.get("ssl_ca_certs"),
+        tls_cert_file=_cert_file(options),
+        tls_key_file=options.get("ssl_keyfile"),
+        tls_verify=_must_verify(options),
+    )
 
 
 def _tcp_endpoint(parts: SplitResult) -> Endpoint:
     tls = parts.scheme in _TLS_SCHEMES
     options = _options(parts, allowed=("db", *_TLS_OPTIONS) if tls else ("db",))
     username, password = _credentials(parts)
-    return Endpoint(
+    endpoint = Endpoint(
         host=parts.hostname or "localhost",
         port=_port(parts),
         username=username,
         password=password,
         db=_db(options.get("db"), parts.path.strip("/")),
         tls=tls,
-        tls_ca_file=options.get("ssl_ca_certs"),
-        tls_cert_file=_cert_file(options),
-        tls_key_file=options.get("ssl_keyfile"),
-        tls_verify=_must_verify(options),
     )
+    return _with_options(endpoint, options)
 
 
 def _unix_endpoint(parts: SplitResult) -> Endpoint:
@@ -117,13 +220,13 @@ def _split(url: str) -> SplitResult:
     _refuse("its host is malformed; an IPv6 address is written in brackets, as in redis://[::1]:6379/0")
 
 
-def _port(parts: SplitResult) -> int:
+def _port(parts: SplitResult, default: int = DEFAULT_PORT) -> int:
     try:
         port = parts.port
     except ValueError:
         port = 0
     if port is None:
-        return DEFAULT_PORT
+        return default
     if port == 0:
         _refuse(
             "the port must be a number from 1 to 65535 "
@@ -150,8 +253,8 @@ def _decoded(text: str) -> str:
 def _options(parts: SplitResult, allowed: tuple[str, ...]) -> dict[str, str]:
     options = dict(parse_qsl(parts.query, keep_blank_values=True))
     if not options.keys() <= set(allowed):
-        hint = "" if "ssl_ca_certs" in allowed else " (ssl_… options need rediss:// or valkeys://)"
-        _refuse(f"after the '?' it may have only {', '.join(allowed)}{hint}")
+        hint = "" if "ssl_ca_certs" in allowed else " (ssl_… options need rediss or valkeys at its beginning)"
+        _refuse(f"after the '?' it may have only {', '.join(allowed) or 'options of TLS'}{hint}")
     if "" in options.values():
         _refuse("an option after the '?' has no value")
     return options

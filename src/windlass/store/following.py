@@ -162,7 +162,7 @@ class _Reader:
         self._run = run
         self._inbox = inbox
         self._key = f"{store.root(tail.partition)}:events"
-        self._link: Link = store.new_link(self._connecting)
+        self._link: Link = store.new_link(tail.partition, self._connecting)
         self._connections = 0
         self._tasks: set[asyncio.Task[Any]] = set()
 

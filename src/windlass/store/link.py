@@ -1,6 +1,7 @@
-"""Links: connections that open at the first call, are renewed when they break, and then repeat their calls.
+"""Links: connections that open at the first call, are renewed when they break, and then repeat their calls. Where to is
+the route's to say, each time they connect.
 
-When to repeat is decided once, without I/O, in `_Patience`; `Link` serves asyncio, `BlockingLink` threads.
+When to repeat is decided once, without I/O, in `Patience`; `Link` serves asyncio, `BlockingLink` threads.
 """
 
 import asyncio
@@ -13,6 +14,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any
 
 from windlass.core.errors import EngineUnavailable, WindlassError
+from windlass.store import fencing
 from windlass.store.blocking import BlockingConnection
 from windlass.store.connection import (
     CONNECT_LIMIT_S,
@@ -23,6 +25,8 @@ from windlass.store.connection import (
     EngineReplyError,
 )
 from windlass.store.endpoint import Endpoint
+from windlass.store.nodes import NodeConnections
+from windlass.store.topology import Route, Standalone
 
 REPLY_LIMIT_S = 10.0  # shorter than a connection's own: we repeat, so a half-open socket should cost little
 PATIENCE_S = 30.0
@@ -30,31 +34,35 @@ FIRST_PAUSE_S = 0.005
 LONGEST_PAUSE_S = 0.5
 
 # The engine cannot serve us now, but will: the call is repeated.
-PASSING_KINDS = frozenset({"LOADING", "READONLY", "MASTERDOWN", "TRYAGAIN", "CLUSTERDOWN", "UNBLOCKED"})
-# Of these, the answers of a node that is no primary: only a fresh connection can arrive at the one that is.
-WRONG_NODE_KINDS = frozenset({"READONLY", "MASTERDOWN", "UNBLOCKED"})
+PASSING_KINDS = frozenset({"LOADING", "READONLY", "MASTERDOWN", "TRYAGAIN", "CLUSTERDOWN", "UNBLOCKED", "MOVED", "ASK"})
+# A script met a slot that is being moved key by key, and half of its keys were elsewhere.
+TORN_SLOT = "non local key"
+# Of these, the answers of a node that is no primary (any more): only a fresh connection can arrive at the one that is.
+WRONG_NODE_KINDS = frozenset({"READONLY", "MASTERDOWN", "NOREPLICAS", "UNBLOCKED"})
+# The connection is good, but this slot's calls belong on another; others may share it.
+WRONG_SLOT_KINDS = frozenset({"MOVED", "CLUSTERDOWN"})
 
 
-class _Patience:
+class Patience:
     """Decides whether a failed call is repeated, and after which pause. It begins with the first failure.
 
     Every repeat is safe, even of a call that was carried out and only its reply was lost: enqueue recognises
     its ids, reports are guarded by lease tokens, and a lost answer of take costs one lease.
     """
 
-    def __init__(self, endpoint: Endpoint, patience_s: float) -> None:
-        self._endpoint = endpoint
+    def __init__(self, route: Route, patience_s: float) -> None:
+        self._route = route
         self._patience_s = patience_s
         self._give_up_at_s = time.monotonic() + patience_s
         self._pause_s = FIRST_PAUSE_S
 
     def pause_s_after(self, problem: WindlassError) -> float:
-        if not isinstance(problem, EngineUnavailable) and getattr(problem, "kind", "") not in PASSING_KINDS:
+        if not _is_passing(problem):
             raise problem
         left_s = self._give_up_at_s - time.monotonic()
         if left_s <= 0:
             raise EngineUnavailable(
-                f"The engine at {self._endpoint} could not be used for {self._patience_s:g} s ({problem}). "
+                f"The engine at {self._route} could not be used for {self._patience_s:g} s ({problem}). "
                 "Check that it runs, that this address is right and that nothing in between blocks it."
             ) from problem
         # Jitter keeps a fleet of workers from knocking in step at an engine that comes back.
@@ -63,10 +71,27 @@ class _Patience:
         return pause_s
 
 
+def _is_passing(problem: WindlassError) -> bool:
+    if isinstance(problem, EngineReplyError):
+        return problem.kind in PASSING_KINDS or TORN_SLOT in str(problem)
+    return isinstance(problem, EngineUnavailable)
+
+
 def _raise_first_error(replies: Sequence[Any]) -> None:
     for reply in replies:
         if reply.__class__ is EngineReplyError:
             raise reply
+
+
+def _asking_for(commands: Sequence[Command], functions: Callable[[], str]) -> list[Command]:
+    """What a node is sent that was named for one call. A function may never have been called there: it is brought."""
+    brought = ("FUNCTION", "LOAD", functions()) if commands[0][0] == "FCALL" else ("PING",)
+    return [brought, ("ASKING",), *commands]
+
+
+def _asked_for(replies: list[Any], is_one: bool) -> Any:
+    _raise_first_error(replies[1:3])  # not of the first: mostly the library is there already
+    return replies[2] if is_one else replies[2:]
 
 
 class Link:
@@ -74,13 +99,20 @@ class Link:
 
     def __init__(
         self,
-        endpoint: Endpoint,
+        route: Route | Endpoint,
         *,
         before_connect: Callable[[], Awaitable[None]] | None = None,
         patience_s: float = PATIENCE_S,
         reply_limit_s: float = REPLY_LIMIT_S,
+        nodes: NodeConnections | None = None,
+        roots: Callable[[], Sequence[str]] = tuple,
+        functions: Callable[[], str] = str,
     ) -> None:
-        self.endpoint = endpoint
+        self.route = Standalone(route) if isinstance(route, Endpoint) else route
+        self._nodes = nodes or NodeConnections()
+        self._functions = functions  # the library, for a node that is asked for the first time
+        self._roots = roots  # of the partitions whose tokens must only grow
+        self._node: Endpoint | None = None  # where the connection goes
         self._before_connect = before_connect
         self._patience_s = patience_s
         self._reply_limit_s = reply_limit_s
@@ -104,38 +136,62 @@ class Link:
         _raise_first_error(replies)
         return replies
 
+    def renew(self) -> None:
+        """The next call finds its node anew; calls under way are repeated there."""
+        if self._connection is not None:
+            self._connection.close()
+
     def close(self) -> None:
+        """With all connections that it shares."""
         self._is_closed = True
         if self._connecting is not None:
             self._connecting.cancel()
-        if self._connection is not None:
-            self._connection.close()
+        self._nodes.close()
 
     async def wait_closed(self) -> None:
         if self._connecting is not None:
             await asyncio.wait({self._connecting})
-        if self._connection is not None:
-            await self._connection.wait_closed()
+        await self._nodes.wait_closed()
 
     async def _repeating(
         self, send: Callable[..., Awaitable[Any]], what: Sequence[Any], timeout_s: float | None
     ) -> Any:
         limit_s = self._reply_limit_s if timeout_s is None else timeout_s
-        patience: _Patience | None = None
+        patience: Patience | None = None
+        named: Endpoint | None = None  # by the engine, for this one time
         while True:
             connection = self._connection
             try:
+                if named is not None:
+                    return await self._asking(named, limit_s, send, what)
                 if connection is None or connection.is_closed:
                     connection = await self._renewed()
                 return await send(connection, limit_s, *what)
             except WindlassError as problem:
                 if self._is_closed:
                     raise
-                patience = patience or _Patience(self.endpoint, self._patience_s)
+                patience = patience or Patience(self.route, self._patience_s)
                 pause_s = patience.pause_s_after(problem)
-                if connection is not None and getattr(problem, "kind", "") in WRONG_NODE_KINDS:
-                    connection.close()
+                named = self.route.noticed(problem, named or self._node)
+                self._drop(connection, getattr(problem, "kind", ""))
             await asyncio.sleep(pause_s)
+
+    async def _asking(
+        self, named: Endpoint, limit_s: float, send: Callable[..., Awaitable[Any]], what: Sequence[Any]
+    ) -> Any:
+        """At a node that will serve the slot, and takes a call for it already when asked to."""
+        connection = await self._nodes.to(named, min(CONNECT_LIMIT_S, self._patience_s))
+        is_one = send is not _pipeline
+        commands = _asking_for([tuple(what)] if is_one else what, self._functions)
+        return _asked_for(await connection.pipeline_within(limit_s, commands), is_one)
+
+    def _drop(self, connection: Connection | None, kind: str) -> None:
+        if connection is None:
+            return
+        if kind in WRONG_NODE_KINDS:
+            connection.close()
+        elif kind in WRONG_SLOT_KINDS and self._connection is connection:
+            self._connection = None
 
     async def _renewed(self) -> Connection:
         """All callers wait for one attempt and share its outcome; a cancelled caller does not end it."""
@@ -147,7 +203,7 @@ class Link:
         attempt = self._connecting
         await asyncio.wait({attempt}, timeout=self._patience_s)
         if not attempt.done():
-            raise EngineUnavailable(f"Cannot connect to {self.endpoint}: the attempt is still going on.")
+            raise EngineUnavailable(f"Cannot connect to {self.route}: the attempt is still going on.")
         if attempt.cancelled():
             raise ConnectionLost("This link to the engine was closed while it connected.")
         return attempt.result()
@@ -155,8 +211,23 @@ class Link:
     async def _connect(self) -> Connection:
         if self._before_connect is not None:
             await self._before_connect()
-        self._connection = await Connection.open(self.endpoint, min(CONNECT_LIMIT_S, self._patience_s))
-        return self._connection
+        self._node = await self.route.find()
+        connection = await self._nodes.to(self._node, min(CONNECT_LIMIT_S, self._patience_s))
+        if self.route.check is not None:
+            await self._examine(self.route.check, connection, self._node)
+        if roots := self._roots():
+            replies = await connection.pipeline_within(self._reply_limit_s, fencing.questions(roots))
+            if commands := fencing.leaps(roots, replies):
+                _raise_first_error(await connection.pipeline_within(self._reply_limit_s, commands))
+        self._connection = connection
+        return connection
+
+    async def _examine(self, question: Command, connection: Connection, node: Endpoint) -> None:
+        try:
+            self.route.examine(node, await connection.call_within(self._reply_limit_s, *question))
+        except BaseException:
+            connection.close()
+            raise
 
     def _connect_ended(self, attempt: asyncio.Task[Connection]) -> None:
         self._connecting = None
@@ -175,13 +246,18 @@ class BlockingLink:
 
     def __init__(
         self,
-        endpoint: Endpoint,
+        route: Route | Endpoint,
         *,
         before_connect: Callable[[], None] | None = None,
         patience_s: float = PATIENCE_S,
         reply_limit_s: float = REPLY_LIMIT_S,
+        roots: Callable[[], Sequence[str]] = tuple,
+        functions: Callable[[], str] = str,
     ) -> None:
-        self.endpoint = endpoint
+        self.route = Standalone(route) if isinstance(route, Endpoint) else route
+        self._functions = functions
+        self._roots = roots
+        self._node: Endpoint | None = None
         self._before_connect = before_connect
         self._patience_s = patience_s
         self._reply_limit_s = reply_limit_s
@@ -212,19 +288,23 @@ class BlockingLink:
 
     def _repeating(self, send: Callable[..., Any], what: Sequence[Any], timeout_s: float | None) -> Any:
         limit_s = self._reply_limit_s if timeout_s is None else timeout_s
-        patience: _Patience | None = None
+        patience: Patience | None = None
+        named: Endpoint | None = None
         while True:
             try:
-                return self._attempt(send, what, limit_s)
+                return self._attempt(send, what, limit_s, named)
             except WindlassError as problem:
                 if self._is_closed:
                     raise
-                patience = patience or _Patience(self.endpoint, self._patience_s)
+                patience = patience or Patience(self.route, self._patience_s)
                 pause_s = patience.pause_s_after(problem)
+                named = self.route.noticed(problem, named or self._node)
             time.sleep(pause_s)
 
-    def _attempt(self, send: Callable[..., Any], what: Sequence[Any], limit_s: float) -> Any:
+    def _attempt(self, send: Callable[..., Any], what: Sequence[Any], limit_s: float, named: Endpoint | None) -> Any:
         failure_seen = self._failed_connect
+        if named is not None:
+            return self._asking(named, limit_s, send, what)
         with self._lock:
             connection = self._connection
             if connection is None or connection.is_closed:
@@ -232,9 +312,19 @@ class BlockingLink:
             try:
                 return send(connection, *what, timeout_s=limit_s)
             except EngineReplyError as refusal:
-                if refusal.kind in WRONG_NODE_KINDS:
+                if refusal.kind in WRONG_NODE_KINDS | WRONG_SLOT_KINDS:
                     connection.close()
                 raise
+
+    def _asking(self, named: Endpoint, limit_s: float, send: Callable[..., Any], what: Sequence[Any]) -> Any:
+        """As `Link._asking`, on a connection for this one time."""
+        is_one = send is not _pipeline_blocking
+        commands = _asking_for([tuple(what)] if is_one else what, self._functions)
+        connection = BlockingConnection.open(named, min(CONNECT_LIMIT_S, self._patience_s))
+        try:
+            return _asked_for(connection.pipeline(commands, limit_s), is_one)
+        finally:
+            connection.close()
 
     def _connect(self, failure_seen: EngineUnavailable | None) -> BlockingConnection:
         if self._is_closed:
@@ -245,12 +335,27 @@ class BlockingLink:
         try:
             if self._before_connect is not None:
                 self._before_connect()
-            self._connection = BlockingConnection.open(self.endpoint, min(CONNECT_LIMIT_S, self._patience_s))
+            self._node = self.route.find_now()
+            connection = BlockingConnection.open(self._node, min(CONNECT_LIMIT_S, self._patience_s))
+            self._prepare(connection, self._node)
+            self._connection = connection
         except EngineUnavailable as failure:
             self._failed_connect = failure
             raise
         self._failed_connect = None
         return self._connection
+
+    def _prepare(self, connection: BlockingConnection, node: Endpoint) -> None:
+        try:
+            if self.route.check is not None:
+                self.route.examine(node, connection.call(*self.route.check, timeout_s=self._reply_limit_s))
+            if roots := self._roots():
+                replies = connection.pipeline(fencing.questions(roots), self._reply_limit_s)
+                if commands := fencing.leaps(roots, replies):
+                    _raise_first_error(connection.pipeline(commands, self._reply_limit_s))
+        except BaseException:
+            connection.close()
+            raise
 
     def _start_anew_after_fork(self) -> None:
         self._lock = threading.Lock()  # a thread that exists only in the parent may have held the old one

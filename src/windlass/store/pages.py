@@ -13,11 +13,32 @@ QUEUED_INDEXES = ("ready", "laned")  # the default lane, then all others
 
 
 def page(listing: Listing, partition: int) -> Flow[Page]:
-    if listing.tag:
-        return (yield reading.jobs("t", listing.tag, listing, partition))  # type: ignore[no-any-return]
     if listing.state != "queued":
         return (yield reading.jobs(listing.state, listing.queue, listing, partition))  # type: ignore[no-any-return]
     return (yield from _page_of_queued(listing, partition))
+
+
+def page_by_tag(listing: Listing, partitions: int) -> Flow[Page]:
+    """Partition after partition, the empty ones passed over; with several of them the cursor says in which it is."""
+    home, rest = _home_in(listing.cursor, partitions)
+    while True:
+        found: Page = yield reading.jobs("t", listing.tag, msgspec.structs.replace(listing, cursor=rest), home)
+        if partitions == 1:
+            return found
+        if found.cursor:
+            return Page(found.jobs, f"{home}:{found.cursor}")
+        home, rest = home + 1, ""
+        if found.jobs or home == partitions:
+            return Page(found.jobs, f"{home}:" if home < partitions else "")
+
+
+def _home_in(cursor: str, partitions: int) -> tuple[int, str]:
+    if partitions == 1 or not cursor:
+        return 0, cursor
+    home, colon, rest = cursor.partition(":")
+    if not (colon and home.isascii() and home.isdigit() and int(home) < partitions):
+        raise BadInput("The cursor is not one that a page gave out; start again without it.")
+    return int(home), rest
 
 
 def _page_of_queued(listing: Listing, partition: int) -> Flow[Page]:

@@ -25,10 +25,12 @@ def scatter(
     if len(places) == 1:
         (partition,) = places
         return (yield from _in_bounds(build(requests, partition)))
+    parts = [bounded(build([requests[place] for place in mine], partition)) for partition, mine in places.items()]
+    replies = iter((yield [call for calls in parts for call in calls]))  # the partitions side by side
     answers: list[Any] = [None] * len(requests)
-    for partition, mine in places.items():
-        replies = yield from _in_bounds(build([requests[place] for place in mine], partition))
-        for place, answer in zip(mine, replies, strict=True):
+    for mine, calls in zip(places.values(), parts, strict=True):
+        found = [answer for _ in calls for answer in next(replies)]
+        for place, answer in zip(mine, found, strict=True):
             answers[place] = answer
     return answers
 

@@ -12,23 +12,25 @@ import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from typing import Any, TypeVar, cast
 
-from ..core.errors import EngineFull, EngineUnsuitable
+from ..core.errors import EngineFull, WindlassError
 from ..core.ids import make_id, partition_of_id
 from ..core.job import Durability
-from ..core.partition import partition_of
-from . import deployment as deployments
-from .bell import BLOCK_S, WATCHDOG_S, Bell, Listener
+from ..core.partition import hash_tags, partition_of, slot_of
+from .bell import Bell, BlockingBell, Listener
 from .calls import upkeep
-from .calls.call import Argument, Effect, Flow, ItemsCall, NotConfirmed, Now
+from .calls.call import Argument, Effect, Flow, ItemsCall, NotConfirmed, Now, Torn
 from .clock import EngineClock
 from .coalesce import Coalescer
 from .connection import EngineReplyError
-from .deployment import LAYOUT, QUESTIONS, Deployment
+from .deployment import Deployment
 from .embedded import EmbeddedEngine
-from .endpoint import Endpoint
+from .endpoint import Address
 from .known_limits import KnownLimits
+from .lines import Lines, topology_of
 from .link import BlockingLink, Link
+from .opening import Terms, open_deployment, root_of
 from .scripts import library
+from .topology import inquire, inquire_now
 
 log = logging.getLogger("windlass.store")
 
@@ -42,10 +44,11 @@ class Store:
 
     def __init__(
         self,
-        endpoint: Endpoint,
+        endpoint: Address,
         *,
         engine: EmbeddedEngine | None = None,
         namespace: str = "wl",
+        partitions: int = 0,  # 0: as they are; in a new deployment one, in a new cluster 16
         durability: Durability = "memory",
         allow_eviction: bool = False,
         patience_s: float = 30.0,
@@ -53,26 +56,28 @@ class Store:
     ) -> None:
         self.endpoint = endpoint
         self.namespace = namespace
+        self.topology = topology_of(endpoint)
         self.deployment: Deployment | None = None
         self._engine = engine
+        self._is_twin = False  # then the engine is left by the other
         self.durability: Durability = durability
-        self._allow_eviction = allow_eviction
+        self._terms = Terms(namespace, partitions, durability, DURABLE_WAIT_MS, allow_eviction, is_test)
         self._patience_s = patience_s
-        self._is_test = is_test
         self._opening = threading.Lock()
         self._clock = EngineClock()
         self.known_limits = KnownLimits()
-        self._links: dict[str, Link] = {}
-        self._blocking = self._new_blocking_link()
-        self._blocking_durable = self._new_blocking_link()  # apart: a confirmation may take its time
+        self._tags: tuple[str, ...] = ("0",)
+        self._roots = [root_of(namespace, "0")]
+        self._lines = Lines(self.topology, engine, patience_s)
         self._coalescers: dict[tuple[Any, ...], Coalescer] = {}
         self._bells: dict[int, Bell] = {}
+        self._on_cancel: Callable[[bytes], None] | None = None
         self._background: set[asyncio.Task[Any]] = set()
 
     # Where things are
 
     def root(self, partition: int) -> str:
-        return f"{self.namespace}:{{{partition}}}"
+        return self._roots[partition]
 
     @property
     def is_embedded(self) -> bool:
@@ -122,51 +127,42 @@ class Store:
             if self.deployment is None:
                 if self._engine is not None:
                     self._engine.join()
-                replies = [self._ask_politely(*question) for question in QUESTIONS]
-                found = deployments.examine(replies, allow_eviction=self._allow_eviction)
-                found.command_for(self.durability, DURABLE_WAIT_MS)
-                self._check_layout()
-                self.deployment = found
-            return self.deployment
+                before = self._engine.ensure if self._engine else None
+                self._opened(open_deployment(self.topology, self._terms, self._patience_s, before))
+            return cast(Deployment, self.deployment)
 
-    def _ask_politely(self, *command: str) -> Any:
-        try:
-            return self._blocking.call(*command)
-        except EngineReplyError as error:
-            if command[0] == "CONFIG":
-                return error
-            raise
+    def _opened(self, found: Deployment) -> None:
+        self._tags = hash_tags(found.partitions)
+        self._roots = [root_of(self.namespace, tag) for tag in self._tags]
+        self._lines.lead_to(self._tags, self._roots)
+        self.deployment = found
 
-    def _check_layout(self) -> None:
-        root = self.root(0)
-        self._blocking.call("HSETNX", root, "layout", LAYOUT)
-        if self._is_test:
-            self._blocking.call("HSETNX", root, "test", "1")
-        layout = int(self._blocking.call("HGET", root, "layout"))
-        if layout != LAYOUT:
-            raise EngineUnsuitable(
-                f"The engine holds jobs in layout {layout}, and this version of Windlass reads layout {LAYOUT}: "
-                "use the version that wrote them, or another namespace."
-            )
+    def twin(self) -> Store:
+        """Another store for the same deployment, for another event loop; close it."""
+        other = Store(
+            self.endpoint,
+            engine=self._engine,
+            namespace=self.namespace,
+            durability=self.durability,
+            patience_s=self._patience_s,
+        )
+        other._is_twin, other.clock_offset_ms = True, self.clock_offset_ms
+        other._opened(self.open_now())
+        return other
 
     async def close(self) -> None:
         if self._background:
             await asyncio.wait(self._background, timeout=self._patience_s)
         for bell in self._bells.values():
             bell.close()
-        for link in self._links.values():
-            link.close()
-        for link in self._links.values():
-            await link.wait_closed()
-        self._links.clear()
+        await self._lines.close()
         self._bells.clear()
         self._coalescers.clear()
         await asyncio.to_thread(self.close_now)
 
     def close_now(self) -> None:
-        self._blocking.close()
-        self._blocking_durable.close()
-        if self._engine is not None:
+        self._lines.close_now()
+        if self._engine is not None and not self._is_twin:
             self._engine.leave()
 
     async def __aenter__(self) -> Store:
@@ -176,28 +172,16 @@ class Store:
     async def __aexit__(self, *_exc: object) -> None:
         await self.close()
 
-    def _new_blocking_link(self) -> BlockingLink:
-        before = self._engine.ensure if self._engine else None
-        return BlockingLink(self.endpoint, before_connect=before, patience_s=self._patience_s)
+    @property
+    def _blocking(self) -> BlockingLink:
+        return self._lines.blocking_link("calls", 0)
 
-    def _link(self, purpose: str, connecting: Callable[[], None] | None = None) -> Link:
-        """Links of different purposes never wait for each other: calls, durable calls, the bell."""
-        link = self._links.get(purpose)
-        if link is None:
-            link = self._links[purpose] = self.new_link(connecting)
-        return link
+    def _link(self, purpose: str, partition: int = 0) -> Link:
+        return self._lines.link(purpose, partition)
 
-    def new_link(self, connecting: Callable[[], None] | None = None) -> Link:
+    def new_link(self, partition: int, connecting: Callable[[], None]) -> Link:
         """A link that its owner closes; `connecting` is called before each of its connections."""
-        engine = self._engine
-
-        async def before_connect() -> None:
-            if engine is not None:
-                await asyncio.to_thread(engine.ensure)
-            if connecting is not None:
-                connecting()
-
-        return Link(self.endpoint, before_connect=before_connect, patience_s=self._patience_s)
+        return self._lines.new_link(partition, connecting)
 
     def in_background(self, work: Coroutine[Any, Any, Any]) -> None:
         """What must still be done for a caller that is gone; close waits for it."""
@@ -218,7 +202,12 @@ class Store:
         try:
             effect = next(flow)
             while True:
-                effect = flow.send(await self._perform(effect))
+                try:
+                    answer = await self._perform(effect)
+                except WindlassError as error:
+                    effect = flow.throw(error)
+                else:
+                    effect = flow.send(answer)
         except StopIteration as end:
             return cast(T, end.value)
 
@@ -229,7 +218,12 @@ class Store:
         try:
             effect = next(flow)
             while True:
-                effect = flow.send(self._perform_now(effect))
+                try:
+                    answer = self._perform_now(effect)
+                except WindlassError as error:
+                    effect = flow.throw(error)
+                else:
+                    effect = flow.send(answer)
         except StopIteration as end:
             return cast(T, end.value)
 
@@ -241,6 +235,8 @@ class Store:
             return [effect.read(reply) for reply in replies]
         if isinstance(effect, Now):
             return self._clock.now_ms() or self._clock.learn(await self._link("calls").call("TIME"))
+        if isinstance(effect, Torn):
+            return self._torn(await inquire(self.topology.search_for_torn_slots()))
         reply = await self._call(effect.operation, effect.partition, effect.args, effect.durability)
         return effect.read(reply)
 
@@ -249,6 +245,8 @@ class Store:
             return [self._perform_now(one) for one in effect]
         if isinstance(effect, Now):
             return self._clock.now_ms() or self._clock.learn(self._blocking.call("TIME"))
+        if isinstance(effect, Torn):
+            return self._torn(inquire_now(self.topology.search_for_torn_slots()))
         args: Sequence[Argument] = (
             [*effect.head, *(part for item in effect.items for part in item)]
             if isinstance(effect, ItemsCall)
@@ -292,7 +290,7 @@ class Store:
         self, operation: str, partition: int, args: Sequence[Argument], durability: Durability | None
     ) -> Any:
         commands = self._commands(operation, partition, args, durability)
-        link = self._link("calls" if len(commands) == 1 else "durable")
+        link = self._lines.link("calls" if len(commands) == 1 else "durable", partition)
         while True:
             try:
                 if len(commands) == 1:
@@ -311,18 +309,20 @@ class Store:
 
     def _call_now(self, operation: str, partition: int, args: Sequence[Argument], durability: Durability | None) -> Any:
         commands = self._commands(operation, partition, args, durability)
+        # Apart: a confirmation may take its time.
+        link = self._lines.blocking_link("calls" if len(commands) == 1 else "durable", partition)
         while True:
             try:
                 if len(commands) == 1:
-                    return self._blocking.call(*commands[0])
-                return _confirmed(self._blocking_durable.call_together(commands, timeout_s=CONFIRMATION_LIMIT_S))
+                    return link.call(*commands[0])
+                return _confirmed(link.call_together(commands, timeout_s=CONFIRMATION_LIMIT_S))
             except EngineReplyError as error:
                 _check_library_missing(error)
-            self._load_library_now()
+            self._load_library_now(link)
 
-    def _load_library_now(self) -> None:
+    def _load_library_now(self, link: BlockingLink) -> None:
         try:
-            self._blocking.call("FUNCTION", "LOAD", library().source)
+            link.call("FUNCTION", "LOAD", library().source)
         except EngineReplyError as error:
             if not _is_library_there(error):
                 raise
@@ -337,9 +337,27 @@ class Store:
                 return await self._perform(upkeep.pass_ring(name, queue, filters, partition))
 
             # Looked up when it connects: the bell does not exist before its link.
-            link = self._link(f"bell {partition}", lambda: self._bells[partition].connecting())  # noqa: PLW0108
+            purpose = f"bell {partition}"
+            link = self._lines.link(purpose, partition, lambda: self._bells[partition].connecting())  # noqa: PLW0108
             found = self._bells[partition] = Bell(link, self.root(partition), pass_on)
+            if self._on_cancel is not None:
+                found.hear_cancels(self._on_cancel)
         return found
+
+    def hear_cancels(self, handler: Callable[[bytes], None]) -> None:
+        """The bells of all partitions tell the handler; until the store is open, those that exist and those to come."""
+        self._on_cancel = handler
+        for partition in range(self.partitions) if self.deployment else self._bells:
+            self.bell(partition).hear_cancels(handler)
+
+    def cancels_heard_by(self, partition: int) -> str:
+        """The name of the bell that hears of cancel requests in a partition; empty when nobody listens."""
+        return self.bell(partition).name if self._on_cancel is not None else ""
+
+    # Slots of a cluster
+
+    def _torn(self, slots: set[int]) -> list[int]:
+        return [partition for partition, tag in enumerate(self._tags) if slot_of(tag) in slots]
 
     @contextlib.asynccontextmanager
     async def listening(self, partition: int, listener: Listener) -> AsyncIterator[Bell]:
@@ -352,29 +370,11 @@ class Store:
 
     @contextlib.contextmanager
     def listening_now(self, partition: int) -> Iterator[BlockingBell]:
-        bell = BlockingBell(self._new_blocking_link(), self.root(partition))
+        bell = BlockingBell(self._lines.new_blocking_link(partition), self.root(partition))
         try:
             yield bell
         finally:
             bell.close()
-
-
-class BlockingBell:
-    """A bell of one blocking caller, on a link of its own."""
-
-    def __init__(self, link: BlockingLink, root: str) -> None:
-        self.name = secrets.token_urlsafe(9)
-        self._link = link
-        self._key = f"{root}:bell:{self.name}"
-
-    def wait(self, for_s: float) -> bytes:
-        """What was rung, or nothing when the time is over."""
-        block_s = max(0.001, min(for_s, BLOCK_S))
-        found = self._link.call("BLPOP", self._key, f"{block_s:.3f}", timeout_s=block_s + WATCHDOG_S)
-        return cast(bytes, found[1]) if found else b""
-
-    def close(self) -> None:
-        self._link.close()
 
 
 def _check_library_missing(error: EngineReplyError) -> None:

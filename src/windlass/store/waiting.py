@@ -1,25 +1,54 @@
-"""Waiting without polling: for a job to take, and for a job's end. Each with and without an event loop."""
+"""Taking, and waiting without polling for a job to take, from one partition or several; with an event loop or none."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import logging
+import threading
 import time
-from typing import Any, TypeVar
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, TypeVar
 
-from ..core.errors import AlreadyEnded, Refusal, UnknownJob
-from ..core.job import Ending
-from ..core.requests import Exchanged, Held, Take, Taken
-from ..core.states import State
-from .bell import BLOCK_S, Listener, Place
-from .calls import reading, reports, upkeep
+import msgspec
+
+from ..core.errors import PartitionStopped, Refusal, WindlassError
+from ..core.requests import Fail, Finish, Held, Take, Taken
+from .bell import BLOCK_S, Bell, Listener, Place, heard
+from .calls import reports, upkeep
 from .calls.call import Flow
 from .calls.take import UNREGISTERED, Partial, Registration, filter_text, take
 from .scatter import scatter
 from .store import Store
 
-UPKEEP = ("", "")  # where the loops wait: no queue has an empty name
-P = TypeVar("P", Partial, Exchanged)
+log = logging.getLogger("windlass.store")
+
+T = TypeVar("T")
+O = TypeVar("O", Finish, Fail)  # noqa: E741 (an outcome)
 GRACE_MS = 5_000  # a registration outlives the wait by this
+STOPPED_LOOK_MS = 5_000  # how soon a waiting taker looks again at a partition whose takers are stopped
+
+
+class Part(NamedTuple):
+    """The queues of a take that are at home in one partition, in their order."""
+
+    partition: int
+    queues: list[str]
+
+
+class Found(NamedTuple):
+    """What a look at several partitions gave: one answer per partition that was looked at."""
+
+    taken: Taken
+    partials: list[Partial]
+
+
+def parts_of(store: Store, queues: Sequence[str]) -> list[Part]:
+    """By partition, in the order of their first queues."""
+    found: dict[int, list[str]] = {}
+    for queue in queues:
+        found.setdefault(store.partition_of_queue(queue), []).append(queue)
+    return [Part(*item) for item in found.items()]
 
 
 def take_flow(
@@ -36,18 +65,59 @@ def take_flow(
         resume = found.resume
 
 
+def look_flow(
+    request: Take, parts: Sequence[Part], registrations: Sequence[Registration], *, waits: bool = False
+) -> Flow[Found]:
+    """One call per partition in the order given, until there are enough jobs. What goes wrong in one partition does not
+    take away what another gave."""
+    partials: list[Partial] = []
+    problem: WindlassError | None = None
+    left = request.most
+    for part, registration in zip(parts, registrations, strict=True):
+        if left == 0:
+            break
+        wanted = request if left == request.most else msgspec.structs.replace(request, most=left)
+        try:
+            partial = yield from take_flow(wanted, part.queues, part.partition, registration)
+        except WindlassError as error:
+            partial = Partial(Taken([], None), 0, 0)
+            if waits and isinstance(error, PartitionStopped):
+                log.warning("Nothing is taken from %s: %s", ", ".join(part.queues), error)
+                partial = Partial(Taken([], STOPPED_LOOK_MS), 0, 0)
+            elif len(parts) == 1:
+                raise
+            else:
+                problem = problem or error
+        partials.append(partial)
+        left -= len(partial.taken.jobs)
+    return _found(partials, problem)
+
+
+def _found(partials: list[Partial], problem: WindlassError | None) -> Found:
+    jobs = [job for partial in partials for job in partial.taken.jobs]
+    if problem is not None:
+        if not jobs:
+            raise problem
+        log.warning("Some of the queues could not be looked at: %s", problem)
+    due = [partial.taken.next_due_at_ms for partial in partials if partial.taken.next_due_at_ms is not None]
+    return Found(Taken(jobs, min(due, default=None)), partials)
+
+
 def _registration(bell: str, left_s: float, others_wait: bool = False) -> Registration:
     return Registration(bell, int(min(left_s, BLOCK_S) * 1000) + GRACE_MS, others_wait)
 
 
-def _pause_s(found: Partial, left_s: float) -> float:
-    """Until the end of the wait, or until something may be due."""
-    if found.taken.next_due_at_ms is None:
-        return left_s
-    return min(left_s, max(0, found.taken.next_due_at_ms - found.now_ms) / 1000)
+def _pause_s(found: Found, left_s: float) -> float:
+    """Until the end of the wait, or until something may be due in one of the partitions, by its own clock."""
+    due_in_ms = [
+        max(0, partial.taken.next_due_at_ms - partial.now_ms)
+        for partial in found.partials
+        if partial.taken.next_due_at_ms is not None
+    ]
+    return min([left_s, *(ms / 1000 for ms in due_in_ms)])
 
 
-async def take_once(store: Store, flow: Flow[P]) -> P:
+async def take_once(store: Store, flow: Flow[T]) -> T:
     """A caller that is cancelled in the middle never sees its jobs: they are given back, no attempt spent."""
     call = asyncio.ensure_future(store.run(flow))
     try:
@@ -57,76 +127,112 @@ async def take_once(store: Store, flow: Flow[P]) -> P:
         raise
 
 
-async def _give_back(store: Store, call: asyncio.Future[P]) -> None:
+async def _give_back(store: Store, call: asyncio.Future[Any]) -> None:
     held = [Held(job.id, job.lease_token) for job in (await call).taken.jobs]
     if held:
         await store.run(scatter(held, lambda one: store.partition_of_job(one.id), reports.release))
 
 
-async def take_waiting(store: Store, request: Take, queues: list[str], partition: int) -> Taken:
+class _Post:
+    """Where a waiting taker stands in one partition."""
+
+    def __init__(self, part: Part, wanted: str) -> None:
+        self.part = part
+        self.places: tuple[Place, ...] = tuple((queue, wanted) for queue in part.queues)
+        self.registered: set[Place] = set()  # by earlier looks; a ring ends a registration
+        self.rung: Place | None = None
+        self.owed: set[Place] = set()
+        self.bell: Bell
+        self.listener: Listener
+
+    async def listen(self, store: Store, event: asyncio.Event, stack: contextlib.AsyncExitStack) -> None:
+        self.listener = Listener(self.places, event=event)
+        self.bell = await stack.enter_async_context(store.listening(self.part.partition, self.listener))
+        self.owed = set(self.places)
+
+    def registration(self, left_s: float) -> Registration:
+        return _registration(self.bell.name, left_s, self.bell.others_wait(self.listener))
+
+    def looked(self, found: Partial | None, registration: Registration) -> None:
+        """None: this partition was not looked at, since another had enough."""
+        if found is None or (found.taken.jobs and not registration.others_wait):
+            self.owed = _without_used_ring(self.registered, self.rung, found)
+
+    def looks_again(self) -> None:
+        self.registered, self.rung = self.owed, self.listener.was_rung
+
+
+async def take_waiting(store: Store, request: Take, choose: Callable[[], list[Part]]) -> Taken:
     await store.open()
+    parts = choose()
     if request.wait_ms == 0:
-        return (await take_once(store, take_flow(request, queues, partition))).taken
+        return (await take_once(store, look_flow(request, parts, [UNREGISTERED] * len(parts)))).taken
     give_up_at_s = time.monotonic() + request.wait_ms / 1000
-    places = tuple((queue, filter_text(request.wants)) for queue in queues)
-    registered: set[Place] = set()  # by earlier looks; a ring ends a registration
-    rung: Place | None = None
+    posts = [_Post(part, filter_text(request.wants)) for part in parts]
     while True:
-        listener = Listener(places)
-        async with store.listening(partition, listener) as bell:
-            owed: set[Place] = set(places)
+        event = asyncio.Event()
+        async with contextlib.AsyncExitStack() as stack:
             looks_again = False
+            for post in posts:
+                await post.listen(store, event, stack)
             try:
-                left_s = max(0.0, give_up_at_s - time.monotonic())
-                registration = _registration(bell.name, left_s, bell.others_wait(listener))
-                found = await take_once(store, take_flow(request, queues, partition, registration))
+                found = await _look(store, request, posts, give_up_at_s)
                 left_s = give_up_at_s - time.monotonic()
-                if found.taken.jobs and not registration.others_wait:
-                    owed = _without_used_ring(registered, rung, found)
                 if found.taken.jobs or left_s <= 0:
                     return found.taken
-                await _heard(listener.event, min(_pause_s(found, left_s), BLOCK_S))
-                registered, rung = owed, listener.was_rung
+                await heard(event, min(_pause_s(found, left_s), BLOCK_S))
+                for post in posts:
+                    post.looks_again()
                 looks_again = True
             finally:
                 if not looks_again:
-                    bell.leave(listener, owed)
+                    for post in posts:
+                        post.bell.leave(post.listener, post.owed)
 
 
-def _without_used_ring(registered: set[Place], rung: Place | None, found: Partial) -> set[Place]:
+async def _look(store: Store, request: Take, posts: Sequence[_Post], give_up_at_s: float) -> Found:
+    left_s = max(0.0, give_up_at_s - time.monotonic())
+    registrations = [post.registration(left_s) for post in posts]
+    parts = [post.part for post in posts]
+    found = await take_once(store, look_flow(request, parts, registrations, waits=True))
+    for at, (post, registration) in enumerate(zip(posts, registrations, strict=True)):
+        post.looked(found.partials[at] if at < len(found.partials) else None, registration)
+    return found
+
+
+def _without_used_ring(registered: set[Place], rung: Place | None, found: Partial | None) -> set[Place]:
     """Where the engine may still ring, or has rung for something else than what was taken."""
-    if rung is None or rung[0] not in {job.queue for job in found.taken.jobs}:
+    if rung is None or found is None or rung[0] not in {job.queue for job in found.taken.jobs}:
         return registered
     return registered - {rung}
 
 
-async def _heard(event: asyncio.Event, within_s: float) -> bool:
-    try:
-        async with asyncio.timeout(within_s):
-            await event.wait()
-    except TimeoutError:
-        return False
-    return True
-
-
-def take_waiting_now(store: Store, request: Take, queues: list[str], partition: int) -> Taken:
+def take_waiting_now(store: Store, request: Take, choose: Callable[[], list[Part]]) -> Taken:
     store.open_now()
+    parts = choose()
     if request.wait_ms == 0:
-        return store.run_now(take_flow(request, queues, partition)).taken
+        return store.run_now(look_flow(request, parts, [UNREGISTERED] * len(parts))).taken
+    if len(parts) > 1:
+        return _on_a_loop_of_its_own(store, request, parts)
+    return _wait_in_one_partition(store, request, parts[0])
+
+
+def _wait_in_one_partition(store: Store, request: Take, part: Part) -> Taken:
     give_up_at_s = time.monotonic() + request.wait_ms / 1000
     wanted = filter_text(request.wants)
     registered: set[Place] = set()
     rung: Place | None = None
-    with store.listening_now(partition) as bell:
+    with store.listening_now(part.partition) as bell:
         while True:
             left_s = max(0.0, give_up_at_s - time.monotonic())
-            found = store.run_now(take_flow(request, queues, partition, _registration(bell.name, left_s)))
+            registration = _registration(bell.name, left_s)
+            found = store.run_now(look_flow(request, [part], [registration], waits=True))
             left_s = give_up_at_s - time.monotonic()
             if not found.taken.jobs:
-                registered = {(queue, wanted) for queue in queues}
+                registered = {(queue, wanted) for queue in part.queues}
             if found.taken.jobs or left_s <= 0:
-                for queue, _ in _without_used_ring(registered, rung, found):
-                    store.run_now(_pass_ring_flow(bell.name, queue, wanted, partition))
+                for queue, _ in _without_used_ring(registered, rung, found.partials[0]):
+                    store.run_now(_pass_ring_flow(bell.name, queue, wanted, part.partition))
                 return found.taken
             message = bell.wait(_pause_s(found, left_s))
             rung = (message[1:].decode().partition("\1")[0], wanted) if message[:1] == b"Q" else None
@@ -136,70 +242,23 @@ def _pass_ring_flow(bell: str, queue: str, wanted: str, partition: int) -> Flow[
     return (yield upkeep.pass_ring(bell, queue, (wanted,), partition))  # type: ignore[no-any-return]
 
 
-def _ended(answer: Ending | Refusal, ended_as: int) -> Ending | None:
-    """The end of a job when it is known: from its record, or from the ring when the record is gone."""
-    if isinstance(answer, AlreadyEnded | UnknownJob):
-        if not ended_as:
-            raise answer
-        if not State(ended_as).is_ended:
-            raise UnknownJob("The job was deleted while it was awaited.")
-        return Ending(state=State(ended_as))
-    if isinstance(answer, Refusal):
-        raise answer
-    return answer if answer.state.is_ended else None
+def _on_a_loop_of_its_own(store: Store, request: Take, parts: list[Part]) -> Taken:
+    """Several bells are several blocking reads: an event loop in a thread waits for all of them at once."""
+    outcome: list[Taken | BaseException] = []
 
+    async def wait() -> Taken:
+        async with store.twin() as twin:
+            return await take_waiting(twin, request, lambda: parts)
 
-def _result_flow(job_id: bytes, consume: bool, bell: str, partition: int, *, leaves: bool = False) -> Flow[Any]:
-    return (yield reading.result(job_id, consume, bell, partition, leaves=leaves))
+    def run() -> None:
+        try:
+            outcome.append(asyncio.run(wait()))
+        except BaseException as error:
+            outcome.append(error)
 
-
-async def result_waiting(store: Store, job_id: bytes, consume: bool, wait_ms: int) -> Ending | None:
-    await store.open()
-    partition = store.partition_of_job(job_id)
-    give_up_at_s = time.monotonic() + wait_ms / 1000
-    listener = Listener(job_id=job_id)
-    async with store.listening(partition, listener) as bell:
-        while True:
-            listener.event.clear()
-            answer = await store.run(_result_flow(job_id, consume, bell.name if wait_ms else "", partition))
-            ending = _ended(answer, listener.ended_as)
-            left_s = give_up_at_s - time.monotonic()
-            if ending is not None or left_s <= 0:
-                return ending
-            await _heard(listener.event, left_s)
-
-
-def result_waiting_now(store: Store, job_id: bytes, consume: bool, wait_ms: int) -> Ending | None:
-    store.open_now()
-    partition = store.partition_of_job(job_id)
-    give_up_at_s = time.monotonic() + wait_ms / 1000
-    ended_as = 0
-    with store.listening_now(partition) as bell:
-        while True:
-            answer = store.run_now(_result_flow(job_id, consume, bell.name if wait_ms else "", partition))
-            ending = _ended(answer, ended_as)
-            left_s = give_up_at_s - time.monotonic()
-            if ending is not None:
-                return ending
-            if left_s <= 0:
-                if wait_ms:
-                    store.run_now(_result_flow(job_id, False, bell.name, partition, leaves=True))
-                return None
-            message = bell.wait(left_s)
-            if message[:1] == b"E":
-                ended_as = int(message[17:])
-
-
-async def upkeep_waiting(store: Store, for_s: float) -> bool:
-    """Until something is due, at the latest after the given time. True when it was rung: earlier than anybody knew."""
-    await store.open()
-    listener = Listener((UPKEEP,))
-    async with store.listening(0, listener) as bell:
-        # What became due between the loops' turn and this registration rang nobody: it is answered here.
-        now_ms, next_at_ms = await store.run(_listen_flow(bell.name, for_s))
-        left_s = for_s if next_at_ms is None else max(0.0, (next_at_ms - now_ms) / 1000)
-        return await _heard(listener.event, min(for_s, left_s))
-
-
-def _listen_flow(bell: str, for_s: float) -> Flow[Any]:
-    return (yield upkeep.listen(bell, int(for_s * 1000), 0))
+    thread = threading.Thread(target=run, name="windlass-take", daemon=True)
+    thread.start()
+    thread.join()
+    if isinstance(outcome[0], BaseException):
+        raise outcome[0]
+    return outcome[0]

@@ -104,7 +104,11 @@ class Now:
     """Asks for the engine's time in milliseconds."""
 
 
-Effect: TypeAlias = Call[Any] | ItemsCall[Any] | Now | list[Any]  # a list of effects: side by side
+class Torn:
+    """Asks which partitions are being moved key by key."""
+
+
+Effect: TypeAlias = Call[Any] | ItemsCall[Any] | Now | Torn | list[Any]  # a list of effects: side by side
 Flow: TypeAlias = Generator[Effect, Any, T]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ...core.errors import Refusal
+from ...core.errors import PartitionStopped, Refusal
 from ...core.requests import ANYTHING, Exchanged, Fail, Filter, Take, Taken
 from ..record import NOBODY, unpack
 from .call import Argument, Call, answer
@@ -100,6 +100,8 @@ def _read_exchange(reply: Any) -> Exchanged | list[Repeats | None]:
     if partial is None:
         return [asked_as(one) for one in finished]
     found = answer(partial, _read)
+    if isinstance(found, PartitionStopped):  # the outcomes are reported all the same
+        found = Partial(Taken([], None), 0, 0)
     if isinstance(found, Refusal):
         raise found
     return Exchanged(

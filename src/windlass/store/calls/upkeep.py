@@ -22,6 +22,13 @@ class Step(NamedTuple):
     next_at_ms: int | None
 
 
+def together(steps: Sequence[Step]) -> Step:
+    """Steps of several partitions as one. Each counts by the clock of its own node: what is next is a distance."""
+    now_ms = steps[0].now_ms
+    due_in_ms = [step.next_at_ms - step.now_ms for step in steps if step.next_at_ms is not None]
+    return Step(now_ms, sum(step.done for step in steps), now_ms + min(due_in_ms) if due_in_ms else None)
+
+
 def promote(partition: int) -> Call[Step]:
     return Call(
         "promote",
@@ -88,3 +95,8 @@ def pass_ring(bell: str, queue: str, filters: Sequence[str], partition: int) -> 
 
 def listen(bell: str, for_ms: int, partition: int) -> Call[tuple[int, int | None]]:
     return Call("listen", [bell, for_ms], lambda reply: (reply[0], reply[1] or None), partition=partition)
+
+
+def stop(for_ms: int, reason: str, partition: int) -> Call[bool]:
+    """Nothing is taken from a partition for this long, 0: from now on again. Answers whether that is new."""
+    return Call("stop", [for_ms, reason], bool, partition=partition)

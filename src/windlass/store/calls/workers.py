@@ -9,7 +9,7 @@ import msgspec
 
 from ...core.errors import Refusal
 from ...core.requests import Running, Worker, WorkerInfo
-from .call import Call, ItemsCall, answer, answering, nothing
+from .call import Argument, Call, ItemsCall, answer, answering, nothing
 
 GIVEN_BACK_PER_CALL = 500
 SHOWN_PER_WORKER = 100
@@ -47,6 +47,16 @@ def _worker(row: Any) -> Worker:
     )
 
 
-def workers(start: int, most: int, partition: int) -> Call[list[Worker]]:
-    args = [start, most, SHOWN_PER_WORKER]
+def workers(start: int, most: int, partition: int, ids: Sequence[bytes] = ()) -> Call[list[Worker]]:
+    """A page of them; with ids, these instead."""
+    args: list[Argument] = [start, most, SHOWN_PER_WORKER, *ids]
     return Call("workers", args, lambda reply: [_worker(row) for row in reply], partition=partition)
+
+
+def together(same: Sequence[Worker]) -> Worker:
+    """A worker as several partitions know it: they agree in all but what it holds there."""
+    return msgspec.structs.replace(
+        same[0],
+        running_count=sum(one.running_count for one in same),
+        running=sorted((job for one in same for job in one.running), key=lambda job: job.since_ms)[:SHOWN_PER_WORKER],
+    )

@@ -3,7 +3,8 @@
 --            items of finish and of fail, then the queues
 -- returns:   {answers of finish, answers of fail, what take returns}; or, when a job repeats whose next run was not
 --            computed yet, {what finish asks or nil, ...}, {}, nil: then nothing was changed
--- refusals:  those of finish and fail per job; those of take for the call, which then reports nothing either
+-- refusals:  those of finish and fail per job; those of take for the call, which then reports nothing either;
+--            partition_stopped in the place of what take returns
 -- flags: allow-oom
 -- uses: batch, reports, taking
 local finishes, failures = tonumber(ARGV[11]), tonumber(ARGV[12])

@@ -4,7 +4,7 @@
 --            [8] registered for ms, [9] '1' when others wait behind the same bell: it stays registered,
 --            [10] where a long walk over lanes goes on, [11...] queues
 -- returns:   {now, next instant at which something may be due (0: none), resume (0: done), {id + record, ...}}
--- refusals:  names_need_lanes, no_exact_priority (instead of the answer)
+-- refusals:  names_need_lanes, no_exact_priority, partition_stopped (instead of the answer)
 -- flags: allow-oom
 -- uses: taking
 local arguments = {filter = ARGV[2], most = tonumber(ARGV[3]), bell = ARGV[7], registered_ms = tonumber(ARGV[8]),

@@ -1,12 +1,17 @@
 -- Registered workers, a page at a time, with what each holds.
--- arguments: ARGV[1] clock offset, [2] from, [3] most, [4] most jobs per worker
+-- arguments: ARGV[1] clock offset, [2] from, [3] most, [4] most jobs per worker, [5...] these workers instead of a page
 -- returns:   per worker {worker, silent at, started at, description, jobs held, {id, since, ...}}
 -- refusals:  none
 -- flags: no-writes
 -- uses: keys
 local from, most = tonumber(ARGV[2]), tonumber(ARGV[3])
 local answers = {}
-local page = redis.call('ZRANGE', P .. 'workers', from, from + most - 1, 'WITHSCORES')
+local page = {}
+for i = 5, #ARGV do
+  table.insert(page, ARGV[i])
+  table.insert(page, redis.call('ZSCORE', P .. 'workers', ARGV[i]) or 0)
+end
+if #ARGV == 4 then page = redis.call('ZRANGE', P .. 'workers', from, from + most - 1, 'WITHSCORES') end
 for i = 1, #page, 2 do
   local worker = page[i]
   local said = redis.call('HMGET', P .. 'w:' .. worker, 'started_at', 'description')

@@ -1,6 +1,7 @@
 -- Every key of one partition. KEYS[1] is the partition's root, e.g. `wl:{0}`: all keys share its hash tag.
 --
---   root                     hash    layout version, partition count, test mark
+--   root                     hash    layout version, partition count (in partition 0), test mark, `stopped` (stop.lua),
+--                                    `served_by` (fencing.py)
 --   j:<id>                   string  the job's record (record.lua)
 --   a:<id>                   list    attempts that ended badly, with their errors, the last 20
 --   o:<id>                   string  the kept result, with its codec

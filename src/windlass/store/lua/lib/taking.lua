@@ -19,6 +19,12 @@ local function refused_filter(arguments)
   return nil
 end
 
+-- While a slot is moved key by key, a script on either node sees only some of the keys (stop.lua).
+local function is_stopped()
+  local mark = redis.call('HGET', KEYS[1], 'stopped')
+  return mark and tonumber(string.match(mark, '^%d+')) > now_ms
+end
+
 local function take_in_order(arguments, terms, filter, taken)
   local following, resume = math.huge, nil
   for i = arguments.queues_at, #ARGV do
@@ -33,6 +39,7 @@ end
 local WORK_PAUSE_MS = 10
 
 local function take_all(arguments, terms)
+  if is_stopped() then return 'partition_stopped' end
   local refused = refused_filter(arguments)
   if refused then return refused end
   local filter, taken = parse_filter(arguments.filter), {}

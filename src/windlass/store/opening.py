@@ -1,0 +1,145 @@
+"""Looks at every node before anything is written: may it be trusted with jobs, and how are they laid out there? Then
+marks what is new."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from ..core.errors import EngineUnsuitable, WindlassError
+from ..core.ids import PARTITIONS_MAX
+from ..core.job import Durability
+from ..core.partition import hash_tags, slot_of
+from .blocking import BlockingConnection
+from .connection import CONNECT_LIMIT_S, Command, EngineReplyError
+from .deployment import LAYOUT, QUESTIONS, Deployment, examine, of_all_nodes
+from .endpoint import Endpoint
+from .link import Patience
+from .topology import Route, Topology
+
+
+class Terms(NamedTuple):
+    """What the deployment must be like, and how it is marked when it is new."""
+
+    namespace: str
+    partitions: int  # 0: as it is; a new one as its topology suggests
+    durability: Durability
+    durable_wait_ms: int
+    allow_eviction: bool
+    is_test: bool
+
+
+def root_of(namespace: str, tag: str) -> str:
+    return f"{namespace}:{{{tag}}}"
+
+
+def open_deployment(
+    topology: Topology, terms: Terms, patience_s: float, before_connect: Callable[[], None] | None = None
+) -> Deployment:
+    """Tries again while the engine cannot be reached, within the patience."""
+    patience: Patience | None = None
+    while True:
+        survey = Survey(topology, terms, min(CONNECT_LIMIT_S, patience_s))
+        try:
+            if before_connect is not None:
+                before_connect()
+            with contextlib.closing(survey):
+                return survey.run()
+        except WindlassError as problem:
+            patience = patience or Patience(survey.route, patience_s)
+            pause_s = patience.pause_s_after(problem)
+            survey.route.noticed(problem, survey.node)
+        time.sleep(pause_s)
+
+
+class Survey:
+    """One look at all nodes; each is connected to once."""
+
+    def __init__(self, topology: Topology, terms: Terms, connect_limit_s: float) -> None:
+        self._topology = topology
+        self._terms = terms
+        self._connect_limit_s = connect_limit_s
+        self._connections: dict[Endpoint, BlockingConnection] = {}
+        self.route: Route = topology.route(slot_of("0"))  # that was asked last, and its node: where a problem arose
+        self.node: Endpoint | None = None
+
+    def close(self) -> None:
+        for connection in self._connections.values():
+            connection.close()
+
+    def run(self) -> Deployment:
+        # A single node first of all: another kind of engine might not even answer about its keys.
+        examined = [] if self._topology.has_slots else [self._examine("0")]
+        root = root_of(self._terms.namespace, "0")
+        (stored,) = self._ask("0", [("HMGET", root, "layout", "partitions")])
+        partitions = self._partitions(*stored)
+        tags = hash_tags(partitions)
+        self._check_layouts(tags)
+        found = of_all_nodes(examined or [self._examine(one) for one in self._one_tag_per_node(tags)], partitions)
+        found.command_for(self._terms.durability, self._terms.durable_wait_ms)
+        return found if self._mark(tags) else self.run()
+
+    def _partitions(self, layout: bytes | None, stored: bytes | None) -> int:
+        """The number is written before the layout: who finds a layout without it has one partition, from the times
+        before there could be more."""
+        wanted = self._terms.partitions
+        there = int(stored) if stored else 1 if layout else 0
+        if there and wanted and there != wanted:
+            raise EngineUnsuitable(
+                f"The engine holds jobs in {there} partition{'s' if there > 1 else ''}, and the setting says {wanted}. "
+                f"The number is fixed when a namespace is first used: set partitions to {there} or leave it out, "
+                "or use another namespace."
+            )
+        if there > PARTITIONS_MAX:
+            raise EngineUnsuitable(f"The engine says it has {there} partitions; there are {PARTITIONS_MAX} at most.")
+        return there or wanted or self._topology.default_partitions
+
+    def _check_layouts(self, tags: Sequence[str]) -> None:
+        for tag in tags:
+            (layout,) = self._ask(tag, [("HGET", root_of(self._terms.namespace, tag), "layout")])
+            if layout is not None and int(layout) != LAYOUT:
+                raise EngineUnsuitable(
+                    f"The engine holds jobs in layout {int(layout)}, and this version of Windlass reads layout "
+                    f"{LAYOUT}: use the version that wrote them, or another namespace."
+                )
+
+    def _examine(self, tag: str) -> Deployment:
+        replies = self._ask(tag, QUESTIONS, forbidden="CONFIG")
+        return examine(replies, allow_eviction=self._terms.allow_eviction, is_cluster_expected=self._topology.has_slots)
+
+    def _one_tag_per_node(self, tags: Sequence[str]) -> list[str]:
+        return list({self._topology.route(slot_of(tag)).find_now(): tag for tag in tags}.values())
+
+    def _mark(self, tags: Sequence[str]) -> bool:
+        """False when somebody else has begun this deployment with another number of partitions meanwhile."""
+        marks = ["layout", *(["test"] if self._terms.is_test else [])]
+        values = {"layout": str(LAYOUT), "test": "1"}
+        first = root_of(self._terms.namespace, "0")
+        _, stored = self._ask("0", [("HSETNX", first, "partitions", len(tags)), ("HGET", first, "partitions")])
+        if int(stored) != len(tags):
+            return False
+        for tag in reversed(tags):  # partition 0 last: it says that all are there
+            root = root_of(self._terms.namespace, tag)
+            self._ask(tag, [("HSETNX", root, mark, values[mark]) for mark in marks])
+        return True
+
+    def _ask(self, tag: str, commands: Sequence[Command], forbidden: str = "") -> list[Any]:
+        """All replies. An error of a command that a provider may forbid stands among them; any other is raised."""
+        self.route = self._topology.route(slot_of(tag))
+        self.node = None
+        self.node = self.route.find_now()
+        replies = self._connected(self.node).pipeline(commands)
+        for command, reply in zip(commands, replies, strict=True):
+            if isinstance(reply, EngineReplyError) and command[0] != forbidden:
+                raise reply
+        return replies
+
+    def _connected(self, node: Endpoint) -> BlockingConnection:
+        found = self._connections.get(node)
+        if found is None:
+            found = self._connections[node] = BlockingConnection.open(node, self._connect_limit_s)
+            if self.route.check is not None:
+                self.route.examine(node, found.call(*self.route.check))
+        return found

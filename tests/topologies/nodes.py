@@ -1,0 +1,255 @@
+"""Real clusters and Sentinel groups as child processes: each node is an engine of its own on loopback."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Self
+
+from engine_process import EngineProcess, _free_port
+from windlass.core.partition import SLOTS, hash_tags, slot_of
+from windlass.store.blocking import BlockingConnection
+from windlass.store.endpoint import Endpoint
+
+NODE_TIMEOUT_MS = 1_000
+DOWN_AFTER_MS = 700
+READY_LIMIT_S = 20.0
+VOLATILE = ("--appendonly", "no", "--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1")
+
+
+def until(is_so: Callable[[], bool], what: str) -> None:
+    give_up_at_s = time.monotonic() + READY_LIMIT_S
+    while not is_so():
+        assert time.monotonic() < give_up_at_s, f"{what}: not within {READY_LIMIT_S:g} s"
+        time.sleep(0.02)
+
+
+class Node(EngineProcess):
+    """An engine on TCP that can be asked and told things."""
+
+    @property
+    def endpoint(self) -> Endpoint:
+        return Endpoint("127.0.0.1", self.port)
+
+    def ask(self, *command: str | bytes | int) -> Any:
+        with contextlib.closing(BlockingConnection.open(Endpoint(unix_path=str(self.socket_path)))) as connection:
+            return connection.call(*command)
+
+    def info(self, section: str) -> dict[str, str]:
+        text = self.ask("INFO", section).decode()
+        return dict(line.split(":", 1) for line in text.splitlines() if ":" in line)
+
+    @property
+    def is_running(self) -> bool:
+        return self._process is not None
+
+    @property
+    def is_primary(self) -> bool:
+        return self.is_running and self.ask("ROLE")[0] == b"master"
+
+    @property
+    def has_replica(self) -> bool:
+        return "state=online" in self.info("replication").get("slave0", "")
+
+
+class ClusterNode(Node):
+    def __init__(self) -> None:
+        self.bus_port = _free_port()
+        super().__init__(
+            tcp=True,
+            config=(
+                *VOLATILE,
+                *("--cluster-enabled", "yes", "--cluster-node-timeout", str(NODE_TIMEOUT_MS)),
+                *("--cluster-port", str(self.bus_port), "--cluster-allow-replica-migration", "no"),
+                *("--cluster-replica-validity-factor", "0"),
+            ),
+        )
+
+    @property
+    def id(self) -> str:
+        return str(self.ask("CLUSTER", "MYID"), "ascii")
+
+
+class ClusterProcesses:
+    """Primaries with equal shares of the slots, each with one replica (or none)."""
+
+    def __init__(self, primaries: int = 3, *, has_replicas: bool = True) -> None:
+        self.nodes = [ClusterNode() for _ in range(primaries * (2 if has_replicas else 1))]
+        self._shares = primaries
+        self._has_replicas = has_replicas
+
+    def __enter__(self) -> Self:
+        for node in self.nodes:
+            node.start()
+        bounds = [SLOTS * at // self._shares for at in range(self._shares + 1)]
+        for at, node in enumerate(self.nodes[: self._shares]):
+            node.ask("CLUSTER", "ADDSLOTSRANGE", bounds[at], bounds[at + 1] - 1)
+        for at, node in enumerate(self.nodes):
+            node.ask("CLUSTER", "SET-CONFIG-EPOCH", at + 1)
+            self.nodes[0].ask("CLUSTER", "MEET", "127.0.0.1", node.port, node.bus_port)
+        until(lambda: all(self._knows_all(node) for node in self.nodes), "the nodes know each other")
+        for at, node in enumerate(self.nodes[self._shares :]):
+            node.ask("CLUSTER", "REPLICATE", self.nodes[at].id)
+        self.wait_healthy()
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        for node in self.nodes:
+            node.remove()
+
+    @property
+    def url(self) -> str:
+        return "redis+cluster://" + ",".join(f"127.0.0.1:{node.port}" for node in self.nodes)
+
+    def primary_of(self, slot: int) -> ClusterNode:
+        for first, last, primary, *_ in self._any_node().ask("CLUSTER", "SLOTS"):
+            if first <= slot <= last:
+                return next(node for node in self.nodes if node.port == primary[1])
+        raise AssertionError(f"slot {slot} is served by nobody")
+
+    def primary_of_partition(self, partition: int, partitions: int = 16) -> ClusterNode:
+        return self.primary_of(slot_of(hash_tags(partitions)[partition]))
+
+    def replica_of(self, primary: ClusterNode) -> ClusterNode:
+        (line,) = self._any_node().ask("CLUSTER", "REPLICAS", primary.id)
+        return next(node for node in self.nodes if f":{node.port}@" in line.decode())
+
+    @property
+    def primaries(self) -> list[ClusterNode]:
+        return [node for node in self.nodes if node.is_primary]
+
+    @contextlib.contextmanager
+    def patient(self) -> Iterator[None]:
+        """Nobody takes a node that is only slow for a dead one: what happens was planned."""
+        for node in self.nodes:
+            node.ask("CONFIG", "SET", "cluster-node-timeout", 15_000)
+        try:
+            yield
+        finally:
+            for node in self.nodes:
+                node.ask("CONFIG", "SET", "cluster-node-timeout", NODE_TIMEOUT_MS)
+
+    def restore(self) -> None:
+        """Whoever was killed is started again, and all is as at the beginning, in other roles perhaps."""
+        for node in self.nodes:
+            if not node.is_running:
+                node.start()
+        self.wait_healthy()
+
+    def wait_healthy(self) -> None:
+        until(lambda: all(node.info("cluster") and self._is_ok(node) for node in self.nodes), "the cluster is up")
+        if self._has_replicas:
+            until(
+                lambda: len(self.primaries) == self._shares and all(node.has_replica for node in self.primaries),
+                "every primary has its replica",
+            )
+
+    def _any_node(self) -> ClusterNode:
+        return next(node for node in self.nodes if node.is_running)
+
+    def _knows_all(self, node: ClusterNode) -> bool:
+        text = node.ask("CLUSTER", "NODES").decode()
+        return text.count("connected") == len(self.nodes) and "handshake" not in text
+
+    def _is_ok(self, node: ClusterNode) -> bool:
+        lines = node.ask("CLUSTER", "NODES").decode().splitlines()
+        is_whole = not any("fail" in line.split(" ")[2] for line in lines) and len(lines) == len(self.nodes)
+        return is_whole and b"cluster_state:ok" in node.ask("CLUSTER", "INFO")
+
+
+class SentinelNode(Node):
+    def __init__(self, watched: Node, service: str, password: str | None) -> None:
+        super().__init__(tcp=True)
+        self._lines = [
+            f"port {self.port}",
+            "bind 127.0.0.1",
+            f"dir {self.directory}",
+            f"unixsocket {self.socket_path}",
+            f"sentinel monitor {service} 127.0.0.1 {watched.port} 2",
+            f"sentinel down-after-milliseconds {service} {DOWN_AFTER_MS}",
+            f"sentinel failover-timeout {service} 3000",
+            *([f"requirepass {password}", f"sentinel sentinel-pass {password}"] if password else []),
+        ]
+        self._password = password
+
+    def _arguments(self) -> list[str]:
+        file = self.directory / "sentinel.conf"
+        if not file.exists():  # the sentinel itself rewrites it
+            file.write_text("\n".join(self._lines) + "\n")
+        return [str(file), "--sentinel"]
+
+    def ask(self, *command: str | bytes | int) -> Any:
+        endpoint = Endpoint(unix_path=str(self.socket_path), password=self._password)
+        with contextlib.closing(BlockingConnection.open(endpoint)) as connection:
+            return connection.call(*command)
+
+
+class SentinelProcesses:
+    """One primary, two replicas, three sentinels with a password of their own."""
+
+    service = "jobs"
+    password = "open-sesame"  # noqa: S105 (an example)
+
+    def __init__(self) -> None:
+        config = (*VOLATILE, "--replica-priority", "100")
+        self.nodes = [Node(tcp=True, config=config) for _ in range(3)]
+        self.sentinels: list[SentinelNode] = []
+
+    def __enter__(self) -> Self:
+        for node in self.nodes:
+            node.start()
+        for node in self.nodes[1:]:
+            node.ask("REPLICAOF", "127.0.0.1", self.nodes[0].port)
+        until(lambda: self.nodes[0].info("replication")["connected_slaves"] == "2", "two replicas")
+        self.sentinels = [SentinelNode(self.nodes[0], self.service, self.password).start() for _ in range(3)]
+        self.wait_healthy()
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        for node in (*self.sentinels, *self.nodes):
+            node.remove()
+
+    @property
+    def url(self) -> str:
+        hosts = ",".join(f"127.0.0.1:{node.port}" for node in self.sentinels)
+        return f"redis+sentinel://{hosts}/{self.service}/0?sentinel_password={self.password}"
+
+    @property
+    def primary(self) -> Node:
+        address = self._state()
+        return next(node for node in self.nodes if node.port == int(address[b"port"]))
+
+    def _state(self, at: int = 0) -> dict[bytes, bytes]:
+        flat: Sequence[bytes] = self.sentinels[at].ask("SENTINEL", "MASTER", self.service)
+        return dict(zip(flat[::2], flat[1::2], strict=True))
+
+    @contextlib.contextmanager
+    def patient(self) -> Iterator[None]:
+        """Nobody takes a node that is only slow for a dead one: what happens was planned."""
+        self._set_down_after(15_000)
+        try:
+            yield
+        finally:
+            self._set_down_after(DOWN_AFTER_MS)
+
+    def _set_down_after(self, down_after_ms: int) -> None:
+        for sentinel in self.sentinels:
+            sentinel.ask("SENTINEL", "SET", self.service, "down-after-milliseconds", down_after_ms)
+
+    def restore(self) -> None:
+        for node in self.nodes:
+            if not node.is_running:
+                node.start()
+                node.ask("REPLICAOF", "127.0.0.1", self.primary.port)  # the sentinels would take 10 s to say it
+        self.wait_healthy()
+
+    def wait_healthy(self) -> None:
+        until(lambda: all(self._is_settled(at) for at in range(3)), "the sentinels agree")
+        until(lambda: len([node for node in self.nodes if node.is_primary]) == 1, "one primary")
+        until(lambda: self.primary.info("replication")["connected_slaves"] == "2", "two replicas")
+
+    def _is_settled(self, at: int) -> bool:
+        state = self._state(at)
+        counts = state[b"num-slaves"], state[b"num-other-sentinels"]
+        return state[b"flags"] == b"master" and counts == (b"2", b"2") and state[b"port"] == self._state()[b"port"]

@@ -1,0 +1,107 @@
+"""A real Sentinel group: the primary dies, or hands over, while jobs flow."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from topologies.conftest import new_store
+from topologies.living import QUEUES, live_through, wait_for_one
+from topologies.nodes import Node, SentinelProcesses, until
+from windlass.core.errors import BadSetting, EngineError, EngineUnavailable
+from windlass.core.job import NewJob
+from windlass.core.requests import Enqueued, Take
+from windlass.service import Service
+
+pytestmark = [pytest.mark.anyio, pytest.mark.xdist_group("sentinel")]
+
+
+async def test_a_killed_primary_loses_nothing_that_a_replica_has(sentinels: SentinelProcesses) -> None:
+    async def kill() -> None:
+        await asyncio.to_thread(sentinels.primary.kill)
+
+    witness = await live_through(new_store(sentinels.url), kill, durability="replica")
+    witness.judge(at_least=100, may_run_again=True)
+
+
+async def test_a_coordinated_failover_loses_nothing(sentinels: SentinelProcesses) -> None:
+    async def hand_over() -> None:
+        old = sentinels.primary
+        sentinels.sentinels[0].ask("SENTINEL", "FAILOVER", sentinels.service, "COORDINATED")
+        await asyncio.to_thread(until, lambda: sentinels.primary is not old, "another primary")
+
+    with sentinels.patient():
+        (await live_through(new_store(sentinels.url, partitions=3), hand_over)).judge(at_least=100)
+
+
+async def test_nobody_stays_with_a_primary_that_was_replaced(sentinels: SentinelProcesses) -> None:
+    """A plain SENTINEL FAILOVER leaves the old primary alive, and it says yes to everything for ten more seconds."""
+    old = sentinels.primary
+    store = new_store(sentinels.url)
+    service = Service(store)
+    async with store, asyncio.timeout(20):
+        waiting = asyncio.create_task(wait_for_one(service, ("q",)))
+        await asyncio.to_thread(until, lambda: service.stats(["q"]).wait()[0].waiting_takers > 0, "it waits")
+        sentinels.sentinels[0].ask("SENTINEL", "FAILOVER", sentinels.service)
+        await asyncio.to_thread(until, lambda: sentinels.primary is not old, "another primary")
+        assert old.is_primary, "the test wants to see it before it is demoted"
+        new = sentinels.primary
+        await asyncio.to_thread(until, lambda: _clients(new) > 0, "the links have moved")
+        job = await service.enqueue([NewJob(queue="q", name="n")]).one()
+        assert await waiting == job.id
+        assert old.is_primary
+        assert new.ask("EXISTS", f"{store.root(0)}:queues") == 1
+
+
+def _clients(node: Node) -> int:
+    return int(node.ask("CLIENT", "LIST").count(b"cmd=blpop"))
+
+
+async def test_waiting_takers_outlive_a_failover(sentinels: SentinelProcesses) -> None:
+    store = new_store(sentinels.url)
+    service = Service(store)
+    async with store, asyncio.timeout(30):
+        waiting = asyncio.create_task(wait_for_one(service, QUEUES))
+        await asyncio.to_thread(until, lambda: service.stats(QUEUES[:1]).wait()[0].waiting_takers > 0, "it waits")
+        sentinels.primary.kill()
+        job = await service.enqueue([NewJob(queue=QUEUES[0], name="n")]).one()
+        assert await waiting == job.id
+
+
+async def test_sentinels_that_are_away_are_passed_over(sentinels: SentinelProcesses) -> None:
+    store = new_store(sentinels.url.replace("127.0.0.1:", "127.0.0.1:1,127.0.0.1:", 1))
+    assert isinstance(Service(store).enqueue([NewJob(queue="q", name="n")]).one().wait(), Enqueued)
+    store.close_now()
+
+
+async def test_what_is_said_when_the_primary_cannot_be_found(sentinels: SentinelProcesses) -> None:
+    nobody = new_store("redis+sentinel://127.0.0.1:1,127.0.0.1:2/jobs", patience_s=0.2)
+    with pytest.raises(EngineUnavailable, match="No sentinel"):
+        nobody.open_now()
+    unknown = new_store(sentinels.url.replace("/jobs/", "/jbos/"))
+    with pytest.raises(BadSetting, match="'jbos'"):
+        unknown.open_now()
+    refused = new_store(sentinels.url.replace(sentinels.password, "wrong"))
+    with pytest.raises(EngineError, match="WRONGPASS") as error:
+        refused.open_now()
+    assert "wrong" not in str(error.value)
+    for store in (nobody, unknown, refused):
+        store.close_now()
+
+
+async def test_a_confirmation_that_does_not_come_is_said(sentinels: SentinelProcesses) -> None:
+    store = new_store(sentinels.url, durability="replica")
+    service = Service(store)
+    async with store:
+        assert (await service.enqueue([NewJob(queue="q", name="n")]).one()).is_durable
+        replicas = [node for node in sentinels.nodes if node is not sentinels.primary]
+        try:
+            for node in replicas:
+                node.freeze()
+            answer = await service.enqueue([NewJob(queue="q", name="n")]).one()
+        finally:
+            for node in replicas:
+                node.thaw()
+        assert (answer.status, answer.is_durable) == ("queued", False)
+        assert len((await service.take(Take(queues=("q",), most=2))).jobs) == 2
