@@ -4,12 +4,13 @@ guards the second call as it did the first; an edit in between is noticed by the
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from ..core.errors import Refusal
 from ..core.repeat import parse
 from ..core.requests import Exchanged, Fail, Failed, Finish, Finished, Take
 from ..store.calls import reports, take
-from ..store.calls.call import Flow
+from ..store.calls.call import Flow, ItemsCall
 from ..store.calls.reports import Continued, Repeats, Report
 from ..store.scatter import scatter
 from ..store.store import Store
@@ -46,7 +47,8 @@ def exchange_flow(
 
 
 def _failed(store: Store, failures: Sequence[Fail]) -> Flow[list[Failed | Refusal]]:
-    return scatter(failures, lambda one: store.partition_of_job(one.id), reports.fail)
+    build: Callable[[Sequence[Fail], int], ItemsCall[Any]] = reports.fail
+    return scatter(failures, lambda one: store.partition_of_job(one.id), build)
 
 
 def _exchange_at_once(
