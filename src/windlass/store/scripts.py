@@ -47,6 +47,11 @@ _FLAGS = re.compile(r"^-- flags: (.+)$", re.MULTILINE)
 _PRELUDE = """
 local KEYS, ARGV
 local at_start = {}
+-- A table that a call left as it found it serves the next one too.
+local function clean(table_of_call)
+  if table_of_call and next(table_of_call) == nil then return table_of_call end
+  return {}
+end
 local function start(keys, arguments)
   KEYS, ARGV = keys, arguments
   for i = 1, #at_start do at_start[i]() end

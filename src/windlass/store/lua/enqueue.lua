@@ -7,14 +7,15 @@
 --            a refusal
 -- refusals:  id_conflict, queue_full, revision_conflict, unknown_parent, parent_state, unknown_member; limits_changed for
 --            all of them: match them anew
--- uses: keys, batch, record, ring, ending, adding, joining, family, offers
+-- uses: keys, batch, record, events, ring, ending, adding, joining, family, offers
 local ids, keys = {}, {}
 for i = 1, (#ARGV - 2) / 2 do
   ids[i] = string.sub(ARGV[2 * i + 1], 1, 16)
   keys[i] = job_key(ids[i])
 end
-local version = redis.call('GET', P .. 'limits_version')
-if (version or '0') ~= ARGV[2] then
+local marks = redis.call('MGET', P .. 'limits_version', P .. 'followed')
+know_followers(marks[2])
+if (marks[1] or '0') ~= ARGV[2] then
   local stale = {}
   for i, id in ipairs(ids) do stale[i] = {'limits_changed', id, 0} end
   return stale

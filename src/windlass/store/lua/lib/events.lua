@@ -12,6 +12,9 @@ local epoch -- nil: not asked yet in this call; false: nobody follows
 local is_stream_renewed
 at_start[#at_start + 1] = function() epoch, is_stream_renewed = nil, false end
 
+-- For a call that reads the mark of followers together with others.
+local function know_followers(found) epoch = found end
+
 local function announce(kind, r, value)
   if epoch == nil then epoch = redis.call('GET', P .. 'followed') end
   if not epoch then return end

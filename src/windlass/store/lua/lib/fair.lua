@@ -4,7 +4,7 @@
 local TURN = 100 -- virtual time of one job of weight 1
 local LATEST = 281474976710655
 local clocks -- queue -> {now, times and weights by tenant, changed ones}
-at_start[#at_start + 1] = function() clocks = {} end
+at_start[#at_start + 1] = function() clocks = clean(clocks) end
 
 local function is_fair(queue) return config_of(queue).fair_share == 1 end
 

@@ -12,7 +12,9 @@ local looks -- waiting jobs to look at, in order; by id also: false, or true whe
 local unclaimed -- ids of jobs that may not be needed by anybody any longer
 local steps -- {kind, id}: work on many members, begun in this call
 local is_begun -- the same by kind + id, and by 'd' + id
-at_start[#at_start + 1] = function() looks, unclaimed, steps, is_begun = {}, {}, {}, {} end
+at_start[#at_start + 1] = function()
+  looks, unclaimed, steps, is_begun = clean(looks), clean(unclaimed), clean(steps), clean(is_begun)
+end
 
 local function members_key(id) return P .. 'c:' .. id end
 local function dependents_key(id) return P .. 'd:' .. id end

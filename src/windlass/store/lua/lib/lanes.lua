@@ -2,10 +2,11 @@
 -- Lanes other than the default one: their heads and the index of their names follow what is in them. The head of a lane
 -- stands in one line: in `heads`, or, while a limit or a pause holds the lane back, among those parked under it.
 local touched_lanes, has_parked
-at_start[#at_start + 1] = function() touched_lanes, has_parked = {}, {} end
+at_start[#at_start + 1] = function() touched_lanes, has_parked = clean(touched_lanes), clean(has_parked) end
 
 -- A job's lane, from its record alone: tenant \0 name \0 limits, the last only when there are any. '' is the default lane.
 local function lane_of(r)
+  if r.links == '' and r.lane == '' and not has(r, 'name_lane') then return '' end
   local limits = links_of(r).limits
   local name = has(r, 'name_lane') and r.name or ''
   if limits ~= '' then return r.lane .. '\0' .. name .. '\0' .. limits end
@@ -23,8 +24,8 @@ local function id_in_place(member) return string.sub(member, 13, 28) end
 local function lane_of_head(entry) return string.sub(entry, 29) end
 
 -- With aging, a step of priority is worth so much waiting; the order then needs no clock.
-local function score_in_lane(r)
-  local aging_ms = config_of(r.queue).aging_ms
+local function score_in_lane(r, config)
+  local aging_ms = config.aging_ms
   return aging_ms > 0 and r.priority * aging_ms + r.ready_at or r.priority
 end
 
@@ -72,7 +73,7 @@ local function touch_lane(queue, lane, is_forced)
 end
 
 local emptied -- {queue, what it was parked under} of lanes that are gone
-at_start[#at_start + 1] = function() emptied = {} end
+at_start[#at_start + 1] = function() emptied = clean(emptied) end
 
 local function forget_lane(queue, lane, holdup)
   if holdup then
@@ -83,6 +84,7 @@ local function forget_lane(queue, lane, holdup)
 end
 
 after_flush[#after_flush + 1] = function()
+  if next(touched_lanes) == nil then return end
   local touched = touched_lanes
   touched_lanes = {}
   for key, change in pairs(touched) do

@@ -4,7 +4,10 @@
 local RUNNING_KIND = 1 -- jobs at once; the other kind is a rate
 local definitions, rooms, arrivals
 local held_now, freed_now -- holdups that got, or lost, a holder in this call
-at_start[#at_start + 1] = function() definitions, rooms, arrivals, held_now, freed_now = {}, {}, {}, {}, {} end
+at_start[#at_start + 1] = function()
+  definitions, rooms, arrivals = clean(definitions), clean(rooms), clean(arrivals)
+  held_now, freed_now = clean(held_now), clean(freed_now)
+end
 
 local function each_limit(limits, visit)
   for holdup in string.gmatch(limits, '[^\2]+') do visit(holdup) end
@@ -60,7 +63,7 @@ local function room_of(queue, holdup)
   if not rooms[key] then rooms[key] = room_under(queue, holdup) end
   return rooms[key], key
 end
-local function look_at_rooms_again() rooms = {} end
+local function look_at_rooms_again() rooms = clean(rooms) end
 
 -- Pauses of the lane itself and of its name; then its limits. nil: it may be taken from.
 local function held_back_by(queue, lane)
@@ -127,5 +130,5 @@ after_flush[#after_flush + 1] = function()
     end
   end
   for holdup in pairs(held_now) do redis.call('SADD', P .. 'held:' .. limit_number(holdup), holdup) end
-  held_now = {}
+  held_now = clean(held_now)
 end

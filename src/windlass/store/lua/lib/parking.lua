@@ -5,7 +5,7 @@ local UNPARKED_AT_ONCE = 4
 local LINES_MAX = 50 -- pointed at; beyond this, lanes of the oldest go back to `heads`
 local PARKED_PER_CALL = 300
 local parked_now, opened, rate_due -- lanes parked in this call; queues with fresh room; next token per queue
-at_start[#at_start + 1] = function() parked_now, opened, rate_due = 0, {}, {} end
+at_start[#at_start + 1] = function() parked_now, opened, rate_due = 0, clean(opened), clean(rate_due) end
 
 local function may_park_more() return parked_now < PARKED_PER_CALL end
 
@@ -117,10 +117,11 @@ local function open_lines_of(queue)
 end
 
 after_flush[#after_flush + 1] = function()
+  look_at_rooms_again()
+  if next(freed_now) == nil and next(emptied) == nil then return end
   local freed, gone = freed_now, emptied
   freed_now, emptied = {}, {}
   for _, lane in ipairs(gone) do tidy(lane.queue, lane.holdup) end
-  look_at_rooms_again()
   for holdup in pairs(freed) do
     open_lines(holdup)
     if redis.call('EXISTS', P .. 'parked_in:' .. holdup, P .. 'holders:' .. holdup) == 0 then

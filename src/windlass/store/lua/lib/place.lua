@@ -35,8 +35,13 @@ after_flush[#after_flush + 1] = function()
 end
 
 local function enter_lane(r)
-  if config_of(r.queue).name_lanes == 1 then mark(r, 'name_lane') else unmark(r, 'name_lane') end
-  local lane, member, score = lane_of(r), place_in_lane(r), score_in_lane(r)
+  local config = config_of(r.queue)
+  if config.name_lanes == 1 then
+    mark(r, 'name_lane')
+  elseif has(r, 'name_lane') then
+    unmark(r, 'name_lane')
+  end
+  local lane, member, score = lane_of(r), place_in_lane(r), score_in_lane(r, config)
   if lane ~= '' then
     touch_lane(r.queue, lane)
     z_add(queue_key('laned', r.queue), score, member)
