@@ -1,4 +1,4 @@
-"""The examples of docs/schedules.md do what they say."""
+"""The examples of documents do what they say."""
 
 from __future__ import annotations
 
@@ -6,16 +6,19 @@ import re
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from windlass.service import Service
 
-DOCUMENT = Path(__file__).parents[1] / "docs" / "schedules.md"
+DOCUMENTS = Path(__file__).parents[1] / "docs"
 RESULT = "  # → "
 
 
-def test_the_examples_do_what_they_say(service: Service) -> None:
+@pytest.mark.parametrize(("document", "at_least"), [("schedules.md", 15), ("limits.md", 9)])
+def test_the_examples_do_what_they_say(service: Service, document: str, at_least: int) -> None:
     names: dict[str, Any] = {"service": service}
     checked = 0
-    for block in re.findall(r"^```python\n(.*?)^```", DOCUMENT.read_text(), re.MULTILINE | re.DOTALL):
+    for block in re.findall(r"^```python\n(.*?)^```", (DOCUMENTS / document).read_text(), re.MULTILINE | re.DOTALL):
         waiting: list[str] = []
         for line in block.splitlines():
             expression, mark, expected = line.partition(RESULT)
@@ -26,4 +29,4 @@ def test_the_examples_do_what_they_say(service: Service) -> None:
             assert repr(eval(expression, names)) == expected, line  # noqa: S307
             waiting, checked = [], checked + 1
         exec("\n".join(waiting), names)  # noqa: S102
-    assert checked > 15
+    assert checked >= at_least
