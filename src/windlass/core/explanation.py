@@ -190,7 +190,7 @@ class Ahead(_Reason, frozen=True, kw_only=True):
             blocked = ", some of them held back by limits or pauses" if self.blocked_lanes else ""
             return f"{stand} in queue {quoted(self.queue)}{blocked}."
         lane = f"lane {quoted(self.lane)}" if self.lane else "the default lane"
-        turns = f"which takes turns with {counted(self.lanes - 1, 'other lane')} "
+        turns = f"which takes turns with {counted(self.lanes - 1, 'other lane')}"
         turns += f", with weight {self.weight}" if self.weight != 1 else ""
         where = f"{stand} in {lane}" if self.ahead else f"It is the first of {lane}"
         return f"{where}{', ' + turns if self.lanes > 1 else ''}."
