@@ -627,7 +627,7 @@ def test_a_failed_job(service: Service) -> None:
     assert reason.at_ms + 14 * 86_400_000 == reason.kept_until_at_ms
     assert found.summary == (
         "It failed at 2027-01-15 08:00:00 UTC (3 min ago) in attempt 1 of 2: ValueError; "
-        "it is kept until 2027-01-29 08:00:00 UTC (in 13 days)."
+        "it is kept until 2027-01-29 08:00:00 UTC (in 14 days)."
     )
 
 

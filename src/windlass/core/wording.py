@@ -7,7 +7,6 @@ from datetime import UTC, datetime, timedelta
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _UNITS = ((86_400_000, "day", "days"), (3_600_000, "h", "h"), (60_000, "min", "min"), (1_000, "s", "s"))
-_EXACT_BELOW = 2  # with the next smaller unit: 1 h 20 min, but 5 h
 JUST_NOW_MS = 1_000
 TEXT_MAX = 80
 NAMED = 3  # of a longer list
@@ -21,12 +20,11 @@ def span(duration_ms: int) -> str:
         whole, rest_ms = divmod(duration_ms, unit_ms)
         if whole == 0:
             continue
-        text = f"{whole} {one if whole == 1 else many}"
-        if whole < _EXACT_BELOW and at + 1 < len(_UNITS):
-            smaller_ms, one, many = _UNITS[at + 1]
-            if smaller := rest_ms // smaller_ms:
-                text += f" {smaller} {one if smaller == 1 else many}"
-        return text
+        if whole > 1:
+            return f"{round(duration_ms / unit_ms)} {many}"
+        smaller_ms, smaller_one, smaller_many = _UNITS[min(at + 1, len(_UNITS) - 1)]
+        smaller = rest_ms // smaller_ms
+        return f"1 {one}" + (f" {smaller} {smaller_one if smaller == 1 else smaller_many}" if smaller else "")
     return f"{duration_ms} ms"
 
 
