@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from windlass.core import explanation
-from windlass.core.explaining import Awaited, Employed, Facts, FullLimit, Place, Relative, Takers, described, explain
+from windlass.core.explaining import described, explain
 from windlass.core.explanation import (
     AwaitsMembers,
     Ended,
@@ -24,6 +24,7 @@ from windlass.core.explanation import (
     Unwanted,
     WorkersBusy,
 )
+from windlass.core.facts import Awaited, Employed, Facts, FullLimit, Place, Relative, Takers
 from windlass.core.ids import format_id
 from windlass.core.job import Attempt, Blob, Job
 from windlass.core.limit import Limit, Matcher

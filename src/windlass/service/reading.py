@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 from ..core import validation as check
 from ..core.errors import Refusal
-from ..core.explaining import Facts, explain
+from ..core.explaining import explain
 from ..core.explanation import Explanation
+from ..core.facts import Facts
 from ..core.job import Ending, Timeline
 from ..core.requests import Listing, Members, Page
 from ..core.states import State

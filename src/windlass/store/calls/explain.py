@@ -6,8 +6,8 @@ from collections import defaultdict
 from typing import Any
 
 from ...core.errors import Refusal
-from ...core.explaining import Awaited, Employed, Facts, FullLimit, Place, Relative, Takers
 from ...core.explanation import Step
+from ...core.facts import Awaited, Employed, Facts, FullLimit, Place, Relative, Takers
 from ...core.queue import Pause
 from ...core.requests import ANYTHING, Filter
 from ...core.states import State
