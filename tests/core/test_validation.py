@@ -230,12 +230,14 @@ def _takes() -> Iterator[Case]:
 
 def _reading() -> Iterator[Case]:
     for value in WRONG_IDS:
+        yield "explain", f"id={value!r}", lambda service, value=value: service.explain(value)
         yield "result", f"id={value!r}", lambda service, value=value: service.result(value)
     for value in (-1, *WRONG_WHOLES):
         yield "result", f"wait_ms={value!r}", lambda service, value=value: service.result(OK_ID, wait_ms=value)
     for value in WRONG_CLAIMS:
         yield "result", f"consume={value!r}", lambda service, value=value: service.result(OK_ID, consume=value)
     yield "result", "unknown", lambda service: service.result(OK_ID)
+    yield "explain", "unknown", lambda service: service.explain(OK_ID)
     fields: dict[str, tuple[Any, ...]] = {
         "queue": ("", "q" * 256, *WRONG_TEXTS),
         "state": ("", "dispatched", "other", None, 5, 0),

@@ -6,16 +6,20 @@ from collections.abc import Sequence
 
 from ..core import validation as check
 from ..core.errors import Refusal
+from ..core.explaining import explain
+from ..core.explanation import Explanation
+from ..core.facts import Facts
 from ..core.job import Ending, Timeline
 from ..core.requests import Listing, Members, Page
 from ..core.states import State
 from ..store import awaiting
 from ..store.asked import Asked, AskedMany, AskedToWait
+from ..store.calls import explain as explaining
 from ..store.calls import reading
 from ..store.calls.call import Flow
 from ..store.pages import page, page_by_tag
 from ..store.scatter import scatter
-from .asking import Asking
+from .asking import Asking, asked_once
 
 
 class Reading(Asking):
@@ -40,6 +44,15 @@ class Reading(Asking):
             lambda: awaiting.result_waiting(self.store, job_id, consume, wait_ms),
             lambda: awaiting.result_waiting_now(self.store, job_id, consume, wait_ms),
         )
+
+    def explain(self, job_id: bytes) -> Asked[Explanation]:
+        """Why a job does not run, who has it, or how it ended: as data and in words."""
+        check.id_bytes("id", job_id)
+        return Asked(self.store, lambda: self._explain_flow(job_id))
+
+    def _explain_flow(self, job_id: bytes) -> Flow[Explanation]:
+        facts: Facts = yield from asked_once(explaining.explain(job_id, self.store.partition_of_job(job_id)))
+        return explain(facts)
 
     def jobs(self, listing: Listing) -> Asked[Page]:
         """One page of jobs by queue and state, or by tag: partition by partition, in order within each."""

@@ -41,9 +41,13 @@ def _pack(limit: Limit) -> bytes:
     return _HEAD.pack(_RATE, limit.per_ms / limit.rate, limit.burst or limit.rate) + _encode(limit)
 
 
+def read_limit(stored: bytes) -> Limit:
+    return _decode(stored[_HEAD.size :])
+
+
 def _read_changed(reply: Any) -> Changed:
     number, version, before = reply
-    return Changed(number, version, _decode(before[_HEAD.size :]) if before else None)
+    return Changed(number, version, read_limit(before) if before else None)
 
 
 def set_limit(limit: Limit, partition: int) -> Call[Changed]:
@@ -56,7 +60,7 @@ def unlimit(name: str, partition: int) -> Call[Changed | Refusal]:
 
 def _read_limits(reply: Any) -> Limits:
     version, unmatched, flat = reply
-    limits = {int(flat[i]): _decode(flat[i + 1][_HEAD.size :]) for i in range(0, len(flat), 2)}
+    limits = {int(flat[i]): read_limit(flat[i + 1]) for i in range(0, len(flat), 2)}
     return Limits(LimitTable(version, limits), unmatched)
 
 

@@ -54,19 +54,19 @@ def resume(queue: str, lane: str, name: str, partition: int) -> Call[bool]:
     return Call("resume", [queue, _paused(lane, name)], bool, partition=partition)
 
 
+def read_pause(queue: str, what: bytes, content: bytes) -> Pause:
+    kind, rest = what[:1], what[1:].decode()
+    return Pause(
+        queue=queue,
+        lane=rest if kind == b"l" else "",
+        name=rest if kind == b"n" else "",
+        since_ms=int.from_bytes(content[:6], "big"),
+        reason=content[6:].decode(),
+    )
+
+
 def _read_pauses(queue: str, reply: Any) -> list[Pause]:
-    found = []
-    for what, content in _pairs(reply).items():
-        kind, rest = what[:1], what[1:].decode()
-        found.append(
-            Pause(
-                queue=queue,
-                lane=rest if kind == b"l" else "",
-                name=rest if kind == b"n" else "",
-                since_ms=int.from_bytes(content[:6], "big"),
-                reason=content[6:].decode(),
-            )
-        )
+    found = [read_pause(queue, what, content) for what, content in _pairs(reply).items()]
     return sorted(found, key=lambda one: (one.lane, one.name))
 
 

@@ -35,11 +35,15 @@ def forget(worker: bytes, partition: int) -> Call[tuple[int, bool] | Refusal]:
     )
 
 
+def read_info(description: bytes) -> WorkerInfo:
+    return _decode_info(description) if description else WorkerInfo()
+
+
 def _worker(row: Any) -> Worker:
     worker, silent_at, started_at, description, running_count, jobs = row
     return Worker(
         id=worker,
-        info=_decode_info(description) if description else WorkerInfo(),
+        info=read_info(description),
         started_at_ms=started_at,
         silent_at_ms=silent_at,
         running_count=running_count,

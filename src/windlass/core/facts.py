@@ -1,0 +1,83 @@
+"""What explains a job, as the store read it in one step; `explaining` draws the conclusions."""
+
+from __future__ import annotations
+
+import msgspec
+
+from .explanation import Step
+from .job import Attempt, Job
+from .limit import Limit
+from .queue import Pause
+from .requests import Filter, WorkerInfo
+from .states import State
+
+
+class FullLimit(msgspec.Struct, frozen=True, kw_only=True):
+    limit: Limit
+    key: str | None
+    running: int
+    next_token_at_ms: int | None  # of a rate
+    holders: list[bytes]
+
+
+class Place(msgspec.Struct, frozen=True, kw_only=True):
+    """Of a job that may be taken, in its queue; as in `Ahead`."""
+
+    ahead: int
+    is_fair: bool = False
+    lanes: int = 1
+    blocked_lanes: int = 0
+    weight: int = 1
+
+
+class Takers(msgspec.Struct, frozen=True, kw_only=True):
+    """Those who wait at the queue."""
+
+    waiting: int = 0
+    wanting: int = 0  # this job
+    unfit: list[Filter] = []  # of those who do not
+
+
+class Employed(msgspec.Struct, frozen=True, kw_only=True):
+    """A registered worker."""
+
+    id: bytes
+    info: WorkerInfo
+    silent_at_ms: int
+    beat_ms: int
+    running: int
+
+
+class Relative(msgspec.Struct, frozen=True):
+    id: bytes
+    state: State | None  # None: it is gone
+
+
+class Awaited(msgspec.Struct, frozen=True, kw_only=True):
+    """The members of a waiting job that keep it waiting."""
+
+    pending: int = 0
+    first: list[Relative] = []
+    deleted: int = 0  # before their end
+    first_deleted: list[bytes] = []
+
+
+class Facts(msgspec.Struct, frozen=True, kw_only=True):
+    """What was read of a job at one instant; only what concerns its state."""
+
+    now_ms: int
+    job: Job
+    last_attempt: Attempt | None = None  # that ended badly
+    pauses: list[Pause] = []
+    limits: list[FullLimit] = []  # that have no room
+    place: Place | None = None
+    takers: Takers = Takers()
+    workers: list[Employed] = []
+    has_more_workers: bool = False  # than were looked at
+    queue_lease_ms: int = 0
+    holder: Employed | None = None
+    parent: Relative | None = None
+    awaited: Awaited = Awaited()
+    steps: list[Step] = []
+    removed_at_ms: int | None = None
+    is_needed: bool = False

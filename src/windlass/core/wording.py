@@ -1,0 +1,67 @@
+"""How numbers, instants, names and ids are written in sentences for people."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_UNITS = ((86_400_000, "day", "days"), (3_600_000, "h", "h"), (60_000, "min", "min"), (1_000, "s", "s"))
+JUST_NOW_MS = 1_000
+TEXT_MAX = 80
+NAMED = 3  # of a longer list
+
+
+def span(duration_ms: int) -> str:
+    """About how long: 850 ms, 12 s, 1 h 20 min, 3 days."""
+    if duration_ms >= JUST_NOW_MS:
+        duration_ms = round(duration_ms, -3)
+    for at, (unit_ms, one, many) in enumerate(_UNITS):
+        whole, rest_ms = divmod(duration_ms, unit_ms)
+        if whole == 0:
+            continue
+        if whole > 1:
+            return f"{round(duration_ms / unit_ms)} {many}"
+        smaller_ms, smaller_one, smaller_many = _UNITS[min(at + 1, len(_UNITS) - 1)]
+        smaller = rest_ms // smaller_ms
+        return f"1 {one}" + (f" {smaller} {smaller_one if smaller == 1 else smaller_many}" if smaller else "")
+    return f"{duration_ms} ms"
+
+
+def ago(at_ms: int, now_ms: int) -> str:
+    return f"{span(now_ms - at_ms)} ago" if now_ms - at_ms >= JUST_NOW_MS else "just now"
+
+
+def _written(at_ms: int) -> str:
+    return (_EPOCH + timedelta(milliseconds=at_ms)).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def instant(at_ms: int, now_ms: int) -> str:
+    """An instant with its distance: 2026-01-31 10:30:00 UTC (in 5 min)."""
+    return f"{_written(at_ms)} ({f'in {span(at_ms - now_ms)}' if at_ms > now_ms else ago(at_ms, now_ms)})"
+
+
+def since(at_ms: int, now_ms: int) -> str:
+    """The beginning of something that lasts: 2026-01-31 10:30:00 UTC (for 5 min)."""
+    return _written(at_ms) + (f" (for {span(now_ms - at_ms)})" if now_ms - at_ms >= JUST_NOW_MS else "")
+
+
+def quoted(text: str, most: int = TEXT_MAX) -> str:
+    return f'"{shortened(text, most)}"'
+
+
+def shortened(text: str, most: int = TEXT_MAX) -> str:
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def counted(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
+def listed(texts: Sequence[str], total: int) -> str:
+    """The first few of so many."""
+    shown = texts[:NAMED]
+    more = total - len(shown)
+    if more > 0:
+        return f"{', '.join(shown)} and {more} more"
+    return " and ".join([", ".join(shown[:-1]), shown[-1]] if len(shown) > 1 else shown)

@@ -1,0 +1,36 @@
+-- uses: keys, clock, filter, ring
+-- Who could take a job: those who wait at the queue's bells, and the workers that are registered. Only reads.
+
+-- How many wait; how many of them want this job; the first filters of those who do not.
+local function waiting_takers(r, most)
+  local waiting, wanting, unfit, is_known = 0, 0, {}, {}
+  local list = load_waiters(r.queue)
+  for i = 1, #list, 2 do
+    local filter = string.match(list[i], '^[^\1]*\1(.*)$')
+    if tonumber(list[i + 1]) >= now_ms then
+      waiting = waiting + 1
+      if wants(parse_filter(filter), r) then
+        wanting = wanting + 1
+      elseif not is_known[filter] and #unfit < most then
+        is_known[filter] = true
+        unfit[#unfit + 1] = filter
+      end
+    end
+  end
+  return {waiting, wanting, unfit}
+end
+
+-- {worker, silent at, beats every ms, what it says of itself, jobs it holds}, or nil: not registered.
+local function describe_worker(worker)
+  local silent_at = redis.call('ZSCORE', P .. 'workers', worker)
+  if not silent_at then return nil end
+  local said = redis.call('HMGET', P .. 'w:' .. worker, 'beat_ms', 'description')
+  return {worker, tonumber(silent_at), tonumber(said[1] or 0), said[2] or '', redis.call('ZCARD', P .. 'wj:' .. worker)}
+end
+
+-- Of very many only those that beat last are looked at.
+local function registered_workers(most)
+  local found = {}
+  for i, worker in ipairs(redis.call('ZREVRANGE', P .. 'workers', 0, most - 1)) do found[i] = describe_worker(worker) end
+  return found
+end
