@@ -8,7 +8,7 @@ import pytest
 from helpers import new, put, take
 
 from windlass.core.errors import BadInput, NamesNeedLanes
-from windlass.core.requests import Filter, Finish, Take
+from windlass.core.requests import Filter, Finish, Held, Take
 from windlass.service import Service
 from windlass.store.store import Store
 
@@ -102,3 +102,13 @@ def test_scheduled_jobs_come_due_in_a_paused_queue_and_wait(service: Service) ->
     assert take(service) == []
     service.resume("q").wait()
     assert len(take(service)) == 1
+
+
+def test_a_pause_takes_no_lease_away(service: Service) -> None:
+    put(service, new(lane="a", retake=True, lease_ms=1_000))
+    (job,) = take(service)
+    service.pause("q", lane="a").wait()
+    service.store.clock_offset_ms += 1_000
+    assert take(service) == []
+    (answer,) = service.extend([Held(job.id, job.lease_token)]).wait()
+    assert getattr(answer, "code", None) is None

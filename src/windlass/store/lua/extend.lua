@@ -3,14 +3,14 @@
 -- returns:   per job {deadline (0: none), 1 when it is asked to stop} or a refusal
 -- refusals:  unknown_job, already_ended, stale_lease, wrong_state
 -- flags: allow-oom
--- uses: clock, batch, record, lanes, limits, place, reports, leasing
+-- uses: clock, batch, record, limits, place, reports, leasing
 local function extend(id, token)
   local r, refused = held(id, token)
   if not r then return refused end
   if r.state == STATE.running and r.deadline > 0 then
     if has(r, 'retakeable') then
       -- Its place under the limits was free for others meanwhile.
-      if held_back_by(r.queue, lane_of(r)) then return 'stale_lease' end
+      if full_limit(r.queue, links_of(r).limits) then return 'stale_lease' end
       leave_lane(r)
       unmark(r, 'retakeable')
     end

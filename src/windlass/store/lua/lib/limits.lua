@@ -65,6 +65,14 @@ local function room_of(queue, holdup)
 end
 local function look_at_rooms_again() rooms = clean(rooms) end
 
+-- The first of these limits that has no room, or nil.
+local function full_limit(queue, limits)
+  for holdup in string.gmatch(limits, '[^\2]+') do
+    if room_of(queue, holdup) <= 0 then return holdup end
+  end
+  return nil
+end
+
 -- Pauses of the lane itself and of its name; then its limits. nil: it may be taken from.
 local function held_back_by(queue, lane)
   if lane == '' then return nil end
@@ -73,12 +81,7 @@ local function held_back_by(queue, lane)
     if room_of(queue, tenant) <= 0 then return tenant end
     if room_of(queue, name) <= 0 then return name end
   end
-  local limits = limits_of_lane(lane)
-  if limits == '' then return nil end
-  for holdup in string.gmatch(limits, '[^\2]+') do
-    if room_of(queue, holdup) <= 0 then return holdup end
-  end
-  return nil
+  return full_limit(queue, limits_of_lane(lane))
 end
 
 local function use_room(queue, lane)
