@@ -10,7 +10,6 @@ from .errors import BadInput, TooLarge
 from .event import Emit
 from .ids import PARTITIONS_MAX
 from .job import Blob, Codec, NewJob
-from .limit import Limit, Matcher
 from .queue import FOREVER_MS, Configuration
 from .repeat import RULE_MAX
 from .repeat import parse as parse_rule
@@ -39,11 +38,6 @@ WILDCARDS_MAX = 16
 PAGE_MAX = 500
 HISTORY_HOURS_MAX = 48
 AGING_MAX = 2**20  # about 17 minutes; times an int32 it must stay an exact number
-WEIGHT_MAX = 100
-PAUSE_REASON_MAX = 500
-LIMIT_NAME_MAX = 128
-PATH_MAX = 255
-FIELDS_PER_MATCHER = 16
 INT32_MIN, INT32_MAX = -(2**31), 2**31 - 1
 DURATION_MAX = 2**43  # 278 years
 PAUSE_MAX = DURATION_MAX // 2  # its jitter may double it
@@ -373,51 +367,6 @@ def configuration(changes: Any) -> None:
             kept(field, value)
             if field == "lease_ms" and value == 0:
                 raise BadInput("lease_ms of a queue must be at least 1; None is the default again.")
-
-
-def pausing(queue: Any, lane: Any, name: Any) -> None:
-    text("queue", queue, QUEUE_MAX)
-    text("lane", lane, LANE_MAX, may_be_empty=True)
-    text("name", name, NAME_MAX, may_be_empty=True)
-    if lane and name:
-        raise BadInput("Pause a lane or a name, not both at once.")
-
-
-def weights(queue: Any, given: Any) -> None:
-    text("queue", queue, QUEUE_MAX)
-    instance("weights", given, Mapping)
-    for lane, weight in given.items():
-        text("lane", lane, LANE_MAX, may_be_empty=True)
-        whole("a weight", weight, 1, WEIGHT_MAX)
-
-
-def limit(value: Any) -> None:
-    instance("A limit", value, Limit)
-    text("name", value.name, LIMIT_NAME_MAX)
-    text("key", value.key, PATH_MAX, may_be_empty=True)
-    _matcher(value.matches)
-    if (value.running is None) == (value.rate is None):
-        raise BadInput("A limit has either running (jobs at once) or rate (starts per time).")
-    if value.running is not None:
-        whole("running", value.running, 0, UINT32_MAX)
-        return
-    whole("rate", value.rate, 1, UINT32_MAX)
-    whole("per_ms", value.per_ms, 1, DURATION_MAX)
-    whole("burst", value.burst, 0, UINT32_MAX)
-
-
-def _matcher(matches: Any) -> None:
-    instance("matches", matches, Matcher)
-    text("queue", matches.queue, QUEUE_MAX, may_be_empty=True)
-    text("name", matches.name, NAME_MAX, may_be_empty=True)
-    text("lane", matches.lane, LANE_MAX, may_be_empty=True)
-    instance("payload", matches.payload, dict)
-    if len(matches.payload) > FIELDS_PER_MATCHER:
-        raise TooLarge(f"A matcher may name {FIELDS_PER_MATCHER} fields, not {len(matches.payload)}.")
-    for path, value in matches.payload.items():
-        text("the path of a field", path, PATH_MAX)
-        if value is not None and type(value) not in (str, int, float, bool):
-            raise BadInput(f"{path} is compared with a plain value, not with a {type(value).__name__}.")
 
 
 def scan_cursor(cursor: Any) -> None:

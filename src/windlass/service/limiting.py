@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..core import limit_validation as limit_check
 from ..core import validation as check
 from ..core.errors import BadInput, CrossPartition, UnknownLimit
 from ..core.limit import Level, Limit, LimitState
@@ -18,7 +19,7 @@ LEVELS_MAX = 1_000  # keys shown per limit
 class Limiting(Asking):
     def limit(self, limit: Limit) -> Asked[int]:
         """Sets a limit. Jobs that run already count; waiting ones are matched anew. Answers how many changed."""
-        check.limit(limit)
+        limit_check.limit(limit)
         return Asked(self.store, lambda: self._limit_flow(limit))
 
     def _limit_flow(self, limit: Limit) -> Flow[int]:
@@ -31,7 +32,7 @@ class Limiting(Asking):
 
     def unlimit(self, name: str) -> Asked[int]:
         """Takes a limit away. Answers how many jobs it was taken off."""
-        check.text("name", name, check.LIMIT_NAME_MAX)
+        check.text("name", name, limit_check.LIMIT_NAME_MAX)
         return Asked(self.store, lambda: self._unlimit_flow(name))
 
     def _unlimit_flow(self, name: str) -> Flow[int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from ..core import limit_validation as limit_check
 from ..core import validation as check
 from ..core.queue import Configuration, Minute, Pause, QueueStats
 from ..store.asked import Asked
@@ -75,8 +76,8 @@ class Queueing(Asking):
 
     def pause(self, queue: str, *, lane: str = "", name: str = "", reason: str = "") -> Asked[bool]:
         """Stops the taking from a queue, or of one lane or name of it; what runs goes on. False: it was paused."""
-        check.pausing(queue, lane, name)
-        check.text("reason", reason, check.PAUSE_REASON_MAX, may_be_empty=True)
+        limit_check.pausing(queue, lane, name)
+        check.text("reason", reason, limit_check.PAUSE_REASON_MAX, may_be_empty=True)
         return Asked(
             self.store,
             lambda: asked_once(queues.pause(queue, lane, name, reason, self.store.partition_of_queue(queue))),
@@ -84,7 +85,7 @@ class Queueing(Asking):
 
     def resume(self, queue: str, *, lane: str = "", name: str = "") -> Asked[bool]:
         """Lets jobs be taken again, at once. False: it was not paused."""
-        check.pausing(queue, lane, name)
+        limit_check.pausing(queue, lane, name)
         return Asked(self.store, lambda: ask(queues.resume(queue, lane, name, self.store.partition_of_queue(queue))))
 
     def pauses(self, queue: str) -> Asked[list[Pause]]:
@@ -94,5 +95,5 @@ class Queueing(Asking):
 
     def weigh(self, queue: str, weights: Mapping[str, int]) -> Asked[dict[str, int]]:
         """Sets the weights of lanes in a fair queue (1 to 100) and answers all that are not 1."""
-        check.weights(queue, weights)
+        limit_check.weights(queue, weights)
         return Asked(self.store, lambda: ask(queues.weigh(queue, weights, self.store.partition_of_queue(queue))))

@@ -1,0 +1,61 @@
+"""What callers may give of limits, pauses and weights."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from . import validation as check
+from .errors import BadInput, TooLarge
+from .limit import Limit, Matcher
+
+LIMIT_NAME_MAX = 128
+PATH_MAX = 255
+FIELDS_PER_MATCHER = 16
+WEIGHT_MAX = 100
+PAUSE_REASON_MAX = 500
+
+
+def pausing(queue: Any, lane: Any, name: Any) -> None:
+    check.text("queue", queue, check.QUEUE_MAX)
+    check.text("lane", lane, check.LANE_MAX, may_be_empty=True)
+    check.text("name", name, check.NAME_MAX, may_be_empty=True)
+    if lane and name:
+        raise BadInput("Pause a lane or a name, not both at once.")
+
+
+def weights(queue: Any, given: Any) -> None:
+    check.text("queue", queue, check.QUEUE_MAX)
+    check.instance("weights", given, Mapping)
+    for lane, weight in given.items():
+        check.text("lane", lane, check.LANE_MAX, may_be_empty=True)
+        check.whole("a weight", weight, 1, WEIGHT_MAX)
+
+
+def limit(value: Any) -> None:
+    check.instance("A limit", value, Limit)
+    check.text("name", value.name, LIMIT_NAME_MAX)
+    check.text("key", value.key, PATH_MAX, may_be_empty=True)
+    _matcher(value.matches)
+    if (value.running is None) == (value.rate is None):
+        raise BadInput("A limit has either running (jobs at once) or rate (starts per time).")
+    if value.running is not None:
+        check.whole("running", value.running, 0, check.UINT32_MAX)
+        return
+    check.whole("rate", value.rate, 1, check.UINT32_MAX)
+    check.whole("per_ms", value.per_ms, 1, check.DURATION_MAX)
+    check.whole("burst", value.burst, 0, check.UINT32_MAX)
+
+
+def _matcher(matches: Any) -> None:
+    check.instance("matches", matches, Matcher)
+    check.text("queue", matches.queue, check.QUEUE_MAX, may_be_empty=True)
+    check.text("name", matches.name, check.NAME_MAX, may_be_empty=True)
+    check.text("lane", matches.lane, check.LANE_MAX, may_be_empty=True)
+    check.instance("payload", matches.payload, dict)
+    if len(matches.payload) > FIELDS_PER_MATCHER:
+        raise TooLarge(f"A matcher may name {FIELDS_PER_MATCHER} fields, not {len(matches.payload)}.")
+    for path, value in matches.payload.items():
+        check.text("the path of a field", path, PATH_MAX)
+        if value is not None and type(value) not in (str, int, float, bool):
+            raise BadInput(f"{path} is compared with a plain value, not with a {type(value).__name__}.")
