@@ -1,7 +1,8 @@
 -- uses: keys, clock, filter, ring
 -- Who could take a job: those who wait at the queue's bells, and the workers that are registered. Only reads.
 
--- How many wait; how many of them want this job; the first filters of those who do not.
+-- How many wait; how many of them want this job; how many of its queue's jobs are taken; the first filters of those who
+-- wait for others.
 local function waiting_takers(r, most)
   local waiting, wanting, unfit, is_known = 0, 0, {}, {}
   local list = load_waiters(r.queue)
@@ -17,7 +18,7 @@ local function waiting_takers(r, most)
       end
     end
   end
-  return {waiting, wanting, unfit}
+  return {waiting, wanting, redis.call('ZCARD', queue_key('running', r.queue)), unfit}
 end
 
 -- {worker, silent at, beats every ms, what it says of itself, jobs it holds}, or nil: not registered.
