@@ -15,11 +15,9 @@ from windlass.core.explanation import (
     AwaitsMembers,
     Ended,
     Explanation,
-    Holder,
     LimitFull,
     Paused,
     Reason,
-    Related,
     Running,
     Unwanted,
     WorkersBusy,
@@ -28,6 +26,7 @@ from windlass.core.facts import Awaited, Employed, Facts, FullLimit, Place, Rela
 from windlass.core.ids import format_id
 from windlass.core.job import Attempt, Blob, Job
 from windlass.core.limit import Limit, Matcher
+from windlass.core.parties import Holder, Related
 from windlass.core.queue import Pause
 from windlass.core.requests import Filter, WorkerInfo
 from windlass.core.retry import Backoff

@@ -309,6 +309,15 @@ def test_no_worker_listens(service: Service) -> None:
     assert only(found, NoWorker).silent_workers == 0
 
 
+def test_takers_that_are_not_registered_show_by_what_they_hold(service: Service) -> None:
+    put(service, new(), new())
+    take(service, most=2)
+    reason = only(explain(service, one(service)), NoWorker)
+    assert reason.served == 2
+    words = 'Nobody waits at queue "q" and no worker is registered for it, though 2 jobs of it are taken.'
+    assert reason.sentence == words
+
+
 def test_a_worker_that_fell_silent_does_not_listen(service: Service) -> None:
     service.register(WORKER, INFO, beat_ms=5_000).wait()
     job_id = one(service)
@@ -454,6 +463,9 @@ def test_a_large_family_is_released_in_steps(service: Service) -> None:
     assert len(held) == 300
     assert {tuple(kinds(one)) for one in held} == {(HeldByParent, InSteps)}
     assert only(held[0], InSteps).steps == ["releasing"]
+    assert only(held[0], HeldByParent).sentence.endswith(
+        "(waiting) has handed over or is no more, and is about to let it go."
+    )
     assert "still worked on in steps: held children are being released" in only(held[0], InSteps).sentence
     assert kinds(explain(service, parent.id)) == [AwaitsMembers, InSteps]
     settled(service)

@@ -19,7 +19,6 @@ from .explanation import (
     Expires,
     Explanation,
     HeldByParent,
-    Holder,
     InSteps,
     LimitFull,
     Next,
@@ -29,10 +28,8 @@ from .explanation import (
     Paused,
     RateLimited,
     Reason,
-    Related,
     Running,
     Scheduled,
-    Step,
     StopRequested,
     Unwanted,
     WorkersBusy,
@@ -41,6 +38,7 @@ from .explanation import (
 from .facts import Employed, Facts, Relative
 from .ids import format_id
 from .job import End, Job
+from .parties import Holder, Related, Step
 from .queue import FOREVER_MS
 from .requests import Filter
 from .states import State
@@ -176,7 +174,8 @@ def _workers_of_queue(facts: Facts, *, alive: bool) -> list[Employed]:
 def _no_worker(facts: Facts) -> Iterator[Reason]:
     # Of too many workers not all were looked at: the others may take from it.
     if facts.takers.waiting == 0 and not _workers_of_queue(facts, alive=True) and not facts.has_more_workers:
-        yield NoWorker(queue=facts.job.queue, silent_workers=len(_workers_of_queue(facts, alive=False)))
+        silent = len(_workers_of_queue(facts, alive=False))
+        yield NoWorker(queue=facts.job.queue, silent_workers=silent, served=facts.takers.served)
 
 
 def _unwanted(facts: Facts) -> Iterator[Reason]:

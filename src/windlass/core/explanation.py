@@ -8,6 +8,7 @@ from typing import ClassVar, Literal, TypeAlias
 
 import msgspec
 
+from .parties import HANDING_OVER, STEPS, Holder, Related, Step
 from .wording import ago, counted, instant, listed, quoted, shortened, since, span
 
 _REASON_SHOWN = 300
@@ -128,8 +129,12 @@ class NoWorker(_Reason, frozen=True, kw_only=True):
 
     queue: str
     silent_workers: int = 0  # that named it, and have not been heard of in time
+    served: int = 0  # jobs of the queue that somebody has all the same
 
     def say(self, now_ms: int) -> str:
+        if self.served:
+            taken = f"{counted(self.served, 'job')} of it {'is' if self.served == 1 else 'are'} taken"
+            return f"Nobody waits at queue {quoted(self.queue)} and no worker is registered for it, though {taken}."
         lost = f" ({counted(self.silent_workers, 'worker')} fell silent)" if self.silent_workers else ""
         return f"No worker listens to queue {quoted(self.queue)}{lost}: start one that takes from it."
 
@@ -207,16 +212,14 @@ class Next(_Reason, frozen=True, kw_only=True):
 # It waits for others
 
 
-class Related(msgspec.Struct, frozen=True):
-    id: str
-    state: str  # or `gone`
-
-
 class HeldByParent(_Reason, frozen=True, kw_only=True):
     parent: Related
 
     def say(self, now_ms: int) -> str:
-        return f"Its parent {self.parent.id} ({self.parent.state}) holds it until it hands over."
+        parent = f"Its parent {self.parent.id} ({self.parent.state})"
+        if self.parent.state in HANDING_OVER:
+            return f"{parent} holds it until it hands over."
+        return f"{parent} has handed over or is no more, and is about to let it go."
 
 
 class AwaitsMembers(_Reason, frozen=True, kw_only=True):
@@ -250,43 +253,16 @@ class NothingLeft(_Reason, frozen=True, kw_only=True):
         return "Nothing that it waits for is left, and no end will tell it so: wake lets it go on."
 
 
-Step: TypeAlias = Literal["releasing", "clearing", "looking", "letting_go", "telling"]
-_STEPS: dict[Step, str] = {
-    "releasing": "held children are being released",
-    "clearing": "members that it has seen are being cleared away",
-    "looking": "somebody has still to see whether its wait is over",
-    "letting_go": "members of an ended job are being let go",
-    "telling": "the end of a job it waits for is being told to all who wait",
-}
-
-
 class InSteps(_Reason, frozen=True, kw_only=True):
     """Work on a large family that idle takers and the scheduler go on with."""
 
     steps: list[Step]
 
     def say(self, now_ms: int) -> str:
-        return f"Its family is still worked on in steps: {', and '.join(_STEPS[step] for step in self.steps)}."
+        return f"Its family is still worked on in steps: {', and '.join(STEPS[step] for step in self.steps)}."
 
 
 # Somebody has it
-
-
-class Holder(msgspec.Struct, frozen=True, kw_only=True):
-    """Who holds it; all but the id is known of registered workers only."""
-
-    id: str
-    is_registered: bool = False
-    name: str = ""
-    host: str = ""
-    pid: int = 0
-    beat_at_ms: int | None = None  # its last heartbeat
-    silent_at_ms: int | None = None  # when it counts as lost unless it beats
-
-    def named(self) -> str:
-        where = f"on {shortened(self.host)}" if self.host else ""
-        process = f"(pid {self.pid})" if self.pid else ""
-        return " ".join(word for word in (quoted(self.name) if self.name else self.id, where, process) if word)
 
 
 def _holder(holder: Holder | None) -> str:

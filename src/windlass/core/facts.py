@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
-from .explanation import Step
 from .job import Attempt, Job
 from .limit import Limit
+from .parties import Step
 from .queue import Pause
 from .requests import Filter, WorkerInfo
 from .states import State
@@ -35,6 +35,7 @@ class Takers(msgspec.Struct, frozen=True, kw_only=True):
 
     waiting: int = 0
     wanting: int = 0  # this job
+    served: int = 0  # jobs of the queue that somebody has
     unfit: list[Filter] = []  # of those who do not
 
 

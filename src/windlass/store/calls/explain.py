@@ -6,8 +6,8 @@ from collections import defaultdict
 from typing import Any
 
 from ...core.errors import Refusal
-from ...core.explanation import Step
 from ...core.facts import Awaited, Employed, Facts, FullLimit, Place, Relative, Takers
+from ...core.parties import Step
 from ...core.queue import Pause
 from ...core.requests import ANYTHING, Filter
 from ...core.states import State
@@ -52,7 +52,7 @@ def _facts(job_id: bytes, parts: Any) -> Facts:
         pauses=_pauses(job.queue, found[b"pause"]),
         limits=[_limit(fact) for fact in found[b"limit"]],
         place=_place(_only(found[b"place"], None)),
-        takers=_takers(_only(found[b"takers"], (0, 0, []))),
+        takers=_takers(_only(found[b"takers"], (0, 0, 0, []))),
         workers=[_worker(row) for row in workers],
         has_more_workers=all_workers > len(workers),
         queue_lease_ms=lease_ms,
@@ -93,8 +93,8 @@ def _place(fact: Any) -> Place | None:
 
 
 def _takers(fact: Any) -> Takers:
-    waiting, wanting, unfit = fact
-    return Takers(waiting=waiting, wanting=wanting, unfit=[read_filter(text.decode()) for text in unfit])
+    waiting, wanting, served, unfit = fact
+    return Takers(waiting=waiting, wanting=wanting, served=served, unfit=[read_filter(text.decode()) for text in unfit])
 
 
 def read_filter(text: str) -> Filter:

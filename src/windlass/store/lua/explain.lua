@@ -4,7 +4,7 @@
 --            {'pause', what ('' the queue, 'l' + lane, 'n' + name), since (6 bytes) + why},
 --            {'limit', holdup, definition, running, next token at (0: no rate), {id of a holder, ...}},
 --            {'place', jobs ahead, 1 when the queue is fair, lanes, lanes held back, weight of its lane},
---            {'takers', waiting, of those that want it, {filter of one that does not, ...}},
+--            {'takers', waiting, of those that want it, jobs of the queue that are taken, {filter of one that does not, ...}},
 --            {'workers', all, {{worker, silent at, beats every ms, description, jobs held}, ...}},
 --            {'holder', lease_ms of the queue, its worker as above or nothing},
 --            {'parent', id, state (0: it is gone)},

@@ -1,23 +1,24 @@
 -- uses: keys, clock, filter, ring
 -- Who could take a job: those who wait at the queue's bells, and the workers that are registered. Only reads.
 
--- How many wait; how many of them want this job; the first filters of those who do not.
+-- How many wait; how many of them want this job; how many of its queue's jobs are taken; the first filters of those who
+-- wait for others.
 local function waiting_takers(r, most)
-  local waiting, wanting, unfit, is_known = 0, 0, {}, {}
+  local waiting, wanting, unfit, is_wanted = 0, 0, {}, {}
   local list = load_waiters(r.queue)
   for i = 1, #list, 2 do
-    local filter = string.match(list[i], '^[^\1]*\1(.*)$')
     if tonumber(list[i + 1]) >= now_ms then
-      waiting = waiting + 1
-      if wants(parse_filter(filter), r) then
-        wanting = wanting + 1
-      elseif not is_known[filter] and #unfit < most then
-        is_known[filter] = true
-        unfit[#unfit + 1] = filter
+      local filter = string.match(list[i], '^[^\1]*\1(.*)$')
+      -- Many wait with the same filter.
+      if is_wanted[filter] == nil then
+        is_wanted[filter] = wants(parse_filter(filter), r)
+        if not is_wanted[filter] and #unfit < most then unfit[#unfit + 1] = filter end
       end
+      waiting = waiting + 1
+      if is_wanted[filter] then wanting = wanting + 1 end
     end
   end
-  return {waiting, wanting, unfit}
+  return {waiting, wanting, redis.call('ZCARD', queue_key('running', r.queue)), unfit}
 end
 
 -- {worker, silent at, beats every ms, what it says of itself, jobs it holds}, or nil: not registered.
