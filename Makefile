@@ -5,6 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 # By package name: a second engine, the sources of a locale to run one in, and what makes a certificate for one.
 TEST_PACKAGES := redis-server locales openssl
+MACHINES := $(wildcard tests/engine/test_*machine.py)
 
 .DEFAULT_GOAL := help
 .PHONY: help setup test-packages serve test test-deep check bench mutants docs clean
@@ -42,8 +43,8 @@ test: setup test-packages check ## Everything that must pass.
 
 test-deep: setup test-packages check ## The same, longer: deep property runs on both engines, all mutants.
 	$(BIN)/pytest -n 2 --dist loadgroup
-	WINDLASS_DEEP=1 $(BIN)/pytest -n 2 tests/engine/test_machine.py tests/engine/test_family_machine.py
-	WINDLASS_DEEP=1 WINDLASS_TEST_ENGINE=redis $(BIN)/pytest -n 2 tests/engine/test_machine.py tests/engine/test_family_machine.py
+	WINDLASS_DEEP=1 $(BIN)/pytest -n 2 $(MACHINES)
+	WINDLASS_DEEP=1 WINDLASS_TEST_ENGINE=redis $(BIN)/pytest -n 2 $(MACHINES)
 	$(BIN)/python tools/mutants.py
 
 check: setup ## Style, types, import rules, Lua headers.

@@ -4,6 +4,7 @@ calls in a row then share their millisecond, and a model can say exactly what ea
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Iterator
 from unittest import mock
 
@@ -26,14 +27,23 @@ def frozen_library() -> scripts.Library:
     return scripts.Library(f"{name}_frozen", source, f"{suffix}_frozen")
 
 
+def small_steps() -> scripts.Library:
+    """The frozen library in which a call touches two members and looks at three waiting jobs."""
+    library = frozen_library()
+    source = re.sub(r"STEP_BUDGET = \d+", "STEP_BUDGET = 2", library.source)
+    source = re.sub(r"LOOK_BUDGET = \d+", "LOOK_BUDGET = 3", source)
+    assert source != library.source
+    return scripts.Library(library.name, source, library.suffix)
+
+
 class FrozenClock(EngineClock):
     def now_ms(self) -> int:
         return START_MS + self.offset_ms
 
 
 @contextlib.contextmanager
-def frozen_time() -> Iterator[None]:
-    library = frozen_library()
+def frozen_time(*, in_small_steps: bool = False) -> Iterator[None]:
+    library = small_steps() if in_small_steps else frozen_library()
     with mock.patch.object(store_module, "library", return_value=library):
         yield
 

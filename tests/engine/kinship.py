@@ -94,3 +94,20 @@ def _check_dependents(found: Snapshot) -> None:
             assert told == (int(score) if score >= State.FINISHED else 0), f"told {told}, listed as {score}"
             if one and job_id not in telling:
                 assert told == (one.job.state if one.job.state in ENDED else 0), f"told {told}: {one.job}"
+
+
+def check_nobody_waits_for_nothing(found: Snapshot, lost: set[bytes]) -> None:
+    """When no step is left: whoever waits has something to wait for. `lost`: a job they belong to was deleted."""
+    assert "work" not in found.values
+    for job_id, one in found.jobs.items():
+        if one.job.state is not State.WAITING:
+            continue
+        scores = list(found.zset(f"c:{job_id.decode('latin-1')}").values())
+        if one.job.on_failure == "fail":
+            assert not [score for score in scores if score >= State.FAILED], f"should have ended: {one.job}"
+        is_blocked = one.flags & Flag.HELD or [score for score in scores if score < State.FINISHED]
+        assert is_blocked or job_id in lost, f"waits for nothing: {one.job}"
+        if one.flags & Flag.HELD:
+            parent = alive(found, one.job.parent)
+            assert parent, f"held by nobody: {one.job}"
+            assert parent.job.state is not State.WAITING, f"held, though its parent handed over: {one.job}"

@@ -62,7 +62,7 @@ class Model(Ledger):
             return "queue_full"
         planned_at = job.planned_at if job.content.repeat else job.ready_at
         job.planned_at = self.now_ms + new.delay_ms if new.delay_ms else new.run_at_ms or planned_at
-        kept = {name: getattr(job.content, name) for name in ("name", "lane", "retake", "unique_while_kept")}
+        kept = {name: getattr(job.content, name) for name in ("retake", "unique_while_kept")}
         job.content, job.had_expiry = msgspec.structs.replace(new, **kept), False
         job.expires_at = self.now_ms + new.expires_in_ms if new.expires_in_ms else new.expires_at_ms
         self._reschedule(job, "enqueue", self.now_ms + new.delay_ms if new.delay_ms else new.run_at_ms or None)

@@ -405,3 +405,10 @@ def test_children_go_into_the_history_when_their_parent_has_ended(service: Servi
     assert counts(service, "c") == {"history": 1}
     assert read(service, child).is_history
     sound(service)
+
+
+def test_groups_that_end_at_once_do_not_outgrow_the_history(service: Service) -> None:
+    service.configure("q", {"history_length": 2}).wait()
+    for _ in range(4):
+        put(service, new(joins=True))
+    assert counts(service) == {"history": 2}

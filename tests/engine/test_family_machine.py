@@ -10,32 +10,29 @@ import contextlib
 import itertools
 import os
 import random
-import re
 import sys
 from collections.abc import Iterator
 from typing import Any
-from unittest import mock
 
 import pytest
 from hypothesis import HealthCheck, Phase, note, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
 
-import windlass.store.store as store_module
 from engine import invariants
 from engine.family_choices import NEED_LEASES, picks, policies, some_picks, something
 from engine.family_model import LEASE_MS, FamilyModel, Relative
-from engine.frozen import START_MS, frozen_library, frozen_store
+from engine.frozen import START_MS, frozen_store, frozen_time
+from engine.kinship import check_nobody_waits_for_nothing
 from engine_process import EngineProcess
 from windlass.core.errors import Refusal
 from windlass.core.ids import make_id
-from windlass.core.job import Flag, NewJob
+from windlass.core.job import NewJob
 from windlass.core.queue import DAY_MS
 from windlass.core.requests import Enqueued, Fail, Finish, Held, Take
 from windlass.core.retry import ENDLESS, Backoff
 from windlass.core.states import ENDED, LEASED, State
 from windlass.service import Service
-from windlass.store import scripts
 
 # Found by measuring: some 40 s, and some 6 minutes, on two slow cores.
 EXAMPLES = {"ci": 400, "deep": 4_000}
@@ -54,15 +51,6 @@ QUEUE = "q"
 BURST = 20
 FORCED = ("wake", "requeue", "retry", "cancel without waiting")  # after these a job may go on before its members ended
 _namespaces = itertools.count(1)
-
-
-def small_steps() -> scripts.Library:
-    """The frozen library in which a call touches two members and looks at three waiting jobs."""
-    library = frozen_library()
-    source = re.sub(r"STEP_BUDGET = \d+", "STEP_BUDGET = 2", library.source)
-    source = re.sub(r"LOOK_BUDGET = \d+", "LOOK_BUDGET = 3", source)
-    assert source != library.source
-    return scripts.Library(library.name, source, library.suffix)
 
 
 def said(answer: Any) -> Any:
@@ -137,7 +125,7 @@ class Machine(RuleBasedStateMachine):
     def settle_and_compare(self, verb: str) -> None:
         self.settle()
         self.look(verb)
-        self.nobody_waits_for_nothing()
+        check_nobody_waits_for_nothing(self.seen, self.lost)
         if self.model.is_ambiguous:
             note("which end decided is not promised: no model from here on")
             self.is_strict = False
@@ -157,17 +145,6 @@ class Machine(RuleBasedStateMachine):
             assert actual.get(job_id) == expected.get(job_id), (
                 f"after {verb}: job {self.ids.index(job_id)} is {actual.get(job_id)}, not {expected.get(job_id)}"
             )
-
-    def nobody_waits_for_nothing(self) -> None:
-        assert "work" not in self.seen.values
-        for job_id, one in self.seen.jobs.items():
-            if one.job.state is not State.WAITING:
-                continue
-            scores = self.scores(job_id)
-            if one.job.on_failure == "fail":
-                assert not [score for score in scores if score >= State.FAILED], f"should have ended: {one.job}"
-            is_blocked = one.flags & Flag.HELD or [score for score in scores if score < State.FINISHED]
-            assert is_blocked or job_id in self.lost, f"waits for nothing: {one.job}"
 
     # Choosing
 
@@ -358,7 +335,7 @@ class Machine(RuleBasedStateMachine):
             self.settle()
         self.look("settle")
         if fully:
-            self.nobody_waits_for_nothing()
+            check_nobody_waits_for_nothing(self.seen, self.lost)
 
     @precondition(lambda self: self.is_strict and self.seen.jobs)
     @rule(pick=picks, state=st.sampled_from((None, *State)))
@@ -429,7 +406,7 @@ def engine() -> Iterator[EngineProcess]:
     kind: Any = os.environ.get("WINDLASS_TEST_ENGINE", "valkey")
     with contextlib.ExitStack() as stack:
         process = stack.enter_context(EngineProcess(kind, config=("--save", "", "--appendonly", "no")))
-        stack.enter_context(mock.patch.object(store_module, "library", return_value=small_steps()))
+        stack.enter_context(frozen_time(in_small_steps=True))
         yield process
 
 

@@ -312,3 +312,17 @@ def test_a_schedule_does_not_move_to_another_partition(divided: Service) -> None
     with pytest.raises(CrossPartition, match="remove it first"):
         service.schedule(scheduled(queue=other)).wait()
     assert service.schedule_of("s").wait().schedule.job.queue == "q"
+
+
+def test_a_job_that_waits_for_others_is_made_like_any_other(service: Service) -> None:
+    (first,) = put(service, new("r"))
+    service.schedule(scheduled(overlap="skip", after=(first.id,))).wait()
+    pass_time(service, 1_000)
+    assert fire(service) == 1
+    pass_time(service, 1_000)
+    assert fire(service) == 0
+    status = service.schedule_of("s").wait()
+    assert (status.fired, status.skipped, status.missed) == (1, 1, 0)
+    assert status.last_job is not None
+    assert read(service, status.last_job).state is State.WAITING
+    check(service)

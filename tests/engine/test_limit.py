@@ -8,13 +8,16 @@ import json
 import pytest
 from helpers import another, counts, new, put, read, take
 
+from namespace import keys
 from windlass.core.errors import BadInput, TooLarge, UnknownLimit
 from windlass.core.job import Blob, Codec
 from windlass.core.limit import Limit, LimitTable, Matcher
 from windlass.core.requests import Edit, Fail, Filter, Finish, Held, Take
 from windlass.core.schedule import Schedule
 from windlass.service import Service
+from windlass.store.calls.take import Registration
 from windlass.store.store import Store
+from windlass.store.waiting import take_flow
 
 
 def payload(**fields: object) -> Blob:
@@ -378,3 +381,24 @@ def test_jobs_of_a_schedule_are_limited_too(service: Service) -> None:
         assert len(take(service, most=9)) == 1
     finally:
         other.store.close_now()
+
+
+def test_a_job_replaced_in_the_call_that_made_it_leaves_no_trace_of_its_first_key(service: Service) -> None:
+    limit(service, running=1, key="k")
+    put(service, new(payload=payload(k=1)))
+    take(service)
+    waiting = take_flow(Take(queues=("q",)), ["q"], 0, Registration("bell", 100_000))
+    assert service.store.run_now(waiting).taken.jobs == []
+    calls = [new(unique="u", unique_check="replace", payload=payload(k=k)) for k in (1, 2)]
+    assert [one.status for one in put(service, *calls)] == ["queued", "replaced"]
+    assert not [key for key in keys(service.store) if key.startswith((b"parked", b"room"))]
+
+
+def test_a_job_replaced_by_one_of_another_name_counts_against_the_limits_of_that_name(service: Service) -> None:
+    limit(service, matches=Matcher(name="rare"), running=0)
+    put(service, new(name="common", unique="u"))
+    put(service, new(name="rare", unique="u", unique_check="replace", payload=payload(k=2)))
+    assert take(service) == []
+    put(service, new(name="common", lane="x", unique="u", unique_check="replace"))
+    (job,) = take(service)
+    assert (job.name, job.lane, job.limits) == ("common", "x", ())

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
 from engine import invariants
+from engine.expected_takes import expected, is_settled, note_starts
 from engine.frozen import START_MS, frozen_store, frozen_time
 from engine.limit_invariants import room
 from engine.profiles import ENGINE, machine_settings
@@ -85,16 +86,6 @@ SHARES = {enqueues: 9, takes: 14, reports: 12, interventions: 3, times: 4, pause
 deeds = st.sampled_from([deed for deed, share in SHARES.items() for _ in range(share)]).flatmap(lambda deed: deed)
 
 
-def wants(filter_: Filter, job: Job) -> bool:
-    if filter_.priority is not None and job.priority != filter_.priority:
-        return False
-    if filter_.only:
-        return job.name in filter_.only
-    if filter_.all_but:
-        return job.name not in filter_.all_but
-    return {"": True, "c*": job.name.startswith("c"), "*[ab]": job.name[-1] in "ab"}[filter_.glob]
-
-
 def said(ask: Callable[[], Any], *codes: str) -> Any:
     """The answer; None for one of the refusals that are no surprise."""
     try:
@@ -131,44 +122,6 @@ class LimitMachine(RuleBasedStateMachine):
     def look(self) -> None:
         self.seen = invariants.snapshot(self.link, self.store.root(0), self.now_ms)
         invariants.check(self.seen)
-
-    def takeable(self, queue: str) -> list[invariants.Stored]:
-        """In the order of a queue that is not fair: score, ready time, sequence."""
-        aging = self.seen.number(queue, b"aging_ms")
-        found = [
-            one for one in self.seen.jobs.values()
-            if one.job.queue == queue and (one.job.state is State.QUEUED or one.job.is_overdue)
-        ]  # fmt: skip
-        return sorted(
-            found,
-            key=lambda one: (one.job.priority * aging + one.job.run_at_ms if aging else one.job.priority, one.place),
-        )
-
-    def may_run(self, job: Job, rooms: dict[str, float]) -> bool:
-        pauses = self.seen.values.get(f"pauses:{job.queue}", {})
-        if b"paused" in self.seen.values.get(f"q:{job.queue}", {}):
-            return False
-        if f"l{job.lane}".encode() in pauses or f"n{job.name}".encode() in pauses:
-            return False
-        for limit in job.limits:
-            rooms.setdefault(limit, room(self.seen, job.queue, limit))
-        return all(rooms[limit] > 0 for limit in job.limits)
-
-    def expected(self, request: Take) -> list[bytes]:
-        """What a take of a queue that is not fair must return, given that nothing comes due."""
-        rooms: dict[str, float] = {}
-        found: list[bytes] = []
-        for one in self.takeable(request.queues[0]):
-            if len(found) < request.most and wants(request.wants, one.job) and self.may_run(one.job, rooms):
-                found.append(one.job.id)
-                for limit in one.job.limits:
-                    rooms[limit] -= 1
-        return found
-
-    def is_settled(self, queue: str) -> bool:
-        """Nothing has come due that the next take brings in first."""
-        scores = [self.seen.zset(f"{index}:{queue}") for index in ("scheduled", "running", "rates")]
-        return all(score > self.now_ms for members in scores for score in members.values())
 
     # What happens
 
@@ -224,8 +177,8 @@ class LimitMachine(RuleBasedStateMachine):
             return
         request = Take(queues=(queue,), most=most, wants=wanted)
         self.look()
-        is_exact = self.is_settled(queue) and self.seen.number(queue, b"fair_share") == 0
-        expected = self.expected(request)
+        is_exact = is_settled(self.seen, queue) and self.seen.number(queue, b"fair_share") == 0
+        wanted_ids = expected(self.seen, request)
         before = Counter(limit for one in self.holders() for limit in one.job.limits)
         registration = Registration(bell, 100_000 if bell else 0)
         flow = take_flow(request, [queue], 0, registration)
@@ -234,29 +187,19 @@ class LimitMachine(RuleBasedStateMachine):
             return
         taken = found.taken.jobs
         if is_exact:
-            assert [job.id for job in taken] == expected
-        elif self.is_settled(queue):
-            assert bool(taken) == bool(expected)
+            assert [job.id for job in taken] == wanted_ids
+        elif is_settled(self.seen, queue):
+            assert bool(taken) == bool(wanted_ids)
         rooms = {limit: room(self.seen, queue, limit) for job in taken for limit in job.limits}
         for limit, count in Counter(limit for job in taken for limit in job.limits).items():
-            assert count <= max(rooms[limit], 0) or not self.is_settled(queue), f"{limit} exceeded: {before}"
+            assert count <= max(rooms[limit], 0) or not is_settled(self.seen, queue), f"{limit} exceeded: {before}"
         self.rates_hold(taken)
         if bell and not taken:
             self.waits[bell] = (queue, wanted)
         self.settle()
 
     def rates_hold(self, taken: list[Job]) -> None:
-        """Within any time there are no more starts than the burst and what flowed in meanwhile."""
-        limits = self.store.known_limits.table(0).limits
-        for job in taken:
-            for holdup in job.limits:
-                limit = limits[int(holdup.partition(":")[0])]
-                if limit.rate is not None:
-                    starts = self.starts.setdefault(holdup, [])
-                    starts.append(self.now_ms)
-                    for first in range(len(starts)):
-                        flowed = (starts[-1] - starts[first]) * limit.rate / limit.per_ms
-                        assert len(starts) - first <= (limit.burst or limit.rate) + flowed + 1e-6, f"{limit}: {starts}"
+        note_starts(self.starts, self.store.known_limits.table(0).limits, taken, self.now_ms)
 
     def holders(self) -> list[invariants.Stored]:
         return [one for one in self.seen.jobs.values() if one.job.state in LEASED and not one.job.is_overdue]
@@ -291,8 +234,8 @@ class LimitMachine(RuleBasedStateMachine):
             if bell not in self.waits:
                 continue
             queue, wanted = self.waits[bell]
-            if self.is_settled(queue):
-                possible = self.expected(Take(queues=(queue,), wants=wanted))
+            if is_settled(self.seen, queue):
+                possible = expected(self.seen, Take(queues=(queue,), wants=wanted))
                 assert not possible, f"{bell} waits, but {[self.seen.jobs[one].job for one in possible]} may run"
 
     def leased(self, pick: int) -> Job | None:

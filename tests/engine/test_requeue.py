@@ -7,6 +7,7 @@ from helpers import counts, new, put, take
 
 from windlass.core.errors import AlreadyEnded, StaleLease, UniqueConflict, UnknownJob
 from windlass.core.job import Blob, Job
+from windlass.core.limit import Limit, Matcher
 from windlass.core.requests import Fail, Finish, WorkerInfo
 from windlass.core.states import State
 from windlass.service import Service
@@ -126,3 +127,11 @@ def test_unique_conflict_and_jobs_that_are_not_there(service: Service) -> None:
     service.delete([other.id]).one().wait()
     with pytest.raises(AlreadyEnded):
         service.requeue([other.id]).one().wait()
+
+
+def test_one_that_ended_counts_against_the_limits_of_now(service: Service) -> None:
+    (job,) = put(service, new())
+    service.cancel([job.id]).one().wait()
+    service.limit(Limit(name="none", matches=Matcher(name="n"), running=0)).wait()
+    assert service.requeue([job.id]).one().wait() == "queued"
+    assert take(service) == []

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from helpers import counts, new, put, take
+from helpers import another, counts, new, put, take
 
 from windlass.core.errors import AlreadyEnded, UniqueConflict, UnknownJob, WrongState
 from windlass.core.job import Blob, Job
+from windlass.core.limit import Limit, Matcher
 from windlass.core.requests import Fail, Finish
 from windlass.core.retry import Backoff
 from windlass.core.states import State
@@ -119,3 +120,24 @@ def test_a_job_that_expired_can_be_retried(service: Service) -> None:
     assert service.clean().wait().done == 0
     (again,) = take(service)
     assert (again.id, again.expires_at_ms, again.timeout_ms, again.payload) == (job.id, None, 7_000, Blob(b"[2]"))
+
+
+def test_it_counts_against_the_limits_of_now_not_of_its_end(service: Service) -> None:
+    service.limit(Limit(name="old", matches=Matcher(name="n"), running=0)).wait()
+    service.unlimit("old").wait()
+    jobs = [failed(service) for _ in range(2)]
+    service.limit(Limit(name="one at a time", matches=Matcher(name="n"), running=1)).wait()
+    assert service.retry([job.id for job in jobs]).wait() == ["queued", "queued"]
+    assert len(take(service, most=2)) == 1
+    service.unlimit("one at a time").wait()
+    assert len(take(service, most=2)) == 1
+
+
+def test_another_process_has_set_a_limit_meanwhile(service: Service) -> None:
+    jobs = [failed(service) for _ in range(2)]
+    other = another(service)
+    other.limit(Limit(name="one at a time", matches=Matcher(name="n"), running=1)).wait()
+    other.store.close_now()
+    assert service.retry([jobs[0].id]).wait() == ["queued"]
+    assert service.requeue([jobs[1].id]).wait() == ["queued"]
+    assert len(take(service, most=2)) == 1

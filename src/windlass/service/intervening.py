@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from ..core import validation as check
+from ..core.errors import Refusal
 from ..core.requests import Edit, Edited
 from ..store.asked import AskedMany
 from ..store.calls import interventions
-from ..store.matching import edited
+from ..store.calls.call import ItemsCall
+from ..store.calls.limits import Match
+from ..store.matching import edited, revived
 from .asking import Asking
 
 
@@ -37,12 +40,23 @@ class Intervening(Asking):
 
     def retry(self, ids: Sequence[bytes]) -> AskedMany[str]:
         """Sends failed or cancelled jobs on their way again."""
-        return self._about_ids(ids, interventions.retry)
+        return self._revived(ids, interventions.retry)
 
     def requeue(self, ids: Sequence[bytes], *, gives_attempt_back: bool = False) -> AskedMany[str]:
         """Back into the queue from any state; a lease on the job ends."""
         check.claim("gives_attempt_back", gives_attempt_back)
-        return self._about_ids(ids, lambda part, home: interventions.requeue(part, gives_attempt_back, home))
+        return self._revived(
+            ids, lambda part, version, home: interventions.requeue(part, gives_attempt_back, version, home)
+        )
+
+    def _revived(
+        self, ids: Sequence[bytes], build: Callable[[Sequence[Match], int, int], ItemsCall[str | Refusal]]
+    ) -> AskedMany[str]:
+        check.items("ids", ids)
+        for job_id in ids:
+            check.id_bytes("id", job_id)
+        store = self.store
+        return AskedMany(store, lambda: revived(store.known_limits, ids, store.partition_of_job, build))
 
     def edit(self, requests: Sequence[Edit]) -> AskedMany[Edited]:
         """Changes waiting jobs: name, priority, time, payload."""

@@ -12,7 +12,7 @@ from ..core.job import Job
 from ..core.limit import LimitTable
 from ..core.requests import Edit, Edited, Listing
 from .calls import interventions, limits, queues, reading
-from .calls.call import Flow
+from .calls.call import Flow, ItemsCall
 from .known_limits import KnownLimits
 from .pages import page
 from .scatter import scatter
@@ -87,6 +87,42 @@ def _with_limits(
         guarded = msgspec.structs.replace(request, if_revision=request.if_revision or job.revision)
         prepared.append((guarded, limits.joined(wanted)))
     return prepared
+
+
+def revived(
+    known: KnownLimits,
+    ids: Sequence[bytes],
+    partition_of: Callable[[bytes], int],
+    build: Callable[[Sequence[limits.Match], int, int], ItemsCall[str | Refusal]],
+) -> Flow[list[str | Refusal]]:
+    """Jobs that may have ended go on: against the limits as they are now, not as they were at their end."""
+
+    def attempt(part: Sequence[bytes]) -> Flow[list[str | Refusal]]:
+        matches = yield from _matches(known, part, partition_of)
+        return (
+            yield from scatter(
+                matches,
+                lambda one: partition_of(one.id),
+                lambda some, home: build(some, known.table(home).version, home),
+            )
+        )
+
+    return matched(known, ids, partition_of, attempt)
+
+
+def _matches(
+    known: KnownLimits, ids: Sequence[bytes], partition_of: Callable[[bytes], int]
+) -> Flow[list[limits.Match]]:
+    limited = [job_id for job_id in ids if known.table(partition_of(job_id)).version]
+    replies = yield from scatter(limited, partition_of, reading.job)
+    found = {}
+    for job_id, reply in zip(limited, replies, strict=True):
+        timeline = reading.timeline(job_id, reply)
+        if not isinstance(timeline, Refusal):
+            job, table = timeline.job, known.table(partition_of(job_id))
+            wanted = table.match(job.queue, job.name, job.lane, job.payload)
+            found[job_id] = limits.Match(job_id, job.revision, wanted)
+    return [found.get(job_id, limits.Match(job_id, 0, ())) for job_id in ids]
 
 
 def rematch_jobs(known: KnownLimits, partition: int, only: Collection[str] = ()) -> Flow[int]:

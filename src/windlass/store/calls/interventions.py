@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from ...core.errors import Refusal
 from ...core.requests import Edit, Edited
 from .call import Argument, ItemsCall, answering, text
+from .limits import Match, match_item
 
 
 def cancel(
@@ -16,17 +17,19 @@ def cancel(
     return ItemsCall("cancel", (), items, answering(text), partition=partition)
 
 
-def retry(ids: Sequence[bytes], partition: int) -> ItemsCall[str | Refusal]:
-    return ItemsCall("retry", (), [(job_id,) for job_id in ids], answering(text), partition=partition)
+def retry(matches: Sequence[Match], version: int, partition: int) -> ItemsCall[str | Refusal]:
+    return ItemsCall("retry", (version,), [match_item(one) for one in matches], answering(text), partition=partition)
 
 
 def wake(ids: Sequence[bytes], partition: int) -> ItemsCall[str | Refusal]:
     return ItemsCall("wake", (), [(job_id,) for job_id in ids], answering(text), partition=partition)
 
 
-def requeue(ids: Sequence[bytes], gives_attempt_back: bool, partition: int) -> ItemsCall[str | Refusal]:
-    items = [(job_id, int(gives_attempt_back)) for job_id in ids]
-    return ItemsCall("requeue", (), items, answering(text), partition=partition)
+def requeue(
+    matches: Sequence[Match], gives_attempt_back: bool, version: int, partition: int
+) -> ItemsCall[str | Refusal]:
+    head = (int(gives_attempt_back), version)
+    return ItemsCall("requeue", head, [match_item(one) for one in matches], answering(text), partition=partition)
 
 
 def _edit_item(request: Edit, limits: str | None) -> tuple[Argument, ...]:

@@ -11,7 +11,7 @@ import msgspec
 from ...core.errors import Refusal
 from ...core.limit import Level, Limit, LimitTable
 from ..record import LIMITS_SEPARATOR
-from .call import Call, ItemsCall, answering, nothing
+from .call import Argument, Call, ItemsCall, answering, nothing
 
 KEYS_PER_STEP = 100
 _HEAD = struct.Struct(">Bdd")  # kind, amount, burst: as lua/lib/limits.lua reads them
@@ -105,8 +105,12 @@ class Match(NamedTuple):
     limits: tuple[str, ...]
 
 
+def match_item(match: Match) -> tuple[Argument, ...]:
+    return match.id, match.revision, joined(match.limits)
+
+
 def rematch(matches: Sequence[Match], version: int, partition: int) -> ItemsCall[Refusal | None]:
-    items = [(one.id, one.revision, joined(one.limits)) for one in matches]
+    items = [match_item(one) for one in matches]
     return ItemsCall("rematch", (version,), items, answering(nothing), partition=partition)
 
 

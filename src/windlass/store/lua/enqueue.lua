@@ -30,5 +30,6 @@ for i = 1, #ids do
 end
 flush()
 ring_all()
+trim_histories()
 correct_waits(answers)
 return answers

@@ -21,8 +21,8 @@ local function fire(name, jobs, overlap)
     if not makes_way(name, overlap) then
       redis.call('HINCRBY', schedule_key(name), 'skipped', 1)
     else
-      local status = make_job(name, planned_at, entry, terms)[1]
-      if status == 'queued' or status == 'scheduled' or status == 'replaced' then made = made + 1 end
+      local _, is_made = make_job(name, planned_at, entry, terms)
+      if is_made then made = made + 1 end
     end
   end
   return made

@@ -1,16 +1,19 @@
 -- Puts jobs back into their queue whatever their state; a lease on them ends.
--- arguments: ARGV[1] clock offset; then per job: id, '1' to give the attempt back
+-- arguments: ARGV[1] clock offset, [2] '1' to give attempts back, [3] version of the limits; then per job: id, revision
+--            it was read with, limits
 -- returns:   per job 'queued' or a refusal
--- refusals:  unknown_job, already_ended, unique_conflict, wrong_state (a group), unsettled
+-- refusals:  unknown_job, already_ended, unique_conflict, wrong_state (a group), unsettled, limits_changed (match it anew)
 -- flags: allow-oom
--- uses: batch, record, kin, ring, place, ending, revival, family, offers
-local function requeue(id, gives_back)
+-- uses: keys, batch, record, kin, ring, place, ending, revival, family, offers
+local is_stale = (redis.call('GET', P .. 'limits_version') or '0') ~= ARGV[3]
+
+local function requeue(id, revision, limits)
   local r = load(id)
   if not r then return missing(id) end
-  if is_ended(r) then return revive(r) end
+  if is_ended(r) then return revive(r, revision, limits) end
   if has(r, 'joins') then return 'wrong_state' end
   if r.state == STATE.waiting and is_unsettled(id, 'f0', 'f1') then return 'unsettled' end
-  if is_leased(r) and gives_back == '1' then r.attempt = math.max(0, r.attempt - 1) end
+  if is_leased(r) and ARGV[2] == '1' then r.attempt = math.max(0, r.attempt - 1) end
   leave(r)
   unmark(r, 'cancel_requested')
   unmark(r, 'held')
@@ -22,7 +25,9 @@ local function requeue(id, gives_back)
 end
 
 local answers = {}
-for i = 2, #ARGV, 2 do table.insert(answers, requeue(ARGV[i], ARGV[i + 1])) end
+for i = 4, #ARGV, 3 do
+  table.insert(answers, is_stale and 'limits_changed' or requeue(ARGV[i], tonumber(ARGV[i + 1]), ARGV[i + 2]))
+end
 flush()
 ring_all()
 return answers

@@ -17,4 +17,5 @@ if ended_lately({id})[1] then return {'ended', id, 0} end
 local answer = make_job(name, tonumber(ARGV[4]), ARGV[5], ARGV[6])
 flush()
 ring_all()
+trim_histories()
 return answer

@@ -49,7 +49,8 @@ local function grows_too_much(existing, r)
   return config.max_bytes > 0 and grown > 0 and not is_ended(existing) and config.bytes + grown > config.max_bytes
 end
 
--- The new content goes into the job that holds the key; its id, place in time and history stay.
+-- The new content goes into the job that holds the key; its id, place in time and history stay. Name and lane are
+-- content: the payload was made for that name, and the limits were matched with both.
 local function replace(existing, r, guard)
   if guard > 0 and guard ~= existing.revision then return {'revision_conflict', existing.id, existing.revision} end
   if grows_too_much(existing, r) then return {'queue_full', existing.id, 0} end
@@ -59,7 +60,7 @@ local function replace(existing, r, guard)
   each_tag(existing, function(key) z_drop(key, existing.id) end)
   each_tag(r, function(key) z_add(key, existing.created_at, existing.id) end)
   existing.priority, existing.policy, existing.policy_read = r.priority, r.policy, nil
-  existing.tags = r.tags
+  existing.name, existing.lane, existing.tags = r.name, r.lane, r.tags
   adopt_extras(existing, r)
   change_limits(existing, links_of(r).limits)
   existing.flags = bit.bor(bit.band(existing.flags, bit.bnot(CONTENT_BITS)), bit.band(r.flags, CONTENT_BITS))

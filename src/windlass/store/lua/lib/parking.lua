@@ -34,10 +34,10 @@ local function await_room(queue, holdup)
   end
 end
 
--- Moves a lane's head from one line to another (nil: `heads`).
+-- Moves a lane's head from one line to another (nil: `heads`). False: the lane is empty.
 local function move_head(queue, lane, from, to)
   local member, score = first_of(lane_key(queue, lane))
-  if not member then return end
+  if not member then return false end
   local entry = entry_of(queue, lane, member)
   redis.call('ZREM', line_of(queue, from), entry)
   redis.call('ZADD', line_of(queue, to), score, entry)
@@ -47,12 +47,14 @@ local function move_head(queue, lane, from, to)
   else
     redis.call('HDEL', queue_key('parked_at', queue), lane)
   end
+  return true
 end
 
 local function park(queue, lane, holdup)
   local before = parked_under(queue, lane)
   if before ~= holdup then
-    move_head(queue, lane, before, holdup)
+    -- A job that became takeable may have left its lane in the same call.
+    if not move_head(queue, lane, before, holdup) then return end
     parked_now = parked_now + 1
     if not is_pause(holdup) then
       redis.call('SADD', P .. 'parked_in:' .. holdup, queue)

@@ -1,4 +1,4 @@
--- uses: keys, clock, batch, record, kin, place, unique
+-- uses: keys, clock, batch, record, limits, kin, place, unique
 -- Back to queued from an end: retry and requeue share it.
 local function drop_expiry(r)
   local policy = policy_of(r)
@@ -12,7 +12,16 @@ local function forget_expiry(r)
   rewrite(r, payload_of(r))
 end
 
-local function revive(r)
+-- Limits may have changed since it ended: it counts against those it matches now.
+local function adopt_limits(r, limits)
+  if links_of(r).limits == limits then return end
+  local payload = payload_of(r)
+  change_limits(r, limits)
+  rewrite(r, payload)
+end
+
+-- `revision`: with which it was read to be matched against the limits; 0: there never were any.
+local function revive(r, revision, limits)
   if has(r, 'joins') then return 'wrong_state' end
   if is_unsettled(r.id, 'el', 'ek', 'ea') then return 'unsettled' end
   local holds_it = has(r, 'unique_while_kept') and not has(r, 'in_history')
@@ -20,6 +29,8 @@ local function revive(r)
     local holder = oldest_holder(r)
     if holder and holder.id ~= r.id then return 'unique_conflict' end
   end
+  if revision ~= r.revision and redis.call('EXISTS', P .. 'limits_version') == 1 then return 'limits_changed' end
+  adopt_limits(r, limits)
   leave(r)
   if has(r, 'in_history') then
     unmark(r, 'in_history')

@@ -35,16 +35,17 @@ local function note_job(name, planned_at, id)
   redis.call('HSET', schedule_key(name), 'last_planned_at', planned_at, 'last_fired_at', now_ms, 'last_job', id)
 end
 
+local IS_MADE = {queued = true, scheduled = true, waiting = true, replaced = true}
+
 -- Makes the job of an occurrence. The caller has made sure that its id is new.
 local function make_job(name, planned_at, entry, terms)
   local id = string.sub(entry, 1, 16)
   local answer = enqueue_one(id, job_key(id), entry, terms, redis.call('INCR', P .. 'seq'), false, false)
   local status = answer[1]
-  local counted = (status == 'queued' or status == 'scheduled' or status == 'replaced') and 'fired'
-    or status == 'existing' and 'skipped' or 'missed'
+  local counted = IS_MADE[status] and 'fired' or status == 'existing' and 'skipped' or 'missed'
   redis.call('HINCRBY', schedule_key(name), counted, 1)
   if counted == 'fired' then note_job(name, planned_at, answer[2]) end
-  return answer
+  return answer, counted == 'fired'
 end
 
 -- Whether an occurrence may make its job now; one that is replaced is cancelled first.
