@@ -15,7 +15,7 @@ from helpers import another, counts, new, put, take
 
 from windlass.core.errors import AlreadyEnded, UnknownJob
 from windlass.core.job import Blob, Ending, Job
-from windlass.core.requests import Edit, Fail, Filter, Finish, Held, Take
+from windlass.core.requests import Edit, Fail, Filter, Finish, Held, Take, Taken
 from windlass.core.states import State
 from windlass.service import Service
 from windlass.store.bell import Listener
@@ -25,6 +25,7 @@ from windlass.store.calls.take import take as take_call
 from windlass.store.calls.upkeep import pass_ring
 from windlass.store.link import BlockingLink
 from windlass.store.store import Store
+from windlass.store.waiting import take_flow
 
 WAIT_MS = 20_000  # far more than any test takes
 SOON_S = 8.0  # a ring that is lost shows as a wait beyond this
@@ -587,3 +588,22 @@ async def test_whoever_waits_looks_again_when_the_bells_connection_was_lost(serv
 def _until_blocked(store: Store) -> None:
     while b"cmd=blpop" not in store._blocking.call("CLIENT", "LIST"):
         time.sleep(0.01)
+
+
+@pytest.mark.anyio
+async def test_many_waiters_that_want_something_else_cost_little(store: Store) -> None:
+    """A thousand jobs meet a thousand takers of other names: the engine is not busy with asking each about each."""
+    service = Service(store)
+    async with store:
+        await service.configure("q", {"name_lanes": True})
+        for number in range(1_000):
+            request = Take(queues=("q",), wants=Filter(only=(f"other-{number}",)))
+            await store.run(take_flow(request, ["q"], 0, Registration(f"bell-{number}", 60_000)))
+        async with asyncio.timeout(10):  # the engine would have been busy for longer
+            await service.enqueue([new(name=f"n{number % 10}") for number in range(1_000)])
+            waiting = asyncio.ensure_future(_wait(service, "n3"))
+            assert len((await waiting).jobs) == 1
+
+
+async def _wait(service: Service, name: str) -> Taken:
+    return await service.take(Take(queues=("q",), wants=Filter(only=(name,)), wait_ms=5_000))

@@ -3,10 +3,15 @@
 local BELL_TTL_MS = 120000
 local RING_CHECK_MS = 1000 -- a ring lost with a killed taker is repeated after this
 local WAITERS_LOOKED_AT = 1000
+local FILTERS_TRIED = 20000 -- by one call; after that the recoverer's ring, a second later, has to do
 
 local waiters_of
 local ring_wanted -- queue -> list of records made takeable in this call
-at_start[#at_start + 1] = function() waiters_of, ring_wanted = {}, {} end
+local unwilling -- queue -> kind of job -> how far the waiters are known not to want it
+local parsed_filters, tried
+at_start[#at_start + 1] = function()
+  waiters_of, ring_wanted, unwilling, parsed_filters, tried = {}, {}, {}, {}, 0
+end
 
 local function strike(bell, message)
   local key = P .. 'bell:' .. bell
@@ -31,26 +36,43 @@ local function load_waiters(queue)
   return list
 end
 
--- Rings the first waiter of the queue that wants this job (nil: any waiter). Says whether somebody was rung.
+local function waiter_wants(filter, r)
+  tried = tried + 1
+  if tried > FILTERS_TRIED then return false end
+  if not parsed_filters[filter] then parsed_filters[filter] = parse_filter(filter) end
+  return wants(parsed_filters[filter], r)
+end
+
+-- Takes the waiter at this place off the list; rings it, unless its time is over.
+local function ring_waiter(queue, list, i, bell, filter)
+  redis.call('ZREM', queue_key('waiters', queue), list[i])
+  list[i] = false
+  if tonumber(list[i + 1]) < now_ms then return false end
+  strike(bell, 'Q' .. queue .. '\1' .. filter)
+  redis.call('ZADD', P .. 'timers:ring', 'LT', now_ms + RING_CHECK_MS, queue)
+  return true
+end
+
+-- Rings the first waiter of the queue that wants this job (nil: any waiter). Says whether somebody was rung. Jobs of one
+-- name and priority are wanted by the same waiters: those that were passed over once are not asked again.
 local function ring(queue, r)
-  local list = load_waiters(queue)
-  for i = 1, #list, 2 do
-    local member = list[i]
-    if member then
-      local bell, filter = string.match(member, '^([^\1]*)\1(.*)$')
-      local is_over = tonumber(list[i + 1]) < now_ms
-      if is_over or not r or wants(parse_filter(filter), r) then
-        list[i] = false
-        redis.call('ZREM', queue_key('waiters', queue), member)
-        if not is_over then
-          strike(bell, 'Q' .. queue .. '\1' .. filter)
-          redis.call('ZADD', P .. 'timers:ring', 'LT', now_ms + RING_CHECK_MS, queue)
-          return true
-        end
+  local list, kind = load_waiters(queue), r and r.priority .. '\1' .. r.name
+  if not unwilling[queue] then unwilling[queue] = {} end
+  local i = r and unwilling[queue][kind] or 1
+  local is_rung = false
+  while i <= #list and not is_rung do
+    if list[i] then
+      local bell, filter = string.match(list[i], '^([^\1]*)\1(.*)$')
+      if not r or tonumber(list[i + 1]) < now_ms or waiter_wants(filter, r) then
+        is_rung = ring_waiter(queue, list, i, bell, filter)
       end
     end
+    i = i + 2
   end
-  return false
+  if r then unwilling[queue][kind] = i end
+  -- Not asked for want of time: somebody must look again.
+  if tried > FILTERS_TRIED then redis.call('ZADD', P .. 'timers:ring', 'LT', now_ms + RING_CHECK_MS, queue) end
+  return is_rung
 end
 
 local function is_deserted(queue)
