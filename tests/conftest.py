@@ -43,3 +43,11 @@ def store(engine: EngineProcess) -> Iterator[Store]:
 @pytest.fixture
 def service(store: Store) -> Service:
     return Service(store)
+
+
+@pytest.fixture
+def target(engine: EngineProcess) -> Iterator[Service]:
+    """Another namespace of the same engine."""
+    store = make_store(engine)
+    yield Service(store)
+    store.close_now()

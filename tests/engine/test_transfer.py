@@ -3,135 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
-from typing import Any
 
 import pytest
-from conftest import make_store
-from engine import invariants
-from engine_process import EngineProcess
-from helpers import counts, new, put, read, take
-from opened import linked_blocking
 
-from windlass.core.callback import HeldDebt, Undelivered
-from windlass.core.errors import BadInput, TooLarge
-from windlass.core.ids import format_id, partition_of_id, rehomed
-from windlass.core.job import Blob, Callback, Codec, Job, NewJob
+from engine import invariants
+from engine.helpers import counts, new, put, read, take
+from engine.transferred import HOUR, comparable, drained, exported, fill, moved, snapshot
+from windlass.core.job import Blob, Codec
 from windlass.core.limit import Limit, Matcher
-from windlass.core.requests import Edit, Fail, Finish, Update
-from windlass.core.retry import Backoff
+from windlass.core.requests import Update
 from windlass.core.schedule import Schedule
 from windlass.core.states import State
-from windlass.core.transfer import Imported
 from windlass.service import Service
-from windlass.store.store import Store
-
-HOOK = Callback(url="https://example.org/hook", headers=(("X-A", "b"),), data=Blob(b"\xff", Codec.RAW))
-HOUR = 3_600_000
-
-
-@pytest.fixture
-def target(engine: EngineProcess) -> Iterator[Service]:
-    store = make_store(engine)
-    yield Service(store)
-    store.close_now()
-
-
-def snapshot(store: Store, partition: int = 0) -> invariants.Snapshot:
-    root = store.root(partition)
-    with linked_blocking(store.endpoint) as link:
-        seconds, micros = link.call("TIME")
-        now_ms = int(seconds) * 1000 + int(micros) // 1000 + store.clock_offset_ms
-        return invariants.snapshot(link, root, now_ms, among=f"{root}*")
-
-
-def exported(service: Service) -> list[bytes]:
-    return list(service.export())
-
-
-def comparable(lines: Sequence[bytes]) -> list[Any]:
-    """All but the header, in an order of their own: an export has none."""
-    return sorted((json.loads(line) for line in lines[1:]), key=lambda line: json.dumps(line, sort_keys=True))
-
-
-def moved(service: Service, target: Service) -> Imported:
-    answer = target.import_jobs(service.export()).wait()
-    assert not answer.refused, answer.reasons
-    return answer
-
-
-def fill(service: Service) -> None:
-    """Something of everything."""
-    service.configure("named", {"name_lanes": True, "history_length": 5, "retention_ms": 5 * HOUR}).wait()
-    service.configure("fair", {"fair_share": True, "aging_ms": 1_000}).wait()
-    service.weigh("fair", {"a": 3}).wait()
-    service.pause("fair", lane="a", reason="too much").wait()
-    service.pause("named", name="slow").wait()
-    service.pause("stopped", reason="for the night").wait()
-    service.limit(Limit(name="two", matches=Matcher(queue="q"), running=2)).wait()
-    service.limit(Limit(name="each", matches=Matcher(queue="fair"), rate=5, per_ms=1_000, key="user")).wait()
-    fill_schedules(service)
-    fill_states(service)
-    fill_families(service)
-    fill_callbacks(service)
-
-
-def fill_schedules(service: Service) -> None:
-    job = new("planned", payload=Blob(b'{"a": 1}'), tags=("s",))
-    service.schedule(Schedule(name="hourly", job=job, every_ms=HOUR, overlap="skip")).wait()
-    service.schedule(Schedule(name="nightly", job=job, cron="0 3 * * *", timezone="Europe/Berlin")).wait()
-    service.pause_schedule("nightly", reason="holidays").wait()
-    service.run_schedule("hourly").wait()
-
-
-def fill_states(service: Service) -> None:
-    retry = Backoff(tries=4, base_ms=5)
-    put(service, *(new("named", name, payload=Blob(name.encode(), Codec.RAW)) for name in ("slow", "fast", "fast")))
-    put(service, *(new("fair", lane=lane, payload=Blob(b'{"user": "u"}'), priority=-3) for lane in "aab"))
-    put(service, new(payload=Blob(b'{"x": [1, 2.50, "\xc3\xbc"]}'), tags=("t", "u"), trace="00-1", unique="held"))
-    put(service, new(delay_ms=HOUR, expires_in_ms=2 * HOUR, unique="later", unique_while_kept=True, lease_ms=77))
-    put(service, *(new("both", unique="declared", unique_check="none") for _ in range(2)))
-    put(service, new("repeats", repeat="SCHEDULED, +1 DAY", retry=retry, timeout_ms=5_000))
-    put(service, *(new("work", retry=retry, result_ttl_ms=HOUR, payload=Blob(b" 1 \n"), unique=f"w{n}") for n in range(6)))
-    jobs = take(service, "work", 5, worker=b"w" * 16)
-    service.finish([Finish(jobs[0].id, jobs[0].lease_token, Blob(b'{"done": true}'))]).one().wait()
-    error = Blob(b"\x81\xa1a\x01", Codec.MSGPACK)
-    failed = [Fail(id=one.id, token=one.lease_token, reason="bad", error=error) for one in jobs[1:2]]
-    again = [Fail(id=one.id, token=one.lease_token, then="retry", delay_ms=HOUR) for one in jobs[2:3]]
-    service.fail([*failed, *again]).wait()
-    service.update([Update(id=jobs[3].id, token=jobs[3].lease_token, progress=0.25)]).wait()
-    (slow,) = put(service, new("named", "done"))
-    (done,) = take(service, "named")
-    service.finish([Finish(done.id, done.lease_token)]).one().wait()
-    service.cancel([put(service, new("work"))[0].id]).wait()
-    service.edit([Edit(id=slow.id, priority=9)]).wait()
-
-
-def fill_families(service: Service) -> None:
-    put(service, new("parents"), new("parents"))
-    handing, holding = take(service, "parents", 2)
-    for parent in (handing, holding):
-        put(service, *(new("children", parent=parent.id, held=True) for _ in range(3)))
-    service.finish([Finish(handing.id, handing.lease_token)]).one().wait()
-    child, second = take(service, "children", 2)
-    service.finish([Finish(child.id, child.lease_token, Blob(b"7"))]).one().wait()
-    service.fail([Fail(id=second.id, token=second.lease_token)]).wait()
-    first, other, last = put(service, new("steps"), new("steps"), new("steps", delay_ms=HOUR))
-    put(service, new("steps", after=(first.id, last.id), on_failure="ignore"), new("steps", after=(other.id,)))
-    (done,) = take(service, "steps")
-    service.finish([Finish(done.id, done.lease_token, Blob(b"[]"))]).one().wait()
-    group = service.store.new_id("groups")
-    put(service, new("groups", id=group, joins=True), *(new("groups", parent=group) for _ in range(2)))
-    put(service, new("groups", after=(group,)))
-
-
-def fill_callbacks(service: Service) -> None:
-    put(service, new("hooks", callback=HOOK))
-    ended = put(service, *(new("hooks", callback=HOOK, payload=Blob(b"[1]")) for _ in range(3)))
-    service.cancel([one.id for one in ended]).wait()
-    first, second = service.take_callbacks(most=2).wait().debts
-    service.retry_callbacks([Undelivered(id=first.id, token=first.token, give_up=True, error="410 Gone")]).wait()
-    service.retry_callbacks([Undelivered(id=second.id, token=second.token, delay_ms=5, error="500")]).wait()
 
 
 def test_everything_comes_back_equal(service: Service, target: Service) -> None:
@@ -149,3 +32,130 @@ def test_everything_comes_back_equal(service: Service, target: Service) -> None:
     assert again.existing == answer.added
     assert comparable(exported(target)) == comparable(lines)
     invariants.check(snapshot(target.store))
+
+
+def test_what_was_imported_runs_on(service: Service, target: Service) -> None:
+    fill(service)
+    moved(service, target)
+    queues = service.queues().wait()
+    target.resume("stopped").wait()
+    target.store.clock_offset_ms = 2 * HOUR
+    target.promote().wait()
+    assert drained(target, [one for one in queues if one not in ("repeats", "fair")]) > 10
+    assert counts(target, "groups") == {}
+    assert counts(target, "parents") == {}
+    assert counts(target, "steps") == {}
+    invariants.check(snapshot(target.store))
+
+
+def test_a_leased_job_is_exported_as_given_back(service: Service, target: Service) -> None:
+    (put_in,) = put(service, new())
+    (job,) = take(service, worker=b"w" * 16)
+    service.update([Update(id=job.id, token=job.lease_token, progress=0.5)]).wait()
+    moved(service, target)
+    found = read(target, put_in.id)
+    assert (found.state, found.attempt, found.lease_token, found.worker) == (State.QUEUED, 0, 0, None)
+    assert [one.id for one in take(target)] == [put_in.id]
+
+
+def test_a_cancel_that_was_requested_is_not_forgotten(service: Service, target: Service) -> None:
+    (one,) = put(service, new())
+    take(service)
+    assert service.cancel([one.id]).one().wait() == "requested"
+    moved(service, target)
+    assert counts(target) == {"cancelled": 1}
+
+
+def test_order_and_later_jobs(service: Service, target: Service) -> None:
+    run_at_ms = put_at(service)
+    ids = [one.id for one in put(service, *(new(run_at_ms=run_at_ms) for _ in range(20)))]
+    moved(service, target)
+    ids += [one.id for one in put(target, new(run_at_ms=run_at_ms))]
+    assert [job.id for job in take(target, most=50)] == ids
+
+
+def put_at(service: Service) -> int:
+    (one,) = put(service, new("clock"))
+    return read(service, one.id).created_at_ms - 1_000
+
+
+def test_lines_are_readable(service: Service) -> None:
+    put(service, new(payload=Blob(b'{"b": 1.50, "a": null}')), new("raw", payload=Blob(b"\xff", Codec.RAW)))
+    header, *rest, end = [json.loads(line) for line in exported(service)]
+    assert (header["format"], header["version"], header["partitions"]) == ("windlass-export", 1, 1)
+    assert header["counts"] == {"queue": 2, "job": 2}
+    assert end["counts"] == {"queue": 2, "limit": 0, "schedule": 0, "job": 2, "callback": 0}
+    payloads = [line["job"]["payload"] for line in rest if line["kind"] == "job"]
+    assert {"json": {"b": 1.5, "a": None}} in payloads
+    assert {"base64": "/w==", "codec": "raw"} in payloads
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"{", b" 1", b"1\n", b"[1,\n2]", b'"\xff"', b"1 2", b"[" * 5_000, b"NaN", b'{"a":1,"a":2}']
+)
+def test_every_byte_of_a_payload_comes_back(service: Service, target: Service, data: bytes) -> None:
+    (one,) = put(service, new(payload=Blob(data)))
+    moved(service, target)
+    assert read(target, one.id).payload == Blob(data)
+
+
+def test_what_is_there_stays_as_it_is(service: Service, target: Service) -> None:
+    service.configure("q", {"lease_ms": 5}).wait()
+    target.configure("q", {"lease_ms": 6}).wait()
+    for one, amount in ((service, 1), (target, 2)):
+        one.limit(Limit(name="l", matches=Matcher(queue="q"), running=amount)).wait()
+        one.schedule(Schedule(name="s", job=new(), every_ms=HOUR * amount)).wait()
+    mine, _ = put(service, new(payload=Blob(b"1")), new(unique="u"))
+    put(target, new(id=mine.id, payload=Blob(b"2")), new(unique="u"))
+    answer = target.import_jobs(service.export()).wait()
+    assert answer.refused == {"queue": 1, "limit": 1, "schedule": 1, "job": 2}
+    assert {one.code for one in answer.reasons} == {"id_conflict", "unique_conflict"}
+    assert all(one.line > 1 and len(one.reason) > 20 for one in answer.reasons)
+    assert target.configuration("q").wait().lease_ms == 6
+    assert read(target, mine.id).payload == Blob(b"2")
+    assert counts(target) == {"queued": 2}
+    invariants.check(snapshot(target.store))
+
+
+def test_jobs_are_matched_against_the_limits_of_the_target(service: Service, target: Service) -> None:
+    target.limit(Limit(name="other", matches=Matcher(queue="elsewhere"), running=9)).wait()
+    target.limit(Limit(name="one", matches=Matcher(queue="q"), running=1)).wait()
+    service.limit(Limit(name="three", matches=Matcher(queue="q"), running=3)).wait()
+    put(service, *(new() for _ in range(4)))
+    moved(service, target)
+    assert len(take(target, most=4)) == 1
+    invariants.check(snapshot(target.store))
+
+
+def test_a_job_that_ended_here_lately_does_not_come_again(service: Service, target: Service) -> None:
+    put(service, new())
+    lines = exported(service)
+    moved(service, target)
+    drained(target, ["q"])
+    answer = target.import_jobs(lines).wait()
+    assert [one.code for one in answer.reasons] == ["already_ended"]
+    assert counts(target) == {}
+
+
+def test_whoever_waits_for_a_job_that_is_refused_stays_waiting(service: Service, target: Service) -> None:
+    (first,) = put(service, new("a", payload=Blob(b"1")))
+    put(service, new("b", after=(first.id,)))
+    lines = [line for line in exported(service) if b'"queue":"a"' not in line or b'"after"' in line]
+    lines = [line for line in lines if b'"kind":"queue"' not in line]
+    end = json.loads(lines[-1])
+    end["counts"] |= {"job": 1, "queue": 0}
+    answer = target.import_jobs([*lines[:-1], json.dumps(end)]).wait()
+    assert answer.unknown_awaited == 1
+    assert counts(target, "b") == {"waiting": 1}
+
+
+@pytest.mark.anyio
+async def test_awaited_and_from_an_asynchronous_source(service: Service, target: Service) -> None:
+    await service.enqueue([new(), new("r")])
+    answer = await target.import_jobs(service.export())
+    assert answer.added == {"queue": 2, "job": 2}
+    assert [line async for line in target.export()][1:] != []
+    answer = await target.import_jobs([line async for line in service.export()])
+    assert answer.existing == {"queue": 2, "job": 2}
+    await service.store.close()
+    await target.store.close()

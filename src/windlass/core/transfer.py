@@ -33,13 +33,11 @@ WrittenBlob: TypeAlias = dict[str, msgspec.Raw]
 StateName: TypeAlias = Literal["scheduled", "queued", "waiting", "finished", "failed", "cancelled"]
 
 
-class Line(
-    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", forbid_unknown_fields=True
-):
+class Line(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", forbid_unknown_fields=True):
     """Any line; `kind` says which."""
 
 
-class Header(Line, kw_only=True, tag="header"):
+class Header(Line, frozen=True, kw_only=True, tag="header"):
     format: str
     version: int
     windlass: str  # the version that wrote it
@@ -56,18 +54,18 @@ class QueuePause(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
     reason: str = ""
 
 
-class QueueLine(Line, kw_only=True, tag="queue"):
+class QueueLine(Line, frozen=True, kw_only=True, tag="queue"):
     name: str
     configuration: dict[str, int | bool] = {}  # what is not the default
     pauses: list[QueuePause] = []
     weights: dict[str, int] = {}
 
 
-class LimitLine(Line, kw_only=True, tag="limit"):
+class LimitLine(Line, frozen=True, kw_only=True, tag="limit"):
     limit: Limit
 
 
-class ScheduleLine(Line, kw_only=True, tag="schedule"):
+class ScheduleLine(Line, frozen=True, kw_only=True, tag="schedule"):
     schedule: Schedule  # without the payload of its job
     payload: WrittenBlob
     revision: Annotated[int, Meta(ge=1, le=UINT32_MAX)]
@@ -141,7 +139,7 @@ class Awaited(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_field
     queue: str  # empty: the job is no more
 
 
-class JobLine(Line, kw_only=True, tag="job"):
+class JobLine(Line, frozen=True, kw_only=True, tag="job"):
     job: JobEntry
     attempts: Annotated[list[AttemptEntry], Meta(max_length=ATTEMPTS_MAX)] = []
     result: WrittenBlob | None = None
@@ -151,7 +149,7 @@ class JobLine(Line, kw_only=True, tag="job"):
     after: list[Awaited] = []  # jobs it waits for, or whose outcomes it may read
 
 
-class CallbackLine(Line, kw_only=True, tag="callback"):
+class CallbackLine(Line, frozen=True, kw_only=True, tag="callback"):
     id: str  # of the job
     number: Big
     is_given_up: bool = False
@@ -165,7 +163,7 @@ class CallbackLine(Line, kw_only=True, tag="callback"):
     error: str = ""
 
 
-class End(Line, kw_only=True, tag="end"):
+class End(Line, frozen=True, kw_only=True, tag="end"):
     counts: dict[str, int]
 
 
@@ -211,16 +209,16 @@ def decode_line(text: Any, number: int) -> AnyLine:
     if len(text) > LINE_MAX:
         raise TooLarge(f"Line {number} has {len(text)} bytes; at most {LINE_MAX} are allowed.")
     try:
-        return _decoder.decode(text)
+        line: AnyLine = _decoder.decode(text)
+        return line
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise BadInput(f"Line {number} is not a line of an export: {str(error)[:300]}.") from error
+        raise BadInput(f"Line {number} is not a line of an export: {str(error)[:300].rstrip('.')}.") from error
 
 
 def decode_header(text: Any) -> Header:
     """The first line; another format or version is said before anything else about it."""
-    line = msgspec.json.Decoder(dict[str, Any])
     try:
-        found = line.decode(text)
+        found = msgspec.json.decode(text, type=dict[str, Any])
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, TypeError):
         found = {}
     if found.get("kind") != "header" or found.get("format") != FORMAT:

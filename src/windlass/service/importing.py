@@ -1,5 +1,5 @@
-"""An import under way: lines in, batches out. It does no I/O itself: a line that fills a batch gives the flow that sends
-it."""
+"""An import under way: lines in, batches out. It does no I/O itself: a line that fills a batch gives the flow that
+sends it."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from ..core import schedule as schedules
-from ..core import transfer
+from ..core import transfer, validation
 from ..core import transfer_validation as check
-from ..core import validation
 from ..core.errors import BadInput, CrossPartition, IdConflict, Refusal
 from ..core.ids import parse_id, rehomed
 from ..core.job import NewJob

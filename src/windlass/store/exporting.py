@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, OrderedDict
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 from .. import __version__
@@ -29,9 +30,8 @@ class Exporting:
         self._recent: OrderedDict[bytes, None] = OrderedDict()
         self._run = ""
         self._cursor = "0"
-        self._names: Sequence[Any] = []
         self._is_over = False
-        self.about: Counter[str] = Counter()  # how many of each kind there were at the beginning
+        self._about: Counter[str] = Counter()  # how many of each kind there were at the beginning
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         await self._store.open()
@@ -48,15 +48,15 @@ class Exporting:
         yield self._header()
         partitions = range(self._store.partitions)
         for partition in partitions:
-            yield from self._paged(lambda home=partition: self._queue_page(home))
+            yield from self._paged(partial(self._queue_page, partition))
         for partition in partitions:
             yield self._limits(partition)
         for partition in partitions:
-            yield from self._paged(lambda home=partition: self._schedule_page(home))
+            yield from self._paged(partial(self._schedule_page, partition))
         for kind, write in (("j", self._jobs), ("b", self._callbacks)):
             for partition in partitions:
                 self._run = ""
-                yield from self._paged(lambda home=partition, kind=kind, write=write: self._walked(kind, home, write))
+                yield from self._paged(partial(self._walked, kind, partition, write))
         yield self._end()
 
     def _paged(self, page: Callable[[], Flow[Lines]]) -> Iterator[Flow[Lines]]:
@@ -85,7 +85,7 @@ class Exporting:
                     exported_at_ms=now_ms,
                     namespace=store.namespace,
                     partitions=store.partitions,
-                    counts=dict(self.about),
+                    counts=dict(self._about),
                 )
             )
         ]
@@ -94,11 +94,11 @@ class Exporting:
         cursor = "0"
         while True:
             cursor, names = yield queues.queues(cursor, NAMES_PER_CALL, partition)
-            self.about["queue"] += len(names)
+            self._about["queue"] += len(names)
             for start in range(0, len(names), NAMES_PER_CALL):
                 for one in (yield queues.stats(names[start : start + NAMES_PER_CALL], partition)):
                     live = one.queued + one.scheduled + one.waiting + one.running
-                    self.about["job"] += live + one.finished + one.failed + one.cancelled + one.history
+                    self._about["job"] += live + one.finished + one.failed + one.cancelled + one.history
             if cursor == "0":
                 return
 

@@ -49,7 +49,9 @@ def write_queue(name: str, parts: Sequence[Any]) -> transfer.QueueLine:
     return transfer.QueueLine(
         name=name,
         configuration={field.decode(): _property(field, fields[field]) for field in _CONFIGURED if field in fields},
-        pauses=sorted((_write_pause(what, content) for what, content in pauses.items()), key=lambda p: (p.lane, p.name)),
+        pauses=sorted(
+            (_write_pause(what, content) for what, content in pauses.items()), key=lambda p: (p.lane, p.name)
+        ),
         weights={lane.decode(): int(weight) for lane, weight in sorted(weights.items())},
     )
 
