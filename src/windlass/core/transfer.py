@@ -211,7 +211,7 @@ def decode_line(text: Any, number: int) -> AnyLine:
     try:
         line: AnyLine = _decoder.decode(text)
         return line
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
         raise BadInput(f"Line {number} is not a line of an export: {str(error)[:300].rstrip('.')}.") from error
 
 
@@ -219,7 +219,7 @@ def decode_header(text: Any) -> Header:
     """The first line; another format or version is said before anything else about it."""
     try:
         found = msgspec.json.decode(text, type=dict[str, Any])
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, TypeError):
+    except (msgspec.MsgspecError, UnicodeError, RecursionError, TypeError):
         found = {}
     if found.get("kind") != "header" or found.get("format") != FORMAT:
         raise BadInput("Line 1 is not the header of an export of Windlass; is this the right file?")
@@ -248,7 +248,7 @@ def _is_plain_json(data: bytes) -> bool:
         return False
     try:
         msgspec.json.decode(data)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
         return False
     return True
 

@@ -16,9 +16,10 @@ from .calls.call import Flow, Now
 from .store import Store
 from .written import write_callback, write_job, write_queue, write_schedule
 
-NAMES_PER_CALL = 100
+NAMES_PER_CALL = 200
 REMEMBERED = 65_536  # names of the last pages: the engine repeats some when its table is resized, close behind
 Lines = list[bytes]
+Found = tuple[bytes, Any]  # a name, and what is stored under it
 
 
 class Exporting:
@@ -31,6 +32,7 @@ class Exporting:
         self._run = ""
         self._cursor = "0"
         self._is_over = False
+        self._names: list[bytes] = []  # of the page that is being read
         self._about: Counter[str] = Counter()  # how many of each kind there were at the beginning
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
@@ -128,14 +130,25 @@ class Exporting:
 
     # What is walked by the engine's own cursor
 
-    def _walked(self, kind: str, partition: int, write: Callable[[Sequence[bytes], int], Flow[Lines]]) -> Flow[Lines]:
+    def _walked(self, kind: str, partition: int, write: Callable[[list[Found], int], Flow[Lines]]) -> Flow[Lines]:
+        """One answer's worth of entries; when a page of names is used up, the next page."""
+        if self._names:
+            replies = yield calls.export(kind, self._names[:NAMES_PER_CALL], partition)
+            found = [(name, reply) for name, reply in zip(self._names, replies, strict=False) if reply is not None]
+            del self._names[: len(replies)]
+            lines = yield from write(found, partition)
+        else:
+            lines = []
+            yield from self._next_names(kind, partition)
+        self._is_over = not self._names and self._cursor == "0"
+        return lines
+
+    def _next_names(self, kind: str, partition: int) -> Flow[None]:
         page: calls.Walked = yield calls.walk(kind, self._cursor, partition)
         if self._run not in ("", page.run):
             raise EngineUnavailable("The engine was restarted or replaced during the export; start it again.")
         self._run, self._cursor = page.run, page.cursor
-        names = [name for name in page.names if self._is_new(kind.encode() + name)]
-        self._is_over = page.cursor == "0"
-        return (yield from write(names, partition))
+        self._names = [name for name in page.names if self._is_new(kind.encode() + name)]
 
     def _is_new(self, name: bytes) -> bool:
         if name in self._recent:
@@ -145,10 +158,10 @@ class Exporting:
             self._recent.popitem(last=False)
         return True
 
-    def _jobs(self, ids: Sequence[bytes], partition: int) -> Flow[Lines]:
+    def _jobs(self, found: list[Found], partition: int) -> Flow[Lines]:
         now_ms: int = yield Now()
         lines = []
-        for job_id, reply in (yield from _read_all("j", ids, partition)):
+        for job_id, reply in found:
             stored = calls.read_job(reply)
             awaited, cursor = list(stored.awaited), stored.cursor
             while cursor:
@@ -157,8 +170,8 @@ class Exporting:
             lines.append(write_job(job_id, stored._replace(awaited=awaited), now_ms))
         return self._counted("job", lines)
 
-    def _callbacks(self, debts: Sequence[bytes], partition: int) -> Flow[Lines]:
-        found = yield from _read_all("b", debts, partition)
+    def _callbacks(self, found: list[Found], _partition: int) -> Flow[Lines]:
+        yield Now()
         return self._counted("callback", [write_callback(debt, parts) for debt, parts in found])
 
 
