@@ -9,9 +9,10 @@ import pytest
 from engine import invariants
 from engine.helpers import counts, new, put, read, take
 from engine.transferred import HOUR, comparable, drained, exported, fill, moved, snapshot
+from windlass.core.errors import BadInput
 from windlass.core.job import Blob, Codec
 from windlass.core.limit import Limit, Matcher
-from windlass.core.requests import Update
+from windlass.core.requests import Finish, Update
 from windlass.core.schedule import Schedule
 from windlass.core.states import State
 from windlass.service import Service
@@ -159,3 +160,35 @@ async def test_awaited_and_from_an_asynchronous_source(service: Service, target:
     assert answer.existing == {"queue": 2, "job": 2}
     await service.store.close()
     await target.store.close()
+
+
+def family(service: Service, between: int = 0) -> list[bytes]:
+    """A parent that waits for its child, with so many other relatives made between the two; the child's line first."""
+    put(service, new("parent"))
+    (parent,) = take(service, "parent")
+    if between:
+        (first,) = put(service, new("first", delay_ms=HOUR))
+        put(service, *(new("between", after=(first.id,)) for _ in range(between)))
+    put(service, new("child", parent=parent.id))
+    assert service.finish([Finish(parent.id, parent.lease_token)]).one().wait() == "waiting"
+    lines = exported(service)
+    is_child = {line: b'"queue":"child"' in line for line in lines}
+    return [lines[0], *(line for line in lines if is_child[line]), *(line for line in lines[1:] if not is_child[line])]
+
+
+def test_no_wait_ends_before_all_relatives_are_linked(service: Service, target: Service) -> None:
+    assert not target.import_jobs(family(service, between=300)).wait().refused
+    assert counts(target, "parent") == {"waiting": 1}
+    drained(target, ["child"])
+    assert counts(target, "parent") == {"queued": 1}
+
+
+def test_a_family_that_came_in_half_waits_for_the_rest(service: Service, target: Service) -> None:
+    lines = family(service)
+    with pytest.raises(BadInput, match="cut off"):
+        target.import_jobs([*lines[:-1], *lines[-2:-1] * 600]).wait()  # enough lines for a batch to be sent
+    assert drained(target, ["child"]) == 1
+    assert counts(target, "parent") == {"waiting": 1}
+    target.import_jobs(lines).wait()
+    assert counts(target, "parent") == {"queued": 1}
+    invariants.check(snapshot(target.store))
