@@ -119,7 +119,7 @@ def fill_callbacks(service: Service) -> None:
     ended = put(service, *(new("hooks", callback=HOOK, payload=Blob(b"[1]")) for _ in range(3)))
     service.cancel([one.id for one in ended]).wait()
     first, second = service.take_callbacks(most=2).wait().debts
-    service.retry_callbacks([Undelivered(id=first.id, token=first.token, give_up=True, error="410 Gone")]).wait()
+    service.retry_callbacks([Undelivered(id=first.id, token=first.token, give_up=True, error="410\nGone")]).wait()
     service.retry_callbacks([Undelivered(id=second.id, token=second.token, delay_ms=5, error="500")]).wait()
 
 

@@ -23,6 +23,7 @@ VERSION = 1
 LINE_MAX = 16 * MIB  # a job of the largest payload, result and errors, with room to spare
 ATTEMPTS_MAX = 20
 JOBS_REMEMBERED = 20  # by a schedule
+REASON_CHARS_MAX = 65_536  # of what was said by other systems: it may have several lines
 PROGRESS_WHOLE = 1_000_000
 KINDS = ("queue", "limit", "schedule", "job", "callback")
 
@@ -71,7 +72,7 @@ class ScheduleLine(Line, frozen=True, kw_only=True, tag="schedule"):
     revision: Annotated[int, Meta(ge=1, le=UINT32_MAX)]
     created_at_ms: Instant
     next_at_ms: Instant = 0  # 0: it is over
-    paused: str | None = None  # why, if it is
+    paused: Annotated[str, Meta(max_length=REASON_CHARS_MAX)] | None = None  # why, if it is
     last_planned_at_ms: Instant = 0
     last_fired_at_ms: Instant = 0
     fired: Big = 0
@@ -160,7 +161,7 @@ class CallbackLine(Line, frozen=True, kw_only=True, tag="callback"):
     is_result_too_big: bool = False
     last_attempt: AttemptEntry | None = None
     tries: Count = 0
-    error: str = ""
+    error: Annotated[str, Meta(max_length=REASON_CHARS_MAX)] = ""
 
 
 class End(Line, frozen=True, kw_only=True, tag="end"):

@@ -27,8 +27,6 @@ def queue(line: QueueLine) -> None:
 def schedule(line: ScheduleLine) -> None:
     for written in line.jobs:
         parse_id(written)
-    if line.paused is not None:
-        check.text("paused", line.paused, 1024, may_be_empty=True)
 
 
 def job(line: JobLine, new: NewJob, payload_max: int) -> None:
