@@ -61,3 +61,11 @@ def divided_store(engine: EngineProcess) -> Iterator[Callable[[int], Store]]:
 @pytest.fixture
 def service(store: Store) -> Service:
     return Service(store)
+
+
+@pytest.fixture
+def target(engine: EngineProcess) -> Iterator[Service]:
+    """Another namespace of the same engine."""
+    store = make_store(engine)
+    yield Service(store)
+    store.close_now()

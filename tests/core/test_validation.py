@@ -479,13 +479,19 @@ def _events() -> Iterator[Case]:
         yield "events", f"most={value!r}", lambda service, value=value: service.events(most=value)
 
 
+def _transfer() -> Iterator[Case]:
+    wrong: tuple[Any, ...] = (None, 5, "text", b"bytes", [], [b""], [b"{}"], [b"nonsense"], [5], [None], ["\ud800"])
+    for value in wrong:
+        yield "import_jobs", f"{value!r:.30}", lambda service, value=value: service.import_jobs(value)
+
+
 CASES = [
     *_enqueue(), *_reports(), *_interventions(), *_takes(), *_reading(), *_members(), *_queues_and_workers(),
-    *_limits_and_pauses(), *_schedules(), *_callbacks(), *_debts(), *_events(),
+    *_limits_and_pauses(), *_schedules(), *_callbacks(), *_debts(), *_events(), *_transfer(),
 ]  # fmt: skip
 METHODS = sorted({case[0] for case in CASES})
 # Nothing can be given to these but what the type checker sees.
-WITHOUT_INPUT = {"queues", "limits", "promote", "recover", "clean", "hear_cancels", "schedules", "fire"}
+WITHOUT_INPUT = {"queues", "limits", "promote", "recover", "clean", "hear_cancels", "schedules", "fire", "export"}
 
 
 def _refusals(ask: Callable[[], Any]) -> list[Refusal]:

@@ -42,7 +42,7 @@ PLACE_BYTES = 28  # ready time, sequence, id
 EXPIRING = ("m:", "throttle:", "ended:", "bell:", "waiters:", "full_at:", "followed", "events")
 SINGLE = (
     "schedules", "schedule_names", "queues", "seq", "token", "workers", "retention", "expiry", "timers:due",
-    "timers:lease", "timers:ring", "owed", "given_up", "debts", "work", *LIMITING_SINGLE,
+    "timers:lease", "timers:ring", "owed", "given_up", "debts", "work", "restoring", *LIMITING_SINGLE,
 )  # fmt: skip
 OF_JOBS = (
     "ready", "lane", "laned", "heads", "names", "q", "u", "t", "wj", "a", "o", "e", "w", "s", "sj", "b", "c", "d",

@@ -11,6 +11,7 @@ from .. import __version__
 from ..core.errors import BadSetting, EngineUnavailable, WindlassError
 from .config import config
 from .serve import serve
+from .transfer import export, import_jobs
 
 USAGE, TRY_AGAIN, FAILED = 2, 75, 1
 
@@ -23,6 +24,8 @@ def windlass() -> None:
 
 windlass.add_command(serve)
 windlass.add_command(config)
+windlass.add_command(export)
+windlass.add_command(import_jobs)
 
 
 def main(arguments: list[str] | None = None) -> Any:

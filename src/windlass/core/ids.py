@@ -20,6 +20,14 @@ def partition_of_id(job_id: bytes) -> int:
     return int.from_bytes(job_id[6:8], "big") & 0xFFF
 
 
+def rehomed(job_id: bytes, partition: int, partitions: int) -> bytes:
+    """The id of the same job at home in a partition of a deployment with so many: other bits only where it must be."""
+    if partition_of_id(job_id) % partitions == partition:
+        return job_id
+    high = int.from_bytes(job_id[6:8], "big") & 0xF000 | partition
+    return job_id[:6] + high.to_bytes(2, "big") + job_id[8:]
+
+
 def parse_id(text: str) -> bytes:
     """The bytes of an id in any of the forms that `uuid` reads."""
     try:

@@ -50,6 +50,10 @@ MOVES: tuple[Move, ...] = (
     Move(None, "enqueue", _S.QUEUED),
     Move(None, "enqueue", _S.SCHEDULED, "run_at lies ahead"),
     Move(None, "enqueue", _S.WAITING, "for other jobs, or until its parent hands over"),
+    *(
+        Move(None, "restore", state, "from an export")
+        for state in (_S.SCHEDULED, _S.QUEUED, _S.WAITING, _S.FINISHED, _S.FAILED, _S.CANCELLED)
+    ),
     *(Move(state, "finish", _S.WAITING, "hands over to its members") for state in (_S.RUNNING, _S.DISPATCHED)),
     *(
         Move(

@@ -12,6 +12,7 @@ from .queueing import Queueing
 from .reading import Reading
 from .scheduling import Scheduling
 from .staffing import Staffing
+from .transferring import Transferring
 from .upkeep import Upkeep
 from .working import Working
 
@@ -24,6 +25,7 @@ class Service(
     Intervening,
     Reading,
     Queueing,
+    Transferring,
     Limiting,
     Scheduling,
     Staffing,

@@ -9,6 +9,7 @@
 --   c:<id>                   zset    its members (children, jobs it waits for): score their state (kin.lua)
 --   d:<id>                   zset    jobs that wait for its end: score what they were told last
 --   work                     zset    steps on families that are still to be done: kind + id, score when
+--   restoring                zset    jobs of an import that belong to others: score 1 to be linked, 2 to be settled
 --   queues                   set     names of queues that hold something or are configured
 --   q:<queue>                hash    configuration, and the byte counts `bytes` and `history_bytes`
 --   ready:<queue>            zset    default lane: score priority, member ready time + sequence + id

@@ -1,0 +1,184 @@
+"""windlass export and windlass import: everything out as a stream, and in again."""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import os
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import IO, cast
+
+import click
+
+from .. import server
+from ..core.errors import BadInput, TooLarge, WindlassError
+from ..core.transfer import LINE_MAX, Imported
+from ..service import Service
+from ..settings import load
+
+SHOWN_EVERY_S = 0.5
+REASONS_SHOWN = 10
+_engine = click.option("--url", help="Engine to use instead of the embedded one, e.g. redis://localhost:6379/0.")
+_directory = click.option("--data-dir", help="Directory of the embedded engine.")
+_namespace = click.option("--namespace", help="Prefix of all keys.")
+
+
+@click.command("export")
+@click.argument("file", default="-")
+@_engine
+@_directory
+@_namespace
+def export(file: str, url: str | None, data_dir: str | None, namespace: str | None) -> None:
+    """Write all jobs, schedules, limits and queues to FILE (or standard output) as lines of JSON.
+
+    A name that ends in .gz is compressed. FILE appears when it is complete: an export that is broken off leaves
+    nothing behind.
+    """
+    with _service(url, data_dir, namespace) as service:
+        lines = service.export()
+        if file == "-":
+            count = _written(lines, sys.stdout.buffer)
+        else:
+            with _appearing(Path(file)) as stream:
+                count = _written(lines, stream)
+    click.echo(f"Exported {count:,} lines.", err=True)
+
+
+@click.command("import")
+@click.argument("file")
+@click.option("--merge", is_flag=True, help="Import though there is something already; what is there stays as it is.")
+@_engine
+@_directory
+@_namespace
+def import_jobs(file: str, merge: bool, url: str | None, data_dir: str | None, namespace: str | None) -> None:
+    """Read an export from FILE (or standard input, -). Importing the same file again adds nothing twice.
+
+    Start workers when it is done.
+    """
+    with _service(url, data_dir, namespace) as service:
+        if not merge and _holds_something(service):
+            raise BadInput(
+                "There is something in this deployment already: give --merge to import into it all the same."
+            )
+        with _reading(file) as stream:
+            answer = service.import_jobs(_shown("Imported", _lines(stream))).wait()
+    _report(answer)
+    if answer.refused or answer.unknown_awaited:
+        sys.exit(1)
+
+
+@contextlib.contextmanager
+def _service(url: str | None, data_dir: str | None, namespace: str | None) -> Iterator[Service]:
+    settings, _ = load({"url": url, "data_dir": data_dir, "namespace": namespace})
+    store = server.build_store(settings)
+    try:
+        store.open_now()
+        yield Service(store)
+    finally:
+        store.close_now()
+
+
+def _holds_something(service: Service) -> bool:
+    return bool(service.queues().wait() or service.limits().wait() or service.schedules().wait())
+
+
+# Files
+
+
+@contextlib.contextmanager
+def _appearing(path: Path) -> Iterator[IO[bytes]]:
+    """Written beside its name, and put there when it is complete and on the disk. Only its owner may read it."""
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}.unfinished")
+    try:
+        with open(unfinished, "wb", opener=lambda name, flags: os.open(name, flags, 0o600)) as plain:
+            with _compressed(path, plain) as stream:
+                yield stream
+            plain.flush()
+            os.fsync(plain.fileno())
+        unfinished.replace(path)
+    except OSError as error:
+        raise WindlassError(f"{path} cannot be written: {error.strerror or error}.") from error
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
+def _compressed(path: Path, plain: IO[bytes]) -> contextlib.AbstractContextManager[IO[bytes]]:
+    if path.suffix == ".gz":
+        return cast("IO[bytes]", gzip.GzipFile(path.stem, "wb", fileobj=plain))
+    return contextlib.nullcontext(plain)
+
+
+@contextlib.contextmanager
+def _reading(file: str) -> Iterator[IO[bytes]]:
+    if file == "-":
+        yield sys.stdin.buffer
+        return
+    try:
+        with gzip.open(file) if file.endswith(".gz") else open(file, "rb") as stream:
+            yield cast("IO[bytes]", stream)
+    except EOFError as error:
+        raise BadInput(f"{file} is cut off: its compressed end is missing. Import the whole file again.") from error
+    except OSError as error:
+        raise WindlassError(f"{file} cannot be read: {error.strerror or error}.") from error
+
+
+def _lines(stream: IO[bytes]) -> Iterator[bytes]:
+    """Lines of bounded length: one that never ends must not fill the memory."""
+    number = 0
+    while line := stream.readline(LINE_MAX + 1):
+        number += 1
+        if len(line) > LINE_MAX:
+            raise TooLarge(f"Line {number} is longer than {LINE_MAX} bytes.")
+        yield line
+
+
+# What is said
+
+
+def _written(lines: Iterable[bytes], stream: IO[bytes]) -> int:
+    count = 0
+    try:
+        for line in _shown("Exported", lines):
+            stream.write(line)
+            count += 1
+        stream.flush()
+    except BrokenPipeError as error:
+        raise WindlassError("Whoever read the export has gone before its end.") from error
+    return count
+
+
+def _shown(verb: str, lines: Iterable[bytes]) -> Iterator[bytes]:
+    """Counts on a terminal while lines go by."""
+    is_shown = sys.stderr.isatty()
+    shown_at_s = time.monotonic()
+    for number, line in enumerate(lines, 1):
+        yield line
+        if is_shown and time.monotonic() - shown_at_s > SHOWN_EVERY_S:
+            shown_at_s = time.monotonic()
+            click.echo(f"\r{verb} {number:,} lines …", err=True, nl=False)
+    if is_shown:
+        click.echo("\r\033[K", err=True, nl=False)
+
+
+def _report(answer: Imported) -> None:
+    rows = sorted({*answer.added, *answer.existing, *answer.refused})
+    click.echo(f"{'':12}{'added':>10}{'there':>10}{'refused':>10}", err=True)
+    for kind in rows:
+        numbers = (answer.added[kind], answer.existing[kind], answer.refused[kind])
+        click.echo(f"{kind:12}" + "".join(f"{number:>10,}" for number in numbers), err=True)
+    if answer.remade_ids:
+        click.echo(f"{answer.remade_ids:,} ids were made anew for the partitions of this deployment.", err=True)
+    if answer.unknown_awaited:
+        click.echo(f"{answer.unknown_awaited:,} jobs that others wait for are not here; wake those who wait.", err=True)
+    _report_reasons(answer)
+
+
+def _report_reasons(answer: Imported) -> None:
+    for one in answer.reasons[:REASONS_SHOWN]:
+        click.echo(f"refused, line {one.line}: {one.what}: {one.reason}", err=True)
+    more = sum(answer.refused.values()) - REASONS_SHOWN
+    if more > 0:
+        click.echo(f"… and {more:,} more.", err=True)

@@ -1,0 +1,13 @@
+-- Names of all keys of one kind, a page at a time. What is there from the first page to the last is named at least once.
+-- arguments: ARGV[1] clock offset, [2] kind: 'j' jobs, 'b' callbacks, [3] cursor ('0' to start), [4] about how many
+-- returns:   {the engine's run (a cursor means nothing to another), next cursor ('0' at the end), {name, ...}}
+-- refusals:  none
+-- flags: no-writes
+-- uses: keys
+local prefix = P .. ARGV[2] .. ':'
+local pattern = string.gsub(prefix, '[%*%?%[%]%^\\]', '\\%0') .. '*'
+local run = string.match(redis.call('INFO', 'server'), 'run_id:(%w+)')
+local page = redis.call('SCAN', ARGV[3], 'MATCH', pattern, 'COUNT', ARGV[4])
+local names = {}
+for i, key in ipairs(page[2]) do names[i] = string.sub(key, #prefix + 1) end
+return {run, page[1], names}

@@ -1,0 +1,27 @@
+"""An engine that is restarted during an export: its cursor means nothing to the new process, so the export ends."""
+
+from __future__ import annotations
+
+import pytest
+
+from engine.helpers import new, put
+from engine_process import EngineProcess
+from windlass.core.errors import EngineUnavailable
+from windlass.service import Service
+from windlass.store.endpoint import parse_url
+from windlass.store.store import Store
+
+
+def test_an_export_does_not_go_on_in_another_run_of_the_engine() -> None:
+    with EngineProcess("valkey", config=("--appendonly", "yes", "--appendfsync", "always")) as engine:
+        service = Service(Store(parse_url(engine.unix_url), is_test=True, patience_s=20.0))
+        put(service, *(new() for _ in range(3_000)))
+        lines = iter(service.export())
+        for _ in range(10):
+            next(lines)
+        engine.kill()
+        engine.start()
+        with pytest.raises(EngineUnavailable, match="start it again"):
+            list(lines)
+        assert len(list(service.export())) == 3_003
+        service.store.close_now()
