@@ -10,6 +10,7 @@ import click
 from .. import __version__
 from ..core.errors import BadSetting, EngineUnavailable, WindlassError
 from .config import config
+from .doctor import doctor
 from .serve import serve
 
 USAGE, TRY_AGAIN, FAILED = 2, 75, 1
@@ -23,6 +24,7 @@ def windlass() -> None:
 
 windlass.add_command(serve)
 windlass.add_command(config)
+windlass.add_command(doctor)
 
 
 def main(arguments: list[str] | None = None) -> Any:

@@ -47,22 +47,22 @@ class Deployment(NamedTuple):
         return ("WAITAOF", "1", "0", str(wait_ms))
 
 
-def _fields(info: str) -> dict[str, str]:
+def info_fields(info: str) -> dict[str, str]:
     return dict(line.split(":", 1) for line in info.splitlines() if ":" in line)
 
 
-def _number(version: str) -> tuple[int, ...]:
+def version_number(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in re.findall(r"\d+", version)[:2])
 
 
 def examine(replies: Sequence[Any], *, allow_eviction: bool) -> Deployment:
     """Reads the answers to QUESTIONS. Raises when jobs would not be safe, warns when they would be at risk."""
     info, fsync = replies
-    fields = _fields(info.decode(errors="replace"))
+    fields = info_fields(info.decode(errors="replace"))
     product = "valkey" if "valkey_version" in fields else "redis"
     compatible = fields.get("redis_version", "0.0")
     version = fields.get("valkey_version", compatible)
-    if _number(compatible) < _OLDEST_REDIS:
+    if version_number(compatible) < _OLDEST_REDIS:
         raise EngineUnsuitable(f"{product} {version} is too old: Windlass needs Redis 7.0 or Valkey 7.2 at least.")
     _check_eviction(fields, allow_eviction)
     is_persistent = fields.get("aof_enabled") == "1"
@@ -75,7 +75,7 @@ def examine(replies: Sequence[Any], *, allow_eviction: bool) -> Deployment:
     return Deployment(
         product,
         version,
-        _number(compatible) >= _OLDEST_WAITAOF,
+        version_number(compatible) >= _OLDEST_WAITAOF,
         is_persistent and appendfsync == "always",
         is_persistent,
         partitions=1,

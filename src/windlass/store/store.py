@@ -19,7 +19,7 @@ from ..core.partition import partition_of
 from . import deployment as deployments
 from .bell import BLOCK_S, WATCHDOG_S, Bell, Listener
 from .calls import upkeep
-from .calls.call import Argument, Effect, Flow, ItemsCall, NotConfirmed, Now
+from .calls.call import Argument, Effect, Flow, Inquiry, ItemsCall, NotConfirmed, Now
 from .clock import EngineClock
 from .coalesce import Coalescer
 from .connection import EngineReplyError
@@ -128,6 +128,13 @@ class Store:
                 self._check_layout()
                 self.deployment = found
             return self.deployment
+
+    def _inquire(self, *command: str) -> Any:
+        """What it refuses is an answer; an engine that is away is not."""
+        try:
+            return self._blocking.call(*command)
+        except EngineReplyError as error:
+            return error
 
     def _ask_politely(self, *command: str) -> Any:
         try:
@@ -241,6 +248,8 @@ class Store:
             return [effect.read(reply) for reply in replies]
         if isinstance(effect, Now):
             return self._clock.now_ms() or self._clock.learn(await self._link("calls").call("TIME"))
+        if isinstance(effect, Inquiry):
+            return await asyncio.to_thread(self._perform_now, effect)
         reply = await self._call(effect.operation, effect.partition, effect.args, effect.durability)
         return effect.read(reply)
 
@@ -249,6 +258,8 @@ class Store:
             return [self._perform_now(one) for one in effect]
         if isinstance(effect, Now):
             return self._clock.now_ms() or self._clock.learn(self._blocking.call("TIME"))
+        if isinstance(effect, Inquiry):
+            return self._inquire(*effect.command)
         args: Sequence[Argument] = (
             [*effect.head, *(part for item in effect.items for part in item)]
             if isinstance(effect, ItemsCall)

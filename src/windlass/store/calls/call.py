@@ -104,7 +104,16 @@ class Now:
     """Asks for the engine's time in milliseconds."""
 
 
-Effect: TypeAlias = Call[Any] | ItemsCall[Any] | Now | list[Any]  # a list of effects: side by side
+class Inquiry:
+    """Asks the engine itself, e.g. for INFO. What it refuses (a provider may forbid CONFIG) is an answer too."""
+
+    __slots__ = ("command",)
+
+    def __init__(self, command: tuple[str, ...]) -> None:
+        self.command = command
+
+
+Effect: TypeAlias = Call[Any] | ItemsCall[Any] | Now | Inquiry | list[Any]  # a list of effects: side by side
 Flow: TypeAlias = Generator[Effect, Any, T]
 
 
