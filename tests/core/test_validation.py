@@ -474,9 +474,16 @@ def _events() -> Iterator[Case]:
         yield "events", f"most={value!r}", lambda service, value=value: service.events(most=value)
 
 
+def _doctor() -> Iterator[Case]:
+    for value in WRONG_CLAIMS:
+        yield "doctor", f"repair={value!r}", lambda service, value=value: service.doctor(value)
+    for value in ("x", 5, []):
+        yield "doctor", f"on_progress={value!r}", lambda service, value=value: service.doctor(on_progress=value)
+
+
 CASES = [
     *_enqueue(), *_reports(), *_interventions(), *_takes(), *_reading(), *_members(), *_queues_and_workers(),
-    *_limits_and_pauses(), *_schedules(), *_callbacks(), *_debts(), *_events(),
+    *_limits_and_pauses(), *_schedules(), *_callbacks(), *_debts(), *_events(), *_doctor(),
 ]  # fmt: skip
 METHODS = sorted({case[0] for case in CASES})
 # Nothing can be given to these but what the type checker sees.

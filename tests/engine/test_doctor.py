@@ -14,7 +14,6 @@ from engine.examined import assert_healthy, findings
 from engine.scheduled import now_ms, scheduled
 from namespace import ask
 from windlass.core.diagnosis import Progress, Severity
-from windlass.core.errors import BadInput
 from windlass.core.job import Blob, Callback
 from windlass.core.limit import Limit, Matcher
 from windlass.core.requests import Enqueued, Fail, Finish, Held, Take
@@ -308,6 +307,25 @@ def test_bytes_are_counted_anew(service: Service) -> None:
     mend(service, "bytes_wrong")
 
 
+def test_a_job_that_stands_in_two_places_by_right_counts_once(service: Service) -> None:
+    put(service, new(lease_ms=1_000, retake=True))
+    take(service)
+    service.store.clock_offset_ms += 1_001
+    service.recover().wait()
+    assert raw(service, "ZCARD", "ready:q") == raw(service, "ZCARD", "running:q") == 1
+    assert_healthy(service)
+
+
+def test_jobs_that_have_not_found_their_new_places_yet(service: Service) -> None:
+    put(service, new(priority=3), new(lane="x", priority=2))
+    raw(service, "HSET", "q:q", "aging_ms", 1_000, "relane", "ready 0")
+    assert_healthy(service)
+    while raw(service, "HEXISTS", "q:q", "relane"):
+        service.sweep().wait()
+    assert_healthy(service)
+    agree(service)
+
+
 def test_a_queue_that_is_not_listed(service: Service) -> None:
     put(service, new(), new(queue="r"))
     raw(service, "DEL", "queues")
@@ -508,11 +526,6 @@ def test_half_a_transaction(service: Service) -> None:
     mend(service, "ghost", "bytes_wrong")
     service.requeue([job.id]).one().wait()
     drain(service, 1)
-
-
-def test_bad_input(service: Service) -> None:
-    with pytest.raises(BadInput):
-        service.doctor(on_progress="x")  # type: ignore[arg-type]
 
 
 # Many jobs, busy jobs

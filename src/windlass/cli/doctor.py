@@ -17,10 +17,11 @@ from ..settings import load
 
 SICK, BLIND = 1, 2
 WIDTH = 100
+SHOWN_EXAMPLES = 3  # the rest is in the JSON
 SHOWN = {
-    Severity.ERROR: ("Errors", "red"),
-    Severity.WARNING: ("Warnings", "yellow"),
-    Severity.NOTE: ("Notes", "cyan"),
+    Severity.ERROR: ("Errors", "red", "✗"),
+    Severity.WARNING: ("Warnings", "yellow", "!"),
+    Severity.NOTE: ("Notes", "cyan", "·"),
 }
 
 
@@ -77,30 +78,37 @@ def _plain(diagnosis: Diagnosis) -> dict[str, object]:
 
 def _show(diagnosis: Diagnosis, engine: str) -> None:
     click.echo(f"Engine    {engine}")
-    click.echo(f"Looked at {diagnosis.jobs:,} jobs in {diagnosis.queues:,} queues ({diagnosis.keys:,} keys).")
+    seen = (_counted(diagnosis.jobs, "job"), _counted(diagnosis.queues, "queue"), _counted(diagnosis.keys, "key"))
+    click.echo("Looked at {} in {} ({}).".format(*seen))
     if diagnosis.uncounted:
-        click.echo(f"Not counted, because they changed all the time: bytes of {', '.join(diagnosis.uncounted[:10])}.")
-    for severity, (title, color) in SHOWN.items():
+        click.echo(f"Bytes could not be added up (they changed, or miss jobs): {', '.join(diagnosis.uncounted[:10])}.")
+    for severity, (title, color, _) in SHOWN.items():
         found = [one for one in diagnosis.findings if one.severity is severity]
         if found:
             click.echo()
             click.secho(title, bold=True, fg=color)
         for one in found:
-            _show_finding(one, color)
+            _show_finding(one)
     click.echo()
     click.echo(_verdict(diagnosis))
 
 
-def _show_finding(one: Finding, color: str) -> None:
-    mark = click.style("✓", fg="green") if not one.is_open else click.style("✗", fg=color)
+def _show_finding(one: Finding) -> None:
+    _, color, sign = SHOWN[one.severity]
+    mark = click.style(sign, fg=color) if one.is_open else click.style("✓", fg="green")
     count = f" ({one.count:,} ×)" if one.count > 1 else ""
     click.echo(f"  {mark} {click.style(one.code, bold=True)}{count}")
     click.echo(_wrapped(f"{one.what} {one.risk}" if one.is_open else one.what))
     click.echo(_wrapped(f"→ {one.remedy}"))
-    for example in one.examples:
+    shown = one.examples[:SHOWN_EXAMPLES]
+    for example in shown:
         click.echo(click.style(f"      {example}", dim=True))
-    if one.count > len(one.examples) > 0:
-        click.echo(click.style(f"      … and {one.count - len(one.examples):,} more", dim=True))
+    if shown and one.count > len(shown):
+        click.echo(click.style(f"      … and {one.count - len(shown):,} more", dim=True))
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
 def _wrapped(text: str) -> str:

@@ -50,7 +50,7 @@ class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
     jobs: int  # looked at; one that came or went meanwhile may be missing
     queues: int
     keys: int
-    uncounted: tuple[str, ...] = ()  # large queues that changed while their bytes were added up
+    uncounted: tuple[str, ...] = ()  # queues whose bytes could not be added up: they changed all the time, or miss jobs
 
     @property
     def is_healthy(self) -> bool:

@@ -20,6 +20,7 @@ KEYS_PER_CALL = 100
 TRIES = 3  # for a large queue to stand still while it is counted
 QUEUES_ABOUT = 100
 AT_LAST = ("waits_forever",)  # of a job; what is repaired later in the round may end the wait
+MISSING = "job_not_in_index"
 Follow = Callable[[Progress], object]
 
 
@@ -43,6 +44,11 @@ class Round:
         known = self._examples[code]
         if len(known) < EXAMPLES_MOST and example not in known:
             known.append(example)
+
+    @property
+    def are_indexes_complete(self) -> bool:
+        """What queues weigh is added up along the indexes."""
+        return self._counts[MISSING] == self._repaired[MISSING]
 
     def tell(self) -> None:
         if self._follow is not None:
@@ -113,7 +119,7 @@ def _look_at_queues(found: Round, home: int) -> Flow[None]:
 
 
 def _recount(found: Round, queue: str, home: int) -> Flow[None]:
-    for _ in range(TRIES):
+    for _ in range(TRIES if found.are_indexes_complete else 0):
         step = doctor.Weighed("more", doctor.START)
         while step.status == "more":
             step = yield doctor.recount(queue, step.position, found.repair, home)
@@ -141,7 +147,8 @@ def readable(example: bytes) -> str:
         return f"queue {_text(rest)}"
     if kind == b"l":
         queue, _, lane = rest.partition(b"\0")
-        return f"queue {_text(queue)}, lane {_text(lane.replace(bytes(1), b' / ').replace(bytes([2]), b' + '))}"
+        parts = [_text(part) for part in lane.replace(b"\2", b"\0").split(b"\0") if part]
+        return f"queue {_text(queue)}, lane {' / '.join(parts)}"
     prefix, _, owner = rest.partition(b":")
     return f"key {_text(prefix)}:{format_id(owner)}" if _is_of_job(prefix, owner) else f"key {_text(rest)}"
 
