@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 from .call import Argument, Call
 
 KEYS_PER_STEP = 500
-ENTRIES_PER_STEP = 1_000  # looked at by one call, about: a page of an index is not cut
-JOBS_PER_STEP = 1_000  # weighed by one call
+ENTRIES_PER_STEP = 500  # looked at by one call, about: a page of an index is not cut
+JOBS_PER_STEP = 250  # weighed by one call
 
 
 def survey(cursor: str, partition: int) -> Call[tuple[str, list[bytes]]]:
