@@ -189,6 +189,12 @@ MEANINGS: dict[str, Meaning] = {
     "worker_not_listed": Meaning(
         _W, "Workers are known that nobody expects to beat.", "They are shown for ever.", _REPAIR
     ),
+    "loops_behind": Meaning(
+        _W,
+        "What the loops should have done is overdue by more than five minutes.",
+        "Scheduled jobs, lost leases, retention and schedules wait for somebody to look.",
+        "Run `windlass serve` (or its loops in a process of yours), or look at why it is slow.",
+    ),
     "would_expire": Meaning(
         _E, "Keys that must stay have a time to live.", "The engine removes them then, jobs among them.", _REPAIR
     ),

@@ -71,6 +71,13 @@ local function check_worker(worker)
   find('worker_not_listed', key_example('w:' .. worker), function() redis.call('ZADD', P .. 'workers', now_ms, worker) end)
 end
 
+-- What the loops look at first: when it is long overdue, none of them runs.
+local BEHIND_MS = 300000
+local function check_loops(name)
+  local first = redis.call('ZRANGE', P .. name, 0, 0, 'WITHSCORES')[2]
+  if first and tonumber(first) < now_ms - BEHIND_MS then find('loops_behind', key_example(name)) end
+end
+
 local WORK = {
   ['r.'] = true, ['f0'] = true, ['f1'] = true, ['el'] = true, ['ek'] = true, ['ea'] = true, ['eo'] = true, ['w.'] = true,
   ['d0'] = true, ['d6'] = true, ['d7'] = true, ['d8'] = true, ['dx'] = true,
