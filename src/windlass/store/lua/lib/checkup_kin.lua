@@ -1,4 +1,4 @@
--- uses: keys, batch, record, kin, place, joining, family, findings, places
+-- uses: keys, batch, record, kin, place, ending, joining, family, findings, places
 -- Jobs that belong to each other: their lists against their records. What is still to be done (`work`) is not wrong.
 local function is_parting(id) return is_unsettled(id, 'el', 'ek', 'ea', 'eo') end
 local function is_telling(id) return is_unsettled(id, 'd0', 'd6', 'd7', 'd8', 'dx') end
@@ -69,14 +69,22 @@ local function check_members_list(id)
   return true
 end
 
+-- Nobody starts before what it waits for has ended, also when one of the two lists was lost.
+local function wait_again(owner_id, r)
+  local told = is_ended(r) and r.state or NOT_ENDED
+  local owner = load(owner_id)
+  mark_once(r, 'has_dependents')
+  z_add(dependents_key(r.id), told, owner_id)
+  z_add(members_key(owner_id), told == NOT_ENDED and STATE.queued or ended_score(owner, told), r.id)
+  if told ~= NOT_ENDED then claim(r) end
+  look_at(owner_id)
+end
+
 local function check_member(owner_id, id, score)
   local r, is_unreadable = safe_load(id)
   if is_unreadable or (r and is_child_of(r, owner_id)) or score_in(dependents_key(id), owner_id) then return end
   if r then
-    find('wrong_member', job_example(id), function()
-      z_drop(members_key(owner_id), id)
-      look_at(owner_id)
-    end)
+    find('wrong_member', job_example(id), function() wait_again(owner_id, r) end)
   elseif score > DELETED and score < STATE.finished and not is_telling(id) then
     find('wrong_member', job_example(id), function() z_add(members_key(owner_id), DELETED, id) end)
   end

@@ -28,7 +28,8 @@ local function check_lane(name)
   local line, entry = line_of(queue, parked_under(queue, lane)), entry_of(queue, lane, member)
   local found, names = redis.call('ZSCORE', line, entry), queue_key('names', queue)
   local name_entry = name_of_lane(lane) .. '\0' .. lane
-  if found and tonumber(found) == tonumber(score) and redis.call('ZSCORE', names, name_entry) then return end
+  local is_named = redis.call('ZSCORE', names, name_entry) == '0'
+  if found and tonumber(found) == tonumber(score) and is_named then return end
   find('lane_not_listed', lane_example(queue, lane), function()
     redis.call('ZADD', line, score, entry)
     redis.call('ZADD', names, 0, name_entry)

@@ -27,7 +27,7 @@ local function check_schedule(name)
   local at = tonumber(fields[1] or 0)
   local expected = (at == 0 or fields[2]) and math.huge or at
   local score = redis.call('ZSCORE', P .. 'schedules', name)
-  local is_right = score and tonumber(score) == expected and redis.call('ZSCORE', P .. 'schedule_names', name)
+  local is_right = score and tonumber(score) == expected and redis.call('ZSCORE', P .. 'schedule_names', name) == '0'
   if is_right then return end
   find('schedule_not_listed', key_example('s:' .. name), function()
     redis.call('ZADD', P .. 'schedule_names', 0, name)
