@@ -144,7 +144,7 @@ def test_a_job_that_also_stands_where_it_was_before(service: Service) -> None:
     place = place_of(service, job.id)
     (taken,) = take(service)
     raw(service, "ZADD", "ready:q", 0, place)
-    raw(service, "ZADD", "scheduled:q", 0, job.id)
+    raw(service, "ZADD", "scheduled:q", 2**47, job.id)
     mend(service, "ghost")
     assert take(service) == []
     finish(service, taken)
