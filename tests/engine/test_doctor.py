@@ -12,7 +12,7 @@ from helpers import new, put, read, take
 from engine import invariants
 from engine.examined import assert_healthy, findings
 from engine.scheduled import now_ms, scheduled
-from namespace import ask
+from namespace import ask, dump
 from windlass.core.diagnosis import Progress, Severity
 from windlass.core.job import Blob, Callback
 from windlass.core.limit import Limit, Matcher
@@ -44,7 +44,9 @@ def finish(service: Service, job: Any) -> None:
 
 def mend(service: Service, *codes: str) -> None:
     """Found without a repair, and nothing changed by that; repaired; then nothing is left to find."""
+    before = dump(service.store)
     found = findings(service)
+    assert dump(service.store) == before
     assert set(codes) <= found.keys(), found.keys()
     assert not any(one.repaired for one in found.values())
     repaired = findings(service, repair=True)
