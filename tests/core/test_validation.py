@@ -485,9 +485,16 @@ def _transfer() -> Iterator[Case]:
         yield "import_jobs", f"{value!r:.30}", lambda service, value=value: service.import_jobs(value)
 
 
+def _doctor() -> Iterator[Case]:
+    for value in WRONG_CLAIMS:
+        yield "doctor", f"repair={value!r}", lambda service, value=value: service.doctor(value)
+    for value in ("x", 5, []):
+        yield "doctor", f"on_progress={value!r}", lambda service, value=value: service.doctor(on_progress=value)
+
+
 CASES = [
     *_enqueue(), *_reports(), *_interventions(), *_takes(), *_reading(), *_members(), *_queues_and_workers(),
-    *_limits_and_pauses(), *_schedules(), *_callbacks(), *_debts(), *_events(), *_transfer(),
+    *_limits_and_pauses(), *_schedules(), *_callbacks(), *_debts(), *_events(), *_transfer(), *_doctor(),
 ]  # fmt: skip
 METHODS = sorted({case[0] for case in CASES})
 # Nothing can be given to these but what the type checker sees.

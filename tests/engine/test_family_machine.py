@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
 
 from engine import invariants
+from engine.examined import assert_healthy
 from engine.family_choices import NEED_LEASES, picks, policies, some_picks, something
 from engine.family_model import LEASE_MS, FamilyModel, Relative
 from engine.frozen import START_MS, frozen_store, frozen_time
@@ -84,6 +85,7 @@ class Machine(RuleBasedStateMachine):
     def teardown(self) -> None:
         try:
             if sys.exc_info()[0] is None:
+                assert_healthy(self.service, "waits_forever", "wait_is_over")  # what was deleted is waited for
                 self.everything_goes()
         finally:
             self.link.call("FLUSHDB")

@@ -6,6 +6,7 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
 from engine import invariants
+from engine.examined import assert_healthy
 from engine.expected_takes import expected, is_settled, note_starts
 from engine.frozen import START_MS, frozen_store, frozen_time
 from engine.limit_invariants import room
@@ -114,8 +116,12 @@ class LimitMachine(RuleBasedStateMachine):
         self.look()
 
     def teardown(self) -> None:
-        self.link.call("FLUSHDB")
-        self.store.close_now()
+        try:
+            if sys.exc_info()[0] is None:
+                assert_healthy(self.service)
+        finally:
+            self.link.call("FLUSHDB")
+            self.store.close_now()
 
     # Looking
 

@@ -44,6 +44,7 @@ from engine.choices import (
     with_payload,
 )
 from engine.compared import as_expected, as_stored
+from engine.examined import assert_healthy
 from engine.frozen import START_MS, frozen_store, frozen_time
 from engine.ledger import ModelJob, wants
 from engine.model import Model
@@ -124,6 +125,7 @@ class Machine(RuleBasedStateMachine):
     def teardown(self) -> None:
         try:
             if sys.exc_info()[0] is None:  # a failed step has said it all
+                assert_healthy(self.service)
                 self.everything_goes()
         finally:
             self.link.call("FLUSHDB")

@@ -8,6 +8,8 @@ from collections.abc import Callable
 import pytest
 from helpers import new, put
 
+from engine.examined import findings
+from namespace import ask
 from windlass.core.callback import HeldDebt, Undelivered
 from windlass.core.errors import BadInput
 from windlass.core.job import Callback
@@ -38,6 +40,16 @@ def test_pages_hold_events_of_all_partitions(divided: Service) -> None:
     assert sorted(seen) == sorted(QUEUES)
     with pytest.raises(BadInput, match="position"):
         divided.events(position, queue=QUEUES[0]).wait()
+
+
+def test_the_doctor_looks_at_all_partitions(divided: Service, store: Store) -> None:
+    put(divided, *(new(queue) for queue in QUEUES))
+    for partition in range(PARTITIONS):
+        ask(store, "HINCRBY", f"{store.root(partition)}:q:{QUEUES[0]}", "bytes", 1)
+    diagnosis = divided.doctor(repair=True).wait()
+    assert (diagnosis.jobs, diagnosis.queues) == (len(QUEUES), len(QUEUES) + PARTITIONS - 1)
+    found = findings(divided)
+    assert not found
 
 
 @pytest.mark.anyio

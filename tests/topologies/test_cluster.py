@@ -161,6 +161,24 @@ async def test_takers_keep_off_a_slot_that_moves_key_by_key_and_go_on_afterwards
         assert [one.id for one in (await service.take(Take(queues=(queue,)))).jobs] == [job.id]
 
 
+async def test_doctor_sees_a_slot_that_moves_key_by_key_and_stops_its_takers(cluster: ClusterProcesses) -> None:
+    store = new_store(cluster.url)
+    service = Service(store)
+    async with store, asyncio.timeout(60):
+        queue = queue_in(store, HOME)
+        await service.enqueue([NewJob(queue=queue, name="n")])
+        assert "slot_torn" not in {one.code for one in (await service.doctor()).findings}
+        with torn(cluster, slot_of(hash_tags(16)[HOME])):
+            (found,) = [one for one in (await service.doctor(repair=True)).findings if one.code == "slot_torn"]
+            assert found.examples == (f"partition {HOME}",)
+            with pytest.raises(PartitionStopped, match="key by key"):
+                await service.take(Take(queues=(queue,)))
+        await service.stop_torn([HOME])
+        assert len((await service.take(Take(queues=(queue,)))).jobs) == 1
+        diagnosis = await service.doctor()
+        assert diagnosis.is_healthy, diagnosis.findings
+
+
 async def test_a_stop_ends_by_itself(cluster: ClusterProcesses) -> None:
     store = new_store(cluster.url)
     service = Service(store)

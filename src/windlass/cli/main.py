@@ -10,6 +10,7 @@ import click
 from .. import __version__
 from ..core.errors import BadSetting, EngineUnavailable, WindlassError
 from .config import config
+from .doctor import doctor
 from .serve import serve
 from .transfer import export, import_jobs
 
@@ -26,6 +27,7 @@ windlass.add_command(serve)
 windlass.add_command(config)
 windlass.add_command(export)
 windlass.add_command(import_jobs)
+windlass.add_command(doctor)
 
 
 def main(arguments: list[str] | None = None) -> Any:

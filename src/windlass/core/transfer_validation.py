@@ -4,6 +4,7 @@ that contradicts itself."""
 from __future__ import annotations
 
 from . import callback_validation
+from . import limit_validation as limit_check
 from . import validation as check
 from .errors import BadInput, TooLarge
 from .ids import parse_id
@@ -16,10 +17,10 @@ ENDED = ("finished", "failed", "cancelled")
 def queue(line: QueueLine) -> None:
     check.text("queue", line.name, check.QUEUE_MAX)
     check.configuration(line.configuration)
-    check.weights(line.name, line.weights)
+    limit_check.weights(line.name, line.weights)
     for pause in line.pauses:
-        check.pausing(line.name, pause.lane, pause.name)
-        check.text("reason", pause.reason, check.PAUSE_REASON_MAX, may_be_empty=True)
+        limit_check.pausing(line.name, pause.lane, pause.name)
+        check.text("reason", pause.reason, limit_check.PAUSE_REASON_MAX, may_be_empty=True)
         if pause.name and not line.configuration.get("name_lanes"):
             raise BadInput("A name can be paused only in a queue with name_lanes.")
 

@@ -3,6 +3,7 @@ checks what it is given and returns a question that is awaited, or answered by `
 
 from __future__ import annotations
 
+from .doctoring import Doctoring
 from .following import FollowingEvents
 from .intervening import Intervening
 from .limiting import Limiting
@@ -32,5 +33,6 @@ class Service(
     Notifying,
     FollowingEvents,
     Upkeep,
+    Doctoring,
 ):
     """Everything, of one deployment."""

@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from ..core import limit_validation, transfer, validation
 from ..core import schedule as schedules
-from ..core import transfer, validation
 from ..core import transfer_validation as check
 from ..core.errors import BadInput, CrossPartition, IdConflict, Refusal
 from ..core.ids import parse_id, rehomed
@@ -100,7 +100,7 @@ class Importer:
         if isinstance(line, transfer.End):
             return self._read_end(line)
         if isinstance(line, transfer.LimitLine):
-            validation.limit(line.limit)
+            limit_validation.limit(line.limit)
             self._seen["limit"] += 1
             return self._limit(line.limit, self.done.lines, self._send())
         entry = self._entry(line)

@@ -15,8 +15,6 @@ from ..store.calls.call import Call, Flow, Torn
 from ..store.scatter import scatter
 from .asking import Asking
 
-STOPPED_FOR_MS = 180_000  # unless renewed: the janitor looks each minute
-
 
 class Upkeep(Asking):
     def promote(self) -> Asked[upkeep.Step]:
@@ -70,7 +68,7 @@ class Upkeep(Asking):
     def _stop_torn_flow(self, already: Collection[int]) -> Flow[list[int]]:
         torn: list[int] = yield Torn()
         whole = set(already) - set(torn)
-        calls = [upkeep.stop(STOPPED_FOR_MS, "its slot is being moved key by key", home) for home in torn]
+        calls = [upkeep.keep_off(home) for home in torn]
         calls += [upkeep.stop(0, "", home) for home in range(self.store.partitions) if home in whole]
         if calls:
             yield calls

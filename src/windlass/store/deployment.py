@@ -47,11 +47,11 @@ class Deployment(NamedTuple):
         return ("WAITAOF", "1", "0", str(wait_ms))
 
 
-def _fields(info: str) -> dict[str, str]:
+def info_fields(info: str) -> dict[str, str]:
     return dict(line.split(":", 1) for line in info.splitlines() if ":" in line)
 
 
-def _number(version: str) -> tuple[int, ...]:
+def version_number(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in re.findall(r"\d+", version)[:2])
 
 
@@ -72,11 +72,11 @@ def of_all_nodes(found: Sequence[Deployment], partitions: int) -> Deployment:
 def examine(replies: Sequence[Any], *, allow_eviction: bool, is_cluster_expected: bool = False) -> Deployment:
     """Reads the answers to QUESTIONS. Raises when jobs would not be safe, warns when they would be at risk."""
     info, fsync = replies
-    fields = _fields(info.decode(errors="replace"))
+    fields = info_fields(info.decode(errors="replace"))
     product = "valkey" if "valkey_version" in fields else "redis"
     compatible = fields.get("redis_version", "0.0")
     version = fields.get("valkey_version", compatible)
-    if _number(compatible) < _OLDEST_REDIS:
+    if version_number(compatible) < _OLDEST_REDIS:
         raise EngineUnsuitable(f"{product} {version} is too old: Windlass needs Redis 7.0 or Valkey 7.2 at least.")
     if fields.get("cluster_enabled") == "1" and not is_cluster_expected:
         raise EngineUnsuitable(
@@ -90,7 +90,7 @@ def examine(replies: Sequence[Any], *, allow_eviction: bool, is_cluster_expected
     return Deployment(
         product,
         version,
-        _number(compatible) >= _OLDEST_WAITAOF,
+        version_number(compatible) >= _OLDEST_WAITAOF,
         is_persistent and appendfsync == "always",
         is_persistent,
         partitions=1,

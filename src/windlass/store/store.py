@@ -18,7 +18,7 @@ from ..core.job import Durability
 from ..core.partition import hash_tags, partition_of, slot_of
 from .bell import Bell, BlockingBell, Listener
 from .calls import upkeep
-from .calls.call import Argument, Effect, Flow, ItemsCall, NotConfirmed, Now, Torn
+from .calls.call import Argument, Effect, Flow, Inquiry, ItemsCall, NotConfirmed, Now, Torn
 from .clock import EngineClock
 from .coalesce import Coalescer
 from .connection import EngineReplyError
@@ -137,6 +137,13 @@ class Store:
         self._lines.lead_to(self._tags, self._roots)
         self.deployment = found
 
+    def _inquire(self, inquiry: Inquiry) -> Any:
+        """What it refuses is an answer; an engine that is away is not."""
+        try:
+            return self._lines.blocking_link("calls", inquiry.partition).call(*inquiry.command)
+        except EngineReplyError as error:
+            return error
+
     def twin(self) -> Store:
         """Another store for the same deployment, for another event loop; close it."""
         other = Store(
@@ -237,6 +244,8 @@ class Store:
             return self._clock.now_ms() or self._clock.learn(await self._link("calls").call("TIME"))
         if isinstance(effect, Torn):
             return self._torn(await inquire(self.topology.search_for_torn_slots()))
+        if isinstance(effect, Inquiry):
+            return await asyncio.to_thread(self._perform_now, effect)
         reply = await self._call(effect.operation, effect.partition, effect.args, effect.durability)
         return effect.read(reply)
 
@@ -247,6 +256,8 @@ class Store:
             return self._clock.now_ms() or self._clock.learn(self._blocking.call("TIME"))
         if isinstance(effect, Torn):
             return self._torn(inquire_now(self.topology.search_for_torn_slots()))
+        if isinstance(effect, Inquiry):
+            return self._inquire(effect)
         args: Sequence[Argument] = (
             [*effect.head, *(part for item in effect.items for part in item)]
             if isinstance(effect, ItemsCall)

@@ -108,7 +108,17 @@ class Torn:
     """Asks which partitions are being moved key by key."""
 
 
-Effect: TypeAlias = Call[Any] | ItemsCall[Any] | Now | Torn | list[Any]  # a list of effects: side by side
+class Inquiry:
+    """Asks the engine itself, e.g. for INFO. What it refuses (a provider may forbid CONFIG) is an answer too."""
+
+    __slots__ = ("command", "partition")
+
+    def __init__(self, command: tuple[str, ...], partition: int) -> None:
+        self.command = command
+        self.partition = partition  # whose node is asked
+
+
+Effect: TypeAlias = Call[Any] | ItemsCall[Any] | Now | Torn | Inquiry | list[Any]  # a list of effects: side by side
 Flow: TypeAlias = Generator[Effect, Any, T]
 
 

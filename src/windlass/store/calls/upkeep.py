@@ -97,6 +97,14 @@ def listen(bell: str, for_ms: int, partition: int) -> Call[tuple[int, int | None
     return Call("listen", [bell, for_ms], lambda reply: (reply[0], reply[1] or None), partition=partition)
 
 
+STOPPED_FOR_MS = 180_000  # unless renewed: the janitor looks each minute
+
+
+def keep_off(partition: int) -> Call[Any]:
+    """Takers keep off a partition that is torn between two nodes, for some minutes."""
+    return stop(STOPPED_FOR_MS, "its slot is being moved key by key", partition)
+
+
 def stop(for_ms: int, reason: str, partition: int) -> Call[bool]:
     """Nothing is taken from a partition for this long, 0: from now on again. Answers whether that is new."""
     return Call("stop", [for_ms, reason], bool, partition=partition)

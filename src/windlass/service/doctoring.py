@@ -1,0 +1,25 @@
+"""The deployment is looked over, and put right."""
+
+from __future__ import annotations
+
+from ..core import validation as check
+from ..core.diagnosis import Diagnosis
+from ..core.errors import BadInput
+from ..store.asked import Asked
+from ..store.calls.call import Flow
+from ..store.doctoring import Follow, doctor_flow
+from .asking import Asking
+
+
+class Doctoring(Asking):
+    def doctor(self, repair: bool = False, *, on_progress: Follow | None = None) -> Asked[Diagnosis]:
+        """Compares all records and indexes, and looks at the engine's configuration; `repair` puts right what needs no
+        judgement. Jobs may flow meanwhile. `on_progress` is called after each of its many bounded steps."""
+        check.claim("repair", repair)
+        if on_progress is not None and not callable(on_progress):
+            raise BadInput("on_progress must be something that can be called.")
+        return Asked(self.store, lambda: self._doctor_flow(repair, on_progress))
+
+    def _doctor_flow(self, repair: bool, follow: Follow | None) -> Flow[Diagnosis]:
+        homes = range(self.store.partitions)  # known when the store is open: when the flow runs
+        return (yield from doctor_flow(homes, repair, self.store.durability, follow))

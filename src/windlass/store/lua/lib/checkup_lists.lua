@@ -1,0 +1,88 @@
+-- uses: keys, clock, batch, record, kin, ring, ending, owed, schedules, findings, places, checkup_job
+-- Lists beside the jobs: queues, retention, schedules, callbacks owed, workers, and what belongs to a job.
+
+local function check_retention(id)
+  local r, is_unreadable = safe_load(id)
+  if is_unreadable then return end
+  if r and is_ended(r) and not has(r, 'in_history') and not is_needed(r) then return end
+  find(r and 'retention_wrong' or 'ghost', job_example(id), function() z_drop(P .. 'retention', id) end)
+end
+
+local BELONGS = {a = 'has_attempts', o = 'has_outcome', e = 'awaited'}
+local function check_belonging(kind, id)
+  local r, is_unreadable = safe_load(id)
+  if is_unreadable or (r and has(r, BELONGS[kind])) then return end
+  if not r then
+    return find('orphan', key_example(kind .. ':' .. id), function() redis.call('UNLINK', P .. kind .. ':' .. id) end)
+  end
+  find('belongings_unmarked', job_example(id), function()
+    mark(r, BELONGS[kind])
+    save(r)
+  end)
+end
+
+local function check_schedule(name)
+  local fields = redis.call('HMGET', schedule_key(name), 'next_at', 'paused', 'revision')
+  if not fields[3] then return find('key_incomplete', key_example('s:' .. name)) end
+  local at = tonumber(fields[1] or 0)
+  local expected = (at == 0 or fields[2]) and math.huge or at
+  local score = redis.call('ZSCORE', P .. 'schedules', name)
+  local is_right = score and tonumber(score) == expected and redis.call('ZSCORE', P .. 'schedule_names', name) == '0'
+  if is_right then return end
+  find('schedule_not_listed', key_example('s:' .. name), function()
+    redis.call('ZADD', P .. 'schedule_names', 0, name)
+    if plan_schedule(name, at) then wake_loops() end
+  end)
+end
+
+local function check_scheduled_name(index, name)
+  if redis.call('EXISTS', schedule_key(name)) == 1 then return end
+  find('ghost', key_example('s:' .. name), function() redis.call('ZREM', P .. index, name) end)
+end
+
+local function check_schedule_jobs(name)
+  if redis.call('EXISTS', schedule_key(name)) == 1 then return end
+  find('orphan', key_example('sj:' .. name), function() redis.call('DEL', schedule_jobs_key(name)) end)
+end
+
+local function check_debt(debt)
+  local is_owed = redis.call('ZSCORE', P .. 'owed', debt)
+  local is_given_up = redis.call('ZSCORE', P .. 'given_up', debt)
+  if is_owed and is_given_up then
+    find('callback_not_listed', job_example(string.sub(debt, 1, 16)), function()
+      redis.call('ZREM', P .. 'given_up', debt)
+    end)
+  elseif not is_owed and not is_given_up then
+    find('callback_not_listed', job_example(string.sub(debt, 1, 16)), function()
+      redis.call('ZADD', P .. 'owed', now_ms, debt)
+      ring(OWED, nil)
+    end)
+  end
+end
+
+local function check_debt_entry(index, debt)
+  if redis.call('EXISTS', debt_key(debt)) == 1 then return end
+  find('ghost', job_example(string.sub(debt, 1, 16)), function() redis.call('ZREM', P .. index, debt) end)
+end
+
+-- A worker that nobody expects to beat would stay for ever: the recoverer is told to look.
+local function check_worker(worker)
+  if redis.call('ZSCORE', P .. 'workers', worker) then return end
+  find('worker_not_listed', key_example('w:' .. worker), function() redis.call('ZADD', P .. 'workers', now_ms, worker) end)
+end
+
+-- What the loops look at first: when it is long overdue, none of them runs.
+local BEHIND_MS = 300000
+local function check_loops(name)
+  local first = redis.call('ZRANGE', P .. name, 0, 0, 'WITHSCORES')[2]
+  if first and tonumber(first) < now_ms - BEHIND_MS then find('loops_behind', key_example(name)) end
+end
+
+local WORK = {
+  ['r.'] = true, ['f0'] = true, ['f1'] = true, ['el'] = true, ['ek'] = true, ['ea'] = true, ['eo'] = true, ['w.'] = true,
+  ['d0'] = true, ['d6'] = true, ['d7'] = true, ['d8'] = true, ['dx'] = true,
+}
+local function check_work(item)
+  if #item == 18 and WORK[string.sub(item, 1, 2)] then return end
+  find('unknown_key', key_example('work'))
+end

@@ -1,0 +1,90 @@
+"""windlass doctor: what people read, and its exit codes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pytest
+from click.testing import CliRunner, Result
+
+from engine_process import EngineProcess
+from windlass.cli.main import windlass
+from windlass.core.job import NewJob
+from windlass.service import Service
+from windlass.store.endpoint import parse_url
+from windlass.store.store import Store
+
+SAFE = ("--save", "", "--appendonly", "yes", "--appendfsync", "always")
+
+
+@pytest.fixture
+def engine() -> Iterator[EngineProcess]:
+    with EngineProcess("valkey", config=SAFE) as process:
+        yield process
+
+
+@pytest.fixture
+def service(engine: EngineProcess) -> Iterator[Service]:
+    store = Store(parse_url(engine.unix_url))
+    yield Service(store)
+    store.close_now()
+
+
+def run(engine: EngineProcess, *options: str) -> Result:
+    return CliRunner().invoke(windlass, ["doctor", "--url", engine.unix_url, *options])
+
+
+def break_it(service: Service) -> None:
+    service.enqueue([NewJob(queue="mail", name="send") for _ in range(5)]).wait()
+    service.store._blocking.call("DEL", f"{service.store.root(0)}:ready:mail")
+
+
+def test_all_is_well_in_one_line(engine: EngineProcess, service: Service) -> None:
+    service.enqueue([NewJob(queue="mail", name="send")]).wait()
+    result = run(engine)
+    assert result.exit_code == 0
+    assert "Looked at 1 job in 1 queue" in result.output
+    assert result.output.strip().endswith("All is well: records, indexes and the engine agree.")
+
+
+def test_errors_are_said_repaired_and_gone(engine: EngineProcess, service: Service) -> None:
+    break_it(service)
+    found = run(engine)
+    assert found.exit_code == 1
+    assert "job_not_in_index (5 ×)" in found.output
+    assert "windlass doctor --repair" in found.output
+    assert "… and 2 more" in found.output
+    repaired = run(engine, "--repair")
+    assert repaired.exit_code == 0
+    assert "It was repaired." in repaired.output
+    assert "Everything that was found was put right." in repaired.output
+    assert "All is well" in run(engine).output
+
+
+def test_json_for_machines(engine: EngineProcess, service: Service) -> None:
+    break_it(service)
+    result = run(engine, "--json")
+    assert result.exit_code == 1
+    answer = json.loads(result.output)
+    (finding,) = answer["findings"]
+    assert (finding["code"], finding["severity"], finding["count"]) == ("job_not_in_index", "error", 5)
+    assert len(finding["examples"]) == 5
+    assert (answer["jobs"], answer["queues"], answer["is_healthy"]) == (5, 1, False)
+
+
+def test_an_engine_that_evicts_is_looked_at_all_the_same(engine: EngineProcess, service: Service) -> None:
+    service.store.open_now()
+    service.store._blocking.call("CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
+    result = run(engine)
+    assert result.exit_code == 1
+    assert "eviction" in result.output
+    assert "noeviction" in result.output
+
+
+@pytest.mark.parametrize("url", ["http://x", "redis://127.0.0.1:1/0"])
+def test_what_cannot_be_looked_at_is_2(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WINDLASS_PATIENCE", "1s")
+    result = CliRunner().invoke(windlass, ["doctor", "--url", url])
+    assert result.exit_code == 2
+    assert "could not look" in result.output
