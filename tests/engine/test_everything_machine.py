@@ -51,6 +51,7 @@ LASTING = (
 AFTER_ALL = ("settle", "clean")  # what follows from an end: members are let go of, histories are trimmed
 IN_TIME = ("promote", "recover", "expire")  # what take does first
 PACES: dict[str, dict[str, Any]] = {
+    "keep": {},
     "replace": {"unique_check": "replace"},
     "none": {"unique_check": "none"},
     "debounce": {"debounce_ms": 1_000, "debounce_max_ms": 3_000},
@@ -134,8 +135,8 @@ class EverythingMachine(RuleBasedStateMachine):
 
     @initialize(
         configured=st.tuples(configurations, configurations),
-        limits=st.lists(st.sampled_from(LIMITS), max_size=3),
-        jobs=st.lists(new_jobs, min_size=2, max_size=5),
+        limits=st.lists(st.sampled_from(LIMITS), min_size=1, max_size=3),
+        jobs=st.lists(new_jobs, min_size=3, max_size=6),
     )
     def set_up(self, configured: tuple[dict[str, Any], ...], limits: list[Limit], jobs: list[Any]) -> None:
         for queue, change in zip(QUEUES, configured, strict=True):
@@ -166,6 +167,7 @@ class EverythingMachine(RuleBasedStateMachine):
                 self.look("take", *IN_TIME)
         assert "work" not in self.seen.values, "the work on families never ends"
         check_nobody_waits_for_nothing(self.seen, self.lost)
+        self.check_matches()
         self.nobody_waits_in_vain()
 
     def answer(self, bell: str) -> None:
@@ -196,9 +198,9 @@ class EverythingMachine(RuleBasedStateMachine):
         if fields.pop("is_child", False) and not parent:
             parents = self.some([pick], *LEASED, State.WAITING)
             parent = parents[0].id if parents else b""
-        pace = PACES.get(fields.pop("how_unique", ""), {})
         if "unique" in fields:
-            fields |= pace
+            fields["unique"], how = fields["unique"]
+            fields |= PACES[how]
         if "debounce_ms" in fields:
             fields.pop("delay_ms", None)
         after = {job.id for job in self.some([pick + at for at in range(fields.pop("waits_for", 0))])} - {parent}
@@ -346,7 +348,6 @@ class EverythingMachine(RuleBasedStateMachine):
             self.service.limit(limit).wait()
         self.starts.clear()
         self.look()
-        self.check_matches()
 
     def check_matches(self) -> None:
         """Every job that has not ended counts against what it matches now."""
@@ -404,8 +405,10 @@ class EverythingMachine(RuleBasedStateMachine):
         self.now_ms += by_ms
         self.store.clock_offset_ms = self.now_ms - START_MS
         self.look()
-        for name in ("fire", "promote", "recover", "clean") if loops else ():
-            self.loop(name)
+        if loops:
+            for name in ("fire", "promote", "recover", "clean"):
+                getattr(self.service, name)().wait()
+            self.look("enqueue", "cancel", *IN_TIME)
 
     # The end
 
@@ -430,11 +433,11 @@ class EverythingMachine(RuleBasedStateMachine):
 
     def lift_everything(self) -> None:
         for queue in QUEUES:
-            for what in ({}, {"lane": "x"}, {"name": "a"}):
-                self.pause(queue, what, True)
+            for pause in self.service.pauses(queue).wait():
+                self.service.resume(queue, lane=pause.lane, name=pause.name).wait()
             self.service.configure(queue, {"history_length": 0, "max_length": 0}).wait()
-        for limit in LIMITS:
-            self.limit(limit, True)
+        for state in self.service.limits().wait():
+            self.service.unlimit(state.limit.name).wait()
         for status in self.service.schedules().wait():
             self.service.unschedule(status.schedule.name).wait()
         self.look()
@@ -452,7 +455,7 @@ class EverythingMachine(RuleBasedStateMachine):
         for at, job in enumerate(self.jobs()):
             if at % 2 or job.result_ttl_ms:
                 said(self.service.delete([job.id]).one().wait, "unknown_job", "already_ended")
-                self.look("delete")
+        self.look("delete")
         while debts := self.service.take_callbacks(most=100).wait().debts:
             self.service.settle_callbacks([HeldDebt(debt.id, debt.token) for debt in debts]).wait()
         self.pass_time(15 * DAY_MS, True)
