@@ -11,7 +11,7 @@ import itertools
 import os
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -26,9 +26,9 @@ from engine.frozen import START_MS, frozen_store, frozen_time
 from engine.kinship import check_nobody_waits_for_nothing
 from engine.limit_invariants import room
 from engine.profiles import ENGINE, machine_settings
+from engine.takers import pass_ring, said
 from engine_process import EngineProcess
 from windlass.core.callback import HeldDebt, Undelivered
-from windlass.core.errors import Refusal
 from windlass.core.ids import make_id
 from windlass.core.job import Blob, Job, NewJob
 from windlass.core.limit import Limit
@@ -37,9 +37,7 @@ from windlass.core.requests import Edit, Fail, Filter, Finish, Held, Take, Updat
 from windlass.core.schedule import Schedule
 from windlass.core.states import ENDED, LEASED, State
 from windlass.service import Service
-from windlass.store.calls import upkeep
-from windlass.store.calls.call import Flow
-from windlass.store.calls.take import Registration, filter_text
+from windlass.store.calls.take import Registration
 from windlass.store.waiting import take_flow
 
 # Found by measuring: some 60 s, and some 10 minutes, on two slow cores.
@@ -58,21 +56,6 @@ PACES: dict[str, dict[str, Any]] = {
     "throttle": {"throttle_ms": 2_000},
 }
 _namespaces = itertools.count(1)
-
-
-def said(ask: Callable[[], Any], *codes: str) -> Any:
-    """The answer; None for one of the refusals that are no surprise."""
-    try:
-        return ask()
-    except Refusal as refusal:
-        if refusal.code not in codes:
-            raise
-    return None
-
-
-def pass_ring(bell: str, queue: str, wanted: Filter) -> Flow[bool]:
-    """It no longer waits with this filter; what it was rung for besides goes on to the others."""
-    return (yield upkeep.pass_ring(bell, queue, (filter_text(wanted),), 0))
 
 
 class EverythingMachine(RuleBasedStateMachine):
