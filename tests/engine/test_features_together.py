@@ -179,3 +179,15 @@ def test_an_occurrence_that_replaces_a_job_cancels_its_children(service: Service
     assert read(service, parent.id).state is State.CANCELLED
     assert read(service, child.id).state is State.CANCELLED
     assert counts(service) == {"queued": 1, "cancelled": 1}
+
+
+def test_a_held_child_put_into_its_queue_by_hand_is_held_no_longer(service: Service) -> None:
+    (parent,) = put(service, new("r"))
+    (running,) = take(service, "r")
+    (child,) = put(service, new(parent=parent.id, held=True))
+    assert service.requeue([child.id]).one().wait() == "queued"
+    assert not read(service, child.id).is_held
+    assert finish(service, running) == "waiting"
+    (job,) = take(service)
+    assert finish(service, job) is None
+    assert read(service, parent.id).state is State.QUEUED
