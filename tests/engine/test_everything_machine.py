@@ -11,7 +11,7 @@ import itertools
 import os
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -26,9 +26,9 @@ from engine.frozen import START_MS, frozen_store, frozen_time
 from engine.kinship import check_nobody_waits_for_nothing
 from engine.limit_invariants import room
 from engine.profiles import ENGINE, machine_settings
+from engine.takers import pass_ring, said
 from engine_process import EngineProcess
 from windlass.core.callback import HeldDebt, Undelivered
-from windlass.core.errors import Refusal
 from windlass.core.ids import make_id
 from windlass.core.job import Blob, Job, NewJob
 from windlass.core.limit import Limit
@@ -37,9 +37,7 @@ from windlass.core.requests import Edit, Fail, Filter, Finish, Held, Take, Updat
 from windlass.core.schedule import Schedule
 from windlass.core.states import ENDED, LEASED, State
 from windlass.service import Service
-from windlass.store.calls import upkeep
-from windlass.store.calls.call import Flow
-from windlass.store.calls.take import Registration, filter_text
+from windlass.store.calls.take import Registration
 from windlass.store.waiting import take_flow
 
 # Found by measuring: some 60 s, and some 10 minutes, on two slow cores.
@@ -51,27 +49,13 @@ LASTING = (
 AFTER_ALL = ("settle", "clean")  # what follows from an end: members are let go of, histories are trimmed
 IN_TIME = ("promote", "recover", "expire")  # what take does first
 PACES: dict[str, dict[str, Any]] = {
+    "keep": {},
     "replace": {"unique_check": "replace"},
     "none": {"unique_check": "none"},
     "debounce": {"debounce_ms": 1_000, "debounce_max_ms": 3_000},
     "throttle": {"throttle_ms": 2_000},
 }
 _namespaces = itertools.count(1)
-
-
-def said(ask: Callable[[], Any], *codes: str) -> Any:
-    """The answer; None for one of the refusals that are no surprise."""
-    try:
-        return ask()
-    except Refusal as refusal:
-        if refusal.code not in codes:
-            raise
-    return None
-
-
-def pass_ring(bell: str, queue: str, wanted: Filter) -> Flow[bool]:
-    """It no longer waits with this filter; what it was rung for besides goes on to the others."""
-    return (yield upkeep.pass_ring(bell, queue, (filter_text(wanted),), 0))
 
 
 class EverythingMachine(RuleBasedStateMachine):
@@ -134,8 +118,8 @@ class EverythingMachine(RuleBasedStateMachine):
 
     @initialize(
         configured=st.tuples(configurations, configurations),
-        limits=st.lists(st.sampled_from(LIMITS), max_size=3),
-        jobs=st.lists(new_jobs, min_size=2, max_size=5),
+        limits=st.lists(st.sampled_from(LIMITS), min_size=1, max_size=3),
+        jobs=st.lists(new_jobs, min_size=3, max_size=6),
     )
     def set_up(self, configured: tuple[dict[str, Any], ...], limits: list[Limit], jobs: list[Any]) -> None:
         for queue, change in zip(QUEUES, configured, strict=True):
@@ -166,6 +150,7 @@ class EverythingMachine(RuleBasedStateMachine):
                 self.look("take", *IN_TIME)
         assert "work" not in self.seen.values, "the work on families never ends"
         check_nobody_waits_for_nothing(self.seen, self.lost)
+        self.check_matches()
         self.nobody_waits_in_vain()
 
     def answer(self, bell: str) -> None:
@@ -196,9 +181,9 @@ class EverythingMachine(RuleBasedStateMachine):
         if fields.pop("is_child", False) and not parent:
             parents = self.some([pick], *LEASED, State.WAITING)
             parent = parents[0].id if parents else b""
-        pace = PACES.get(fields.pop("how_unique", ""), {})
         if "unique" in fields:
-            fields |= pace
+            fields["unique"], how = fields["unique"]
+            fields |= PACES[how]
         if "debounce_ms" in fields:
             fields.pop("delay_ms", None)
         after = {job.id for job in self.some([pick + at for at in range(fields.pop("waits_for", 0))])} - {parent}
@@ -346,7 +331,6 @@ class EverythingMachine(RuleBasedStateMachine):
             self.service.limit(limit).wait()
         self.starts.clear()
         self.look()
-        self.check_matches()
 
     def check_matches(self) -> None:
         """Every job that has not ended counts against what it matches now."""
@@ -404,8 +388,10 @@ class EverythingMachine(RuleBasedStateMachine):
         self.now_ms += by_ms
         self.store.clock_offset_ms = self.now_ms - START_MS
         self.look()
-        for name in ("fire", "promote", "recover", "clean") if loops else ():
-            self.loop(name)
+        if loops:
+            for name in ("fire", "promote", "recover", "clean"):
+                getattr(self.service, name)().wait()
+            self.look("enqueue", "cancel", *IN_TIME)
 
     # The end
 
@@ -430,11 +416,11 @@ class EverythingMachine(RuleBasedStateMachine):
 
     def lift_everything(self) -> None:
         for queue in QUEUES:
-            for what in ({}, {"lane": "x"}, {"name": "a"}):
-                self.pause(queue, what, True)
+            for pause in self.service.pauses(queue).wait():
+                self.service.resume(queue, lane=pause.lane, name=pause.name).wait()
             self.service.configure(queue, {"history_length": 0, "max_length": 0}).wait()
-        for limit in LIMITS:
-            self.limit(limit, True)
+        for state in self.service.limits().wait():
+            self.service.unlimit(state.limit.name).wait()
         for status in self.service.schedules().wait():
             self.service.unschedule(status.schedule.name).wait()
         self.look()
@@ -452,7 +438,7 @@ class EverythingMachine(RuleBasedStateMachine):
         for at, job in enumerate(self.jobs()):
             if at % 2 or job.result_ttl_ms:
                 said(self.service.delete([job.id]).one().wait, "unknown_job", "already_ended")
-                self.look("delete")
+        self.look("delete")
         while debts := self.service.take_callbacks(most=100).wait().debts:
             self.service.settle_callbacks([HeldDebt(debt.id, debt.token) for debt in debts]).wait()
         self.pass_time(15 * DAY_MS, True)

@@ -397,7 +397,8 @@ def test_a_job_replaced_in_the_call_that_made_it_leaves_no_trace_of_its_first_ke
 def test_a_job_replaced_by_one_of_another_name_counts_against_the_limits_of_that_name(service: Service) -> None:
     limit(service, matches=Matcher(name="rare"), running=0)
     put(service, new(name="common", unique="u"))
-    put(service, new(name="rare", unique="u", unique_check="replace", payload=payload(k=2)))
+    (replaced,) = put(service, new(name="rare", unique="u", unique_check="replace", payload=payload(k=2)))
+    assert read(service, replaced.id).name == "rare"
     assert take(service) == []
     put(service, new(name="common", lane="x", unique="u", unique_check="replace"))
     (job,) = take(service)

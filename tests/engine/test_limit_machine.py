@@ -8,7 +8,7 @@ import json
 import os
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -21,16 +21,14 @@ from engine.expected_takes import expected, is_settled, note_starts
 from engine.frozen import START_MS, frozen_store, frozen_time
 from engine.limit_invariants import room
 from engine.profiles import ENGINE, machine_settings
+from engine.takers import pass_ring, said
 from engine_process import EngineProcess
-from windlass.core.errors import Refusal
 from windlass.core.job import Blob, Job, NewJob
 from windlass.core.limit import Limit, Matcher
 from windlass.core.requests import Edit, Fail, Filter, Finish, Held, Take
 from windlass.core.states import LEASED, State
 from windlass.service import Service
-from windlass.store.calls import upkeep
-from windlass.store.calls.call import Flow
-from windlass.store.calls.take import Registration, filter_text
+from windlass.store.calls.take import Registration
 from windlass.store.waiting import take_flow
 
 SETTINGS = machine_settings(examples=350, deep_examples=4000, steps=40)
@@ -86,21 +84,6 @@ times = deed("pass_time", step_ms=st.sampled_from((1, 333, 1000, 6000)))
 # One rule with all of them: how often each happens is ours to say.
 SHARES = {enqueues: 9, takes: 14, reports: 12, interventions: 3, times: 4, pauses: 2, limits: 2, changes: 1}
 deeds = st.sampled_from([deed for deed, share in SHARES.items() for _ in range(share)]).flatmap(lambda deed: deed)
-
-
-def said(ask: Callable[[], Any], *codes: str) -> Any:
-    """The answer; None for one of the refusals that are no surprise."""
-    try:
-        return ask()
-    except Refusal as refusal:
-        if refusal.code not in codes:
-            raise
-    return None
-
-
-def pass_ring(bell: str, queue: str, wanted: Filter) -> Flow[bool]:
-    """It no longer waits with this filter; what it was rung for besides goes on to the others."""
-    return (yield upkeep.pass_ring(bell, queue, (filter_text(wanted),), 0))
 
 
 class LimitMachine(RuleBasedStateMachine):
