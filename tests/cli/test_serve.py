@@ -23,7 +23,7 @@ WINDLASS = [sys.executable, "-m", "windlass"]
 
 @pytest.fixture
 def data_dir() -> Iterator[str]:
-    with tempfile.TemporaryDirectory(prefix="wl-") as directory:
+    with tempfile.TemporaryDirectory(prefix="wl-", ignore_cleanup_errors=True) as directory:
         yield directory
 
 

@@ -42,7 +42,8 @@ def test_pages_hold_events_of_all_partitions(divided: Service) -> None:
         divided.events(position, queue=QUEUES[0]).wait()
 
 
-def test_the_doctor_looks_at_all_partitions(divided: Service, store: Store) -> None:
+def test_the_doctor_looks_at_all_partitions(divided: Service) -> None:
+    store = divided.store
     put(divided, *(new(queue) for queue in QUEUES))
     for partition in range(PARTITIONS):
         ask(store, "HINCRBY", f"{store.root(partition)}:q:{QUEUES[0]}", "bytes", 1)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from engine import invariants
 from engine.helpers import counts, new, put, take
-from engine.transferred import HOOK, HOUR, divided, drained, exported, moved, snapshot
+from engine.transferred import HOOK, HOUR, drained, exported, moved, snapshot
 from windlass.core.ids import partition_of_id, rehomed
 from windlass.core.limit import Limit, Matcher
 from windlass.core.schedule import Schedule
 from windlass.service import Service
+from windlass.store.store import Store
 
 
 def test_an_id_is_made_anew_only_where_it_must_be() -> None:
@@ -19,7 +22,8 @@ def test_an_id_is_made_anew_only_where_it_must_be() -> None:
     assert (partition_of_id(remade), remade[:6], remade[8:], remade[6] >> 4) == (3, old[:6], old[8:], 7)
 
 
-def test_to_several_partitions_and_back(service: Service, target: Service) -> None:
+def test_to_several_partitions_and_back(service: Service, divided_store: Callable[[int], Store]) -> None:
+    target = Service(divided_store(3))
     for one in range(4):
         (first,) = put(service, new(f"{{{one}}}a", callback=HOOK))
         put(service, new(f"{{{one}}}b", after=(first.id,)))
@@ -29,7 +33,7 @@ def test_to_several_partitions_and_back(service: Service, target: Service) -> No
         service.schedule(Schedule(name=f"s{one}", job=new(f"{{{one}}}s"), every_ms=HOUR)).wait()
         service.run_schedule(f"s{one}").wait()
         service.cancel([put(service, new(f"{{{one}}}h", callback=HOOK))[0].id]).wait()
-    answer = moved(service, divided(target, 3))
+    answer = moved(service, target)
     assert answer.added["job"] == 24
     assert answer.remade_ids > 0
     for partition in range(3):
@@ -43,8 +47,10 @@ def test_to_several_partitions_and_back(service: Service, target: Service) -> No
         assert counts(target, f"{{{one}}}b") == counts(target, f"{{{one}}}c") == counts(target, f"{{{one}}}p") == {}
 
 
-def test_relations_that_would_cross_partitions_are_refused(service: Service, target: Service) -> None:
-    divided(target, 3)
+def test_relations_that_would_cross_partitions_are_refused(
+    service: Service, divided_store: Callable[[int], Store]
+) -> None:
+    target = Service(divided_store(3))
     homes = {target.store.partition_of_queue(queue): queue for queue in "abcdefgh"}
     here, there = homes[0], homes[1]
     (first, parent) = put(service, new(here), new(here))

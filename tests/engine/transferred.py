@@ -132,8 +132,3 @@ def drained(service: Service, queues: Sequence[str]) -> int:
             return done
         done += len(jobs)
         service.finish([Finish(job.id, job.lease_token) for job in jobs]).wait()
-
-
-def divided(service: Service, partitions: int) -> Service:
-    service.store.deployment = service.store.open_now()._replace(partitions=partitions)
-    return service
