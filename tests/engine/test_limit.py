@@ -403,3 +403,18 @@ def test_a_job_replaced_by_one_of_another_name_counts_against_the_limits_of_that
     put(service, new(name="common", lane="x", unique="u", unique_check="replace"))
     (job,) = take(service)
     assert (job.name, job.lane, job.limits) == ("common", "x", ())
+
+
+@pytest.mark.anyio
+async def test_a_job_that_came_while_the_limit_was_full_is_taken_when_it_has_room(store: Store) -> None:
+    service = Service(store)
+    async with store:
+        await service.limit(Limit(name="l", matches=Matcher(queue="q"), running=1))
+        await service.enqueue([new()])
+        (first,) = (await service.take(Take(queues=("q",)))).jobs
+        waiting = asyncio.create_task(_waiting_take(service))
+        await asyncio.sleep(0.05)
+        await service.enqueue([new()])
+        await service.finish([Finish(first.id, first.lease_token)])
+        async with asyncio.timeout(5):
+            assert len((await waiting).jobs) == 1
