@@ -168,8 +168,8 @@ class Signature:
 
     def encode(self, bound: dict[str, Any], meta: dict[str, Any] | None = None) -> Blob:
         """The payload of a bound call, checked against the annotations."""
-        for name in self._untyped:
-            self._refuse_structure(name, bound.get(name))
+        if self._untyped:
+            self._refuse_structures(bound)
         try:
             data = pack(bound if meta is None else {**bound, META: meta})
         except BadInput as refusal:
@@ -180,12 +180,13 @@ class Signature:
             raise WrongCall(f"{self.name}: {wording(error)}") from error
         return Blob(data, Codec.MSGPACK)
 
-    def _refuse_structure(self, name: str, value: object) -> None:
-        if is_structured(type(value)):
-            kind, why = type(value).__name__, self._untyped[name].why
-            raise WrongCall(
-                f"{self.name}: {name}: a {kind} would arrive as a dict, for {why}; annotate it, or pass a dict"
-            )
+    def _refuse_structures(self, bound: dict[str, Any]) -> None:
+        for name, value in bound.items():
+            untyped = self._untyped.get(name if name in self._known else self._extra)
+            for part in value if untyped and name == self._variadic else (value,):
+                if untyped and is_structured(type(part)):
+                    kind = type(part).__name__
+                    raise WrongCall(f"{self.name}: {name}: a {kind} would arrive as a dict, for {untyped.why}")
 
     def _blamed(self, bound: dict[str, Any], refusal: BadInput) -> WrongCall | BadInput:
         for name, value in bound.items():
