@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, TypedDict
 import msgspec
 import pydantic
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from windlass.core.errors import BadInput, WindlassError
@@ -179,6 +179,16 @@ def test_a_changed_default_holds_for_waiting_jobs() -> None:
     assert after(*Signature.of(after).decode(payload).args) == (7, 2)
 
 
+def test_injected_parameters_get_their_place_before_more_arguments() -> None:
+    def ship(first: object, a: int, second: object, *rest: int, third: object, **more: int) -> tuple[Any, ...]:
+        return first, a, second, rest, third, more
+
+    signature = Signature.of(ship, frozenset({"first", "second", "third"}))
+    decoded = signature.decode(signature.encode(signature.bind((1, 2, 3), {"x": 4})))
+    args, kwargs = signature.place(decoded, {"first": "I", "second": "II", "third": "III"})
+    assert ship(*args, **kwargs) == ("I", 1, "II", (2, 3), "III", {"x": 4})
+
+
 def test_a_type_that_cannot_be_stored_is_refused_when_the_task_is_declared() -> None:
     def ship(order: Order, box: list[Plain]) -> None: ...
 
@@ -235,6 +245,10 @@ class Mailer:
     def __call__(self, order: Order) -> None: ...
 
 
+@functools.cache
+def cached(order: Order) -> None: ...
+
+
 @functools.wraps(send_mail)
 def wrapped(*args: Any, **kwargs: Any) -> Any: ...
 
@@ -245,6 +259,7 @@ def wrapped(*args: Any, **kwargs: Any) -> Any: ...
         (Mailer().send, "send"),
         (Mailer(), "Mailer"),
         (functools.partial(Mailer().send), "partial"),
+        (cached, "cached"),
     ],
 )
 def test_whatever_can_be_called(function: Callable[..., Any], name: str) -> None:
@@ -432,14 +447,25 @@ def made(parameters: list[Parameter]) -> Callable[..., dict[str, Any]]:
     return space["made"]  # type: ignore[no-any-return]
 
 
-arguments = st.lists(st.integers(0, 9), max_size=4)
-keywords = st.dictionaries(st.sampled_from(["a", "b", "c", "d", "e", "$windlass"]), st.integers(0, 9), max_size=4)
+@st.composite
+def calls(draw: st.DrawFn) -> tuple[list[Parameter], list[int], dict[str, int]]:
+    """Half of them have a good chance to be right."""
+    parameters = draw(parameter_lists())
+    args = draw(st.lists(st.integers(0, 9), max_size=5))
+    if draw(st.booleans()):
+        names = st.sampled_from(["a", "b", "c", "d", "e", "$windlass"])
+        return parameters, args, draw(st.dictionaries(names, st.integers(0, 9), max_size=4))
+    given = [p for p in parameters if not p.is_injected]
+    rest = [p for p in given[len(args) :] if p.kind in (1, 3) and not (p.is_optional and draw(st.booleans()))]
+    return parameters, args, {p.name: draw(st.integers(0, 9)) for p in rest}
 
 
-@given(parameter_lists(), arguments, keywords)
+@settings(max_examples=300)
+@given(calls())
 def test_what_python_accepts_arrives_and_what_it_refuses_is_refused(
-    parameters: list[Parameter], args: list[int], kwargs: dict[str, int]
+    call: tuple[list[Parameter], list[int], dict[str, int]],
 ) -> None:
+    parameters, args, kwargs = call
     injected = {p.name: "injected" for p in parameters if p.is_injected}
     function = made(parameters)
     signature = Signature.of(function, frozenset(injected))

@@ -34,7 +34,6 @@ def _globals_of(function: Any) -> dict[str, Any]:
     while isinstance(function, functools.partial):
         function = function.func
     function = inspect.unwrap(function)
-    function = getattr(function, "__func__", function)
     if not hasattr(function, "__globals__"):
         function = type(function).__call__  # an object that is called
     names: dict[str, Any] = getattr(function, "__globals__", {})

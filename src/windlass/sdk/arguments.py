@@ -214,6 +214,8 @@ class Signature:
 
     def place(self, decoded: Decoded, injected: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The arguments to call the function with, once those parameters that `skip` named have their values."""
+        if not self._injected:
+            return decoded.args, {**decoded.kwargs, **injected}
         args = list(decoded.args)
         for index, name, default in self._injected:
             args.insert(index, injected.get(name, default))

@@ -54,7 +54,9 @@ def simplified(value: Any) -> object:
             return plainer(value)
     if type(value).__module__.startswith("pydantic") and not hasattr(value, "get_secret_value"):
         return str(value)  # its URLs and the like; a secret as text would be stars
-    raise BadInput(f"a value of type {_name(type(value))} cannot be stored; {INSTEAD}")
+    raise BadInput(
+        f"a value of type {_name(type(value))} cannot be stored; convert it, or pass an id to load it by: {INSTEAD}"
+    )
 
 
 def restored(annotation: Any, value: Any) -> Any:
