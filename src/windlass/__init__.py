@@ -1,3 +1,68 @@
 """Windlass: a job queue on Redis/Valkey that does not lose jobs."""
 
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .core.errors import Refusal, WindlassError
+    from .core.event import Event
+    from .sdk.app import Windlass
+    from .sdk.context import Context
+    from .sdk.failures import GiveUp, JobCancelled, JobFailed, ResultGone
+    from .sdk.handle import JobHandle
+    from .sdk.limits import Limit, Rate
+    from .sdk.options import Backoff
+    from .sdk.task import Call, Task
+    from .sdk.worker.worker import Worker
+
 __version__ = "0.1.0"
+__all__ = [
+    "Backoff",
+    "Call",
+    "Context",
+    "Event",
+    "GiveUp",
+    "JobCancelled",
+    "JobFailed",
+    "JobHandle",
+    "Limit",
+    "Rate",
+    "Refusal",
+    "ResultGone",
+    "Task",
+    "Windlass",
+    "WindlassError",
+    "Worker",
+]
+
+# Loaded when first used: a command line that lists jobs needs none of the SDK.
+_HOMES = {
+    "Refusal": "core.errors",
+    "WindlassError": "core.errors",
+    "Event": "core.event",
+    "Windlass": "sdk.app",
+    "Context": "sdk.context",
+    "GiveUp": "sdk.failures",
+    "JobCancelled": "sdk.failures",
+    "JobFailed": "sdk.failures",
+    "ResultGone": "sdk.failures",
+    "JobHandle": "sdk.handle",
+    "Limit": "sdk.limits",
+    "Rate": "sdk.limits",
+    "Backoff": "sdk.options",
+    "Call": "sdk.task",
+    "Task": "sdk.task",
+    "Worker": "sdk.worker.worker",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f".{_HOMES[name]}", __name__), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

@@ -1,0 +1,164 @@
+"""What running code sees of its job. What it says here is sent by somebody else: nothing blocks, nothing is awaited."""
+
+from __future__ import annotations
+
+import contextvars
+import logging
+import time
+from collections.abc import MutableMapping
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
+
+from ..core.errors import BadInput
+from ..core.job import Blob, Job, Member
+from .codec import decode, encode
+from .durations import Duration, duration_ms
+from .failures import Retry, read
+
+if TYPE_CHECKING:
+    from .app import Windlass
+    from .handle import JobHandle
+    from .task import Call, Task
+
+log = logging.getLogger("windlass.job")
+current_job: contextvars.ContextVar[Job | None] = contextvars.ContextVar("windlass_job", default=None)
+
+
+class Listening(Protocol):
+    """Who passes on what running code says."""
+
+    def progress(self, job: Job, fraction: float, note: str) -> None: ...
+
+    def emit(self, job: Job, value: Blob) -> None: ...
+
+    def log(self, job: Job, at_ms: int, level: str, text: str) -> None: ...
+
+
+class Nobody:
+    """Of a task that is called inline."""
+
+    def progress(self, job: Job, fraction: float, note: str) -> None:
+        pass
+
+    def emit(self, job: Job, value: Blob) -> None:
+        pass
+
+    def log(self, job: Job, at_ms: int, level: str, text: str) -> None:
+        pass
+
+
+class Child:
+    """A job that was spawned by this one, or that it waited for, and how it ended."""
+
+    def __init__(self, member: Member) -> None:
+        self.job = member.job
+        self._member = member
+
+    @property
+    def id(self) -> str:
+        return self.job.key
+
+    @property
+    def state(self) -> str:
+        return self.job.state.label
+
+    @property
+    def result(self) -> Any:
+        return decode(self._member.result) if self._member.result else None
+
+    @property
+    def error(self) -> dict[str, Any]:
+        """`type`, `message`, `traceback` and `reason` of one that did not end well."""
+        last = self._member.last_attempt
+        return {"reason": last.reason, **read(last.error)} if last else {}
+
+
+class Context:
+    """Given to a task's parameter that is annotated with this class."""
+
+    def __init__(self, app: Windlass, task: Task[..., Any], job: Job | None, listening: Listening) -> None:
+        self.app = app
+        self.task = task
+        self._job = job
+        self._listening = listening
+        self._is_cancelled = False
+        self.has_seen_stop = False  # then code that returns has ended because of it
+        self.children: list[Child] = []  # those that have ended, when the job runs again after them
+        self._log: JobLog | None = None
+
+    @classmethod
+    def inline(cls, task: Task[..., Any]) -> Context:
+        return cls(task.app, task, None, Nobody())
+
+    @property
+    def job(self) -> Job:
+        """The job as it was taken."""
+        if self._job is None:
+            raise BadInput("This task was called inline: there is no job.")
+        return self._job
+
+    @property
+    def id(self) -> str:
+        return self._job.key if self._job else ""
+
+    @property
+    def attempt(self) -> int:
+        """From 1."""
+        return self._job.attempt if self._job else 1
+
+    @property
+    def cancelled(self) -> bool:
+        """True: somebody asked the job to stop, its time is over, or it belongs to another worker by now."""
+        self.has_seen_stop = self._is_cancelled
+        return self._is_cancelled
+
+    def request_stop(self) -> None:
+        self._is_cancelled = True
+
+    def progress(self, done: float, total: float | None = None, note: str = "") -> None:
+        """How far it is: `progress(0.5)`, or `progress(50, 100, "half of the pages")`."""
+        fraction = done / total if total else done
+        if self._job is not None:
+            self._listening.progress(self._job, min(max(float(fraction), 0.0), 1.0), note)
+
+    def emit(self, value: Any) -> None:
+        """A value for those who follow the job's events."""
+        blob = encode(value)
+        if self._job is not None:
+            self._listening.emit(self._job, blob)
+
+    @property
+    def log(self) -> JobLog:
+        """A logger whose lines are also kept with the attempt."""
+        if self._log is None:
+            self._log = JobLog(self._job, self._listening)
+        return self._log
+
+    def retry(self, delay: Duration | None = None, reason: str = "") -> NoReturn:
+        """Ends this attempt; another is made after the delay, or as the backoff has it, while tries are left."""
+        raise Retry(None if delay is None else duration_ms("delay", delay), reason)
+
+    def spawn(self, call: Call[Any]) -> JobHandle[Any]:
+        """Enqueues a child. When this attempt ends well the job waits for its children, then it runs again."""
+        return self.app.enqueue_many([call], parent=self.job.id)[0]
+
+    async def aspawn(self, call: Call[Any]) -> JobHandle[Any]:
+        return (await self.app.aenqueue_many([call], parent=self.job.id))[0]
+
+
+class JobLog(logging.LoggerAdapter[logging.Logger]):
+    """A stdlib logger of the job; each line goes to the log and to the attempt."""
+
+    def __init__(self, job: Job | None, listening: Listening) -> None:
+        super().__init__(log, {})
+        self._job = job
+        self._listening = listening
+
+    def process(self, msg: Any, kwargs: MutableMapping[str, Any]) -> tuple[Any, MutableMapping[str, Any]]:
+        return msg, kwargs
+
+    def log(self, level: int, msg: object, *args: object, **kwargs: Any) -> None:
+        if self._job is not None:
+            text = str(msg) % args if args else str(msg)
+            self._listening.log(self._job, int(time.time() * 1000), logging.getLevelName(level).lower(), text)
+        kwargs["stacklevel"] = kwargs.get("stacklevel", 1) + 1
+        super().log(level, msg, *args, **kwargs)

@@ -1,0 +1,29 @@
+"""Durations and instants as programs give them. Numbers are seconds, as everywhere in Python; instants have a zone."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import TypeAlias
+
+from ..core.durations import parse_duration_ms
+from ..core.errors import BadInput
+
+Duration: TypeAlias = int | float | str | timedelta
+
+
+def duration_ms(what: str, value: Duration) -> int:
+    if isinstance(value, timedelta):
+        value = value.total_seconds()
+    elif isinstance(value, str):
+        return parse_duration_ms(value)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1e12:
+        raise BadInput(f"{what} must be a duration: 30 or 0.5 (seconds), '30s', '10m', or a timedelta; not {value!r}.")
+    return round(value * 1000)
+
+
+def instant_ms(what: str, value: datetime) -> int:
+    if not isinstance(value, datetime):
+        raise BadInput(f"{what} must be a datetime, not {type(value).__name__}.")
+    if value.tzinfo is None:
+        raise BadInput(f"{what} has no time zone: give it one, e.g. datetime.now(timezone.utc).")
+    return round(value.timestamp() * 1000)

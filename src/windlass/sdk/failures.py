@@ -1,0 +1,112 @@
+"""How code says that it failed, how that is stored, and how it is told to whoever awaits the result."""
+
+from __future__ import annotations
+
+import traceback
+from typing import Any
+
+import msgspec
+
+from ..core.errors import WindlassError
+from ..core.job import Attempt, Blob, Codec, Ending
+from ..core.validation import ERROR_MAX
+from .codec import Unreadable, decode
+
+MESSAGE_MAX = 2_000
+TRACEBACK_MAX = ERROR_MAX - 3 * MESSAGE_MAX  # its characters may be longer than one byte
+
+
+class JobFailed(WindlassError):
+    """The job ended badly. What its code raised is told by `type`, `message` and `traceback`."""
+
+    code = "job_failed"
+
+    def __init__(self, job_id: str, reason: str, error: dict[str, Any], attempts: int) -> None:
+        self.job_id = job_id
+        self.reason = reason  # error, timeout, crashed, out_of_memory, lease_expired, expired, …
+        self.type = str(error.get("type", ""))
+        self.message = str(error.get("message", ""))
+        self.traceback = str(error.get("traceback", ""))
+        self.attempts = attempts
+        super().__init__(f"Job {job_id} failed{self._said()}.")
+
+    def _said(self) -> str:
+        told = ": ".join(part for part in (self.type, self.message) if part)
+        return f" ({self.reason}): {told}" if told else f": {self.reason}"
+
+
+class JobCancelled(WindlassError):
+    """The job was cancelled before it ended."""
+
+    code = "job_cancelled"
+
+    def __init__(self, job_id: str, reason: str = "") -> None:
+        self.job_id = job_id
+        self.reason = reason
+        super().__init__(f"Job {job_id} was cancelled{f': {reason}' if reason not in ('', 'cancelled') else ''}.")
+
+
+class ResultGone(WindlassError):
+    """The job has ended, but nothing is kept of how."""
+
+    code = "result_gone"
+
+
+class GiveUp(Exception):
+    """Raised by a task: the job fails for good, whatever tries are left."""
+
+
+class Retry(Exception):
+    """Raised by `ctx.retry`: the attempt counts as failed and is made again."""
+
+    def __init__(self, delay_ms: int | None, reason: str) -> None:
+        self.delay_ms = delay_ms  # None: as the job's backoff has it
+        super().__init__(reason)
+
+
+class Stopped(BaseException):
+    """Raised in a thread whose job must end: it was cancelled, took too long, or belongs to somebody else by now."""
+
+
+def stored(error: BaseException) -> Blob:
+    """What is kept of an exception with the attempt."""
+    text = "".join(traceback.format_exception(error))
+    return stored_as(type(error).__name__, str(error), text)
+
+
+def stored_as(kind: str, message: str, text: str = "") -> Blob:
+    content = {"type": kind[:200], "message": _shortened(message, MESSAGE_MAX)}
+    if text:
+        content["traceback"] = _shortened(text, TRACEBACK_MAX)
+    return Blob(msgspec.msgpack.encode(content), Codec.MSGPACK)
+
+
+def _shortened(text: str, most: int) -> str:
+    """The middle goes: both the entry and the place of the error matter. Half a surrogate pair cannot be stored."""
+    data = text.encode(errors="backslashreplace")
+    if len(data) > most:
+        half = most // 2 - 8
+        data = data[:half] + "\n…\n".encode() + data[-half:]
+    return data.decode(errors="ignore")
+
+
+def read(blob: Blob | None) -> dict[str, Any]:
+    """An error as it was stored, by us or by another dialect."""
+    if blob is None:
+        return {}
+    try:
+        found = decode(blob)
+    except Unreadable:
+        found = blob.data
+    if isinstance(found, bytes):
+        found = found.decode(errors="replace")
+    return found if isinstance(found, dict) else {"message": found}
+
+
+def raised(job_id: str, ending: Ending) -> JobFailed | JobCancelled:
+    """What an ending that is not good raises."""
+    last: Attempt | None = ending.last_attempt
+    reason = last.reason if last else ""
+    if ending.state.label == "cancelled":
+        return JobCancelled(job_id, reason)
+    return JobFailed(job_id, reason or "failed", read(last.error if last else None), last.attempt if last else 0)

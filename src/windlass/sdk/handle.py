@@ -1,0 +1,205 @@
+"""A job from the outside: its result, what happens to it, and what may be done about it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator, Generator, Iterator
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+
+import msgspec
+
+from ..core.errors import AlreadyEnded, Refusal
+from ..core.event import Event
+from ..core.explanation import Explanation
+from ..core.ids import format_id
+from ..core.job import Ending, Job, Timeline
+from .codec import decode
+from .durations import Duration, duration_ms
+from .failures import ResultGone, raised
+
+if TYPE_CHECKING:
+    from .app import Windlass
+
+R_co = TypeVar("R_co", covariant=True)
+WAIT_MS = 600_000  # an endless wait is asked anew after so long
+
+
+class JobHandle(Generic[R_co]):
+    """Of a job that was enqueued, or found by its id."""
+
+    def __init__(
+        self, app: Windlass, job_id: bytes, *, status: str = "", result_type: Any = Any, is_kept: bool = True
+    ) -> None:
+        self._app = app
+        self._id = job_id
+        self.status = status  # what the enqueue answered: queued, scheduled, waiting, existing, replaced, ended
+        self._result_type = result_type
+        self._is_kept = is_kept
+
+    @property
+    def id(self) -> str:
+        return format_id(self._id)
+
+    @property
+    def id_bytes(self) -> bytes:
+        return self._id
+
+    # How it ends
+
+    def result(self, timeout: Duration | None = None) -> R_co:
+        """Waits for the end. Raises JobFailed or JobCancelled, or TimeoutError when it has not ended in time."""
+        service = self._app.service
+        for wait_ms in _waits(timeout):
+            try:
+                ending = service.result(self._id, wait_ms=wait_ms).wait()
+            except AlreadyEnded as gone:
+                return self._gone(gone)
+            if ending is not None:
+                return self._value(ending)
+        raise TimeoutError(f"Job {self.id} has not ended in time.")
+
+    async def aresult(self, timeout: Duration | None = None) -> R_co:
+        service = await self._app.aservice()
+        for wait_ms in _waits(timeout):
+            try:
+                ending = await service.result(self._id, wait_ms=wait_ms)
+            except AlreadyEnded as gone:
+                return self._gone(gone)
+            if ending is not None:
+                return self._value(ending)
+        raise TimeoutError(f"Job {self.id} has not ended in time.")
+
+    def __await__(self) -> Generator[Any, None, R_co]:
+        return self.aresult().__await__()
+
+    def _gone(self, error: AlreadyEnded) -> R_co:
+        """Bad ends are kept for days: what is gone has ended well, and had nothing to keep."""
+        if self._is_kept:
+            raise ResultGone(
+                f"Job {self.id} has ended, and its result is no longer kept; see the option keep_result."
+            ) from error
+        return cast(R_co, None)
+
+    def _value(self, ending: Ending) -> R_co:
+        if ending.state.label != "finished":
+            raise raised(self.id, ending)
+        if ending.result is None:
+            return cast(R_co, None)
+        return cast(R_co, decode(ending.result, self._result_type))
+
+    # What happens
+
+    def events(self) -> Events:
+        """Its events until it ends: `async for`, or `for` without an event loop."""
+        return Events(self._app, self._id)
+
+    # Looking and doing
+
+    def info(self) -> Job:
+        return self._app.service.job([self._id]).one().wait().job
+
+    async def ainfo(self) -> Job:
+        return (await (await self._app.aservice()).job([self._id]).one()).job
+
+    @property
+    def state(self) -> str:
+        return self.info().state.label
+
+    @property
+    def progress(self) -> float:
+        """0 to 1, as its code last said."""
+        return self.info().progress
+
+    def explain(self) -> Explanation:
+        """Why it does not run, who has it, or how it ended."""
+        return self._app.service.explain(self._id).wait()
+
+    async def aexplain(self) -> Explanation:
+        return await (await self._app.aservice()).explain(self._id)
+
+    def cancel(self) -> str:
+        """`cancelled` at once when it waits; `requested` when it runs."""
+        return self._app.service.cancel([self._id]).one().wait()
+
+    async def acancel(self) -> str:
+        return await (await self._app.aservice()).cancel([self._id]).one()
+
+    def __repr__(self) -> str:
+        return f"<job {self.id}{f' {self.status}' if self.status else ''}>"
+
+
+def _waits(timeout: Duration | None) -> Iterator[int]:
+    """The waits that make up a timeout; without one they have no end."""
+    if timeout is None:
+        while True:
+            yield WAIT_MS
+    give_up_at_s = time.monotonic() + duration_ms("timeout", timeout) / 1000
+    left_ms = duration_ms("timeout", timeout)
+    while True:
+        yield min(left_ms, WAIT_MS)
+        left_ms = int((give_up_at_s - time.monotonic()) * 1000)
+        if left_ms <= 0:
+            return
+
+
+class JobEvent(msgspec.Struct, frozen=True, kw_only=True):
+    """What happened to the job."""
+
+    kind: str  # the state that it entered, or: progress, emitted, deleted, missed
+    at: datetime
+    attempt: int
+    progress: float
+    value: Any = None  # of `emitted`
+
+    @property
+    def is_last(self) -> bool:
+        return self.kind in ("finished", "failed", "cancelled", "deleted")
+
+
+def _told(event: Event) -> JobEvent:
+    return JobEvent(
+        kind=event.kind.label,
+        at=datetime.fromtimestamp(event.at_ms / 1000, UTC),
+        attempt=event.attempt,
+        progress=event.progress,
+        value=decode(event.value) if event.value else None,
+    )
+
+
+class Events:
+    """What happens to one job, from now on, until it has ended."""
+
+    def __init__(self, app: Windlass, job_id: bytes) -> None:
+        self._app = app
+        self._id = job_id
+
+    async def __aiter__(self) -> AsyncIterator[JobEvent]:
+        service = await self._app.aservice()
+        async with service.follow(job=self._id) as following:
+            if _has_ended((await service.job([self._id]))[0]):
+                return
+            async for event in following:
+                told = _told(event)
+                yield told
+                if told.is_last:
+                    return
+
+    def __iter__(self) -> Iterator[JobEvent]:
+        service = self._app.service
+        with service.follow(job=self._id) as following:
+            if _has_ended(service.job([self._id]).wait()[0]):
+                return
+            for event in following:
+                told = _told(event)
+                yield told
+                if told.is_last:
+                    return
+
+
+def _has_ended(found: Timeline | Refusal) -> bool:
+    if isinstance(found, AlreadyEnded):
+        return True
+    if isinstance(found, Refusal):
+        raise found
+    return found.job.state.is_ended

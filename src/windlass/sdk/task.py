@@ -1,0 +1,209 @@
+"""What a decorated function offers: it stays a function, and can be enqueued."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+from collections.abc import Callable, Coroutine, Mapping
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Self, TypeVar, Unpack, get_type_hints
+
+from ..core.errors import BadInput
+from ..core.job import Blob, NewJob
+from .arguments import Migrate, Signature
+from .context import Context
+from .durations import duration_ms
+from .limits import computed_keys
+from .options import DEFAULT_KEPT_MS, DEFAULT_TIMEOUT_MS, CallOptions, Pool, Template, Unique, template
+
+if TYPE_CHECKING:
+    from .app import Windlass
+    from .handle import JobHandle
+
+P = ParamSpec("P")
+R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
+
+GRACE_MS = 10_000
+MAX_CRASHES = 3
+_OF_TASK = ("name", "limits", "pool", "memory", "max_crashes", "grace", "version")
+
+
+class Call(Generic[R_co]):
+    """A task with its arguments, ready to be enqueued."""
+
+    __slots__ = ("_template", "arguments", "task")
+
+    def __init__(self, task: Task[..., R_co], arguments: dict[str, Any], terms: Template) -> None:
+        self.task = task
+        self.arguments = arguments
+        self._template = terms
+
+    def using(self, **options: Unpack[CallOptions]) -> Call[R_co]:
+        return Call(self.task, self.arguments, template(options, self._template))
+
+    def new_job(self, **extra: Any) -> NewJob:
+        """The job that the engine is given. A wrong argument is refused here."""
+        task, terms = self.task, self._template
+        payload = task.signature.encode(self.arguments, task.meta_of(self.arguments, extra.pop("meta", None)))
+        fields = terms.fields
+        if terms.unique:
+            extra["unique"] = _key_of(terms.unique, task, self.arguments, payload.data)
+        if terms.tenant:
+            extra["lane"] = terms.tenant(**self.arguments) if callable(terms.tenant) else terms.tenant
+        return NewJob(name=task.name, payload=payload, **(fields | extra if extra else fields))
+
+    @property
+    def durability(self) -> Any:
+        return self._template.durability
+
+    def enqueue(self) -> JobHandle[R_co]:
+        return self.task.app.enqueue_many([self])[0]
+
+    async def aenqueue(self) -> JobHandle[R_co]:
+        return (await self.task.app.aenqueue_many([self]))[0]
+
+
+def _key_of(unique: Unique, task: Task[..., Any], arguments: Mapping[str, Any], payload: bytes) -> str:
+    if callable(unique):
+        key = unique(**arguments)
+        if not isinstance(key, str) or not key:
+            raise BadInput(f"The unique function of {task.name} must return a text that is not empty, not {key!r}.")
+        return key
+    if unique is True:
+        return f"{task.name}:{hashlib.blake2b(payload, digest_size=16).hexdigest()}"
+    return str(unique)
+
+
+class Task(Generic[P, R_co]):
+    """A function that can be enqueued. Calling it runs it here and now."""
+
+    def __init__(self, app: Windlass, function: Callable[..., Any], options: Mapping[str, Any]) -> None:
+        self.app = app
+        self.function = function
+        self.name: str = options.get("name") or function.__name__
+        self.is_async = inspect.iscoroutinefunction(function)
+        self.pool: Pool = options.get("pool") or ("async" if self.is_async else "thread")
+        self.limits = tuple(options.get("limits", ()))
+        self.memory_bytes = _bytes(options.get("memory", 0))
+        self.max_crashes: int = options.get("max_crashes", MAX_CRASHES)
+        self.grace_ms = duration_ms("grace", options.get("grace", GRACE_MS / 1000))
+        self.version: int = options.get("version", 1)
+        self.migrate: Migrate | None = None
+        hints = _hints(function)
+        self.context_parameter, self.is_context_first = _context_parameter(function, hints)
+        self.signature = Signature.of(function, frozenset({self.context_parameter} - {""}), name=self.name)
+        self.result_type: Any = self.signature.returns
+        self._template = template(
+            {
+                "timeout": DEFAULT_TIMEOUT_MS / 1000,
+                "keep_result": 0 if self.result_type is type(None) else DEFAULT_KEPT_MS / 1000,
+                **{name: value for name, value in options.items() if name not in _OF_TASK},
+            }
+        )
+        self._check()
+        for copied in ("__module__", "__name__", "__qualname__", "__doc__"):
+            setattr(self, copied, getattr(function, copied, None))
+        self.__wrapped__ = function
+
+    def _check(self) -> None:
+        if self.pool not in ("async", "thread", "process"):
+            raise BadInput(f"{self.name}: pool must be async, thread or process, not {self.pool!r}.")
+        if self.pool == "async" and not self.is_async:
+            raise BadInput(f"{self.name} is not an async function: leave pool out, or give pool='thread'.")
+        if self.pool == "thread" and self.is_async:
+            raise BadInput(f"{self.name} is an async function: leave pool out, or give pool='process'.")
+        if self.memory_bytes and self.pool != "process":
+            raise BadInput(f"{self.name}: memory is capped for pool='process' only.")
+
+    @property
+    def queue(self) -> str:
+        return self._template.queue
+
+    @property
+    def template(self) -> Template:
+        return self._template
+
+    def using(self, **options: Unpack[CallOptions]) -> Self:
+        """The same task with other options for what is enqueued through it."""
+        if self.limits and options.get("queue", self.queue) != self.queue:
+            raise BadInput(
+                f"{self.name} has limits that count in its queue {self.queue!r}: it cannot go elsewhere."
+            )
+        other = object.__new__(type(self))
+        other.__dict__.update(self.__dict__)
+        other._template = template(options, self._template)
+        return other
+
+    def call(self, *args: P.args, **kwargs: P.kwargs) -> Call[R_co]:
+        return Call(self, self.signature.bind(args, kwargs), self._template)
+
+    def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> JobHandle[R_co]:
+        return self.call(*args, **kwargs).enqueue()
+
+    def delay(self, *args: P.args, **kwargs: P.kwargs) -> JobHandle[R_co]:
+        """The same as `enqueue`."""
+        return self.call(*args, **kwargs).enqueue()
+
+    async def aenqueue(self, *args: P.args, **kwargs: P.kwargs) -> JobHandle[R_co]:
+        return await self.call(*args, **kwargs).aenqueue()
+
+    def meta_of(self, arguments: Mapping[str, Any], meta: dict[str, Any] | None) -> dict[str, Any] | None:
+        """What goes with the arguments under the reserved key; mostly nothing."""
+        if self.version > 1:
+            meta = {"v": self.version, **(meta or {})}
+        keys = computed_keys(self.limits, arguments) if self.limits else None
+        return {"keys": keys, **(meta or {})} if keys else meta
+
+    def perform(self, payload: Blob, context: Context | None) -> Any:
+        """Calls the function as a job's payload has it."""
+        call = self.signature.decode(payload, self.migrate)
+        if not self.context_parameter:
+            return self.function(*call.args, **call.kwargs)
+        args, kwargs = self.signature.place(call, {self.context_parameter: context or Context.inline(self)})
+        return self.function(*args, **kwargs)
+
+    def _inline(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if not self.context_parameter or self.context_parameter in kwargs:
+            return self.function(*args, **kwargs)
+        if self.is_context_first:
+            return self.function(Context.inline(self), *args, **kwargs)
+        return self.function(*args, **kwargs, **{self.context_parameter: Context.inline(self)})
+
+    def __repr__(self) -> str:
+        return f"<task {self.name} in {self.queue}>"
+
+
+class SyncTask(Task[P, R_co]):
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co:
+        return self._inline(args, kwargs)  # type: ignore[no-any-return]
+
+
+class AsyncTask(Task[P, R_co]):
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, R_co]:
+        return self._inline(args, kwargs)  # type: ignore[no-any-return]
+
+
+def _hints(function: Callable[..., Any]) -> dict[str, Any]:
+    try:
+        return get_type_hints(function, include_extras=True)
+    except Exception:  # a name that exists only for type checkers
+        return dict(getattr(function, "__annotations__", {}))
+
+
+def _context_parameter(function: Callable[..., Any], hints: Mapping[str, Any]) -> tuple[str, bool]:
+    """The parameter that wants the context, and whether it is the first of those given by position."""
+    wanted = (Context, "Context", "windlass.Context")
+    for at, parameter in enumerate(inspect.signature(function).parameters.values()):
+        if hints.get(parameter.name) in wanted:
+            return parameter.name, at == 0 and parameter.kind is not parameter.KEYWORD_ONLY
+    return "", False
+
+
+def _bytes(value: str | int) -> int:
+    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+        return value
+    units = {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "KB": 10**3, "MB": 10**6, "GB": 10**9}
+    for unit, size in units.items():
+        if isinstance(value, str) and value.endswith(unit) and value.removesuffix(unit).strip().isdigit():
+            return int(value.removesuffix(unit)) * size
+    raise BadInput(f"memory must be a number of bytes or a text such as '512MiB', not {value!r}.")

@@ -1,0 +1,1 @@
+"""Who runs the jobs? One process: it takes, runs, reports."""

@@ -1,0 +1,10 @@
+class ChildDied(Exception):
+    reason = "crashed"
+
+
+class ChildRun: ...
+
+
+class Children:
+    def __init__(self, target, most): ...
+    async def close(self): ...

@@ -1,0 +1,106 @@
+"""How an attempt ended, in the form in which it is reported. The same for all pools; a child process sends it to its
+parent as it is."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import msgspec
+
+from ...core.errors import BadInput
+from ...core.job import Blob, Job
+from ...core.requests import Fail, Finish
+from ...core.validation import REASON_MAX, RESULT_MAX
+from ..arguments import BadArguments
+from ..codec import encode
+from ..failures import GiveUp, Retry, stored, stored_as
+
+
+class Failure(msgspec.Struct, frozen=True, kw_only=True):
+    """Why an attempt did not end well."""
+
+    reason: str
+    error: Blob | None = None
+    is_final: bool = False  # no retry, whatever tries are left
+    delay_ms: int | None = None  # of the retry; None: as the job's backoff has it
+
+
+class Success(msgspec.Struct, frozen=True, tag=True):
+    result: Blob | None = None
+
+
+class Failed(msgspec.Struct, frozen=True, tag=True):
+    failure: Failure
+
+
+Ended = Success | Failed
+
+
+class FailedInChild(Exception):
+    """Carries a failure through what is wrapped around the job in the parent."""
+
+    def __init__(self, failure: Failure) -> None:
+        self.failure = failure
+        super().__init__(failure.reason)
+
+
+TIMED_OUT = Failure(reason="timeout", error=stored_as("Timeout", "The attempt took longer than the task's timeout."))
+
+
+def success(job: Job, value: Any) -> Ended:
+    """A value that cannot be stored is a failure: nobody would ever see it."""
+    if not job.result_ttl_ms and not job.parent and value is None:
+        return _NOTHING
+    try:
+        blob = encode(value)
+    except BadInput as error:
+        return Failed(Failure(reason="bad_result", error=stored(error), is_final=True))
+    if len(blob.data) > RESULT_MAX:
+        said = (
+            f"The result has {len(blob.data)} bytes; at most {RESULT_MAX} are kept. Store it elsewhere, return where."
+        )
+        return Failed(Failure(reason="bad_result", error=stored_as("TooLarge", said), is_final=True))
+    return Success(blob)
+
+
+_NOTHING = Success(None)
+
+
+def failed(error: BaseException) -> Ended:
+    """What code raised, as a failure."""
+    if isinstance(error, FailedInChild):
+        return Failed(error.failure)
+    if isinstance(error, Retry):
+        reason = str(error) or "retry"
+        return Failed(Failure(reason=_reason(reason), error=stored_as("Retry", reason), delay_ms=error.delay_ms))
+    if isinstance(error, BadArguments):
+        return Failed(Failure(reason="bad_arguments", error=stored(error), is_final=True))
+    reason = "out_of_memory" if isinstance(error, MemoryError) else "error"
+    return Failed(Failure(reason=reason, error=stored(error), is_final=isinstance(error, GiveUp)))
+
+
+def _reason(text: str) -> str:
+    """Reasons are short; the whole text is in the error."""
+    plain = "".join(char for char in text if char.isprintable())
+    return plain.encode()[:REASON_MAX].decode(errors="ignore") or "retry"
+
+
+def report(job: Job, ended: Ended) -> Finish | Fail:
+    """What the engine is told. Whether there is another attempt is decided by the policy that was stored with the job."""
+    if isinstance(ended, Success):
+        return Finish(job.id, job.lease_token, ended.result)
+    failure = ended.failure
+    if failure.is_final or not job.retry.wants_retry(job.attempt):
+        return Fail(id=job.id, token=job.lease_token, then="final", reason=failure.reason, error=failure.error)
+    delay_ms = failure.delay_ms
+    if delay_ms is None:
+        delay_ms = job.retry.delay_ms(job.attempt, random.random())  # noqa: S311
+    return Fail(
+        id=job.id, token=job.lease_token, then="retry", delay_ms=delay_ms, reason=failure.reason, error=failure.error
+    )
+
+
+def cancelled(job: Job, error: BaseException | None, reason: str = "cancelled") -> Fail:
+    kept = stored(error) if error is not None else None
+    return Fail(id=job.id, token=job.lease_token, then="cancelled", reason=reason, error=kept)

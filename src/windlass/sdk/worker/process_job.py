@@ -1,0 +1,109 @@
+"""A job on its way to a child process and back: the parent's side encodes, the child's side runs it."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, cast
+
+import msgspec
+
+from ...core.job import Blob, Job
+from ...core.states import ENDED
+from ...service import Service
+from ..context import Child, Context, current_job
+from .child import Terminated
+from .outcome import Ended, Failed, Failure, failed, success
+from .telling import Teller
+
+if TYPE_CHECKING:
+    from ..app import Windlass
+
+_request = msgspec.msgpack.Decoder(Job)
+_reply = msgspec.msgpack.Decoder(Ended)
+MEMBERS_AT_ONCE = 200
+TELLING_MAX_S = 10.0
+
+
+def encode_request(job: Job) -> bytes:
+    return msgspec.msgpack.encode(job)
+
+
+def decode_reply(data: bytes) -> Ended:
+    return cast(Ended, _reply.decode(data))
+
+
+def handler(app: Windlass) -> Callable[[bytes], bytes]:
+    """What a child does with a request."""
+    speaker = Speaker(app)
+
+    def handle(request: bytes) -> bytes:
+        ended = _run(app, _request.decode(request), speaker)
+        speaker.flush()
+        return msgspec.msgpack.encode(ended)
+
+    return handle
+
+
+def _run(app: Windlass, job: Job, speaker: Speaker) -> Ended:
+    task = app.tasks[job.name]
+    current_job.set(job)
+    try:
+        context = Context(app, task, job, speaker)
+        context.children = _members(app, job) if job.has_members else []
+        value = task.perform(job.payload, context)
+        return success(job, asyncio.run(value) if task.is_async else value)
+    except Terminated:
+        return Failed(Failure(reason="terminated"))
+    except BaseException as error:
+        return failed(error)
+
+
+def _members(app: Windlass, job: Job) -> list[Child]:
+    found: list[Child] = []
+    cursor, is_more = "", True
+    while is_more:
+        page = app.service.members(job.id, tuple(ENDED), most=MEMBERS_AT_ONCE, cursor=cursor).wait()
+        found += [Child(member) for member in page.members]
+        cursor = page.cursor
+        is_more = bool(cursor)
+    return found
+
+
+class Speaker:
+    """Passes on what the job says, in a thread that starts with the first word."""
+
+    def __init__(self, app: Windlass) -> None:
+        self._app = app
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._teller: Teller | None = None
+        self._is_ready = threading.Event()
+
+    def progress(self, job: Job, fraction: float, note: str) -> None:
+        self._started().progress(job, fraction, note)
+
+    def emit(self, job: Job, value: Blob) -> None:
+        self._started().emit(job, value)
+
+    def log(self, job: Job, at_ms: int, level: str, text: str) -> None:
+        self._started().log(job, at_ms, level, text)
+
+    def flush(self) -> None:
+        """What was said is with the engine before the job's end is told."""
+        if self._teller is not None and self._loop is not None:
+            asyncio.run_coroutine_threadsafe(self._teller.flush(), self._loop).result(TELLING_MAX_S)
+
+    def _started(self) -> Teller:
+        if self._teller is None:
+            threading.Thread(target=lambda: asyncio.run(self._work()), name="windlass-speaker", daemon=True).start()
+            self._is_ready.wait()
+        teller: Any = self._teller
+        return teller  # type: ignore[no-any-return]
+
+    async def _work(self) -> None:
+        async with self._app.store.twin() as store:
+            self._loop = asyncio.get_running_loop()
+            self._teller = Teller(Service(store))
+            self._is_ready.set()
+            await self._teller.run()

@@ -1,0 +1,212 @@
+"""Between a worker's slots and the engine: takes as many jobs as slots are free, and reports ends, in as few calls as
+possible. While one call is on its way the next may follow, so neither side waits for the other."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ...core.errors import EngineFull, EngineUnavailable, Refusal, WindlassError
+from ...core.job import Job
+from ...core.requests import ANYTHING, Fail, Filter, Finish, Held, Take
+from ...core.validation import NAMES_PER_FILTER, TAKE_MAX
+from ...service import Service
+from .run import Run
+from .running import Outcome
+
+log = logging.getLogger("windlass.worker")
+
+WAIT_MS = 60_000  # a take that waits is asked anew after so long
+TALKS_MAX = 2  # calls on their way at once
+TROUBLE_PAUSE_S = 1.0
+
+Told = tuple[Run, Finish | Fail | Held]
+
+
+class Pump:
+    """`start` is given the jobs that were taken, and answers those whose task nobody here knows."""
+
+    def __init__(
+        self,
+        service: Service,
+        worker: bytes,
+        queues: Sequence[str],
+        slots: int,
+        *,
+        start: Callable[[list[Job]], list[Job]],
+        told: Callable[[Run], None],
+    ) -> None:
+        self._service = service
+        self._worker = worker
+        self._queues = tuple(queues)
+        self._slots = slots
+        self._start = start
+        self._told = told
+        self._wants: Filter = ANYTHING
+        self._outcomes: list[Told] = []
+        self._occupied = 0
+        self._promised = 0  # slots that calls on their way may fill
+        self._talks: set[asyncio.Task[None]] = set()
+        self._waiting: asyncio.Task[None] | None = None
+        self._changed = asyncio.Event()
+        self.is_open = True  # takes more
+        self.is_empty = False  # the last look found nothing
+        self.trouble: BaseException | None = None
+
+    # What happens at the slots
+
+    def ended(self, run: Run, outcome: Outcome) -> None:
+        """The outcome is reported with the next call."""
+        if outcome is None:
+            self._told(run)
+        else:
+            self._outcomes.append((run, outcome))
+        self._changed.set()
+
+    def vacated(self) -> None:
+        self._occupied -= 1
+        self._changed.set()
+
+    @property
+    def occupied(self) -> int:
+        return self._occupied
+
+    def close(self) -> None:
+        """Takes no more; a take that waits ends. Ends are still reported."""
+        self.is_open = False
+        if self._waiting is not None:
+            self._waiting.cancel()
+        self._changed.set()
+
+    # Its work
+
+    async def turn(self, until_s: float | None = None, *, waits: bool = True) -> None:
+        """One decision, or waiting until there is something to decide."""
+        if self.trouble is not None:
+            raise self.trouble
+        free = self._slots - self._occupied - self._promised if self.is_open else 0
+        if self._outcomes and len(self._talks) < TALKS_MAX:
+            outcomes, self._outcomes = self._outcomes[:TAKE_MAX], self._outcomes[TAKE_MAX:]
+            self._talk(outcomes, min(free, self._share()))
+        elif free > 0 and self._waiting is None and not self._talks and not self._outcomes:
+            self._look(free, waits)
+        else:
+            await self.change(until_s)
+
+    async def change(self, until_s: float | None) -> None:
+        try:
+            async with asyncio.timeout_at(until_s):
+                await self._changed.wait()
+        except TimeoutError:
+            return
+        self._changed.clear()
+
+    async def drained(self) -> None:
+        """Everything that ended is reported."""
+        while self._outcomes or self._talks:
+            await self.turn()
+
+    def _share(self) -> int:
+        """Half of the slots per call: one half runs while the other is on its way."""
+        return max(1, (self._slots + 1) // TALKS_MAX)
+
+    def _talk(self, outcomes: list[Told], most: int) -> None:
+        self._promised += most
+        talk = asyncio.create_task(self._exchange(outcomes, most))
+        self._talks.add(talk)
+        talk.add_done_callback(lambda done: self._finished(done, most))
+
+    def _look(self, most: int, waits: bool) -> None:
+        most = min(most, TAKE_MAX)
+        self._promised += most
+        self._waiting = asyncio.create_task(self._take(most, WAIT_MS if waits else 0))
+        self._waiting.add_done_callback(lambda done: self._finished(done, most))
+
+    def _finished(self, done: asyncio.Task[None], most: int) -> None:
+        self._promised -= most
+        self._talks.discard(done)
+        if self._waiting is done:
+            self._waiting = None
+        if not done.cancelled() and (error := done.exception()) is not None:
+            self.trouble = error
+        self._changed.set()
+
+    def _request(self, most: int, wait_ms: int = 0) -> Take:
+        return Take(queues=self._queues, most=most, wants=self._wants, worker=self._worker, wait_ms=wait_ms)
+
+    async def _take(self, most: int, wait_ms: int) -> None:
+        try:
+            taken = await self._service.take(self._request(most, wait_ms))
+        except (EngineUnavailable, Refusal) as error:
+            log.warning("Nothing can be taken (%s); still trying.", error)
+            await asyncio.sleep(TROUBLE_PAUSE_S)
+            return
+        await self._begin(taken.jobs)
+
+    async def _exchange(self, outcomes: list[Told], most: int) -> None:
+        """The engine may be away: what ended is told when it is back."""
+        if most <= 0 or any(isinstance(outcome, Held) for _, outcome in outcomes):
+            await self._report(outcomes)
+            return
+        finishes, failures = _of(outcomes, Finish), _of(outcomes, Fail)
+        try:
+            answer = await self._service.exchange(
+                [outcome for _, outcome in finishes], [outcome for _, outcome in failures], self._request(most)
+            )
+        except WindlassError as error:
+            log.warning("What has ended cannot be reported (%s); still trying.", error)
+            await asyncio.sleep(TROUBLE_PAUSE_S)
+            await self._report(outcomes)
+            return
+        self._note(finishes, answer.finished)
+        self._note(failures, answer.failed)
+        await self._begin(answer.taken.jobs)
+
+    async def _report(self, outcomes: list[Told]) -> None:
+        while True:
+            try:
+                for kind, ask in (
+                    (Finish, self._service.finish),
+                    (Fail, self._service.fail),
+                    (Held, self._service.release),
+                ):
+                    part = _of(outcomes, kind)
+                    if part:
+                        self._note(part, await ask([outcome for _, outcome in part]))
+                        outcomes = [one for one in outcomes if not isinstance(one[1], kind)]
+                return
+            except (EngineUnavailable, EngineFull) as error:
+                log.warning("What has ended cannot be reported (%s); still trying.", error)
+                await asyncio.sleep(TROUBLE_PAUSE_S)
+
+    def _note(self, told: Sequence[Told], answers: Sequence[Any]) -> None:
+        for (run, outcome), answer in zip(told, answers, strict=True):
+            if isinstance(answer, Refusal):
+                kind = type(outcome).__name__.lower()
+                log.warning("Job %s (%s): its %s was refused: %s", run.job.key, run.job.name, kind, answer)
+            self._told(run)
+
+    async def _begin(self, jobs: list[Job]) -> None:
+        self.is_empty = not jobs
+        if not jobs:
+            return
+        self._occupied += len(jobs)
+        unknown = self._start(jobs)
+        if unknown:
+            self._occupied -= len(unknown)
+            await self._set_aside(unknown)
+
+    async def _set_aside(self, jobs: list[Job]) -> None:
+        """Jobs of names that nobody here knows wait where they are seen, for a worker that does."""
+        names = {*self._wants.all_but, *(job.name for job in jobs)}
+        log.warning("No task here is called %s; such jobs wait for a worker that knows them.", ", ".join(sorted(names)))
+        for queue in self._queues:
+            await self._service.configure(queue, {"name_lanes": True})
+        self._wants = Filter(all_but=tuple(sorted(names))[:NAMES_PER_FILTER])
+        await self._service.release([Held(job.id, job.lease_token) for job in jobs])
+
+
+def _of(outcomes: Sequence[Told], kind: type[Any]) -> list[tuple[Run, Any]]:
+    return [one for one in outcomes if isinstance(one[1], kind)]

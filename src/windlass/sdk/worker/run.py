@@ -1,0 +1,44 @@
+"""One job in the hands of a worker, from its start until the engine has been told how it ended."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Literal, TypeAlias
+
+from ...core.job import Job
+from ..context import Context
+from ..task import Task
+from .children import ChildRun
+from .threads import ThreadRun
+
+# timeout: its time is over. cancelled: by request. lost: it belongs to somebody else. shutdown: the worker ends.
+Stop: TypeAlias = Literal["", "timeout", "cancelled", "lost", "shutdown"]
+BEATS_PER_LEASE = 3
+
+
+def _seconds_allowed(timeout_ms: int) -> float:
+    """A little less than the engine allows: the worker, which can stop the code, is the first to act."""
+    return timeout_ms / 1000 - min(0.5, timeout_ms / 20_000) if timeout_ms else float("inf")
+
+
+class Run:
+    __slots__ = ("code", "context", "deadline_s", "has_ended", "is_reported", "job", "lease_ms", "stop", "task")
+
+    def __init__(self, job: Job, task: Task[..., Any], context: Context | None, now_s: float) -> None:
+        self.job = job
+        self.task = task
+        self.context = context
+        self.code: asyncio.Task[Any] | ThreadRun[Any] | ChildRun | None = None
+        self.deadline_s = now_s + _seconds_allowed(job.timeout_ms)
+        self.lease_ms = (job.lease_deadline_at_ms or 0) - (job.started_at_ms or 0)
+        self.stop: Stop = ""
+        self.has_ended = False  # its code runs no more
+        self.is_reported = False  # its outcome is decided; a later one is dropped
+
+    @property
+    def beat_every_s(self) -> float:
+        return self.lease_ms / 1000 / BEATS_PER_LEASE if self.lease_ms > 0 else float("inf")
+
+    def request_stop(self) -> None:
+        if self.context is not None:
+            self.context.request_stop()

@@ -1,0 +1,194 @@
+"""Runs the code of jobs, each in its pool, and says how it ended. When it must stop is decided by stopping.py."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from contextvars import copy_context
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from ...core.job import Job
+from ...core.requests import Fail, Finish, Held
+from ...core.states import State
+from ...service import Service
+from ..codec import decode
+from ..context import Child, Context, Listening, current_job
+from ..failures import Stopped, stored_as
+from ..task import Task
+from .children import ChildDied, Children, ChildRun
+from .outcome import TIMED_OUT, Ended, Failed, FailedInChild, Failure, cancelled, failed, report, success
+from .process_job import decode_reply, encode_request
+from .run import Run
+from .threads import ThreadRun, Threads
+
+if TYPE_CHECKING:
+    from ..app import Windlass
+
+log = logging.getLogger("windlass.worker")
+
+# What the engine is told: an end, or that the job goes back unworked; None: nothing, it is not ours any more.
+Outcome: TypeAlias = Finish | Fail | Held | None
+CRASHES = ("crashed", "out_of_memory")
+MEMBERS_AT_ONCE = 200
+
+
+class Running:
+    def __init__(
+        self,
+        app: Windlass,
+        service: Service,
+        listening: Listening,
+        *,
+        threads: Threads,
+        children: Children,
+        ended: Callable[[Run, Outcome], None],
+        vacated: Callable[[Run], None],
+    ) -> None:
+        self._app = app
+        self._service = service
+        self._listening = listening
+        self._threads = threads
+        self._children = children
+        self._ended = ended
+        self._vacated = vacated
+        self._loop = asyncio.get_running_loop()
+
+    def start(self, job: Job, task: Task[..., Any]) -> Run:
+        needs_context = bool(task.context_parameter) or job.has_members or bool(self._app.middlewares)
+        context = Context(self._app, task, job, self._listening) if needs_context else None
+        run = Run(job, task, context, self._loop.time())
+        if task.pool == "thread" and not self._is_wrapped(run):
+            self._start_thread(run)
+        else:
+            run.code = self._loop.create_task(self._execute(run))
+        return run
+
+    def _is_wrapped(self, run: Run) -> bool:
+        """Something must be done around its code, on the event loop."""
+        return run.job.has_members or bool(self._app.middlewares)
+
+    # Threads, the short way
+
+    def _start_thread(self, run: Run) -> None:
+        run.code = self._threads.start(lambda: self._in_thread(run), None)
+        run.code.future.add_done_callback(lambda future: self._thread_ended(run, future))
+
+    def _in_thread(self, run: Run) -> Ended:
+        current_job.set(run.job)
+        try:
+            return success(run.job, run.task.perform(run.job.payload, run.context))
+        except Stopped:
+            raise
+        except BaseException as error:
+            return failed(error)
+
+    def _thread_ended(self, run: Run, future: asyncio.Future[Ended]) -> None:
+        if future.cancelled():
+            return
+        error = future.exception()
+        self._end(run, future.result() if error is None else failed(error), error)
+
+    # Everything else
+
+    async def _execute(self, run: Run) -> None:
+        current_job.set(run.job)
+        error: BaseException | None = None
+        try:
+            if run.job.has_members:
+                await self._load_members(run)
+            ended = await self._around(run)
+        except BaseException as raised:
+            error, ended = raised, failed(raised)
+        self._end(run, ended, error)
+
+    async def _around(self, run: Run) -> Ended:
+        if run.context is None or not self._app.middlewares:
+            return await self._in_child(run) if run.task.pool == "process" else success(run.job, await self._value(run))
+        layer: Callable[[], Awaitable[Any]] = lambda: self._value(run)  # noqa: E731
+        for middleware in reversed(self._app.middlewares):
+            layer = partial(middleware, run.context, layer)
+        return success(run.job, await layer())
+
+    async def _value(self, run: Run) -> Any:
+        """What its function returns, in its pool."""
+        if run.task.pool == "async":
+            return await run.task.perform(run.job.payload, run.context)
+        if run.task.pool == "thread":
+            return await self._stoppable(
+                run, self._threads.start(lambda: run.task.perform(run.job.payload, run.context), copy_context())
+            )
+        ended = await self._in_child(run)
+        if isinstance(ended, Failed):
+            raise FailedInChild(ended.failure)
+        return decode(ended.result, run.task.result_type) if ended.result else None
+
+    async def _in_child(self, run: Run) -> Ended:
+        child = self._children.start(encode_request(run.job), memory_bytes=run.task.memory_bytes)
+        try:
+            return decode_reply(await self._stoppable(run, child))
+        except ChildDied as died:
+            return await self._crashed(run, died)
+
+    async def _stoppable(self, run: Run, code: ThreadRun[Any] | ChildRun) -> Any:
+        """While it runs elsewhere, it is stopped there."""
+        outer, run.code = run.code, code
+        try:
+            return await code.future
+        finally:
+            run.code = outer
+
+    async def _crashed(self, run: Run, died: ChildDied) -> Ended:
+        """Counted with the attempt; a job that crashes again and again fails, whatever tries are left."""
+        timeline = await self._service.job([run.job.id]).one()
+        crashes = 1 + sum(attempt.reason in CRASHES for attempt in timeline.attempts)
+        is_final = crashes >= run.task.max_crashes
+        error = stored_as(type(died).__name__, f"{died} (crash {crashes} of at most {run.task.max_crashes})")
+        return Failed(Failure(reason=died.reason, error=error, is_final=is_final))
+
+    async def _load_members(self, run: Run) -> None:
+        """How the jobs ended that this one has waited for."""
+        ended = tuple(state for state in State if state.is_ended)
+        cursor, is_more = "", True
+        while is_more and run.context is not None:
+            page = await self._service.members(run.job.id, ended, most=MEMBERS_AT_ONCE, cursor=cursor)
+            run.context.children += [Child(member) for member in page.members]
+            cursor = page.cursor
+            is_more = bool(cursor)
+
+    # How it ended
+
+    def _end(self, run: Run, ended: Ended, error: BaseException | None) -> None:
+        """Its code runs no more; what is told depends on whether it was stopped."""
+        run.has_ended = True
+        if not run.is_reported:
+            run.is_reported = True
+            self._ended(run, self._outcome(run, ended, error))
+        self._vacated(run)
+
+    def _outcome(self, run: Run, ended: Ended, error: BaseException | None) -> Outcome:
+        if run.stop == "lost":
+            return None
+        if run.stop == "timeout":
+            return report(run.job, Failed(TIMED_OUT))
+        was_stopped = isinstance(error, asyncio.CancelledError | Stopped) or is_terminated(ended)
+        was_stopped |= run.context is not None and run.context.has_seen_stop
+        if run.stop == "cancelled" and was_stopped:
+            return cancelled(run.job, None)
+        if run.stop == "shutdown" and was_stopped:
+            return Held(run.job.id, run.job.lease_token)
+        return report(run.job, ended)
+
+    def abandon(self, run: Run) -> None:
+        """Its code does not stop. What it was stopped for is told; its slot stays taken while it runs."""
+        if run.is_reported:
+            return
+        run.is_reported = True
+        log.error("Job %s (%s) does not stop; its code still runs.", run.job.key, run.task.name)
+        self._ended(run, self._outcome(run, Failed(Failure(reason="error")), asyncio.CancelledError()))
+
+
+def is_terminated(ended: Ended) -> bool:
+    """A child whose code was stopped by a signal says so."""
+    return isinstance(ended, Failed) and ended.failure.reason in ("terminated", *CRASHES)

@@ -1,0 +1,222 @@
+"""A worker: one process that runs jobs. This is its life; what it does in it is in the files beside."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import secrets
+import socket
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ...core.errors import BadInput, EngineUnavailable
+from ...core.job import Job
+from ...core.requests import WorkerInfo
+from ...core.validation import QUEUES_PER_TAKE, TAKE_MAX
+from ...service import Service
+from ..durations import Duration, duration_ms
+from ..options import DEFAULT_QUEUE
+from .children import Children
+from .keeper import Keeper
+from .pump import Pump
+from .run import Run
+from .running import Outcome, Running
+from .stopping import Stopping
+from .threads import Threads
+
+if TYPE_CHECKING:
+    from ..app import Windlass
+
+log = logging.getLogger("windlass.worker")
+
+TROUBLE_PAUSE_S = 1.0
+UNWIND_S = 2.0  # for code that is stopped because the worker ends
+LEASE_MS = 30_000  # up to here the keeper's own rhythm is enough
+
+
+class Worker:
+    """`await worker.run()` until `stop()`; with `burst`, until its queues have nothing to take."""
+
+    def __init__(
+        self,
+        app: Windlass,
+        *,
+        queues: Sequence[str] = (),
+        concurrency: int = 16,
+        grace: Duration = "30s",
+        burst: bool = False,
+        has_loops: bool = True,
+        name: str = "",
+        target: str = "",  # `module:attribute` of the app, for child processes
+    ) -> None:
+        self.app = app
+        self.queues = tuple(queues) or tuple(sorted({task.queue for task in app.tasks.values()})) or (DEFAULT_QUEUE,)
+        if len(self.queues) > QUEUES_PER_TAKE:
+            raise BadInput(f"A worker serves at most {QUEUES_PER_TAKE} queues; start several.")
+        if not 1 <= concurrency <= TAKE_MAX:
+            raise BadInput(f"concurrency must lie between 1 and {TAKE_MAX}, not be {concurrency}.")
+        self.concurrency = concurrency
+        self.name = name
+        self.id = secrets.token_bytes(16)
+        self.done = 0  # jobs whose end was told
+        self._grace_s = duration_ms("grace", grace) / 1000
+        self._is_burst = burst
+        self._has_loops = has_loops
+        self._target = target
+        self._runs: dict[bytes, Run] = {}  # until the engine has been told
+        self._ends_at_s: float | None = None  # when what still runs is given back
+        self._is_stopping = False
+        self._is_ready = asyncio.Event()
+
+    async def wait_until_ready(self) -> None:
+        """Returns when it is registered and takes jobs."""
+        await self._is_ready.wait()
+
+    async def run(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._service = await self._connected()
+        self._threads = Threads(self.concurrency)
+        self._children = Children(self._target, most=self.concurrency)
+        self._keeper = self._new_keeper()
+        await self._keeper.start()
+        self._pump = Pump(self._service, self.id, self.queues, self.concurrency, start=self._start, told=self._told)
+        self._running = Running(
+            self.app,
+            self._service,
+            self._keeper.teller,
+            threads=self._threads,
+            children=self._children,
+            ended=self._ended,
+            vacated=lambda _: self._pump.vacated(),
+        )
+        self._stopping = Stopping(self._runs.values, self._running.abandon)
+        log.info(
+            "Worker %s serves %s with %d slots.",
+            self.name or self.id.hex()[:8],
+            ", ".join(self.queues),
+            self.concurrency,
+        )
+        self._is_ready.set()
+        try:
+            await self._work()
+        finally:
+            await self._leave()
+
+    def stop(self) -> None:
+        """Takes no more. What runs has the grace to end; called again, it is given back at once."""
+        grace_s = 0.0 if self._is_stopping else self._grace_s
+        self._is_stopping = True
+        self._ends_at_s = self._loop.time() + grace_s
+        self._pump.close()
+
+    # Its life
+
+    async def _connected(self) -> Service:
+        while True:
+            try:
+                service = await self.app.aservice()
+                await self.app.declared.tell(service)
+                return service
+            except EngineUnavailable as error:
+                log.warning("The engine cannot be reached (%s); still trying.", error)
+                await asyncio.sleep(TROUBLE_PAUSE_S)
+
+    def _new_keeper(self) -> Keeper:
+        info = WorkerInfo(
+            host=socket.gethostname()[:255], pid=os.getpid(), queues=self.queues, slots=self.concurrency, name=self.name
+        )
+        return Keeper(
+            self.app.store,
+            self.id,
+            info,
+            runs=lambda: list(self._runs.values()),
+            lost=lambda run: self._from_outside(self._lost, run),
+            stop=self._asked_to_stop,
+            has_loops=self._has_loops,
+        )
+
+    async def _work(self) -> None:
+        while True:
+            if self._is_stopping and (not self._runs or self._is_grace_over()):
+                return
+            await self._pump.turn(self._ends_at_s, waits=not self._is_burst)
+            if self._is_burst and self._pump.is_empty and not self._runs and not self._is_stopping:
+                self.stop()
+
+    def _is_grace_over(self) -> bool:
+        return self._ends_at_s is not None and self._loop.time() >= self._ends_at_s
+
+    async def _leave(self) -> None:
+        self._pump.close()
+        self._stopping.close()
+        await self._stop_the_rest()
+        await self._keeper.close(forget=True)
+        await self._children.close()
+        stuck = self._threads.close()
+        if stuck:
+            log.warning("%d threads do not end; they end with the process.", stuck)
+        log.info("The worker has ended after %d jobs.", self.done)
+
+    async def _stop_the_rest(self) -> None:
+        """What still runs is stopped and given back: no attempt is spent."""
+        for run in list(self._runs.values()):
+            self._stopping.stop(run, "shutdown")
+        give_up_at_s = self._loop.time() + UNWIND_S
+        while self._pump.occupied and self._loop.time() < give_up_at_s:
+            await self._pump.turn(give_up_at_s)
+        for run in list(self._runs.values()):
+            self._running.abandon(run)
+        try:
+            async with asyncio.timeout(UNWIND_S):
+                await self._pump.drained()
+        except TimeoutError:
+            log.warning("What was held could not be given back in time; its leases run out.")
+
+    # At the slots
+
+    def _start(self, jobs: list[Job]) -> list[Job]:
+        unknown = []
+        for job in jobs:
+            task = self.app.tasks.get(job.name)
+            if task is None:
+                unknown.append(job)
+                continue
+            run = self._running.start(job, task)
+            self._runs[job.id] = run
+            self._stopping.watch(run)
+            if run.lease_ms < LEASE_MS:
+                self._keeper.holds(run.lease_ms)
+        return unknown
+
+    def _ended(self, run: Run, outcome: Outcome) -> None:
+        if self._keeper.teller.is_owing(run.job):
+            self._loop.create_task(self._ended_saying(run, outcome))
+        else:
+            self._pump.ended(run, outcome)
+
+    async def _ended_saying(self, run: Run, outcome: Outcome) -> None:
+        """What it said comes before its end."""
+        await self._keeper.flush()
+        self._pump.ended(run, outcome)
+
+    def _told(self, run: Run) -> None:
+        self.done += 1
+        if self._runs.get(run.job.id) is run:
+            del self._runs[run.job.id]
+
+    # What the keeper hears, in its thread
+
+    def _from_outside(self, act: Callable[..., Any], *args: Any) -> None:
+        self._loop.call_soon_threadsafe(act, *args)
+
+    def _asked_to_stop(self, job_id: bytes) -> None:
+        run = self._runs.get(job_id)
+        if run is not None:
+            run.request_stop()  # at once, for a thread that looks at it
+            self._from_outside(self._stopping.stop, run, "cancelled")
+
+    def _lost(self, run: Run) -> None:
+        if self._runs.get(run.job.id) is run and not run.is_reported:
+            log.warning("Job %s (%s) is lost to another worker; its code is stopped.", run.job.key, run.job.name)
+            self._stopping.stop(run, "lost")

@@ -1,0 +1,49 @@
+"""Applications on a real engine, and workers that run in the test's own event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable, Iterator
+from typing import Any
+
+import pytest
+
+from windlass import Windlass, Worker
+from windlass.store.store import Store
+
+
+@pytest.fixture(scope="session", params=["valkey"])
+def engine(request: pytest.FixtureRequest) -> Iterator[Any]:
+    """One engine is enough: what differs between them is tested where the engine is."""
+    from engine_process import EngineProcess
+
+    with EngineProcess(request.param, config=("--save", "", "--appendonly", "no")) as process:
+        yield process
+
+
+@pytest.fixture
+def app(store: Store) -> Iterator[Windlass]:
+    app = Windlass()
+    app.connect(store)
+    yield app
+    app.close()
+
+
+@contextlib.asynccontextmanager
+async def at_work(app: Windlass, **options: Any) -> AsyncIterator[Worker]:
+    """A worker of the app, until the block ends."""
+    worker = Worker(app, **{"concurrency": 8, "grace": 5, **options})
+    running = asyncio.create_task(worker.run())
+    try:
+        await worker.wait_until_ready()
+        yield worker
+    finally:
+        worker.stop()
+        await running
+        await app.aclose()
+
+
+@pytest.fixture
+def working() -> Callable[..., contextlib.AbstractAsyncContextManager[Worker]]:
+    return at_work
