@@ -126,9 +126,7 @@ class Task(Generic[P, R_co]):
     def using(self, **options: Unpack[CallOptions]) -> Self:
         """The same task with other options for what is enqueued through it."""
         if self.limits and options.get("queue", self.queue) != self.queue:
-            raise BadInput(
-                f"{self.name} has limits that count in its queue {self.queue!r}: it cannot go elsewhere."
-            )
+            raise BadInput(f"{self.name} has limits that count in its queue {self.queue!r}: it cannot go elsewhere.")
         other = object.__new__(type(self))
         other.__dict__.update(self.__dict__)
         other._template = template(options, self._template)

@@ -57,9 +57,7 @@ def success(job: Job, value: Any) -> Ended:
     except BadInput as error:
         return Failed(Failure(reason="bad_result", error=stored(error), is_final=True))
     if len(blob.data) > RESULT_MAX:
-        said = (
-            f"The result has {len(blob.data)} bytes; at most {RESULT_MAX} are kept. Store it elsewhere, return where."
-        )
+        said = f"The result has {len(blob.data)} bytes; at most {RESULT_MAX} are kept. Return where it is instead."
         return Failed(Failure(reason="bad_result", error=stored_as("TooLarge", said), is_final=True))
     return Success(blob)
 
@@ -87,7 +85,7 @@ def _reason(text: str) -> str:
 
 
 def report(job: Job, ended: Ended) -> Finish | Fail:
-    """What the engine is told. Whether there is another attempt is decided by the policy that was stored with the job."""
+    """What the engine is told. Whether another attempt follows is decided by the policy stored with the job."""
     if isinstance(ended, Success):
         return Finish(job.id, job.lease_token, ended.result)
     failure = ended.failure
