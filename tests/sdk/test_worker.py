@@ -181,7 +181,6 @@ async def test_what_is_not_kept(app: Windlass, working: Any) -> None:
 
     async with working(app):
         first, second = await nothing.aenqueue(), await something.aenqueue()
-        service = await app.aservice()
         await first
         await second
         assert [await first, await second] == [None, None]
