@@ -165,6 +165,7 @@ class JobLog(logging.LoggerAdapter[logging.Logger]):
 
     def log(self, level: int, msg: object, *args: object, **kwargs: Any) -> None:
         if self._job is not None:
-            self._listening.log(self._job, int(time.time() * 1000), logging.getLevelName(level).lower(), _text(msg, args))
+            at_ms, label = int(time.time() * 1000), logging.getLevelName(level).lower()
+            self._listening.log(self._job, at_ms, label, _text(msg, args))
         kwargs["stacklevel"] = kwargs.get("stacklevel", 1) + 1
         super().log(level, msg, *args, **kwargs)
