@@ -1,0 +1,1 @@
+"""How do programs use it? Tasks, calls, workers."""

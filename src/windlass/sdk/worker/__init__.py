@@ -1,0 +1,1 @@
+"""A worker: takes jobs, runs them in its pools, reports how they ended."""
