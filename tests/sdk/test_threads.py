@@ -6,9 +6,11 @@ import asyncio
 import contextlib
 import contextvars
 import gc
+import random
 import subprocess
 import sys
 import threading
+import time
 import weakref
 from collections.abc import AsyncIterator, Callable
 
@@ -234,6 +236,32 @@ async def test_interrupts_from_another_thread_never_hit_the_next_run() -> None:
                 assert await pool.start(lambda: sum(range(20))).future == 190
     finally:
         sys.setswitchinterval(switch_interval)
+
+
+def slowly(action: Callable[[], object]) -> None:
+    """Runs `action` with a pause before each of its lines, so that other threads get their turn everywhere in it."""
+
+    def trace(*_: object) -> object:
+        time.sleep(random.choice((0.0, 0.00002, 0.0001)))
+        return trace
+
+    sys.settrace(trace)
+    try:
+        action()
+    finally:
+        sys.settrace(None)
+
+
+async def test_an_interrupt_that_is_slow_to_be_sent_never_hits_the_next_run() -> None:
+    async with threads(1) as pool:
+        for round_ in range(400):
+            run = pool.start(lambda steps=round_ % 100: [time.sleep(0) for _ in range(steps * 10)])  # type: ignore[misc]
+            sender = threading.Thread(target=slowly, args=(lambda run=run: run.interrupt(Stop),))  # type: ignore[misc]
+            sender.start()
+            await asyncio.gather(run.future, return_exceptions=True)
+            for _ in range(20):
+                assert await pool.start(lambda: sum(range(200))).future == 19_900
+            sender.join()
 
 
 async def test_an_abandoned_run_frees_its_slot_and_its_thread_ends_later() -> None:
