@@ -71,8 +71,8 @@ class ThreadRun(Generic[T]):
         library) returns first. Code that catches it goes on; an interrupt may be repeated.
         """
         # The two sides of a handshake: this side says that it sends and then looks whether the run ends; the thread
-        # says that it ends and then waits until nobody sends. Whatever was sent by then is absorbed, so nothing can reach
-        # the next run. Flags instead of a lock: an exception may be raised at any instruction of the thread,
+        # says that it ends and then waits until nobody sends. Whatever was sent by then is absorbed, so nothing can
+        # reach the next run. Flags instead of a lock: an exception may be raised at any instruction of the thread,
         # which would not know whether it holds a lock, but can repeat what it does with flags.
         self._is_sending = True
         try:
@@ -190,7 +190,7 @@ class Threads:
             self._grow()
         # One queue for all: a thread that is done early takes the next run without going to sleep, and since there are
         # as many threads as runs in progress, no run ever waits for another one to end.
-        self._waiting.put(run)  # type: ignore[arg-type]
+        self._waiting.put(run)
         return run
 
     def abandon(self, run: ThreadRun[T]) -> None:
