@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
-jobs = 0
+_numbers = itertools.count(1)
 
 
 def _perform(request: bytes) -> bytes:
-    global jobs
-    jobs += 1
-    names: dict[str, Any] = {"answer": b"", "jobs": jobs}
+    names: dict[str, Any] = {"answer": b"", "jobs": next(_numbers)}
     exec(request.decode(), names)  # noqa: S102
     answer = names["answer"]
     return answer if isinstance(answer, bytes) else str(answer).encode()

@@ -1,6 +1,6 @@
 """The warm child processes that `pool="process"` jobs run in: started when needed, used again, replaced in time.
 
-Requests and answers are opaque bytes; what they mean is agreed between the worker and the target's handler (`child.py`).
+Requests and answers are opaque bytes; what they mean is between the worker and the target's handler (`child.py`).
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ LONGEST_PAUSE_S = 10.0
 class Children:
     """At most `most` processes with `target` loaded, each at one job. Used from one event loop.
 
-    A child is replaced after `recycle_after` jobs, when it has grown beyond `recycle_bytes` (0: any size will do), after
-    it was told to terminate, and when it has run out of memory. Each is the leader of a session of its own.
+    A child is replaced after `recycle_after` jobs, when it has grown beyond `recycle_bytes` (0: any size will do),
+    after it was told to terminate, and when it has run out of memory. Each leads a session of its own.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class Children:
             raise
 
     def start(self, request: bytes, *, memory_bytes: int = 0) -> ChildRun:
-        """Gives `request` to an idle child, or to a new one. The job may add `memory_bytes` to what its process uses."""
+        """Gives `request` to an idle child, or to a new one. It may add `memory_bytes` to what the process uses."""
         if self._is_closed:
             raise RuntimeError("The children are closed.")
         run = ChildRun(asyncio.get_running_loop().create_future(), request, memory_bytes)
@@ -82,7 +82,7 @@ class Children:
             child.spawn()
 
     async def close(self) -> None:
-        """Idle children end at once, the others after their job, or by SIGTERM after the grace, SIGKILL after another."""
+        """Idle children end at once; the others after their job, or by SIGTERM after a grace, then by SIGKILL."""
         self._is_closed = True
         for child in list(self._all):
             child.leave(self._grace_s)

@@ -1,9 +1,9 @@
 """How much memory a process uses, and a cap on what a job may add to it. Linux knows both; elsewhere there is no cap.
 
 Two guards. In the child, a limit on the data a process may map (RLIMIT_DATA: the heap and private mappings, but no
-program files and no reservations, which RLIMIT_AS counts too): an allocation fails, and the job gets a MemoryError where
-it asked for too much. In the parent, a look at what is really resident, for what that limit does not count (shared
-memory) and for code that raises it.
+program files and no reservations, which RLIMIT_AS counts too): an allocation fails, and the job gets a MemoryError
+where it asked for too much. In the parent, a look at what is really resident, for what that limit does not count
+(shared memory) and for code that raises it.
 """
 
 from __future__ import annotations

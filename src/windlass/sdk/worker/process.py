@@ -25,6 +25,9 @@ LOOK_EVERY_S = 0.1  # at the memory of a capped job
 SILENT_EXIT_S = 1.0  # a child that has closed its socket has so long to end by itself
 
 
+CauseOfDeath = Literal["crashed", "out_of_memory"]
+
+
 class ChildDied(Exception):
     """The process ended, or had to be ended, before it answered."""
 
@@ -32,7 +35,7 @@ class ChildDied(Exception):
         self,
         exit_code: int | None,
         signal_number: int | None,
-        reason: Literal["crashed", "out_of_memory"],
+        reason: CauseOfDeath,
         detail: str = "",
     ) -> None:
         self.exit_code = exit_code
@@ -105,7 +108,7 @@ class Pool(Protocol):
 
 
 class ChildProcess:
-    """Lives on one event loop. Made with the run it is started for; calls its pool when it is free and when it is gone."""
+    """Lives on one event loop. Made with the run it is started for; tells its pool when it is free and when gone."""
 
     def __init__(self, command: Sequence[str], pool: Pool, first: ChildRun) -> None:
         self.jobs = 0
@@ -293,7 +296,7 @@ class ChildProcess:
         self._release()
         if not self._is_ready and not self._is_unwanted:
             self._did_not_start(f"The child process ended (exit code {code}) before it was ready.")
-        reason: Literal["crashed", "out_of_memory"] = "out_of_memory" if self._is_over_memory else "crashed"
+        reason: CauseOfDeath = "out_of_memory" if self._is_over_memory else "crashed"
         self._lost(ChildDied(code if code >= 0 else None, -code if code < 0 else None, reason))
 
     def _did_not_start(self, why: str) -> None:
@@ -321,7 +324,7 @@ class ChildProcess:
 def _settle(run: ChildRun, message: Answer | Raised) -> None:
     if isinstance(message, Answer):
         run.succeed(message.payload)
-    elif message.type == "MemoryError":
+    elif message.type_name == "MemoryError":
         run.fail(ChildDied(None, None, "out_of_memory", message.traceback))
     else:
-        run.fail(HandlerRaised(message.type, message.traceback))
+        run.fail(HandlerRaised(message.type_name, message.traceback))
