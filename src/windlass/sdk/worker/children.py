@@ -69,10 +69,11 @@ class Children:
                 return run
         if sum(not child.is_leaving for child in self._all) >= self.most:
             raise RuntimeError(f"All {self.most} children are busy.")
-        self._add(run)
+        self.move(run)
         return run
 
-    def _add(self, run: ChildRun) -> None:
+    def move(self, run: ChildRun) -> None:
+        """To a new child."""
         loop = asyncio.get_running_loop()
         child = ChildProcess(self._command, self, run)
         self._all.add(child)

@@ -68,13 +68,14 @@ class HandlerRaised(Exception):
 class ChildRun:
     """One request on its way. `future` ends with the answer, or with ChildDied, ChildNotReady or HandlerRaised."""
 
-    __slots__ = ("child", "frame", "future", "memory_bytes")
+    __slots__ = ("child", "frame", "future", "memory_bytes", "was_moved")
 
     def __init__(self, future: asyncio.Future[bytes], request: bytes, memory_bytes: int) -> None:
         self.future = future
         self.frame = pack(Request(request, memory_bytes))
         self.memory_bytes = memory_bytes
         self.child: ChildProcess | None = None
+        self.was_moved = False
 
     def terminate(self) -> None:
         """Raises Terminated in the job's code (SIGTERM). It may clean up and answer; the process is not used again."""
@@ -106,6 +107,8 @@ class Pool(Protocol):
 
     def child_is_gone(self, child: ChildProcess) -> None: ...
 
+    def move(self, run: ChildRun) -> None: ...
+
 
 class ChildProcess:
     """Lives on one event loop. Made with the run it is started for; tells its pool when it is free and when gone."""
@@ -122,6 +125,7 @@ class ChildProcess:
         self._is_ready = False
         self._is_unwanted = False  # before it was ready: that it does not start is then no failure
         self._is_over_memory = False
+        self._was_request_read = True
         self._unsent = b""
         self._reader = FrameReader()
         self._decoder = msgspec.msgpack.Decoder(ToParent)
@@ -244,6 +248,9 @@ class ChildProcess:
                 portion = self._socket.recv(1 << 18)
             except BlockingIOError:
                 return
+            except ConnectionResetError:  # the kernel's word for: closed, and there were bytes that nobody had read
+                self._was_request_read = False
+                portion = b""
             except OSError:
                 portion = b""
             if not portion:
@@ -317,8 +324,17 @@ class ChildProcess:
         self.gone.set()
         self._pool.child_is_gone(self)
         run, self._run = self._run, None
-        if run is not None and error is not None:
+        if run is None or error is None:
+            return
+        if self._was_request_read or self._is_unwanted or run.was_moved:
             run.fail(error)
+        else:
+            self._move(run)
+
+    def _move(self, run: ChildRun) -> None:
+        """The child was dead before it had read the request: the job has not begun, and may begin elsewhere, once."""
+        run.was_moved = True
+        self._pool.move(run)
 
 
 def _settle(run: ChildRun, message: Answer | Raised) -> None:
