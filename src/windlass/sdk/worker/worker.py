@@ -24,6 +24,7 @@ from .pump import Pump
 from .run import Run
 from .running import Outcome, Running
 from .stopping import Stopping
+from .target import target_of
 from .threads import Threads
 
 if TYPE_CHECKING:
@@ -65,7 +66,8 @@ class Worker:
         self._grace_s = duration_ms("grace", grace) / 1000
         self._is_burst = burst
         self._has_loops = has_loops
-        self._target = target
+        has_process_tasks = any(task.pool == "process" for task in app.tasks.values())
+        self._target = target or (target_of(app) if has_process_tasks else "")
         self._runs: dict[bytes, Run] = {}  # until the engine has been told
         self._ends_at_s: float | None = None  # when what still runs is given back
         self._is_stopping = False
