@@ -1,7 +1,7 @@
 """The smallest program: one task, one result.
 
-    windlass worker hello:app      # in one terminal
-    python hello.py                # in another
+windlass worker hello:app      # in one terminal
+python hello.py                # in another
 """
 
 from windlass import Windlass

@@ -1,7 +1,7 @@
 """Many calls, gently: a rate for a mail provider, one job at a time for each customer, no call twice.
 
-    windlass worker limits:app
-    python limits.py
+windlass worker limits:app
+python limits.py
 """
 
 import asyncio

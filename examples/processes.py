@@ -1,7 +1,7 @@
 """Heavy computing in processes of its own, stopped when it takes too long or too much memory.
 
-    windlass worker processes:app -c 4
-    python processes.py
+windlass worker processes:app -c 4
+python processes.py
 """
 
 from windlass import JobFailed, Windlass

@@ -1,7 +1,7 @@
 """Long work that says how far it is, and somebody who watches.
 
-    windlass worker progress:app
-    python progress.py
+windlass worker progress:app
+python progress.py
 """
 
 import asyncio

@@ -1,7 +1,7 @@
 """A task that fails now and then: attempts with growing pauses, and what is told when they are used up.
 
-    windlass worker retries:app
-    python retries.py
+windlass worker retries:app
+python retries.py
 """
 
 from windlass import Backoff, Context, GiveUp, JobFailed, Windlass

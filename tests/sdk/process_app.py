@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
 import time
@@ -48,10 +49,8 @@ def slow() -> None:
 @app.task(pool="process", timeout="300ms", grace="100ms", retry=1)
 def stubborn() -> None:
     while True:
-        try:
+        with contextlib.suppress(BaseException):  # it does not want to stop
             time.sleep(60)
-        except BaseException:  # noqa: S110 (it does not want to stop)
-            pass
 
 
 @app.task(pool="process")

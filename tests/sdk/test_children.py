@@ -50,7 +50,7 @@ def is_running(pid: int) -> bool:
 
 async def until(is_so: Callable[[], object]) -> None:
     async with asyncio.timeout(30):
-        while not is_so():
+        while not is_so():  # noqa: ASYNC110 (processes are looked at)
             await asyncio.sleep(0.005)
 
 
@@ -343,7 +343,7 @@ async def test_a_target_that_cannot_be_loaded_is_told(target: str, message: str)
 @pytest.mark.parametrize("command", [["/no/such/program"], [sys.executable, "-c", "raise SystemExit(7)"]])
 async def test_a_command_that_does_not_work_is_told(command: list[str]) -> None:
     async with children(command=command) as pool:
-        with pytest.raises(ChildNotReady, match="could not be started|exit code 7"):
+        with pytest.raises(ChildNotReady, match=r"could not be started|exit code 7"):
             await pool.run(b"")
 
 

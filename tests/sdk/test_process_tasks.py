@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import process_app
 import pytest
 
-import process_app
 from engine_process import EngineProcess
 from windlass import JobCancelled, JobFailed, Windlass
 
@@ -64,7 +64,7 @@ async def test_time_limits_really_stop(children: Windlass, working: Any, task: s
 
 
 async def _until(path: Path) -> None:
-    while not path.exists():  # noqa: ASYNC110 (another process makes it)
+    while not path.exists():  # noqa: ASYNC110, ASYNC240 (another process makes it)
         await asyncio.sleep(0.01)
 
 
@@ -95,4 +95,6 @@ async def test_what_is_said_in_a_child(children: Windlass, working: Any) -> None
         handle = await process_app.talk.using(delay="300ms").aenqueue()
         values = [event.value async for event in handle.events() if event.kind == "emitted"]
         assert await handle == handle.id
+        logs = await handle.alogs()
+    assert [line.text for line in logs.lines] == ["said in a child"]
     assert values == [{"from": "child"}]

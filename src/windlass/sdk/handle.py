@@ -14,6 +14,7 @@ from ..core.event import Event
 from ..core.explanation import Explanation
 from ..core.ids import format_id
 from ..core.job import Ending, Job, Timeline
+from ..core.log import Logs
 from .codec import decode
 from .durations import Duration, duration_ms
 from .failures import ResultGone, raised
@@ -111,6 +112,13 @@ class JobHandle(Generic[R_co]):
         """0 to 1, as its code last said."""
         return self.info().progress
 
+    def logs(self) -> Logs:
+        """What its code has said by `ctx.log`, in all attempts."""
+        return self._app.service.logs(self._id).wait()
+
+    async def alogs(self) -> Logs:
+        return await (await self._app.aservice()).logs(self._id)
+
     def explain(self) -> Explanation:
         """Why it does not run, who has it, or how it ended."""
         return self._app.service.explain(self._id).wait()
@@ -150,6 +158,7 @@ class JobEvent(msgspec.Struct, frozen=True, kw_only=True):
     at: datetime
     attempt: int
     progress: float
+    note: str = ""  # of `progress`
     value: Any = None  # of `emitted`
 
     @property
@@ -163,6 +172,7 @@ def _told(event: Event) -> JobEvent:
         at=datetime.fromtimestamp(event.at_ms / 1000, UTC),
         attempt=event.attempt,
         progress=event.progress,
+        note=event.note,
         value=decode(event.value) if event.value else None,
     )
 
