@@ -27,7 +27,9 @@ async def test_results_of_async_and_sync_tasks(app: Windlass, working: Any) -> N
         return threading.current_thread().name
 
     async with working(app):
-        assert await (await add.aenqueue(2, b=3)) == 5
+        handle = await add.aenqueue(2, b=3)
+        assert await handle == 5
+        assert await handle.acancel() == "ended"
         assert "windlass-job" in await (await where.aenqueue())
 
 

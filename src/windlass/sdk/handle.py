@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 import msgspec
 
-from ..core.errors import AlreadyEnded, Refusal
+from ..core.errors import AlreadyEnded, Refusal, WrongState
 from ..core.event import Event
 from ..core.explanation import Explanation
 from ..core.ids import format_id
@@ -127,14 +127,23 @@ class JobHandle(Generic[R_co]):
         return await (await self._app.aservice()).explain(self._id)
 
     def cancel(self) -> str:
-        """`cancelled` at once when it waits; `requested` when it runs."""
-        return self._app.service.cancel([self._id]).one().wait()
+        """`cancelled` at once when it waits, `requested` when it runs; `ended`: it was too late."""
+        return _cancelled(self._app.service.cancel([self._id]).wait())
 
     async def acancel(self) -> str:
-        return await (await self._app.aservice()).cancel([self._id]).one()
+        return _cancelled(await (await self._app.aservice()).cancel([self._id]))
 
     def __repr__(self) -> str:
         return f"<job {self.id}{f' {self.status}' if self.status else ''}>"
+
+
+def _cancelled(answers: list[str | Refusal]) -> str:
+    (answer,) = answers
+    if isinstance(answer, AlreadyEnded | WrongState):
+        return "ended"
+    if isinstance(answer, Refusal):
+        raise answer
+    return answer
 
 
 def _waits(timeout: Duration | None) -> Iterator[int]:
