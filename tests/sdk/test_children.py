@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from windlass.sdk.worker.children import ChildDied, ChildNotReady, Children, ChildRun, HandlerRaised
+from windlass.sdk.worker.children import FIRST_PAUSE_S, ChildDied, ChildNotReady, Children, ChildRun, HandlerRaised
 
 pytestmark = pytest.mark.anyio
 MEGABYTE = 1 << 20
@@ -50,7 +50,7 @@ def is_running(pid: int) -> bool:
 
 async def until(is_so: Callable[[], object]) -> None:
     async with asyncio.timeout(30):
-        while not is_so():
+        while not is_so():  # noqa: ASYNC110
             await asyncio.sleep(0.005)
 
 
@@ -145,6 +145,15 @@ async def test_a_crash_is_told_and_the_next_job_gets_a_new_child(
         assert await pid_of(pool) != before
 
 
+async def test_a_job_that_crashes_is_not_begun_a_second_time(tmp_path: Path) -> None:
+    async with children() as pool:
+        at = tmp_path / "begun"
+        code = f"import os\nprint('once', file=open({str(at)!r}, 'a'), flush=True)\nos._exit(0)"
+        with pytest.raises(ChildDied):
+            await pool.run(code.encode())
+        assert at.read_text() == "once\n"
+
+
 async def test_a_crash_is_seen_although_a_forked_process_holds_the_socket_open() -> None:
     async with children() as pool:
         with pytest.raises(ChildDied) as caught:
@@ -156,7 +165,11 @@ async def test_an_idle_child_that_died_is_replaced_unseen() -> None:
     async with children() as pool:
         pid = await pid_of(pool)
         os.kill(pid, signal.SIGKILL)
-        assert await pid_of(pool) != pid
+        at_once = await pid_of(pool)
+        assert at_once != pid
+        os.kill(at_once, signal.SIGKILL)
+        await until(lambda: not exists(at_once))
+        assert await pid_of(pool) not in (pid, at_once)
 
 
 @pytest.mark.parametrize(
@@ -343,7 +356,7 @@ async def test_a_target_that_cannot_be_loaded_is_told(target: str, message: str)
 @pytest.mark.parametrize("command", [["/no/such/program"], [sys.executable, "-c", "raise SystemExit(7)"]])
 async def test_a_command_that_does_not_work_is_told(command: list[str]) -> None:
     async with children(command=command) as pool:
-        with pytest.raises(ChildNotReady, match="could not be started|exit code 7"):
+        with pytest.raises(ChildNotReady, match=r"could not be started|exit code 7"):
             await pool.run(b"")
 
 
@@ -356,7 +369,8 @@ async def test_children_that_do_not_start_are_tried_less_and_less_often() -> Non
             with pytest.raises(ChildNotReady):
                 await pool.run(b"")
             pauses.append(loop.time() - begun_at)
-        assert pauses[0] < pauses[1] < pauses[2] < pauses[3]
+        # Lower bounds only: a busy machine may take longer.
+        assert all(pause >= 0.99 * FIRST_PAUSE_S * 2**number for number, pause in enumerate(pauses[1:]))
         waiting = pool.start(b"")
         waiting.kill()
         with pytest.raises(ChildDied):

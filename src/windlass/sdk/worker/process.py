@@ -107,7 +107,7 @@ class Pool(Protocol):
 
     def child_is_gone(self, child: ChildProcess) -> None: ...
 
-    def move(self, run: ChildRun) -> None: ...
+    def may_move(self, run: ChildRun) -> bool: ...
 
 
 class ChildProcess:
@@ -326,15 +326,9 @@ class ChildProcess:
         run, self._run = self._run, None
         if run is None or error is None:
             return
-        if self._was_request_read or self._is_unwanted or run.was_moved:
+        # A child that was dead before it had read the request has not begun the job: it may begin elsewhere, once.
+        if self._was_request_read or self._is_unwanted or not self._pool.may_move(run):
             run.fail(error)
-        else:
-            self._move(run)
-
-    def _move(self, run: ChildRun) -> None:
-        """The child was dead before it had read the request: the job has not begun, and may begin elsewhere, once."""
-        run.was_moved = True
-        self._pool.move(run)
 
 
 def _settle(run: ChildRun, message: Answer | Raised) -> None:
