@@ -107,7 +107,10 @@ async def test_more_than_the_slots_is_refused(tmp_path: Path) -> None:
             await run.future
 
 
-async def test_what_a_job_prints_goes_where_the_worker_prints(capfd: pytest.CaptureFixture[str]) -> None:
+async def test_what_a_job_prints_goes_where_the_worker_prints(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)
     async with children() as pool:
         code = (
             b"import os, sys; print('printed'); os.write(1, b'written\\n'); print('wrong', file=sys.stderr); answer = 1"
@@ -159,6 +162,18 @@ async def test_a_crash_is_seen_although_a_forked_process_holds_the_socket_open()
         with pytest.raises(ChildDied) as caught:
             await pool.run(b"import os, time\nif os.fork() == 0: time.sleep(1000)\nos._exit(4)")
         assert caught.value.exit_code == 4
+
+
+async def test_what_a_crashed_job_has_started_ends_with_it(tmp_path: Path) -> None:
+    async with children() as pool:
+        at = tmp_path / "started"
+        code = (
+            f"import os, subprocess\nsleeper = subprocess.Popen(['sleep', '1000'])\n"
+            f"print(sleeper.pid, file=open({str(at)!r}, 'w'), flush=True)\nos._exit(4)"
+        )
+        with pytest.raises(ChildDied):
+            await pool.run(code.encode())
+        await until(lambda: not is_running(int(at.read_text())))
 
 
 async def test_an_idle_child_that_died_is_replaced_unseen() -> None:

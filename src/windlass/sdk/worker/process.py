@@ -295,7 +295,7 @@ class ChildProcess:
         assert self._process is not None  # noqa: S101
         self._read()  # an answer may have been sent just before
         if self._run is not None:
-            self._signal(signal.SIGKILL)  # what the job started goes with it
+            self._signal(signal.SIGKILL)  # what the crashed job has started goes with it
         code = self._process.wait()
         for timer in (self._next_look, self._next_step):
             if timer is not None:
