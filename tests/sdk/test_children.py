@@ -205,6 +205,7 @@ async def test_what_the_handler_lets_through_is_told_and_the_child_goes_on(code:
         "grown = bytearray()\nwhile True: grown += bytes(1 << 20)",
         "many = []\nwhile True: many.append(object())",
         "bytes(1 << 40)",
+        "class Own(MemoryError): pass\nraise Own",
     ],
 )
 async def test_a_job_beyond_its_memory_is_told_so_and_the_next_job_is_fine(code: str) -> None:

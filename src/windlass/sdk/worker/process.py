@@ -283,7 +283,8 @@ class ChildProcess:
     def _await_exit(self, process: subprocess.Popen[bytes]) -> None:
         """In a thread of its own. Waits without reaping, so that until then the process id is not given away."""
         if sys.platform == "linux":
-            os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+            with contextlib.suppress(ChildProcessError):  # somebody waits for every child of this process
+                os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
         else:
             process.wait()
         try:
@@ -334,7 +335,7 @@ class ChildProcess:
 def _settle(run: ChildRun, message: Answer | Raised) -> None:
     if isinstance(message, Answer):
         run.succeed(message.payload)
-    elif message.type_name == "MemoryError":
+    elif message.is_out_of_memory:
         run.fail(ChildDied(None, None, "out_of_memory", message.traceback))
     else:
         run.fail(HandlerRaised(message.type_name, message.traceback))
