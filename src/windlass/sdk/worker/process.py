@@ -126,7 +126,7 @@ class ChildProcess:
         self._is_unwanted = False  # before it was ready: that it does not start is then no failure
         self._is_over_memory = False
         self._was_request_read = True
-        self._unsent = b""
+        self._unsent = memoryview(b"")
         self._reader = FrameReader()
         self._decoder = msgspec.msgpack.Decoder(ToParent)
         self._process: subprocess.Popen[bytes] | None = None
@@ -225,7 +225,7 @@ class ChildProcess:
         else:
             self._next_look = self._loop.call_later(LOOK_EVERY_S, self._look_at_memory, run, most_bytes)
 
-    def _write(self, frame: bytes) -> bool:
+    def _write(self, frame: bytes | memoryview) -> bool:
         """What does not fit into the socket now is sent as soon as there is room."""
         try:
             sent = self._socket.send(frame)
@@ -233,7 +233,7 @@ class ChildProcess:
             sent = 0
         except OSError:
             return False
-        self._unsent = frame[sent:]
+        self._unsent = memoryview(frame)[sent:]  # a view: a large request is not copied again at each step
         if self._unsent:
             self._loop.add_writer(self._socket, self._write_on)
         return True
