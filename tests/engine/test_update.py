@@ -198,6 +198,17 @@ def test_others_who_change_a_job_leave_the_note(service: Service, store: Store, 
     invariants.check(snapshot(store))
 
 
+def test_a_long_record_makes_room_once(service: Service) -> None:
+    """So that a longer note does not write it anew."""
+    put(service, new(payload=Blob(b"x" * 5_000)))
+    (job,) = take(service)
+    sizes = set()
+    for note in ("a", "longer", "n" * 256, ""):
+        noted(service, job, note)
+        sizes.add(service.stats(["q"]).wait()[0].bytes)
+    assert len(sizes) == 1
+
+
 def test_a_job_without_a_note_is_stored_as_before(service: Service) -> None:
     put(service, new())
     (job,) = take(service)
