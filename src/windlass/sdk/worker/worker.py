@@ -89,6 +89,7 @@ class Worker:
             children=self._children,
             ended=self._ended,
             vacated=lambda _: self._pump.vacated(),
+            raised=self._raised,
         )
         self._stopping = Stopping(self._runs.values, self._running.abandon)
         log.info(
@@ -199,6 +200,9 @@ class Worker:
         """What it said comes before its end."""
         await self._keeper.flush()
         self._pump.ended(run, outcome)
+
+    def _raised(self, run: Run, error: BaseException) -> None:
+        """For tests, which want the exception itself."""
 
     def _told(self, run: Run) -> None:
         self.done += 1
