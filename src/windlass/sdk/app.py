@@ -51,10 +51,21 @@ log = logging.getLogger("windlass.app")
 _closing: set[asyncio.Task[None]] = set()  # a loop keeps its tasks weakly
 
 
+class Anything:
+    """For type checkers: what takes even this as its first argument takes anything, and does not mean the context.
+    Calls of such a function are not checked."""
+
+
 class Decorator(Protocol):
     """What `app.task(...)` returns. A context that comes first is not part of the calls."""
 
     # A coroutine function is a function, too: the first overload that fits is meant.
+    @overload
+    def __call__(  # type: ignore[overload-overlap]
+        self, function: Callable[Concatenate[Anything, P], Coroutine[Any, Any, R]], /
+    ) -> AsyncTask[..., R]: ...
+    @overload
+    def __call__(self, function: Callable[Concatenate[Anything, P], R], /) -> SyncTask[..., R]: ...
     @overload
     def __call__(  # type: ignore[overload-overlap]
         self, function: Callable[Concatenate[Context, P], Coroutine[Any, Any, R]], /
@@ -112,6 +123,12 @@ class Windlass:
 
     # Tasks
 
+    @overload
+    def task(  # type: ignore[overload-overlap]
+        self, function: Callable[Concatenate[Anything, P], Coroutine[Any, Any, R]], /
+    ) -> AsyncTask[..., R]: ...
+    @overload
+    def task(self, function: Callable[Concatenate[Anything, P], R], /) -> SyncTask[..., R]: ...
     @overload
     def task(  # type: ignore[overload-overlap]
         self, function: Callable[Concatenate[Context, P], Coroutine[Any, Any, R]], /

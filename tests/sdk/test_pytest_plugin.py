@@ -1,0 +1,83 @@
+"""The fixture `job_queue`, in a project of its own, run by a pytest of its own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+APP = """
+from windlass import Windlass
+
+app = Windlass("redis://127.0.0.1:1/0")
+
+@app.task
+async def add(a: int, b: int) -> int:
+    return a + b
+"""
+TESTS = """
+import pytest
+from shop import add, app
+
+
+def test_sync(job_queue):
+    t = job_queue(app)
+    handle = add.using(delay="1h").enqueue(1, 2)
+    t.advance("1h")
+    assert t.run_all().finished == 1
+    assert handle.result() == 3
+
+
+def test_it_is_over_after_each_test(job_queue):
+    assert not app.is_under_test
+    assert job_queue(app).jobs() == []
+
+
+@pytest.mark.anyio
+async def test_async(job_queue, anyio_backend):
+    t = job_queue(app)
+    handle = await add.aenqueue(1, 2)
+    assert (await t.arun_all()).finished == 1
+    assert await handle == 3
+
+
+@pytest.fixture
+def anyio_backend():
+    return "asyncio"
+"""
+WITHOUT = """
+import sys
+
+def test_costs_nothing():
+    loaded = {name for name in sys.modules if name.startswith("windlass.")}
+    assert loaded == {"windlass.sdk", "windlass.sdk.pytest_plugin"}
+    assert not {"msgspec", "uvloop", "hiredis"} & set(sys.modules)
+"""
+
+
+def run_pytest(directory: Path, **files: str) -> str:
+    for name, content in files.items():
+        (directory / f"{name}.py").write_text(textwrap.dedent(content))
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "WINDLASS_"))}
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-W", "error", "--rootdir", "."]
+    done = subprocess.run(
+        command, cwd=directory, env=environment, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, ""), done.stdout
+    return done.stdout
+
+
+def test_jobs_of_a_project_are_tested(tmp_path: Path) -> None:
+    assert "3 passed" in run_pytest(tmp_path, shop=APP, test_shop=TESTS)
+
+
+def test_it_costs_those_nothing_who_do_not_use_it(tmp_path: Path) -> None:
+    assert "1 passed" in run_pytest(tmp_path, test_other=WITHOUT)
+
+
+def test_it_is_known_to_pytest(pytestconfig: pytest.Config) -> None:
+    assert pytestconfig.pluginmanager.has_plugin("windlass")
