@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import msgspec
 import pytest
 
+from namespace import ask
 from windlass import Backoff, Context, Rate, Windlass
 from windlass.core.errors import BadInput
 from windlass.core.job import Job
@@ -219,3 +221,19 @@ def test_a_task_that_cannot_be(app: Windlass, options: dict[str, Any]) -> None:
 
         @app.task(**options)
         def send(order: int) -> None: ...
+
+
+def test_what_an_event_loop_uses_is_closed_with_it(app: Windlass) -> None:
+    @app.task
+    def send(order: int) -> None: ...
+
+    send.enqueue(0)
+    before = connections(app)
+    for number in (1, 2):
+        assert asyncio.run(send.aenqueue(number)).status == "queued"
+    assert connections(app) == before
+
+
+def connections(app: Windlass) -> int:
+    found: bytes = ask(app.store, "CLIENT", "LIST")
+    return found.count(b"\n")

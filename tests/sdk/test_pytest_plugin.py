@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-import textwrap
 from pathlib import Path
 
 import pytest
+from small_project import run_pytest
 
 APP = """
 from windlass import Windlass
@@ -57,18 +54,6 @@ def test_costs_nothing():
     assert loaded == {"windlass.sdk", "windlass.sdk.pytest_plugin"}
     assert not {"msgspec", "uvloop", "hiredis"} & set(sys.modules)
 """
-
-
-def run_pytest(directory: Path, **files: str) -> str:
-    for name, content in files.items():
-        (directory / f"{name}.py").write_text(textwrap.dedent(content))
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "WINDLASS_"))}
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-W", "error", "--rootdir", "."]
-    done = subprocess.run(
-        command, cwd=directory, env=environment, capture_output=True, text=True, timeout=120, check=False
-    )
-    assert (done.returncode, done.stderr) == (0, ""), done.stdout
-    return done.stdout
 
 
 def test_jobs_of_a_project_are_tested(tmp_path: Path) -> None:
