@@ -360,13 +360,16 @@ def test_what_was_enqueued(app: Windlass, t: Testing) -> None:
     send.enqueue(order, urgent=True)
     index.enqueue(1)
     t.run_all()
-    index.using(delay="1h").enqueue(2)
-    index.using(delay="1h").enqueue(2)
+    for page in (2, 3, 3):
+        index.using(delay="1h", unique="one", replace=page == 3).enqueue(page)
+    for _ in range(2):
+        index.using(delay="1h", replace=False).enqueue(4)
     found = [(one.name, one.queue, one.arguments, one.status) for one in t.enqueued]
     assert found == [
         ("send", "default", {"order": order, "urgent": True}, "queued"),
         ("index", "mail", {"page": 1}, "queued"),
-        ("index", "mail", {"page": 2}, "replaced"),
+        ("index", "mail", {"page": 3}, "replaced"),
+        ("index", "mail", {"page": 4}, "scheduled"),
     ]
 
 
@@ -407,11 +410,25 @@ def test_clearing(app: Windlass, t: Testing) -> None:
     t.run_all()
     app.service.pause("default").wait()
     t.clear()
+    assert (t.jobs(), t.enqueued, app.service.schedules().wait(), app.service.limits().wait()) == ([], [], [], [])
     t.advance("2h")
-    assert (t.jobs(), t.enqueued, app.service.schedules().wait()) == ([], [], [])
+    assert t.jobs() == []
+    t.clear()
     handle = send.enqueue(2)
+    assert handle.info().state.label == "queued"
+    assert [found.code for found in app.service.doctor().wait().findings] == ["no_persistence"]
     assert (t.run_all().finished, handle.result()) == (1, 2)
     assert [found.code for found in app.service.doctor().wait().findings] == ["no_persistence"]
+
+
+def test_what_the_app_declares_is_told_before_time_passes(app: Windlass, t: Testing) -> None:
+    @app.task(limits=[Limit(1)])
+    def send() -> None: ...
+
+    for pass_time in (t.advance, t.run_for):
+        t.clear()
+        pass_time("1s")
+        assert [found.limit.name for found in app.service.limits().wait()] == ["send:0"]
 
 
 # Its place
@@ -451,7 +468,7 @@ def test_an_app_that_cannot_connect_can_be_tested(app: Windlass) -> None:
 def test_one_block_at_a_time(app: Windlass, t: Testing) -> None:
     with pytest.raises(BadInput, match="under test already"), app.testing():
         pass
-    with pytest.raises(BadInput, match="under test already"), t:
+    with pytest.raises(BadInput, match="begun already"), t:
         pass
 
     @app.task
@@ -524,6 +541,53 @@ async def test_a_block_without_async_in_an_event_loop(app: Windlass) -> None:
 
 
 # Its engine
+
+
+def at_the_engine() -> tuple[int, int]:
+    """How many keys, how many connections."""
+    with Windlass().testing() as t:  # it runs
+        socket_path = t._in_use().endpoint.unix_path or ""
+    clients = ask(socket_path, b"CLIENT LIST").splitlines()
+    return int(ask(socket_path, b"DBSIZE")[1:]), len(clients)
+
+
+def is_soon_no_more_than(before: tuple[int, int]) -> bool:
+    give_up_at = time.monotonic() + 10
+    while time.monotonic() < give_up_at:
+        now = at_the_engine()
+        if now[0] <= before[0] and now[1] <= before[1]:
+            return True
+        time.sleep(0.01)
+    return False
+
+
+def test_nothing_is_left_in_the_engine(app: Windlass) -> None:
+    @app.task
+    async def send() -> int:
+        return 1
+
+    before = at_the_engine()
+    with app.testing() as t:
+        app.enqueue_many(send.call() for _ in range(5))
+        t.run_all()
+        t.advance("1m")
+        send.enqueue()
+    assert is_soon_no_more_than(before)
+
+
+@pytest.mark.anyio
+async def test_nothing_is_left_of_an_event_loop(app: Windlass) -> None:
+    @app.task
+    async def send() -> int:
+        return 1
+
+    before = at_the_engine()
+    async with app.testing() as t:
+        handle = await send.aenqueue()
+        await t.arun_all()
+        await handle
+    assert is_soon_no_more_than(before)  # though this loop goes on
+
 
 SCRIPT = """
 import os, signal, sys

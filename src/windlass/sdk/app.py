@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import threading
 import weakref
@@ -48,7 +47,6 @@ R = TypeVar("R")
 AT_ONCE = 1_000  # jobs per call of a bulk enqueue
 
 log = logging.getLogger("windlass.app")
-_closing: set[asyncio.Task[None]] = set()  # a loop keeps its tasks weakly
 
 
 class Anything:
@@ -239,19 +237,19 @@ class Windlass:
         return self._aside is not None
 
     def begin_test(self, store: Store, on_enqueued: OnEnqueued) -> None:
-        self._aside = self._store, self._service, self._is_borrowed, self._in_loops
+        with self._connecting:
+            if self._aside is not None:
+                raise BadInput("This app is under test already: one `with app.testing()` block at a time.")
+            self._aside = self._store, self._service, self._is_borrowed, self._in_loops
         self._in_loops = weakref.WeakKeyDictionary()
         self.connect(store)
         self._on_enqueued = on_enqueued
 
     def end_test(self) -> None:
-        """What the event loops of the test use is closed by them; those that have ended have done it already."""
-        aside, in_loops, self._aside, self._on_enqueued = self._aside, self._in_loops, None, None
+        """What event loops still use of the test's connection is closed by them, since nobody holds it any more."""
+        aside, self._aside, self._on_enqueued = self._aside, None, None
         if aside is not None:
             self._store, self._service, self._is_borrowed, self._in_loops = aside
-        for loop, found in in_loops.items():
-            with contextlib.suppress(RuntimeError):  # it is closed
-                loop.call_soon_threadsafe(_close_in, loop, found)
 
     @property
     def service(self) -> Service:
@@ -321,16 +319,6 @@ async def _kept(store: Store) -> AsyncGenerator[Service, None]:
         yield Service(store)
     finally:
         await store.close()
-
-
-def _close_in(loop: asyncio.AbstractEventLoop, found: InLoop) -> None:
-    closing = loop.create_task(_closed(found))
-    _closing.add(closing)
-    closing.add_done_callback(_closing.discard)
-
-
-async def _closed(found: InLoop) -> None:
-    await found.keeping.aclose()
 
 
 def _is_same(one: Callable[..., Any], other: Callable[..., Any]) -> bool:

@@ -97,8 +97,8 @@ class Testing:
     # The block
 
     def __enter__(self) -> Self:
-        if self._store is not None or self._app.is_under_test:
-            raise BadInput("This app is under test already: one `with app.testing()` block at a time.")
+        if self._store is not None:
+            raise BadInput("This test has begun already: call app.testing() for another one.")
         store = trial.open_trial()
         try:
             self._app.begin_test(store, self._note)
@@ -115,10 +115,11 @@ class Testing:
     ) -> None:
         store, self._store = self._in_use(), None
         running, self._runner = self._runner, None
-        if running is not None:
-            running.close()
-        self._app.end_test()
-        trial.close_trial(store)
+        with contextlib.ExitStack() as stack:  # from the last to the first, whatever goes wrong on the way
+            stack.callback(trial.close_trial, store)
+            stack.callback(self._app.end_test)
+            if running is not None:
+                stack.callback(running.close)
 
     async def __aenter__(self) -> Self:
         return await asyncio.to_thread(self.__enter__)
