@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import weakref
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -227,11 +229,18 @@ def test_what_an_event_loop_uses_is_closed_with_it(app: Windlass) -> None:
     @app.task
     def send(order: int) -> None: ...
 
+    loops = []
+
+    async def enqueue(number: int) -> str:
+        loops.append(weakref.ref(asyncio.get_running_loop()))
+        return (await send.aenqueue(number)).status
+
     send.enqueue(0)
     before = connections(app)
-    for number in (1, 2):
-        assert asyncio.run(send.aenqueue(number)).status == "queued"
+    assert [asyncio.run(enqueue(number)) for number in (1, 2)] == ["queued", "queued"]
     assert connections(app) == before
+    gc.collect()
+    assert [loop() for loop in loops] == [None, None]
 
 
 def connections(app: Windlass) -> int:

@@ -17,6 +17,8 @@ async def add(a: int, b: int) -> int:
     return a + b
 """
 TESTS = """
+from datetime import UTC, datetime
+
 import pytest
 from shop import add, app
 
@@ -31,7 +33,8 @@ def test_sync(job_queue):
 
 def test_it_is_over_after_each_test(job_queue):
     assert not app.is_under_test
-    assert job_queue(app).jobs() == []
+    t = job_queue(app, now=datetime(2031, 1, 1, tzinfo=UTC))
+    assert (t.jobs(), t.now.year) == ([], 2031)
 
 
 @pytest.mark.anyio

@@ -247,6 +247,7 @@ class Windlass:
 
     def end_test(self) -> None:
         """What event loops still use of the test's connection is closed by them, since nobody holds it any more."""
+        self._in_loops.clear()
         aside, self._aside, self._on_enqueued = self._aside, None, None
         if aside is not None:
             self._store, self._service, self._is_borrowed, self._in_loops = aside
@@ -268,7 +269,7 @@ class Windlass:
         return found.service
 
     async def _join_loop(self, loop: asyncio.AbstractEventLoop) -> InLoop:
-        keeping = _kept(self.store.twin())
+        keeping = _kept(self.store.twin(), self._in_loops)
         self._in_loops[loop] = found = InLoop(await anext(keeping), keeping)
         return found
 
@@ -313,11 +314,12 @@ class Windlass:
         await self.aclose()
 
 
-async def _kept(store: Store) -> AsyncGenerator[Service, None]:
+async def _kept(store: Store, among: InLoops) -> AsyncGenerator[Service, None]:
     """An event loop that ends closes its generators first: nobody needs to think of it."""
     try:
         yield Service(store)
     finally:
+        among.pop(asyncio.get_running_loop(), None)
         await store.close()
 
 

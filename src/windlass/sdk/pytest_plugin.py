@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from .app import Windlass
     from .testing import Testing
 
 
 @pytest.fixture
-def job_queue() -> Iterator[Callable[[Windlass], Testing]]:
-    """`t = job_queue(app)`: until the test ends, the app uses a private engine whose clock `t` moves."""
+def job_queue() -> Iterator[Callable[..., Testing]]:
+    """`t = job_queue(app)`: as `app.testing(…)`, until the test ends."""
     with contextlib.ExitStack() as stack:
-        yield lambda app: stack.enter_context(app.testing())
+        yield lambda app, **options: stack.enter_context(app.testing(**options))
