@@ -24,7 +24,7 @@ from windlass.core.job import NewJob
 from windlass.core.requests import Take
 from windlass.core.schedule import Schedule
 from windlass.sdk.testing import Testing
-from windlass.store.keeper import ask
+from windlass.store.keeper import STATE, ask
 
 SLOWLY = Backoff(tries=3, base="1m", factor=2, jitter=0)
 
@@ -619,9 +619,10 @@ def test_the_engine_ends_with_the_process(how: str, tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (0 if how == "ended" else -signal.SIGKILL, "")
     socket_path = Path(done.stdout.strip())
     give_up_at = time.monotonic() + 30
-    while ask(str(socket_path), b"PING") and time.monotonic() < give_up_at:
+    state_path = socket_path.with_name(STATE)  # removed by the keeper when the engine is gone
+    while (ask(str(socket_path), b"PING") or state_path.exists()) and time.monotonic() < give_up_at:
         time.sleep(0.01)
-    assert ask(str(socket_path), b"PING") == ""
+    assert (ask(str(socket_path), b"PING"), state_path.exists()) == ("", False)
     assert (list(deep.iterdir()), (tmp_path / "mine").exists()) == ([], False)
     if how == "ended":
         assert not socket_path.parent.exists()
