@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from .sdk.limits import Limit, Rate
     from .sdk.options import Backoff
     from .sdk.task import Call, Task
+    from .sdk.testing import Testing
     from .sdk.worker.worker import Worker
 
 __version__ = "0.1.0"
@@ -32,6 +33,7 @@ __all__ = [
     "Refusal",
     "ResultGone",
     "Task",
+    "Testing",
     "Windlass",
     "WindlassError",
     "Worker",
@@ -54,6 +56,7 @@ _HOMES = {
     "Backoff": "sdk.options",
     "Call": "sdk.task",
     "Task": "sdk.task",
+    "Testing": "sdk.testing",
     "Worker": "sdk.worker.worker",
 }
 

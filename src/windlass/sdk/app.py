@@ -6,9 +6,22 @@ import asyncio
 import logging
 import threading
 import weakref
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Sequence
+from datetime import datetime
 from types import TracebackType
-from typing import Any, Concatenate, ParamSpec, Protocol, Self, TypeVar, Unpack, overload
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Concatenate,
+    NamedTuple,
+    ParamSpec,
+    Protocol,
+    Self,
+    TypeAlias,
+    TypeVar,
+    Unpack,
+    overload,
+)
 
 from .. import server
 from ..core.errors import BadInput, Refusal
@@ -26,6 +39,9 @@ from .middleware import Middleware
 from .options import TaskOptions
 from .task import AsyncTask, Call, SyncTask, Task
 
+if TYPE_CHECKING:
+    from .testing import Testing
+
 P = ParamSpec("P")
 R = TypeVar("R")
 AT_ONCE = 1_000  # jobs per call of a bulk enqueue
@@ -33,10 +49,21 @@ AT_ONCE = 1_000  # jobs per call of a bulk enqueue
 log = logging.getLogger("windlass.app")
 
 
+class Anything:
+    """For type checkers: what takes even this as its first argument takes anything, and does not mean the context.
+    Calls of such a function are not checked."""
+
+
 class Decorator(Protocol):
     """What `app.task(...)` returns. A context that comes first is not part of the calls."""
 
     # A coroutine function is a function, too: the first overload that fits is meant.
+    @overload
+    def __call__(  # type: ignore[overload-overlap]
+        self, function: Callable[Concatenate[Anything, P], Coroutine[Any, Any, R]], /
+    ) -> AsyncTask[..., R]: ...
+    @overload
+    def __call__(self, function: Callable[Concatenate[Anything, P], R], /) -> SyncTask[..., R]: ...
     @overload
     def __call__(  # type: ignore[overload-overlap]
         self, function: Callable[Concatenate[Context, P], Coroutine[Any, Any, R]], /
@@ -49,6 +76,17 @@ class Decorator(Protocol):
     def __call__(self, function: Callable[Concatenate[Context, P], R], /) -> SyncTask[P, R]: ...
     @overload
     def __call__(self, function: Callable[P, R], /) -> SyncTask[P, R]: ...
+
+
+class InLoop(NamedTuple):
+    """What one event loop uses. The generator closes it when it is closed itself, at the latest with the loop."""
+
+    service: Service
+    keeping: AsyncGenerator[Service, None]
+
+
+InLoops: TypeAlias = weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, InLoop]
+OnEnqueued: TypeAlias = Callable[[Sequence[Call[Any]], Sequence[JobHandle[Any]]], None]
 
 
 class Windlass:
@@ -77,10 +115,18 @@ class Windlass:
         self._store: Store | None = None
         self._service: Service | None = None
         self._is_borrowed = False
-        self._in_loops: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Service] = weakref.WeakKeyDictionary()
+        self._in_loops: InLoops = weakref.WeakKeyDictionary()
+        self._aside: tuple[Store | None, Service | None, bool, InLoops] | None = None  # during a test
+        self._on_enqueued: OnEnqueued | None = None
 
     # Tasks
 
+    @overload
+    def task(  # type: ignore[overload-overlap]
+        self, function: Callable[Concatenate[Anything, P], Coroutine[Any, Any, R]], /
+    ) -> AsyncTask[..., R]: ...
+    @overload
+    def task(self, function: Callable[Concatenate[Anything, P], R], /) -> SyncTask[..., R]: ...
     @overload
     def task(  # type: ignore[overload-overlap]
         self, function: Callable[Concatenate[Context, P], Coroutine[Any, Any, R]], /
@@ -147,7 +193,7 @@ class Windlass:
         for answer in answers:
             if isinstance(answer, Refusal):
                 raise answer
-        return [
+        handles: list[JobHandle[R]] = [
             JobHandle(
                 self,
                 answer.id,
@@ -158,6 +204,9 @@ class Windlass:
             for call, answer in zip(calls, answers, strict=True)
             if isinstance(answer, Enqueued)
         ]
+        if self._on_enqueued is not None:
+            self._on_enqueued(calls, handles)
+        return handles
 
     def job(self, job_id: str) -> JobHandle[Any]:
         """The handle of a job by its id."""
@@ -187,6 +236,28 @@ class Windlass:
         self._store, self._service, self._is_borrowed = store, None, True
         self._in_loops.clear()
 
+    # Tests: for a while there is another connection
+
+    @property
+    def is_under_test(self) -> bool:
+        return self._aside is not None
+
+    def begin_test(self, store: Store, on_enqueued: OnEnqueued) -> None:
+        with self._connecting:
+            if self._aside is not None:
+                raise BadInput("This app is under test already: one `with app.testing()` block at a time.")
+            self._aside = self._store, self._service, self._is_borrowed, self._in_loops
+        self._in_loops = weakref.WeakKeyDictionary()
+        self.connect(store)
+        self._on_enqueued = on_enqueued
+
+    def end_test(self) -> None:
+        """What event loops still use of the test's connection is closed by them, since nobody holds it any more."""
+        self._in_loops.clear()
+        aside, self._aside, self._on_enqueued = self._aside, None, None
+        if aside is not None:
+            self._store, self._service, self._is_borrowed, self._in_loops = aside
+
     @property
     def service(self) -> Service:
         """Every operation of the engine; answered by `.wait()` in any thread."""
@@ -200,7 +271,12 @@ class Windlass:
         found = self._in_loops.get(loop)
         if found is None:
             await asyncio.to_thread(self.store.open_now)
-            found = self._in_loops.setdefault(loop, Service(self.store.twin()))
+            found = self._in_loops.get(loop) or await self._join_loop(loop)
+        return found.service
+
+    async def _join_loop(self, loop: asyncio.AbstractEventLoop) -> InLoop:
+        keeping = _kept(self.store.twin(), self._in_loops)
+        self._in_loops[loop] = found = InLoop(await anext(keeping), keeping)
         return found
 
     def close(self) -> None:
@@ -214,10 +290,17 @@ class Windlass:
 
     async def aclose(self) -> None:
         """Closes what this event loop uses, and the rest."""
-        service = self._in_loops.pop(asyncio.get_running_loop(), None)
-        if service is not None:
-            await service.store.close()
+        found = self._in_loops.pop(asyncio.get_running_loop(), None)
+        if found is not None:
+            await found.keeping.aclose()
         await asyncio.to_thread(self.close)
+
+    def testing(self, *, now: datetime | None = None) -> Testing:
+        """For tests: `with app.testing() as t:` or `async with`. Until its end the app uses a private engine, whose
+        clock `t` moves; it begins with `now`, if given."""
+        from .testing import Testing
+
+        return Testing(self, now)
 
     def __enter__(self) -> Self:
         return self
@@ -235,6 +318,15 @@ class Windlass:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.aclose()
+
+
+async def _kept(store: Store, among: InLoops) -> AsyncGenerator[Service, None]:
+    """An event loop that ends closes its generators first: nobody needs to think of it."""
+    try:
+        yield Service(store)
+    finally:
+        among.pop(asyncio.get_running_loop(), None)
+        await store.close()
 
 
 def _is_same(one: Callable[..., Any], other: Callable[..., Any]) -> bool:

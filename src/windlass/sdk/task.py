@@ -53,6 +53,10 @@ class Call(Generic[R_co]):
         return NewJob(name=task.name, payload=payload, **(fields | extra if extra else fields))
 
     @property
+    def queue(self) -> str:
+        return self._template.queue
+
+    @property
     def durability(self) -> Any:
         return self._template.durability
 

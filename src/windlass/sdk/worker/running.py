@@ -45,6 +45,7 @@ class Running:
         children: Children,
         ended: Callable[[Run, Outcome], None],
         vacated: Callable[[], None],
+        raised: Callable[[Run, BaseException], None],
     ) -> None:
         self._app = app
         self._service = service
@@ -53,6 +54,7 @@ class Running:
         self._children = children
         self._ended = ended
         self._vacated = vacated
+        self._raised = raised  # told of what code raises as it is, in any thread
         self._loop = asyncio.get_running_loop()
 
     def start(self, job: Job, task: Task[..., Any]) -> Run:
@@ -82,6 +84,7 @@ class Running:
         except Stopped:
             raise
         except BaseException as error:
+            self._raised(run, error)
             return failed(error)
 
     def _thread_ended(self, run: Run, future: asyncio.Future[Ended]) -> None:
@@ -100,6 +103,7 @@ class Running:
                 await self._load_members(run)
             ended = await self._around(run)
         except BaseException as raised:
+            self._raised(run, raised)
             error, ended = raised, failed(raised)
         self._end(run, ended, error)
 

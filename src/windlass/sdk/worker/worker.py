@@ -95,6 +95,7 @@ class Worker:
             children=self._children,
             ended=self._ended,
             vacated=self._vacated,
+            raised=self._raised,
         )
         self._stopping = Stopping(self._runs.values, self._running.abandon)
         log.info(
@@ -222,6 +223,9 @@ class Worker:
         assert self._pump is not None  # noqa: S101 (no job runs without one)
         await self._keeper.flush()
         self._pump.ended(run, outcome)
+
+    def _raised(self, run: Run, error: BaseException) -> None:
+        """For tests, which want the exception itself."""
 
     def _told(self, run: Run) -> None:
         self.done += 1
