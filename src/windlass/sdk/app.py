@@ -123,23 +123,21 @@ class Windlass:
 
     # Jobs
 
-    def enqueue_many(
-        self, calls: Iterable[Call[R]], *, durability: Durability | None = None, parent: bytes = b""
-    ) -> list[JobHandle[R]]:
+    def enqueue_many(self, calls: Iterable[Call[R]], *, durability: Durability | None = None) -> list[JobHandle[R]]:
         """Many calls in few steps. A call that is refused raises, after those of its step that were accepted."""
         handles: list[JobHandle[R]] = []
         for part in _parts(calls):
-            level, jobs = _level(part, durability), [call.new_job(**_of(parent)) for call in part]
+            level, jobs = _level(part, durability), [call.new_job() for call in part]
             handles += self._handles(part, self.service.enqueue(jobs, durability=level).wait())
         return handles
 
     async def aenqueue_many(
-        self, calls: Iterable[Call[R]], *, durability: Durability | None = None, parent: bytes = b""
+        self, calls: Iterable[Call[R]], *, durability: Durability | None = None
     ) -> list[JobHandle[R]]:
         service = await self.aservice()
         handles: list[JobHandle[R]] = []
         for part in _parts(calls):
-            level, jobs = _level(part, durability), [call.new_job(**_of(parent)) for call in part]
+            level, jobs = _level(part, durability), [call.new_job() for call in part]
             handles += self._handles(part, await service.enqueue(jobs, durability=level))
         return handles
 
@@ -251,7 +249,3 @@ def _level(calls: Sequence[Call[Any]], durability: Durability | None) -> Durabil
     """The strongest that one of the calls asks for."""
     asked = {call.durability for call in calls} | {durability}
     return next((level for level in ("replica", "fsync", "memory") if level in asked), None)
-
-
-def _of(parent: bytes) -> dict[str, Any]:
-    return {"parent": parent} if parent else {}

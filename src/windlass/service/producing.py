@@ -11,7 +11,7 @@ from ..core.job import Durability, NewJob
 from ..core.requests import Enqueued
 from ..store.asked import AskedMany
 from ..store.calls import enqueue
-from ..store.calls.call import BYTES_MAX, WHOLE_MAX, Flow, Now
+from ..store.calls.call import BYTES_MAX, Flow, Now
 from ..store.matching import matched
 from ..store.scatter import scatter
 from .asking import Asking
@@ -82,8 +82,8 @@ class Producing(Asking):
 
 def _check_whole(jobs: Sequence[NewJob]) -> None:
     """One step of the engine is bounded, and cannot take back what a unique key decided."""
-    if len(jobs) > WHOLE_MAX:
-        raise TooLarge(f"At most {WHOLE_MAX} jobs can be accepted as a whole, not {len(jobs)}.")
+    if len(jobs) > check.WHOLE_MAX:
+        raise TooLarge(f"At most {check.WHOLE_MAX} jobs can be accepted as a whole, not {len(jobs)}.")
     size = sum(len(job.payload.data) for job in jobs)
     if size > BYTES_MAX:
         raise TooLarge(f"The payloads of jobs that are accepted as a whole have at most {BYTES_MAX} bytes, not {size}.")

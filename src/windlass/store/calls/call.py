@@ -12,7 +12,6 @@ T = TypeVar("T")
 Argument: TypeAlias = bytes | str | int
 ITEMS_MAX = 1000  # per call: beyond a few thousand Lua's stack is the bound, and other callers wait too long
 BYTES_MAX = 4 * 1024 * 1024
-WHOLE_MAX = 2 * ITEMS_MAX  # of items that must not be divided
 _CODES = {code.encode(): code for code in REFUSALS}
 
 
