@@ -314,9 +314,7 @@ FINE, FAILS, CANCELLED = "fine", "fails", "cancelled"
 
 @pytest.mark.parametrize("happens", [FINE, FAILS, CANCELLED])
 @pytest.mark.parametrize("policy", ["fail", "collect", "ignore"])
-async def test_every_policy_with_every_end(
-    app: Windlass, tasks: Any, working: Any, policy: Any, happens: str
-) -> None:
+async def test_every_policy_with_every_end(app: Windlass, tasks: Any, working: Any, policy: Any, happens: str) -> None:
     member = {FINE: tasks.double.call(2), FAILS: tasks.fail.call("no"), CANCELLED: tasks.idle.call()}[happens]
     follower = {"fail": tasks.total, "collect": tasks.outcomes, "ignore": tasks.known}[policy]
     async with working(app, queues=["default"]):

@@ -185,7 +185,9 @@ async def test_a_child_that_is_cancelled(app: Windlass, tasks: Any, working: Any
         assert await handle.aresult(SECONDS) == ["cancelled"]
 
 
-async def test_the_end_of_a_parent_reaches_its_children(app: Windlass, tasks: Any, ran: list[Any], working: Any) -> None:
+async def test_the_end_of_a_parent_reaches_its_children(
+    app: Windlass, tasks: Any, ran: list[Any], working: Any
+) -> None:
     @app.task(retry=1)
     async def fails(ctx: Context) -> None:
         ran.append((await ctx.aspawn(tasks.square.call(2))).id)

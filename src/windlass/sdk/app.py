@@ -19,6 +19,7 @@ from ..service import Service
 from ..settings import Settings, load
 from ..store.store import Store
 from .context import Context
+from .cron import Scheduling
 from .declaring import Declared
 from .durations import Duration, duration_ms
 from .handle import JobHandle
@@ -51,7 +52,7 @@ class Decorator(Protocol):
     def __call__(self, function: Callable[P, R], /) -> SyncTask[P, R]: ...
 
 
-class Windlass:
+class Windlass(Scheduling):
     """One application. Connects with its first use: to `url`, WINDLASS_URL, or the embedded engine."""
 
     def __init__(

@@ -222,9 +222,7 @@ def group(*parts: Part[Any] | Iterable[Part[Any]], on_failure: OnFailure = "fail
         raise TooLarge(f"A group has at most {AFTER_MAX} members, not {len(found)}; make a task that spawns them.")
     for one in found:
         if not isinstance(one, Part):
-            raise BadInput(
-                f"A group is made of calls and chains, as in group(task.call(1), …), not {one!r}."
-            )
+            raise BadInput(f"A group is made of calls and chains, as in group(task.call(1), …), not {one!r}.")
         if one.ends_in_group:
             raise BadInput(
                 "A group cannot be a member of a group: put all into one, or let a task follow the inner one."
