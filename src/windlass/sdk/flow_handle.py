@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 import msgspec
 
-from ..core.errors import AlreadyEnded, Refusal
+from ..core.errors import AlreadyEnded, Refusal, UnknownJob
 from ..core.ids import format_id, parse_id
 from ..core.job import Attempt, Ending, OnFailure
 from ..service import Service
@@ -112,10 +112,10 @@ class GroupHandle(FlowHandle[R_co]):
         asked = (_aasked(service.result(one.id_bytes)) for one in self.handles)
         return cast(R_co, self._values(await asyncio.gather(*asked)))
 
-    def _values(self, endings: Sequence[Ending | AlreadyEnded | None]) -> list[Any]:
+    def _values(self, endings: Sequence[Ending | Refusal | None]) -> list[Any]:
         return [self._value_of(*pair) for pair in zip(self.handles, endings, strict=True)]
 
-    def _value_of(self, handle: JobHandle[Any], ending: Ending | AlreadyEnded | None) -> Any:
+    def _value_of(self, handle: JobHandle[Any], ending: Ending | Refusal | None) -> Any:
         if self._on_failure == "fail":
             return handle.value_of(ending)
         outcome = outcome_of(handle, ending)
@@ -129,7 +129,7 @@ class GroupHandle(FlowHandle[R_co]):
         return ended / len(self.handles)
 
 
-def outcome_of(handle: JobHandle[Any], ending: Ending | AlreadyEnded | None) -> Outcome[Any]:
+def outcome_of(handle: JobHandle[Any], ending: Ending | Refusal | None) -> Outcome[Any]:
     if not isinstance(ending, Ending):
         return Outcome(id=handle.id, state="gone" if handle.is_kept or ending is None else "finished")
     if ending.state.label != "finished":
@@ -156,17 +156,17 @@ def _cause(service: Service, error: JobFailed) -> Questions[JobFailed]:
     return error
 
 
-def _asked(asked: Asked[Ending | None]) -> Ending | AlreadyEnded | None:
+def _asked(asked: Asked[Ending | None]) -> Ending | Refusal | None:
     try:
         return asked.wait()
-    except AlreadyEnded as gone:
+    except (AlreadyEnded, UnknownJob) as gone:
         return gone
 
 
-async def _aasked(asked: Asked[Ending | None]) -> Ending | AlreadyEnded | None:
+async def _aasked(asked: Asked[Ending | None]) -> Ending | Refusal | None:
     try:
         return await asked
-    except AlreadyEnded as gone:
+    except (AlreadyEnded, UnknownJob) as gone:
         return gone
 
 

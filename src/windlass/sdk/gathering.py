@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from ..core.errors import AlreadyEnded
+from ..core.errors import AlreadyEnded, UnknownJob
 from ..core.ids import parse_id
 from ..core.job import Attempt, Blob, Codec, Ending, Job, Member
 from ..core.states import ENDED, State
@@ -121,7 +121,7 @@ def _found(service: Service, job_id: str) -> Questions[Found]:
     """Of a job that is no member (any more): somebody has woken this one, or sent it on its way again."""
     try:
         ending: Ending | None = yield service.result(parse_id(job_id))
-    except AlreadyEnded:
+    except (AlreadyEnded, UnknownJob):
         return Found("gone")
     return Found(ending.state.label, ending.result, ending.last_attempt) if ending else Found("not ended")
 

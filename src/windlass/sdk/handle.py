@@ -73,7 +73,7 @@ class JobHandle(Generic[R_co]):
     def __await__(self) -> Generator[Any, None, R_co]:
         return self.aresult().__await__()
 
-    def _gone(self, error: AlreadyEnded) -> R_co:
+    def _gone(self, error: Refusal) -> R_co:
         """Bad ends are kept for days: what is gone has ended well, and had nothing to keep."""
         if self.is_kept:
             raise ResultGone(
@@ -81,7 +81,7 @@ class JobHandle(Generic[R_co]):
             ) from error
         return cast(R_co, None)
 
-    def value_of(self, ending: Ending | AlreadyEnded | None) -> R_co:
+    def value_of(self, ending: Ending | Refusal | None) -> R_co:
         """What an answer of the engine about its end means."""
         if ending is None:
             raise TimeoutError(f"Job {self.id} has not ended in time.")
