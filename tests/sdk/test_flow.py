@@ -287,6 +287,20 @@ async def test_groups_of_chains_and_chains_of_groups(app: Windlass, tasks: Any, 
         assert await last.aresult(SECONDS) == [10, 12]
 
 
+async def test_many_do_not_each_wait_for_each_of_many(app: Windlass, tasks: Any, service: Service) -> None:
+    members = [tasks.double.call(at) for at in range(3)]
+    handle = await group(members).and_then(group(members)).aenqueue()
+    joining = {job.id for job in waiting(service) if job.name == "windlass.group"}
+    (between,) = joining - {handle.id_bytes}  # one stands for the first three, one for the whole
+    awaited = service.members(handle.handles[0].id_bytes).wait().members
+    assert [one.job.id for one in awaited] == [between]
+    await app.aclose()
+
+
+def waiting(service: Service) -> Any:
+    return service.jobs(Listing(queue="default", state="waiting")).wait().jobs
+
+
 async def test_a_group_of_a_thousand(app: Windlass, tasks: Any, working: Any) -> None:
     async with working(app, concurrency=64):
         flow = group(tasks.double.call(at) for at in range(1000)).then(tasks.total)
@@ -395,8 +409,8 @@ async def test_what_follows_a_policy_that_goes_on(app: Windlass, tasks: Any, wor
         assert await (await flow.aenqueue()).aresult(SECONDS) == [2, 4]
 
 
-async def test_awaiting_a_deployment_directly(app: Windlass, tasks: Any, service: Service) -> None:
-    """What other programs see of a chain: plain jobs with plain payloads."""
+async def test_what_others_see_of_a_chain(app: Windlass, tasks: Any, service: Service) -> None:
+    """Plain jobs, each after the other."""
     handle = await tasks.double.call(4).then(tasks.add, 5).aenqueue()
     job = service.job([handle.id_bytes]).one().wait().job
     assert (job.name, job.state.label, job.on_failure) == ("add", "waiting", "fail")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -14,6 +15,11 @@ from windlass.core.requests import Listing
 pytestmark = pytest.mark.anyio
 SECONDS = 20
 AT_ONCE = Backoff(tries=3, base=0)
+
+
+@dataclass
+class Point:
+    number: int
 
 
 @pytest.fixture
@@ -144,7 +150,7 @@ async def test_a_key_belongs_to_its_parent(app: Windlass, tasks: Any, working: A
         return [child.result for child in ctx.children]
 
     async with working(app):
-        handles = [await parent.aenqueue(number) for number in (2, 3)]
+        handles = await app.aenqueue_many(parent.call(number) for number in (2, 3))  # born in one millisecond
         assert [await handle.aresult(SECONDS) for handle in handles] == [[4], [9]]
 
 
@@ -185,6 +191,21 @@ async def test_a_child_that_is_cancelled(app: Windlass, tasks: Any, working: Any
         assert await handle.aresult(SECONDS) == ["cancelled"]
 
 
+async def test_the_results_of_children_have_their_type(app: Windlass, working: Any) -> None:
+    @app.task
+    async def point(number: int) -> Point:
+        return Point(number)
+
+    @app.task
+    async def parent(ctx: Context) -> int:
+        if not ctx.is_resumed:
+            await ctx.aspawn(point.call(3))
+        return sum(child.result.number for child in ctx.children)
+
+    async with working(app):
+        assert await (await parent.aenqueue()).aresult(SECONDS) == 3
+
+
 async def test_the_end_of_a_parent_reaches_its_children(
     app: Windlass, tasks: Any, ran: list[Any], working: Any
 ) -> None:
@@ -221,7 +242,8 @@ async def test_a_step_of_a_chain_that_spawns_keeps_its_arguments(app: Windlass, 
         return [number, more, *(child.result for child in ctx.children)]
 
     async with working(app):
-        handle = await tasks.square.call(2).then(parent, 7).aenqueue()
+        unkept = tasks.square.using(keep_result=0)  # so that nobody but the engine's own care has it
+        handle = await unkept.call(2).then(parent, 7).aenqueue()
         assert await handle.aresult(SECONDS) == [4, 7, 16]
 
 

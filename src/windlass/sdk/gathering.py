@@ -89,7 +89,6 @@ def gather(service: Service, tasks: Mapping[str, Task[..., Any]], job: Job) -> Q
         Child(one, tasks[one.job.name].result_type if one.job.name in tasks else Any)
         for one in members
         if one.job.parent == job.id
-        and not one.job.is_held  # one that never started was called off before the hand-over
     ]
     arguments = _map(job.payload)
     meta = decode(Blob(bytes(arguments[META]), Codec.MSGPACK), dict[str, Any]) if META in arguments else {}
