@@ -27,19 +27,23 @@ local ended = ended_lately(ids)
 local first = redis.call('INCRBY', P .. 'seq', #ids) - #ids + 1
 local function entry_of(i) return ARGV[2 * i + 1] end
 local function terms_of(i) return ARGV[2 * i + 2] end
-local answers, refusal = {}, nil
+local answers, refusal, goes_on = {}, nil, false
 for i = 1, #ids do
-  if is_with_next(terms_of(i)) and (i == 1 or not is_with_next(terms_of(i - 1))) then
-    local last = i
+  local terms = ARGV[2 * i + 2]
+  local is_marked = terms ~= '' and is_with_next(terms)
+  if is_marked and not goes_on then
+    local last = i + 1
     while is_with_next(terms_of(last)) do last = last + 1 end
     refusal = refusal_together(i, last, entry_of, terms_of, ended)
   end
   if refusal then
     answers[i] = {refusal, ids[i], 0}
   else
-    answers[i] = enqueue_one(ids[i], keys[i], entry_of(i), own_terms(terms_of(i)), first + i - 1, some_stored, ended[i])
+    local own = is_marked and own_terms(terms) or terms
+    answers[i] = enqueue_one(ids[i], keys[i], ARGV[2 * i + 1], own, first + i - 1, some_stored, ended[i])
   end
-  if not is_with_next(terms_of(i)) then refusal = nil end
+  goes_on = is_marked
+  if not goes_on then refusal = nil end
 end
 flush()
 ring_all()
