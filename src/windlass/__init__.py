@@ -11,6 +11,9 @@ if TYPE_CHECKING:
     from .sdk.app import Windlass
     from .sdk.context import Context
     from .sdk.failures import GiveUp, JobCancelled, JobFailed, ResultGone
+    from .sdk.flow import Chain, Group, group
+    from .sdk.flow_handle import FlowHandle, GroupHandle, Outcome
+    from .sdk.gathering import Child
     from .sdk.handle import JobHandle
     from .sdk.limits import Limit, Rate
     from .sdk.options import Backoff
@@ -22,13 +25,19 @@ __version__ = "0.1.0"
 __all__ = [
     "Backoff",
     "Call",
+    "Chain",
+    "Child",
     "Context",
     "Event",
+    "FlowHandle",
     "GiveUp",
+    "Group",
+    "GroupHandle",
     "JobCancelled",
     "JobFailed",
     "JobHandle",
     "Limit",
+    "Outcome",
     "Rate",
     "Refusal",
     "ResultGone",
@@ -37,6 +46,7 @@ __all__ = [
     "Windlass",
     "WindlassError",
     "Worker",
+    "group",
 ]
 
 # Loaded when first used: a command line that lists jobs needs none of the SDK.
@@ -50,6 +60,13 @@ _HOMES = {
     "JobCancelled": "sdk.failures",
     "JobFailed": "sdk.failures",
     "ResultGone": "sdk.failures",
+    "Chain": "sdk.flow",
+    "Group": "sdk.flow",
+    "group": "sdk.flow",
+    "FlowHandle": "sdk.flow_handle",
+    "GroupHandle": "sdk.flow_handle",
+    "Outcome": "sdk.flow_handle",
+    "Child": "sdk.gathering",
     "JobHandle": "sdk.handle",
     "Limit": "sdk.limits",
     "Rate": "sdk.limits",

@@ -36,6 +36,7 @@ LOG_LINE_MAX = 4 * 1024
 LOG_LINES_MAX = 200  # of one request
 TAKE_MAX = 1000
 AFTER_MAX = 1000
+WHOLE_MAX = 2000  # jobs that are accepted as a whole
 QUEUES_PER_TAKE = 100
 NAMES_PER_FILTER = 100
 WILDCARDS_MAX = 16

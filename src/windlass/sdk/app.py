@@ -32,6 +32,7 @@ from ..service import Service
 from ..settings import Settings, load
 from ..store.store import Store
 from .context import Context
+from .cron import Scheduling
 from .declaring import Declared
 from .durations import Duration, duration_ms
 from .handle import JobHandle
@@ -89,7 +90,7 @@ InLoops: TypeAlias = weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, InLoop
 OnEnqueued: TypeAlias = Callable[[Sequence[Call[Any]], Sequence[JobHandle[Any]]], None]
 
 
-class Windlass:
+class Windlass(Scheduling):
     """One application. Connects with its first use: to `url`, WINDLASS_URL, or the embedded engine."""
 
     def __init__(
@@ -169,23 +170,21 @@ class Windlass:
 
     # Jobs
 
-    def enqueue_many(
-        self, calls: Iterable[Call[R]], *, durability: Durability | None = None, parent: bytes = b""
-    ) -> list[JobHandle[R]]:
+    def enqueue_many(self, calls: Iterable[Call[R]], *, durability: Durability | None = None) -> list[JobHandle[R]]:
         """Many calls in few steps. A call that is refused raises, after those of its step that were accepted."""
         handles: list[JobHandle[R]] = []
         for part in _parts(calls):
-            level, jobs = _level(part, durability), [call.new_job(**_of(parent)) for call in part]
+            level, jobs = _level(part, durability), [call.new_job() for call in part]
             handles += self._handles(part, self.service.enqueue(jobs, durability=level).wait())
         return handles
 
     async def aenqueue_many(
-        self, calls: Iterable[Call[R]], *, durability: Durability | None = None, parent: bytes = b""
+        self, calls: Iterable[Call[R]], *, durability: Durability | None = None
     ) -> list[JobHandle[R]]:
         service = await self.aservice()
         handles: list[JobHandle[R]] = []
         for part in _parts(calls):
-            level, jobs = _level(part, durability), [call.new_job(**_of(parent)) for call in part]
+            level, jobs = _level(part, durability), [call.new_job() for call in part]
             handles += self._handles(part, await service.enqueue(jobs, durability=level))
         return handles
 
@@ -199,7 +198,7 @@ class Windlass:
                 answer.id,
                 status=answer.status,
                 result_type=call.task.result_type,
-                is_kept=bool(call.task.template.fields.get("result_ttl_ms")),
+                is_kept=bool(call.terms.fields.get("result_ttl_ms")),
             )
             for call, answer in zip(calls, answers, strict=True)
             if isinstance(answer, Enqueued)
@@ -349,7 +348,3 @@ def _level(calls: Sequence[Call[Any]], durability: Durability | None) -> Durabil
     """The strongest that one of the calls asks for."""
     asked = {call.durability for call in calls} | {durability}
     return next((level for level in ("replica", "fsync", "memory") if level in asked), None)
-
-
-def _of(parent: bytes) -> dict[str, Any]:
-    return {"parent": parent} if parent else {}

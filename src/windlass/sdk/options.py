@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias, TypedDict
 
 from ..core import retry as core
 from ..core.errors import BadInput
-from ..core.job import Callback, Durability
+from ..core.job import Callback, Durability, OnFailure
 from .durations import Duration, duration_ms, instant_ms
 from .limits import Limit, Rate
 
@@ -57,6 +57,7 @@ class CallOptions(TypedDict, total=False):
     repeat: str
     durability: Durability
     callback: Callback | str
+    on_failure: OnFailure  # of a job that spawns: what a child that ends badly means
     trace: str  # W3C traceparent
 
 
@@ -143,6 +144,12 @@ def _tags(value: Any) -> dict[str, Any]:
     return {"tags": tuple(value)}
 
 
+def _on_failure(value: Any) -> dict[str, Any]:
+    if value not in ("collect", "fail", "ignore"):
+        raise BadInput(f"on_failure must be collect, fail or ignore, not {value!r}.")
+    return {"on_failure": value}
+
+
 def _callback(value: Any) -> dict[str, Any]:
     return {"callback": Callback(url=value) if isinstance(value, str) else value}
 
@@ -165,4 +172,5 @@ _READERS: dict[str, Callable[[Any], dict[str, Any]]] = {
     "tags": _tags,
     "lease": _duration("lease"),
     "callback": _callback,
+    "on_failure": _on_failure,
 }

@@ -12,6 +12,7 @@ from ..core.job import Blob, NewJob
 from .arguments import Migrate, Signature
 from .context import Context
 from .durations import duration_ms
+from .flow import Given, Part, Plan
 from .limits import computed_keys
 from .options import DEFAULT_KEPT_MS, DEFAULT_TIMEOUT_MS, CallOptions, Pool, Template, Unique, template
 
@@ -28,23 +29,26 @@ MAX_CRASHES = 3
 _OF_TASK = ("name", "limits", "pool", "memory", "max_crashes", "grace", "version")
 
 
-class Call(Generic[R_co]):
+class Call(Part[R_co]):
     """A task with its arguments, ready to be enqueued."""
 
-    __slots__ = ("_template", "arguments", "task")
+    __slots__ = ("_signature", "_template", "arguments", "task")
 
-    def __init__(self, task: Task[..., R_co], arguments: dict[str, Any], terms: Template) -> None:
+    def __init__(
+        self, task: Task[..., R_co], arguments: dict[str, Any], terms: Template, signature: Signature | None = None
+    ) -> None:
         self.task = task
         self.arguments = arguments
         self._template = terms
+        self._signature = signature or task.signature  # another one where an argument comes later
 
     def using(self, **options: Unpack[CallOptions]) -> Call[R_co]:
-        return Call(self.task, self.arguments, template(options, self._template))
+        return Call(self.task, self.arguments, template(options, self._template), self._signature)
 
     def new_job(self, **extra: Any) -> NewJob:
         """The job that the engine is given. A wrong argument is refused here."""
         task, terms = self.task, self._template
-        payload = task.signature.encode(self.arguments, task.meta_of(self.arguments, extra.pop("meta", None)))
+        payload = self._signature.encode(self.arguments, task.meta_of(self.arguments, extra.pop("meta", None)))
         fields = terms.fields
         if terms.unique:
             extra["unique"] = _key_of(terms.unique, task, self.arguments, payload.data)
@@ -53,12 +57,23 @@ class Call(Generic[R_co]):
         return NewJob(name=task.name, payload=payload, **(fields | extra if extra else fields))
 
     @property
+    def durability(self) -> Any:
+        return self._template.durability
+
+    @property
+    def app(self) -> Windlass:
+        return self.task.app
+
+    @property
     def queue(self) -> str:
         return self._template.queue
 
     @property
-    def durability(self) -> Any:
-        return self._template.durability
+    def terms(self) -> Template:
+        return self._template
+
+    def plan(self, plan: Plan, given: Given | None) -> Given:
+        return plan.add(self, given)
 
     def enqueue(self) -> JobHandle[R_co]:
         return self.task.app.enqueue_many([self])[0]

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any, cast
 import msgspec
 
 from ...core.job import Blob, Job
-from ...core.states import ENDED
 from ...service import Service
-from ..context import Child, Context, current_job
+from ..context import Context, current_job
+from ..driving import driven
+from ..gathering import gather
 from .child import Terminated
 from .outcome import Ended, Failed, Failure, failed, success
 from .telling import Teller
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 
 _request = msgspec.msgpack.Decoder(Job)
 _reply = msgspec.msgpack.Decoder(Ended)
-MEMBERS_AT_ONCE = 200
 TELLING_MAX_S = 10.0
 
 
@@ -51,7 +51,8 @@ def _run(app: Windlass, job: Job, speaker: Speaker) -> Ended:
     current_job.set(job)
     try:
         context = Context(app, task, job, speaker)
-        context.children = _members(app, job) if job.has_members else []
+        if job.has_members:  # results of others are in its payload already, though not in the job as it is stored
+            context.received(job, driven(gather(app.service, app.tasks, job)).children, has_received=True)
         value = task.perform(job.payload, context)
         return success(job, asyncio.run(value) if task.is_async else value)
     except Terminated:
@@ -60,17 +61,6 @@ def _run(app: Windlass, job: Job, speaker: Speaker) -> Ended:
         raise  # the pool tells it as what it is, and ends this process
     except BaseException as error:
         return failed(error)
-
-
-def _members(app: Windlass, job: Job) -> list[Child]:
-    found: list[Child] = []
-    cursor, is_more = "", True
-    while is_more:
-        page = app.service.members(job.id, tuple(ENDED), most=MEMBERS_AT_ONCE, cursor=cursor).wait()
-        found += [Child(member) for member in page.members]
-        cursor = page.cursor
-        is_more = bool(cursor)
-    return found
 
 
 class Speaker:

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ...core.job import Job
 from ...core.requests import Fail, Finish, Held
-from ...core.states import State
 from ...service import Service
 from ..codec import decode
-from ..context import Child, Context, Listening, current_job
+from ..context import Context, Listening, current_job
+from ..driving import adriven
 from ..failures import Stopped, read, stored_as
+from ..gathering import gather, is_due
 from ..task import Task
 from .children import ChildDied, Children, ChildRun
 from .outcome import TIMED_OUT, Ended, Failed, FailedInChild, Failure, cancelled, failed, report, success
@@ -31,7 +32,6 @@ log = logging.getLogger("windlass.worker")
 # What the engine is told: an end, or that the job goes back unworked; None: nothing, it is not ours any more.
 Outcome: TypeAlias = Finish | Fail | Held | None
 CRASHES = ("crashed", "out_of_memory")
-MEMBERS_AT_ONCE = 200
 
 
 class Running:
@@ -69,7 +69,7 @@ class Running:
 
     def _is_wrapped(self, run: Run) -> bool:
         """Something must be done around its code, on the event loop."""
-        return run.job.has_members or bool(self._app.middlewares)
+        return is_due(run.job) or bool(self._app.middlewares)
 
     # Threads, the short way
 
@@ -99,8 +99,8 @@ class Running:
         current_job.set(run.job)
         error: BaseException | None = None
         try:
-            if run.job.has_members:
-                await self._load_members(run)
+            if is_due(run.job):
+                await self._gather(run)
             ended = await self._around(run)
         except BaseException as raised:
             self._raised(run, raised)
@@ -151,15 +151,12 @@ class Running:
         error = stored_as(type(died).__name__, f"{died} (crash {crashes} of at most {run.task.max_crashes})")
         return Failed(Failure(reason=died.reason, error=error, is_final=is_final))
 
-    async def _load_members(self, run: Run) -> None:
+    async def _gather(self, run: Run) -> None:
         """How the jobs ended that this one has waited for."""
-        ended = tuple(state for state in State if state.is_ended)
-        cursor, is_more = "", True
-        while is_more and run.context is not None:
-            page = await self._service.members(run.job.id, ended, most=MEMBERS_AT_ONCE, cursor=cursor)
-            run.context.children += [Child(member) for member in page.members]
-            cursor = page.cursor
-            is_more = bool(cursor)
+        found = await adriven(gather(self._service, self._app.tasks, run.job))
+        if run.context is not None:
+            run.context.received(found.job, found.children)
+        run.job = found.job
 
     # How it ended
 
