@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from .core.event import Event
     from .sdk.app import Windlass
     from .sdk.context import Context
+    from .sdk.depends import Depends
     from .sdk.failures import GiveUp, JobCancelled, JobFailed, ResultGone
     from .sdk.handle import JobHandle
     from .sdk.limits import Limit, Rate
@@ -22,6 +23,7 @@ __all__ = [
     "Backoff",
     "Call",
     "Context",
+    "Depends",
     "Event",
     "GiveUp",
     "JobCancelled",
@@ -44,6 +46,7 @@ _HOMES = {
     "Event": "core.event",
     "Windlass": "sdk.app",
     "Context": "sdk.context",
+    "Depends": "sdk.depends",
     "GiveUp": "sdk.failures",
     "JobCancelled": "sdk.failures",
     "JobFailed": "sdk.failures",

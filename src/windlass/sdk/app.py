@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import threading
 import weakref
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Protocol, Self, TypeVar, Unpack, overload
 
@@ -20,6 +21,7 @@ from ..settings import Settings, load
 from ..store.store import Store
 from .context import Context
 from .declaring import Declared
+from .depends import Factory, refuse_circle
 from .durations import Duration, duration_ms
 from .handle import JobHandle
 from .middleware import Middleware
@@ -72,6 +74,7 @@ class Windlass:
         }
         self.tasks: dict[str, Task[..., Any]] = {}
         self.middlewares: list[Middleware] = []
+        self.overrides: dict[Any, Factory] = {}
         self.declared = Declared()
         self._connecting = threading.Lock()
         self._store: Store | None = None
@@ -120,6 +123,20 @@ class Windlass:
         """Registers a hook that is called around each job: `async def timed(ctx, call_next): …`."""
         self.middlewares.append(function)
         return function
+
+    @contextlib.contextmanager
+    def override(self, factory: Callable[..., Any], replacement: Callable[..., Any]) -> Iterator[None]:
+        """While the block runs, what depends on `factory` gets what `replacement` makes; for tests."""
+        made = Factory(replacement)
+        refuse_circle(made, {**self.overrides, factory: made})
+        before = self.overrides.get(factory)
+        self.overrides[factory] = made
+        try:
+            yield
+        finally:
+            del self.overrides[factory]
+            if before is not None:
+                self.overrides[factory] = before
 
     # Jobs
 

@@ -16,6 +16,7 @@ from ...service import Service
 from ..codec import decode
 from ..context import Child, Context, Listening, current_job
 from ..failures import Stopped, stored_as
+from ..injection import Shared
 from ..task import Task
 from .children import ChildDied, Children, ChildRun
 from .outcome import TIMED_OUT, Ended, Failed, FailedInChild, Failure, cancelled, failed, report, success
@@ -54,9 +55,10 @@ class Running:
         self._ended = ended
         self._vacated = vacated
         self._loop = asyncio.get_running_loop()
+        self.shared = Shared(app)
 
     def start(self, job: Job, task: Task[..., Any]) -> Run:
-        needs_context = bool(task.context_parameter) or job.has_members or bool(self._app.middlewares)
+        needs_context = task.needs_context or job.has_members or bool(self._app.middlewares)
         context = Context(self._app, task, job, self._listening) if needs_context else None
         run = Run(job, task, context, self._loop.time())
         if task.pool == "thread" and not self._is_wrapped(run):
@@ -78,7 +80,7 @@ class Running:
     def _in_thread(self, run: Run) -> Ended:
         current_job.set(run.job)
         try:
-            return success(run.job, run.task.perform(run.job.payload, run.context))
+            return success(run.job, run.task.perform(run.job.payload, run.context, self.shared))
         except Stopped:
             raise
         except BaseException as error:
@@ -114,10 +116,13 @@ class Running:
     async def _value(self, run: Run) -> Any:
         """What its function returns, in its pool."""
         if run.task.pool == "async":
-            return await run.task.perform(run.job.payload, run.context)
+            return await run.task.perform(run.job.payload, run.context, self.shared)
         if run.task.pool == "thread":
             return await self._stoppable(
-                run, self._threads.start(lambda: run.task.perform(run.job.payload, run.context), copy_context())
+                run,
+                self._threads.start(
+                    lambda: run.task.perform(run.job.payload, run.context, self.shared), copy_context()
+                ),
             )
         ended = await self._in_child(run)
         if isinstance(ended, Failed):

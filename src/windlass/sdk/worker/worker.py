@@ -151,6 +151,7 @@ class Worker:
         self._pump.close()
         self._stopping.close()
         await self._stop_the_rest()
+        await self._running.shared.close()
         await self._keeper.close(forget=True)
         await self._children.close()
         stuck = self._threads.close()
