@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
@@ -95,9 +96,9 @@ async def test_every_kind_of_factory_in_an_async_and_in_a_sync_task(app: Windlas
 
 async def test_injected_parameters_are_no_part_of_a_call(app: Windlass) -> None:
     @app.task
-    def report(id: int, db: Any = Depends(number), note: str = "") -> None: ...
+    def report(order: int, db: Any = Depends(number), note: str = "") -> None: ...
 
-    assert report.call(1, "x").arguments == {"id": 1, "note": "x"}
+    assert report.call(1, "x").arguments == {"order": 1, "note": "x"}
     with pytest.raises(WrongCall, match="db"):
         report.call(1, db=3)
 
@@ -164,10 +165,8 @@ async def test_a_failing_job_reaches_its_dependencies(app: Windlass, working: An
 
 async def test_a_dependency_cannot_hide_a_failure_but_may_replace_it(app: Windlass, working: Any, said: Said) -> None:
     def hiding() -> Iterator[int]:
-        try:
+        with contextlib.suppress(ValueError):
             yield 1
-        except ValueError:
-            pass
 
     def replacing() -> Iterator[int]:
         try:
@@ -330,16 +329,16 @@ async def test_overrides(app: Windlass, working: Any, said: Said) -> None:
 
 async def test_inline_calls(app: Windlass, said: Said) -> None:
     @app.task
-    def report(id: int, db: str = Depends(said.session), n: int = Depends(number, scope="worker")) -> list[Any]:
-        return [id, db, n]
+    def report(order: int, db: str = Depends(said.session), n: int = Depends(number, scope="worker")) -> list[Any]:
+        return [order, db, n]
 
     @app.task
-    async def fetch(id: int, c: str = Depends(said.client), ctx: Context = Depends(Context)) -> list[Any]:
-        return [id, c, ctx.attempt]
+    async def fetch(order: int, c: str = Depends(said.client), ctx: Context = Depends(Context)) -> list[Any]:
+        return [order, c, ctx.attempt]
 
     @app.task
-    def mixed(id: int, t: str = Depends(token)) -> list[Any]:
-        return [id, t]
+    def mixed(order: int, t: str = Depends(token)) -> list[Any]:
+        return [order, t]
 
     assert report(1) == [1, "session", 7]
     assert report(1, "own") == [1, "own", 7]
@@ -348,7 +347,7 @@ async def test_inline_calls(app: Windlass, said: Said) -> None:
     assert mixed(3, t="given") == [3, "given"]
     with pytest.raises(BadInput, match="enqueue the task"):
         mixed(3)
-    with pytest.raises(TypeError, match="id"):
+    with pytest.raises(TypeError, match="order"):
         report()  # type: ignore[call-arg]
 
 

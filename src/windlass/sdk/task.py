@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Self, TypeVar, Unpack
 
 from ..core.errors import BadInput
 from ..core.job import Blob, NewJob
-from .arguments import Decoded, Migrate, Signature
+from .arguments import Decoded, Signature
 from .context import Context
 from .depends import needs_of, wants_context
 from .durations import duration_ms
 from .injection import Making, Placed, Shared
 from .limits import computed_keys
 from .options import DEFAULT_KEPT_MS, DEFAULT_TIMEOUT_MS, CallOptions, Pool, Template, Unique, template
+from .versions import Migrations, S
 
 if TYPE_CHECKING:
     from .app import Windlass
@@ -89,8 +90,7 @@ class Task(Generic[P, R_co]):
         self.memory_bytes = _bytes(options.get("memory", 0))
         self.max_crashes: int = options.get("max_crashes", MAX_CRASHES)
         self.grace_ms = duration_ms("grace", options.get("grace", GRACE_MS / 1000))
-        self.version: int = options.get("version", 1)
-        self.migrate: Migrate | None = None
+        self.migrations = Migrations(self.name, options.get("version", 1))
         hints = _hints(function)
         self.context_parameter, self.is_context_first = _context_parameter(function, hints)
         self.needs = {
@@ -132,6 +132,19 @@ class Task(Generic[P, R_co]):
     def template(self) -> Template:
         return self._template
 
+    @property
+    def version(self) -> int:
+        return self.migrations.version
+
+    def migrate(self, version: int) -> Callable[[S], S]:
+        """Declares the step from this version of the arguments to the next: it gets them as a dict, and returns one."""
+
+        def declare(step: S) -> S:
+            self.migrations.add(version, step)
+            return step
+
+        return declare
+
     def using(self, **options: Unpack[CallOptions]) -> Self:
         """The same task with other options for what is enqueued through it."""
         if self.limits and options.get("queue", self.queue) != self.queue:
@@ -163,7 +176,7 @@ class Task(Generic[P, R_co]):
 
     def perform(self, payload: Blob, context: Context | None, shared: Shared | None = None) -> Any:
         """Calls the function as a job's payload has it. `shared`: what dependencies made for the whole worker."""
-        call = self.signature.decode(payload, self.migrate)
+        call = self.signature.decode(payload, self.migrations.needed_for(payload))
         if self.needs:
             return self._perform_injected(call, context, shared)
         if not self.context_parameter:

@@ -17,8 +17,10 @@ from ...core.validation import QUEUES_PER_TAKE, TAKE_MAX
 from ...service import Service
 from ..durations import Duration, duration_ms
 from ..options import DEFAULT_QUEUE
+from ..versions import MARK, refuse_gaps, version_of
 from .children import Children
 from .keeper import Keeper
+from .postponing import Postponing
 from .pump import Pump
 from .run import Run
 from .running import Outcome, Running
@@ -56,6 +58,7 @@ class Worker:
             raise BadInput(f"A worker serves at most {QUEUES_PER_TAKE} queues; start several.")
         if not 1 <= concurrency <= TAKE_MAX:
             raise BadInput(f"concurrency must lie between 1 and {TAKE_MAX}, not be {concurrency}.")
+        refuse_gaps(app.tasks.values())
         self.concurrency = concurrency
         self.name = name
         self.id = secrets.token_bytes(16)
@@ -90,6 +93,7 @@ class Worker:
             ended=self._ended,
             vacated=lambda _: self._pump.vacated(),
         )
+        self._postponing = Postponing(self._service)
         self._stopping = Stopping(self._runs.values, self._running.abandon)
         log.info(
             "Worker %s serves %s with %d slots.",
@@ -151,6 +155,7 @@ class Worker:
         self._pump.close()
         self._stopping.close()
         await self._stop_the_rest()
+        await self._postponing.close(UNWIND_S)
         await self._running.shared.close()
         await self._keeper.close(forget=True)
         await self._children.close()
@@ -182,6 +187,10 @@ class Worker:
             task = self.app.tasks.get(job.name)
             if task is None:
                 unknown.append(job)
+                continue
+            if MARK in job.payload.data and version_of(job.payload) > task.version:
+                self._postponing.put_off(job, task)
+                self._pump.vacated()
                 continue
             run = self._running.start(job, task)
             self._runs[job.id] = run
