@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import inspect
 import logging
 import threading
 import weakref
@@ -19,6 +20,7 @@ from ..core.requests import Enqueued
 from ..service import Service
 from ..settings import Settings, load
 from ..store.store import Store
+from .batch import AsyncBatchTask, BatchDecorator, SyncBatchTask, batch_of
 from .context import Context
 from .declaring import Declared
 from .depends import Factory, refuse_circle
@@ -104,13 +106,24 @@ class Windlass:
             return lambda given: self._register(given, options)
         return self._register(function, options)
 
+    def batch_task(self, *, most: int, wait: Duration = "50ms", **options: Unpack[TaskOptions]) -> BatchDecorator:
+        """Makes a task of a function that is called for many jobs at once: `async def index(pages: list[Page])`."""
+        batch = batch_of(most, wait)
+
+        def declare(function: Any) -> Any:
+            _refuse_other_than_functions(function)
+            kind = AsyncBatchTask if inspect.iscoroutinefunction(function) else SyncBatchTask
+            return self._add(kind(self, function, batch, options))
+
+        return declare
+
     def _register(self, function: Callable[..., Any], options: dict[str, Any]) -> Task[..., Any]:
-        if isinstance(function, Task) or not callable(function) or not hasattr(function, "__name__"):
-            raise BadInput("A task is made of a function.")
-        made: Task[..., Any] = SyncTask(self, function, options)
-        if made.is_async:
-            made = AsyncTask(self, function, options)
-        known = self.tasks.get(made.name)
+        _refuse_other_than_functions(function)
+        kind = AsyncTask if inspect.iscoroutinefunction(function) else SyncTask
+        return self._add(kind(self, function, options))
+
+    def _add(self, made: Task[..., Any]) -> Task[..., Any]:
+        known, function = self.tasks.get(made.name), made.function
         if known is not None and not _is_same(known.function, function):
             raise BadInput(
                 f"There is a task {made.name!r} already ({known.function.__module__}): give one of them another name=."
@@ -246,6 +259,11 @@ class Windlass:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.aclose()
+
+
+def _refuse_other_than_functions(function: Any) -> None:
+    if isinstance(function, Task) or not callable(function) or not hasattr(function, "__name__"):
+        raise BadInput("A task is made of a function.")
 
 
 def _is_same(one: Callable[..., Any], other: Callable[..., Any]) -> bool:

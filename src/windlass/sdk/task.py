@@ -20,6 +20,7 @@ from .versions import Migrations, S
 
 if TYPE_CHECKING:
     from .app import Windlass
+    from .batch import Batch
     from .handle import JobHandle
 
 P = ParamSpec("P")
@@ -79,6 +80,8 @@ def _key_of(unique: Unique, task: Task[..., Any], arguments: Mapping[str, Any], 
 
 class Task(Generic[P, R_co]):
     """A function that can be enqueued. Calling it runs it here and now."""
+
+    batch: Batch | None = None
 
     def __init__(self, app: Windlass, function: Callable[..., Any], options: Mapping[str, Any]) -> None:
         self.app = app

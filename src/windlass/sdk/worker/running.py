@@ -13,11 +13,13 @@ from ...core.job import Job
 from ...core.requests import Fail, Finish, Held
 from ...core.states import State
 from ...service import Service
+from ..batch import BatchTask
 from ..codec import decode
 from ..context import Child, Context, Listening, current_job
 from ..failures import Stopped, stored_as
 from ..injection import Shared
 from ..task import Task
+from .batching import Batching
 from .children import ChildDied, Children, ChildRun
 from .outcome import TIMED_OUT, Ended, Failed, FailedInChild, Failure, cancelled, failed, report, success
 from .process_job import decode_reply, encode_request
@@ -56,6 +58,7 @@ class Running:
         self._vacated = vacated
         self._loop = asyncio.get_running_loop()
         self.shared = Shared(app)
+        self._batching = Batching(app.tasks.values(), threads, self.shared)
 
     def start(self, job: Job, task: Task[..., Any]) -> Run:
         needs_context = task.needs_context or job.has_members or bool(self._app.middlewares)
@@ -69,7 +72,7 @@ class Running:
 
     def _is_wrapped(self, run: Run) -> bool:
         """Something must be done around its code, on the event loop."""
-        return run.job.has_members or bool(self._app.middlewares)
+        return run.job.has_members or bool(self._app.middlewares) or run.task.batch is not None
 
     # Threads, the short way
 
@@ -115,6 +118,8 @@ class Running:
 
     async def _value(self, run: Run) -> Any:
         """What its function returns, in its pool."""
+        if isinstance(run.task, BatchTask):
+            return await self._batching.value(run.task, run.job.payload)
         if run.task.pool == "async":
             return await run.task.perform(run.job.payload, run.context, self.shared)
         if run.task.pool == "thread":
