@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from .sdk.failures import GiveUp, JobCancelled, JobFailed, ResultGone
     from .sdk.handle import JobHandle
     from .sdk.limits import Limit, Rate
+    from .sdk.middleware import CallNext
     from .sdk.options import Backoff
     from .sdk.task import Call, Task
     from .sdk.worker.worker import Worker
@@ -22,6 +23,7 @@ __version__ = "0.1.0"
 __all__ = [
     "Backoff",
     "Call",
+    "CallNext",
     "Context",
     "Depends",
     "Event",
@@ -54,6 +56,7 @@ _HOMES = {
     "JobHandle": "sdk.handle",
     "Limit": "sdk.limits",
     "Rate": "sdk.limits",
+    "CallNext": "sdk.middleware",
     "Backoff": "sdk.options",
     "Call": "sdk.task",
     "Task": "sdk.task",

@@ -26,7 +26,7 @@ from .declaring import Declared
 from .depends import Factory, refuse_circle
 from .durations import Duration, duration_ms
 from .handle import JobHandle
-from .middleware import Middleware
+from .middleware import M, Middleware, refuse_other_than_async
 from .options import TaskOptions
 from .task import AsyncTask, Call, SyncTask, Task
 
@@ -132,8 +132,9 @@ class Windlass:
         self.declared.limits_of(made)
         return made
 
-    def middleware(self, function: Middleware) -> Middleware:
+    def middleware(self, function: M) -> M:
         """Registers a hook that is called around each job: `async def timed(ctx, call_next): …`."""
+        refuse_other_than_async(function)
         self.middlewares.append(function)
         return function
 

@@ -15,7 +15,17 @@ from .depends import needs_of, wants_context
 from .durations import duration_ms
 from .injection import Making, Placed, Shared
 from .limits import computed_keys
-from .options import DEFAULT_KEPT_MS, DEFAULT_TIMEOUT_MS, CallOptions, Pool, Template, Unique, template
+from .options import (
+    DEFAULT_KEPT_MS,
+    DEFAULT_TIMEOUT_MS,
+    CallOptions,
+    Pool,
+    TaskOptions,
+    Template,
+    Unique,
+    error_classes,
+    template,
+)
 from .versions import Migrations, S
 
 if TYPE_CHECKING:
@@ -29,7 +39,7 @@ R_co = TypeVar("R_co", covariant=True)
 
 GRACE_MS = 10_000
 MAX_CRASHES = 3
-_OF_TASK = ("name", "limits", "pool", "memory", "max_crashes", "grace", "version")
+_OF_TASK = TaskOptions.__annotations__.keys() - CallOptions.__annotations__.keys()
 
 
 class Call(Generic[R_co]):
@@ -93,6 +103,8 @@ class Task(Generic[P, R_co]):
         self.memory_bytes = _bytes(options.get("memory", 0))
         self.max_crashes: int = options.get("max_crashes", MAX_CRASHES)
         self.grace_ms = duration_ms("grace", options.get("grace", GRACE_MS / 1000))
+        self.retry_on = error_classes("retry_on", options.get("retry_on", ()))
+        self.give_up_on = error_classes("give_up_on", options.get("give_up_on", ()))
         self.migrations = Migrations(self.name, options.get("version", 1))
         hints = _hints(function)
         self.context_parameter, self.is_context_first = _context_parameter(function, hints)

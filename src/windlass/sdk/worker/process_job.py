@@ -62,7 +62,7 @@ def _run(app: Windlass, job: Job, speaker: Speaker, shared: SharedInChild) -> En
     except Terminated:
         return Failed(Failure(reason="terminated"))
     except BaseException as error:
-        return failed(error)
+        return failed(error, task)
 
 
 def _members(app: Windlass, job: Job) -> list[Child]:

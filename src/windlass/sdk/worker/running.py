@@ -87,13 +87,13 @@ class Running:
         except Stopped:
             raise
         except BaseException as error:
-            return failed(error)
+            return failed(error, run.task)
 
     def _thread_ended(self, run: Run, future: asyncio.Future[Ended]) -> None:
         if future.cancelled():
             return
         error = future.exception()
-        self._end(run, future.result() if error is None else failed(error), error)
+        self._end(run, future.result() if error is None else failed(error, run.task), error)
 
     # Everything else
 
@@ -105,7 +105,7 @@ class Running:
                 await self._load_members(run)
             ended = await self._around(run)
         except BaseException as raised:
-            error, ended = raised, failed(raised)
+            error, ended = raised, failed(raised, run.task)
         self._end(run, ended, error)
 
     async def _around(self, run: Run) -> Ended:
