@@ -186,6 +186,7 @@ async def test_when_all_jobs_are_cancelled_the_code_is_stopped(app: Windlass, wo
         try:
             await asyncio.Event().wait()
         finally:
+            await asyncio.sleep(0.1)  # the jobs' ends are not told before
             ended.set()
 
     def in_thread(numbers: list[int]) -> None:

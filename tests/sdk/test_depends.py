@@ -277,7 +277,7 @@ async def test_what_a_worker_shares_does_not_stop_its_event_loop(app: Windlass, 
         assert go_on.wait(10)
         return "model"
 
-    @app.task
+    @app.task(retry=1)
     async def use(m: str = Depends(model, scope="worker")) -> str:
         return m
 

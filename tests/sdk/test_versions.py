@@ -12,6 +12,7 @@ from windlass import JobFailed, Windlass, Worker
 from windlass.core.errors import BadInput
 from windlass.core.ids import format_id
 from windlass.core.job import Blob, Codec, NewJob
+from windlass.core.requests import Take
 from windlass.sdk.versions import version_of
 from windlass.sdk.worker.postponing import Postponing
 from windlass.store.store import Store
@@ -144,6 +145,18 @@ async def test_a_newer_job_is_put_off_longer_the_longer_it_lasts(deployed: Any) 
     instants = (10_000 + passed_ms for passed_ms in (0, 4_000, 40_000, 1_000_000))
     delays = [delay_ms(msgspec.structs.replace(job, started_at_ms=at_ms)) for at_ms in instants]
     assert delays == [5_000, 5_000, 20_000, 60_000]
+
+
+async def test_a_worker_that_ends_has_put_off_what_it_met(deployed: Any) -> None:
+    app, send_mail = deployed(third)
+    handle = send_mail.enqueue(["a@b"], "s")
+    service = await app.aservice()
+    taken = await service.take(Take(queues=("default",)))
+    postponing = Postponing(service)
+    postponing.put_off(taken.jobs[0], send_mail)
+    await postponing.close(10)
+    assert (await handle.ainfo()).state.label == "scheduled"
+    await app.aclose()
 
 
 async def test_a_step_that_fails_is_a_bad_argument(app: Windlass, working: Any) -> None:
