@@ -9,7 +9,7 @@ from typing import Any
 
 from ...core.errors import EngineUnavailable, Refusal
 from ...core.job import Job
-from ...core.requests import Edit, Held
+from ...core.requests import Edit, Held, Update
 from ...service import Service
 from ..task import Task
 from ..versions import version_of
@@ -30,12 +30,9 @@ class Postponing:
     def put_off(self, job: Job, task: Task[..., Any]) -> None:
         level = logging.INFO if job.name in self._first_at_ms else logging.WARNING
         delay_ms = self._delay_ms(job)
-        log.log(
-            level,
-            "Job %s (%s) is of version %d and this worker knows version %d: it is offered again in %d s.",
-            job.key, job.name, version_of(job.payload), task.version, delay_ms // 1000,
-        )  # fmt: skip
-        work = asyncio.create_task(self._give_back(job, (job.started_at_ms or 0) + delay_ms))
+        why = f"the arguments are of version {version_of(job.payload)}, its last worker knows version {task.version}"
+        log.log(level, "Job %s (%s) is offered again in %d s: %s.", job.key, job.name, delay_ms // 1000, why)
+        work = asyncio.create_task(self._give_back(job, (job.started_at_ms or 0) + delay_ms, why))
         self._under_way.add(work)
         work.add_done_callback(self._under_way.discard)
 
@@ -44,10 +41,11 @@ class Postponing:
         waited_ms = now_ms - self._first_at_ms.setdefault(job.name, now_ms)
         return min(max(SOONEST_MS, waited_ms // 2), LATEST_MS)
 
-    async def _give_back(self, job: Job, run_at_ms: int) -> None:
-        """Its new time is noted while it is still ours: it must not be takeable in between."""
+    async def _give_back(self, job: Job, run_at_ms: int, why: str) -> None:
+        """Its new time is set while it is still ours: it must not be takeable in between."""
         while True:
             try:
+                await self._service.update([Update(id=job.id, token=job.lease_token, note=why)])
                 await self._service.edit([Edit(id=job.id, run_at_ms=run_at_ms, in_any_state=True)])
                 (answer,) = await self._service.release([Held(job.id, job.lease_token)])
                 break

@@ -61,6 +61,8 @@ def _run(app: Windlass, job: Job, speaker: Speaker, shared: SharedInChild) -> En
         return success(job, value)
     except Terminated:
         return Failed(Failure(reason="terminated"))
+    except MemoryError:
+        raise  # the pool tells it as what it is, and ends this process
     except BaseException as error:
         return failed(error, task)
 
