@@ -68,7 +68,7 @@ class Gathering:
     def add(self, item: Any) -> asyncio.Future[Any]:
         place: asyncio.Future[Any] = self._loop.create_future()
         self._places.append((item, place))
-        if len(self._waiting()) >= self._most:
+        if len(self._places) >= self._most and len(self._waiting()) >= self._most:
             self._timer.cancel()
             self._begin()
         return place
