@@ -251,7 +251,7 @@ async def test_a_lost_job_is_dropped_and_the_others_go_on(app: Windlass, working
             dropped.set()
             raise
 
-    @app.batch_task(most=2, wait=LONG, lease="300ms")
+    @app.batch_task(most=2, wait=LONG, lease="3s")
     async def times(numbers: list[int]) -> list[int]:
         began.set()
         await go_on.wait()

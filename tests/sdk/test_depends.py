@@ -244,6 +244,62 @@ async def test_dependencies_are_closed_when_the_job_is_cancelled(
     assert said == ["open", "connect", "disconnect", f"rollback {kind}", "close"]
 
 
+@pytest.mark.parametrize("is_async", [True, False])
+async def test_a_job_cancelled_while_its_dependencies_are_made(
+    app: Windlass, working: Any, said: Said, is_async: bool
+) -> None:
+    making = threading.Event()
+
+    async def endless() -> AsyncIterator[None]:
+        making.set()
+        await asyncio.Event().wait()
+        yield
+
+    def looping() -> Iterator[None]:
+        making.set()
+        while True:
+            threading.Event().wait(0.01)
+        yield
+
+    async def in_loop(s: str = Depends(said.session), e: None = Depends(endless)) -> None: ...
+
+    def in_thread(s: str = Depends(said.session), e: None = Depends(looping)) -> None: ...
+
+    task: Any = app.task(name="never")(in_loop if is_async else in_thread)
+    async with working(app):
+        handle = await task.aenqueue()
+        await asyncio.to_thread(making.wait, 10)
+        await handle.acancel()
+        with pytest.raises(JobCancelled):
+            await handle
+    assert said == ["open", f"rollback {'CancelledError' if is_async else 'Stopped'}", "close"]
+
+
+async def test_an_error_before_the_yield_is_told_once(app: Windlass, working: Any) -> None:
+    def broken() -> Iterator[int]:
+        raise OSError("no room")
+        yield 1
+
+    async def abroken() -> AsyncIterator[int]:
+        raise OSError("no air")
+        yield 1
+
+    @app.task(retry=1)
+    async def use(a: int = Depends(broken)) -> None: ...
+
+    @app.task(retry=1)
+    async def ause(a: int = Depends(abroken)) -> None: ...
+
+    @app.task(retry=1)
+    def in_thread(a: int = Depends(abroken)) -> None: ...
+
+    async with working(app):
+        for task, words in ((use, "no room"), (ause, "no air"), (in_thread, "no air")):
+            with pytest.raises(JobFailed, match=words) as told:
+                await (await task.aenqueue())
+            assert told.value.traceback.count("Traceback") == 1
+
+
 async def test_a_worker_shares_what_it_is_told_to(app: Windlass, working: Any, said: Said) -> None:
     gate = threading.Barrier(2, timeout=10)
 
@@ -318,8 +374,14 @@ async def test_overrides(app: Windlass, working: Any, said: Said) -> None:
     def fake(settings: Settings = Depends(Settings)) -> str:
         return f"fake {settings.number}"
 
+    def of_job(ctx: Context) -> int:
+        return ctx.attempt
+
     async with working(app):
         assert await (await use.aenqueue()) == ["session", 7]
+        with app.override(number, of_job), pytest.raises(JobFailed, match="shared by a worker"):
+            await (await use.using(retry=1).aenqueue())
+        said.clear()
         with app.override(said.session, fake), app.override(number, lambda: 1):
             with app.override(number, lambda: 2):
                 assert await (await use.aenqueue()) == ["fake 2", 2]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 from ..core.errors import BadInput
 from .context import Context, Nobody, current_job
-from .depends import Dependency, Factory
+from .depends import Dependency, Factory, refuse_context
 
 if TYPE_CHECKING:
     from .app import Windlass
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 log = logging.getLogger("windlass.worker")
 
 T = TypeVar("T")
-Overrides: TypeAlias = Mapping[Any, Factory]
 Placed: TypeAlias = tuple[tuple[Any, ...], dict[str, Any]]
 Place: TypeAlias = Callable[[dict[str, Any]], Placed]  # injected values → arguments of the function
 
@@ -97,9 +96,8 @@ class Making:
             return made
         if factory.kind == "coroutine":
             return self._run(made, factory)
-        value = self._run(_afirst(factory, made), factory) if factory.is_async else _first(factory, made)
-        self._opened.append(Opened(factory, made))
-        return value
+        self._opened.append(Opened(factory, made))  # before it begins: a thread may be interrupted at any instruction
+        return self._run(_afirst(factory, made), factory) if factory.is_async else _first(factory, made)
 
     def _run(self, work: Coroutine[Any, Any, T], factory: Factory) -> T:
         if self._shared is not None:
@@ -144,9 +142,8 @@ class Making:
             return made
         if factory.kind == "coroutine":
             return await made
-        value = await _afirst(factory, made) if factory.is_async else _first(factory, made)
         self._opened.append(Opened(factory, made))
-        return value
+        return await _afirst(factory, made) if factory.is_async else _first(factory, made)
 
     async def _aclose(self, error: BaseException | None) -> None:
         told = error
@@ -203,6 +200,7 @@ class Shared:
             self._values[factory.call] = done.result()
 
     async def _make(self, factory: Factory) -> Any:
+        refuse_context(factory)  # of a replacement it is not known before
         arguments = {
             name: await self.avalue(self._overrides.get(need.factory.call, need.factory))
             for name, need in factory.needs.items()
@@ -299,6 +297,8 @@ async def _afirst(factory: Factory, generator: Any) -> Any:
 def _finish(opened: Opened, error: BaseException | None) -> None:
     """Goes on after the yield; an error of the job is raised there. A factory that keeps it to itself changes nothing:
     the job has failed all the same."""
+    if opened.generator.gi_frame is None:
+        return  # it has not come to its yield
     trace = error.__traceback__ if error else None
     try:
         next(opened.generator) if error is None else opened.generator.throw(error)
@@ -316,6 +316,8 @@ def _finish(opened: Opened, error: BaseException | None) -> None:
 
 
 async def _afinish(opened: Opened, error: BaseException | None) -> None:
+    if opened.generator.ag_frame is None:
+        return
     trace = error.__traceback__ if error else None
     try:
         await (anext(opened.generator) if error is None else opened.generator.athrow(error))
