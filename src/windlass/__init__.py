@@ -10,12 +10,14 @@ if TYPE_CHECKING:
     from .core.event import Event
     from .sdk.app import Windlass
     from .sdk.context import Context
+    from .sdk.depends import Depends
     from .sdk.failures import GiveUp, JobCancelled, JobFailed, ResultGone
     from .sdk.flow import Chain, Group, group
     from .sdk.flow_handle import FlowHandle, GroupHandle, Outcome
     from .sdk.gathering import Child
     from .sdk.handle import JobHandle
     from .sdk.limits import Limit, Rate
+    from .sdk.middleware import CallNext
     from .sdk.options import Backoff
     from .sdk.task import Call, Task
     from .sdk.testing import Testing
@@ -25,9 +27,11 @@ __version__ = "0.1.0"
 __all__ = [
     "Backoff",
     "Call",
+    "CallNext",
     "Chain",
     "Child",
     "Context",
+    "Depends",
     "Event",
     "FlowHandle",
     "GiveUp",
@@ -56,6 +60,7 @@ _HOMES = {
     "Event": "core.event",
     "Windlass": "sdk.app",
     "Context": "sdk.context",
+    "Depends": "sdk.depends",
     "GiveUp": "sdk.failures",
     "JobCancelled": "sdk.failures",
     "JobFailed": "sdk.failures",
@@ -70,6 +75,7 @@ _HOMES = {
     "JobHandle": "sdk.handle",
     "Limit": "sdk.limits",
     "Rate": "sdk.limits",
+    "CallNext": "sdk.middleware",
     "Backoff": "sdk.options",
     "Call": "sdk.task",
     "Task": "sdk.task",

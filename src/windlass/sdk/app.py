@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import inspect
 import logging
 import threading
 import weakref
-from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Iterator, Sequence
 from datetime import datetime
 from types import TracebackType
 from typing import (
@@ -31,12 +33,14 @@ from ..core.requests import Enqueued
 from ..service import Service
 from ..settings import Settings, load
 from ..store.store import Store
+from .batch import AsyncBatchTask, BatchDecorator, SyncBatchTask, batch_of
 from .context import Context
 from .cron import Scheduling
 from .declaring import Declared
+from .depends import Factory, refuse_circle
 from .durations import Duration, duration_ms
 from .handle import JobHandle
-from .middleware import Middleware
+from .middleware import M, Middleware, refuse_other_than_async
 from .options import TaskOptions
 from .task import AsyncTask, Call, SyncTask, Task
 
@@ -111,6 +115,7 @@ class Windlass(Scheduling):
         }
         self.tasks: dict[str, Task[..., Any]] = {}
         self.middlewares: list[Middleware] = []
+        self.overrides: dict[Any, Factory] = {}
         self.declared = Declared()
         self._connecting = threading.Lock()
         self._store: Store | None = None
@@ -148,13 +153,24 @@ class Windlass(Scheduling):
             return lambda given: self._register(given, options)
         return self._register(function, options)
 
+    def batch_task(self, *, most: int, wait: Duration = "50ms", **options: Unpack[TaskOptions]) -> BatchDecorator:
+        """Makes a task of a function that is called for many jobs at once: `async def index(pages: list[Page])`."""
+        batch = batch_of(most, wait)
+
+        def declare(function: Any) -> Any:
+            _refuse_other_than_functions(function)
+            kind = AsyncBatchTask if inspect.iscoroutinefunction(function) else SyncBatchTask
+            return self._add(kind(self, function, batch, options))
+
+        return declare
+
     def _register(self, function: Callable[..., Any], options: dict[str, Any]) -> Task[..., Any]:
-        if isinstance(function, Task) or not callable(function) or not hasattr(function, "__name__"):
-            raise BadInput("A task is made of a function.")
-        made: Task[..., Any] = SyncTask(self, function, options)
-        if made.is_async:
-            made = AsyncTask(self, function, options)
-        known = self.tasks.get(made.name)
+        _refuse_other_than_functions(function)
+        kind = AsyncTask if inspect.iscoroutinefunction(function) else SyncTask
+        return self._add(kind(self, function, options))
+
+    def _add(self, made: Task[..., Any]) -> Task[..., Any]:
+        known, function = self.tasks.get(made.name), made.function
         if known is not None and not _is_same(known.function, function):
             raise BadInput(
                 f"There is a task {made.name!r} already ({known.function.__module__}): give one of them another name=."
@@ -163,10 +179,25 @@ class Windlass(Scheduling):
         self.declared.limits_of(made)
         return made
 
-    def middleware(self, function: Middleware) -> Middleware:
+    def middleware(self, function: M) -> M:
         """Registers a hook that is called around each job: `async def timed(ctx, call_next): …`."""
+        refuse_other_than_async(function)
         self.middlewares.append(function)
         return function
+
+    @contextlib.contextmanager
+    def override(self, factory: Callable[..., Any], replacement: Callable[..., Any]) -> Iterator[None]:
+        """While the block runs, what depends on `factory` gets what `replacement` makes; for tests."""
+        made = Factory(replacement)
+        refuse_circle(made, {**self.overrides, factory: made})
+        before = self.overrides.get(factory)
+        self.overrides[factory] = made
+        try:
+            yield
+        finally:
+            del self.overrides[factory]
+            if before is not None:
+                self.overrides[factory] = before
 
     # Jobs
 
@@ -326,6 +357,11 @@ async def _kept(store: Store, among: InLoops) -> AsyncGenerator[Service, None]:
     finally:
         among.pop(asyncio.get_running_loop(), None)
         await store.close()
+
+
+def _refuse_other_than_functions(function: Any) -> None:
+    if isinstance(function, Task) or not callable(function) or not hasattr(function, "__name__"):
+        raise BadInput("A task is made of a function.")
 
 
 def _is_same(one: Callable[..., Any], other: Callable[..., Any]) -> bool:

@@ -17,6 +17,7 @@ Expires: TypeAlias = Duration | datetime
 Unique: TypeAlias = bool | str | Callable[..., str]
 Tenant: TypeAlias = str | Callable[..., str]
 Tags: TypeAlias = Sequence[str] | Mapping[str, str]
+Errors: TypeAlias = type[BaseException] | Sequence[type[BaseException]]
 
 DEFAULT_QUEUE = "default"
 DEFAULT_TIMEOUT_MS = 15 * 60_000
@@ -70,7 +71,17 @@ class TaskOptions(CallOptions, total=False):
     memory: str | int  # of a process job: "512MiB"
     max_crashes: int
     grace: Duration  # between a request to stop and the end of patience
-    version: int
+    version: int  # of the arguments; see Task.migrate
+    retry_on: Errors  # only these are tried again
+    give_up_on: Errors  # these are not, whatever tries are left
+
+
+def error_classes(option: str, value: Errors) -> tuple[type[BaseException], ...]:
+    classes = (value,) if isinstance(value, type) else tuple(value)
+    for one in classes:
+        if not (isinstance(one, type) and issubclass(one, BaseException)):
+            raise BadInput(f"{option} must be exception classes, such as (OSError, ValueError); not {one!r}.")
+    return classes
 
 
 class Template(NamedTuple):

@@ -298,7 +298,7 @@ def _arguments(task: Task[..., Any] | None, payload: Blob) -> dict[str, Any]:
     """By parameter, typed as the task has them; of a task that is not known here, as they are stored."""
     if task is not None:
         with contextlib.suppress(BadArguments):
-            call = task.signature.decode(payload, task.migrate)
+            call = task.signature.decode(payload, task.migrations.needed_for(payload))
             return task.signature.bind(call.args, call.kwargs)
     try:
         found = decode(payload)

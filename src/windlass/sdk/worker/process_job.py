@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
 import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
@@ -14,6 +15,7 @@ from ...service import Service
 from ..context import Context, current_job
 from ..driving import driven
 from ..gathering import gather
+from ..injection import SharedInChild
 from .child import Terminated
 from .outcome import Ended, Failed, Failure, failed, success
 from .telling import Teller
@@ -36,31 +38,34 @@ def decode_reply(data: bytes) -> Ended:
 
 def handler(app: Windlass) -> Callable[[bytes], bytes]:
     """What a child does with a request."""
-    speaker = Speaker(app)
+    speaker, shared = Speaker(app), SharedInChild(app)
+    atexit.register(shared.end)
 
     def handle(request: bytes) -> bytes:
-        ended = _run(app, _request.decode(request), speaker)
+        ended = _run(app, _request.decode(request), speaker, shared)
         speaker.flush()
         return msgspec.msgpack.encode(ended)
 
     return handle
 
 
-def _run(app: Windlass, job: Job, speaker: Speaker) -> Ended:
+def _run(app: Windlass, job: Job, speaker: Speaker, shared: SharedInChild) -> Ended:
     task = app.tasks[job.name]
     current_job.set(job)
     try:
         context = Context(app, task, job, speaker)
         if job.has_members:  # results of others are in its payload already, though not in the job as it is stored
             context.received(job, driven(gather(app.service, app.tasks, job)).children, has_received=True)
-        value = task.perform(job.payload, context)
-        return success(job, asyncio.run(value) if task.is_async else value)
+        value = task.perform(job.payload, context, shared)
+        if task.is_async:
+            value = shared.run(value) if task.needs else asyncio.run(value)
+        return success(job, value)
     except Terminated:
         return Failed(Failure(reason="terminated"))
     except MemoryError:
         raise  # the pool tells it as what it is, and ends this process
     except BaseException as error:
-        return failed(error)
+        return failed(error, task)
 
 
 class Speaker:

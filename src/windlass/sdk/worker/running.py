@@ -12,12 +12,15 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from ...core.job import Job
 from ...core.requests import Fail, Finish, Held
 from ...service import Service
+from ..batch import BatchTask
 from ..codec import decode
 from ..context import Context, Listening, current_job
 from ..driving import adriven
 from ..failures import Stopped, read, stored_as
 from ..gathering import gather, is_due
+from ..injection import Shared
 from ..task import Task
+from .batching import Batching
 from .children import ChildDied, Children, ChildRun
 from .outcome import TIMED_OUT, Ended, Failed, FailedInChild, Failure, cancelled, failed, report, success
 from .process_job import decode_reply, encode_request
@@ -56,9 +59,11 @@ class Running:
         self._vacated = vacated
         self._raised = raised  # told of what code raises as it is, in any thread
         self._loop = asyncio.get_running_loop()
+        self.shared = Shared(app)
+        self._batching = Batching(app.tasks.values(), threads, self.shared)
 
     def start(self, job: Job, task: Task[..., Any]) -> Run:
-        needs_context = bool(task.context_parameter) or job.has_members or bool(self._app.middlewares)
+        needs_context = task.needs_context or job.has_members or bool(self._app.middlewares)
         context = Context(self._app, task, job, self._listening) if needs_context else None
         run = Run(job, task, context, self._loop.time())
         if task.pool == "thread" and not self._is_wrapped(run):
@@ -69,7 +74,7 @@ class Running:
 
     def _is_wrapped(self, run: Run) -> bool:
         """Something must be done around its code, on the event loop."""
-        return is_due(run.job) or bool(self._app.middlewares)
+        return is_due(run.job) or bool(self._app.middlewares) or run.task.batch is not None
 
     # Threads, the short way
 
@@ -80,18 +85,18 @@ class Running:
     def _in_thread(self, run: Run) -> Ended:
         current_job.set(run.job)
         try:
-            return success(run.job, run.task.perform(run.job.payload, run.context))
+            return success(run.job, run.task.perform(run.job.payload, run.context, self.shared))
         except Stopped:
             raise
         except BaseException as error:
             self._raised(run, error)
-            return failed(error)
+            return failed(error, run.task)
 
     def _thread_ended(self, run: Run, future: asyncio.Future[Ended]) -> None:
         if future.cancelled():
             return
         error = future.exception()
-        self._end(run, future.result() if error is None else failed(error), error)
+        self._end(run, future.result() if error is None else failed(error, run.task), error)
 
     # Everything else
 
@@ -104,7 +109,7 @@ class Running:
             ended = await self._around(run)
         except BaseException as raised:
             self._raised(run, raised)
-            error, ended = raised, failed(raised)
+            error, ended = raised, failed(raised, run.task)
         self._end(run, ended, error)
 
     async def _around(self, run: Run) -> Ended:
@@ -117,11 +122,16 @@ class Running:
 
     async def _value(self, run: Run) -> Any:
         """What its function returns, in its pool."""
+        if isinstance(run.task, BatchTask):
+            return await self._batching.value(run.task, run.job.payload)
         if run.task.pool == "async":
-            return await run.task.perform(run.job.payload, run.context)
+            return await run.task.perform(run.job.payload, run.context, self.shared)
         if run.task.pool == "thread":
             return await self._stoppable(
-                run, self._threads.start(lambda: run.task.perform(run.job.payload, run.context), copy_context())
+                run,
+                self._threads.start(
+                    lambda: run.task.perform(run.job.payload, run.context, self.shared), copy_context()
+                ),
             )
         ended = await self._in_child(run)
         if isinstance(ended, Failed):

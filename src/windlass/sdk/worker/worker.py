@@ -18,8 +18,10 @@ from ...core.validation import QUEUES_PER_TAKE, TAKE_MAX
 from ...service import Service
 from ..durations import Duration, duration_ms
 from ..options import DEFAULT_QUEUE
+from ..versions import MARK, refuse_gaps, version_of
 from .children import Children
 from .keeper import Keeper
+from .postponing import Postponing
 from .pump import Pump
 from .run import Run
 from .running import Outcome, Running
@@ -59,6 +61,7 @@ class Worker:
             raise BadInput(f"A worker serves at most {QUEUES_PER_TAKE} queues; start several.")
         if not 1 <= concurrency <= TAKE_MAX:
             raise BadInput(f"concurrency must lie between 1 and {TAKE_MAX}, not be {concurrency}.")
+        refuse_gaps(app.tasks.values())
         self.concurrency = concurrency
         self.name = name
         self.id = secrets.token_bytes(16)
@@ -97,6 +100,7 @@ class Worker:
             vacated=self._vacated,
             raised=self._raised,
         )
+        self._postponing = Postponing(self._service)
         self._stopping = Stopping(self._runs.values, self._running.abandon)
         log.info(
             "Worker %s serves %s with %d slots.",
@@ -163,8 +167,10 @@ class Worker:
         self._stopping.close()
         try:
             await self._stop_the_rest(pump)
+            await self._postponing.close(UNWIND_S)
         finally:
             await self._keeper.close(forget=True)
+            await self._running.shared.close()
             await self._close_pools()
 
     async def _close_pools(self) -> None:
@@ -197,6 +203,10 @@ class Worker:
             task = self.app.tasks.get(job.name)
             if task is None:
                 unknown.append(job)
+                continue
+            if MARK in job.payload.data and version_of(job.payload) > task.version:
+                self._postponing.put_off(job, task)
+                self._vacated()
                 continue
             run = self._running.start(job, task)
             self._runs[job.id] = run
