@@ -144,7 +144,7 @@ def test_wrong_declarations_are_refused_when_the_code_is_loaded(app: Windlass, s
 
     async def function() -> None: ...
 
-    with pytest.raises(BadInput, match="'plain'.*not a cron expression"):
+    with pytest.raises(BadInput, match=r"'plain'.*not a cron expression"):
         app.cron("61 3 * * *")(plain)
     with pytest.raises(BadInput, match="no time zone"):
         app.cron("0 3 * * *", tz="Europe/Berln")(plain)
@@ -165,7 +165,7 @@ def test_wrong_declarations_are_refused_when_the_code_is_loaded(app: Windlass, s
     with pytest.raises(BadInput, match="needs a call"):
         app.schedule("no call", plain, every="1h")  # type: ignore[arg-type]
     with pytest.raises(BadInput, match="no time zone"):
-        app.schedule("naive", plain.call(), every="1h", starts=datetime(2040, 1, 1))  # noqa: DTZ001
+        app.schedule("naive", plain.call(), every="1h", starts=datetime(2040, 1, 1))
     assert app.declared.schedules == []
 
 
