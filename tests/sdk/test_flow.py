@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from flow_tasks import Sum, flow_tasks
 
-from windlass import Backoff, Context, GroupHandle, JobCancelled, JobFailed, Outcome, Windlass, group
+from windlass import Backoff, Context, GroupHandle, JobCancelled, JobFailed, Windlass, group
 from windlass.core.errors import BadInput, CrossPartition, QueueFull, TooLarge
 from windlass.core.requests import Listing
 from windlass.service import Service
@@ -20,58 +20,9 @@ pytestmark = pytest.mark.anyio
 SECONDS = 20  # until a test gives up
 
 
-@dataclass
-class Sum:
-    total: int
-
-
 @pytest.fixture
 def tasks(app: Windlass) -> Any:
-    class Tasks:
-        seen: list[Any] = []
-
-        @app.task
-        async def double(number: int) -> int:
-            return number * 2
-
-        @app.task
-        def add(number: int, other: int = 1) -> Sum:
-            return Sum(number + other)
-
-        @app.task
-        async def show(found: Sum, *, mark: str = "") -> str:
-            return f"{mark}{found.total}"
-
-        @app.task
-        def total(numbers: list[int]) -> int:
-            return sum(numbers)
-
-        @app.task
-        async def known(numbers: list[int | None]) -> list[int | None]:
-            return numbers
-
-        @app.task
-        async def outcomes(found: list[Outcome[int]]) -> list[str]:
-            return [f"{one.state} {one.value} {one.error.get('type')}" for one in found]
-
-        @app.task(retry=1)
-        async def fail(word: str) -> int:
-            raise ValueError(word)
-
-        @app.task
-        async def nothing() -> None:
-            pass
-
-        @app.task
-        async def look(value: Any) -> str:
-            return repr(value)
-
-        @app.task(queue="idle")  # nobody serves this queue
-        async def idle() -> int:
-            return 0
-
-    Tasks.seen = []
-    return Tasks
+    return flow_tasks(app)
 
 
 # Chains
@@ -81,7 +32,7 @@ async def test_each_step_gets_the_result_of_the_one_before(app: Windlass, tasks:
     async with working(app):
         handle = await tasks.double.call(4).then(tasks.add, 5).then(tasks.show, mark="=").aenqueue()
         assert await handle.aresult(SECONDS) == "=13"
-        assert [step.status for step in handle.steps] == ["queued", "waiting", "waiting"]
+        assert [step.status for step in (*handle.steps, handle)] == ["queued", "waiting", "waiting", "waiting"]
         assert [await step for step in handle.steps] == [8, Sum(13), "=13"]
         assert handle.id == handle.steps[-1].id
 
@@ -216,7 +167,7 @@ async def test_a_job_that_may_be_another_or_never_ends_is_no_step(app: Windlass,
 
 
 async def test_a_key_that_needs_the_result_is_refused(app: Windlass, tasks: Any) -> None:
-    @app.task(tenant=lambda number: str(number))
+    @app.task(tenant=lambda number: f"tenant {number}")
     async def fair(number: int) -> None: ...
 
     with pytest.raises(BadInput, match="not known before"):
@@ -314,100 +265,12 @@ async def test_the_progress_of_a_group_and_its_cancel(app: Windlass, tasks: Any,
         handle = await group(parts).aenqueue()
         await handle.handles[0].aresult(SECONDS)
         await handle.handles[1].aresult(SECONDS)
-        assert await asyncio.to_thread(lambda: handle.progress) == 0.5
+        assert await asyncio.to_thread(lambda: handle.progress) == await handle.aprogress() == 0.5
         assert await asyncio.to_thread(handle.cancel) == "cancelled"
         with pytest.raises(JobCancelled):
             await handle.aresult(SECONDS)
         states = [(await step.ainfo()).state.label for step in handle.steps]
     assert states == ["finished", "finished", "cancelled", "cancelled", "cancelled"]
-
-
-# What a bad end means: policy × what happens to a member × whether somebody follows
-
-FINE, FAILS, CANCELLED, DELETED = "fine", "fails", "cancelled", "deleted"
-
-
-@pytest.mark.parametrize("happens", [FINE, FAILS, CANCELLED, DELETED])
-@pytest.mark.parametrize("policy", ["fail", "collect", "ignore"])
-async def test_every_policy_with_every_end(app: Windlass, tasks: Any, working: Any, policy: Any, happens: str) -> None:
-    member = {FINE: tasks.double.call(2), FAILS: tasks.fail.call("no")}.get(happens, tasks.idle.call())
-    follower = {"fail": tasks.total, "collect": tasks.outcomes, "ignore": tasks.known}[policy]
-    async with working(app, queues=["default"]):
-        both = [
-            await group(tasks.double.call(1), member, on_failure=policy).aenqueue(),
-            await group(tasks.double.call(1), member, on_failure=policy).then(follower).aenqueue(),
-        ]
-        service = await app.aservice()
-        for handle in both:
-            if happens == CANCELLED:
-                await handle.steps[1].acancel()
-            elif happens == DELETED:
-                await service.delete([handle.steps[1].id_bytes]).one()
-        answers = await asyncio.gather(*(one.aresult(SECONDS) for one in both), return_exceptions=True)
-    alone, followed = [_told(answer) for answer in answers]
-    expected: dict[tuple[str, str], tuple[Any, Any]] = {
-        ("fail", FINE): ([2, 4], 6),
-        ("fail", FAILS): ("JobFailed ValueError", "JobFailed ValueError"),
-        ("fail", CANCELLED): ("JobCancelled", "JobCancelled"),
-        ("fail", DELETED): ("JobCancelled", "JobCancelled"),
-        ("collect", FINE): (["finished 2 None", "finished 4 None"],) * 2,
-        ("collect", FAILS): (["finished 2 None", "failed None ValueError"],) * 2,
-        ("collect", CANCELLED): (["finished 2 None", "cancelled None None"],) * 2,
-        ("collect", DELETED): (["finished 2 None", "gone None None"],) * 2,
-        ("ignore", FINE): ([2, 4],) * 2,
-        ("ignore", FAILS): ([2, None],) * 2,
-        ("ignore", CANCELLED): ([2, None],) * 2,
-        ("ignore", DELETED): ([2, None],) * 2,
-    }
-    assert (alone, followed) == expected[policy, happens]
-
-
-def _told(answer: Any) -> Any:
-    if isinstance(answer, JobFailed):
-        return f"JobFailed {answer.type}"
-    if isinstance(answer, BaseException):
-        return type(answer).__name__
-    if isinstance(answer, list):
-        return [
-            f"{one.state} {one.value} {one.error.get('type')}" if isinstance(one, Outcome) else one for one in answer
-        ]
-    return answer
-
-
-@pytest.mark.parametrize("verb", ["cancel", "delete"])
-async def test_a_step_that_a_person_removes_ends_the_chain(app: Windlass, tasks: Any, working: Any, verb: str) -> None:
-    async with working(app, queues=["default"]):
-        service = await app.aservice()
-        handle = await tasks.idle.call().then(tasks.add).then(tasks.show).aenqueue()
-        await getattr(service, verb)([handle.steps[0].id_bytes]).one()
-        with pytest.raises(JobCancelled):
-            await handle.aresult(SECONDS)
-
-
-async def test_a_step_that_a_person_wakes_too_early(app: Windlass, tasks: Any, working: Any) -> None:
-    async with working(app, queues=["default"]):
-        service = await app.aservice()
-        handle = await tasks.idle.call().then(tasks.add).aenqueue()
-        await service.wake([handle.id_bytes]).one()
-        with pytest.raises(JobFailed, match="that job is not ended"):
-            await handle.aresult(SECONDS)
-
-
-async def test_a_failure_in_a_chain_within_a_group(app: Windlass, tasks: Any, working: Any) -> None:
-    members = [tasks.double.call(1), tasks.fail.call("no").then(tasks.double)]
-    async with working(app):
-        for policy, expected in (("fail", "JobFailed ValueError"), ("ignore", [2, None])):
-            flow = group(members, on_failure=policy)  # type: ignore[call-overload]
-            answers = await asyncio.gather((await flow.aenqueue()).aresult(SECONDS), return_exceptions=True)
-            assert _told(answers[0]) == expected
-
-
-async def test_what_follows_a_policy_that_goes_on(app: Windlass, tasks: Any, working: Any) -> None:
-    async with working(app):
-        flow = group(tasks.fail.call("no"), on_failure="ignore").and_then(
-            group(tasks.double.call(1), tasks.double.call(2))
-        )
-        assert await (await flow.aenqueue()).aresult(SECONDS) == [2, 4]
 
 
 async def test_what_others_see_of_a_chain(app: Windlass, tasks: Any, service: Service) -> None:

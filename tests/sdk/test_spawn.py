@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -30,20 +31,19 @@ def ran() -> list[Any]:
 
 @pytest.fixture
 def tasks(app: Windlass, ran: list[Any]) -> Any:
-    class Tasks:
-        @app.task
-        async def square(number: int) -> int:
-            ran.append(number)
-            return number * number
+    @app.task
+    async def square(number: int) -> int:
+        ran.append(number)
+        return number * number
 
-        @app.task(retry=1)
-        async def fail(word: str) -> int:
-            raise ValueError(word)
+    @app.task(retry=1)
+    async def fail(word: str) -> int:
+        raise ValueError(word)
 
-        @app.task(queue="idle")  # nobody serves this queue
-        async def idle() -> None: ...
+    @app.task(queue="idle")  # nobody serves this queue
+    async def idle() -> None: ...
 
-    return Tasks
+    return SimpleNamespace(**app.tasks)
 
 
 async def test_a_parent_runs_again_when_its_children_have_ended(

@@ -52,6 +52,7 @@ class Plan:
         self.app = app
         self.jobs: list[NewJob] = []
         self.handles: dict[bytes, JobHandle[Any]] = {}
+        self.whole: FlowHandle[Any] | None = None
         self._durability: set[Durability | None] = set()
         self._new_id = new_id
         self._parent: dict[str, Any] = {"parent": parent, "held": True} if parent else {}
@@ -97,8 +98,9 @@ class Plan:
         for job, answer in zip(self.jobs, answers, strict=True):
             if isinstance(answer, Refusal):
                 raise answer
-            if job.id in self.handles:
-                self.handles[job.id].status = answer.status
+            for handle in (self.handles.get(job.id), self.whole):
+                if handle is not None and handle.id_bytes == job.id:
+                    handle.status = answer.status
 
 
 def _made(call: Call[Any], fields: dict[str, Any]) -> NewJob:
@@ -272,14 +274,14 @@ def planned(part: Part[Any], new_id: Callable[[str], bytes], parent: bytes = b""
     """The jobs, and the handle of the whole."""
     plan = Plan(part.app, new_id, parent)
     last = part.plan(plan, None)
-    steps = list(plan.handles.values())
-    if not last.is_list:
-        ids = [job.id for job in plan.jobs]
-        return plan, FlowHandle(plan.app, last.ids[0], steps, ids, like=plan.handles[last.ids[0]])
-    (whole,) = plan.join(last).ids
-    members = [plan.handles[job_id] for job_id in last.ids]
-    ids = [job.id for job in plan.jobs]
-    return plan, GroupHandle(plan.app, whole, steps, ids, members=members, on_failure=last.on_failure)
+    (whole,) = plan.join(last).ids if last.is_list else last.ids
+    ids, steps = [job.id for job in plan.jobs], list(plan.handles.values())
+    if last.is_list:
+        members = [plan.handles[job_id] for job_id in last.ids]
+        plan.whole = GroupHandle(plan.app, whole, steps, ids, members=members, on_failure=last.on_failure)
+    else:
+        plan.whole = FlowHandle(plan.app, whole, steps, ids, like=plan.handles[whole])
+    return plan, plan.whole
 
 
 def enqueue(part: Part[Any]) -> FlowHandle[Any]:

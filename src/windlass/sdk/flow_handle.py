@@ -10,7 +10,7 @@ import msgspec
 
 from ..core.errors import AlreadyEnded, Refusal, UnknownJob
 from ..core.ids import format_id, parse_id
-from ..core.job import Attempt, Ending, OnFailure
+from ..core.job import Attempt, Ending, OnFailure, Timeline
 from ..service import Service
 from ..store.asked import Asked
 from .codec import decode
@@ -56,13 +56,8 @@ class FlowHandle(JobHandle[R_co]):
         *,
         like: JobHandle[Any] | None = None,
     ) -> None:
-        status = like.status if like else "waiting"
         super().__init__(
-            app,
-            job_id,
-            status=status,
-            result_type=like.result_type if like else Any,
-            is_kept=like.is_kept if like else False,
+            app, job_id, result_type=like.result_type if like else Any, is_kept=like.is_kept if like else False
         )
         self.steps = list(steps)  # the handles of all jobs, in the order in which they were planned
         self._ids = list(ids)
@@ -124,9 +119,14 @@ class GroupHandle(FlowHandle[R_co]):
     @property
     def progress(self) -> float:
         """The share of its members that have ended."""
-        found = self._app.service.job([one.id_bytes for one in self.handles]).wait()
-        ended = sum(isinstance(one, Refusal) or one.job.state.is_ended for one in found)
-        return ended / len(self.handles)
+        return _share(self._app.service.job([one.id_bytes for one in self.handles]).wait())
+
+    async def aprogress(self) -> float:
+        return _share(await (await self._app.aservice()).job([one.id_bytes for one in self.handles]))
+
+
+def _share(found: Sequence[Timeline | Refusal]) -> float:
+    return sum(isinstance(one, Refusal) or one.job.state.is_ended for one in found) / len(found)
 
 
 def outcome_of(handle: JobHandle[Any], ending: Ending | Refusal | None) -> Outcome[Any]:

@@ -84,8 +84,8 @@ def _one_by_one(service: Service, plans: list[Plan]) -> Questions[None]:
         try:
             plan.accepted((yield service.enqueue(plan.jobs, whole=True, durability=plan.durability)))
         except IdConflict:
-            for handle in plan.handles.values():
-                handle.status = "existing"
+            if plan.whole is not None:
+                plan.whole.status = "existing"
 
 
 def _strongest(plans: list[Plan]) -> Any:
@@ -94,6 +94,5 @@ def _strongest(plans: list[Plan]) -> Any:
 
 
 def _handle(context: Context, plan: Plan) -> ChildHandle:
-    job_id = plan.jobs[-1].id
-    status = plan.handles[job_id].status if job_id in plan.handles else "waiting"
-    return ChildHandle(context.app, job_id, status=status)
+    assert plan.whole is not None  # noqa: S101
+    return ChildHandle(context.app, plan.whole.id_bytes, status=plan.whole.status)
