@@ -16,7 +16,7 @@ from ..store import awaiting
 from ..store.asked import Asked, AskedMany, AskedToWait
 from ..store.calls import explain as explaining
 from ..store.calls import reading
-from ..store.calls.call import Flow
+from ..store.calls.call import Flow, Now
 from ..store.pages import page, page_by_tag
 from ..store.scatter import scatter
 from .asking import Asking, asked_once
@@ -33,6 +33,10 @@ class Reading(Asking):
     def _job_flow(self, ids: Sequence[bytes]) -> Flow[list[Timeline | Refusal]]:
         replies = yield from scatter(ids, self.store.partition_of_job, reading.job)
         return [reading.timeline(job_id, reply) for job_id, reply in zip(ids, replies, strict=True)]
+
+    def now(self) -> Asked[int]:
+        """What time it is for the engine, in milliseconds since 1970."""
+        return Asked(self.store, _now_flow)
 
     def result(self, job_id: bytes, *, wait_ms: int = 0, consume: bool = False) -> Asked[Ending | None]:
         """How a job ended, None when it has not (within `wait_ms`). `consume` reads a kept result once."""
@@ -77,3 +81,7 @@ class Reading(Asking):
         if isinstance(found, Refusal):
             raise found
         return found  # type: ignore[no-any-return]
+
+
+def _now_flow() -> Flow[int]:
+    return (yield Now())  # type: ignore[no-any-return]
