@@ -16,7 +16,7 @@ from ..core.queue import FOREVER_MS
 from ..core.retry import Backoff
 from ..service import Service
 from .blobs import as_text, error_line, error_text
-from .output import ID, Column, block, brief, counted, fields, heading, is_for_people, note, say, table
+from .output import ID, Column, block, brief, counted, fields, heading, is_for_people, note, say, table, title
 from .records import blob_fields, record
 
 MEMBERS_SHOWN = 20
@@ -59,7 +59,7 @@ def _member_record(member: Member) -> dict[str, Any]:
 
 def show(story: Story, all_errors: bool) -> None:
     job, now_ms = story.timeline.job, story.explanation.at_ms
-    say(f"{job.key}  {job.name}  {job.state.label}")
+    title(job.key, job.state.label, job.name)
     say(story.explanation.summary)
     heading("About")
     fields(_about(job, now_ms))
@@ -99,8 +99,8 @@ def written_backoff(retry: Backoff) -> str:
     if retry.tries == 1:
         return "never"
     tries = f"{retry.tries} tries" if retry.tries else "any number of tries"
-    grows = f" × {retry.factor:g} up to {format_duration(retry.cap_ms)}" if retry.factor != 1 else ""
-    return f"{tries}, {format_duration(retry.base_ms)}{grows} apart"
+    grows = f", growing × {retry.factor:g} up to {format_duration(retry.cap_ms)}" if retry.factor != 1 else ""
+    return f"{tries}; pauses of {format_duration(retry.base_ms)}{grows}"
 
 
 def _lasting(span_ms: int) -> str:

@@ -146,7 +146,7 @@ def explain(service: Service, job_id: bytes, as_json: bool) -> None:
 
 def further_reasons(explanation: Explanation) -> list[str]:
     """What the summary does not say already."""
-    return [one.sentence for one in explanation.reasons if one.sentence not in explanation.summary]
+    return [one.sentence for one in explanation.reasons if one.sentence[1:].rstrip(".") not in explanation.summary]
 
 
 @jobs.command()

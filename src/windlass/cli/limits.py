@@ -14,7 +14,7 @@ from .blobs import compact
 from .connection import connected
 from .output import At, Column, counted, json_line, json_option, say, table
 from .parameters import ASSIGNMENT, RATE
-from .queue_page import written_cap
+from .queue_page import written_cap, written_matcher
 from .records import record
 
 COLUMNS = (
@@ -61,13 +61,7 @@ def _rows(state: LimitState, now_ms: int) -> Iterator[tuple[object, ...]]:
     for level in state.levels or [unused]:
         token = At(level.next_token_at_ms, now_ms)
         counts = (level.running, level.room, level.blocked_lanes, token)
-        yield (state.limit.name, written_cap(state), _matched(state.limit.matches), level.key, *counts)
-
-
-def _matched(matches: Matcher) -> str:
-    places = [f"{what}={getattr(matches, what)}" for what in ("queue", "name", "lane") if getattr(matches, what)]
-    values = [f"{path}={msgspec.json.encode(value).decode()}" for path, value in matches.payload.items()]
-    return " ".join(places + values) or "all"
+        yield (state.limit.name, written_cap(state.limit), written_matcher(state.limit.matches), level.key, *counts)
 
 
 @limits.command("set")

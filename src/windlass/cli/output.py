@@ -13,7 +13,6 @@ import click
 from rich.box import SIMPLE_HEAD
 from rich.cells import cell_len
 from rich.console import Console, JustifyMethod
-from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
@@ -113,7 +112,20 @@ def counted(number: int, what: str) -> str:
 
 
 def say(text: str) -> None:
-    click.echo(printable(text))
+    if is_for_people():
+        console().print(Text(printable(text)))
+    else:
+        click.echo(printable(text))
+
+
+def title(name: str, state: str, *more: str) -> None:
+    """Of a page about one thing."""
+    words = [printable(one) for one in (name, *more, state) if one]
+    if is_for_people():
+        styles = ["bold"] * (len(words) - 1) + [STYLES.get(state, "bold")]
+        console().print(Text("  ").join(Text(word, style) for word, style in zip(words, styles, strict=True)))
+    else:
+        click.echo("  ".join(words))
 
 
 def note(text: str) -> None:
@@ -236,12 +248,12 @@ def fields(pairs: Iterable[tuple[str, object]]) -> None:
 
 
 def block(text: str) -> None:
-    """Several lines as they are, set in."""
-    shown = printable(text, keeps_lines=True)
+    """Several lines as they are, set in. Long ones are left to the terminal, so that they can be copied."""
+    shown = "\n".join(f"  {line}" for line in printable(text, keeps_lines=True).split("\n"))
     if is_for_people():
-        console().print(Padding(Text(shown), (0, 0, 0, 2)))
+        console().print(Text(shown), soft_wrap=True)
     else:
-        click.echo("\n".join(f"  {line}" for line in shown.split("\n")))
+        click.echo(shown)
 
 
 # JSON

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+import msgspec
+
 from ..core import wording
 from ..core.durations import format_duration
-from ..core.limit import LimitState
+from ..core.limit import Limit, LimitState, Matcher
 from ..core.queue import FOREVER_MS, Configuration, Minute, Pause, QueueStats
 from ..service import Service
-from .output import brief, fields, heading, say
+from .output import brief, fields, heading, title
 
 COUNTS = ("queued", "scheduled", "waiting", "running", "failed", "cancelled", "finished", "history")
 HAPPENED = ("enqueued", "taken", "finished", "failed", "retried", "cancelled", "recovered")
@@ -68,7 +70,7 @@ def rates(minutes: Sequence[Minute], now_ms: int) -> Rates:
 
 def show(page: QueuePage) -> None:
     stats = page.stats
-    say(f"{stats.queue}{'  paused' if stats.is_paused else ''}")
+    title(stats.queue, "paused" if stats.is_paused else "")
     heading("Holds")
     fields(_holds(stats, page.now_ms))
     heading("Per minute, and in the last hour")
@@ -82,7 +84,10 @@ def show(page: QueuePage) -> None:
     fields((f"weight of {lane}", weight) for lane, weight in page.weights.items())
     if page.limits:
         heading("Limits")
-        fields((one.limit.name, written_cap(one)) for one in page.limits)
+        fields(
+            (one.limit.name, f"{written_cap(one.limit)}, of {written_matcher(one.limit.matches)}")
+            for one in page.limits
+        )
 
 
 def _holds(stats: QueueStats, now_ms: int) -> Iterator[tuple[str, object]]:
@@ -128,11 +133,16 @@ def _property(field: str, value: int | bool) -> str:
     return "no bound" if value == 0 and field.startswith("max") else f"{value:,}"
 
 
-def written_cap(state: LimitState) -> str:
-    limit = state.limit
+def written_cap(limit: Limit) -> str:
     if limit.running is not None:
         cap = f"{limit.running:,} at once"
     else:
         burst = f", burst {limit.burst:,}" if limit.burst else ""
         cap = f"{limit.rate:,} per {format_duration(limit.per_ms)}{burst}"
     return f"{cap}, each {limit.key}" if limit.key else cap
+
+
+def written_matcher(matches: Matcher) -> str:
+    places = [f"{what}={getattr(matches, what)}" for what in ("queue", "name", "lane") if getattr(matches, what)]
+    values = [f"{path}={msgspec.json.encode(value).decode()}" for path, value in matches.payload.items()]
+    return " ".join(places + values) or "all jobs"

@@ -94,7 +94,7 @@ def show(service: Service, queue: str, as_json: bool) -> None:
     """
     page = queue_page.read(service, queue)
     if as_json:
-        json_document(record(page._asdict()))
+        json_document(record(page))
     else:
         queue_page.show(page)
 

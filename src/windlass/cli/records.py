@@ -21,6 +21,8 @@ def record(value: Any) -> Any:
         return format_id(value)
     if isinstance(value, State):
         return value.label
+    if isinstance(value, tuple) and hasattr(value, "_asdict"):
+        return record(value._asdict())
     if isinstance(value, list | tuple):
         return [record(one) for one in value]
     if isinstance(value, dict):

@@ -14,7 +14,7 @@ from ..service import Service
 from .blobs import as_text
 from .bulk import ask, yes_option
 from .connection import connected
-from .output import At, Column, block, fields, heading, json_document, json_line, json_option, say, table
+from .output import At, Column, block, fields, heading, json_document, json_line, json_option, say, table, title
 from .records import record
 
 COLUMNS = (
@@ -86,7 +86,7 @@ def show(service: Service, name: str, as_json: bool) -> None:
         json_document(record(status))
         return
     now_ms = service.now().wait()
-    say(f"{status.schedule.name}  {rhythm(status.schedule)}")
+    title(status.schedule.name, "paused" if status.is_paused else "", rhythm(status.schedule))
     heading("About")
     fields(_about(status, now_ms))
     heading("Job")

@@ -44,7 +44,7 @@ def top(service: Service, every: int, once: bool, as_json: bool) -> None:
     if every < EVERY_MIN_MS:
         raise click.BadParameter(f"at least {EVERY_MIN_MS}ms", param_hint="--every")
     if as_json:
-        json_document(record(top_frame.read(service, ONCE_ROWS)._asdict()))
+        json_document(record(top_frame.read(service, ONCE_ROWS)))
     elif once or not is_for_people():
         screen = console() if is_for_people() else Console(width=PLAIN_WIDTH, highlight=False, markup=False)
         screen.print(top_frame.drawn(top_frame.read(service, ONCE_ROWS), screen.width))
