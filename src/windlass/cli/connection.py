@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import logging
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
@@ -72,6 +73,8 @@ def connected(command: Command) -> Command:
 
 
 def _open(store: Store) -> None:
+    # What is at risk in an engine is for serve and doctor to say, not for every command that a script calls.
+    logging.getLogger("windlass").addHandler(logging.NullHandler())
     waiting = threading.Timer(PATIENT_S, lambda: click.echo(f"Waiting for {store.endpoint} …", err=True))
     waiting.daemon = True
     waiting.start()
