@@ -44,24 +44,25 @@ def test_what_moves_a_cursor_is_shown_as_an_escape() -> None:
 
 # Tables
 
-COLUMNS = (Column("id"), Column("name", shrinks=10), Column("created", rank=1), Column("tags", rank=2, shrinks=5))
-NATURAL = (36, 20, 12, 15)
+COLUMNS = (Column("id"), Column("name", shrinks=10), Column("created", rank=1), Column("tags", rank=3, shrinks=5))
 
 
 @pytest.mark.parametrize(
-    ("width", "widths"),
+    ("width", "name", "widths"),
     [
-        (200, {0: 36, 1: 20, 2: 12, 3: 15}),
-        (91, {0: 36, 1: 20, 2: 12, 3: 15}),
-        (85, {0: 36, 1: 20, 2: 12, 3: 9}),
-        (72, {0: 36, 1: 11, 2: 12, 3: 5}),
-        (66, {0: 36, 1: 12, 2: 12}),
-        (50, {0: 36, 1: 10}),
-        (20, {0: 36, 1: 10}),
+        (91, 20, {0: 36, 1: 20, 2: 12, 3: 15}),
+        (90, 20, {0: 36, 1: 20, 2: 12}),  # an extra goes before a name is shortened
+        (110, 200, {0: 36, 1: 54, 2: 12}),
+        (112, 200, {0: 36, 1: 41, 2: 12, 3: 15}),  # unless the name can still be read
+        (72, 20, {0: 36, 1: 18, 2: 12}),
+        (64, 20, {0: 36, 1: 10, 2: 12}),
+        (63, 20, {0: 36, 1: 20}),
+        (50, 20, {0: 36, 1: 10}),
+        (20, 20, {0: 36, 1: 10}),
     ],
 )
-def test_what_does_not_fit_is_shortened_then_left_out(width: int, widths: dict[int, int]) -> None:
-    assert fitted(COLUMNS, NATURAL, width) == widths
+def test_what_does_not_fit_is_shortened_then_left_out(width: int, name: int, widths: dict[int, int]) -> None:
+    assert fitted(COLUMNS, (36, name, 12, 15), width) == widths
 
 
 def test_rates_are_those_of_the_last_sixty_seconds() -> None:

@@ -19,6 +19,8 @@ from rich.text import Text
 from .records import to_json
 
 GAP = 2  # between columns
+EXTRA = 3  # from this rank on, a column is good to have and no more
+READABLE = 40
 _UNITS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "m"), (1_000, "s"))
 _TURNING = "\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"  # the direction of writing
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -44,8 +46,8 @@ class Span(NamedTuple):
 
 
 class Column(NamedTuple):
-    """What does not fit is left out, the highest rank first; rank 0 never is. `shrinks` is the width down to which it
-    may be shortened; 0: never."""
+    """What does not fit is left out, the highest rank first: extras before anything is shortened much, the others when
+    shortening is not enough, rank 0 never. `shrinks` is the width down to which a column may be shortened; 0: never."""
 
     title: str
     is_right: bool = False
@@ -172,19 +174,30 @@ def _natural(columns: Sequence[Column], cells: Sequence[Sequence[Text]]) -> list
     return [max([cell_len(column.title), *(row[at].cell_len for row in cells)]) for at, column in enumerate(columns)]
 
 
+def _kept(
+    columns: Sequence[Column], among: Sequence[int], widths: Sequence[int], width: int, from_rank: int
+) -> list[int]:
+    """Those that are left when what may go has gone until the rest fits."""
+    kept = list(among)
+    while sum(widths[at] + GAP for at in kept) > width:
+        last = max(kept, key=lambda at: (columns[at].rank, at))
+        if columns[last].rank < from_rank:
+            break
+        kept.remove(last)
+    return kept
+
+
 def fitted(columns: Sequence[Column], natural: Sequence[int], width: int) -> dict[int, int]:
     """Which columns are shown, and how wide each is."""
     least = [min(full, column.shrinks or full) for column, full in zip(columns, natural, strict=True)]
-    kept = list(range(len(columns)))
-    while sum(least[at] + GAP for at in kept) > width:
-        last = max(kept, key=lambda at: (columns[at].rank, at))
-        if columns[last].rank == 0:
-            break
-        kept.remove(last)
-    widths = {at: least[at] for at in kept}
+    readable = [max(one, min(full, READABLE)) for one, full in zip(least, natural, strict=True)]
+    kept = _kept(columns, range(len(columns)), readable, width, EXTRA)
+    kept = _kept(columns, kept, least, width, 1)
+    is_easy = sum(readable[at] + GAP for at in kept) <= width
+    widths = {at: (readable if is_easy else least)[at] for at in kept}
     spare = width - sum(widths.values()) - GAP * len(kept)
     for at in kept:
-        more = max(0, min(spare, natural[at] - least[at]))
+        more = max(0, min(spare, natural[at] - widths[at]))
         widths[at] += more
         spare -= more
     return widths
