@@ -52,7 +52,7 @@ COLUMNS = (Column("id"), Column("name", shrinks=10), Column("created", rank=1), 
     [
         (91, 20, {0: 36, 1: 20, 2: 12, 3: 15}),
         (90, 20, {0: 36, 1: 20, 2: 12}),  # an extra goes before a name is shortened
-        (110, 200, {0: 36, 1: 54, 2: 12}),
+        (110, 200, {0: 36, 1: 56, 2: 12}),
         (112, 200, {0: 36, 1: 41, 2: 12, 3: 15}),  # unless the name can still be read
         (72, 20, {0: 36, 1: 18, 2: 12}),
         (64, 20, {0: 36, 1: 10, 2: 12}),
