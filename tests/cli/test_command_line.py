@@ -249,6 +249,22 @@ def test_tables_fit_the_terminal(service: Service, columns: int) -> None:
 
 
 @one_engine
+def test_ids_are_whole_on_any_terminal(service: Service) -> None:
+    (made,) = put(service, new("mail", "send"))
+    terminal = Terminal(service, "jobs", "ls", columns=30)
+    assert terminal.end() == 0
+    assert format_id(made.id) in terminal.seen
+
+
+def test_the_list_of_commands_is_not_cut_off() -> None:
+    for path in ((), *((name,) for name, one in windlass.commands.items() if isinstance(one, click.Group))):
+        shown = subprocess.run(
+            [*WINDLASS, *path, "--help"], capture_output=True, text=True, env=os.environ | {"COLUMNS": "80"}, check=True
+        ).stdout
+        assert "..." not in shown.partition("Commands:")[2]
+
+
+@one_engine
 def test_on_a_terminal_people_are_asked(service: Service) -> None:
     put(service, new(), new())
     for answer, left in (("n\n", {"queued": 2}), ("y\n", {})):

@@ -21,6 +21,13 @@ def fail_all(service: Service, queue: str, name: str, count: int, message: str) 
     service.fail([Fail(id=job.id, token=job.lease_token, error=error) for job in jobs]).wait()
 
 
+def fail_one(service: Service, name: str) -> None:
+    """Whenever its time is said to be."""
+    put(service, new("q", name))
+    job = next(job for job in take(service, most=9, lease_ms=86_400_000) if job.name == name)
+    service.fail([Fail(id=job.id, token=job.lease_token)]).wait()
+
+
 @pytest.fixture
 def filled(service: Service) -> Service:
     fail_all(service, "mail", "send", 3, "connection Refused")
@@ -93,3 +100,12 @@ def test_a_refused_retry_is_told(service: Service) -> None:
     done = run(service, "failed", "retry", "--queue", "q")
     assert (done.code, done.out) == (1, "Retried 0 jobs.\n")
     assert f"{job.key}: Another job holds" in done.err
+
+
+def test_newest_first_and_since_by_when_they_failed(service: Service) -> None:
+    for name, offset_ms in (("early", -7_200_000), ("late", 0)):
+        service.store.clock_offset_ms = offset_ms
+        fail_one(service, name)
+    assert [row[2] for row in did(service, "failed", "ls").rows] == ["late", "early"]
+    assert [row[2] for row in did(service, "failed", "ls", "--since", "1h").rows] == ["late"]
+    assert [row[2] for row in did(service, "failed", "ls", "--since", "3h").rows] == ["late", "early"]

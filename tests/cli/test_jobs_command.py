@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import msgspec
 import pytest
 
@@ -13,6 +15,7 @@ from windlass.core.requests import Fail, Finish, Take, Update
 from windlass.core.retry import Backoff
 from windlass.core.states import State
 from windlass.service import Service
+from windlass.store.store import Store
 
 pytestmark = pytest.mark.parametrize("engine", ["valkey"], indirect=True)
 NOBODY = "01a1e21f-2249-7000-aad3-893cc7fff097"
@@ -233,3 +236,23 @@ def test_wrong_state_names_are_usage(service: Service) -> None:
     done = run(service, "jobs", "ls", "--state", "broken")
     assert done.code == 2
     assert "'scheduled'" in done.err
+
+
+def test_history_is_listed_when_asked_for(service: Service) -> None:
+    service.configure("q", {"history_length": 5}).wait()
+    put(service, new("q", "done", tags=("t",)))
+    (job,) = take(service)
+    service.finish([Finish(job.id, job.lease_token)]).wait()
+    assert names(service) == names(service, "--tag", "t") == []
+    assert names(service, "--state", "history") == [("q", "done", "finished")]
+    assert names(service, "--tag", "t", "--state", "history") == [("q", "done", "finished")]
+
+
+def test_a_deployment_with_several_partitions(divided_store: Callable[[int], Store]) -> None:
+    service = Service(divided_store(4))
+    put(service, *(new(f"queue {at}", tags=("t",)) for at in range(8)))
+    assert sorted(row[1] for row in did(service, "jobs", "ls").rows) == [f"queue {at}" for at in range(8)]
+    assert len(did(service, "jobs", "ls", "--tag", "t").rows) == 8
+    keys = [row[0] for row in did(service, "jobs", "ls").rows]
+    assert sorted(did(service, "jobs", "cancel", *keys).rows) == sorted([key, "cancelled"] for key in keys)
+    assert run(service, "enqueue", "queue 1", "n", "--id", NOBODY).code == 1  # at home in another partition

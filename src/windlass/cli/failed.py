@@ -51,8 +51,8 @@ class Sought(NamedTuple):
 
 def filters(command: Command) -> Command:
     @functools.wraps(command)
-    def gathered(service: Service, queues: Any, name: str, error: str, since: Any, **options: Any) -> Any:
-        return command(service, Sought(queues, name, error, since), **options)
+    def gathered(*args: Any, queues: tuple[str, ...], name: str, error: str, since: When | None, **rest: Any) -> Any:
+        return command(*args, sought=Sought(queues, name, error, since), **rest)
 
     filtered: Command = gathered
     for option in reversed(_FILTERS):
@@ -74,6 +74,7 @@ def failed() -> None:
 
 
 @failed.command("ls")
+@filters
 @click.option(
     "--limit",
     "-n",
@@ -84,11 +85,10 @@ def failed() -> None:
 )
 @json_option
 @connected
-@filters
 def ls(service: Service, sought: Sought, limit: int, as_json: bool) -> None:
-    """List failed jobs with what went wrong, newest first within each queue.
+    """List failed jobs with what went wrong.
 
-    With --json, one object per line.
+    Newest first within each queue. With --json, one object per line.
 
     \b
     Example:
@@ -112,9 +112,9 @@ def _row(job: Job, error: str, now_ms: int) -> tuple[object, ...]:
 
 
 @failed.command()
+@filters
 @yes_option
 @connected
-@filters
 def retry(service: Service, sought: Sought, yes: bool) -> None:
     """Send all failed jobs that match on their way again.
 
@@ -129,9 +129,9 @@ def retry(service: Service, sought: Sought, yes: bool) -> None:
 
 
 @failed.command()
+@filters
 @yes_option
 @connected
-@filters
 def delete(service: Service, sought: Sought, yes: bool) -> None:
     """Delete all failed jobs that match.
 

@@ -153,7 +153,7 @@ def further_reasons(explanation: Explanation) -> list[str]:
 @ids_argument
 @connected
 def retry(service: Service, ids: tuple[bytes, ...]) -> None:
-    """Send failed or cancelled jobs on their way again, with all their attempts.
+    """Send failed or cancelled jobs on their way again.
 
     \b
     Example:
@@ -166,7 +166,7 @@ def retry(service: Service, ids: tuple[bytes, ...]) -> None:
 @ids_argument
 @connected
 def wake(service: Service, ids: tuple[bytes, ...]) -> None:
-    """End the wait of jobs for other jobs, whatever became of those.
+    """End the wait of jobs for other jobs.
 
     \b
     Example:
@@ -180,7 +180,9 @@ def wake(service: Service, ids: tuple[bytes, ...]) -> None:
 @click.option("--reason", default="cancelled", help="Kept with the job.")
 @connected
 def cancel(service: Service, ids: tuple[bytes, ...], reason: str) -> None:
-    """Cancel jobs: those that wait at once; those that run are asked to stop.
+    """Cancel jobs.
+
+    Those that wait end at once; those that run are asked to stop.
 
     \b
     Example:

@@ -38,9 +38,9 @@ def limits() -> None:
 @json_option
 @connected
 def ls(service: Service, as_json: bool) -> None:
-    """List limits and how full they are; one per key, its keys that run or hold something back.
+    """List limits and how full they are.
 
-    With --json, one object per line.
+    Of one per key, the keys that run or hold something back. With --json, one object per line.
 
     \b
     Example:

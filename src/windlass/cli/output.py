@@ -62,8 +62,9 @@ def is_for_people() -> bool:
     return sys.stdout.isatty()
 
 
-def console() -> Console:
-    return Console(highlight=False, markup=False, emoji=False)
+def console(width: int | None = None) -> Console:
+    """None: as wide as the terminal."""
+    return Console(width=width, highlight=False, markup=False, emoji=False)
 
 
 # Words
@@ -146,8 +147,10 @@ def table(columns: Sequence[Column], rows: Iterable[Sequence[Any]], *, empty: st
         return
     found = list(rows)
     if found:
-        screen = console()
-        screen.print(as_table(columns, found, screen.width))
+        drawn = as_table(columns, found, console().width)
+        # On a very narrow terminal lines are broken rather than ids.
+        needed = sum((column.width or 0) + GAP for column in drawn.columns)
+        console(max(needed, console().width)).print(drawn)
     else:
         note(empty)
 

@@ -86,7 +86,9 @@ def _row(stats: QueueStats) -> tuple[object, ...]:
 @json_option
 @connected
 def show(service: Service, queue: str, as_json: bool) -> None:
-    """Show a queue: what it holds, how fast it goes, its pauses, properties and limits.
+    """Show what a queue holds, its rates and its properties.
+
+    With pauses, weights, and the limits that may concern it.
 
     \b
     Example:
@@ -106,7 +108,7 @@ def show(service: Service, queue: str, as_json: bool) -> None:
 @click.option("--reason", default="", help="Shown to whoever asks why nothing runs.")
 @connected
 def pause(service: Service, queue: str, lane: str, name: str, reason: str) -> None:
-    """Let nothing be taken from a queue until it is resumed; what runs goes on.
+    """Let nothing be taken from a queue; what runs goes on.
 
     \b
     Example:
@@ -145,9 +147,9 @@ def _what(queue: str, lane: str, name: str) -> str:
 @yes_option
 @connected
 def purge(service: Service, queue: str, states: tuple[str, ...], yes: bool) -> None:
-    """Delete all jobs of a queue that have not started; what runs, failed or finished stays.
+    """Delete the jobs of a queue that have not started.
 
-    Jobs that come in meanwhile stay too.
+    What runs, failed or finished stays, and so do jobs that come in meanwhile.
 
     \b
     Example:
@@ -197,11 +199,13 @@ def _deleting(service: Service) -> Any:
 def configure(
     service: Service, queue: str, weights: tuple[tuple[str, str], ...], defaults: tuple[str, ...], **changes: Any
 ) -> None:
-    """Change properties of a queue, while jobs flow, and show all of them.
+    """Change properties of a queue while jobs flow.
+
+    All of them are shown then; a star marks what is not the default.
 
     \b
     Example:
-      windlass queues configure mail --lease 1m --max-length 100000 --fair-share --weight gold=3
+      windlass queues configure mail --lease 1m --fair-share --weight gold=3
     """
     wanted = {field: value for field, value in changes.items() if value is not None}
     wanted |= {_field(name): None for name in defaults}

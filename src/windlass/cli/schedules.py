@@ -119,7 +119,9 @@ def _about(status: ScheduleStatus, now_ms: int) -> Iterator[tuple[str, object]]:
 @name_argument
 @connected
 def run(service: Service, name: str) -> None:
-    """Make the job of a schedule now, apart from its rhythm, and print its id.
+    """Make the job of a schedule now, and print its id.
+
+    Its rhythm is not touched; it works while the schedule is paused, too.
 
     \b
     Example:
@@ -147,7 +149,9 @@ def pause(service: Service, name: str, reason: str) -> None:
 @name_argument
 @connected
 def resume(service: Service, name: str) -> None:
-    """Let a schedule go on; what came while it was paused is passed over.
+    """Let a paused schedule go on.
+
+    What came while it was paused is passed over.
 
     \b
     Example:

@@ -11,7 +11,6 @@ import tty
 from collections.abc import Iterator
 
 import click
-from rich.console import Console
 from rich.live import Live
 
 from ..service import Service
@@ -46,7 +45,7 @@ def top(service: Service, every: int, once: bool, as_json: bool) -> None:
     if as_json:
         json_document(record(top_frame.read(service, ONCE_ROWS)))
     elif once or not is_for_people():
-        screen = console() if is_for_people() else Console(width=PLAIN_WIDTH, highlight=False, markup=False)
+        screen = console(None if is_for_people() else PLAIN_WIDTH)
         screen.print(top_frame.drawn(top_frame.read(service, ONCE_ROWS), screen.width))
     else:
         with contextlib.suppress(KeyboardInterrupt):
