@@ -170,7 +170,9 @@ def test_explain(service: Service) -> None:
     assert (document["id"], document["reasons"][0]["kind"]) == (key, "paused")
 
 
-@pytest.mark.parametrize("verb", ["show", "explain", "retry", "cancel", "wake", "delete --yes", "edit --priority 1"])
+@pytest.mark.parametrize(
+    "verb", ["show", "explain", "retry", "requeue", "cancel", "wake", "delete --yes", "edit --priority 1"]
+)
 def test_an_unknown_job_is_1_and_a_malformed_id_2(service: Service, verb: str) -> None:
     name, *options = verb.split()
     unknown = run(service, "jobs", name, NOBODY, *options)
@@ -203,6 +205,15 @@ def test_delete_without_anybody_to_ask_does_nothing(service: Service) -> None:
     assert done.code == 2
     assert "--yes" in done.err
     assert counts(service) == {"queued": 1}
+
+
+@pytest.mark.parametrize(("options", "attempt"), [((), 2), (("--give-back",), 1)])
+def test_requeue_takes_a_job_from_its_holder(service: Service, options: tuple[str, ...], attempt: int) -> None:
+    put(service, new())
+    (held,) = take(service)
+    assert did(service, "jobs", "requeue", held.key, *options).rows == [[held.key, "queued"]]
+    (again,) = take(service)
+    assert (again.id, again.attempt) == (held.id, attempt)
 
 
 def test_wake(service: Service) -> None:

@@ -88,6 +88,14 @@ def test_purge_takes_what_has_not_started_and_nothing_else(service: Service) -> 
     assert "Nothing" in did(service, "queues", "purge", "q", "--yes").err
 
 
+def test_a_purge_leaves_what_came_after_it_began(service: Service) -> None:
+    put(service, new(), new())
+    service.store.clock_offset_ms = 3_600_000
+    put(service, new(name="later"))
+    assert did(service, "queues", "purge", "q", "--yes").out == "Deleted 2 jobs.\n"
+    assert [job.name for job in take(service, most=9)] == ["later"]
+
+
 def test_purge_of_one_state_and_only_when_sure(service: Service) -> None:
     put(service, new(), new(delay_ms=60_000))
     refused = run(service, "queues", "purge", "q")

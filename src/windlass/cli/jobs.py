@@ -164,6 +164,22 @@ def retry(service: Service, ids: tuple[bytes, ...]) -> None:
 
 @jobs.command()
 @ids_argument
+@click.option("--give-back", is_flag=True, help="The attempt under way does not count.")
+@connected
+def requeue(service: Service, ids: tuple[bytes, ...], give_back: bool) -> None:
+    """Put jobs back into their queues from any state.
+
+    Whoever works on one loses it: its report is refused. For jobs that hang in a lease without an end.
+
+    \b
+    Example:
+      windlass jobs requeue 01a1e1bf-329d-7000-8375-65a8ab1b4cf2
+    """
+    tell_each(ids, service.requeue(ids, gives_attempt_back=give_back).wait())
+
+
+@jobs.command()
+@ids_argument
 @connected
 def wake(service: Service, ids: tuple[bytes, ...]) -> None:
     """End the wait of jobs for other jobs.
