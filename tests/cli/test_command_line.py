@@ -218,8 +218,12 @@ class Terminal:
         os.write(self._own, text.encode())
 
     def end(self) -> int:
-        while self._read(SEEN_WITHIN_S):
+        """Its exit code. One that does not end is ended, and that is its code then."""
+        give_up_at_s = time.monotonic() + SEEN_WITHIN_S
+        while time.monotonic() < give_up_at_s and self._read(give_up_at_s - time.monotonic()):
             pass
+        if time.monotonic() >= give_up_at_s:
+            self._process.kill()
         os.close(self._own)
         return self._process.wait(SEEN_WITHIN_S)
 
