@@ -77,3 +77,9 @@ def test_the_busiest_queues_and_both_parts_fit_the_screen(busy: Service) -> None
     assert max(map(len, lines)) <= 80
     assert any("mailer" in line for line in lines)
     assert any("queues more" in line for line in lines)
+
+
+def test_more_workers_than_a_page_holds(service: Service) -> None:
+    for number in range(1, 503):
+        service.register(number.to_bytes(16, "big"), WorkerInfo(name=f"w{number}")).wait()
+    assert len({row[1] for row in did(service, "workers", "ls").rows}) == 502
