@@ -1,5 +1,5 @@
 """Chains and groups with a real worker: results travel, failures have their policy, nothing is half accepted."""
-# ruff: noqa: N805, RUF012, PLW0108 (functions in a class that only holds names; a parameter is named by its lambda)
+
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """Children of running jobs: when they start, what the parent sees, what crashes and failures mean."""
-# ruff: noqa: N805 (functions in a class that only holds names; a parameter is named by its lambda)
+
 
 from __future__ import annotations
 

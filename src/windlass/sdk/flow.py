@@ -27,7 +27,6 @@ R = TypeVar("R")
 R2 = TypeVar("R2")
 R_co = TypeVar("R_co", covariant=True)
 JOIN = "windlass.group"  # the name of jobs that only join others
-_FORMS: dict[OnFailure, str] = {"fail": "list", "ignore": "nulls", "collect": "outcomes"}
 
 
 class Given(msgspec.Struct, frozen=True):
@@ -52,6 +51,7 @@ class Plan:
         self.app = app
         self.jobs: list[NewJob] = []
         self.handles: dict[bytes, JobHandle[Any]] = {}
+        self._calls: list[Call[Any]] = []  # as many as handles
         self.whole: FlowHandle[Any] | None = None
         self._durability: set[Durability | None] = set()
         self._new_id = new_id
@@ -64,6 +64,7 @@ class Plan:
             fields["meta"] = given.meta()
         self._append(_made(call, fields))
         self._durability.add(call.durability)
+        self._calls.append(call)
         job_id: bytes = fields["id"]
         self.handles[job_id] = JobHandle(
             self.app,
@@ -101,6 +102,7 @@ class Plan:
             for handle in (self.handles.get(job.id), self.whole):
                 if handle is not None and handle.id_bytes == job.id:
                     handle.status = answer.status
+        self.app.was_enqueued(self._calls, list(self.handles.values()))
 
 
 def _made(call: Call[Any], fields: dict[str, Any]) -> NewJob:

@@ -70,6 +70,11 @@ class Call(Part[R_co]):
             extra["lane"] = terms.tenant(**self.arguments) if callable(terms.tenant) else terms.tenant
         return NewJob(name=task.name, payload=payload, **(fields | extra if extra else fields))
 
+    def arriving(self) -> dict[str, Any]:
+        """Its arguments as a worker will see them."""
+        decoded = self._signature.decode(self._signature.encode(self.arguments))
+        return self._signature.bind(decoded.args, decoded.kwargs)
+
     @property
     def durability(self) -> Any:
         return self._template.durability

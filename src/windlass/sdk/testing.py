@@ -285,7 +285,7 @@ class Testing:
         for call, handle in zip(calls, handles, strict=True):
             if handle.status == "existing":
                 continue
-            arguments = _arguments(call.task, call.task.signature.encode(call.arguments))
+            arguments = call.arriving()
             self._enqueued[handle.id] = EnqueuedCall(
                 id=handle.id, name=call.task.name, queue=call.queue, arguments=arguments, status=handle.status
             )
