@@ -628,3 +628,18 @@ def test_the_engine_ends_with_the_process(how: str, tmp_path: Path) -> None:
         assert not socket_path.parent.exists()
     else:
         shutil.rmtree(socket_path.parent)
+
+
+def test_steps_of_a_flow_are_seen_as_they_were_enqueued(app: Windlass, t: Testing) -> None:
+    @app.task
+    def double(number: int) -> int:
+        return number * 2
+
+    @app.task
+    def add(number: int, other: int) -> int:
+        return number + other
+
+    whole = double.call(2).then(add, 3).enqueue()
+    assert [(one.name, one.arguments) for one in t.enqueued] == [("double", {"number": 2}), ("add", {"other": 3})]
+    t.run_all()
+    assert whole.result() == 7
