@@ -13,6 +13,7 @@ from .config import config
 from .doctor import doctor
 from .serve import serve
 from .transfer import export, import_jobs
+from .worker import worker
 
 USAGE, TRY_AGAIN, FAILED = 2, 75, 1
 
@@ -24,6 +25,7 @@ def windlass() -> None:
 
 
 windlass.add_command(serve)
+windlass.add_command(worker)
 windlass.add_command(config)
 windlass.add_command(export)
 windlass.add_command(import_jobs)

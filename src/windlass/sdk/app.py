@@ -165,6 +165,13 @@ class Windlass:
 
     # The connection
 
+    def override(self, *, url: str | None = None, data_dir: str | None = None, namespace: str | None = None) -> None:
+        """What a command line says wins over the code; before the first use."""
+        if data_dir is not None and url is None:
+            url = ""  # the embedded engine is meant
+        given = {"url": url, "data_dir": data_dir, "namespace": namespace}
+        self._options.update({name: value for name, value in given.items() if value is not None})
+
     @property
     def settings(self) -> Settings:
         return load(self._options)[0]

@@ -49,6 +49,7 @@ class Worker:
         has_loops: bool = True,
         name: str = "",
         target: str = "",  # `module:attribute` of the app, for child processes
+        id: bytes = b"",  # noqa: A002 (given by a supervisor, who must know whose jobs to free)
     ) -> None:
         self.app = app
         self.queues = tuple(queues) or tuple(sorted({task.queue for task in app.tasks.values()})) or (DEFAULT_QUEUE,)
@@ -58,16 +59,25 @@ class Worker:
             raise BadInput(f"concurrency must lie between 1 and {TAKE_MAX}, not be {concurrency}.")
         self.concurrency = concurrency
         self.name = name
-        self.id = secrets.token_bytes(16)
+        self.id = id or secrets.token_bytes(16)
         self.done = 0  # jobs whose end was told
         self._grace_s = duration_ms("grace", grace) / 1000
-        self._is_burst = burst
+        self.is_burst = burst
         self._has_loops = has_loops
         self._target = target
         self._runs: dict[bytes, Run] = {}  # until the engine has been told
         self._ends_at_s: float | None = None  # when what still runs is given back
         self._is_stopping = False
         self._is_ready = asyncio.Event()
+
+    @property
+    def running(self) -> int:
+        """Jobs in hand."""
+        return len(self._runs)
+
+    @property
+    def is_ready(self) -> bool:
+        return self._is_ready.is_set()
 
     async def wait_until_ready(self) -> None:
         """Returns when it is registered and takes jobs."""
@@ -107,8 +117,9 @@ class Worker:
         """Takes no more. What runs has the grace to end; called again, it is given back at once."""
         grace_s = 0.0 if self._is_stopping else self._grace_s
         self._is_stopping = True
-        self._ends_at_s = self._loop.time() + grace_s
-        self._pump.close()
+        if self.is_ready:  # else it ends as soon as it is, having taken nothing
+            self._ends_at_s = self._loop.time() + grace_s
+            self._pump.close()
 
     # Its life
 
@@ -140,8 +151,8 @@ class Worker:
         while True:
             if self._is_stopping and (not self._runs or self._is_grace_over()):
                 return
-            await self._pump.turn(self._ends_at_s, waits=not self._is_burst)
-            if self._is_burst and self._pump.is_empty and not self._runs and not self._is_stopping:
+            await self._pump.turn(self._ends_at_s, waits=not self.is_burst)
+            if self.is_burst and self._pump.is_empty and not self._runs and not self._is_stopping:
                 self.stop()
 
     def _is_grace_over(self) -> bool:
