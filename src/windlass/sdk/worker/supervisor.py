@@ -214,7 +214,7 @@ class Supervisor:
                     return
                 freed = await rescue(service, member.worker_id, member.loaded.tasks, said)
                 if freed:
-                    log.warning("%d jobs of worker process %d are made again.", freed, member.pid)
+                    log.warning("It had %d jobs; each has lost an attempt, and is made again while tries are left.", freed)
                 return
             except EngineUnavailable as error:
                 log.warning("The jobs of worker process %d cannot be freed (%s); still trying.", member.pid, error)
