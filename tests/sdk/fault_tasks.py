@@ -9,12 +9,10 @@ import time
 from pathlib import Path
 
 from windlass import Backoff, Windlass
-from windlass.sdk.worker.children import Children
 
 app = Windlass()
 AGAIN = Backoff(tries=20, base=0)
 LONG = "10m"
-HAS_PROCESSES = hasattr(Children, "start")
 
 
 def note(place: str, word: str, number: int) -> None:
@@ -30,7 +28,7 @@ def may_go(place: str) -> bool:
 @app.task(lease="1s", retry=AGAIN)
 async def in_loop(place: str, number: int) -> int:
     note(place, "start", number)
-    while not may_go(place):
+    while not may_go(place):  # noqa: ASYNC110 (it waits for another process)
         await asyncio.sleep(0.01)
     return number
 
@@ -43,7 +41,7 @@ def in_thread(place: str, number: int) -> int:
     return number
 
 
-@app.task(lease="1s", retry=AGAIN, pool="process" if HAS_PROCESSES else "thread")
+@app.task(lease="1s", retry=AGAIN, pool="process")
 def in_process(place: str, number: int) -> int:
     note(place, "start", number)
     while not may_go(place):
@@ -54,7 +52,7 @@ def in_process(place: str, number: int) -> int:
 @app.task(lease=LONG, retry=AGAIN)
 async def held_long(place: str, number: int) -> int:
     note(place, "start", number)
-    while not may_go(place):
+    while not may_go(place):  # noqa: ASYNC110 (it waits for another process)
         await asyncio.sleep(0.01)
     return number
 
@@ -68,7 +66,7 @@ async def quick(place: str, number: int) -> int:
 @app.task(lease="1500ms", retry=AGAIN)
 async def hang(place: str, number: int) -> int:
     note(place, "start", number)
-    time.sleep(4)  # the mistake that is meant
+    time.sleep(4)  # noqa: ASYNC251 (the mistake that is meant)
     return number
 
 

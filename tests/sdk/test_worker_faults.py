@@ -12,18 +12,14 @@ from typing import Any
 import pytest
 
 from engine_process import EngineProcess
-from sdk.fault_tasks import HAS_PROCESSES, app, hang, held_long, in_loop, in_process, in_thread, quick
+from sdk.fault_tasks import app, hang, held_long, in_loop, in_process, in_thread, quick
 from sdk.worker_process import LIMIT_S, Place, Staff, finished, listed, staff, until
 from windlass.service import Service
 from windlass.store.endpoint import parse_url
 from windlass.store.store import Store
 
 HERE = Path(__file__).parent
-KINDS = [
-    in_loop,
-    in_thread,
-    pytest.param(in_process, marks=pytest.mark.skipif(not HAS_PROCESSES, reason="there is no pool of processes yet")),
-]
+KINDS = [in_loop, in_thread, in_process]
 
 
 @pytest.fixture
@@ -63,7 +59,7 @@ def test_kill_in_the_middle_of_jobs(task: Any, workers: Staff, connected: Servic
     assert other.stop() == 0
 
 
-@pytest.mark.parametrize("task", [in_loop, in_thread], ids=lambda task: task.name)
+@pytest.mark.parametrize("task", KINDS, ids=lambda task: task.name)
 def test_stopped_beyond_its_lease(task: Any, workers: Staff, connected: Service, place: Place) -> None:
     frozen = workers.start("-c", "2").ready()
     handles = app.enqueue_many(task.call(place.path, number) for number in range(2))

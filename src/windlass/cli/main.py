@@ -25,11 +25,11 @@ def windlass() -> None:
 
 
 windlass.add_command(serve)
-windlass.add_command(worker)
 windlass.add_command(config)
 windlass.add_command(export)
 windlass.add_command(import_jobs)
 windlass.add_command(doctor)
+windlass.add_command(worker)
 
 
 def main(arguments: list[str] | None = None) -> Any:

@@ -224,7 +224,7 @@ def _work(terms: Terms, supervised: Supervised | None) -> None:
         supervised.tell(described)
     else:
         click.echo(f"Connecting to {app.store.endpoint} …")
-    uvloop.run(_run(made, described, supervised))
+    uvloop.run(_run(made, described, supervised, waits_for_engine=not terms.burst))
 
 
 def _loaded(terms: Terms, supervised: Supervised | None) -> Windlass:
@@ -238,7 +238,7 @@ def _loaded(terms: Terms, supervised: Supervised | None) -> Windlass:
     return app
 
 
-async def _run(made: Worker, described: Loaded, supervised: Supervised | None) -> None:
+async def _run(made: Worker, described: Loaded, supervised: Supervised | None, *, waits_for_engine: bool) -> None:
     stopper = Stopper(made)
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopper.signalled)
@@ -248,8 +248,8 @@ async def _run(made: Worker, described: Loaded, supervised: Supervised | None) -
         beside.append(supervised.tell_work(made))
     tasks = [asyncio.create_task(work) for work in beside]
     try:
-        if made.is_burst:
-            await made.app.aservice()  # its work is not waited for, and neither is its engine
+        if not waits_for_engine:
+            await made.app.aservice()
         await made.run()
     finally:
         for task in tasks:

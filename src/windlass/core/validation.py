@@ -30,6 +30,7 @@ TAG_MAX = 128
 TAGS_MAX = 20
 TRACE_MAX = 1024
 REASON_MAX = 64
+NOTE_MAX = 256
 TAKE_MAX = 1000
 AFTER_MAX = 1000
 QUEUES_PER_TAKE = 100
@@ -74,12 +75,12 @@ def text(what: str, value: Any, most_bytes: int, *, may_be_empty: bool = False) 
     if not value and not may_be_empty:
         raise BadInput(f"{what} must not be empty.")
     if len(value) > most_bytes or not value.isascii():
-        _check_encoded(what, value, most_bytes)
+        encoded(what, value, most_bytes)
     if not value.isprintable() and any(char < " " for char in value):
         raise BadInput(f"{what} must not contain control characters.")
 
 
-def _check_encoded(what: str, value: str, most_bytes: int) -> None:
+def encoded(what: str, value: str, most_bytes: int) -> None:
     try:
         size = len(value.encode())
     except UnicodeEncodeError as error:
@@ -247,6 +248,8 @@ def update(request: Update, payload_max: int = PAYLOAD_MAX) -> None:
     held(request, Update)
     if request.progress is not None:
         number("progress", request.progress, 0, 1)
+    if request.note is not None:
+        text("note", request.note, NOTE_MAX, may_be_empty=True)
     if request.payload is not None:
         blob("payload", request.payload, payload_max)
 

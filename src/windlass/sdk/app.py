@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
+import os
 import threading
 import weakref
 from collections.abc import Callable, Coroutine, Iterable, Sequence
@@ -29,6 +31,7 @@ from .task import AsyncTask, Call, SyncTask, Task
 P = ParamSpec("P")
 R = TypeVar("R")
 AT_ONCE = 1_000  # jobs per call of a bulk enqueue
+OVERRIDE = "WINDLASS_OVERRIDE"  # an app's own options, and what a command line has said instead
 
 log = logging.getLogger("windlass.app")
 
@@ -163,18 +166,27 @@ class Windlass:
         """The handle of a job by its id."""
         return JobHandle(self, parse_id(job_id))
 
+    def child_handler(self) -> Callable[[bytes], bytes]:
+        """What a child process of a worker does with a job."""
+        from .worker.process_job import handler
+
+        return handler(self)
+
     # The connection
 
     def override(self, *, url: str | None = None, data_dir: str | None = None, namespace: str | None = None) -> None:
-        """What a command line says wins over the code; before the first use."""
+        """What a command line says wins over the code, here and in child processes that load the same app."""
         if data_dir is not None and url is None:
             url = ""  # the embedded engine is meant
         given = {"url": url, "data_dir": data_dir, "namespace": namespace}
-        self._options.update({name: value for name, value in given.items() if value is not None})
+        given = {name: value for name, value in given.items() if value is not None}
+        if given:
+            os.environ[OVERRIDE] = json.dumps([self._options, given])
 
     @property
     def settings(self) -> Settings:
-        return load(self._options)[0]
+        own, given = json.loads(os.environ.get(OVERRIDE, "[0, 0]"))
+        return load({**self._options, **given} if own == self._options else self._options)[0]
 
     @property
     def store(self) -> Store:

@@ -73,7 +73,7 @@ class Member:
                 yield line
 
     def stop(self) -> None:
-        """By word, not by signal: where all processes of a group are sent SIGTERM, a second one would mean `at once`."""
+        """By word, not by signal: where SIGTERM goes to all processes, a second one would mean `at once`."""
         self.is_stopping = True
         self._tell(STOP)
 

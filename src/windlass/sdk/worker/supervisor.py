@@ -15,7 +15,7 @@ from ...core.errors import EngineUnavailable, WindlassError
 from ...service import Service
 from ...settings import Settings
 from .member import Member
-from .notices import Loaded, NotLoaded, Notice, Ready, Working
+from .notices import Loaded, Notice, NotLoaded, Ready, Working
 from .rescue import give_back, rescue
 from .scaling import Load, Scaling
 from .watching import Watched
@@ -214,7 +214,9 @@ class Supervisor:
                     return
                 freed = await rescue(service, member.worker_id, member.loaded.tasks, said)
                 if freed:
-                    log.warning("It had %d jobs; each has lost an attempt, and is made again while tries are left.", freed)
+                    log.warning(
+                        "It had %d jobs; each has lost an attempt, and is made again while tries are left.", freed
+                    )
                 return
             except EngineUnavailable as error:
                 log.warning("The jobs of worker process %d cannot be freed (%s); still trying.", member.pid, error)
