@@ -28,9 +28,9 @@ def place(tmp_path: Path) -> Place:
 
 
 @pytest.fixture
-def connected(store: Store) -> Iterator[Service]:
+def connected(store: Store) -> Service:
     app.connect(store)
-    yield Service(store)
+    return Service(store)
 
 
 @pytest.fixture

@@ -210,7 +210,7 @@ def _work(terms: Terms, supervised: Supervised | None) -> None:
         burst=terms.burst,
         has_loops=not terms.no_loops,
         name=terms.name,
-        target=terms.target,
+        target=terms.target if terms.target.partition(":")[2] else "",  # then it is looked for
         id=supervised.worker_id if supervised else b"",
     )
     described = Loaded(
