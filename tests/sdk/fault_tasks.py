@@ -57,16 +57,32 @@ async def held_long(place: str, number: int) -> int:
     return number
 
 
+@app.task(lease=LONG, retry=AGAIN)
+def held_long_in_thread(place: str, number: int) -> int:
+    note(place, "start", number)
+    while not may_go(place):
+        time.sleep(0.01)
+    return number
+
+
+@app.task(lease=LONG, retry=AGAIN, pool="process")
+def held_long_in_process(place: str, number: int) -> int:
+    note(place, "start", number)
+    while not may_go(place):
+        time.sleep(0.01)
+    return number
+
+
 @app.task(lease="1s", retry=AGAIN)
 async def quick(place: str, number: int) -> int:
     note(place, "start", number)
     return number
 
 
-@app.task(lease="1500ms", retry=AGAIN)
+@app.task(lease="2500ms", retry=AGAIN)
 async def hang(place: str, number: int) -> int:
     note(place, "start", number)
-    time.sleep(4)  # noqa: ASYNC251 (the mistake that is meant)
+    time.sleep(6)  # noqa: ASYNC251 (the mistake that is meant)
     return number
 
 

@@ -12,7 +12,17 @@ from typing import Any
 import pytest
 
 from engine_process import EngineProcess
-from sdk.fault_tasks import app, hang, held_long, in_loop, in_process, in_thread, quick
+from sdk.fault_tasks import (
+    app,
+    hang,
+    held_long,
+    held_long_in_process,
+    held_long_in_thread,
+    in_loop,
+    in_process,
+    in_thread,
+    quick,
+)
 from sdk.worker_process import LIMIT_S, Place, Staff, finished, listed, staff, until
 from windlass.service import Service
 from windlass.store.endpoint import parse_url
@@ -63,10 +73,10 @@ def test_kill_in_the_middle_of_jobs(task: Any, workers: Staff, connected: Servic
 def test_stopped_beyond_its_lease(task: Any, workers: Staff, connected: Service, place: Place) -> None:
     frozen = workers.start("-c", "2").ready()
     handles = app.enqueue_many(task.call(place.path, number) for number in range(2))
-    until(lambda: len(place.started()) == 2, "it runs both")
+    until(lambda: len(place.started()) >= 2, "it runs both")
     frozen.signal(signal.SIGSTOP)
     other = workers.start("-c", "2").ready()
-    until(lambda: len(place.started()) == 4, "the other runs them again")
+    until(lambda: len(place.started()) >= 4, "the other runs them again")
     place.go()
     judge(connected, handles)
     frozen.signal(signal.SIGCONT)
@@ -84,7 +94,7 @@ def test_an_event_loop_that_hangs_keeps_its_lease(workers: Staff, connected: Ser
     hung = worker if pid == worker.pid else other
     hung.until_said("event loop is blocked")
     assert "fault_tasks.py" in hung.said
-    assert "time.sleep(4)" in hung.said
+    assert "time.sleep(6)" in hung.said
     assert (worker.stop(), other.stop()) == (0, 0)
 
 
@@ -92,16 +102,17 @@ def test_sigterm_under_load(workers: Staff, connected: Service, place: Place) ->
     worker = workers.start("-c", "4", "--grace", "200ms").ready()
     handles = app.enqueue_many(
         [
-            *(in_loop.call(place.path, number) for number in range(1)),
-            *(in_thread.call(place.path, number) for number in range(1, 2)),
-            *(quick.call(place.path, number) for number in range(2, 1000)),
+            held_long.call(place.path, 0),
+            held_long_in_thread.call(place.path, 1),
+            held_long_in_process.call(place.path, 2),
+            *(quick.call(place.path, number) for number in range(3, 1000)),
         ]
     )
-    until(lambda: len(place.started()) > 20, "it is at work")
+    until(lambda: {0, 1, 2} < set(place.started()) and len(place.started()) > 20, "it is at work")
     assert worker.stop() == 0
     assert listed(connected) == []
-    assert [handle.info().attempt for handle in handles[:2]] == [0, 0]  # given back, not spent
-    assert handles[0].state == handles[1].state == "queued"
+    held = [handle.info() for handle in handles[:3]]
+    assert [(job.state.label, job.attempt) for job in held] == [("queued", 0)] * 3  # given back, not spent
     place.go()
     assert workers.start("--burst").ended() == 0
     judge(connected, handles)
