@@ -24,7 +24,7 @@ log = logging.getLogger("windlass.supervisor")
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 30.0
 STEADY_S = 60.0  # a process that has lived so long starts the pauses anew
-UNWIND_S = 10.0  # beyond the grace, for a process that does not end by itself
+UNWIND_S = 15.0  # beyond the grace; a worker itself takes up to 9 s to stop its pools and take its leave
 LOOK_EVERY_S = 1.5  # at the queues, while something happens
 WATCH_EVERY_S = 0.5
 TROUBLE_PAUSE_S = 1.0
