@@ -297,7 +297,7 @@ async def _announce(made: Worker, described: Loaded, supervised: Supervised | No
             async with asyncio.timeout(PATIENT_S):
                 await made.wait_until_ready()
         if not made.is_ready:
-            click.echo(f"Waiting for {made.app.store.endpoint} …", err=True)
+            log.warning("Waiting for %s …", made.app.store.endpoint)
     await made.wait_until_ready()
     found = made.app.store.deployment
     assert found is not None  # noqa: S101 (it is connected)
