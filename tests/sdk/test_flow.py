@@ -1,6 +1,5 @@
 """Chains and groups with a real worker: results travel, failures have their policy, nothing is half accepted."""
 
-
 from __future__ import annotations
 
 import asyncio

@@ -1,6 +1,5 @@
 """Children of running jobs: when they start, what the parent sees, what crashes and failures mean."""
 
-
 from __future__ import annotations
 
 import asyncio

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import inspect
+import json
 import logging
+import os
 import threading
 import weakref
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Iterator, Sequence
@@ -50,6 +52,7 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 R = TypeVar("R")
 AT_ONCE = 1_000  # jobs per call of a bulk enqueue
+OVERRIDE = "WINDLASS_OVERRIDE"  # an app's own options, and what a command line has said instead
 
 log = logging.getLogger("windlass.app")
 
@@ -254,9 +257,19 @@ class Windlass(Scheduling):
 
     # The connection
 
+    def redirect(self, *, url: str | None = None, data_dir: str | None = None, namespace: str | None = None) -> None:
+        """What a command line says wins over the code, here and in child processes that load the same app."""
+        if data_dir is not None and url is None:
+            url = ""  # the embedded engine is meant
+        given = {"url": url, "data_dir": data_dir, "namespace": namespace}
+        given = {name: value for name, value in given.items() if value is not None}
+        if given:
+            os.environ[OVERRIDE] = json.dumps([self._options, given])
+
     @property
     def settings(self) -> Settings:
-        return load(self._options)[0]
+        own, given = json.loads(os.environ.get(OVERRIDE, "[0, 0]"))
+        return load({**self._options, **given} if own == self._options else self._options)[0]
 
     @property
     def store(self) -> Store:

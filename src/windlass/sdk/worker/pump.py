@@ -202,10 +202,16 @@ class Pump:
         """Jobs of names that nobody here knows wait where they are seen, for a worker that does."""
         names = {*self._wants.all_but, *(job.name for job in jobs)}
         log.warning("No task here is called %s; such jobs wait for a worker that knows them.", ", ".join(sorted(names)))
-        for queue in self._queues:
-            await self._service.configure(queue, {"name_lanes": True})
-        self._wants = Filter(all_but=tuple(sorted(names))[:NAMES_PER_FILTER])
-        await self._service.release([Held(job.id, job.lease_token) for job in jobs])
+        while True:
+            try:
+                for queue in self._queues:
+                    await self._service.configure(queue, {"name_lanes": True})
+                self._wants = Filter(all_but=tuple(sorted(names))[:NAMES_PER_FILTER])
+                await self._service.release([Held(job.id, job.lease_token) for job in jobs])
+                return
+            except WindlassError as error:
+                log.warning("Jobs of other names cannot be set aside (%s); still trying.", error)
+                await asyncio.sleep(TROUBLE_PAUSE_S)
 
 
 def _of(outcomes: Sequence[Told], kind: type[Any]) -> list[tuple[Run, Any]]:

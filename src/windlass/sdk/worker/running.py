@@ -16,12 +16,13 @@ from ..batch import BatchTask
 from ..codec import decode
 from ..context import Context, Listening, current_job
 from ..driving import adriven
-from ..failures import Stopped, read, stored_as
+from ..failures import Stopped, read
 from ..gathering import gather, is_due
 from ..injection import Shared
 from ..task import Task
 from .batching import Batching
 from .children import ChildDied, Children, ChildRun
+from .crashes import CRASHES, crashed
 from .outcome import TIMED_OUT, Ended, Failed, FailedInChild, Failure, cancelled, failed, report, success
 from .process_job import decode_reply, encode_request
 from .run import Run
@@ -34,7 +35,6 @@ log = logging.getLogger("windlass.worker")
 
 # What the engine is told: an end, or that the job goes back unworked; None: nothing, it is not ours any more.
 Outcome: TypeAlias = Finish | Fail | Held | None
-CRASHES = ("crashed", "out_of_memory")
 
 
 class Running:
@@ -156,10 +156,7 @@ class Running:
     async def _crashed(self, run: Run, died: ChildDied) -> Ended:
         """Counted with the attempt; a job that crashes again and again fails, whatever tries are left."""
         timeline = await self._service.job([run.job.id]).one()
-        crashes = 1 + sum(attempt.reason in CRASHES for attempt in timeline.attempts)
-        is_final = crashes >= run.task.max_crashes
-        error = stored_as(type(died).__name__, f"{died} (crash {crashes} of at most {run.task.max_crashes})")
-        return Failed(Failure(reason=died.reason, error=error, is_final=is_final))
+        return crashed(timeline.attempts, run.task.max_crashes, type(died).__name__, str(died), died.reason)
 
     async def _gather(self, run: Run) -> None:
         """How the jobs ended that this one has waited for."""

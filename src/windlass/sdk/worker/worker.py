@@ -54,6 +54,7 @@ class Worker:
         has_loops: bool = True,
         name: str = "",
         target: str = "",  # `module:attribute` of the app, for child processes
+        id: bytes = b"",  # noqa: A002 (given by a supervisor, who must know whose jobs to free)
     ) -> None:
         self.app = app
         self.queues = tuple(queues) or tuple(sorted({task.queue for task in app.tasks.values()})) or (DEFAULT_QUEUE,)
@@ -64,7 +65,7 @@ class Worker:
         refuse_gaps(app.tasks.values())
         self.concurrency = concurrency
         self.name = name
-        self.id = secrets.token_bytes(16)
+        self.id = id or secrets.token_bytes(16)
         self.done = 0  # jobs whose end was told
         self._grace_s = duration_ms("grace", grace) / 1000
         self._is_burst = burst
@@ -77,6 +78,15 @@ class Worker:
         self._is_ready = asyncio.Event()
         self._pump: Pump | None = None
         self._asked_early: deque[bytes] = deque(maxlen=EARLY_MAX)  # to stop, before their jobs were in hand
+
+    @property
+    def running(self) -> int:
+        """Jobs in hand."""
+        return len(self._runs)
+
+    @property
+    def is_ready(self) -> bool:
+        return self._is_ready.is_set()
 
     async def wait_until_ready(self) -> None:
         """Returns when it is registered and takes jobs."""

@@ -1,0 +1,51 @@
+"""Which files an application consists of, and whether one of them has changed. Looks at times and sizes only."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable
+
+State = tuple[int, int] | None  # None: it is not there
+
+
+def loaded_files(directory: str, error: BaseException | None = None) -> list[str]:
+    """Python files under the directory that are loaded, and the one whose syntax is wrong."""
+    found = {getattr(module, "__file__", None) for module in list(sys.modules.values())}
+    cause = error
+    while cause is not None:
+        if isinstance(cause, SyntaxError):
+            found.add(cause.filename)
+        cause = cause.__cause__ or cause.__context__
+    root = os.path.join(os.path.realpath(directory), "")
+    return sorted(file for file in found if file and _is_own(os.path.realpath(file), root))
+
+
+def _is_own(file: str, root: str) -> bool:
+    return file.startswith(root) and file.endswith(".py") and "site-packages" not in file
+
+
+class Watched:
+    def __init__(self) -> None:
+        self._states: dict[str, State] = {}
+
+    def add(self, files: Iterable[str]) -> None:
+        """As they are now."""
+        for file in files:
+            if file not in self._states:
+                self._states[file] = _state(file)
+
+    def changed(self) -> list[str]:
+        """Since the last look."""
+        now = {file: _state(file) for file in self._states}
+        found = [file for file, state in now.items() if state != self._states[file]]
+        self._states = now
+        return found
+
+
+def _state(file: str) -> State:
+    try:
+        found = os.stat(file)
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size
