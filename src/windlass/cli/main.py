@@ -13,6 +13,7 @@ from .config import config
 from .doctor import doctor
 from .serve import serve
 from .transfer import export, import_jobs
+from .worker import worker
 
 USAGE, TRY_AGAIN, FAILED = 2, 75, 1
 
@@ -28,6 +29,7 @@ windlass.add_command(config)
 windlass.add_command(export)
 windlass.add_command(import_jobs)
 windlass.add_command(doctor)
+windlass.add_command(worker)
 
 
 def main(arguments: list[str] | None = None) -> Any:

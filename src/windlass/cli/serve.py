@@ -8,6 +8,7 @@ import click
 import uvloop
 
 from .. import server
+from ..sdk.worker.logs import configure_logging
 from ..service import Service
 from ..settings import load
 
@@ -21,10 +22,8 @@ from ..settings import load
 @click.option("--verbose", is_flag=True, help="Say what the loops do.")
 def serve(url: str | None, data_dir: str | None, partitions: int | None, verbose: bool) -> None:
     """Run the engine and its loops."""
-    logging.basicConfig(
-        level=logging.DEBUG if verbose else logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
-    )
     settings, _ = load({"url": url, "data_dir": data_dir, "partitions": partitions})
+    configure_logging(settings.log_format, logging.DEBUG if verbose else logging.INFO)
     store = server.build_store(settings)
     click.echo(f"Connecting to {store.endpoint} …")
     uvloop.run(server.serve(store, _announce))

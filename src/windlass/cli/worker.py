@@ -14,7 +14,9 @@ import uvloop
 
 from ..core.errors import BadSetting
 from ..sdk.app import Windlass
+from ..sdk.worker.logs import configure_logging
 from ..sdk.worker.worker import Worker
+from ..settings import load
 
 
 @click.command()
@@ -29,6 +31,7 @@ def worker(target: str, queues: str, concurrency: int, grace: str, burst: bool, 
 
     Example: windlass worker shop.tasks:app -q mail,default -c 32
     """
+    configure_logging(load()[0].log_format)
     app = load_app(target)
     made = Worker(
         app,
