@@ -72,6 +72,7 @@ class Windlass:
         }
         self.tasks: dict[str, Task[..., Any]] = {}
         self.middlewares: list[Middleware] = []
+        self.trace_source: Callable[[Call[Any]], str] | None = None  # gives new jobs their W3C traceparent
         self.declared = Declared()
         self._connecting = threading.Lock()
         self._store: Store | None = None

@@ -50,7 +50,13 @@ class Call(Generic[R_co]):
             extra["unique"] = _key_of(terms.unique, task, self.arguments, payload.data)
         if terms.tenant:
             extra["lane"] = terms.tenant(**self.arguments) if callable(terms.tenant) else terms.tenant
+        if task.app.trace_source is not None and not fields.get("trace"):
+            extra["trace"] = task.app.trace_source(self)
         return NewJob(name=task.name, payload=payload, **(fields | extra if extra else fields))
+
+    @property
+    def queue(self) -> str:
+        return self._template.queue
 
     @property
     def durability(self) -> Any:
