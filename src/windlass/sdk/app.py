@@ -23,7 +23,7 @@ from .declaring import Declared
 from .durations import Duration, duration_ms
 from .handle import JobHandle
 from .middleware import Middleware
-from .options import TaskOptions
+from .options import DEFAULT_QUEUE, TaskOptions
 from .task import AsyncTask, Call, SyncTask, Task
 
 P = ParamSpec("P")
@@ -116,6 +116,10 @@ class Windlass:
         self.tasks[made.name] = made
         self.declared.limits_of(made)
         return made
+
+    def queues(self) -> tuple[str, ...]:
+        """Those that a worker serves unless it is told others."""
+        return tuple(sorted({task.queue for task in self.tasks.values()})) or (DEFAULT_QUEUE,)
 
     def middleware(self, function: Middleware) -> Middleware:
         """Registers a hook that is called around each job: `async def timed(ctx, call_next): …`."""

@@ -66,9 +66,11 @@ def test_queues_are_read_from_the_engine_and_served(app: Windlass, registry: Col
     send.using(delay="1h").enqueue()
     app.store.clock_offset_ms = 5_000
     app.service.pause("mail").wait()
-    with serve_metrics(0, registry=registry) as serving:
-        with urllib.request.urlopen(f"http://127.0.0.1:{serving.port}/metrics") as answer:  # noqa: S310
-            lines = answer.read().decode().splitlines()
+    with (
+        serve_metrics(0, registry=registry) as serving,
+        urllib.request.urlopen(f"http://127.0.0.1:{serving.port}/metrics") as answer,
+    ):
+        lines = answer.read().decode().splitlines()
     figures = {name: float(value) for name, _, value in (line.rpartition(" ") for line in lines if line[0] != "#")}
     assert figures["windlass_engine_up"] == 1
     assert figures['windlass_queue_jobs{queue="mail",state="queued"}'] == 3
