@@ -18,7 +18,8 @@ async def test_closing_just_after_an_attempt_has_succeeded(engine: EngineProcess
     asking = asyncio.create_task(nodes.to(endpoint, 10))
     await asyncio.sleep(0)
     (attempt,) = nodes._opening.values()
-    while not attempt.done():  # a task that never rests looks between the success and what it sets off
+    # A task that never rests looks between the success and what it sets off.
+    while not attempt.done():  # noqa: ASYNC110
         await asyncio.sleep(0)
     assert not nodes._open
     nodes.close()

@@ -20,6 +20,7 @@ from engine_process import EngineProcess
 
 PROJECT = Path(__file__).parent / "django_project"
 ENOUGH_S = 60
+SLOTS = 4
 
 
 class Shop:
@@ -79,7 +80,7 @@ def project(engine: EngineProcess, tmp_path_factory: pytest.TempPathFactory) -> 
 @pytest.fixture(scope="module")
 def worker(project: Shop) -> Iterator[subprocess.Popen[str]]:
     """One that runs all the time, as `manage.py` starts it."""
-    process = subprocess.Popen([sys.executable, *MANAGE, "-q", "default", "-c", "4"], cwd=PROJECT)
+    process = subprocess.Popen([sys.executable, *MANAGE, "-q", "default", "-c", str(SLOTS)], cwd=PROJECT)
     yield process
     process.terminate()
     assert process.wait(ENOUGH_S) == 0
@@ -130,6 +131,12 @@ def test_a_task_that_raises_has_failed(shop: Shop, worker: object, name: str, ar
         _ = result.return_value
 
 
+def test_no_connection_to_the_database_is_left_open(shop: Shop, worker: object) -> None:
+    # More runs than the worker has threads: one of them would find what another has left.
+    results = [shop.ended(shop.tasks.finds_an_open_connection.enqueue()) for _ in range(SLOTS + 1)]
+    assert [result.return_value for result in results] == [False] * (SLOTS + 1)
+
+
 def test_what_json_does_not_know_is_not_returned(shop: Shop, worker: object) -> None:
     result = shop.ended(shop.tasks.unspeakable.enqueue())
     assert result.status == "FAILED"
@@ -145,7 +152,7 @@ def test_retries_where_the_backend_has_them(shop: Shop) -> None:
     result = shop.tasks.third_time_lucky.enqueue("paper")
     assert work(*MANAGE, "--backend", "persistent").returncode == 0
     result.refresh()
-    assert result.return_value == [3, result.id, "paper"]
+    assert result.return_value == [3, result.id, "paper", 2]
     assert (result.attempts, result.worker_ids) == (3, [result.worker_ids[0]] * 3)
     assert [error.exception_class for error in result.errors] == [shop.tasks.OutOfPaper] * 2
     assert result.started_at <= result.last_attempted_at <= result.finished_at

@@ -1,6 +1,7 @@
 """What the project asks to be done."""
 
 from django.conf import settings
+from django.db import connection
 from django.dispatch import receiver
 
 from .models import Note
@@ -25,6 +26,13 @@ def note(text, *, times=1):
 
 
 @task
+def finds_an_open_connection():
+    was_open = connection.connection is not None
+    Note.objects.count()
+    return was_open
+
+
+@task
 async def count(text):
     return await Note.objects.filter(text=text).acount()
 
@@ -43,7 +51,7 @@ async def print_labels(orders):
 def third_time_lucky(context, word):
     if context.attempt < 3:
         raise OutOfPaper(word)
-    return [context.attempt, context.task_result.id, word]
+    return [context.attempt, context.task_result.id, word, len(context.task_result.errors)]
 
 
 @task(takes_context=True)
