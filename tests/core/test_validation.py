@@ -15,6 +15,7 @@ from windlass.core.errors import REFUSALS, Refusal
 from windlass.core.event import Emit
 from windlass.core.job import Blob, Callback, Codec, NewJob
 from windlass.core.limit import Limit, Matcher
+from windlass.core.log import Log, LogLine
 from windlass.core.queue import FOREVER_MS
 from windlass.core.requests import Edit, Fail, Filter, Finish, Held, Listing, Take, Update, WorkerInfo
 from windlass.core.retry import Backoff
@@ -140,6 +141,7 @@ def _reports() -> Iterator[Case]:
         request(Update),
         **held,
         progress=(-0.1, 1.1, float("nan"), "0.5", True),
+        note=("n" * 257, "ü" * 129, 5, b"n", SURROGATE),
         payload=(TOO_LARGE, *WRONG_BLOBS),
     )
     yield "update", "unknown", lambda service: service.update([Update(id=OK_ID, token=1)])
@@ -479,6 +481,29 @@ def _events() -> Iterator[Case]:
         yield "events", f"most={value!r}", lambda service, value=value: service.events(most=value)
 
 
+def _logs() -> Iterator[Case]:
+    line = LogLine(1, "info", "x")
+    yield from _wrong_lists("log")
+    yield from _wrong(
+        "log",
+        lambda **kw: Log(**({"id": OK_ID, "token": 1, "lines": [line]} | kw)),
+        id=WRONG_IDS,
+        token=(-1, *WRONG_WHOLES),
+        lines=([], [line] * 201, [None], ["x"], [[1, "info", "x"]], *WRONG_LISTS),
+    )
+    yield from _wrong(
+        "log",
+        lambda **kw: Log(OK_ID, 1, [line, LogLine(**({"at_ms": 1, "level": "info", "text": "x"} | kw))]),
+        at_ms=(-1, 2**47 + 1, *WRONG_WHOLES),
+        level=("", "l" * 17, "a\nb", None, 5, []),
+        text=("x" * 4_097, "ü" * 2_049, None, 5, b"x", SURROGATE),
+    )
+    yield "log", "unknown", lambda service: service.log([Log(OK_ID, 1, [line])])
+    for value in WRONG_IDS:
+        yield "logs", f"id={value!r}", lambda service, value=value: service.logs(value)
+    yield "logs", "unknown", lambda service: service.logs(OK_ID)
+
+
 def _transfer() -> Iterator[Case]:
     wrong: tuple[Any, ...] = (None, 5, "text", b"bytes", [], [b""], [b"{}"], [b"nonsense"], [5], [None], ["\ud800"])
     for value in wrong:
@@ -494,7 +519,7 @@ def _doctor() -> Iterator[Case]:
 
 CASES = [
     *_enqueue(), *_reports(), *_interventions(), *_takes(), *_reading(), *_members(), *_queues_and_workers(),
-    *_limits_and_pauses(), *_schedules(), *_callbacks(), *_debts(), *_events(), *_transfer(), *_doctor(),
+    *_limits_and_pauses(), *_schedules(), *_callbacks(), *_debts(), *_events(), *_logs(), *_transfer(), *_doctor(),
 ]  # fmt: skip
 METHODS = sorted({case[0] for case in CASES})
 # Nothing can be given to these but what the type checker sees.

@@ -13,7 +13,7 @@ from windlass.core.states import LEASED
 
 def as_stored(found: invariants.Snapshot, stored: invariants.Stored) -> dict[str, Any]:
     job = stored.job
-    attempts = found.values.get(f"a:{job.id.decode('latin-1')}", [])
+    attempts, logs = (found.values.get(f"{kind}:{job.id.decode('latin-1')}", []) for kind in "al")
     return {
         "state": job.state,
         "content": (job.queue, job.name, job.payload, job.priority, job.lane, job.unique or "", job.tags),
@@ -25,7 +25,8 @@ def as_stored(found: invariants.Snapshot, stored: invariants.Stored) -> dict[str
         "lease": (stored.token, job.lease_deadline_at_ms or 0, job.worker or b""),
         "attempt": job.attempt,
         "revision": job.revision,
-        "progress": job.progress,
+        "progress": (job.progress, job.note),
+        "logs": [(int.from_bytes(one[10:14], "big"), one[21 + one[20] :].decode()) for one in logs],
         "flags": (job.is_cancel_requested, job.is_overdue, job.is_history),
         "has_result": bool(stored.flags & Flag.HAS_OUTCOME),
         "attempts": [int.from_bytes(one[:4], "big") for one in attempts],
@@ -46,7 +47,8 @@ def as_expected(job: ModelJob) -> dict[str, Any]:
         "lease": (job.token, job.deadline if job.state in LEASED else 0, job.worker),
         "attempt": job.attempt,
         "revision": job.revision,
-        "progress": job.progress,
+        "progress": (job.progress, job.note),
+        "logs": job.logs,
         "flags": (job.is_cancel_requested, job.is_retakeable, job.is_history),
         "has_result": job.result is not None,
         "attempts": [number for number, _, _ in job.attempts],

@@ -114,7 +114,7 @@ SHARES = {
         delay_ms=st.sampled_from((0, 700)),
     ): 4,
     deed("exchange", finished=few_picks, failed=st.lists(picks, max_size=1), most=one_or_more): 5,
-    deed("hold", which=few_picks, how=st.sampled_from(("release", "extend", "update", "accept"))): 4,
+    deed("hold", which=few_picks, how=st.sampled_from(("release", "extend", "update", "log", "accept"))): 5,
     deed("cancel", which=few_picks, counts_waiting=mostly(True, False), even_failed=st.booleans()): 3,
     deed("intervene", which=few_picks, how=st.sampled_from(("requeue", "retry", "wake")), fully=st.booleans()): 3,
     deed("delete", which=few_picks): 1,

@@ -14,6 +14,7 @@ from engine.kinship import check_families, is_needed
 from engine.limit_invariants import LIMITING, LIMITING_SINGLE, check_limits
 from windlass.core.event import Event, Happening
 from windlass.core.job import Flag, Job
+from windlass.core.log import BYTES_KEPT, LINES_KEPT
 from windlass.core.queue import FOREVER_MS
 from windlass.core.states import ENDED, LEASED, MOVES, PENDING, State
 from windlass.store.link import BlockingLink
@@ -45,7 +46,7 @@ SINGLE = (
     "timers:lease", "timers:ring", "owed", "given_up", "debts", "work", "restoring", *LIMITING_SINGLE,
 )  # fmt: skip
 OF_JOBS = (
-    "ready", "lane", "laned", "heads", "names", "q", "u", "t", "wj", "a", "o", "e", "w", "s", "sj", "b", "c", "d",
+    "ready", "lane", "laned", "heads", "names", "q", "u", "t", "wj", "a", "o", "l", "e", "w", "s", "sj", "b", "c", "d",
     *LIMITING,
 )  # fmt: skip
 Zset = dict[bytes, float]
@@ -274,7 +275,7 @@ def check_owners(found: Snapshot) -> None:
     used = {one.job.queue for one in found.jobs.values()}
     assert used <= queues, f"queues that nobody lists: {used - queues}"
     assert {queue for queue, _ in found.of_kind("q:")} == queues, "properties and names of queues differ"
-    by_job = {"a:": Flag.HAS_ATTEMPTS, "o:": Flag.HAS_OUTCOME, "e:": Flag.AWAITED}
+    by_job = {"a:": Flag.HAS_ATTEMPTS, "o:": Flag.HAS_OUTCOME, "l:": Flag.HAS_LOGS, "e:": Flag.AWAITED}
     for kind, flag in by_job.items():
         marked = {one.job.id.decode("latin-1") for one in found.jobs.values() if one.flags & flag}
         there = {key for key, _ in found.of_kind(kind)}
@@ -288,6 +289,17 @@ def check_owners(found: Snapshot) -> None:
         else:
             assert key in SINGLE or key.partition(":")[0] in known, f"an unknown key: {key!r}"
             assert found.ttls[key] == -1, f"{key!r} would expire"
+
+
+def check_logs(found: Snapshot) -> None:
+    """What is kept is bounded, and numbered without a gap: what is missing before the first line was dropped."""
+    for job_id, entries in found.of_kind("l:"):
+        first, before = (int.from_bytes(entries[0][at:end], "big") for at, end in ((0, 4), (4, 10)))
+        assert len(entries) <= LINES_KEPT, f"{len(entries)} lines of {job_id!r}"
+        assert sum(map(len, entries)) <= BYTES_KEPT, f"too many bytes of lines of {job_id!r}"
+        for number, entry in enumerate(entries, first):
+            assert entry[:10] == number.to_bytes(4, "big") + before.to_bytes(6, "big"), f"a gap in {job_id!r}"
+            before += len(entry)
 
 
 def check_schedules(found: Snapshot) -> None:
@@ -348,7 +360,7 @@ def check_events(found: Snapshot) -> None:
 
 
 CHECKS = (
-    check_indexes, check_leases, check_timers, check_retention, check_counts, check_owners, check_schedules,
+    check_indexes, check_leases, check_timers, check_retention, check_counts, check_owners, check_logs, check_schedules,
     check_debts, check_callback_flags, check_events, check_limits, check_families,
 )  # fmt: skip
 

@@ -40,6 +40,9 @@ class ModelJob:
     attempt: int = 0
     revision: int = 1
     progress: float = 0.0
+    note: str = ""
+    note_room: int = 0  # in the record; 0: there is no place for one
+    logs: list[tuple[int, str]] = field(default_factory=list)  # attempt, text
     is_cancel_requested: bool = False
     is_retakeable: bool = False
     is_history: bool = False
@@ -52,7 +55,8 @@ class ModelJob:
 
     @property
     def size(self) -> int:
-        return len(pack(self.content, self.id, 0, self.expires_at or self.had_expiry)) - 16
+        size = len(pack(self.content, self.id, 0, self.expires_at or self.had_expiry)) - 16
+        return size + self.note_room + 4 * (self.note_room > 0)
 
     @property
     def order(self) -> tuple[int, int, int]:

@@ -11,6 +11,7 @@ import msgspec
 from engine.ledger import SWEPT, Ledger, ModelJob, identity_of
 from windlass.core.durations import INSTANT_MAX
 from windlass.core.job import NewJob
+from windlass.core.log import Log
 from windlass.core.queue import FOREVER_MS, Configuration
 from windlass.core.requests import Edit, Edited, Enqueued, Extended, Fail, Finish, Held, Take, Update, Updated
 from windlass.core.states import ENDED, LEASED, PENDING, State
@@ -124,6 +125,7 @@ class Model(Ledger):
         self.token += 1
         job.token, job.worker, job.started_at = self.token, request.worker, self.now_ms
         job.attempt, job.progress = job.attempt + 1, 0.0
+        job.note, job.note_room = "", 0
         self.move(job, "take", State.DISPATCHED if request.accept_ms else State.RUNNING)
         job.deadline = self.now_ms + request.accept_ms if request.accept_ms else self.deadline(job, request.lease_ms)
 
@@ -180,10 +182,17 @@ class Model(Ledger):
 
     def update(self, job: ModelJob, request: Update) -> Updated:
         job.progress = job.progress if request.progress is None else request.progress
+        if request.note is not None:
+            if len(request.note) > job.note_room:  # a long record is not to be written anew for every note
+                job.note_room = 256 if job.size > 1024 else len(request.note)
+            job.note = request.note
         if request.payload is not None:
             job.content = msgspec.structs.replace(job.content, payload=request.payload)
             job.revision += 1
         return Updated(job.revision, job.is_cancel_requested)
+
+    def say(self, job: ModelJob, request: Log) -> None:
+        job.logs += [(job.attempt, line.text) for line in request.lines]
 
     def finish(self, job: ModelJob, request: Finish) -> None:
         if job.content.repeat and not request.ignore_repeat and not job.is_cancel_requested:
@@ -204,6 +213,7 @@ class Model(Ledger):
             return
         job.ready_at = job.planned_at = next_at
         job.attempt, job.progress = 0, 0.0
+        job.note, job.note_room = "", 0
         if job.expires_at:
             job.expires_at, job.had_expiry = 0, True
         self.put_back(job, "finish")
@@ -248,6 +258,7 @@ class Model(Ledger):
             return "unique_conflict"
         self.move(job, verb, State.QUEUED)
         job.attempt, job.progress, job.ended_at, job.token, job.worker = 0, 0.0, 0, 0, b""
+        job.note, job.note_room = "", 0
         job.ready_at, job.removed_at, job.is_history, job.result = self.now_ms, FOREVER_MS, False, None
         job.holds_unique = bool(job.content.unique)
         if 0 < job.expires_at <= self.now_ms:

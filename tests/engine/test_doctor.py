@@ -16,6 +16,7 @@ from namespace import ask, dump
 from windlass.core.diagnosis import Progress, Severity
 from windlass.core.job import Blob, Callback
 from windlass.core.limit import Limit, Matcher
+from windlass.core.log import Log, LogLine
 from windlass.core.requests import Enqueued, Fail, Finish, Held, Take
 from windlass.core.states import State
 from windlass.service import Service
@@ -352,16 +353,21 @@ def test_a_counter_that_fell_behind(service: Service) -> None:
 def test_belongings_without_a_job_and_jobs_without_belongings(service: Service) -> None:
     put(service, new(result_ttl_ms=HOUR_MS), new())
     kept, failed = take(service, most=2)
+    service.log([Log(kept.id, kept.lease_token, [LogLine(1, "info", "x")])]).one().wait()
     service.finish([Finish(kept.id, kept.lease_token, Blob(b"1"))]).one().wait()
     service.fail([Fail(id=failed.id, token=failed.lease_token, then="final")]).one().wait()
     raw(service, "RPUSH", b"a:" + b"g" * 16, "x")
     raw(service, "SET", b"o:" + b"g" * 16, "x")
+    raw(service, "RPUSH", b"l:" + b"g" * 16, "x")
     raw(service, "ZADD", b"c:" + b"g" * 16, 2, b"h" * 16)
     raw(service, "ZADD", b"d:" + b"g" * 16, 0, b"h" * 16)
     mend(service, "orphan")
-    raw(service, "RENAME", b"o:" + kept.id, service.store.root(0).encode() + b":o:" + failed.id)
+    for kind in (b"o:", b"l:"):
+        raw(service, "RENAME", kind + kept.id, service.store.root(0).encode() + b":" + kind + failed.id)
     raw(service, "DEL", b"a:" + failed.id)
     mend(service, "belongings_lost", "belongings_unmarked")
+    assert service.logs(kept.id).wait().lines == []
+    assert [line.text for line in service.logs(failed.id).wait().lines] == ["x"]
     service.retry([failed.id]).one().wait()
     drain(service, 1)
 

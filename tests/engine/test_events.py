@@ -55,12 +55,21 @@ def test_nothing_is_written_while_nobody_follows(service: Service, store: Store)
     assert not {b"events", b"followed"} & set(keys(store))
 
 
+def test_progress_tells_the_note_that_holds(service: Service, position: str) -> None:
+    put(service, new())
+    (job,) = take(service)
+    for changes in ({"note": "one"}, {"progress": 0.5}, {"payload": Blob(b"2")}, {"note": ""}):
+        service.update([Update(id=job.id, token=job.lease_token, **changes)]).one().wait()  # type: ignore[arg-type]
+    told = [event for event in since(service, position) if event.kind is Happening.PROGRESS]
+    assert [(event.progress, event.note) for event in told] == [(0, "one"), (0.5, "one"), (0.5, "")]
+
+
 def test_a_whole_life_in_order(service: Service, store: Store, position: str) -> None:
     (answer,) = put(service, new("q", "report", delay_ms=1_000))
     service.store.clock_offset_ms += 2_000
     (job,) = take(service, accept_ms=5_000)
     service.accept([Held(job.id, job.lease_token)]).one().wait()
-    service.update([Update(id=job.id, token=job.lease_token, progress=0.25)]).one().wait()
+    service.update([Update(id=job.id, token=job.lease_token, progress=0.25, note="a quarter ✓")]).one().wait()
     service.emit([Emit(job.id, job.lease_token, Blob(b"[1]"))]).one().wait()
     service.fail([Fail(id=job.id, token=job.lease_token, then="retry", delay_ms=1_000)]).one().wait()
     service.store.clock_offset_ms += 2_000
@@ -77,7 +86,7 @@ def test_a_whole_life_in_order(service: Service, store: Store, position: str) ->
     ]  # fmt: skip
     assert {(event.job, event.queue, event.name) for event in events} == {(answer.id, "q", "report")}
     assert [event.attempt for event in events] == [0, 0, 1, 1, 1, 1, 1, 1, 2, 2, 0, 0, 0]
-    assert events[4].progress == 0.25
+    assert (events[4].progress, events[4].note, events[4].value) == (0.25, "a quarter ✓", None)
     assert events[5].value == Blob(b"[1]")
     instants = [event.at_ms for event in events]
     assert instants == sorted(instants)

@@ -32,6 +32,7 @@ from windlass.core.callback import HeldDebt, Undelivered
 from windlass.core.ids import make_id
 from windlass.core.job import Blob, Job, NewJob
 from windlass.core.limit import Limit
+from windlass.core.log import Log, LogLine
 from windlass.core.queue import DAY_MS
 from windlass.core.requests import Edit, Fail, Filter, Finish, Held, Take, Update
 from windlass.core.schedule import Schedule
@@ -279,8 +280,13 @@ class EverythingMachine(RuleBasedStateMachine):
         if how == "update":
             # Its limits stay those it was taken under, so its content must match the same.
             jobs = [self.seen.jobs[one.id].job for one in held]
-            updates = [Update(id=job.id, token=job.lease_token, payload=job.payload, progress=0.5) for job in jobs]
+            updates = [
+                Update(id=job.id, token=job.lease_token, payload=job.payload, progress=0.5, note=job.name)
+                for job in jobs
+            ]
             self.service.update(updates).wait()
+        elif how == "log":
+            self.service.log([Log(one.id, one.token, [LogLine(self.now_ms, "info", "x")]) for one in held]).wait()
         else:
             getattr(self.service, how)(held).wait()
         self.look(how)

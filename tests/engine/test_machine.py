@@ -52,6 +52,7 @@ from engine_process import EngineProcess
 from windlass.core.callback import HeldDebt
 from windlass.core.errors import Refusal
 from windlass.core.job import Blob, Codec, NewJob
+from windlass.core.log import Log, LogLine
 from windlass.core.queue import DAY_MS, FOREVER_MS
 from windlass.core.requests import Edit, Enqueued, Fail, Filter, Finish, Held, Listing, Take, Update, WorkerInfo
 from windlass.core.states import ENDED, LEASED, State
@@ -383,12 +384,24 @@ class Machine(RuleBasedStateMachine):
         self.report(ask, requests, lambda job, _: self.model.accept(job, lease_ms), "accept")
 
     @precondition(has_leases)
-    @rule(which=few_picks, progress=st.sampled_from((None, 0.25, 1)), payload=st.sampled_from((None, *PAYLOADS)))
-    def update(self, which: list[int], progress: float | None, payload: str | None) -> None:
+    @rule(
+        which=few_picks,
+        progress=st.sampled_from((None, 0.25, 1)),
+        payload=st.sampled_from((None, *PAYLOADS)),
+        note=st.sampled_from((None, None, "", "half way", "n" * 60)),
+    )
+    def update(self, which: list[int], progress: float | None, payload: str | None, note: str | None) -> None:
         blob = PAYLOADS[payload] if payload else None
         held = [self.lease(pick) for pick in which]
-        requests = [Update(id=one.id, token=one.token, progress=progress, payload=blob) for one in held]
+        requests = [Update(id=one.id, token=one.token, progress=progress, note=note, payload=blob) for one in held]
         self.report(self.service.update, requests, self.model.update)
+
+    @precondition(has_leases)
+    @rule(which=few_picks, texts=st.sampled_from((("a",), ("", "b\n"))), is_exact=mostly(True, False))
+    def log(self, which: list[int], texts: tuple[str, ...], is_exact: bool) -> None:
+        lines = [LogLine(self.model.now_ms, "info", text) for text in texts]
+        requests = [Log(one.id, one.token, lines) for one in (self.lease(pick, is_exact) for pick in which)]
+        self.report(self.service.log, requests, self.model.say)
 
     # A person
 

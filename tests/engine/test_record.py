@@ -175,7 +175,7 @@ def test_python_reads_every_header_field_that_lua_writes(lua: Lua, is_largest: b
         "return struct.pack(HEADER, FORMAT, a[1], a[2], a[3], a[4], a[5], a[6], a[7], a[8], a[9], a[10],"
         " ARGV[#ARGV], a[11], a[12], a[13], a[14])",
         int(state),
-        0x7FFFFFFF & ~int(Flag.MSGPACK) if is_largest else 0,
+        0x7FFFFFFF & ~int(Flag.MSGPACK | Flag.HAS_NOTE) if is_largest else 0,
         priority,
         *numbers,
         *small,

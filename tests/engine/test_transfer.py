@@ -12,6 +12,7 @@ from engine.transferred import HOUR, comparable, drained, exported, fill, moved,
 from windlass.core.errors import BadInput
 from windlass.core.job import Blob, Codec
 from windlass.core.limit import Limit, Matcher
+from windlass.core.log import Log, LogLine
 from windlass.core.requests import Finish, Update
 from windlass.core.schedule import Schedule
 from windlass.core.states import State
@@ -52,9 +53,13 @@ def test_what_was_imported_runs_on(service: Service, target: Service) -> None:
 def test_a_leased_job_is_exported_as_given_back(service: Service, target: Service) -> None:
     (put_in,) = put(service, new())
     (job,) = take(service, worker=b"w" * 16)
-    service.update([Update(id=job.id, token=job.lease_token, progress=0.5)]).wait()
+    service.update([Update(id=job.id, token=job.lease_token, progress=0.5, note="half")]).wait()
+    service.log([Log(job.id, job.lease_token, [LogLine(5, "info", str(n)) for n in range(200)])] * 2).wait()
     moved(service, target)
     found = read(target, put_in.id)
+    assert (found.progress, found.note) == (0.5, "half")
+    assert target.logs(job.id).wait() == service.logs(job.id).wait()
+    assert target.logs(job.id).wait().dropped == 200
     assert (found.state, found.attempt, found.lease_token, found.worker) == (State.QUEUED, 0, 0, None)
     assert [one.id for one in take(target)] == [put_in.id]
 

@@ -12,15 +12,15 @@ from engine.transferred import comparable, exported, fill, snapshot
 from windlass.core.errors import BadInput, TooLarge
 from windlass.service import Service
 
+LINE_FIELDS = ("attempts", "logs", "logs_dropped", "result", "after", "removed_at_ms", "x")
+
 
 def job_line(**changes: Any) -> dict[str, Any]:
     job = {
         "id": "01890a5d-ac96-7000-8000-b5c1d0b7a3f2", "queue": "q", "name": "n", "state": "queued",
         "payload": {"json": 1}, "fingerprint": "0" * 16, "sequence": 1, "created_at_ms": 5, "run_at_ms": 5,
     }  # fmt: skip
-    line = {
-        key: changes.pop(key) for key in tuple(changes) if key in ("attempts", "result", "after", "removed_at_ms", "x")
-    }
+    line = {key: changes.pop(key) for key in tuple(changes) if key in LINE_FIELDS}
     return {"kind": "job", "job": job | changes} | line
 
 
@@ -89,6 +89,15 @@ WRONG_LINES = [
     job_line(attempts=[{"attempt": 1, "ended_at_ms": 1, "reason": "r" * 256}]),
     job_line(attempts=[{"attempt": 1, "ended_at_ms": 1, "reason": "r", "worker": "me"}]),
     job_line(attempts=[{"attempt": 1, "ended_at_ms": 1, "reason": "r"}] * 21),
+    job_line(note="n" * 257),
+    job_line(note=5),
+    job_line(logs_dropped=5),
+    job_line(logs=[[1, 1, "", "x"]]),
+    job_line(logs=[[1, -1, "info", "x"]]),
+    job_line(logs=[[1, 1, "info"]]),
+    job_line(logs=[[1, 1, "info", "x" * 4_097]]),
+    job_line(logs=[[1, 1, "info", "x" * 4_096]] * 17),
+    job_line(logs=[[1, 1, "info", "x"]] * 201),
     {"kind": "queue", "name": ""},
     {"kind": "queue", "name": "q", "configuration": {"speed": 1}},
     {"kind": "queue", "name": "q", "configuration": {"lease_ms": -1}},

@@ -12,6 +12,7 @@ from opened import linked_blocking
 from windlass.core.callback import Undelivered
 from windlass.core.job import Blob, Callback, Codec
 from windlass.core.limit import Limit, Matcher
+from windlass.core.log import Log, LogLine
 from windlass.core.requests import Edit, Fail, Finish, Update
 from windlass.core.retry import Backoff
 from windlass.core.schedule import Schedule
@@ -83,12 +84,15 @@ def fill_states(service: Service) -> None:
         *(new("work", retry=retry, result_ttl_ms=HOUR, payload=Blob(b" 1 \n"), unique=f"w{n}") for n in range(6)),
     )
     jobs = take(service, "work", 5, worker=b"w" * 16)
+    said = [LogLine(1, "info", "ü\n"), LogLine(2, "error", "")]
+    service.log([Log(one.id, one.lease_token, said) for one in jobs[:4]]).wait()
+    service.log([Log(jobs[0].id, jobs[0].lease_token, said * 100)]).one().wait()
     service.finish([Finish(jobs[0].id, jobs[0].lease_token, Blob(b'{"done": true}'))]).one().wait()
     error = Blob(b"\x81\xa1a\x01", Codec.MSGPACK)
     failed = [Fail(id=one.id, token=one.lease_token, reason="bad", error=error) for one in jobs[1:2]]
     again = [Fail(id=one.id, token=one.lease_token, then="retry", delay_ms=HOUR) for one in jobs[2:3]]
     service.fail([*failed, *again]).wait()
-    service.update([Update(id=jobs[3].id, token=jobs[3].lease_token, progress=0.25)]).wait()
+    service.update([Update(id=jobs[3].id, token=jobs[3].lease_token, progress=0.25, note="a quarter ✓")]).wait()
     (slow,) = put(service, new("named", "done"))
     (done,) = take(service, "named")
     service.finish([Finish(done.id, done.lease_token)]).one().wait()

@@ -27,7 +27,9 @@ async def test_results_of_async_and_sync_tasks(app: Windlass, working: Any) -> N
         return threading.current_thread().name
 
     async with working(app):
-        assert await (await add.aenqueue(2, b=3)) == 5
+        handle = await add.aenqueue(2, b=3)
+        assert await handle == 5
+        assert await handle.acancel() == "ended"
         assert "windlass-job" in await (await where.aenqueue())
 
 
@@ -288,6 +290,7 @@ async def test_progress_values_and_events(app: Windlass, working: Any) -> None:
         ctx.progress(1, 4, "first page")
         ctx.emit({"page": 1})
         ctx.emit([2])
+        ctx.log.warning("page %d is long", 2)
         return "done"
 
     async with working(app):
@@ -298,9 +301,11 @@ async def test_progress_values_and_events(app: Windlass, working: Any) -> None:
                 may_go.set()
             events.append(event)
         assert await handle == "done"
+        logs = await handle.alogs()
+    assert [(line.attempt, line.level, line.text) for line in logs.lines] == [(1, "warning", "page 2 is long")]
     seen = [(event.kind, event.value) for event in events if event.kind == "emitted"]
     assert seen == [("emitted", {"page": 1}), ("emitted", [2])]
-    assert [event.progress for event in events if event.kind == "progress"] == [0.25]
+    assert [(event.progress, event.note) for event in events if event.kind == "progress"] == [(0.25, "first page")]
     assert events[-1].kind == "finished"
 
 

@@ -13,7 +13,8 @@ import pytest
 from engine_process import EngineProcess
 from windlass.core.errors import BadSetting, EngineError, EngineFull, EngineUnsuitable
 from windlass.core.job import Blob, NewJob
-from windlass.core.requests import Finish, Take
+from windlass.core.log import Log, LogLine
+from windlass.core.requests import Finish, Take, Update
 from windlass.service import Service
 from windlass.store import store as store_module
 from windlass.store.blocking import BlockingConnection
@@ -228,6 +229,9 @@ def test_a_full_engine_refuses_new_jobs_and_lets_the_others_end(service: Service
     jobs = service.take(Take(queues=("q",), most=20)).wait().jobs
     assert len(jobs) == 20
     assert service.stats(["q"]).wait()[0].running == 20
+    service.update([Update(id=jobs[0].id, token=jobs[0].lease_token, progress=0.5, note="full")]).one().wait()
+    with pytest.raises(EngineFull):
+        service.log([Log(jobs[0].id, jobs[0].lease_token, [LogLine(1, "info", "x")])]).one().wait()
     service.cancel([jobs[0].id]).one().wait()
     service.finish([Finish(one.id, one.lease_token) for one in jobs]).wait()
     assert service.stats(["q"]).wait()[0].running == 0

@@ -45,6 +45,7 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
     at_ms: int = 0
     attempt: int = 0
     progress: float = 0.0  # 0..1
+    note: str = ""  # of PROGRESS
     value: Blob | None = None  # of EMITTED
     missed: int | None = None  # of MISSED: how many events; None: nobody knows
     position: str = ""

@@ -45,6 +45,8 @@ class Flag(IntFlag):
     OWES_FAILED = 524288
     OWES_CANCELLED = 1048576
     ODD_ROUND = 2097152  # its members' ends are marked by the number of its hand-overs so far, odd or even
+    HAS_LOGS = 4194304
+    HAS_NOTE = 8388608  # room for one, at the end of the extras
 
 
 class Blob(msgspec.Struct, frozen=True):
@@ -157,6 +159,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     attempt: int  # leases given so far, less those given back
     revision: int  # grows with each change of content
     progress: float  # 0..1
+    note: str = ""  # what its holder noted last in this attempt
     is_cancel_requested: bool
     is_overdue: bool  # its lease ran out and it may be taken by another, see Flag.RETAKE
     is_history: bool  # ended, and kept only for people to look at

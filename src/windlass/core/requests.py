@@ -82,6 +82,7 @@ class Update(msgspec.Struct, frozen=True, kw_only=True):
     id: bytes
     token: int
     progress: float | None = None
+    note: str | None = None  # beside the progress, for people; empty: none any more
     payload: Blob | None = None
 
 

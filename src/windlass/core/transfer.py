@@ -14,6 +14,7 @@ from .durations import INSTANT_MAX
 from .errors import BadInput, TooLarge
 from .job import Blob, Callback, Codec, OnFailure
 from .limit import Limit
+from .log import LINES_KEPT
 from .retry import ENDLESS, Backoff
 from .schedule import Schedule
 from .validation import INT32_MAX, INT32_MIN, MIB, UINT32_MAX
@@ -90,6 +91,13 @@ class AttemptEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     error: WrittenBlob | None = None
 
 
+class LogEntry(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    attempt: Count
+    at_ms: Instant
+    level: str
+    text: str
+
+
 class JobEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """A job as it stands. One that was leased stands where it would be had it been given back."""
 
@@ -123,6 +131,7 @@ class JobEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, fo
     expires_at_ms: Instant = 0
     attempt: Count = 0
     progress: Annotated[int, Meta(ge=0, le=PROGRESS_WHOLE)] = 0  # in millionths
+    note: str = ""
     planned_at_ms: Instant = 0  # of one that repeats
     schedule: str = ""  # that made it
     schedule_planned_at_ms: Instant = 0
@@ -143,6 +152,8 @@ class Awaited(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_field
 class JobLine(Line, frozen=True, kw_only=True, tag="job"):
     job: JobEntry
     attempts: Annotated[list[AttemptEntry], Meta(max_length=ATTEMPTS_MAX)] = []
+    logs: Annotated[list[LogEntry], Meta(max_length=LINES_KEPT)] = []
+    logs_dropped: Count = 0
     result: WrittenBlob | None = None
     removed_at_ms: Instant = 0
     is_unique_shared: bool = False  # several jobs hold its unique key

@@ -3,12 +3,13 @@ that contradicts itself."""
 
 from __future__ import annotations
 
-from . import callback_validation
+from . import callback_validation, log_validation
 from . import limit_validation as limit_check
 from . import validation as check
 from .errors import BadInput, TooLarge
 from .ids import parse_id
 from .job import NewJob
+from .log import BYTES_KEPT
 from .transfer import AttemptEntry, JobEntry, JobLine, QueueLine, ScheduleLine, WrittenBlob, read_blob
 
 ENDED = ("finished", "failed", "cancelled")
@@ -41,6 +42,7 @@ def job(line: JobLine, new: NewJob, payload_max: int) -> None:
             raise BadInput("A result goes with a job that has ended.")
     for one in line.attempts:
         attempt(one)
+    _logs(line)
     if len(line.after) > check.AFTER_MAX:
         raise TooLarge(f"A job may wait for {check.AFTER_MAX} jobs, not {len(line.after)}.")
     if line.after and not line.job.has_members:
@@ -56,6 +58,7 @@ def entry(one: JobEntry, new: NewJob, payload_max: int) -> None:
 
 
 def _standing(one: JobEntry) -> None:
+    check.opaque("note", one.note, check.NOTE_MAX)
     is_ended = one.state in ENDED
     if is_ended != (one.ended_at_ms > 0):
         raise BadInput("ended_at_ms goes with a job that has ended, and only with that.")
@@ -69,6 +72,16 @@ def _standing(one: JobEntry) -> None:
         raise BadInput("A job that waits is held, joins others, or has members.")
     if bool(one.parent) != bool(one.parent_queue):
         raise BadInput("parent and parent_queue go together.")
+
+
+def _logs(line: JobLine) -> None:
+    for one in line.logs:
+        log_validation.line(one.at_ms, one.level, one.text)
+    size = sum(len(one.text.encode()) for one in line.logs)
+    if size > BYTES_KEPT:
+        raise TooLarge(f"The log lines of a job have {size} bytes; at most {BYTES_KEPT} are kept.")
+    if line.logs_dropped and not line.logs:
+        raise BadInput("logs_dropped goes with logs.")
 
 
 def attempt(one: AttemptEntry) -> None:

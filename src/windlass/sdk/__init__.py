@@ -1,1 +1,1 @@
-"""How Python programs use Windlass: tasks and their calls, workers, testing. Public names are listed in `windlass`."""
+"""How do programs use it? Tasks, calls, workers."""

@@ -168,6 +168,12 @@ class Windlass:
         """The handle of a job by its id."""
         return JobHandle(self, parse_id(job_id))
 
+    def child_handler(self) -> Callable[[bytes], bytes]:
+        """What a child process of a worker does with a job."""
+        from .worker.process_job import handler
+
+        return handler(self)
+
     # The connection
 
     @property

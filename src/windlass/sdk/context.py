@@ -145,6 +145,13 @@ class Context:
         return (await self.app.aenqueue_many([call], parent=self.job.id))[0]
 
 
+def _text(msg: object, args: tuple[object, ...]) -> str:
+    try:
+        return str(msg) % args if args else str(msg)
+    except (TypeError, ValueError):  # a wrong format is shown as it is, as the log does
+        return f"{msg} {args!r}"
+
+
 class JobLog(logging.LoggerAdapter[logging.Logger]):
     """A stdlib logger of the job; each line goes to the log and to the attempt."""
 
@@ -158,7 +165,7 @@ class JobLog(logging.LoggerAdapter[logging.Logger]):
 
     def log(self, level: int, msg: object, *args: object, **kwargs: Any) -> None:
         if self._job is not None:
-            text = str(msg) % args if args else str(msg)
-            self._listening.log(self._job, int(time.time() * 1000), logging.getLevelName(level).lower(), text)
+            at_ms, label = int(time.time() * 1000), logging.getLevelName(level).lower()
+            self._listening.log(self._job, at_ms, label, _text(msg, args))
         kwargs["stacklevel"] = kwargs.get("stacklevel", 1) + 1
         super().log(level, msg, *args, **kwargs)

@@ -7,6 +7,7 @@ from typing import TypeAlias
 
 from ..core.durations import parse_duration_ms
 from ..core.errors import BadInput
+from ..core.validation import DURATION_MAX
 
 Duration: TypeAlias = int | float | str | timedelta
 
@@ -16,7 +17,7 @@ def duration_ms(what: str, value: Duration) -> int:
         value = value.total_seconds()
     elif isinstance(value, str):
         return parse_duration_ms(value)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1e12:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= DURATION_MAX / 1000:
         raise BadInput(f"{what} must be a duration: 30 or 0.5 (seconds), '30s', '10m', or a timedelta; not {value!r}.")
     return round(value * 1000)
 

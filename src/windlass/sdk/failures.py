@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import traceback
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -12,6 +13,7 @@ from ..core.job import Attempt, Blob, Codec, Ending
 from ..core.validation import ERROR_MAX
 from .codec import Unreadable, decode
 
+_HERE = str(Path(__file__).parent)
 MESSAGE_MAX = 2_000
 TRACEBACK_MAX = ERROR_MAX - 3 * MESSAGE_MAX  # its characters may be longer than one byte
 
@@ -69,8 +71,11 @@ class Stopped(BaseException):
 
 
 def stored(error: BaseException) -> Blob:
-    """What is kept of an exception with the attempt."""
-    text = "".join(traceback.format_exception(error))
+    """What is kept of an exception with the attempt. Its traceback begins where the task's own code does."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_frame.f_code.co_filename.startswith(_HERE):
+        trace = trace.tb_next
+    text = "".join(traceback.format_exception(type(error), error, trace or error.__traceback__))
     return stored_as(type(error).__name__, str(error), text)
 
 

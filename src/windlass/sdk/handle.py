@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 import msgspec
 
-from ..core.errors import AlreadyEnded, Refusal
+from ..core.errors import AlreadyEnded, Refusal, WrongState
 from ..core.event import Event
 from ..core.explanation import Explanation
 from ..core.ids import format_id
 from ..core.job import Ending, Job, Timeline
+from ..core.log import Logs
 from .codec import decode
 from .durations import Duration, duration_ms
 from .failures import ResultGone, raised
@@ -111,6 +112,13 @@ class JobHandle(Generic[R_co]):
         """0 to 1, as its code last said."""
         return self.info().progress
 
+    def logs(self) -> Logs:
+        """What its code has said by `ctx.log`, in all attempts."""
+        return self._app.service.logs(self._id).wait()
+
+    async def alogs(self) -> Logs:
+        return await (await self._app.aservice()).logs(self._id)
+
     def explain(self) -> Explanation:
         """Why it does not run, who has it, or how it ended."""
         return self._app.service.explain(self._id).wait()
@@ -119,14 +127,23 @@ class JobHandle(Generic[R_co]):
         return await (await self._app.aservice()).explain(self._id)
 
     def cancel(self) -> str:
-        """`cancelled` at once when it waits; `requested` when it runs."""
-        return self._app.service.cancel([self._id]).one().wait()
+        """`cancelled` at once when it waits, `requested` when it runs; `ended`: it was too late."""
+        return _cancelled(self._app.service.cancel([self._id]).wait())
 
     async def acancel(self) -> str:
-        return await (await self._app.aservice()).cancel([self._id]).one()
+        return _cancelled(await (await self._app.aservice()).cancel([self._id]))
 
     def __repr__(self) -> str:
         return f"<job {self.id}{f' {self.status}' if self.status else ''}>"
+
+
+def _cancelled(answers: list[str | Refusal]) -> str:
+    (answer,) = answers
+    if isinstance(answer, AlreadyEnded | WrongState):
+        return "ended"
+    if isinstance(answer, Refusal):
+        raise answer
+    return answer
 
 
 def _waits(timeout: Duration | None) -> Iterator[int]:
@@ -150,6 +167,7 @@ class JobEvent(msgspec.Struct, frozen=True, kw_only=True):
     at: datetime
     attempt: int
     progress: float
+    note: str = ""  # of `progress`
     value: Any = None  # of `emitted`
 
     @property
@@ -163,6 +181,7 @@ def _told(event: Event) -> JobEvent:
         at=datetime.fromtimestamp(event.at_ms / 1000, UTC),
         attempt=event.attempt,
         progress=event.progress,
+        note=event.note,
         value=decode(event.value) if event.value else None,
     )
 

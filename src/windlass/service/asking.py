@@ -8,6 +8,7 @@ from typing import Self, TypeAlias, TypeVar
 from ..core import validation as check
 from ..core.errors import Refusal
 from ..core.event import Emit
+from ..core.log import Log
 from ..core.requests import Edit, Fail, Finish, Held, Update
 from ..store.asked import AskedMany
 from ..store.calls.call import Call, Flow, ItemsCall
@@ -15,7 +16,7 @@ from ..store.scatter import scatter
 from ..store.store import Store
 
 T = TypeVar("T")
-R = TypeVar("R", Held, Finish, Fail, Update, Emit, Edit)
+R = TypeVar("R", Held, Finish, Fail, Update, Emit, Log, Edit)
 S = TypeVar("S")
 Builder: TypeAlias = Callable[[Sequence[S], int], ItemsCall[T | Refusal]]
 

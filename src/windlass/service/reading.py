@@ -10,12 +10,13 @@ from ..core.explaining import explain
 from ..core.explanation import Explanation
 from ..core.facts import Facts
 from ..core.job import Ending, Timeline
+from ..core.log import Logs
 from ..core.requests import Listing, Members, Page
 from ..core.states import State
 from ..store import awaiting
 from ..store.asked import Asked, AskedMany, AskedToWait
 from ..store.calls import explain as explaining
-from ..store.calls import reading
+from ..store.calls import logging, reading
 from ..store.calls.call import Flow
 from ..store.pages import page, page_by_tag
 from ..store.scatter import scatter
@@ -33,6 +34,11 @@ class Reading(Asking):
     def _job_flow(self, ids: Sequence[bytes]) -> Flow[list[Timeline | Refusal]]:
         replies = yield from scatter(ids, self.store.partition_of_job, reading.job)
         return [reading.timeline(job_id, reply) for job_id, reply in zip(ids, replies, strict=True)]
+
+    def logs(self, job_id: bytes) -> Asked[Logs]:
+        """The last lines that running code has left with a job, of all its attempts."""
+        check.id_bytes("id", job_id)
+        return Asked(self.store, lambda: asked_once(logging.logs(job_id, self.store.partition_of_job(job_id))))
 
     def result(self, job_id: bytes, *, wait_ms: int = 0, consume: bool = False) -> Asked[Ending | None]:
         """How a job ended, None when it has not (within `wait_ms`). `consume` reads a kept result once."""

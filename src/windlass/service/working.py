@@ -5,9 +5,11 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
+from ..core import log_validation
 from ..core import validation as check
 from ..core.errors import BadInput
 from ..core.event import Emit
+from ..core.log import Log
 from ..core.requests import (
     Exchanged,
     Extended,
@@ -23,7 +25,7 @@ from ..core.requests import (
 )
 from ..store import waiting
 from ..store.asked import Asked, AskedMany, AskedToWait
-from ..store.calls import reports
+from ..store.calls import logging, reports
 from ..store.calls.call import Flow
 from .asking import Asking
 from .repeating import exchange_flow, finish_flow
@@ -79,12 +81,16 @@ class Working(Asking):
         return self._about_jobs(requests, check.held, lambda part, home: reports.extend(part, lease_ms, home))
 
     def update(self, requests: Sequence[Update]) -> AskedMany[Updated]:
-        """Progress, or a new payload, from the holder of the lease."""
+        """Progress, a note, or a new payload, from the holder of the lease."""
         return self._about_jobs(requests, lambda one: check.update(one, self._payload_max), reports.update)
 
     def emit(self, requests: Sequence[Emit]) -> AskedMany[None]:
         """Values for those who follow, from the holder of the lease; nothing is kept when nobody does."""
         return self._about_jobs(requests, check.emit, reports.emit)
+
+    def log(self, requests: Sequence[Log]) -> AskedMany[None]:
+        """Lines of running code, from the holder of the lease; the last ones are kept as long as the job is."""
+        return self._about_jobs(requests, log_validation.log, logging.log)
 
     def finish(self, requests: Sequence[Finish]) -> AskedMany[Finished]:
         """Ends jobs well. One whose members have not all ended hands over to them instead, and waits. One that repeats

@@ -15,6 +15,7 @@ from ..core.states import LEASED, State
 
 # 6-byte integers are read as a 2-byte and a 4-byte half.
 _HEADER = struct.Struct(">BBIiHIHIHIHIHIHIHI16sIIIH")
+_NOTE_SIZES = struct.Struct(">HH")  # bytes used, bytes of room
 _ATTEMPT = struct.Struct(">IHIHI16sB")
 HEADER_BYTES = _HEADER.size
 FORMAT = 1
@@ -31,6 +32,7 @@ _HELD, _JOINS, _HAS_MEMBERS = int(Flag.HELD), int(Flag.JOINS), int(Flag.HAS_MEMB
 _CANCEL_REQUESTED, _RETAKEABLE, _IN_HISTORY = int(Flag.CANCEL_REQUESTED), int(Flag.RETAKEABLE), int(Flag.IN_HISTORY)
 _OWES = {"finished": int(Flag.OWES_FINISHED), "failed": int(Flag.OWES_FAILED), "cancelled": int(Flag.OWES_CANCELLED)}
 _HAS_CALLBACK = int(Flag.HAS_CALLBACK)
+_HAS_NOTE = int(Flag.HAS_NOTE)
 _NO_LABELS = bytes(8)  # four empty strings: unique key, tags, links, extras
 _CODECS = [*Codec, Codec.RAW]
 _STATES = [State.SCHEDULED, *State]  # by code; 0 is never read
@@ -125,9 +127,15 @@ def _extras(job: NewJob, run_at_ms: int, origin: Origin) -> bytes:
 
 
 def pack(
-    job: NewJob, job_id: bytes, run_at_ms: int, expires_at_ms: int, limits: str = "", origin: Origin = NO_ORIGIN
+    job: NewJob,
+    job_id: bytes,
+    run_at_ms: int,
+    expires_at_ms: int,
+    limits: str = "",
+    origin: Origin = NO_ORIGIN,
+    note: str = "",
 ) -> bytes:
-    """Id and record of a new job; the engine fills in state, sequence and creation time."""
+    """Id and record of a new job; the engine fills in state, sequence and creation time. Only an import has a note."""
     flags = codec = int(job.payload.codec)
     if job.retake:
         flags |= _RETAKE
@@ -143,6 +151,9 @@ def pack(
     extras = b"" if is_bare else _extras(job, run_at_ms, origin)
     if job.repeat:
         flags |= _REPEATS
+    if note:
+        flags |= _HAS_NOTE
+        extras += _note(note.encode())
     strings = b"".join(
         (
             _fingerprint(job, codec),
@@ -234,7 +245,9 @@ def unpack(entry: bytes, *, is_whole: bool = True) -> Job:
         tags, at = _read_long(entry, at)
         links, at = _read_long(entry, at)
         extras_bytes, at = _read_long(entry, at)
-    rule, planned = "", 0
+    rule, planned, note = "", 0, ""
+    if flags & _HAS_NOTE:
+        note, extras_bytes = _read_note(extras_bytes)
     if flags & _REPEATS:
         rule, planned, extras_bytes = _read_repeat(extras_bytes)
     extras = _decode_extras(extras_bytes) if extras_bytes else _NO_EXTRAS
@@ -276,6 +289,7 @@ def unpack(entry: bytes, *, is_whole: bool = True) -> Job:
         attempt=attempt,
         revision=revision,
         progress=progress / 1_000_000,
+        note=note,
         is_cancel_requested=flags & _CANCEL_REQUESTED != 0,
         is_overdue=flags & _RETAKEABLE != 0,
         is_history=flags & _IN_HISTORY != 0,
@@ -299,6 +313,17 @@ def _read_repeat(extras: bytes) -> tuple[str, int, bytes]:
     """The rule, its planned instant (0: the job's creation), and the other extras."""
     rule, at = _read_short(extras, 6)
     return rule.decode(), int.from_bytes(extras[:6], "big"), extras[at:]
+
+
+def _note(text: bytes) -> bytes:
+    return text + _NOTE_SIZES.pack(len(text), len(text))
+
+
+def _read_note(extras: bytes) -> tuple[str, bytes]:
+    """The note, and the other extras; see lua/lib/note.lua."""
+    used, room = _NOTE_SIZES.unpack_from(extras, len(extras) - _NOTE_SIZES.size)
+    at = len(extras) - _NOTE_SIZES.size - room
+    return extras[at : at + used].decode(), extras[:at]
 
 
 def _read_policy(policy: bytes) -> tuple[int, int, int, int, int]:

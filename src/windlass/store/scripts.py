@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from ..core.event import Happening
 from ..core.job import Flag
+from ..core.log import BYTES_KEPT, LINES_KEPT
 from ..core.queue import Configuration
 from ..core.states import State
 
@@ -92,6 +93,7 @@ def constants() -> str:
             _table("STATE", {state.label: state.value for state in State}),
             _table("FLAG", {str(flag.name).lower(): flag.value for flag in Flag}),
             _table("EVENT", {happening.label: happening.value for happening in Happening}),
+            _table("LOG", {"lines_kept": LINES_KEPT, "bytes_kept": BYTES_KEPT}),
             _table("DEFAULT", {field: int(getattr(defaults, field)) for field in defaults.__struct_fields__}),
         )
     )

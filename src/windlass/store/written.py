@@ -10,9 +10,11 @@ import msgspec
 from ..core import transfer
 from ..core.ids import format_id, parse_id
 from ..core.job import NOTHING, Attempt, Flag, Job, NewJob
+from ..core.log import KeptLine, Logs
 from ..core.queue import Configuration
 from ..core.schedule import Schedule
 from ..core.states import LEASED, State
+from .calls.logging import pack_entries, read_logs
 from .calls.transfer import Restoring, StoredJob
 from .record import (
     NO_ORIGIN,
@@ -166,6 +168,7 @@ def write_entry(entry: bytes, parent_queue: str, now_ms: int) -> transfer.JobEnt
         expires_at_ms=job.expires_at_ms or 0,
         attempt=max(0, job.attempt - 1) if job.state in LEASED else job.attempt,
         progress=standing.progress,
+        note=job.note,
         planned_at_ms=(job.planned_at_ms or 0) if job.repeat else 0,
         schedule=job.schedule,
         schedule_planned_at_ms=(job.planned_at_ms or 0) if job.schedule and not job.repeat else 0,
@@ -208,11 +211,13 @@ def _write_attempt(stored: bytes) -> transfer.AttemptEntry:
 
 def write_job(job_id: bytes, stored: StoredJob, now_ms: int) -> transfer.JobLine:
     entry = job_id + stored.record
-    result = unpack_blob(stored.result)
+    result, logs = unpack_blob(stored.result), read_logs(stored.logs)
     is_requested = int.from_bytes(entry[18:22], "big") & Flag.CANCEL_REQUESTED
     return transfer.JobLine(
         job=write_entry(entry, stored.parent_queue, now_ms),
         attempts=[_write_attempt(one) for one in stored.attempts],
+        logs=[transfer.LogEntry(*msgspec.structs.astuple(one)) for one in logs.lines],
+        logs_dropped=logs.dropped,
         result=transfer.write_blob(result) if result else None,
         removed_at_ms=stored.removed_at_ms,
         is_unique_shared=stored.is_unique_shared,
@@ -261,7 +266,7 @@ def _flags_of(entry: transfer.JobEntry) -> int:
 def record_of(entry: transfer.JobEntry, job: NewJob, limits: str) -> bytes:
     origin = Origin(entry.schedule, entry.schedule_planned_at_ms) if entry.schedule else NO_ORIGIN
     # A repeat rule is packed with its planned instant; the time at which the job runs is set afterwards.
-    packed = pack(job, job.id, entry.planned_at_ms, entry.expires_at_ms, limits, origin)
+    packed = pack(job, job.id, entry.planned_at_ms, entry.expires_at_ms, limits, origin, entry.note)
     standing = Standing(
         fingerprint=bytes.fromhex(entry.fingerprint),
         state=int(State[entry.state.upper()]),
@@ -289,10 +294,15 @@ def attempt_in(entry: transfer.AttemptEntry) -> Attempt:
     )
 
 
+def _logs_in(line: transfer.JobLine) -> Logs:
+    return Logs([KeptLine(one.attempt, one.at_ms, one.level, one.text) for one in line.logs], line.logs_dropped)
+
+
 def read_job(line: transfer.JobLine, job: NewJob, limits: str, after: Sequence[bytes]) -> Restoring:
     body = {
         "record": record_of(line.job, job, limits),
         "attempts": [pack_attempt(attempt_in(one)) for one in line.attempts],
+        "logs": pack_entries(_logs_in(line)),
         "result": pack_blob(transfer.read_blob(line.result) if line.result else None),
         "removed_at": line.removed_at_ms,
         "is_shared": line.is_unique_shared,

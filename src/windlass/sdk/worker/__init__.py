@@ -1,1 +1,1 @@
-"""Who runs the jobs? One process: it takes, runs, reports."""
+"""A worker: takes jobs, runs them in its pools, reports how they ended."""

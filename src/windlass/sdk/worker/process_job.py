@@ -56,6 +56,8 @@ def _run(app: Windlass, job: Job, speaker: Speaker) -> Ended:
         return success(job, asyncio.run(value) if task.is_async else value)
     except Terminated:
         return Failed(Failure(reason="terminated"))
+    except MemoryError:
+        raise  # the pool tells it as what it is, and ends this process
     except BaseException as error:
         return failed(error)
 

@@ -8,7 +8,7 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ...core.errors import EngineFull, EngineUnavailable, Refusal, WindlassError
+from ...core.errors import EngineError, EngineFull, EngineUnavailable, Refusal, WindlassError
 from ...core.job import Job
 from ...core.requests import ANYTHING, Fail, Filter, Finish, Held, Take
 from ...core.validation import NAMES_PER_FILTER, TAKE_MAX
@@ -139,7 +139,7 @@ class Pump:
     async def _take(self, most: int, wait_ms: int) -> None:
         try:
             taken = await self._service.take(self._request(most, wait_ms))
-        except (EngineUnavailable, Refusal) as error:
+        except WindlassError as error:
             log.warning("Nothing can be taken (%s); still trying.", error)
             await asyncio.sleep(TROUBLE_PAUSE_S)
             return
@@ -177,7 +177,7 @@ class Pump:
                         self._note(part, await ask([outcome for _, outcome in part]))
                         outcomes = [one for one in outcomes if not isinstance(one[1], kind)]
                 return
-            except (EngineUnavailable, EngineFull) as error:
+            except (EngineUnavailable, EngineError, EngineFull) as error:
                 log.warning("What has ended cannot be reported (%s); still trying.", error)
                 await asyncio.sleep(TROUBLE_PAUSE_S)
 

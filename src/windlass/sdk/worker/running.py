@@ -15,7 +15,7 @@ from ...core.states import State
 from ...service import Service
 from ..codec import decode
 from ..context import Child, Context, Listening, current_job
-from ..failures import Stopped, stored_as
+from ..failures import Stopped, read, stored_as
 from ..task import Task
 from .children import ChildDied, Children, ChildRun
 from .outcome import TIMED_OUT, Ended, Failed, FailedInChild, Failure, cancelled, failed, report, success
@@ -44,7 +44,7 @@ class Running:
         threads: Threads,
         children: Children,
         ended: Callable[[Run, Outcome], None],
-        vacated: Callable[[Run], None],
+        vacated: Callable[[], None],
     ) -> None:
         self._app = app
         self._service = service
@@ -164,8 +164,10 @@ class Running:
         run.has_ended = True
         if not run.is_reported:
             run.is_reported = True
-            self._ended(run, self._outcome(run, ended, error))
-        self._vacated(run)
+            outcome = self._outcome(run, ended, error)
+            _say(run, outcome)
+            self._ended(run, outcome)
+        self._vacated()
 
     def _outcome(self, run: Run, ended: Ended, error: BaseException | None) -> Outcome:
         if run.stop == "lost":
@@ -187,6 +189,21 @@ class Running:
         run.is_reported = True
         log.error("Job %s (%s) does not stop; its code still runs.", run.job.key, run.task.name)
         self._ended(run, self._outcome(run, Failed(Failure(reason="error")), asyncio.CancelledError()))
+
+
+def _say(run: Run, outcome: Outcome) -> None:
+    """One line for an attempt that did not end well; with its traceback when it was the last one."""
+    if not isinstance(outcome, Fail):
+        return
+    error = read(outcome.error)
+    told = ": ".join(str(error[part]) for part in ("type", "message") if error.get(part))
+    what = f"{run.job.name} {run.job.key}, attempt {run.job.attempt}: {outcome.reason}{f' ({told})' if told else ''}"
+    if outcome.then == "retry":
+        log.warning("%s; it is tried again in %.1f s", what, outcome.delay_ms / 1000)
+    elif outcome.then == "cancelled":
+        log.info("%s", what)
+    else:
+        log.error("%s; it has failed\n%s", what, error.get("traceback", ""))
 
 
 def is_terminated(ended: Ended) -> bool:

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import threading
 from collections import deque
 from typing import Any
 
-from ...core.errors import EngineUnavailable, Refusal
+from ...core.errors import Refusal, WindlassError
 from ...core.event import Emit
 from ...core.job import Blob, Job
+from ...core.log import Log, LogLine
 from ...core.requests import Update
-
-Log = LogLine = lambda *a: None
-from ...core.validation import EMITTED_MAX
-from ...core.validation import PAGE_MAX as LOG_LINES_MAX
-from ...core.validation import PAGE_MAX as LOG_LINE_MAX
-from ...core.validation import PAGE_MAX as NOTE_MAX
+from ...core.validation import EMITTED_MAX, LOG_LEVEL_MAX, LOG_LINE_MAX, LOG_LINES_MAX, NOTE_MAX
 from ...service import Service
 
 log = logging.getLogger("windlass.worker")
@@ -32,10 +29,12 @@ class Teller:
     def __init__(self, service: Service) -> None:
         self._service = service
         self._loop = asyncio.get_running_loop()
+        self._swapping = threading.Lock()  # held for an instant only
         self._progress: dict[bytes, Update] = {}
         self._values: deque[Emit] = deque(maxlen=WAITING_MAX)
         self._lines: deque[tuple[Job, LogLine]] = deque(maxlen=WAITING_MAX)
         self._saying: set[bytes] = set()  # jobs of which something waits
+        self._sending: set[bytes] = set()  # jobs of which something is on its way
         self._wanted = asyncio.Event()
         self._is_woken = False
         self._one_at_a_time = asyncio.Lock()
@@ -43,8 +42,11 @@ class Teller:
     # Said by running code, in any thread
 
     def progress(self, job: Job, fraction: float, note: str) -> None:
-        note = _cut(note, NOTE_MAX)
-        self._progress[job.id] = Update(id=job.id, token=job.lease_token, progress=fraction)
+        """Without a note the last one stays."""
+        with self._swapping:
+            before = self._progress.get(job.id)
+            kept = _cut(note, NOTE_MAX) if note else before.note if before else None
+            self._progress[job.id] = Update(id=job.id, token=job.lease_token, progress=fraction, note=kept)
         self._wake(job)
 
     def emit(self, job: Job, value: Blob) -> None:
@@ -55,7 +57,7 @@ class Teller:
         self._wake(job)
 
     def log(self, job: Job, at_ms: int, level: str, text: str) -> None:
-        self._lines.append((job, LogLine(at_ms, level, _cut(text, LOG_LINE_MAX))))
+        self._lines.append((job, LogLine(at_ms, _cut(level, LOG_LEVEL_MAX), _cut(text, LOG_LINE_MAX))))
         self._wake(job)
 
     def _wake(self, job: Job) -> None:
@@ -65,7 +67,7 @@ class Teller:
             self._loop.call_soon_threadsafe(self._wanted.set)
 
     def is_owing(self, job: Job) -> bool:
-        return job.id in self._saying
+        return job.id in self._saying or job.id in self._sending
 
     # Sent by the loop
 
@@ -80,16 +82,19 @@ class Teller:
         async with self._one_at_a_time:
             self._wanted.clear()
             self._is_woken = False
-            self._saying.clear()
-            while self._progress or self._values or self._lines:
-                try:
+            self._sending, self._saying = self._saying, set()
+            try:
+                while self._progress or self._values or self._lines:
                     await self._send()
-                except EngineUnavailable as error:
-                    log.warning("What jobs say waits for the engine (%s).", error)
-                    return
+            except WindlassError as error:
+                log.warning("What jobs have said is lost: the engine does not take it (%s).", error)
+            finally:
+                self._sending = set()
 
     async def _send(self) -> None:
-        progress, self._progress = self._progress, {}
+        """What is on its way when the engine goes is lost: values and lines are no results."""
+        with self._swapping:
+            progress, self._progress = self._progress, {}
         values = [self._values.popleft() for _ in range(min(BATCH, len(self._values)))]
         lines = [self._lines.popleft() for _ in range(min(BATCH, len(self._lines)))]
         if progress:

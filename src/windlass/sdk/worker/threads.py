@@ -21,7 +21,10 @@ T = TypeVar("T")
 _raise_in_thread = ctypes.pythonapi.PyThreadState_SetAsyncExc
 _raise_in_thread.argtypes = (ctypes.c_ulong, ctypes.py_object)
 _raise_in_thread.restype = ctypes.c_int
-_NOTHING = ctypes.py_object()  # a null pointer: takes back what was to be raised
+
+
+class _Absorbed(BaseException):
+    """Takes the place of an interrupt that came too late."""
 
 
 class ThreadRun(Generic[T]):
@@ -68,7 +71,7 @@ class ThreadRun(Generic[T]):
         library) returns first. Code that catches it goes on; an interrupt may be repeated.
         """
         # The two sides of a handshake: this side says that it sends and then looks whether the run ends; the thread
-        # says that it ends and then waits until nobody sends. Whatever was sent by then is taken back, so nothing can
+        # says that it ends and then waits until nobody sends. Whatever was sent by then is absorbed, so nothing can
         # reach the next run. Flags instead of a lock: an exception may be raised at any instruction of the thread,
         # which would not know whether it holds a lock, but can repeat what it does with flags.
         self._is_sending = True
@@ -109,7 +112,17 @@ class ThreadRun(Generic[T]):
         while self._is_sending:
             time.sleep(0)
         if self._interruption is not None:
-            _raise_in_thread(self._thread_id, _NOTHING)
+            self._absorb()
+
+    def _absorb(self) -> None:
+        # Not by taking the exception back (with a null pointer): Python 3.11 would go on looking for it, in every
+        # thread and at every instruction that may be interrupted. The newest exception replaces one that is pending.
+        try:
+            _raise_in_thread(self._thread_id, _Absorbed)
+            while True:
+                time.sleep(0)
+        except _Absorbed:
+            return
 
     def resolve(self) -> None:
         """On the event loop. A future that was cancelled meanwhile has nobody who wants the outcome."""
@@ -177,7 +190,7 @@ class Threads:
             self._grow()
         # One queue for all: a thread that is done early takes the next run without going to sleep, and since there are
         # as many threads as runs in progress, no run ever waits for another one to end.
-        self._waiting.put(run)  # type: ignore[arg-type]
+        self._waiting.put(run)
         return run
 
     def abandon(self, run: ThreadRun[T]) -> None:

@@ -7,6 +7,7 @@ import logging
 import os
 import secrets
 import socket
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,7 @@ from .pump import Pump
 from .run import Run
 from .running import Outcome, Running
 from .stopping import Stopping
+from .target import target_of
 from .threads import Threads
 
 if TYPE_CHECKING:
@@ -31,6 +33,7 @@ log = logging.getLogger("windlass.worker")
 
 TROUBLE_PAUSE_S = 1.0
 UNWIND_S = 2.0  # for code that is stopped because the worker ends
+EARLY_MAX = 1_000
 LEASE_MS = 30_000  # up to here the keeper's own rhythm is enough
 
 
@@ -62,11 +65,14 @@ class Worker:
         self._grace_s = duration_ms("grace", grace) / 1000
         self._is_burst = burst
         self._has_loops = has_loops
-        self._target = target
+        has_process_tasks = any(task.pool == "process" for task in app.tasks.values())
+        self._target = target or (target_of(app) if has_process_tasks else "")
         self._runs: dict[bytes, Run] = {}  # until the engine has been told
         self._ends_at_s: float | None = None  # when what still runs is given back
         self._is_stopping = False
         self._is_ready = asyncio.Event()
+        self._pump: Pump | None = None
+        self._asked_early: deque[bytes] = deque(maxlen=EARLY_MAX)  # to stop, before their jobs were in hand
 
     async def wait_until_ready(self) -> None:
         """Returns when it is registered and takes jobs."""
@@ -87,7 +93,7 @@ class Worker:
             threads=self._threads,
             children=self._children,
             ended=self._ended,
-            vacated=lambda _: self._pump.vacated(),
+            vacated=self._vacated,
         )
         self._stopping = Stopping(self._runs.values, self._running.abandon)
         log.info(
@@ -97,17 +103,20 @@ class Worker:
             self.concurrency,
         )
         self._is_ready.set()
+        if self._is_stopping:
+            self._pump.close()
         try:
-            await self._work()
+            await self._work(self._pump)
         finally:
-            await self._leave()
+            await self._leave(self._pump)
 
     def stop(self) -> None:
         """Takes no more. What runs has the grace to end; called again, it is given back at once."""
         grace_s = 0.0 if self._is_stopping else self._grace_s
         self._is_stopping = True
-        self._ends_at_s = self._loop.time() + grace_s
-        self._pump.close()
+        self._ends_at_s = asyncio.get_running_loop().time() + grace_s
+        if self._pump is not None:
+            self._pump.close()
 
     # Its life
 
@@ -135,40 +144,46 @@ class Worker:
             has_loops=self._has_loops,
         )
 
-    async def _work(self) -> None:
+    async def _work(self, pump: Pump) -> None:
         while True:
             if self._is_stopping and (not self._runs or self._is_grace_over()):
                 return
-            await self._pump.turn(self._ends_at_s, waits=not self._is_burst)
-            if self._is_burst and self._pump.is_empty and not self._runs and not self._is_stopping:
+            await pump.turn(self._ends_at_s, waits=not self._is_burst)
+            if self._is_burst and pump.is_empty and not self._runs and not self._is_stopping:
                 self.stop()
 
     def _is_grace_over(self) -> bool:
         return self._ends_at_s is not None and self._loop.time() >= self._ends_at_s
 
-    async def _leave(self) -> None:
-        self._pump.close()
+    async def _leave(self, pump: Pump) -> None:
+        self._is_stopping = True
+        pump.close()
         self._stopping.close()
-        await self._stop_the_rest()
-        await self._keeper.close(forget=True)
+        try:
+            await self._stop_the_rest(pump)
+        finally:
+            await self._keeper.close(forget=True)
+            await self._close_pools()
+
+    async def _close_pools(self) -> None:
         await self._children.close()
         stuck = self._threads.close()
         if stuck:
             log.warning("%d threads do not end; they end with the process.", stuck)
         log.info("The worker has ended after %d jobs.", self.done)
 
-    async def _stop_the_rest(self) -> None:
+    async def _stop_the_rest(self, pump: Pump) -> None:
         """What still runs is stopped and given back: no attempt is spent."""
         for run in list(self._runs.values()):
             self._stopping.stop(run, "shutdown")
         give_up_at_s = self._loop.time() + UNWIND_S
-        while self._pump.occupied and self._loop.time() < give_up_at_s:
-            await self._pump.turn(give_up_at_s)
+        while pump.occupied and self._loop.time() < give_up_at_s:
+            await pump.turn(give_up_at_s)
         for run in list(self._runs.values()):
             self._running.abandon(run)
         try:
             async with asyncio.timeout(UNWIND_S):
-                await self._pump.drained()
+                await pump.drained()
         except TimeoutError:
             log.warning("What was held could not be given back in time; its leases run out.")
 
@@ -186,9 +201,16 @@ class Worker:
             self._stopping.watch(run)
             if run.lease_ms < LEASE_MS:
                 self._keeper.holds(run.lease_ms)
+            if self._asked_early and job.id in self._asked_early:
+                self._stopping.stop(run, "cancelled")
         return unknown
 
+    def _vacated(self) -> None:
+        assert self._pump is not None  # noqa: S101 (no job runs without one)
+        self._pump.vacated()
+
     def _ended(self, run: Run, outcome: Outcome) -> None:
+        assert self._pump is not None  # noqa: S101 (no job runs without one)
         if self._keeper.teller.is_owing(run.job):
             self._loop.create_task(self._ended_saying(run, outcome))
         else:
@@ -196,6 +218,7 @@ class Worker:
 
     async def _ended_saying(self, run: Run, outcome: Outcome) -> None:
         """What it said comes before its end."""
+        assert self._pump is not None  # noqa: S101 (no job runs without one)
         await self._keeper.flush()
         self._pump.ended(run, outcome)
 
@@ -211,9 +234,11 @@ class Worker:
 
     def _asked_to_stop(self, job_id: bytes) -> None:
         run = self._runs.get(job_id)
-        if run is not None:
-            run.request_stop()  # at once, for a thread that looks at it
-            self._from_outside(self._stopping.stop, run, "cancelled")
+        if run is None:
+            self._asked_early.append(job_id)
+            return
+        run.request_stop()  # at once, for a thread that looks at it
+        self._from_outside(self._stopping.stop, run, "cancelled")
 
     def _lost(self, run: Run) -> None:
         if self._runs.get(run.job.id) is run and not run.is_reported:

@@ -45,6 +45,7 @@ def event_of(entry: Entry) -> Event:
     kind, at_high, at, attempt, progress, job, queue_bytes = _EVENT.unpack_from(stored)
     name_at = _EVENT.size + queue_bytes + 2
     value_at = name_at + int.from_bytes(stored[name_at - 2 : name_at], "big")
+    is_progress = kind == Happening.PROGRESS
     return Event(
         kind=Happening(kind),
         job=job,
@@ -53,5 +54,6 @@ def event_of(entry: Entry) -> Event:
         at_ms=at_high << 32 | at,
         attempt=attempt,
         progress=progress / 1_000_000,
-        value=unpack_blob(stored[value_at:]),
+        note=stored[value_at:].decode() if is_progress else "",
+        value=None if is_progress else unpack_blob(stored[value_at:]),
     )

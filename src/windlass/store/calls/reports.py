@@ -104,9 +104,9 @@ def extend(requests: Sequence[Held], lease_ms: int, partition: int) -> ItemsCall
 
 def _update_item(request: Update) -> tuple[Argument, ...]:
     progress = "" if request.progress is None else round(request.progress * 1_000_000)
-    if request.payload is None:
-        return request.id, request.token, progress, "", 0, b""
-    return request.id, request.token, progress, "1", int(request.payload.codec), request.payload.data
+    note = ("", b"") if request.note is None else ("1", request.note.encode())
+    payload = ("", 0, b"") if request.payload is None else ("1", int(request.payload.codec), request.payload.data)
+    return request.id, request.token, progress, *note, *payload
 
 
 def update(requests: Sequence[Update], partition: int) -> ItemsCall[Updated | Refusal]:

@@ -38,6 +38,7 @@ def export(kind: str, names: Sequence[bytes | str], partition: int) -> Call[list
 class StoredJob(NamedTuple):
     record: bytes
     attempts: list[bytes]
+    logs: list[bytes]
     result: bytes
     removed_at_ms: int
     is_unique_shared: bool
@@ -47,10 +48,11 @@ class StoredJob(NamedTuple):
 
 
 def read_job(reply: Sequence[Any]) -> StoredJob:
-    record, attempts, result, removed_at, is_shared, parent_queue, cursor, awaited = reply
+    record, attempts, logs, result, removed_at, is_shared, parent_queue, cursor, awaited = reply
     return StoredJob(
         record,
         attempts,
+        logs,
         result,
         int(float(removed_at)) if removed_at else 0,
         is_shared == 1,

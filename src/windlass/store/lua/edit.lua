@@ -40,7 +40,7 @@ local function edit(id, guard, any_state, name, priority, run_at, has_payload, c
 end
 
 local answers = {}
-local is_stale = (redis.call('GET', P .. 'limits_version') or '0') ~= ARGV[2]
+local is_stale = have_limits_changed(ARGV[2])
 for i = 3, #ARGV, 12 do
   table.insert(answers, is_stale and 'limits_changed' or edit(unpack(ARGV, i, i + 11)))
 end

@@ -5,9 +5,9 @@
 --            of jobs; then per job: planned instant, id + record, terms (see enqueue)
 -- returns:   per schedule the number of jobs made, or a refusal
 -- refusals:  unknown_schedule, revision_conflict (it was changed, or somebody was faster), limits_changed
--- uses: keys, batch, ring, ending, schedules, offers
+-- uses: keys, batch, limits, ring, ending, schedules, offers
 local at = 3
-local is_stale = (redis.call('GET', P .. 'limits_version') or '0') ~= ARGV[2]
+local is_stale = have_limits_changed(ARGV[2])
 
 local function is_expected(name, next_at, revision)
   local fields = redis.call('HMGET', schedule_key(name), 'next_at', 'revision')

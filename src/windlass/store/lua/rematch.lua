@@ -4,7 +4,7 @@
 -- refusals:  unknown_job, already_ended, revision_conflict, limits_changed (match it anew)
 -- flags: allow-oom
 -- uses: keys, batch, record, lanes, limits, ring, place, ending, offers
-local is_stale = (redis.call('GET', P .. 'limits_version') or '0') ~= ARGV[2]
+local is_stale = have_limits_changed(ARGV[2])
 
 local function rematch(id, revision, limits)
   local r = load(id)

@@ -4,8 +4,8 @@
 -- returns:   per job 'queued' or a refusal
 -- refusals:  unknown_job, already_ended, unique_conflict, wrong_state (a group), unsettled, limits_changed (match it anew)
 -- flags: allow-oom
--- uses: keys, batch, record, kin, ring, place, ending, revival, family, offers
-local is_stale = (redis.call('GET', P .. 'limits_version') or '0') ~= ARGV[3]
+-- uses: keys, batch, record, limits, kin, ring, place, ending, revival, family, offers
+local is_stale = have_limits_changed(ARGV[3])
 
 local function requeue(id, revision, limits)
   local r = load(id)

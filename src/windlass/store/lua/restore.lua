@@ -3,14 +3,10 @@
 --            job, 'b' a callback, 's' a schedule, 'q' a queue), name, body (packed, see restoring.lua)
 -- returns:   per entry 'added', 'existing' or a refusal
 -- refusals:  id_conflict, already_ended, unique_conflict; limits_changed for all of them: match them anew
--- uses: keys, batch, ring, ending, family, offers, restoring
-local version, answers = redis.call('GET', P .. 'limits_version') or '0', {}
+-- uses: keys, batch, limits, ring, ending, family, offers, restoring
+local is_stale, answers = have_limits_changed(ARGV[2]), {}
 for i = 3, #ARGV, 3 do
-  if version == ARGV[2] then
-    answers[#answers + 1] = RESTORE[ARGV[i]](ARGV[i + 1], cmsgpack.unpack(ARGV[i + 2]))
-  else
-    answers[#answers + 1] = 'limits_changed'
-  end
+  answers[#answers + 1] = is_stale and 'limits_changed' or RESTORE[ARGV[i]](ARGV[i + 1], cmsgpack.unpack(ARGV[i + 2]))
 end
 flush()
 raise_sequence()

@@ -3,8 +3,8 @@
 -- returns:   per job 'queued' or a refusal
 -- refusals:  unknown_job, already_ended, wrong_state, unique_conflict, unsettled, limits_changed (match it anew)
 -- flags: allow-oom
--- uses: keys, batch, record, ring, ending, revival, offers
-local is_stale = (redis.call('GET', P .. 'limits_version') or '0') ~= ARGV[2]
+-- uses: keys, batch, record, limits, ring, ending, revival, offers
+local is_stale = have_limits_changed(ARGV[2])
 
 local function retry(id, revision, limits)
   local r = load(id)

@@ -3,12 +3,12 @@
 --            [7] version of the limits
 -- returns:   {status, id, revision} as of enqueue
 -- refusals:  unknown_schedule, revision_conflict, limits_changed; as status those of enqueue
--- uses: keys, batch, record, ring, ending, schedules, offers
+-- uses: keys, batch, record, limits, ring, ending, schedules, offers
 local name = ARGV[2]
 local revision = revision_of_schedule(name)
 if revision == 0 then return 'unknown_schedule' end
 if revision ~= tonumber(ARGV[3]) then return 'revision_conflict' end
-if (redis.call('GET', P .. 'limits_version') or '0') ~= ARGV[7] then return 'limits_changed' end
+if have_limits_changed(ARGV[7]) then return 'limits_changed' end
 -- A call that is repeated after a lost answer brings the same id.
 local id = string.sub(ARGV[5], 1, 16)
 local known = load(id)

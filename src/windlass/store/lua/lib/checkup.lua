@@ -31,6 +31,7 @@ local KIND = {
   end},
   a = {type = 'list', whole = function(id) check_belonging('a', id) end},
   o = {type = 'string', whole = function(id) check_belonging('o', id) end},
+  l = {type = 'list', whole = function(id) check_belonging('l', id) end},
   e = {type = 'set', whole = function(id) check_belonging('e', id) end},
   c = {type = 'zset', whole = check_members_list, entry = check_member},
   d = {type = 'zset', whole = check_dependents_list, entry = check_dependent},

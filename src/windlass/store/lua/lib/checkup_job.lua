@@ -33,7 +33,7 @@ local function check_places(r)
   end
 end
 
-local LOST = {has_attempts = 'a:', has_outcome = 'o:'}
+local LOST = {has_attempts = 'a:', has_outcome = 'o:', has_logs = 'l:'}
 local function check_belongings(r)
   for flag, kind in pairs(LOST) do
     if has(r, flag) and redis.call('EXISTS', P .. kind .. r.id) == 0 then

@@ -8,7 +8,7 @@ local function check_retention(id)
   find(r and 'retention_wrong' or 'ghost', job_example(id), function() z_drop(P .. 'retention', id) end)
 end
 
-local BELONGS = {a = 'has_attempts', o = 'has_outcome', e = 'awaited'}
+local BELONGS = {a = 'has_attempts', o = 'has_outcome', l = 'has_logs', e = 'awaited'}
 local function check_belonging(kind, id)
   local r, is_unreadable = safe_load(id)
   if is_unreadable or (r and has(r, BELONGS[kind])) then return end

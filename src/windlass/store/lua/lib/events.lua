@@ -2,7 +2,7 @@
 -- What happens, told to those who follow: one bounded stream. Nothing is written while nobody follows.
 -- An entry's id is <epoch>-<ordinal>. An epoch is a time through which somebody followed; within it the events are
 -- numbered without a gap, so that a reader sees from the ids alone what it has missed.
-local EVENT_LAYOUT = '>BI6I4I4c16Bc0I2c0' -- then a value with its codec, or nothing
+local EVENT_LAYOUT = '>BI6I4I4c16Bc0I2c0' -- then a value with its codec, a note, or nothing
 local EVENTS_KEPT = 10000
 local EVENTS_BYTES = 16777216 -- a large value leaves room for fewer entries: all as large as it would fit in here
 local EVENTS_TTL_MS = 600000 -- longer than a following lasts without being renewed: ordinals never start again in an epoch

@@ -1,4 +1,4 @@
--- uses: keys, record, kin, unique, schedules, owed
+-- uses: keys, record, kin, unique, schedules, owed, logging
 -- What is read of each kind of entry for an export, and what reading it weighs.
 local EXPORTED_WEIGHT = 4194304 -- bytes of one answer, about
 local MEMBER_WEIGHT = 1024 -- of a look at one member
@@ -24,6 +24,7 @@ function EXPORT.j(id)
   if not raw then return nil, 1 end
   local r = decode(id, raw)
   local attempts = has(r, 'has_attempts') and redis.call('LRANGE', P .. 'a:' .. id, 0, -1) or {}
+  local logs = has(r, 'has_logs') and redis.call('LRANGE', log_key(id), 0, -1) or {}
   local result = has(r, 'has_outcome') and redis.call('GET', P .. 'o:' .. id) or ''
   local is_shared = r.unique ~= '' and redis.call('ZCARD', unique_key(r)) > 1
   local parent = parent_of(r)
@@ -31,8 +32,9 @@ function EXPORT.j(id)
   if has(r, 'has_members') then awaited, cursor, seen = awaited_page(id, '0') end
   local weight = #raw + #result + seen * MEMBER_WEIGHT
   for _, attempt in ipairs(attempts) do weight = weight + #attempt end
+  for _, entry in ipairs(logs) do weight = weight + #entry end
   return {
-    raw, attempts, result, redis.call('ZSCORE', P .. 'retention', id) or '', is_shared and 1 or 0,
+    raw, attempts, logs, result, redis.call('ZSCORE', P .. 'retention', id) or '', is_shared and 1 or 0,
     parent and parent.queue or '', cursor, awaited,
   }, weight
 end

@@ -5,6 +5,7 @@
 --   j:<id>                   string  the job's record (record.lua)
 --   a:<id>                   list    attempts that ended badly, with their errors, the last 20
 --   o:<id>                   string  the kept result, with its codec
+--   l:<id>                   list    lines that its holders have said, the last ones (logging.lua)
 --   e:<id>                   set     bells to ring when the job ends
 --   c:<id>                   zset    its members (children, jobs it waits for): score their state (kin.lua)
 --   d:<id>                   zset    jobs that wait for its end: score what they were told last
@@ -58,7 +59,7 @@
 --   debts                    string  numbers of debts and of their leases
 --   followed                 string  somebody follows what happens: the epoch of events.lua; expires
 --   events                   stream  what happened, bounded; written only while `followed` is there; expires
--- STATE, EVENT, FLAG and DEFAULT come from the loader, out of the Python code; so do KEYS, ARGV and `at_start`.
+-- STATE, EVENT, FLAG, LOG and DEFAULT come from the loader, out of the Python code; so do KEYS, ARGV and `at_start`.
 local P
 at_start[#at_start + 1] = function() P = KEYS[1] .. ':' end
 

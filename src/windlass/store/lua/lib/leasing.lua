@@ -1,4 +1,4 @@
--- uses: keys, batch, record, config, fair, limits, parking, ring, place, tally, ending, attempts, reports, overdue, pick
+-- uses: keys, batch, record, note, config, fair, limits, parking, ring, place, tally, ending, attempts, reports, overdue, walking, pick
 -- Gives leases: the one place where a job gets a token, a deadline and a holder.
 local ROUNDS = 4 -- expired or used-up heads are dropped and replaced this often in one call
 local LOOKED_AT_BEHIND = 64 -- heads, once some were dropped: others like them may stand behind
@@ -64,6 +64,7 @@ local function lease(r, token, terms)
   r.told = nil -- a new lease is news, also of a job that was running
   r.started_at = now_ms
   r.progress = 0
+  drop_note(r)
   if terms.accept_ms > 0 then
     r.state = STATE.dispatched
     r.deadline = now_ms + terms.accept_ms

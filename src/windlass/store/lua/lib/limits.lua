@@ -9,6 +9,9 @@ at_start[#at_start + 1] = function()
   held_now, freed_now = clean(held_now), clean(freed_now)
 end
 
+-- Jobs were matched against this version of the table; enqueue asks by itself, together with other marks.
+local function have_limits_changed(since) return (redis.call('GET', P .. 'limits_version') or '0') ~= since end
+
 local function each_limit(limits, visit)
   for holdup in string.gmatch(limits, '[^\2]+') do visit(holdup) end
 end

@@ -106,12 +106,15 @@ local function write(r)
   put(job_key(r.id), r.raw)
 end
 
+local function is_written_whole(r)
+  return value_pending[job_key(r.id)] or (r.bytes <= SMALL_BYTES and #r.raw == r.bytes)
+end
+
 -- Writes the changed header; strings and payload stay as they are.
 local function save(r)
-  local key = job_key(r.id)
-  if value_pending[key] or (r.bytes <= SMALL_BYTES and #r.raw == r.bytes) then return write(r) end
+  if is_written_whole(r) then return write(r) end
   patch_raw(r)
-  redis.call('SETRANGE', key, 0, string.sub(r.raw, 1, HEADER_BYTES))
+  redis.call('SETRANGE', job_key(r.id), 0, string.sub(r.raw, 1, HEADER_BYTES))
 end
 
 -- Writes the record anew after its strings or its payload have changed.

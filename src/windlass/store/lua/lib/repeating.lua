@@ -1,4 +1,4 @@
--- uses: record
+-- uses: record, note
 -- A job that repeats carries its planned instant (0: its creation) and its rule in front of its extras.
 local REPEAT = '>I6Bc0'
 
@@ -23,11 +23,12 @@ local function set_repeat(r, planned_at, rule)
   end
 end
 
--- The extras of a job that replaces the content of another; without a time of its own it keeps the other's plan.
+-- The extras of a job that replaces the content of another; without a time of its own it keeps the other's plan. A note
+-- is the holder's, not part of the content.
 local function adopt_extras(existing, r)
   local planned_at = existing.ready_at
   if has(existing, 'repeats') then planned_at = repeat_of(existing) end
-  existing.extras = r.extras
+  existing.extras = r.extras .. stored_note(existing)
   unmark(existing, 'repeats')
   if not has(r, 'repeats') then return end
   mark(existing, 'repeats')

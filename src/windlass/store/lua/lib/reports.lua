@@ -1,4 +1,4 @@
--- uses: keys, clock, batch, record, repeating, kin, place, tally, ending, attempts, revival, handover
+-- uses: keys, clock, batch, record, note, repeating, kin, place, tally, ending, attempts, revival, handover
 -- What the holder of a lease may report. Token 0 stands for whoever holds it now (dialects without tokens).
 
 -- The record when the caller holds its lease, else nil and the refusal.
@@ -37,6 +37,7 @@ end
 local function run_again(r, at)
   leave(r)
   r.ready_at, r.attempt, r.progress = at, 0, 0
+  drop_note(r)
   r.token, r.deadline, r.worker = 0, 0, NOBODY
   r.state = state_by_time(r)
   if has(r, 'has_members') then begin_round(r) end

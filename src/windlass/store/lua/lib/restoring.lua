@@ -1,4 +1,4 @@
--- uses: keys, clock, batch, record, kin, config, ring, place, unique, ending, joining, schedules, owed, family
+-- uses: keys, clock, batch, record, kin, config, ring, place, unique, ending, joining, schedules, owed, logging, family
 -- How entries of an export come in. A job that belongs to others stands in `restoring` until all jobs are there: only
 -- then can be said whom it has and for whom it waits. Until then a placeholder among its members keeps it waiting.
 local LINKING, SETTLING = 1, 2 -- scores in `restoring`
@@ -39,6 +39,10 @@ local function restore_belongings(r, body)
     mark(r, 'has_attempts')
     redis.call('RPUSH', P .. 'a:' .. r.id, unpack(body.attempts))
   end
+  if #body.logs > 0 then
+    mark(r, 'has_logs')
+    redis.call('RPUSH', log_key(r.id), unpack(body.logs))
+  end
   if body.result ~= '' then
     mark(r, 'has_outcome')
     put(P .. 'o:' .. r.id, body.result)
@@ -70,7 +74,7 @@ end
 
 local RESTORE = {}
 
--- body: record, attempts, result, removed_at (0: never), is_shared (its unique key), after (ids of jobs it waits for)
+-- body: record, attempts, logs, result, removed_at (0: never), is_shared (its unique key), after (ids of jobs it waits for)
 function RESTORE.j(id, body)
   local r = parse(id, body.record)
   local refused = refused_job(r, body)

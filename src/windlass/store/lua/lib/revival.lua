@@ -1,4 +1,4 @@
--- uses: keys, clock, batch, record, limits, kin, place, unique
+-- uses: keys, clock, batch, record, note, limits, kin, place, unique
 -- Back to queued from an end: retry and requeue share it.
 local function drop_expiry(r)
   local policy = policy_of(r)
@@ -43,6 +43,7 @@ local function revive(r, revision, limits)
   count(queue_key('q', r.queue), 'bytes', r.bytes)
   r.state, r.attempt, r.progress, r.ended_at = STATE.queued, 0, 0, 0
   r.token, r.worker, r.ready_at = 0, NOBODY, now_ms
+  drop_note(r)
   -- An expiry in the past would end it again before anybody could take it.
   local expires_at = policy_of(r).expires_at
   if expires_at > 0 and expires_at <= now_ms then forget_expiry(r) end

@@ -1,0 +1,53 @@
+-- uses: keys, record
+-- Lines that holders have said, kept with their job: a list, bounded in number and bytes.
+-- An entry carries the number of entries and of bytes that came before it, dropped ones included, so the ends of the
+-- list tell how many were dropped and how much there is; then its attempt; then the line as its writer packed it.
+local ENTRY_HEAD = '>I4I6I4'
+
+local function log_key(id) return P .. 'l:' .. id end
+
+local function begin_of(entry)
+  local number, bytes = struct.unpack(ENTRY_HEAD, entry)
+  return number, bytes
+end
+
+-- What comes before the next entry.
+local function end_of_log(r)
+  local last = has(r, 'has_logs') and redis.call('LINDEX', log_key(r.id), -1)
+  if not last then return 0, 0 end
+  local number, bytes = begin_of(last)
+  return number + 1, bytes + #last
+end
+
+local function pack_entries(r, lines)
+  local number, bytes = end_of_log(r)
+  local entries, at = {}, 1
+  while at <= #lines do
+    local line
+    line, at = struct.unpack('>I2c0', lines, at)
+    local entry = struct.pack(ENTRY_HEAD, number, bytes, r.attempt) .. line
+    entries[#entries + 1] = entry
+    number, bytes = number + 1, bytes + #entry
+  end
+  return entries, bytes
+end
+
+-- Of lines that would not all fit, the last ones.
+local function first_that_fits(entries, bytes)
+  local first = math.max(1, #entries - LOG.lines_kept + 1)
+  while bytes - select(2, begin_of(entries[first])) > LOG.bytes_kept do first = first + 1 end
+  return first
+end
+
+local function trim_log(key, length, bytes)
+  if length > LOG.lines_kept then redis.call('LTRIM', key, -LOG.lines_kept, -1) end
+  while bytes - select(2, begin_of(redis.call('LINDEX', key, 0))) > LOG.bytes_kept do redis.call('LPOP', key) end
+end
+
+-- `lines`: each with its length before it. The record must be saved when it had none so far.
+local function append_lines(r, lines)
+  local key = log_key(r.id)
+  local entries, bytes = pack_entries(r, lines)
+  local length = redis.call('RPUSH', key, unpack(entries, first_that_fits(entries, bytes)))
+  trim_log(key, length, bytes)
+end
