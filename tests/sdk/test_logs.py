@@ -131,6 +131,9 @@ def test_a_worker_process_writes_json(engine: EngineProcess, tmp_path: Path) -> 
         "@app.task\n"
         "def send(order: int) -> None:\n"
         "    logging.getLogger('elsewhere').warning('order %d', order)\n"
+        "@app.task(pool='process')\n"
+        "def pack(order: int) -> None:\n"
+        "    logging.getLogger('elsewhere').warning('order %d', order)\n"
     )
     environment = {
         **os.environ,
@@ -139,11 +142,11 @@ def test_a_worker_process_writes_json(engine: EngineProcess, tmp_path: Path) -> 
         "WINDLASS_LOG_FORMAT": "json",
     }
     run = {"cwd": tmp_path, "env": environment, "capture_output": True, "text": True}
-    enqueued = subprocess.run(
-        [sys.executable, "-c", "import shop_tasks; print(shop_tasks.send.enqueue(7).id)"], check=True, **run
-    )
+    enqueue = "from shop_tasks import *; print(send.enqueue(7).id, pack.enqueue(8).id)"
+    enqueued = subprocess.run([sys.executable, "-c", enqueue], check=True, **run).stdout.split()
     worker = [sys.executable, "-m", "windlass", "worker", "shop_tasks:app", "--burst"]
     lines = [json.loads(line) for line in subprocess.run(worker, check=True, **run).stderr.splitlines()]
-    (said,) = [line for line in lines if line["logger"] == "elsewhere"]
-    assert (said["message"], said["job_id"], said["task_name"]) == ("order 7", enqueued.stdout.strip(), "send")
+    said = sorted((line for line in lines if line["logger"] == "elsewhere"), key=lambda line: line["message"])
+    assert [(line["message"], line["task_name"]) for line in said] == [("order 7", "send"), ("order 8", "pack")]
+    assert [line["job_id"] for line in said] == enqueued
     assert "windlass.worker" in {line["logger"] for line in lines}

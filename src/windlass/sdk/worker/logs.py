@@ -15,6 +15,7 @@ from ..context import current_job
 LogFormat: TypeAlias = Literal["text", "json"]
 
 _PLAIN = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "taskName"}
+_chosen: tuple[LogFormat, int] | None = None
 _FIELDS = ("job_id", "task_name", "attempt", "queue_name")
 
 
@@ -97,8 +98,15 @@ def _plain(value: object) -> object:
 
 def configure_logging(format: LogFormat = "text", level: int = logging.INFO) -> None:  # noqa: A002 (what it is called)
     """All lines of the process go to stderr in this form. Called once, before any code of the application is loaded, so
-    that an application that configures logging itself has the last word."""
+    that an application that configures logging itself has the last word; child processes do the same."""
+    global _chosen  # noqa: PLW0603 (logging is the process's)
+    _chosen = (format, level)
     handler = logging.StreamHandler(sys.stderr)
     handler.addFilter(JobFilter())
     handler.setFormatter(JsonFormatter() if format == "json" else TextFormatter())
     logging.basicConfig(level=level, handlers=[handler], force=True)
+
+
+def chosen() -> tuple[LogFormat, int] | None:
+    """What `configure_logging` was told; None: the program has its own way."""
+    return _chosen
