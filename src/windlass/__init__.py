@@ -10,31 +10,47 @@ if TYPE_CHECKING:
     from .core.event import Event
     from .sdk.app import Windlass
     from .sdk.context import Context
+    from .sdk.depends import Depends
     from .sdk.failures import GiveUp, JobCancelled, JobFailed, ResultGone
+    from .sdk.flow import Chain, Group, group
+    from .sdk.flow_handle import FlowHandle, GroupHandle, Outcome
+    from .sdk.gathering import Child
     from .sdk.handle import JobHandle
     from .sdk.limits import Limit, Rate
+    from .sdk.middleware import CallNext
     from .sdk.options import Backoff
     from .sdk.task import Call, Task
+    from .sdk.testing import Testing
     from .sdk.worker.worker import Worker
 
 __version__ = "0.1.0"
 __all__ = [
     "Backoff",
     "Call",
+    "CallNext",
+    "Chain",
+    "Child",
     "Context",
+    "Depends",
     "Event",
+    "FlowHandle",
     "GiveUp",
+    "Group",
+    "GroupHandle",
     "JobCancelled",
     "JobFailed",
     "JobHandle",
     "Limit",
+    "Outcome",
     "Rate",
     "Refusal",
     "ResultGone",
     "Task",
+    "Testing",
     "Windlass",
     "WindlassError",
     "Worker",
+    "group",
 ]
 
 # Loaded when first used: a command line that lists jobs needs none of the SDK.
@@ -44,16 +60,26 @@ _HOMES = {
     "Event": "core.event",
     "Windlass": "sdk.app",
     "Context": "sdk.context",
+    "Depends": "sdk.depends",
     "GiveUp": "sdk.failures",
     "JobCancelled": "sdk.failures",
     "JobFailed": "sdk.failures",
     "ResultGone": "sdk.failures",
+    "Chain": "sdk.flow",
+    "Group": "sdk.flow",
+    "group": "sdk.flow",
+    "FlowHandle": "sdk.flow_handle",
+    "GroupHandle": "sdk.flow_handle",
+    "Outcome": "sdk.flow_handle",
+    "Child": "sdk.gathering",
     "JobHandle": "sdk.handle",
     "Limit": "sdk.limits",
     "Rate": "sdk.limits",
+    "CallNext": "sdk.middleware",
     "Backoff": "sdk.options",
     "Call": "sdk.task",
     "Task": "sdk.task",
+    "Testing": "sdk.testing",
     "Worker": "sdk.worker.worker",
 }
 

@@ -141,7 +141,7 @@ def _reports() -> Iterator[Case]:
         request(Update),
         **held,
         progress=(-0.1, 1.1, float("nan"), "0.5", True),
-        note=("n" * 257, "ü" * 129, *(value for value in WRONG_TEXTS if value is not None)),
+        note=("n" * 257, "ü" * 129, 5, b"n", SURROGATE),
         payload=(TOO_LARGE, *WRONG_BLOBS),
     )
     yield "update", "unknown", lambda service: service.update([Update(id=OK_ID, token=1)])
@@ -495,7 +495,7 @@ def _logs() -> Iterator[Case]:
         "log",
         lambda **kw: Log(OK_ID, 1, [line, LogLine(**({"at_ms": 1, "level": "info", "text": "x"} | kw))]),
         at_ms=(-1, 2**47 + 1, *WRONG_WHOLES),
-        level=("", "INFO", "notice", None, 5, []),
+        level=("", "l" * 17, "a\nb", None, 5, []),
         text=("x" * 4_097, "ü" * 2_049, None, 5, b"x", SURROGATE),
     )
     yield "log", "unknown", lambda service: service.log([Log(OK_ID, 1, [line])])

@@ -26,7 +26,7 @@ def as_stored(found: invariants.Snapshot, stored: invariants.Stored) -> dict[str
         "attempt": job.attempt,
         "revision": job.revision,
         "progress": (job.progress, job.note),
-        "logs": [(int.from_bytes(one[10:14], "big"), one[21:].decode()) for one in logs],
+        "logs": [(int.from_bytes(one[10:14], "big"), one[21 + one[20] :].decode()) for one in logs],
         "flags": (job.is_cancel_requested, job.is_overdue, job.is_history),
         "has_result": bool(stored.flags & Flag.HAS_OUTCOME),
         "attempts": [int.from_bytes(one[:4], "big") for one in attempts],

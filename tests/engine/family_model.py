@@ -28,7 +28,7 @@ class Relative:
     token: int = 0
     is_asked_to_stop: bool = False
     members: set[bytes] = field(default_factory=set)
-    deleted: set[bytes] = field(default_factory=set)  # awaited, and deleted before their end
+    deleted: set[bytes] = field(default_factory=set)  # awaited, and deleted before their end: as if cancelled
     dependents: set[bytes] = field(default_factory=set)
 
 
@@ -64,6 +64,8 @@ class FamilyModel:
         if owner.policy != "fail":
             return None
         bad = {job.state for job in self.of(owner, State.FAILED, State.CANCELLED)}
+        if owner.deleted:
+            bad.add(State.CANCELLED)
         return min(bad, default=None)
 
     def by_time(self, job: Relative) -> State:
@@ -95,7 +97,7 @@ class FamilyModel:
         if verdict:
             self.is_ambiguous |= len({one.state for one in self.of(job, State.FAILED, State.CANCELLED)}) > 1
             self.end(job, verdict)
-        elif not job.is_held and not job.deleted and not self.pending(job, ignores_waiting=ignores_waiting):
+        elif not job.is_held and not self.pending(job, ignores_waiting=ignores_waiting):
             self.end_wait(job)
 
     def end_wait(self, job: Relative) -> str:
@@ -279,6 +281,7 @@ class FamilyModel:
             waiter.members.discard(job_id)
             if job.state not in ENDED:
                 waiter.deleted.add(job_id)
+                self.look(waiter.id)
         if job.state not in ENDED:
             self._later.append(lambda: self._orphan(job))
         return "deleted"

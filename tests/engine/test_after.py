@@ -170,14 +170,24 @@ def test_one_job_needed_by_two(service: Service) -> None:
     sound(service)
 
 
-def test_the_deletion_of_a_dependency_blocks_until_somebody_wakes_the_job(service: Service) -> None:
-    first, _, waiter = two_and_one(service)
+@pytest.mark.parametrize(("policy", "becomes"), [("fail", "cancelled"), ("collect", "queued"), ("ignore", "queued")])
+def test_the_deletion_of_a_dependency_is_a_cancel_to_those_who_wait(
+    service: Service, policy: Any, becomes: str
+) -> None:
+    first, _, waiter = two_and_one(service, on_failure=policy)
     service.delete([first]).wait()
+    assert state(service, waiter) == ("cancelled" if policy == "fail" else "waiting")
     finish(service, take(service)[0])
-    assert state(service, waiter) == "waiting"
+    assert state(service, waiter) == becomes
     sound(service)
-    assert service.wake([waiter]).wait() == ["queued"]
-    assert finish(service, take(service, "b")[0]) is None
+
+
+@pytest.mark.parametrize(("policy", "becomes"), [("fail", "cancelled"), ("ignore", GONE)])
+def test_a_group_ends_when_its_last_member_is_deleted(service: Service, policy: Any, becomes: str) -> None:
+    member, group = service.store.new_ids(["q", "q"])
+    put(service, new(id=member), new(id=group, joins=True, after=(member,), on_failure=policy))
+    service.delete([member]).wait()
+    assert state(service, group) == becomes
     sound(service)
 
 

@@ -16,6 +16,7 @@ from namespace import ask, dump
 from windlass.core.diagnosis import Progress, Severity
 from windlass.core.job import Blob, Callback
 from windlass.core.limit import Limit, Matcher
+from windlass.core.log import Log, LogLine
 from windlass.core.requests import Enqueued, Fail, Finish, Held, Take
 from windlass.core.states import State
 from windlass.service import Service
@@ -352,6 +353,7 @@ def test_a_counter_that_fell_behind(service: Service) -> None:
 def test_belongings_without_a_job_and_jobs_without_belongings(service: Service) -> None:
     put(service, new(result_ttl_ms=HOUR_MS), new())
     kept, failed = take(service, most=2)
+    service.log([Log(kept.id, kept.lease_token, [LogLine(1, "info", "x")])]).one().wait()
     service.finish([Finish(kept.id, kept.lease_token, Blob(b"1"))]).one().wait()
     service.fail([Fail(id=failed.id, token=failed.lease_token, then="final")]).one().wait()
     raw(service, "RPUSH", b"a:" + b"g" * 16, "x")
@@ -360,9 +362,12 @@ def test_belongings_without_a_job_and_jobs_without_belongings(service: Service) 
     raw(service, "ZADD", b"c:" + b"g" * 16, 2, b"h" * 16)
     raw(service, "ZADD", b"d:" + b"g" * 16, 0, b"h" * 16)
     mend(service, "orphan")
-    raw(service, "RENAME", b"o:" + kept.id, service.store.root(0).encode() + b":o:" + failed.id)
+    for kind in (b"o:", b"l:"):
+        raw(service, "RENAME", kind + kept.id, service.store.root(0).encode() + b":" + kind + failed.id)
     raw(service, "DEL", b"a:" + failed.id)
     mend(service, "belongings_lost", "belongings_unmarked")
+    assert service.logs(kept.id).wait().lines == []
+    assert [line.text for line in service.logs(failed.id).wait().lines] == ["x"]
     service.retry([failed.id]).one().wait()
     drain(service, 1)
 
@@ -461,15 +466,10 @@ def test_a_child_whose_parent_is_gone(service: Service) -> None:
     drain(service, 2)
 
 
-def test_a_dependency_that_was_deleted_is_for_a_person(service: Service) -> None:
+def test_a_dependency_that_was_deleted_is_nothing_to_repair(service: Service) -> None:
     (first,) = put(service, new(delay_ms=HOUR_MS))
-    (waiter,) = put(service, new(after=(first.id,)))
+    put(service, new(after=(first.id,), on_failure="ignore"))
     service.delete([first.id]).one().wait()
-    found = findings(service, repair=True)
-    assert set(found) == {"waits_forever"}
-    assert found["waits_forever"].repaired == 0
-    assert "wake" in found["waits_forever"].remedy
-    service.wake([waiter.id]).one().wait()
     assert_healthy(service)
     drain(service, 1)
 
@@ -479,7 +479,10 @@ def test_a_dependency_whose_record_is_lost(service: Service) -> None:
     (waiter,) = put(service, new(after=(first.id,)))
     raw(service, "DEL", b"j:" + first.id, service.store.root(0).encode() + b":d:" + first.id)
     assert "wrong_member" in findings(service, repair=True)
-    assert set(findings(service)) == {"waits_forever"}
+    found = findings(service, repair=True)
+    assert set(found) == {"waits_forever"}
+    assert found["waits_forever"].repaired == 0
+    assert "wake" in found["waits_forever"].remedy
     service.wake([waiter.id]).one().wait()
     drain(service, 1)
 

@@ -9,10 +9,10 @@ import pytest
 from helpers import new, put, read, take
 
 from namespace import dump, keys
-from windlass.core import log_validation as check
+from windlass.core import validation as check
 from windlass.core.errors import AlreadyEnded, BadInput, StaleLease, TooLarge, UnknownJob, WrongState
 from windlass.core.job import Blob, Job
-from windlass.core.log import BYTES_KEPT, LEVELS, LINES_KEPT, KeptLine, Log, LogLine, Logs
+from windlass.core.log import BYTES_KEPT, LINES_KEPT, KeptLine, Log, LogLine, Logs
 from windlass.core.queue import FOREVER_MS
 from windlass.core.requests import Edit, Fail, Finish, Held, Update
 from windlass.core.retry import Backoff
@@ -20,7 +20,8 @@ from windlass.core.states import State
 from windlass.service import Service
 from windlass.store.store import Store
 
-HEAD_BYTES = 21  # of each stored line
+LEVELS = ("debug", "info", "warning", "error", "critical", "Level 25", "ü" * 8)
+HEAD_BYTES = 21 + len("info")  # of each stored line
 
 
 def say(service: Service, job: Job, *texts: str) -> None:
@@ -75,7 +76,7 @@ def test_a_job_that_said_nothing(service: Service, store: Store) -> None:
         service.logs(service.store.new_id("q")).wait()
 
 
-@pytest.mark.parametrize("at_once", [1, 7, check.LINES_MAX])
+@pytest.mark.parametrize("at_once", [1, 7, check.LOG_LINES_MAX])
 def test_the_last_lines_are_kept_and_the_others_counted(service: Service, at_once: int) -> None:
     put(service, new())
     (job,) = take(service)
@@ -89,12 +90,12 @@ def test_the_last_lines_are_kept_and_the_others_counted(service: Service, at_onc
     assert ([line.text for line in found.lines], found.dropped) == (said[-LINES_KEPT:], LINES_KEPT + 3)
 
 
-@pytest.mark.parametrize("at_once", [1, 5, check.LINES_MAX])
-@pytest.mark.parametrize("size", [1_000, check.LINE_MAX])
+@pytest.mark.parametrize("at_once", [1, 5, check.LOG_LINES_MAX])
+@pytest.mark.parametrize("size", [1_000, check.LOG_LINE_MAX])
 def test_long_lines_are_fewer(service: Service, at_once: int, size: int) -> None:
     put(service, new())
     (job,) = take(service)
-    said = [f"{number:04}".ljust(size, "x") for number in range(check.LINES_MAX)]
+    said = [f"{number:04}".ljust(size, "x") for number in range(check.LOG_LINES_MAX)]
     for at in range(0, len(said), at_once):
         say(service, job, *said[at : at + at_once])
     fitting = BYTES_KEPT // (HEAD_BYTES + size)
@@ -213,7 +214,7 @@ def test_partitions_keep_their_own(divided_store: Callable[[int], Store]) -> Non
 @pytest.mark.parametrize(
     "bad",
     [
-        {"level": "INFO"}, {"level": ""}, {"level": None}, {"level": []}, {"at_ms": -1},
+        {"level": "a\nb"}, {"level": ""}, {"level": None}, {"level": []}, {"at_ms": -1},
         {"at_ms": 2**47 + 1}, {"at_ms": 1.5}, {"text": b"x"}, {"text": None}, {"text": "\ud800"},
     ],
 )  # fmt: skip
@@ -223,7 +224,7 @@ def test_bad_lines(service: Service, bad: dict[str, Any]) -> None:
         service.log([Log(bytes(16), 1, [line])])
 
 
-@pytest.mark.parametrize("text", ["x" * (check.LINE_MAX + 1), "ü" * (check.LINE_MAX // 2 + 1)])
+@pytest.mark.parametrize("text", ["x" * (check.LOG_LINE_MAX + 1), "ü" * (check.LOG_LINE_MAX // 2 + 1)])
 def test_a_line_beyond_the_limit(service: Service, text: str) -> None:
     with pytest.raises(TooLarge, match="4096"):
         service.log([Log(bytes(16), 1, [LogLine(1, "info", text)])])
@@ -231,6 +232,6 @@ def test_a_line_beyond_the_limit(service: Service, text: str) -> None:
 
 def test_too_many_lines_and_none(service: Service) -> None:
     with pytest.raises(TooLarge, match="200"):
-        service.log([Log(bytes(16), 1, [LogLine(1, "info", "x")] * (check.LINES_MAX + 1))])
+        service.log([Log(bytes(16), 1, [LogLine(1, "info", "x")] * (check.LOG_LINES_MAX + 1))])
     with pytest.raises(BadInput):
         service.log([Log(bytes(16), 1, [])])

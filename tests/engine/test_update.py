@@ -126,7 +126,7 @@ def test_the_last_note_is_shown_and_nothing_else_changes(
     put(service, new(payload=Blob(b"x" * size), **oddities))
     (job,) = take(service)
     assert job.note == ""
-    for note in ("half way", "✓" * 85, "", "short", "n" * 256, "n" * 255, "again"):
+    for note in ("half way", "✓\n" * 64, "", "short", "n" * 256, "n" * 255, "again"):
         assert noted(service, job, note) == msgspec.structs.replace(job, note=note)
     service.update([Update(id=job.id, token=job.lease_token, progress=0.5)]).wait()
     assert (read(service, job.id).note, read(service, job.id).progress) == ("again", 0.5)
@@ -196,6 +196,17 @@ def test_others_who_change_a_job_leave_the_note(service: Service, store: Store, 
     found = read(service, job.id)
     assert (found.note, found.payload.data, found.trace, found.repeat) == ("mine", b"new", "00-2", "")
     invariants.check(snapshot(store))
+
+
+def test_a_long_record_makes_room_once(service: Service) -> None:
+    """So that a longer note does not write it anew."""
+    put(service, new(payload=Blob(b"x" * 5_000)))
+    (job,) = take(service)
+    sizes = set()
+    for note in ("a", "longer", "n" * 256, ""):
+        noted(service, job, note)
+        sizes.add(service.stats(["q"]).wait()[0].bytes)
+    assert len(sizes) == 1
 
 
 def test_a_job_without_a_note_is_stored_as_before(service: Service) -> None:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
+import weakref
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import msgspec
 import pytest
 
+from namespace import ask
 from windlass import Backoff, Context, Rate, Windlass
 from windlass.core.errors import BadInput
 from windlass.core.job import Job
@@ -219,3 +223,26 @@ def test_a_task_that_cannot_be(app: Windlass, options: dict[str, Any]) -> None:
 
         @app.task(**options)
         def send(order: int) -> None: ...
+
+
+def test_what_an_event_loop_uses_is_closed_with_it(app: Windlass) -> None:
+    @app.task
+    def send(order: int) -> None: ...
+
+    loops = []
+
+    async def enqueue(number: int) -> str:
+        loops.append(weakref.ref(asyncio.get_running_loop()))
+        return (await send.aenqueue(number)).status
+
+    send.enqueue(0)
+    before = connections(app)
+    assert [asyncio.run(enqueue(number)) for number in (1, 2)] == ["queued", "queued"]
+    assert connections(app) == before
+    gc.collect()
+    assert [loop() for loop in loops] == [None, None]
+
+
+def connections(app: Windlass) -> int:
+    found: bytes = ask(app.store, "CLIENT", "LIST")
+    return found.count(b"\n")

@@ -237,3 +237,18 @@ def test_a_full_engine_refuses_new_jobs_and_lets_the_others_end(service: Service
     assert service.stats(["q"]).wait()[0].running == 0
     ask(own_engine, "CONFIG", "SET", "maxmemory", "0")
     assert service.enqueue([job()]).one().wait().status == "queued"
+
+
+def test_twins_share_one_clock(store: Store) -> None:
+    twin = store.twin()
+    store.clock_offset_ms = 60_000
+    moved = Service(twin).promote().wait().now_ms - Service(store).promote().wait().now_ms
+    assert (twin.clock_offset_ms, abs(moved) < 60_000) == (60_000, True)
+    twin.clock_offset_ms = 0
+    assert store.clock_offset_ms == 0
+    twin.close_now()
+
+
+def test_a_test_is_not_warned_of_what_it_could_lose(store: Store, caplog: pytest.LogCaptureFixture) -> None:
+    store.open_now()
+    assert caplog.records == []

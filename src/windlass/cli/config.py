@@ -8,14 +8,20 @@ import re
 import click
 
 from ..settings import Origin, load
+from .output import json_option
 
 SECRET = {"url"}
 
 
 @click.command()
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 def config(as_json: bool) -> None:
-    """Show every setting and where it came from."""
+    """Show every setting and where it came from.
+
+    \b
+    Example:
+      windlass config
+    """
     _, origins = load()
     shown = [Origin(one.name, _hidden(one), one.source) for one in origins]
     if as_json:

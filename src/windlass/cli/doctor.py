@@ -13,7 +13,8 @@ from .. import server
 from ..core.diagnosis import Diagnosis, Finding, Progress, Severity
 from ..core.errors import WindlassError
 from ..service import Service
-from ..settings import load
+from .connection import Engine, engine_options
+from .output import json_option
 
 SICK, BLIND = 1, 2
 WIDTH = 100
@@ -25,32 +26,34 @@ SHOWN = {
 }
 
 
-@click.command()
+@click.command(short_help="Look for disagreement and risks.")
 @click.option("--repair", is_flag=True, help="Put right what needs no decision; jobs may flow meanwhile.")
-@click.option("--url", help="Engine to use instead of the embedded one, e.g. redis://localhost:6379/0.")
-@click.option("--data-dir", help="Directory of the embedded engine.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def doctor(repair: bool, url: str | None, data_dir: str | None, as_json: bool) -> None:
+@json_option
+@engine_options
+def doctor(repair: bool, as_json: bool, engine: Engine) -> None:
     """Look for disagreement between records and indexes, and for risks in the engine's settings.
 
     Exit code: 0 all is well (or was put right), 1 errors remain, 2 it could not look.
+
+    \b
+    Example:
+      windlass doctor --repair
     """
     try:
-        diagnosis, engine = _look(repair, url, data_dir)
+        diagnosis, name = _look(repair, engine)
     except WindlassError as error:
         click.echo(f"windlass: could not look: {error}", err=True)
         sys.exit(BLIND)
     if as_json:
         click.echo(json.dumps(_plain(diagnosis), indent=2))
     else:
-        _show(diagnosis, engine)
+        _show(diagnosis, name)
     sys.exit(0 if diagnosis.is_healthy else SICK)
 
 
-def _look(repair: bool, url: str | None, data_dir: str | None) -> tuple[Diagnosis, str]:
+def _look(repair: bool, engine: Engine) -> tuple[Diagnosis, str]:
     # An engine that evicts is refused elsewhere; here it is what people want to be told about.
-    settings, _ = load({"url": url, "data_dir": data_dir, "allow_eviction": True})
-    store = server.build_store(settings)
+    store = server.build_store(engine.settings(allow_eviction=True))
     try:
         diagnosis = Service(store).doctor(repair, on_progress=_progress if sys.stderr.isatty() else None).wait()
         _clear()

@@ -2,40 +2,82 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import sys
-from typing import Any
+from typing import NoReturn
 
 import click
 
 from .. import __version__
-from ..core.errors import BadSetting, EngineUnavailable, WindlassError
+from ..core.errors import (
+    BadSetting,
+    EngineFull,
+    EngineUnavailable,
+    LimitsChanged,
+    PartitionStopped,
+    QueueFull,
+    Unsettled,
+    WindlassError,
+)
+from .completion import completion
 from .config import config
 from .doctor import doctor
+from .enqueue import enqueue
+from .failed import failed
+from .jobs import jobs
+from .limits import limits
+from .queues import queues
+from .schedules import schedules
 from .serve import serve
+from .top import top
 from .transfer import export, import_jobs
 from .worker import worker
+from .workers import workers
 
 USAGE, TRY_AGAIN, FAILED = 2, 75, 1
+PASSING = (EngineUnavailable, EngineFull, QueueFull, PartitionStopped, Unsettled, LimitsChanged)
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="windlass")
 def windlass() -> None:
-    """A job queue on Redis/Valkey that does not lose jobs."""
+    """A job queue on Redis/Valkey that does not lose jobs.
+
+    \b
+    Exit codes: 0 done, 1 failed (e.g. no such job), 2 wrong usage, 75 try again (e.g. no engine).
+
+    \b
+    Example:
+      windlass enqueue mail send_mail '{"order_id": 7}'
+      windlass top
+    """
 
 
 windlass.add_command(serve)
-windlass.add_command(config)
+windlass.add_command(worker)
+windlass.add_command(enqueue)
+windlass.add_command(jobs)
+windlass.add_command(failed)
+windlass.add_command(queues)
+windlass.add_command(limits)
+windlass.add_command(schedules)
+windlass.add_command(workers)
+windlass.add_command(top)
+windlass.add_command(doctor)
 windlass.add_command(export)
 windlass.add_command(import_jobs)
-windlass.add_command(doctor)
-windlass.add_command(worker)
+windlass.add_command(config)
+windlass.add_command(completion)
 
 
-def main(arguments: list[str] | None = None) -> Any:
+def main(arguments: list[str] | None = None) -> NoReturn:
+    _write_anything()
     try:
-        return windlass.main(arguments, standalone_mode=False) or sys.exit(0)
+        code = windlass.main(arguments, prog_name="windlass", standalone_mode=False)
+        sys.exit(code if isinstance(code, int) else 0)
     except click.exceptions.Abort:
+        click.echo("Stopped; nothing more was done.", err=True)
         sys.exit(FAILED)
     except click.ClickException as error:
         error.show()
@@ -45,7 +87,15 @@ def main(arguments: list[str] | None = None) -> Any:
         sys.exit(_exit_code(error))
 
 
+def _write_anything() -> None:
+    """Where the encoding of a stream lacks a character, it is escaped instead of ending the command."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            with contextlib.suppress(ValueError):
+                stream.reconfigure(errors="backslashreplace")
+
+
 def _exit_code(error: WindlassError) -> int:
     if isinstance(error, BadSetting):
         return USAGE
-    return TRY_AGAIN if isinstance(error, EngineUnavailable) else FAILED
+    return TRY_AGAIN if isinstance(error, PASSING) else FAILED

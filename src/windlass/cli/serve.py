@@ -9,23 +9,24 @@ import uvloop
 
 from .. import server
 from ..service import Service
-from ..settings import load
+from .connection import Engine, engine_options
 
 
 @click.command()
-@click.option(
-    "--url", help="Engine to use instead of the embedded one, e.g. redis://localhost:6379/0 (docs/topologies.md)."
-)
-@click.option("--data-dir", help="Directory of the embedded engine.")
 @click.option("--partitions", type=int, help="Of a new deployment; later only checked. Default: 1, in a cluster 16.")
 @click.option("--verbose", is_flag=True, help="Say what the loops do.")
-def serve(url: str | None, data_dir: str | None, partitions: int | None, verbose: bool) -> None:
-    """Run the engine and its loops."""
+@engine_options
+def serve(partitions: int | None, verbose: bool, engine: Engine) -> None:
+    """Run the engine and its loops.
+
+    \b
+    Example:
+      windlass serve --data-dir /var/lib/windlass
+    """
     logging.basicConfig(
         level=logging.DEBUG if verbose else logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
     )
-    settings, _ = load({"url": url, "data_dir": data_dir, "partitions": partitions})
-    store = server.build_store(settings)
+    store = server.build_store(engine.settings(partitions=partitions))
     click.echo(f"Connecting to {store.endpoint} …")
     uvloop.run(server.serve(store, _announce))
     click.echo("Stopped.")

@@ -13,72 +13,57 @@ from typing import IO, cast
 
 import click
 
-from .. import server
 from ..core.errors import BadInput, TooLarge, WindlassError
 from ..core.transfer import LINE_MAX, Imported
 from ..service import Service
-from ..settings import load
+from .connection import connected
 
 SHOWN_EVERY_S = 0.5
 REASONS_SHOWN = 10
-_engine = click.option("--url", help="Engine to use instead of the embedded one, e.g. redis://localhost:6379/0.")
-_directory = click.option("--data-dir", help="Directory of the embedded engine.")
-_namespace = click.option("--namespace", help="Prefix of all keys.")
 
 
-@click.command("export")
+@click.command("export", short_help="Write everything to a file.")
 @click.argument("file", default="-")
-@_engine
-@_directory
-@_namespace
-def export(file: str, url: str | None, data_dir: str | None, namespace: str | None) -> None:
+@connected
+def export(service: Service, file: str) -> None:
     """Write all jobs, schedules, limits and queues to FILE (or standard output) as lines of JSON.
 
     A name that ends in .gz is compressed. FILE appears when it is complete: an export that is broken off leaves
     nothing behind.
+
+    \b
+    Example:
+      windlass export backup.jsonl.gz
     """
-    with _service(url, data_dir, namespace) as service:
-        lines = service.export()
-        if file == "-":
-            count = _written(lines, sys.stdout.buffer)
-        else:
-            with _appearing(Path(file)) as stream:
-                count = _written(lines, stream)
+    lines = service.export()
+    if file == "-":
+        count = _written(lines, sys.stdout.buffer)
+    else:
+        with _appearing(Path(file)) as stream:
+            count = _written(lines, stream)
     click.echo(f"Exported {count:,} lines.", err=True)
 
 
-@click.command("import")
+@click.command("import", short_help="Read an export back in.")
 @click.argument("file")
 @click.option("--merge", is_flag=True, help="Import though there is something already; what is there stays as it is.")
-@_engine
-@_directory
-@_namespace
-def import_jobs(file: str, merge: bool, url: str | None, data_dir: str | None, namespace: str | None) -> None:
+@connected
+def import_jobs(service: Service, file: str, merge: bool) -> None:
     """Read an export from FILE (or standard input, -). Importing the same file again adds nothing twice.
 
     Start workers when it is done.
+
+    \b
+    Example:
+      windlass import backup.jsonl.gz --url redis://elsewhere:6379
     """
-    with _service(url, data_dir, namespace) as service:
-        if not merge and _holds_something(service):
-            raise BadInput(
-                "There is something in this deployment already: give --merge to import into it all the same."
-            )
-        with _reading(file) as stream:
-            answer = service.import_jobs(_shown("Imported", _lines(stream))).wait()
+    if not merge and _holds_something(service):
+        raise BadInput("There is something in this deployment already: give --merge to import into it all the same.")
+    with _reading(file) as stream:
+        answer = service.import_jobs(_shown("Imported", _lines(stream))).wait()
     _report(answer)
     if answer.refused or answer.unknown_awaited:
         sys.exit(1)
-
-
-@contextlib.contextmanager
-def _service(url: str | None, data_dir: str | None, namespace: str | None) -> Iterator[Service]:
-    settings, _ = load({"url": url, "data_dir": data_dir, "namespace": namespace})
-    store = server.build_store(settings)
-    try:
-        store.open_now()
-        yield Service(store)
-    finally:
-        store.close_now()
 
 
 def _holds_something(service: Service) -> bool:

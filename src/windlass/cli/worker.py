@@ -234,7 +234,7 @@ def _loaded(terms: Terms, supervised: Supervised | None) -> Windlass:
         if supervised:
             supervised.tell(NotLoaded(loaded_files(os.getcwd(), error)))
         raise
-    app.override(url=terms.url, data_dir=terms.data_dir, namespace=terms.namespace)
+    app.redirect(url=terms.url, data_dir=terms.data_dir, namespace=terms.namespace)
     return app
 
 

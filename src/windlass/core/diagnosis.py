@@ -176,7 +176,7 @@ MEANINGS: dict[str, Meaning] = {
     "wait_is_over": Meaning(_E, "Jobs wait though nothing is left to wait for.", "They never start.", _REPAIR),
     "waits_forever": Meaning(
         _W,
-        "Jobs wait for others that were deleted before their end.",
+        "Jobs wait for others that are gone: deleted children, or what an import or a repair did not find.",
         "They never start by themselves.",
         "Let them start with `wake`, or cancel them.",
     ),

@@ -102,7 +102,8 @@ def _scheduled(facts: Facts) -> Iterator[Reason]:
         )
     else:
         # What has not repeated yet was given its time by whoever enqueued it.
-        yield Scheduled(until_at_ms=job.run_at_ms, why="repeat" if job.repeat and job.started_at_ms else "run_at")
+        why: Literal["repeat", "run_at"] = "repeat" if job.repeat and job.started_at_ms else "run_at"
+        yield Scheduled(until_at_ms=job.run_at_ms, why=why, note=job.note)
 
 
 def _expired(facts: Facts) -> Iterator[Reason]:

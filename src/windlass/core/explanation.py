@@ -39,6 +39,7 @@ class Scheduled(_Reason, frozen=True, kw_only=True):
     attempt: int = 0  # with `retry`: the one that ended badly
     max_attempts: int = 0  # 0: any number
     last_reason: str = ""  # with `retry`: why it did
+    note: str = ""  # with `run_at`: what a worker noted that put it off
 
     def say(self, now_ms: int) -> str:
         at = instant(self.until_at_ms, now_ms)
@@ -47,7 +48,10 @@ class Scheduled(_Reason, frozen=True, kw_only=True):
         if self.why == "retry":
             ended = f"{_attempt(self.attempt, self.max_attempts)} ended badly: {shortened(self.last_reason)}"
             return f"It is tried again at {at}, since {ended}."
-        return f"Its next run is planned for {at}." if self.why == "repeat" else f"It is not to start before {at}."
+        if self.why == "repeat":
+            return f"Its next run is planned for {at}."
+        noted = f": {shortened(self.note, _REASON_SHOWN)}" if self.note else ""
+        return f"It is not to start before {at}{noted}."
 
 
 class Expired(_Reason, frozen=True, kw_only=True):

@@ -159,7 +159,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     attempt: int  # leases given so far, less those given back
     revision: int  # grows with each change of content
     progress: float  # 0..1
-    note: str  # what its holder noted last in this attempt
+    note: str = ""  # what its holder noted last in this attempt
     is_cancel_requested: bool
     is_overdue: bool  # its lease ran out and it may be taken by another, see Flag.RETAKE
     is_history: bool  # ended, and kept only for people to look at

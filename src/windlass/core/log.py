@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 import msgspec
 
-LEVELS = ("debug", "info", "warning", "error", "critical")
 LINES_KEPT = 200  # of each job: the last ones
 BYTES_KEPT = 64 * 1024
 
@@ -15,7 +14,7 @@ class LogLine(msgspec.Struct, frozen=True):
     """A line to be kept. `at_ms` is the writer's own clock; nothing is decided by it."""
 
     at_ms: int
-    level: str  # one of LEVELS
+    level: str  # debug, info, warning, error, critical, or a word of the writer's own
     text: str
 
 

@@ -58,7 +58,7 @@ def entry(one: JobEntry, new: NewJob, payload_max: int) -> None:
 
 
 def _standing(one: JobEntry) -> None:
-    check.text("note", one.note, check.NOTE_MAX, may_be_empty=True)
+    check.opaque("note", one.note, check.NOTE_MAX)
     is_ended = one.state in ENDED
     if is_ended != (one.ended_at_ms > 0):
         raise BadInput("ended_at_ms goes with a job that has ended, and only with that.")

@@ -31,8 +31,12 @@ TAGS_MAX = 20
 TRACE_MAX = 1024
 REASON_MAX = 64
 NOTE_MAX = 256
+LOG_LEVEL_MAX = 16
+LOG_LINE_MAX = 4 * 1024
+LOG_LINES_MAX = 200  # of one request
 TAKE_MAX = 1000
 AFTER_MAX = 1000
+WHOLE_MAX = 2000  # jobs that are accepted as a whole
 QUEUES_PER_TAKE = 100
 NAMES_PER_FILTER = 100
 WILDCARDS_MAX = 16
@@ -75,12 +79,19 @@ def text(what: str, value: Any, most_bytes: int, *, may_be_empty: bool = False) 
     if not value and not may_be_empty:
         raise BadInput(f"{what} must not be empty.")
     if len(value) > most_bytes or not value.isascii():
-        encoded(what, value, most_bytes)
+        _check_encoded(what, value, most_bytes)
     if not value.isprintable() and any(char < " " for char in value):
         raise BadInput(f"{what} must not contain control characters.")
 
 
-def encoded(what: str, value: str, most_bytes: int) -> None:
+def opaque(what: str, value: Any, most_bytes: int) -> None:
+    """A text that only people read: it may be empty, and have line breaks."""
+    if type(value) is not str:
+        raise BadInput(f"{what} must be text, not {type(value).__name__}.")
+    _check_encoded(what, value, most_bytes)
+
+
+def _check_encoded(what: str, value: str, most_bytes: int) -> None:
     try:
         size = len(value.encode())
     except UnicodeEncodeError as error:
@@ -249,7 +260,7 @@ def update(request: Update, payload_max: int = PAYLOAD_MAX) -> None:
     if request.progress is not None:
         number("progress", request.progress, 0, 1)
     if request.note is not None:
-        text("note", request.note, NOTE_MAX, may_be_empty=True)
+        opaque("note", request.note, NOTE_MAX)
     if request.payload is not None:
         blob("payload", request.payload, payload_max)
 

@@ -3,14 +3,29 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import inspect
 import json
 import logging
 import os
 import threading
 import weakref
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Iterator, Sequence
+from datetime import datetime
 from types import TracebackType
-from typing import Any, Concatenate, ParamSpec, Protocol, Self, TypeVar, Unpack, overload
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Concatenate,
+    NamedTuple,
+    ParamSpec,
+    Protocol,
+    Self,
+    TypeAlias,
+    TypeVar,
+    Unpack,
+    overload,
+)
 
 from .. import server
 from ..core.errors import BadInput, Refusal
@@ -20,13 +35,19 @@ from ..core.requests import Enqueued
 from ..service import Service
 from ..settings import Settings, load
 from ..store.store import Store
+from .batch import AsyncBatchTask, BatchDecorator, SyncBatchTask, batch_of
 from .context import Context
+from .cron import Scheduling
 from .declaring import Declared
+from .depends import Factory, refuse_circle
 from .durations import Duration, duration_ms
 from .handle import JobHandle
-from .middleware import Middleware
+from .middleware import M, Middleware, refuse_other_than_async
 from .options import TaskOptions
 from .task import AsyncTask, Call, SyncTask, Task
+
+if TYPE_CHECKING:
+    from .testing import Testing
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -36,10 +57,21 @@ OVERRIDE = "WINDLASS_OVERRIDE"  # an app's own options, and what a command line 
 log = logging.getLogger("windlass.app")
 
 
+class Anything:
+    """For type checkers: what takes even this as its first argument takes anything, and does not mean the context.
+    Calls of such a function are not checked."""
+
+
 class Decorator(Protocol):
     """What `app.task(...)` returns. A context that comes first is not part of the calls."""
 
     # A coroutine function is a function, too: the first overload that fits is meant.
+    @overload
+    def __call__(  # type: ignore[overload-overlap]
+        self, function: Callable[Concatenate[Anything, P], Coroutine[Any, Any, R]], /
+    ) -> AsyncTask[..., R]: ...
+    @overload
+    def __call__(self, function: Callable[Concatenate[Anything, P], R], /) -> SyncTask[..., R]: ...
     @overload
     def __call__(  # type: ignore[overload-overlap]
         self, function: Callable[Concatenate[Context, P], Coroutine[Any, Any, R]], /
@@ -54,7 +86,18 @@ class Decorator(Protocol):
     def __call__(self, function: Callable[P, R], /) -> SyncTask[P, R]: ...
 
 
-class Windlass:
+class InLoop(NamedTuple):
+    """What one event loop uses. The generator closes it when it is closed itself, at the latest with the loop."""
+
+    service: Service
+    keeping: AsyncGenerator[Service, None]
+
+
+InLoops: TypeAlias = weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, InLoop]
+OnEnqueued: TypeAlias = Callable[[Sequence[Call[Any]], Sequence[JobHandle[Any]]], None]
+
+
+class Windlass(Scheduling):
     """One application. Connects with its first use: to `url`, WINDLASS_URL, or the embedded engine."""
 
     def __init__(
@@ -75,15 +118,24 @@ class Windlass:
         }
         self.tasks: dict[str, Task[..., Any]] = {}
         self.middlewares: list[Middleware] = []
+        self.overrides: dict[Any, Factory] = {}
         self.declared = Declared()
         self._connecting = threading.Lock()
         self._store: Store | None = None
         self._service: Service | None = None
         self._is_borrowed = False
-        self._in_loops: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Service] = weakref.WeakKeyDictionary()
+        self._in_loops: InLoops = weakref.WeakKeyDictionary()
+        self._aside: tuple[Store | None, Service | None, bool, InLoops] | None = None  # during a test
+        self._on_enqueued: OnEnqueued | None = None
 
     # Tasks
 
+    @overload
+    def task(  # type: ignore[overload-overlap]
+        self, function: Callable[Concatenate[Anything, P], Coroutine[Any, Any, R]], /
+    ) -> AsyncTask[..., R]: ...
+    @overload
+    def task(self, function: Callable[Concatenate[Anything, P], R], /) -> SyncTask[..., R]: ...
     @overload
     def task(  # type: ignore[overload-overlap]
         self, function: Callable[Concatenate[Context, P], Coroutine[Any, Any, R]], /
@@ -104,13 +156,24 @@ class Windlass:
             return lambda given: self._register(given, options)
         return self._register(function, options)
 
+    def batch_task(self, *, most: int, wait: Duration = "50ms", **options: Unpack[TaskOptions]) -> BatchDecorator:
+        """Makes a task of a function that is called for many jobs at once: `async def index(pages: list[Page])`."""
+        batch = batch_of(most, wait)
+
+        def declare(function: Any) -> Any:
+            _refuse_other_than_functions(function)
+            kind = AsyncBatchTask if inspect.iscoroutinefunction(function) else SyncBatchTask
+            return self._add(kind(self, function, batch, options))
+
+        return declare
+
     def _register(self, function: Callable[..., Any], options: dict[str, Any]) -> Task[..., Any]:
-        if isinstance(function, Task) or not callable(function) or not hasattr(function, "__name__"):
-            raise BadInput("A task is made of a function.")
-        made: Task[..., Any] = SyncTask(self, function, options)
-        if made.is_async:
-            made = AsyncTask(self, function, options)
-        known = self.tasks.get(made.name)
+        _refuse_other_than_functions(function)
+        kind = AsyncTask if inspect.iscoroutinefunction(function) else SyncTask
+        return self._add(kind(self, function, options))
+
+    def _add(self, made: Task[..., Any]) -> Task[..., Any]:
+        known, function = self.tasks.get(made.name), made.function
         if known is not None and not _is_same(known.function, function):
             raise BadInput(
                 f"There is a task {made.name!r} already ({known.function.__module__}): give one of them another name=."
@@ -119,30 +182,43 @@ class Windlass:
         self.declared.limits_of(made)
         return made
 
-    def middleware(self, function: Middleware) -> Middleware:
+    def middleware(self, function: M) -> M:
         """Registers a hook that is called around each job: `async def timed(ctx, call_next): …`."""
+        refuse_other_than_async(function)
         self.middlewares.append(function)
         return function
 
+    @contextlib.contextmanager
+    def override(self, factory: Callable[..., Any], replacement: Callable[..., Any]) -> Iterator[None]:
+        """While the block runs, what depends on `factory` gets what `replacement` makes; for tests."""
+        made = Factory(replacement)
+        refuse_circle(made, {**self.overrides, factory: made})
+        before = self.overrides.get(factory)
+        self.overrides[factory] = made
+        try:
+            yield
+        finally:
+            del self.overrides[factory]
+            if before is not None:
+                self.overrides[factory] = before
+
     # Jobs
 
-    def enqueue_many(
-        self, calls: Iterable[Call[R]], *, durability: Durability | None = None, parent: bytes = b""
-    ) -> list[JobHandle[R]]:
+    def enqueue_many(self, calls: Iterable[Call[R]], *, durability: Durability | None = None) -> list[JobHandle[R]]:
         """Many calls in few steps. A call that is refused raises, after those of its step that were accepted."""
         handles: list[JobHandle[R]] = []
         for part in _parts(calls):
-            level, jobs = _level(part, durability), [call.new_job(**_of(parent)) for call in part]
+            level, jobs = _level(part, durability), [call.new_job() for call in part]
             handles += self._handles(part, self.service.enqueue(jobs, durability=level).wait())
         return handles
 
     async def aenqueue_many(
-        self, calls: Iterable[Call[R]], *, durability: Durability | None = None, parent: bytes = b""
+        self, calls: Iterable[Call[R]], *, durability: Durability | None = None
     ) -> list[JobHandle[R]]:
         service = await self.aservice()
         handles: list[JobHandle[R]] = []
         for part in _parts(calls):
-            level, jobs = _level(part, durability), [call.new_job(**_of(parent)) for call in part]
+            level, jobs = _level(part, durability), [call.new_job() for call in part]
             handles += self._handles(part, await service.enqueue(jobs, durability=level))
         return handles
 
@@ -150,17 +226,24 @@ class Windlass:
         for answer in answers:
             if isinstance(answer, Refusal):
                 raise answer
-        return [
+        handles: list[JobHandle[R]] = [
             JobHandle(
                 self,
                 answer.id,
                 status=answer.status,
                 result_type=call.task.result_type,
-                is_kept=bool(call.task.template.fields.get("result_ttl_ms")),
+                is_kept=bool(call.terms.fields.get("result_ttl_ms")),
             )
             for call, answer in zip(calls, answers, strict=True)
             if isinstance(answer, Enqueued)
         ]
+        self.was_enqueued(calls, handles)
+        return handles
+
+    def was_enqueued(self, calls: Sequence[Call[Any]], handles: Sequence[JobHandle[Any]]) -> None:
+        """For tests that look at what was enqueued."""
+        if self._on_enqueued is not None:
+            self._on_enqueued(calls, handles)
 
     def job(self, job_id: str) -> JobHandle[Any]:
         """The handle of a job by its id."""
@@ -174,7 +257,7 @@ class Windlass:
 
     # The connection
 
-    def override(self, *, url: str | None = None, data_dir: str | None = None, namespace: str | None = None) -> None:
+    def redirect(self, *, url: str | None = None, data_dir: str | None = None, namespace: str | None = None) -> None:
         """What a command line says wins over the code, here and in child processes that load the same app."""
         if data_dir is not None and url is None:
             url = ""  # the embedded engine is meant
@@ -200,6 +283,28 @@ class Windlass:
         self._store, self._service, self._is_borrowed = store, None, True
         self._in_loops.clear()
 
+    # Tests: for a while there is another connection
+
+    @property
+    def is_under_test(self) -> bool:
+        return self._aside is not None
+
+    def begin_test(self, store: Store, on_enqueued: OnEnqueued) -> None:
+        with self._connecting:
+            if self._aside is not None:
+                raise BadInput("This app is under test already: one `with app.testing()` block at a time.")
+            self._aside = self._store, self._service, self._is_borrowed, self._in_loops
+        self._in_loops = weakref.WeakKeyDictionary()
+        self.connect(store)
+        self._on_enqueued = on_enqueued
+
+    def end_test(self) -> None:
+        """What event loops still use of the test's connection is closed by them, since nobody holds it any more."""
+        self._in_loops.clear()
+        aside, self._aside, self._on_enqueued = self._aside, None, None
+        if aside is not None:
+            self._store, self._service, self._is_borrowed, self._in_loops = aside
+
     @property
     def service(self) -> Service:
         """Every operation of the engine; answered by `.wait()` in any thread."""
@@ -213,7 +318,12 @@ class Windlass:
         found = self._in_loops.get(loop)
         if found is None:
             await asyncio.to_thread(self.store.open_now)
-            found = self._in_loops.setdefault(loop, Service(self.store.twin()))
+            found = self._in_loops.get(loop) or await self._join_loop(loop)
+        return found.service
+
+    async def _join_loop(self, loop: asyncio.AbstractEventLoop) -> InLoop:
+        keeping = _kept(self.store.twin(), self._in_loops)
+        self._in_loops[loop] = found = InLoop(await anext(keeping), keeping)
         return found
 
     def close(self) -> None:
@@ -227,10 +337,17 @@ class Windlass:
 
     async def aclose(self) -> None:
         """Closes what this event loop uses, and the rest."""
-        service = self._in_loops.pop(asyncio.get_running_loop(), None)
-        if service is not None:
-            await service.store.close()
+        found = self._in_loops.pop(asyncio.get_running_loop(), None)
+        if found is not None:
+            await found.keeping.aclose()
         await asyncio.to_thread(self.close)
+
+    def testing(self, *, now: datetime | None = None) -> Testing:
+        """For tests: `with app.testing() as t:` or `async with`. Until its end the app uses a private engine, whose
+        clock `t` moves; it begins with `now`, if given."""
+        from .testing import Testing
+
+        return Testing(self, now)
 
     def __enter__(self) -> Self:
         return self
@@ -248,6 +365,20 @@ class Windlass:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.aclose()
+
+
+async def _kept(store: Store, among: InLoops) -> AsyncGenerator[Service, None]:
+    """An event loop that ends closes its generators first: nobody needs to think of it."""
+    try:
+        yield Service(store)
+    finally:
+        among.pop(asyncio.get_running_loop(), None)
+        await store.close()
+
+
+def _refuse_other_than_functions(function: Any) -> None:
+    if isinstance(function, Task) or not callable(function) or not hasattr(function, "__name__"):
+        raise BadInput("A task is made of a function.")
 
 
 def _is_same(one: Callable[..., Any], other: Callable[..., Any]) -> bool:
@@ -270,7 +401,3 @@ def _level(calls: Sequence[Call[Any]], durability: Durability | None) -> Durabil
     """The strongest that one of the calls asks for."""
     asked = {call.durability for call in calls} | {durability}
     return next((level for level in ("replica", "fsync", "memory") if level in asked), None)
-
-
-def _of(parent: bytes) -> dict[str, Any]:
-    return {"parent": parent} if parent else {}

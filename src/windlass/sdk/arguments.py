@@ -68,6 +68,15 @@ class Signature:
         self._types = {parameter.name: self._storable(parameter, types[parameter.name]) for parameter in stored}
         self._make_decoders()
 
+    @property
+    def first(self) -> str:
+        """The parameter that a result of the step before goes to; empty when there is none."""
+        return next((name for name in self._order if name != self._variadic), "")
+
+    @property
+    def injected(self) -> frozenset[str]:
+        return self._skip
+
     @classmethod
     def of(
         cls,

@@ -9,15 +9,18 @@ from collections.abc import MutableMapping
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 from ..core.errors import BadInput
-from ..core.job import Blob, Job, Member
-from .codec import decode, encode
+from ..core.job import Blob, Job
+from .codec import encode
+from .driving import adriven, driven
 from .durations import Duration, duration_ms
-from .failures import Retry, read
+from .failures import Retry
+from .flow import Part
+from .gathering import Child
+from .spawning import ChildHandle, Parts, spawn
 
 if TYPE_CHECKING:
     from .app import Windlass
-    from .handle import JobHandle
-    from .task import Call, Task
+    from .task import Task
 
 log = logging.getLogger("windlass.job")
 current_job: contextvars.ContextVar[Job | None] = contextvars.ContextVar("windlass_job", default=None)
@@ -46,32 +49,6 @@ class Nobody:
         pass
 
 
-class Child:
-    """A job that was spawned by this one, or that it waited for, and how it ended."""
-
-    def __init__(self, member: Member) -> None:
-        self.job = member.job
-        self._member = member
-
-    @property
-    def id(self) -> str:
-        return self.job.key
-
-    @property
-    def state(self) -> str:
-        return self.job.state.label
-
-    @property
-    def result(self) -> Any:
-        return decode(self._member.result) if self._member.result else None
-
-    @property
-    def error(self) -> dict[str, Any]:
-        """`type`, `message`, `traceback` and `reason` of one that did not end well."""
-        last = self._member.last_attempt
-        return {"reason": last.reason, **read(last.error)} if last else {}
-
-
 class Context:
     """Given to a task's parameter that is annotated with this class."""
 
@@ -82,7 +59,8 @@ class Context:
         self._listening = listening
         self._is_cancelled = False
         self.has_seen_stop = False  # then code that returns has ended because of it
-        self.children: list[Child] = []  # those that have ended, when the job runs again after them
+        self.children: list[Child] = []  # how those ended that an earlier run has spawned
+        self.has_received = False  # results of others, which are not part of the job as it is stored
         self._log: JobLog | None = None
 
     @classmethod
@@ -137,12 +115,32 @@ class Context:
         """Ends this attempt; another is made after the delay, or as the backoff has it, while tries are left."""
         raise Retry(None if delay is None else duration_ms("delay", delay), reason)
 
-    def spawn(self, call: Call[Any]) -> JobHandle[Any]:
-        """Enqueues a child. When this attempt ends well the job waits for its children, then it runs again."""
-        return self.app.enqueue_many([call], parent=self.job.id)[0]
+    # Children
 
-    async def aspawn(self, call: Call[Any]) -> JobHandle[Any]:
-        return (await self.app.aenqueue_many([call], parent=self.job.id))[0]
+    @property
+    def is_resumed(self) -> bool:
+        """True: the job has waited for children, and runs again; how they ended is in `children`."""
+        return bool(self.children)
+
+    def received(self, job: Job, children: list[Child], *, has_received: bool | None = None) -> None:
+        """What it is given before its code starts."""
+        self.has_received = job is not self._job if has_received is None else has_received
+        self._job, self.children = job, children
+
+    def spawn(self, part: Part[Any], *, key: str = "") -> ChildHandle:
+        """A child of this job: a call, a chain or a group. It starts when this run ends well; the job then waits for
+        its children and runs again. With a key, a run that is repeated does not spawn it a second time."""
+        return self.spawn_many({key: part} if key else [part])[0]
+
+    async def aspawn(self, part: Part[Any], *, key: str = "") -> ChildHandle:
+        return (await self.aspawn_many({key: part} if key else [part]))[0]
+
+    def spawn_many(self, parts: Parts) -> list[ChildHandle]:
+        """Many children at once, or none: several calls, or a mapping from key to call."""
+        return driven(spawn(self.app.service, self, parts))
+
+    async def aspawn_many(self, parts: Parts) -> list[ChildHandle]:
+        return await adriven(spawn(await self.app.aservice(), self, parts))
 
 
 def _text(msg: object, args: tuple[object, ...]) -> str:

@@ -1,12 +1,15 @@
-"""What an application declares beside its tasks (limits, properties of queues), told to the engine when a worker
-starts. Code wins over what was set by hand under the same name."""
+"""What an application declares beside its tasks (limits, properties of queues, schedules), told to the engine when a
+worker starts. Code wins over what was set by hand under the same name."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ..core.errors import BadInput
 from ..core.limit import Limit
+from ..core.schedule import Schedule
 from ..service import Service
+from . import cron
 from .limits import declared
 
 if TYPE_CHECKING:
@@ -17,14 +20,26 @@ class Declared:
     def __init__(self) -> None:
         self._limits: dict[str, list[Limit]] = {}
         self._queues: dict[str, dict[str, Any]] = {}
+        self._schedules: dict[str, Schedule] = {}
+        self._tasks: set[str] = set()
 
     def limits_of(self, task: Task[..., Any]) -> None:
+        self._tasks.add(task.name)
         self._limits[task.name] = declared(task.name, task.queue, task.limits)
         if task.template.tenant:
             self._queues.setdefault(task.queue, {}).setdefault("fair_share", True)
 
     def queue(self, name: str, properties: dict[str, Any]) -> None:
         self._queues.setdefault(name, {}).update(properties)
+
+    def schedule(self, wanted: Schedule) -> None:
+        """The same definition again is no conflict: a module may be loaded as `__main__` and by its name."""
+        if self._schedules.setdefault(wanted.name, wanted) != wanted:
+            raise BadInput(f"There is a schedule {wanted.name!r} already: give one of them another name=.")
+
+    @property
+    def schedules(self) -> list[Schedule]:
+        return list(self._schedules.values())
 
     async def tell(self, service: Service) -> None:
         for queue, properties in self._queues.items():
@@ -34,3 +49,4 @@ class Declared:
         for name, limit in wanted.items():
             if known.get(name) != limit:
                 await service.limit(limit)
+        await cron.tell(service, self.schedules, sorted(self._tasks))

@@ -35,8 +35,8 @@ class JobHandle(Generic[R_co]):
         self._app = app
         self._id = job_id
         self.status = status  # what the enqueue answered: queued, scheduled, waiting, existing, replaced, ended
-        self._result_type = result_type
-        self._is_kept = is_kept
+        self.result_type = result_type
+        self.is_kept = is_kept  # what its code returns, for a while
 
     @property
     def id(self) -> str:
@@ -74,20 +74,26 @@ class JobHandle(Generic[R_co]):
     def __await__(self) -> Generator[Any, None, R_co]:
         return self.aresult().__await__()
 
-    def _gone(self, error: AlreadyEnded) -> R_co:
+    def _gone(self, error: Refusal) -> R_co:
         """Bad ends are kept for days: what is gone has ended well, and had nothing to keep."""
-        if self._is_kept:
+        if self.is_kept:
             raise ResultGone(
                 f"Job {self.id} has ended, and its result is no longer kept; see the option keep_result."
             ) from error
         return cast(R_co, None)
+
+    def value_of(self, ending: Ending | Refusal | None) -> R_co:
+        """What an answer of the engine about its end means."""
+        if ending is None:
+            raise TimeoutError(f"Job {self.id} has not ended in time.")
+        return self._value(ending) if isinstance(ending, Ending) else self._gone(ending)
 
     def _value(self, ending: Ending) -> R_co:
         if ending.state.label != "finished":
             raise raised(self.id, ending)
         if ending.result is None:
             return cast(R_co, None)
-        return cast(R_co, decode(ending.result, self._result_type))
+        return cast(R_co, decode(ending.result, self.result_type))
 
     # What happens
 

@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias, TypedDict
 
 from ..core import retry as core
 from ..core.errors import BadInput
-from ..core.job import Callback, Durability
+from ..core.job import Callback, Durability, OnFailure
 from .durations import Duration, duration_ms, instant_ms
 from .limits import Limit, Rate
 
@@ -17,6 +17,7 @@ Expires: TypeAlias = Duration | datetime
 Unique: TypeAlias = bool | str | Callable[..., str]
 Tenant: TypeAlias = str | Callable[..., str]
 Tags: TypeAlias = Sequence[str] | Mapping[str, str]
+Errors: TypeAlias = type[BaseException] | Sequence[type[BaseException]]
 
 DEFAULT_QUEUE = "default"
 DEFAULT_TIMEOUT_MS = 15 * 60_000
@@ -57,6 +58,7 @@ class CallOptions(TypedDict, total=False):
     repeat: str
     durability: Durability
     callback: Callback | str
+    on_failure: OnFailure  # of a job that spawns: what a child that ends badly means
     trace: str  # W3C traceparent
 
 
@@ -69,7 +71,17 @@ class TaskOptions(CallOptions, total=False):
     memory: str | int  # of a process job: "512MiB"
     max_crashes: int
     grace: Duration  # between a request to stop and the end of patience
-    version: int
+    version: int  # of the arguments; see Task.migrate
+    retry_on: Errors  # only these are tried again
+    give_up_on: Errors  # these are not, whatever tries are left
+
+
+def error_classes(option: str, value: Errors) -> tuple[type[BaseException], ...]:
+    classes = (value,) if isinstance(value, type) else tuple(value)
+    for one in classes:
+        if not (isinstance(one, type) and issubclass(one, BaseException)):
+            raise BadInput(f"{option} must be exception classes, such as (OSError, ValueError); not {one!r}.")
+    return classes
 
 
 class Template(NamedTuple):
@@ -143,6 +155,12 @@ def _tags(value: Any) -> dict[str, Any]:
     return {"tags": tuple(value)}
 
 
+def _on_failure(value: Any) -> dict[str, Any]:
+    if value not in ("collect", "fail", "ignore"):
+        raise BadInput(f"on_failure must be collect, fail or ignore, not {value!r}.")
+    return {"on_failure": value}
+
+
 def _callback(value: Any) -> dict[str, Any]:
     return {"callback": Callback(url=value) if isinstance(value, str) else value}
 
@@ -165,4 +183,5 @@ _READERS: dict[str, Callable[[Any], dict[str, Any]]] = {
     "tags": _tags,
     "lease": _duration("lease"),
     "callback": _callback,
+    "on_failure": _on_failure,
 }

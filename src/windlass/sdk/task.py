@@ -9,14 +9,29 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Self, TypeVar, Unpack
 
 from ..core.errors import BadInput
 from ..core.job import Blob, NewJob
-from .arguments import Migrate, Signature
+from .arguments import Decoded, Signature
 from .context import Context
+from .depends import needs_of, wants_context
 from .durations import duration_ms
+from .flow import Given, Part, Plan
+from .injection import Making, Placed, Shared
 from .limits import computed_keys
-from .options import DEFAULT_KEPT_MS, DEFAULT_TIMEOUT_MS, CallOptions, Pool, Template, Unique, template
+from .options import (
+    DEFAULT_KEPT_MS,
+    DEFAULT_TIMEOUT_MS,
+    CallOptions,
+    Pool,
+    TaskOptions,
+    Template,
+    Unique,
+    error_classes,
+    template,
+)
+from .versions import Migrations, S
 
 if TYPE_CHECKING:
     from .app import Windlass
+    from .batch import Batch
     from .handle import JobHandle
 
 P = ParamSpec("P")
@@ -25,26 +40,29 @@ R_co = TypeVar("R_co", covariant=True)
 
 GRACE_MS = 10_000
 MAX_CRASHES = 3
-_OF_TASK = ("name", "limits", "pool", "memory", "max_crashes", "grace", "version")
+_OF_TASK = TaskOptions.__annotations__.keys() - CallOptions.__annotations__.keys()
 
 
-class Call(Generic[R_co]):
+class Call(Part[R_co]):
     """A task with its arguments, ready to be enqueued."""
 
-    __slots__ = ("_template", "arguments", "task")
+    __slots__ = ("_signature", "_template", "arguments", "task")
 
-    def __init__(self, task: Task[..., R_co], arguments: dict[str, Any], terms: Template) -> None:
+    def __init__(
+        self, task: Task[..., R_co], arguments: dict[str, Any], terms: Template, signature: Signature | None = None
+    ) -> None:
         self.task = task
         self.arguments = arguments
         self._template = terms
+        self._signature = signature or task.signature  # another one where an argument comes later
 
     def using(self, **options: Unpack[CallOptions]) -> Call[R_co]:
-        return Call(self.task, self.arguments, template(options, self._template))
+        return Call(self.task, self.arguments, template(options, self._template), self._signature)
 
     def new_job(self, **extra: Any) -> NewJob:
         """The job that the engine is given. A wrong argument is refused here."""
         task, terms = self.task, self._template
-        payload = task.signature.encode(self.arguments, task.meta_of(self.arguments, extra.pop("meta", None)))
+        payload = self._signature.encode(self.arguments, task.meta_of(self.arguments, extra.pop("meta", None)))
         fields = terms.fields
         if terms.unique:
             extra["unique"] = _key_of(terms.unique, task, self.arguments, payload.data)
@@ -52,9 +70,29 @@ class Call(Generic[R_co]):
             extra["lane"] = terms.tenant(**self.arguments) if callable(terms.tenant) else terms.tenant
         return NewJob(name=task.name, payload=payload, **(fields | extra if extra else fields))
 
+    def arriving(self) -> dict[str, Any]:
+        """Its arguments as a worker will see them."""
+        decoded = self._signature.decode(self._signature.encode(self.arguments))
+        return self._signature.bind(decoded.args, decoded.kwargs)
+
     @property
     def durability(self) -> Any:
         return self._template.durability
+
+    @property
+    def app(self) -> Windlass:
+        return self.task.app
+
+    @property
+    def queue(self) -> str:
+        return self._template.queue
+
+    @property
+    def terms(self) -> Template:
+        return self._template
+
+    def plan(self, plan: Plan, given: Given | None) -> Given:
+        return plan.add(self, given)
 
     def enqueue(self) -> JobHandle[R_co]:
         return self.task.app.enqueue_many([self])[0]
@@ -77,6 +115,8 @@ def _key_of(unique: Unique, task: Task[..., Any], arguments: Mapping[str, Any], 
 class Task(Generic[P, R_co]):
     """A function that can be enqueued. Calling it runs it here and now."""
 
+    batch: Batch | None = None
+
     def __init__(self, app: Windlass, function: Callable[..., Any], options: Mapping[str, Any]) -> None:
         self.app = app
         self.function = function
@@ -87,11 +127,16 @@ class Task(Generic[P, R_co]):
         self.memory_bytes = _bytes(options.get("memory", 0))
         self.max_crashes: int = options.get("max_crashes", MAX_CRASHES)
         self.grace_ms = duration_ms("grace", options.get("grace", GRACE_MS / 1000))
-        self.version: int = options.get("version", 1)
-        self.migrate: Migrate | None = None
+        self.retry_on = error_classes("retry_on", options.get("retry_on", ()))
+        self.give_up_on = error_classes("give_up_on", options.get("give_up_on", ()))
+        self.migrations = Migrations(self.name, options.get("version", 1))
         hints = _hints(function)
         self.context_parameter, self.is_context_first = _context_parameter(function, hints)
-        self.signature = Signature.of(function, frozenset({self.context_parameter} - {""}), name=self.name)
+        self.needs = {
+            name: need for name, need in needs_of(function, self.name).items() if name != self.context_parameter
+        }
+        self.needs_context = bool(self.context_parameter) or wants_context(self.needs)
+        self.signature = self._signature_of(function, frozenset({self.context_parameter, *self.needs} - {""}))
         self.result_type: Any = self.signature.returns
         self._template = template(
             {
@@ -104,6 +149,9 @@ class Task(Generic[P, R_co]):
         for copied in ("__module__", "__name__", "__qualname__", "__doc__"):
             setattr(self, copied, getattr(function, copied, None))
         self.__wrapped__ = function
+
+    def _signature_of(self, function: Callable[..., Any], injected: frozenset[str]) -> Signature:
+        return Signature.of(function, injected, name=self.name)
 
     def _check(self) -> None:
         if self.pool not in ("async", "thread", "process"):
@@ -122,6 +170,19 @@ class Task(Generic[P, R_co]):
     @property
     def template(self) -> Template:
         return self._template
+
+    @property
+    def version(self) -> int:
+        return self.migrations.version
+
+    def migrate(self, version: int) -> Callable[[S], S]:
+        """Declares the step from this version of the arguments to the next: it gets them as a dict, and returns one."""
+
+        def declare(step: S) -> S:
+            self.migrations.add(version, step)
+            return step
+
+        return declare
 
     def using(self, **options: Unpack[CallOptions]) -> Self:
         """The same task with other options for what is enqueued through it."""
@@ -152,20 +213,40 @@ class Task(Generic[P, R_co]):
         keys = computed_keys(self.limits, arguments) if self.limits else None
         return {"keys": keys, **(meta or {})} if keys else meta
 
-    def perform(self, payload: Blob, context: Context | None) -> Any:
-        """Calls the function as a job's payload has it."""
-        call = self.signature.decode(payload, self.migrate)
+    def perform(self, payload: Blob, context: Context | None, shared: Shared | None = None) -> Any:
+        """Calls the function as a job's payload has it. `shared`: what dependencies made for the whole worker."""
+        call = self.signature.decode(payload, self.migrations.needed_for(payload))
+        if self.needs:
+            return self._perform_injected(call, context, shared)
         if not self.context_parameter:
             return self.function(*call.args, **call.kwargs)
         args, kwargs = self.signature.place(call, {self.context_parameter: context or Context.inline(self)})
         return self.function(*args, **kwargs)
 
+    def _perform_injected(self, call: Decoded, context: Context | None, shared: Shared | None) -> Any:
+        own = {self.context_parameter: context or Context.inline(self)} if self.context_parameter else {}
+        making = Making(self, context, shared)
+        return (making.acall if self.is_async else making.call)(
+            self.needs, lambda injected: self.signature.place(call, {**own, **injected})
+        )
+
     def _inline(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        if not self.context_parameter or self.context_parameter in kwargs:
+        args, kwargs = self._with_context(args, kwargs)
+        if not self.needs:
             return self.function(*args, **kwargs)
+        given = inspect.signature(self.function).bind_partial(*args, **kwargs).arguments
+        making = Making(self, Context.inline(self), None)
+        return (making.acall if self.is_async else making.call)(
+            {name: need for name, need in self.needs.items() if name not in given},
+            lambda injected: (args, {**kwargs, **injected}),
+        )
+
+    def _with_context(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Placed:
+        if not self.context_parameter or self.context_parameter in kwargs:
+            return args, kwargs
         if self.is_context_first:
-            return self.function(Context.inline(self), *args, **kwargs)
-        return self.function(*args, **kwargs, **{self.context_parameter: Context.inline(self)})
+            return (Context.inline(self), *args), kwargs
+        return args, {**kwargs, self.context_parameter: Context.inline(self)}
 
     def __repr__(self) -> str:
         return f"<task {self.name} in {self.queue}>"

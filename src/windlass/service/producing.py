@@ -6,20 +6,23 @@ from collections.abc import Sequence
 
 from ..core import callback_validation
 from ..core import validation as check
-from ..core.errors import BadInput, CrossPartition, Refusal
+from ..core.errors import BadInput, CrossPartition, Refusal, TooLarge
 from ..core.job import Durability, NewJob
 from ..core.requests import Enqueued
 from ..store.asked import AskedMany
 from ..store.calls import enqueue
-from ..store.calls.call import Flow, Now
+from ..store.calls.call import BYTES_MAX, Flow, Now
 from ..store.matching import matched
 from ..store.scatter import scatter
 from .asking import Asking
 
 
 class Producing(Asking):
-    def enqueue(self, jobs: Sequence[NewJob], *, durability: Durability | None = None) -> AskedMany[Enqueued]:
-        """Accepts jobs. Answers in order; an id or a unique key that is there already is no error."""
+    def enqueue(
+        self, jobs: Sequence[NewJob], *, durability: Durability | None = None, whole: bool = False
+    ) -> AskedMany[Enqueued]:
+        """Accepts jobs. Answers in order; an id or a unique key that is there already is no error. `whole`: accepts all
+        of them or none, in one step; when none, all have the same refusal."""
         check.items("jobs", jobs)
         for job in jobs:
             check.new_job(job, self._payload_max)
@@ -28,8 +31,10 @@ class Producing(Asking):
         level = durability or self.store.durability
         if level not in ("memory", "fsync", "replica"):
             raise BadInput(f"durability must be memory, fsync or replica, not {level!r}.")
+        if whole:
+            _check_whole(jobs)
         with_ids: list[tuple[bytes, NewJob]] = []
-        return AskedMany(self.store, lambda: self._enqueue_flow(jobs, with_ids, level))
+        return AskedMany(self.store, lambda: self._enqueue_flow(jobs, with_ids, level, whole))
 
     def _with_ids(self, jobs: Sequence[NewJob], made: list[tuple[bytes, NewJob]]) -> list[tuple[bytes, NewJob]]:
         """Made once, when it is known where queues are at home: a question asked twice is about the same jobs."""
@@ -39,12 +44,14 @@ class Producing(Asking):
         return made
 
     def _enqueue_flow(
-        self, given: Sequence[NewJob], made: list[tuple[bytes, NewJob]], level: Durability
+        self, given: Sequence[NewJob], made: list[tuple[bytes, NewJob]], level: Durability, whole: bool
     ) -> Flow[list[Enqueued | Refusal]]:
         jobs = self._with_ids(given, made)
         now_ms = 0
         if any(job.delay_ms or job.expires_in_ms for _, job in jobs):
             now_ms = yield Now()
+        if whole and len({self._home_of(*one) for one in jobs}) > 1:
+            raise CrossPartition("What is accepted as a whole lies in one partition: give its queues a common {tag}.")
         known = self.store.known_limits
         confirmed = None if level == "memory" else level
 
@@ -52,7 +59,7 @@ class Producing(Asking):
             return scatter(
                 part,
                 lambda one: self._home_of(*one),
-                lambda some, home: enqueue.enqueue(some, now_ms, known.table(home), home, confirmed),
+                lambda some, home: enqueue.enqueue(some, now_ms, known.table(home), home, confirmed, is_whole=whole),
             )
 
         return (yield from matched(known, jobs, lambda one: self._home_of(*one), attempt))
@@ -71,3 +78,15 @@ class Producing(Asking):
                 "give their queues a common {tag}."
             )
         return home
+
+
+def _check_whole(jobs: Sequence[NewJob]) -> None:
+    """One step of the engine is bounded, and cannot take back what a unique key decided."""
+    if len(jobs) > check.WHOLE_MAX:
+        raise TooLarge(f"At most {check.WHOLE_MAX} jobs can be accepted as a whole, not {len(jobs)}.")
+    size = sum(len(job.payload.data) for job in jobs)
+    if size > BYTES_MAX:
+        raise TooLarge(f"The payloads of jobs that are accepted as a whole have at most {BYTES_MAX} bytes, not {size}.")
+    for job in jobs:
+        if job.unique:
+            raise BadInput(f"{job.name}: a job that is accepted with others as a whole has no unique key.")

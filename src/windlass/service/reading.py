@@ -17,7 +17,7 @@ from ..store import awaiting
 from ..store.asked import Asked, AskedMany, AskedToWait
 from ..store.calls import explain as explaining
 from ..store.calls import logging, reading
-from ..store.calls.call import Flow
+from ..store.calls.call import Flow, Now
 from ..store.pages import page, page_by_tag
 from ..store.scatter import scatter
 from .asking import Asking, asked_once
@@ -39,6 +39,10 @@ class Reading(Asking):
         """The last lines that running code has left with a job, of all its attempts."""
         check.id_bytes("id", job_id)
         return Asked(self.store, lambda: asked_once(logging.logs(job_id, self.store.partition_of_job(job_id))))
+
+    def now(self) -> Asked[int]:
+        """What time it is for the engine, in milliseconds since 1970."""
+        return Asked(self.store, _now_flow)
 
     def result(self, job_id: bytes, *, wait_ms: int = 0, consume: bool = False) -> Asked[Ending | None]:
         """How a job ended, None when it has not (within `wait_ms`). `consume` reads a kept result once."""
@@ -83,3 +87,7 @@ class Reading(Asking):
         if isinstance(found, Refusal):
             raise found
         return found  # type: ignore[no-any-return]
+
+
+def _now_flow() -> Flow[int]:
+    return (yield Now())  # type: ignore[no-any-return]

@@ -9,20 +9,22 @@ FRESH_S = 60.0
 
 
 class EngineClock:
+    """One for a store and its twins, in whatever threads they are."""
+
     def __init__(self) -> None:
         self.offset_ms = 0  # of tests
-        self._engine_ms = 0
-        self._read_at_s = 0.0
+        self._reading = (0, 0.0)  # the engine's time, and when it was read: one value, so that they belong together
 
     def learn(self, reply: Sequence[bytes]) -> int:
         """From the reply to TIME."""
-        self._engine_ms = int(reply[0]) * 1000 + int(reply[1]) // 1000
-        self._read_at_s = time.monotonic()
-        return self._engine_ms + self.offset_ms
+        engine_ms = int(reply[0]) * 1000 + int(reply[1]) // 1000
+        self._reading = (engine_ms, time.monotonic())
+        return engine_ms + self.offset_ms
 
     def now_ms(self) -> int | None:
         """None when the last reading is too old."""
-        passed_s = time.monotonic() - self._read_at_s
-        if self._engine_ms == 0 or passed_s > FRESH_S:
+        engine_ms, read_at_s = self._reading
+        passed_s = time.monotonic() - read_at_s
+        if engine_ms == 0 or passed_s > FRESH_S:
             return None
-        return self._engine_ms + int(passed_s * 1000) + self.offset_ms
+        return engine_ms + int(passed_s * 1000) + self.offset_ms

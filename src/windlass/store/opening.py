@@ -77,7 +77,8 @@ class Survey:
         partitions = self._partitions(*stored)
         tags = hash_tags(partitions)
         self._check_layouts(tags)
-        found = of_all_nodes(examined or [self._examine(one) for one in self._one_tag_per_node(tags)], partitions)
+        examined = examined or [self._examine(one) for one in self._one_tag_per_node(tags)]
+        found = of_all_nodes(examined, partitions, is_test=self._terms.is_test)
         found.command_for(self._terms.durability, self._terms.durable_wait_ms)
         return found if self._mark(tags) else self.run()
 

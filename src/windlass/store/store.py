@@ -111,7 +111,7 @@ class Store:
 
     @clock_offset_ms.setter
     def clock_offset_ms(self, offset_ms: int) -> None:
-        """Moves the engine's time for this store; only a deployment marked as a test accepts it."""
+        """Moves the engine's time for this store and its twins; only a deployment marked as a test accepts it."""
         self._clock.offset_ms = offset_ms
 
     # Opening and closing
@@ -153,7 +153,7 @@ class Store:
             durability=self.durability,
             patience_s=self._patience_s,
         )
-        other._is_twin, other.clock_offset_ms = True, self.clock_offset_ms
+        other._is_twin, other._clock = True, self._clock
         other._opened(self.open_now())
         return other
 

@@ -114,7 +114,9 @@ class Child:
 
     def _raised(self, error: BaseException) -> bytes:
         text = "".join(traceback.format_exception(error))
-        return pack(Raised(type(error).__name__, text, self._memory.resident_bytes(), self._was_told_to_end))
+        is_out_of_memory = isinstance(error, MemoryError)  # libraries have classes of their own for it
+        resident_bytes = self._memory.resident_bytes()
+        return pack(Raised(type(error).__name__, text, is_out_of_memory, resident_bytes, self._was_told_to_end))
 
     def _on_terminate(self, _number: int, _frame: FrameType | None) -> None:
         if self._was_told_to_end:

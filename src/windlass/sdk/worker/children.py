@@ -69,11 +69,10 @@ class Children:
                 return run
         if sum(not child.is_leaving for child in self._all) >= self.most:
             raise RuntimeError(f"All {self.most} children are busy.")
-        self.move(run)
+        self._add(run)
         return run
 
-    def move(self, run: ChildRun) -> None:
-        """To a new child."""
+    def _add(self, run: ChildRun) -> None:
         loop = asyncio.get_running_loop()
         child = ChildProcess(self._command, self, run)
         self._all.add(child)
@@ -98,6 +97,13 @@ class Children:
             child.leave(self._grace_s)
         else:
             self._idle.append(child)
+
+    def may_move(self, run: ChildRun) -> bool:
+        if self._is_closed or run.was_moved:
+            return False
+        run.was_moved = True
+        self._add(run)
+        return True
 
     def child_did_not_start(self) -> None:
         self._start_at = asyncio.get_running_loop().time() + min(FIRST_PAUSE_S * 2**self._failures, LONGEST_PAUSE_S)

@@ -54,6 +54,7 @@ class Raised(msgspec.Struct, array_like=True, tag="raised"):
 
     type_name: str
     traceback: str
+    is_out_of_memory: bool
     resident_bytes: int
     is_last: bool
 

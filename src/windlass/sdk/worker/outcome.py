@@ -4,7 +4,7 @@ parent as it is."""
 from __future__ import annotations
 
 import random
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -15,6 +15,9 @@ from ...core.validation import REASON_MAX, RESULT_MAX
 from ..arguments import BadArguments
 from ..codec import encode
 from ..failures import GiveUp, Retry, stored, stored_as
+
+if TYPE_CHECKING:
+    from ..task import Task
 
 
 class Failure(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,8 +68,8 @@ def success(job: Job, value: Any) -> Ended:
 _NOTHING = Success(None)
 
 
-def failed(error: BaseException) -> Ended:
-    """What code raised, as a failure."""
+def failed(error: BaseException, task: Task[..., Any]) -> Ended:
+    """What code raised, as a failure; whether another attempt may help is the task's to say."""
     if isinstance(error, FailedInChild):
         return Failed(error.failure)
     if isinstance(error, Retry):
@@ -75,7 +78,13 @@ def failed(error: BaseException) -> Ended:
     if isinstance(error, BadArguments):
         return Failed(Failure(reason="bad_arguments", error=stored(error), is_final=True))
     reason = "out_of_memory" if isinstance(error, MemoryError) else "error"
-    return Failed(Failure(reason=reason, error=stored(error), is_final=isinstance(error, GiveUp)))
+    return Failed(Failure(reason=reason, error=stored(error), is_final=_gives_up(error, task)))
+
+
+def _gives_up(error: BaseException, task: Task[..., Any]) -> bool:
+    if isinstance(error, (GiveUp, *task.give_up_on)):
+        return True
+    return bool(task.retry_on) and not isinstance(error, task.retry_on)
 
 
 def _reason(text: str) -> str:

@@ -107,7 +107,7 @@ class Pool(Protocol):
 
     def child_is_gone(self, child: ChildProcess) -> None: ...
 
-    def move(self, run: ChildRun) -> None: ...
+    def may_move(self, run: ChildRun) -> bool: ...
 
 
 class ChildProcess:
@@ -126,7 +126,7 @@ class ChildProcess:
         self._is_unwanted = False  # before it was ready: that it does not start is then no failure
         self._is_over_memory = False
         self._was_request_read = True
-        self._unsent = b""
+        self._unsent = memoryview(b"")
         self._reader = FrameReader()
         self._decoder = msgspec.msgpack.Decoder(ToParent)
         self._process: subprocess.Popen[bytes] | None = None
@@ -225,7 +225,7 @@ class ChildProcess:
         else:
             self._next_look = self._loop.call_later(LOOK_EVERY_S, self._look_at_memory, run, most_bytes)
 
-    def _write(self, frame: bytes) -> bool:
+    def _write(self, frame: bytes | memoryview) -> bool:
         """What does not fit into the socket now is sent as soon as there is room."""
         try:
             sent = self._socket.send(frame)
@@ -233,7 +233,7 @@ class ChildProcess:
             sent = 0
         except OSError:
             return False
-        self._unsent = frame[sent:]
+        self._unsent = memoryview(frame)[sent:]  # a view: a large request is not copied again at each step
         if self._unsent:
             self._loop.add_writer(self._socket, self._write_on)
         return True
@@ -283,7 +283,8 @@ class ChildProcess:
     def _await_exit(self, process: subprocess.Popen[bytes]) -> None:
         """In a thread of its own. Waits without reaping, so that until then the process id is not given away."""
         if sys.platform == "linux":
-            os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+            with contextlib.suppress(ChildProcessError):  # somebody waits for every child of this process
+                os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
         else:
             process.wait()
         try:
@@ -295,7 +296,7 @@ class ChildProcess:
         assert self._process is not None  # noqa: S101
         self._read()  # an answer may have been sent just before
         if self._run is not None:
-            self._signal(signal.SIGKILL)  # what the job started goes with it
+            self._signal(signal.SIGKILL)  # what the crashed job has started goes with it
         code = self._process.wait()
         for timer in (self._next_look, self._next_step):
             if timer is not None:
@@ -326,21 +327,15 @@ class ChildProcess:
         run, self._run = self._run, None
         if run is None or error is None:
             return
-        if self._was_request_read or self._is_unwanted or run.was_moved:
+        # A child that was dead before it had read the request has not begun the job: it may begin elsewhere, once.
+        if self._was_request_read or self._is_unwanted or not self._pool.may_move(run):
             run.fail(error)
-        else:
-            self._move(run)
-
-    def _move(self, run: ChildRun) -> None:
-        """The child was dead before it had read the request: the job has not begun, and may begin elsewhere, once."""
-        run.was_moved = True
-        self._pool.move(run)
 
 
 def _settle(run: ChildRun, message: Answer | Raised) -> None:
     if isinstance(message, Answer):
         run.succeed(message.payload)
-    elif message.type_name == "MemoryError":
+    elif message.is_out_of_memory:
         run.fail(ChildDied(None, None, "out_of_memory", message.traceback))
     else:
         run.fail(HandlerRaised(message.type_name, message.traceback))

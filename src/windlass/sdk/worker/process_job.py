@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
 import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
@@ -10,9 +11,11 @@ from typing import TYPE_CHECKING, Any, cast
 import msgspec
 
 from ...core.job import Blob, Job
-from ...core.states import ENDED
 from ...service import Service
-from ..context import Child, Context, current_job
+from ..context import Context, current_job
+from ..driving import driven
+from ..gathering import gather
+from ..injection import SharedInChild
 from .child import Terminated
 from .outcome import Ended, Failed, Failure, failed, success
 from .telling import Teller
@@ -22,7 +25,6 @@ if TYPE_CHECKING:
 
 _request = msgspec.msgpack.Decoder(Job)
 _reply = msgspec.msgpack.Decoder(Ended)
-MEMBERS_AT_ONCE = 200
 TELLING_MAX_S = 10.0
 
 
@@ -36,41 +38,34 @@ def decode_reply(data: bytes) -> Ended:
 
 def handler(app: Windlass) -> Callable[[bytes], bytes]:
     """What a child does with a request."""
-    speaker = Speaker(app)
+    speaker, shared = Speaker(app), SharedInChild(app)
+    atexit.register(shared.end)
 
     def handle(request: bytes) -> bytes:
-        ended = _run(app, _request.decode(request), speaker)
+        ended = _run(app, _request.decode(request), speaker, shared)
         speaker.flush()
         return msgspec.msgpack.encode(ended)
 
     return handle
 
 
-def _run(app: Windlass, job: Job, speaker: Speaker) -> Ended:
+def _run(app: Windlass, job: Job, speaker: Speaker, shared: SharedInChild) -> Ended:
     task = app.tasks[job.name]
     current_job.set(job)
     try:
         context = Context(app, task, job, speaker)
-        context.children = _members(app, job) if job.has_members else []
-        value = task.perform(job.payload, context)
-        return success(job, asyncio.run(value) if task.is_async else value)
+        if job.has_members:  # results of others are in its payload already, though not in the job as it is stored
+            context.received(job, driven(gather(app.service, app.tasks, job)).children, has_received=True)
+        value = task.perform(job.payload, context, shared)
+        if task.is_async:
+            value = shared.run(value) if task.needs else asyncio.run(value)
+        return success(job, value)
     except Terminated:
         return Failed(Failure(reason="terminated"))
     except MemoryError:
         raise  # the pool tells it as what it is, and ends this process
     except BaseException as error:
-        return failed(error)
-
-
-def _members(app: Windlass, job: Job) -> list[Child]:
-    found: list[Child] = []
-    cursor, is_more = "", True
-    while is_more:
-        page = app.service.members(job.id, tuple(ENDED), most=MEMBERS_AT_ONCE, cursor=cursor).wait()
-        found += [Child(member) for member in page.members]
-        cursor = page.cursor
-        is_more = bool(cursor)
-    return found
+        return failed(error, task)
 
 
 class Speaker:

@@ -11,12 +11,16 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ...core.job import Job
 from ...core.requests import Fail, Finish, Held
-from ...core.states import State
 from ...service import Service
+from ..batch import BatchTask
 from ..codec import decode
-from ..context import Child, Context, Listening, current_job
+from ..context import Context, Listening, current_job
+from ..driving import adriven
 from ..failures import Stopped, read
+from ..gathering import gather, is_due
+from ..injection import Shared
 from ..task import Task
+from .batching import Batching
 from .children import ChildDied, Children, ChildRun
 from .crashes import CRASHES, crashed
 from .outcome import TIMED_OUT, Ended, Failed, FailedInChild, Failure, cancelled, failed, report, success
@@ -31,7 +35,6 @@ log = logging.getLogger("windlass.worker")
 
 # What the engine is told: an end, or that the job goes back unworked; None: nothing, it is not ours any more.
 Outcome: TypeAlias = Finish | Fail | Held | None
-MEMBERS_AT_ONCE = 200
 
 
 class Running:
@@ -45,6 +48,7 @@ class Running:
         children: Children,
         ended: Callable[[Run, Outcome], None],
         vacated: Callable[[], None],
+        raised: Callable[[Run, BaseException], None],
     ) -> None:
         self._app = app
         self._service = service
@@ -53,10 +57,13 @@ class Running:
         self._children = children
         self._ended = ended
         self._vacated = vacated
+        self._raised = raised  # told of what code raises as it is, in any thread
         self._loop = asyncio.get_running_loop()
+        self.shared = Shared(app)
+        self._batching = Batching(app.tasks.values(), threads, self.shared)
 
     def start(self, job: Job, task: Task[..., Any]) -> Run:
-        needs_context = bool(task.context_parameter) or job.has_members or bool(self._app.middlewares)
+        needs_context = task.needs_context or job.has_members or bool(self._app.middlewares)
         context = Context(self._app, task, job, self._listening) if needs_context else None
         run = Run(job, task, context, self._loop.time())
         if task.pool == "thread" and not self._is_wrapped(run):
@@ -67,7 +74,7 @@ class Running:
 
     def _is_wrapped(self, run: Run) -> bool:
         """Something must be done around its code, on the event loop."""
-        return run.job.has_members or bool(self._app.middlewares)
+        return is_due(run.job) or bool(self._app.middlewares) or run.task.batch is not None
 
     # Threads, the short way
 
@@ -78,17 +85,18 @@ class Running:
     def _in_thread(self, run: Run) -> Ended:
         current_job.set(run.job)
         try:
-            return success(run.job, run.task.perform(run.job.payload, run.context))
+            return success(run.job, run.task.perform(run.job.payload, run.context, self.shared))
         except Stopped:
             raise
         except BaseException as error:
-            return failed(error)
+            self._raised(run, error)
+            return failed(error, run.task)
 
     def _thread_ended(self, run: Run, future: asyncio.Future[Ended]) -> None:
         if future.cancelled():
             return
         error = future.exception()
-        self._end(run, future.result() if error is None else failed(error), error)
+        self._end(run, future.result() if error is None else failed(error, run.task), error)
 
     # Everything else
 
@@ -96,11 +104,12 @@ class Running:
         current_job.set(run.job)
         error: BaseException | None = None
         try:
-            if run.job.has_members:
-                await self._load_members(run)
+            if is_due(run.job):
+                await self._gather(run)
             ended = await self._around(run)
         except BaseException as raised:
-            error, ended = raised, failed(raised)
+            self._raised(run, raised)
+            error, ended = raised, failed(raised, run.task)
         self._end(run, ended, error)
 
     async def _around(self, run: Run) -> Ended:
@@ -113,11 +122,16 @@ class Running:
 
     async def _value(self, run: Run) -> Any:
         """What its function returns, in its pool."""
+        if isinstance(run.task, BatchTask):
+            return await self._batching.value(run.task, run.job.payload)
         if run.task.pool == "async":
-            return await run.task.perform(run.job.payload, run.context)
+            return await run.task.perform(run.job.payload, run.context, self.shared)
         if run.task.pool == "thread":
             return await self._stoppable(
-                run, self._threads.start(lambda: run.task.perform(run.job.payload, run.context), copy_context())
+                run,
+                self._threads.start(
+                    lambda: run.task.perform(run.job.payload, run.context, self.shared), copy_context()
+                ),
             )
         ended = await self._in_child(run)
         if isinstance(ended, Failed):
@@ -144,15 +158,12 @@ class Running:
         timeline = await self._service.job([run.job.id]).one()
         return crashed(timeline.attempts, run.task.max_crashes, type(died).__name__, str(died), died.reason)
 
-    async def _load_members(self, run: Run) -> None:
+    async def _gather(self, run: Run) -> None:
         """How the jobs ended that this one has waited for."""
-        ended = tuple(state for state in State if state.is_ended)
-        cursor, is_more = "", True
-        while is_more and run.context is not None:
-            page = await self._service.members(run.job.id, ended, most=MEMBERS_AT_ONCE, cursor=cursor)
-            run.context.children += [Child(member) for member in page.members]
-            cursor = page.cursor
-            is_more = bool(cursor)
+        found = await adriven(gather(self._service, self._app.tasks, run.job))
+        if run.context is not None:
+            run.context.received(found.job, found.children)
+        run.job = found.job
 
     # How it ended
 

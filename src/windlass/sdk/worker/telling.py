@@ -8,13 +8,12 @@ import threading
 from collections import deque
 from typing import Any
 
-from ...core.errors import EngineUnavailable, Refusal
+from ...core.errors import Refusal, WindlassError
 from ...core.event import Emit
 from ...core.job import Blob, Job
-from ...core.log import LEVELS, Log, LogLine
-from ...core.log_validation import LINE_MAX, LINES_MAX
+from ...core.log import Log, LogLine
 from ...core.requests import Update
-from ...core.validation import EMITTED_MAX, NOTE_MAX
+from ...core.validation import EMITTED_MAX, LOG_LEVEL_MAX, LOG_LINE_MAX, LOG_LINES_MAX, NOTE_MAX
 from ...service import Service
 
 log = logging.getLogger("windlass.worker")
@@ -44,10 +43,9 @@ class Teller:
 
     def progress(self, job: Job, fraction: float, note: str) -> None:
         """Without a note the last one stays."""
-        said = "".join(char if char.isprintable() else " " for char in note)
         with self._swapping:
             before = self._progress.get(job.id)
-            kept = _cut(said, NOTE_MAX) if said else before.note if before else None
+            kept = _cut(note, NOTE_MAX) if note else before.note if before else None
             self._progress[job.id] = Update(id=job.id, token=job.lease_token, progress=fraction, note=kept)
         self._wake(job)
 
@@ -59,7 +57,7 @@ class Teller:
         self._wake(job)
 
     def log(self, job: Job, at_ms: int, level: str, text: str) -> None:
-        self._lines.append((job, LogLine(at_ms, level if level in LEVELS else "info", _cut(text, LINE_MAX))))
+        self._lines.append((job, LogLine(at_ms, _cut(level, LOG_LEVEL_MAX), _cut(text, LOG_LINE_MAX))))
         self._wake(job)
 
     def _wake(self, job: Job) -> None:
@@ -88,8 +86,8 @@ class Teller:
             try:
                 while self._progress or self._values or self._lines:
                     await self._send()
-            except EngineUnavailable as error:
-                log.warning("What jobs say does not reach the engine (%s); the newest is tried again.", error)
+            except WindlassError as error:
+                log.warning("What jobs have said is lost: the engine does not take it (%s).", error)
             finally:
                 self._sending = set()
 
@@ -118,9 +116,9 @@ def _by_job(lines: list[tuple[Job, LogLine]]) -> list[Log]:
     for job, line in lines:
         found.setdefault(job.id, (job, []))[1].append(line)
     return [
-        Log(job.id, job.lease_token, tuple(some[start : start + LINES_MAX]))
+        Log(job.id, job.lease_token, tuple(some[start : start + LOG_LINES_MAX]))
         for job, some in found.values()
-        for start in range(0, len(some), LINES_MAX)
+        for start in range(0, len(some), LOG_LINES_MAX)
     ]
 
 

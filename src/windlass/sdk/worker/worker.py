@@ -18,8 +18,10 @@ from ...core.validation import QUEUES_PER_TAKE, TAKE_MAX
 from ...service import Service
 from ..durations import Duration, duration_ms
 from ..options import DEFAULT_QUEUE
+from ..versions import MARK, refuse_gaps, version_of
 from .children import Children
 from .keeper import Keeper
+from .postponing import Postponing
 from .pump import Pump
 from .run import Run
 from .running import Outcome, Running
@@ -60,6 +62,7 @@ class Worker:
             raise BadInput(f"A worker serves at most {QUEUES_PER_TAKE} queues; start several.")
         if not 1 <= concurrency <= TAKE_MAX:
             raise BadInput(f"concurrency must lie between 1 and {TAKE_MAX}, not be {concurrency}.")
+        refuse_gaps(app.tasks.values())
         self.concurrency = concurrency
         self.name = name
         self.id = id or secrets.token_bytes(16)
@@ -105,7 +108,9 @@ class Worker:
             children=self._children,
             ended=self._ended,
             vacated=self._vacated,
+            raised=self._raised,
         )
+        self._postponing = Postponing(self._service)
         self._stopping = Stopping(self._runs.values, self._running.abandon)
         log.info(
             "Worker %s serves %s with %d slots.",
@@ -172,8 +177,10 @@ class Worker:
         self._stopping.close()
         try:
             await self._stop_the_rest(pump)
+            await self._postponing.close(UNWIND_S)
         finally:
             await self._keeper.close(forget=True)
+            await self._running.shared.close()
             await self._close_pools()
 
     async def _close_pools(self) -> None:
@@ -207,6 +214,10 @@ class Worker:
             if task is None:
                 unknown.append(job)
                 continue
+            if MARK in job.payload.data and version_of(job.payload) > task.version:
+                self._postponing.put_off(job, task)
+                self._vacated()
+                continue
             run = self._running.start(job, task)
             self._runs[job.id] = run
             self._stopping.watch(run)
@@ -232,6 +243,9 @@ class Worker:
         assert self._pump is not None  # noqa: S101 (no job runs without one)
         await self._keeper.flush()
         self._pump.ended(run, outcome)
+
+    def _raised(self, run: Run, error: BaseException) -> None:
+        """For tests, which want the exception itself."""
 
     def _told(self, run: Run) -> None:
         self.done += 1

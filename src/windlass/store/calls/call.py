@@ -39,7 +39,7 @@ class Call(Generic[T]):
 class ItemsCall(Generic[T]):
     """A call about many items, answered per item. Concurrent ones with the same head travel together."""
 
-    __slots__ = ("durability", "head", "items", "operation", "partition", "read")
+    __slots__ = ("durability", "head", "is_whole", "items", "operation", "partition", "read")
 
     def __init__(
         self,
@@ -50,9 +50,11 @@ class ItemsCall(Generic[T]):
         *,
         partition: int = 0,
         durability: Durability | None = None,
+        is_whole: bool = False,  # its items must not be divided
     ) -> None:
         self.operation = operation
         self.head = head
+        self.is_whole = is_whole
         self.items = items
         self.read = read
         self.partition = partition
@@ -74,6 +76,8 @@ def size_of(item: tuple[Argument, ...]) -> int:
 
 def bounded(call: ItemsCall[T]) -> list[ItemsCall[T]]:
     """The same items in as many calls as their number and their bytes demand."""
+    if call.is_whole:
+        return [call]
     parts: list[list[tuple[Argument, ...]]] = [[]]
     bytes_so_far = 0
     for item in call.items:

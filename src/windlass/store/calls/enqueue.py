@@ -13,6 +13,7 @@ from .. import record
 from .call import Argument, ItemsCall, NotConfirmed, Relations
 from .limits import joined
 
+_TOGETHER = b"\xff"  # with the next job, or not at all
 _NONE, _KEEP, _REPLACE, _DEBOUNCE, _THROTTLE = b"\0", b"\1", b"\2", b"\3", b"\4"
 _ACCEPTED = {b"queued", b"scheduled", b"waiting", b"existing", b"replaced", b"ended"}
 
@@ -63,7 +64,23 @@ def enqueue(
     limits: LimitTable,
     partition: int,
     durability: Durability | None,
+    *,
+    is_whole: bool = False,
 ) -> ItemsCall[Enqueued | Refusal]:
     """`now_ms` is the engine's time when any of the jobs has a delay or a relative expiry."""
-    items = [item(job_id, job, now_ms, limits) for job_id, job in jobs]
-    return ItemsCall("enqueue", (limits.version,), items, read, partition=partition, durability=durability)
+    items: list[tuple[Argument, ...]] = [item(job_id, job, now_ms, limits) for job_id, job in jobs]
+    if is_whole:
+        items = _together(items)
+    return ItemsCall(
+        "enqueue", (limits.version,), items, read, partition=partition, durability=durability, is_whole=is_whole
+    )
+
+
+def _together(items: list[tuple[Argument, ...]]) -> list[tuple[Argument, ...]]:
+    marked = [(entry, _marked(terms)) for entry, terms in items[:-1]]
+    return [*marked, items[-1]]
+
+
+def _marked(terms: Argument) -> bytes:
+    assert isinstance(terms, bytes)  # noqa: S101
+    return type(terms)(_TOGETHER + terms)

@@ -7,15 +7,16 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...core.errors import Refusal
-from ...core.log import LEVELS, KeptLine, Log, LogLine, Logs
+from ...core.log import KeptLine, Log, LogLine, Logs
 from .call import Call, ItemsCall, answer, answering, nothing
 
-_LINE = struct.Struct(">HIB")  # instant in two halves, level
+_LINE = struct.Struct(">HIB")  # instant in two halves, bytes of the level; then level and text
 _ENTRY = struct.Struct(">IHIIHIB")  # entries before it, bytes before it in two halves, attempt; then as above
 
 
 def _pack_line(line: LogLine) -> bytes:
-    packed = _LINE.pack(line.at_ms >> 32, line.at_ms & 0xFFFFFFFF, LEVELS.index(line.level)) + line.text.encode()
+    level = line.level.encode()
+    packed = _LINE.pack(line.at_ms >> 32, line.at_ms & 0xFFFFFFFF, len(level)) + level + line.text.encode()
     return len(packed).to_bytes(2, "big") + packed
 
 
@@ -34,8 +35,9 @@ def read_logs(entries: Sequence[Any]) -> Logs:
 
 
 def _read_entry(entry: bytes) -> KeptLine:
-    _number, _bytes_high, _bytes, attempt, at_high, at, level = _ENTRY.unpack_from(entry)
-    return KeptLine(attempt, at_high << 32 | at, LEVELS[level], entry[_ENTRY.size :].decode())
+    _number, _bytes_high, _bytes, attempt, at_high, at, level_bytes = _ENTRY.unpack_from(entry)
+    text_at = _ENTRY.size + level_bytes
+    return KeptLine(attempt, at_high << 32 | at, entry[_ENTRY.size : text_at].decode(), entry[text_at:].decode())
 
 
 def pack_entries(logs: Logs) -> list[bytes]:
@@ -43,6 +45,7 @@ def pack_entries(logs: Logs) -> list[bytes]:
     entries, before = [], 0
     for number, line in enumerate(logs.lines, logs.dropped):
         numbers = (number, before >> 32, before & 0xFFFFFFFF, line.attempt, line.at_ms >> 32, line.at_ms & 0xFFFFFFFF)
-        entries.append(_ENTRY.pack(*numbers, LEVELS.index(line.level)) + line.text.encode())
+        level = line.level.encode()
+        entries.append(_ENTRY.pack(*numbers, len(level)) + level + line.text.encode())
         before += len(entries[-1])
     return entries

@@ -2,12 +2,13 @@
 -- arguments: ARGV[1] clock offset, [2] version of the limits the jobs were matched against; then per job: id + record
 --            as packed by the caller, and its terms: '' or what to do about its unique key: B 0 nothing; B 1 keep; B 2
 --            replace, I4 revision guard (0: none); B 3 debounce, I6 pause, I6 most from creation (0: any); B 4 throttle,
---            I6 period; then the ids of jobs to wait for
+--            I6 period; then the ids of jobs to wait for. B 255 before all that: this job and the next one come in
+--            together or not at all
 -- returns:   per job {status, id, revision}; status 'queued', 'scheduled', 'waiting', 'existing', 'replaced', 'ended' or
 --            a refusal
 -- refusals:  id_conflict, queue_full, revision_conflict, unknown_parent, parent_state, unknown_member; limits_changed for
 --            all of them: match them anew
--- uses: keys, batch, record, events, ring, ending, adding, joining, family, offers
+-- uses: keys, batch, record, events, ring, ending, adding, joining, together, family, offers
 local ids, keys = {}, {}
 for i = 1, (#ARGV - 2) / 2 do
   ids[i] = string.sub(ARGV[2 * i + 1], 1, 16)
@@ -24,9 +25,25 @@ local some_stored = redis.call('EXISTS', unpack(keys)) > 0
 local ended = ended_lately(ids)
 -- Always a write, also when all jobs are known: a confirmation (WAITAOF) of a repeated call then covers the first.
 local first = redis.call('INCRBY', P .. 'seq', #ids) - #ids + 1
-local answers = {}
+local function entry_of(i) return ARGV[2 * i + 1] end
+local function terms_of(i) return ARGV[2 * i + 2] end
+local answers, refusal, goes_on = {}, nil, false
 for i = 1, #ids do
-  answers[i] = enqueue_one(ids[i], keys[i], ARGV[2 * i + 1], ARGV[2 * i + 2], first + i - 1, some_stored, ended[i])
+  local terms = ARGV[2 * i + 2]
+  local is_marked = terms ~= '' and is_with_next(terms)
+  if is_marked and not goes_on then
+    local last = i + 1
+    while is_with_next(terms_of(last)) do last = last + 1 end
+    refusal = refusal_together(i, last, entry_of, terms_of, ended)
+  end
+  if refusal then
+    answers[i] = {refusal, ids[i], 0}
+  else
+    local own = is_marked and own_terms(terms) or terms
+    answers[i] = enqueue_one(ids[i], keys[i], ARGV[2 * i + 1], own, first + i - 1, some_stored, ended[i])
+  end
+  goes_on = is_marked
+  if not goes_on then refusal = nil end
 end
 flush()
 ring_all()

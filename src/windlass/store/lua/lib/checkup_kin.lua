@@ -38,7 +38,7 @@ local function is_held_in_vain(r)
   return parent and parent.state == STATE.waiting and not is_unsettled(parent.id, 'r.')
 end
 
--- A member that was deleted is not an end: what waits for it waits until somebody wakes it.
+-- The deletion of a child is not an end, nor is a job that an import did not find: somebody must wake who waits for it.
 local function check_wait(r)
   if r.state ~= STATE.waiting or is_unsettled(r.id, 'w.', 'r.', 'f0', 'f1') then return end
   if has(r, 'held') then

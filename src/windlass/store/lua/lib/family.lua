@@ -117,9 +117,10 @@ local function tell(r, id, told, waiter_id)
     unclaimed[#unclaimed + 1] = id
     return
   end
-  local score = told and (told == NOT_ENDED and STATE.queued or ended_score(waiter, told)) or DELETED
-  z_add(members_key(waiter_id), score, id)
-  if told and told ~= NOT_ENDED then look_at(waiter_id) end
+  -- One that was deleted will never end: for those who wait for it that is a cancel.
+  local state = told or STATE.cancelled
+  z_add(members_key(waiter_id), state == NOT_ENDED and STATE.queued or ended_score(waiter, state), id)
+  if state ~= NOT_ENDED then look_at(waiter_id) end
 end
 
 function DO.d(id, kind, most)

@@ -4,7 +4,7 @@
 -- links; a job that others wait for knows them by d:<id>, each with what it was told last: 0 (not ended) or the end.
 local HELD_BACK = 0.5 -- added to the score of a child that its parent still holds
 local ODD_ROUND = 0.25 -- added when it ended in an odd round: a round lasts from one hand-over of the parent to the next
-local DELETED = 0 -- as score of an awaited job that was deleted before its end: it blocks until somebody wakes the waiter
+local DELETED = 0 -- as score of an awaited job that an import or a repair did not find: it blocks until somebody decides
 local NOT_ENDED = 0 -- as what a waiter was told
 local POLICY_FAIL = 1 -- as on_failure: the first member that fails ends the job
 

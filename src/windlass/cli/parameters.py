@@ -1,0 +1,178 @@
+"""What people type for an argument or option, and what commands get: ids, durations, instants, payloads, rates."""
+
+from __future__ import annotations
+
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
+
+from ..core.durations import INSTANT_MAX, parse_duration_ms
+from ..core.errors import BadInput
+from ..core.ids import parse_id
+from ..core.job import Blob
+from ..core.queue import FOREVER_MS
+from ..core.validation import PAYLOAD_MAX
+from .blobs import compact
+
+READ_MAX = 2 * PAYLOAD_MAX  # of a file that is too large anyway
+BYTE_UNITS = {"kib": 1024, "mib": 1024**2, "gib": 1024**3, "": 1}
+
+if TYPE_CHECKING:
+    Typed = click.ParamType[Any]
+else:
+    Typed = click.ParamType  # older ones take no parameter
+
+
+class JobId(Typed):
+    name = "id"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> bytes:
+        try:
+            return value if isinstance(value, bytes) else parse_id(value)
+        except BadInput as error:
+            self.fail(str(error), param, ctx)
+
+
+class Duration(Typed):
+    """Milliseconds."""
+
+    name = "duration"
+
+    def __init__(self, *, may_be_forever: bool = False) -> None:
+        self._may_be_forever = may_be_forever
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        if isinstance(value, int):
+            return value
+        if self._may_be_forever and value == "forever":
+            return FOREVER_MS
+        try:
+            return parse_duration_ms(value)
+        except BadInput as error:
+            self.fail(str(error), param, ctx)
+
+
+class Instant(Typed):
+    """Milliseconds since 1970. Without its offset a time of day means something else in each place."""
+
+    name = "instant"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        if isinstance(value, int):
+            return value
+        try:
+            at = datetime.fromisoformat(value)
+        except ValueError:
+            self.fail(f"{value!r} is not an instant; write 2027-01-31T10:30Z or 2027-01-31T10:30+01:00.", param, ctx)
+        if at.tzinfo is None:
+            self.fail(f"{value!r} has no offset; write {value}Z for UTC, or {value}+01:00.", param, ctx)
+        at_ms = (at - datetime(1970, 1, 1, tzinfo=UTC)) // _MILLISECOND
+        if not 0 < at_ms <= INSTANT_MAX:
+            self.fail(f"{value!r} is too long ago or too far ahead.", param, ctx)
+        return at_ms
+
+
+_MILLISECOND = datetime(1970, 1, 1, 0, 0, 0, 1000) - datetime(1970, 1, 1)
+
+
+class When(NamedTuple):
+    """An instant, or how far it is from now; the other is 0."""
+
+    at_ms: int = 0
+    span_ms: int = 0
+
+    def before_ms(self, now_ms: int) -> int:
+        """As a point in the past."""
+        return self.at_ms or max(0, now_ms - self.span_ms)
+
+
+class DurationOrInstant(Typed):
+    name = "duration|instant"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> When:
+        if isinstance(value, When):
+            return value
+        if value[4:5] == "-":
+            return When(at_ms=INSTANT.convert(value, param, ctx))
+        return When(span_ms=DURATION.convert(value, param, ctx))
+
+
+class Payload(Typed):
+    """JSON text, kept as it was typed; - from standard input, @file from a file."""
+
+    name = "json"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Blob:
+        if isinstance(value, Blob):
+            return value
+        data = self._read(value, param, ctx)
+        if len(data) > PAYLOAD_MAX:
+            most = f"at most {PAYLOAD_MAX} bytes are allowed"
+            self.fail(f"The payload is too large: {most}. Store it elsewhere and pass a reference.", param, ctx)
+        try:
+            compact(data)
+        except ValueError as error:
+            self.fail(f"The payload is not JSON: {error}. Text needs its quotes: '\"text\"'.", param, ctx)
+        return Blob(data)
+
+    def _read(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> bytes:
+        if not value.startswith("@") and value != "-":
+            return value.encode(errors="surrogateescape")
+        try:
+            if value == "-":
+                return sys.stdin.buffer.read(READ_MAX).strip()
+            with Path(value[1:]).open("rb") as file:
+                return file.read(READ_MAX).strip()
+        except OSError as error:
+            self.fail(f"{value[1:] or 'standard input'} cannot be read: {error.strerror or error}.", param, ctx)
+
+
+class Rate(Typed):
+    """Starts per time: 100/s, 100/10m. Gives the number and the milliseconds."""
+
+    name = "n/duration"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, int]:
+        if isinstance(value, tuple):
+            return value
+        number, slash, per = value.partition("/")
+        if not (slash and number.isascii() and number.isdigit() and per):
+            self.fail(f"{value!r} is not a rate; write 100/s or 100/10m.", param, ctx)
+        return int(number), DURATION.convert(per if per[0].isdigit() else f"1{per}", param, ctx)
+
+
+class Size(Typed):
+    """Bytes: 1048576, 512KiB, 16MiB, 1GiB."""
+
+    name = "bytes"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        if isinstance(value, int):
+            return value
+        number = value.rstrip("KMGiBkmgb")
+        unit = value[len(number) :].lower()
+        if not (number.isascii() and number.isdigit() and unit in BYTE_UNITS):
+            self.fail(f"{value!r} is not a size; write 1048576, 512KiB, 16MiB or 1GiB.", param, ctx)
+        return int(number) * BYTE_UNITS[unit]
+
+
+class Assignment(Typed):
+    """KEY=VALUE."""
+
+    name = "key=value"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:
+        if isinstance(value, tuple):
+            return value
+        key, equals, rest = value.partition("=")
+        if not equals:
+            self.fail(f"{value!r} has no =; write KEY=VALUE.", param, ctx)
+        return key, rest
+
+
+JOB_ID, DURATION, INSTANT, PAYLOAD = JobId(), Duration(), Instant(), Payload()
+DURATION_OR_FOREVER, DURATION_OR_INSTANT = Duration(may_be_forever=True), DurationOrInstant()
+RATE, SIZE, ASSIGNMENT = Rate(), Size(), Assignment()

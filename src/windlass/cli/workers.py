@@ -1,0 +1,75 @@
+"""windlass workers: who works, on what."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import click
+
+from ..core.ids import format_id
+from ..core.requests import Worker
+from ..core.validation import PAGE_MAX
+from ..service import Service
+from .connection import connected
+from .output import ID, At, Column, Span, json_line, json_option, table
+from .records import record
+
+COLUMNS = (
+    ID._replace(rank=5),
+    Column("name", shrinks=12),
+    Column("host", rank=3, shrinks=12),
+    Column("pid", is_right=True, rank=4),
+    Column("queues", shrinks=12),
+    Column("running"),
+    Column("longest", is_right=True, rank=2),
+    Column("started", rank=1),
+    Column("heartbeat"),
+)
+
+
+@click.group()
+def workers() -> None:
+    """Look at workers."""
+
+
+@workers.command("ls")
+@json_option
+@connected
+def ls(service: Service, as_json: bool) -> None:
+    """List registered workers and how busy they are.
+
+    With --json, one object per line, with the ids of the jobs that each runs.
+
+    \b
+    Example:
+      windlass workers ls
+    """
+    now_ms = service.now().wait()
+    if as_json:
+        for worker in everyone(service):
+            json_line(record(worker))
+    else:
+        table(COLUMNS, (_row(worker, now_ms) for worker in everyone(service)), empty="No workers are registered.")
+
+
+def everyone(service: Service) -> Iterator[Worker]:
+    start = 0
+    while page := service.workers(start=start, most=PAGE_MAX).wait():
+        yield from page
+        start += len(page)
+
+
+def _row(worker: Worker, now_ms: int) -> tuple[object, ...]:
+    info = worker.info
+    longest_ms = max((now_ms - one.since_ms for one in worker.running), default=None)
+    return (
+        format_id(worker.id),
+        info.name,
+        info.host,
+        str(info.pid) if info.pid else "",
+        ",".join(info.queues),
+        f"{worker.running_count} of {info.slots}",
+        Span(longest_ms),
+        At(worker.started_at_ms, now_ms),
+        "in time" if worker.silent_at_ms > now_ms else "silent",
+    )

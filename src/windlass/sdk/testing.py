@@ -1,0 +1,347 @@
+"""Tests of an application: a private engine, a clock that can be moved, and jobs that run when the test says so. The
+codec, the scripts, the loops and the worker are the real ones; what counts their runs is rehearsing.py."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
+from datetime import UTC, datetime
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+
+import msgspec
+import uvloop
+
+from ..core.errors import BadInput
+from ..core.job import Blob, Job
+from ..core.requests import Listing
+from ..core.validation import PAGE_MAX, QUEUES_PER_TAKE
+from ..loops import runner
+from ..loops.recoverer import Recoverer
+from ..loops.scheduler import Scheduler
+from ..service import Service
+from ..store import trial
+from ..store.store import Store
+from .arguments import BadArguments
+from .codec import Unreadable, decode
+from .durations import Duration, duration_ms, instant_ms
+from .rehearsing import Rehearsal, Summary, in_this_process
+
+if TYPE_CHECKING:
+    from .app import Windlass
+    from .handle import JobHandle
+    from .task import Call, Task
+
+__all__ = ["EnqueuedCall", "Summary", "TestedJob", "Testing"]
+
+T = TypeVar("T")
+STATES = ("scheduled", "queued", "waiting", "running", "finished", "failed", "cancelled", "history")
+STUCK_STEP_MS = 1_000  # past something that is due and does not happen
+MOST = 10_000
+
+
+class EnqueuedCall(msgspec.Struct, frozen=True, kw_only=True):
+    """A call as a worker will see it."""
+
+    id: str
+    name: str
+    queue: str
+    arguments: dict[str, Any]
+    status: str  # what the enqueue answered
+
+
+class TestedJob(msgspec.Struct, frozen=True, kw_only=True):
+    """A job that is there."""
+
+    __test__ = False  # its name is no test's
+
+    job: Job  # all that is known of it
+    arguments: dict[str, Any]
+
+    @property
+    def id(self) -> str:
+        return self.job.key
+
+    @property
+    def name(self) -> str:
+        return self.job.name
+
+    @property
+    def queue(self) -> str:
+        return self.job.queue
+
+    @property
+    def state(self) -> str:
+        return self.job.state.label
+
+    @property
+    def run_at(self) -> datetime:
+        return datetime.fromtimestamp(self.job.run_at_ms / 1000, UTC)
+
+
+class Testing:
+    """Made by `app.testing()`. The app's own connection comes back when the block ends."""
+
+    __test__ = False
+
+    def __init__(self, app: Windlass, now: datetime | None = None) -> None:
+        self._app = app
+        self._starts_at_ms = None if now is None else instant_ms("now", now)
+        self._store: Store | None = None
+        self._enqueued: dict[str, EnqueuedCall] = {}
+        self._working = threading.Lock()
+        self._runner: asyncio.Runner | None = None
+
+    # The block
+
+    def __enter__(self) -> Self:
+        if self._store is not None:
+            raise BadInput("This test has begun already: call app.testing() for another one.")
+        store = trial.open_trial()
+        try:
+            self._app.begin_test(store, self._note)
+        except BaseException:
+            trial.close_trial(store)
+            raise
+        self._store = store
+        if self._starts_at_ms is not None:
+            store.clock_offset_ms = self._starts_at_ms - self._now_ms()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        store, self._store = self._in_use(), None
+        running, self._runner = self._runner, None
+        with contextlib.ExitStack() as stack:  # from the last to the first, whatever goes wrong on the way
+            stack.callback(trial.close_trial, store)
+            stack.callback(self._app.end_test)
+            if running is not None:
+                stack.callback(running.close)
+
+    async def __aenter__(self) -> Self:
+        return await asyncio.to_thread(self.__enter__)
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._app.aclose()
+        await asyncio.to_thread(self.__exit__, kind, error, trace)
+
+    def _in_use(self) -> Store:
+        if self._store is None:
+            raise BadInput("This test is over, or has not begun: use it within `with app.testing() as t:`.")
+        return self._store
+
+    @contextlib.contextmanager
+    def _at_work(self) -> Iterator[None]:
+        self._in_use()
+        if not self._working.acquire(blocking=False):
+            raise BadInput("This test runs its jobs at this moment: neither they nor another thread can do it again.")
+        try:
+            with in_this_process(self._app):
+                yield
+        finally:
+            self._working.release()
+
+    # Running jobs
+
+    def run_all(self, *, raises: bool = False, concurrency: int = 1, most: int = MOST) -> Summary:
+        """Runs what can run now, and what that makes runnable, to the end. `raises`: the first error, afterwards."""
+        return _judged(self._here(lambda: self._run_all(concurrency, most), "arun_all()"), raises)
+
+    async def arun_all(self, *, raises: bool = False, concurrency: int = 1, most: int = MOST) -> Summary:
+        """The same in the test's own event loop."""
+        with self._at_work():
+            return _judged(await self._run_all(concurrency, most), raises)
+
+    def run_for(self, duration: Duration, *, raises: bool = False, concurrency: int = 1, most: int = MOST) -> Summary:
+        """Lets time pass as `advance` does, and runs at its time whatever becomes runnable: retries, delays, cron."""
+        for_ms = duration_ms("duration", duration)
+        return _judged(self._here(lambda: self._run_for(for_ms, concurrency, most), "arun_for(…)"), raises)
+
+    async def arun_for(
+        self, duration: Duration, *, raises: bool = False, concurrency: int = 1, most: int = MOST
+    ) -> Summary:
+        """The same in the test's own event loop."""
+        for_ms = duration_ms("duration", duration)
+        with self._at_work():
+            return _judged(await self._run_for(for_ms, concurrency, most), raises)
+
+    def _here(self, work: Callable[[], Coroutine[Any, Any, T]], instead: str) -> T:
+        """In this thread, in one event loop for the whole test: what jobs keep in it is there for the next ones."""
+        if _is_in_event_loop():
+            raise BadInput(f"There is an event loop here: `await t.{instead}` instead.")
+        with self._at_work():
+            if self._runner is None:
+                self._runner = asyncio.Runner(loop_factory=uvloop.new_event_loop)
+            return self._runner.run(work())
+
+    async def _run_all(self, concurrency: int, most: int) -> Summary:
+        summary = Summary()
+        await self._run_now(summary, concurrency, most)
+        return summary
+
+    async def _run_for(self, for_ms: int, concurrency: int, most: int) -> Summary:
+        summary, service = Summary(), await self._app.aservice()
+        await self._app.declared.tell(service)
+        await self._pass(service, for_ms, lambda: self._run_now(summary, concurrency, most))
+        return summary
+
+    async def _run_now(self, summary: Summary, concurrency: int, most: int) -> None:
+        service = await self._app.aservice()
+        before = -1
+        while summary.ran > before:
+            before = summary.ran
+            await self._settle(service)
+            for queues in await self._queues(service):
+                await Rehearsal(self._app, summary, queues, concurrency, most).run()
+                if summary.ran > most:
+                    raise RuntimeError(f"More than {most} attempts, and no end: does a job enqueue itself? See `most`.")
+
+    async def _queues(self, service: Service) -> list[list[str]]:
+        """All that have jobs, also those that no task names."""
+        names = sorted({*await service.queues(), *(task.queue for task in self._app.tasks.values())})
+        return [names[start : start + QUEUES_PER_TAKE] for start in range(0, len(names), QUEUES_PER_TAKE)]
+
+    # Time
+
+    @property
+    def now(self) -> datetime:
+        """The engine's time, in UTC."""
+        return datetime.fromtimestamp(self._now_ms() / 1000, UTC)
+
+    def _now_ms(self) -> int:
+        return Service(self._in_use()).promote().wait().now_ms
+
+    def advance(self, duration: Duration) -> None:
+        """Moves the clock. What falls due meanwhile happens at its time: jobs become runnable, schedules fire, leases
+        run out, what is kept long enough goes. No job is run."""
+        by_ms = duration_ms("duration", duration)
+        with self._at_work():
+            _apart(lambda: self._advance(by_ms))
+
+    async def _advance(self, by_ms: int) -> None:
+        async with self._in_use().twin() as twin:
+            service = Service(twin)
+            await self._app.declared.tell(service)
+
+            async def nothing() -> None: ...
+
+            await self._pass(service, by_ms, nothing)
+
+    async def _pass(self, service: Service, left_ms: int, act: Callable[[], Awaitable[None]]) -> None:
+        """Time goes on from one instant at which something is due to the next."""
+        while True:
+            await self._settle(service)
+            await act()
+            if left_ms <= 0:
+                return
+            due_in_ms = await self._due_in_ms(service)
+            step_ms = left_ms if due_in_ms is None else min(left_ms, due_in_ms if due_in_ms > 0 else STUCK_STEP_MS)
+            self._in_use().clock_offset_ms += step_ms
+            left_ms -= step_ms
+
+    async def _settle(self, service: Service) -> None:
+        """The loops, until nothing is left to do at this instant."""
+        loops = runner.all_loops()
+        while [tick for tick in [await loop.tick(service) for loop in loops] if tick.done]:
+            pass
+
+    async def _due_in_ms(self, service: Service) -> int | None:
+        ticks = [await loop.tick(service) for loop in (Scheduler(), Recoverer())]
+        return min((tick.next_at_ms - tick.now_ms for tick in ticks if tick.next_at_ms is not None), default=None)
+
+    # Looking
+
+    def jobs(self, *, queue: str = "", state: str = "", name: str = "") -> list[TestedJob]:
+        """The jobs that are there, by queue and state, narrowed as wanted; those that ended may be gone. `name` may
+        hold wildcards."""
+        if state and state not in STATES:
+            raise BadInput(f"There is no state {state!r}; there are {', '.join(STATES)}.")
+        service = Service(self._in_use())
+        queues = [queue] if queue else service.queues().wait()
+        states = [state] if state else STATES
+        listings = [Listing(queue=one, state=other, name=name, most=PAGE_MAX) for one in queues for other in states]
+        return [self._seen(job) for listing in listings for job in _pages(service, listing)]
+
+    @property
+    def enqueued(self) -> list[EnqueuedCall]:
+        """What the app enqueued since the block began, in order, whatever became of it. Of calls that went into one job
+        there is the last one that changed it."""
+        return list(self._enqueued.values())
+
+    def clear(self) -> None:
+        """Removes all jobs, schedules, limits and settings of queues; the clock stays where it is."""
+        service = Service(self._in_use())
+        for found in service.limits().wait():
+            service.unlimit(found.limit.name).wait()
+        trial.clear_trial(self._in_use())
+        self._enqueued.clear()
+
+    def _note(self, calls: Sequence[Call[Any]], handles: Sequence[JobHandle[Any]]) -> None:
+        for call, handle in zip(calls, handles, strict=True):
+            if handle.status == "existing":
+                continue
+            arguments = call.arriving()
+            self._enqueued[handle.id] = EnqueuedCall(
+                id=handle.id, name=call.task.name, queue=call.queue, arguments=arguments, status=handle.status
+            )
+
+    def _seen(self, job: Job) -> TestedJob:
+        return TestedJob(job=job, arguments=_arguments(self._app.tasks.get(job.name), job.payload))
+
+
+def _arguments(task: Task[..., Any] | None, payload: Blob) -> dict[str, Any]:
+    """By parameter, typed as the task has them; of a task that is not known here, as they are stored."""
+    if task is not None:
+        with contextlib.suppress(BadArguments):
+            call = task.signature.decode(payload, task.migrations.needed_for(payload))
+            return task.signature.bind(call.args, call.kwargs)
+    try:
+        found = decode(payload)
+    except Unreadable:
+        found = payload.data
+    return found if isinstance(found, dict) else {"": found}
+
+
+def _pages(service: Service, listing: Listing) -> Iterator[Job]:
+    while True:
+        page = service.jobs(listing).wait()
+        yield from page.jobs
+        if not page.cursor:
+            return
+        listing = msgspec.structs.replace(listing, cursor=page.cursor)
+
+
+def _is_in_event_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
+
+
+def _judged(summary: Summary, raises: bool) -> Summary:
+    if raises and summary.errors:
+        raise summary.errors[0]
+    return summary
+
+
+def _apart(work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """In an event loop of another thread: so it can be called with or without one here."""
+    problems: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            asyncio.run(work())
+        except BaseException as error:
+            problems.append(error)
+
+    thread = threading.Thread(target=run, name="windlass-testing")
+    thread.start()
+    thread.join()
+    if problems:
+        raise problems[0]

@@ -1,0 +1,62 @@
+"""Jobs of a newer version than this worker knows go back without an attempt spent, to be offered again a little later:
+to this worker, or to one that knows them. The longer it has met such jobs, the longer they are put off."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Any
+
+from ...core.errors import EngineUnavailable, Refusal
+from ...core.job import Job
+from ...core.requests import Edit, Held, Update
+from ...service import Service
+from ..task import Task
+from ..versions import version_of
+
+log = logging.getLogger("windlass.worker")
+
+SOONEST_MS = 5_000
+LATEST_MS = 60_000
+TROUBLE_PAUSE_S = 1.0
+
+
+class Postponing:
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self._first_at_ms: dict[str, int] = {}  # by task: when this worker first met a newer one
+        self._under_way: set[asyncio.Task[None]] = set()
+
+    def put_off(self, job: Job, task: Task[..., Any]) -> None:
+        level = logging.INFO if job.name in self._first_at_ms else logging.WARNING
+        delay_ms = self._delay_ms(job)
+        why = f"the arguments are of version {version_of(job.payload)}, its last worker knows version {task.version}"
+        log.log(level, "Job %s (%s) is offered again in %d s: %s.", job.key, job.name, delay_ms // 1000, why)
+        work = asyncio.create_task(self._give_back(job, (job.started_at_ms or 0) + delay_ms, why))
+        self._under_way.add(work)
+        work.add_done_callback(self._under_way.discard)
+
+    def _delay_ms(self, job: Job) -> int:
+        now_ms = job.started_at_ms or 0  # the engine's clock
+        waited_ms = now_ms - self._first_at_ms.setdefault(job.name, now_ms)
+        return min(max(SOONEST_MS, waited_ms // 2), LATEST_MS)
+
+    async def _give_back(self, job: Job, run_at_ms: int, why: str) -> None:
+        """Its new time is set while it is still ours: it must not be takeable in between."""
+        while True:
+            try:
+                await self._service.update([Update(id=job.id, token=job.lease_token, note=why)])
+                await self._service.edit([Edit(id=job.id, run_at_ms=run_at_ms, in_any_state=True)])
+                (answer,) = await self._service.release([Held(job.id, job.lease_token)])
+                break
+            except EngineUnavailable as error:
+                log.warning("Job %s cannot be given back (%s); still trying.", job.key, error)
+                await asyncio.sleep(TROUBLE_PAUSE_S)
+        if isinstance(answer, Refusal):
+            log.warning("Job %s (%s) could not be given back: %s", job.key, job.name, answer)
+
+    async def close(self, patience_s: float) -> None:
+        if self._under_way:
+            await asyncio.wait(self._under_way, timeout=patience_s)
+        for work in self._under_way:
+            work.cancel()

@@ -1,0 +1,293 @@
+"""The command line as a whole: its help and documentation, and real processes with pipes and terminals."""
+
+from __future__ import annotations
+
+import fcntl
+import inspect
+import json
+import os
+import pty
+import re
+import select
+import shlex
+import subprocess
+import sys
+import termios
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+
+from cli.console import environment
+from engine.helpers import counts, new, put
+from windlass.cli.main import windlass
+from windlass.core.ids import format_id
+from windlass.service import Service
+
+WINDLASS = [sys.executable, "-m", "windlass"]
+DOCUMENT = Path(__file__).parents[2] / "docs" / "cli.md"
+WITHOUT_ENGINE = {"config", "completion"}
+SEEN_WITHIN_S = 30.0
+one_engine = pytest.mark.parametrize("engine", ["valkey"], indirect=True)
+
+
+def leaves(group: click.Group, path: tuple[str, ...] = ()) -> Iterator[tuple[str, click.Command]]:
+    for name, command in group.commands.items():
+        if isinstance(command, click.Group):
+            yield from leaves(command, (*path, name))
+        else:
+            yield " ".join((*path, name)), command
+
+
+COMMANDS = dict(leaves(windlass))
+
+
+# Help and documentation
+
+
+def examples(text: str) -> list[list[str]]:
+    """What is typed, up to a pipe or a redirection."""
+    lines = re.findall(r"^\s*\$? ?windlass (.*)$", text, re.MULTILINE)
+    return [shlex.split(re.split(r" [|>] ", line)[0]) for line in lines]
+
+
+def check_usage(arguments: list[str]) -> None:
+    """Parses a whole command without running it; a wrong one raises."""
+    command: click.Command = windlass
+    context = click.Context(windlass, info_name="windlass")
+    while isinstance(command, click.Group):
+        name, found, arguments = command.resolve_command(context, arguments)
+        assert found is not None
+        command, context = found, click.Context(found, info_name=name, parent=context)
+    command.make_context(command.name, [re.sub(r"^(@.*|-)$", "{}", one) for one in arguments])
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_help_with_an_example_that_can_be_typed(name: str) -> None:
+    text = inspect.cleandoc(COMMANDS[name].help or "")
+    assert "\b\nExample:\n" in text
+    shown = examples(text)
+    assert shown
+    for arguments in shown:
+        assert " ".join(arguments).startswith(name)
+        check_usage(arguments)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_is_documented_with_an_example(name: str) -> None:
+    document = DOCUMENT.read_text()
+    assert f"`windlass {name}" in document
+    assert any(" ".join(arguments).startswith(name) for arguments in examples(document))
+
+
+def test_the_examples_of_the_document_can_be_typed() -> None:
+    blocks = re.findall(r"```console\n(.*?)```", DOCUMENT.read_text(), re.DOTALL)
+    typed = [line for block in blocks for line in block.splitlines() if line.startswith("$ ")]
+    assert len(typed) >= len(COMMANDS)
+    for arguments in examples("\n".join(typed)):
+        check_usage(arguments)
+
+
+@pytest.mark.parametrize("name", sorted(set(COMMANDS) - WITHOUT_ENGINE))
+def test_every_command_can_be_told_which_engine(name: str) -> None:
+    options = {option for param in COMMANDS[name].params for option in param.opts}
+    assert {"--url", "--data-dir", "--namespace"} <= options
+
+
+@pytest.mark.parametrize("name", [name for name in COMMANDS if name.split()[-1] in ("ls", "show", "explain", "top")])
+def test_everything_that_only_reads_has_json(name: str) -> None:
+    assert "--json" in {option for param in COMMANDS[name].params for option in param.opts}
+
+
+# Real processes
+
+
+def start(service: Service, *arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*WINDLASS, *arguments],
+        capture_output=True,
+        text=True,
+        env=os.environ | environment(service) | environ,
+        stdin=subprocess.DEVNULL,
+        timeout=60,
+        check=False,
+    )
+
+
+@one_engine
+def test_exit_codes_and_pipes(service: Service) -> None:
+    done = start(service, "enqueue", "mail", "send", "[1]")
+    assert (done.returncode, done.stderr) == (0, "")
+    key = done.stdout.strip()
+    assert start(service, "jobs", "ls").stdout.startswith(f"{key}\tmail\tsend\tqueued\t")
+    assert json.loads(start(service, "jobs", "ls", "--json").stdout)["payload"] == [1]
+    unknown = start(service, "jobs", "show", "01a1e21f-2249-7000-aad3-893cc7fff097")
+    assert (unknown.returncode, unknown.stdout) == (1, "")
+    assert unknown.stderr.startswith("windlass: There is no job")
+    for usage in (["jobs", "show", "x"], ["jobs", "ls", "--state", "x"], ["nonsense"], ["jobs", "--nonsense"]):
+        assert start(service, *usage).returncode == 2
+    assert start(service, "--help").returncode == 0
+
+
+@one_engine
+def test_a_narrow_encoding_ends_nothing(service: Service) -> None:
+    put(service, new("q", "東京"))
+    done = start(service, "jobs", "ls", PYTHONIOENCODING="latin-1")
+    assert done.returncode == 0
+    assert "q\t\\u6771\\u4eac" in done.stdout
+
+
+@one_engine
+def test_a_reader_that_leaves_is_no_traceback(service: Service) -> None:
+    put(service, *(new(name="n" * 500) for _ in range(500)))
+    command = ["sh", "-c", shlex.join([*WINDLASS, "jobs", "ls", "--limit", "0"]) + " | head -1"]
+    environ = os.environ | environment(service)
+    done = subprocess.run(command, capture_output=True, text=True, env=environ, timeout=60, check=False)
+    assert len(done.stdout.splitlines()) == 1
+    assert done.stderr == ""
+
+
+@pytest.mark.parametrize("command", [["queues", "ls"], ["enqueue", "q", "n"], ["top", "--once"]])
+def test_no_engine_is_try_again(command: list[str]) -> None:
+    environ = os.environ | {"WINDLASS_PATIENCE": "100ms"}
+    arguments = [*WINDLASS, *command, "--url", "redis://127.0.0.1:1/0"]
+    done = subprocess.run(arguments, capture_output=True, text=True, env=environ, timeout=60, check=False)
+    assert (done.returncode, done.stdout) == (75, "")
+    assert "Check that it runs" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_scripts(shell: str) -> None:
+    done = subprocess.run([*WINDLASS, "completion", shell], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert f"_WINDLASS_COMPLETE={shell}_complete" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [("windlass q", "queues"), ("windlass jobs ex", "explain"), ("windlass jobs ls --st", "--state")],
+)
+def test_subcommands_and_options_are_completed(words: str, expected: str) -> None:
+    number = str(len(words.split()) - 1)
+    environ = os.environ | {"_WINDLASS_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": number}
+    done = subprocess.run(WINDLASS, capture_output=True, text=True, env=environ, timeout=60, check=False)
+    assert done.stdout == f"plain,{expected}\n"
+
+
+# Terminals
+
+
+class Terminal:
+    """A windlass whose three streams are a terminal of a given size."""
+
+    def __init__(self, service: Service, *arguments: str, columns: int = 80) -> None:
+        self._own, theirs = pty.openpty()
+        termios.tcsetwinsize(theirs, (30, columns))
+        environ = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES", "NO_COLOR")}
+        self._process = subprocess.Popen(
+            [*WINDLASS, *arguments],
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            env=environ | environment(service) | {"TERM": "xterm"},
+            preexec_fn=lambda: _own(theirs),  # noqa: PLW1509
+        )
+        os.close(theirs)
+        self.seen = ""
+
+    def read_until(self, words: str) -> str:
+        give_up_at_s = time.monotonic() + SEEN_WITHIN_S
+        while words not in self.seen and self._read(give_up_at_s - time.monotonic()):
+            pass
+        assert words in self.seen, self.seen
+        return self.seen
+
+    def _read(self, within_s: float) -> bool:
+        ready, _, _ = select.select([self._own], [], [], max(0.0, within_s))
+        try:
+            data = os.read(self._own, 65536) if ready else b""
+        except OSError:  # the other side is closed
+            data = b""
+        self.seen += data.decode(errors="replace")
+        return bool(data)
+
+    def type(self, text: str) -> None:
+        os.write(self._own, text.encode())
+
+    def end(self) -> int:
+        """Its exit code. One that does not end is ended, and that is its code then."""
+        give_up_at_s = time.monotonic() + SEEN_WITHIN_S
+        while time.monotonic() < give_up_at_s and self._read(give_up_at_s - time.monotonic()):
+            pass
+        if time.monotonic() >= give_up_at_s:
+            self._process.kill()
+        os.close(self._own)
+        return self._process.wait(SEEN_WITHIN_S)
+
+    @property
+    def lines(self) -> list[str]:
+        return re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", self.seen).replace("\r", "").split("\n")
+
+
+def _own(terminal: int) -> None:
+    """Ctrl-C reaches those whose terminal it is."""
+    os.setsid()
+    fcntl.ioctl(terminal, termios.TIOCSCTTY, 0)
+
+
+@one_engine
+@pytest.mark.parametrize("columns", [60, 80, 140])
+def test_tables_fit_the_terminal(service: Service, columns: int) -> None:
+    (made,) = put(service, new("mail", "send_" + "x" * 100, tags=("a",)))
+    terminal = Terminal(service, "jobs", "ls", columns=columns)
+    assert terminal.end() == 0
+    heading, _, row = [line.rstrip() for line in terminal.lines][:3]
+    assert heading.startswith("id ")
+    assert row.startswith(format_id(made.id))
+    assert "…" in row
+    assert max(len(line.rstrip()) for line in terminal.lines) <= columns
+    assert ("priority" in heading) == (columns == 140)
+
+
+@one_engine
+def test_ids_are_whole_on_any_terminal(service: Service) -> None:
+    (made,) = put(service, new("mail", "send"))
+    terminal = Terminal(service, "jobs", "ls", columns=30)
+    assert terminal.end() == 0
+    assert format_id(made.id) in terminal.seen
+
+
+def test_the_list_of_commands_is_not_cut_off() -> None:
+    groups = [one for one in windlass.commands.values() if isinstance(one, click.Group)]
+    for group in (windlass, *groups):
+        shown = group.get_help(click.Context(group, info_name=group.name, terminal_width=80))
+        assert "..." not in shown.partition("Commands:")[2]
+
+
+@one_engine
+def test_on_a_terminal_people_are_asked(service: Service) -> None:
+    put(service, new(), new())
+    for answer, left in (("n\n", {"queued": 2}), ("y\n", {})):
+        terminal = Terminal(service, "queues", "purge", "q")
+        terminal.read_until("Delete 2 jobs of queue q for good? [y/N]")
+        terminal.type(answer)
+        assert terminal.end() == (1 if left else 0)
+        assert counts(service) == left
+    assert "Deleted 2 jobs." in terminal.seen
+
+
+@one_engine
+@pytest.mark.parametrize("key", ["q", "\x03"])
+def test_the_live_screen_is_left_by_a_key(service: Service, key: str) -> None:
+    put(service, new("mail"))
+    terminal = Terminal(service, "top", "--every", "200ms")
+    terminal.read_until("mail")
+    put(service, new("later"))
+    terminal.read_until("later")
+    terminal.type(key)
+    assert terminal.end() == 0
+    assert "\x1b[?1049l" in terminal.seen  # the screen of before is back
+    assert "Traceback" not in terminal.seen

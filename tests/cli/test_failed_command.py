@@ -1,0 +1,111 @@
+"""windlass failed: found by what they say, retried and deleted together."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from cli.console import did, run
+from engine.helpers import counts, new, put, take
+from windlass.core.job import Blob, Codec
+from windlass.core.requests import Fail
+from windlass.service import Service
+
+pytestmark = pytest.mark.parametrize("engine", ["valkey"], indirect=True)
+
+
+def fail_all(service: Service, queue: str, name: str, count: int, message: str) -> None:
+    put(service, *(new(queue, name) for _ in range(count)))
+    error = Blob(msgspec.msgpack.encode({"type": "OSError", "message": message, "traceback": "…"}), Codec.MSGPACK)
+    jobs = take(service, queue, most=count)
+    service.fail([Fail(id=job.id, token=job.lease_token, error=error) for job in jobs]).wait()
+
+
+def fail_one(service: Service, name: str) -> None:
+    """Whenever its time is said to be."""
+    put(service, new("q", name))
+    job = next(job for job in take(service, most=9, lease_ms=86_400_000) if job.name == name)
+    service.fail([Fail(id=job.id, token=job.lease_token)]).wait()
+
+
+@pytest.fixture
+def filled(service: Service) -> Service:
+    fail_all(service, "mail", "send", 3, "connection Refused")
+    fail_all(service, "mail", "report", 2, "disk full")
+    fail_all(service, "other", "send", 1, "connection refused")
+    return service
+
+
+@pytest.mark.parametrize(
+    ("options", "count"),
+    [
+        ((), 6),
+        (("--queue", "mail"), 5),
+        (("--queue", "mail", "-q", "other"), 6),
+        (("--name", "s*"), 4),
+        (("--error", "REFUSED"), 4),
+        (("--error", "OSError: disk"), 2),
+        (("--queue", "mail", "--name", "send", "--error", "refused"), 3),
+        (("--since", "1h"), 6),
+        (("--since", "2100-01-01T00:00Z"), 0),
+    ],
+)
+def test_filters_mean_the_same_to_all_verbs(filled: Service, options: tuple[str, ...], count: int) -> None:
+    assert len(did(filled, "failed", "ls", *options).rows) == count
+    did(filled, "failed", "retry", "--yes", *options)
+    left = counts(filled, "mail").get("queued", 0) + counts(filled, "other").get("queued", 0)
+    assert left == count
+
+
+def test_ls_shows_what_went_wrong(filled: Service) -> None:
+    rows = did(filled, "failed", "ls", "--queue", "mail").rows
+    assert {(row[1], row[2], row[3], row[5]) for row in rows} == {
+        ("mail", "send", "1", "OSError: connection Refused"),
+        ("mail", "report", "1", "OSError: disk full"),
+    }
+    (line,) = did(filled, "failed", "ls", "-q", "other", "--json").lines
+    assert (line["state"], line["error"]) == ("failed", "OSError: connection refused")
+    assert "--limit 0" in did(filled, "failed", "ls", "--limit", "5").err
+
+
+def test_delete_asks_and_tells_how_many(filled: Service) -> None:
+    refused = run(filled, "failed", "delete", "--queue", "mail", "--error", "full")
+    assert refused.code == 2
+    assert "Delete 2 failed jobs of queue mail that say 'full' for good?" in refused.err
+    assert counts(filled, "mail") == {"failed": 5}
+    assert did(filled, "failed", "delete", "--queue", "mail", "--error", "full", "--yes").out == "Deleted 2 jobs.\n"
+    assert counts(filled, "mail") == {"failed": 3}
+    assert "No failed jobs match." in did(filled, "failed", "delete", "--error", "full").err
+
+
+def test_retry_asks_only_when_everything_is_meant(filled: Service) -> None:
+    assert run(filled, "failed", "retry").code == 2
+    assert counts(filled, "mail") == {"failed": 5}
+    assert did(filled, "failed", "retry", "--queue", "mail").out == "Retried 5 jobs.\n"
+    assert did(filled, "failed", "retry", "--yes").out == "Retried 1 job.\n"
+
+
+def test_more_than_one_step(service: Service) -> None:
+    for _ in range(2):
+        fail_all(service, "q", "n", 600, "x")
+    assert did(service, "failed", "retry", "--queue", "q").out == "Retried 1,200 jobs.\n"
+    assert counts(service) == {"queued": 1_200}
+
+
+def test_a_refused_retry_is_told(service: Service) -> None:
+    put(service, new(unique="k"))
+    (job,) = take(service)
+    service.fail([Fail(id=job.id, token=job.lease_token)]).wait()
+    put(service, new(unique="k"))
+    done = run(service, "failed", "retry", "--queue", "q")
+    assert (done.code, done.out) == (1, "Retried 0 jobs.\n")
+    assert f"{job.key}: Another job holds" in done.err
+
+
+def test_newest_first_and_since_by_when_they_failed(service: Service) -> None:
+    for name, offset_ms in (("early", -7_200_000), ("late", 0)):
+        service.store.clock_offset_ms = offset_ms
+        fail_one(service, name)
+    assert [row[2] for row in did(service, "failed", "ls").rows] == ["late", "early"]
+    assert [row[2] for row in did(service, "failed", "ls", "--since", "1h").rows] == ["late"]
+    assert [row[2] for row in did(service, "failed", "ls", "--since", "3h").rows] == ["late", "early"]

@@ -1,0 +1,269 @@
+"""windlass jobs: lists, pages about one job, and what is done to them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+import pytest
+
+from cli.console import did, run
+from engine.helpers import counts, new, put, read, take
+from windlass.core.ids import format_id
+from windlass.core.job import Blob, Callback, Codec
+from windlass.core.requests import Fail, Finish, Take, Update
+from windlass.core.retry import Backoff
+from windlass.core.states import State
+from windlass.service import Service
+from windlass.store.store import Store
+
+pytestmark = pytest.mark.parametrize("engine", ["valkey"], indirect=True)
+NOBODY = "01a1e21f-2249-7000-aad3-893cc7fff097"
+TRACEBACK = 'Traceback (most recent call last):\n  File "mail.py", line 12, in send\nValueError: no such order\n'
+ERROR = Blob(
+    msgspec.msgpack.encode({"type": "ValueError", "message": "no such order", "traceback": TRACEBACK}), Codec.MSGPACK
+)
+
+
+def fail(service: Service, queue: str = "q", then: str = "final", error: Blob | None = ERROR) -> bytes:
+    (job,) = take(service, queue)
+    service.fail([Fail(id=job.id, token=job.lease_token, then=then, error=error)]).wait()  # type: ignore[arg-type]
+    return job.id
+
+
+def fill(service: Service) -> None:
+    """Two queues, several states."""
+    put(service, new("a", "send", tags=("shop",)), new("a", "send"), new("a", "report", delay_ms=60_000))
+    put(service, new("b", "send", tags=("shop",)))
+    take(service, "a")
+
+
+def names(service: Service, *options: str) -> list[tuple[str, str, str]]:
+    return [(row[1], row[2], row[3]) for row in did(service, "jobs", "ls", *options).rows]
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ((), "a send running, a send queued, a report scheduled, b send queued"),
+        (("--queue", "b"), "b send queued"),
+        (("--state", "queued"), "a send queued, b send queued"),
+        (("-s", "scheduled", "-s", "running", "-q", "a"), "a report scheduled, a send running"),
+        (("--tag", "shop"), "a send running, b send queued"),
+        (("--tag", "shop", "--state", "queued"), "b send queued"),
+        (("--tag", "shop", "--queue", "a"), "a send running"),
+        (("--name", "rep*"), "a report scheduled"),
+        (("--since", "1h", "--name", "rep*"), "a report scheduled"),
+        (("--since", "2100-01-01T00:00Z"), ""),
+    ],
+)
+def test_ls_narrows(service: Service, options: tuple[str, ...], expected: str) -> None:
+    fill(service)
+    found = [" ".join(one) for one in names(service, *options)]
+    if "--tag" in options:
+        found.sort()  # by tag, jobs of one millisecond are in any order
+    assert ", ".join(found) == expected
+
+
+def test_ls_in_a_pipe_is_tab_separated_whole_and_without_a_heading(service: Service) -> None:
+    (made,) = put(service, new("a", "n" * 200, priority=-3, tags=("x", "y"), retry=Backoff(tries=4)))
+    ((key, queue, name, state, priority, attempt, created, _, tags),) = did(service, "jobs", "ls").rows
+    assert (key, queue, name, state) == (format_id(made.id), "a", "n" * 200, "queued")
+    assert (priority, attempt, tags) == ("-3", "0/4", "x,y")
+    assert created.endswith("Z")
+
+
+def test_ls_says_when_there_is_more(service: Service) -> None:
+    put(service, *(new() for _ in range(60)))
+    done = did(service, "jobs", "ls")
+    assert len(done.rows) == 50
+    assert "--limit 0" in done.err
+    everything = did(service, "jobs", "ls", "--limit", "0")
+    assert (len(everything.rows), everything.err) == (60, "")
+    exactly = did(service, "jobs", "ls", "--limit", "60")
+    assert (len(exactly.rows), exactly.err) == (60, "")
+
+
+def test_ls_newest_first(service: Service) -> None:
+    first, second = put(service, new(delay_ms=1_000), new(delay_ms=90_000))
+    keys = [row[0] for row in did(service, "jobs", "ls", "--newest").rows]
+    assert keys == [format_id(second.id), format_id(first.id)]
+
+
+def test_json_of_a_list_is_an_object_a_line_with_whole_exact_payloads(service: Service) -> None:
+    long, big = b'"%s"' % (b"x" * 5_000), b'{"n": 12345678901234567890123}'
+    packed = Blob(msgspec.msgpack.encode({"u": 2**64 - 1}), Codec.MSGPACK)
+    put(service, new(payload=Blob(long)), new(payload=Blob(big)), new(payload=packed))
+    put(service, new(payload=Blob(b"\x00\xff", Codec.RAW)), new(payload=Blob(b"{bad")))
+    first, second, third, fourth, fifth = did(service, "jobs", "ls", "--json").lines
+    assert first["payload"] == "x" * 5_000
+    assert (second["payload"], second["payload_codec"]) == ({"n": 12345678901234567890123}, "json")
+    assert (third["payload"], third["payload_codec"]) == ({"u": 2**64 - 1}, "msgpack")
+    assert (fourth["payload_base64"], fourth["payload_codec"], "payload" in fourth) == ("AP8=", "raw", False)
+    assert (fifth["payload_base64"], "payload" in fifth) == ("e2JhZA==", False)
+    assert (first["state"], first["worker"], first["retry"]["tries"]) == ("queued", None, 0)
+
+
+def test_show_a_failed_job(service: Service) -> None:
+    callback = Callback(url="https://example.org/done", events=("failed",))
+    retry = Backoff(tries=2, base_ms=0)
+    put(service, new("q", "send", payload=Blob(b'{"order_id":7}'), tags=("shop",), retry=retry, callback=callback))
+    fail(service, then="retry", error=None)
+    key = format_id(fail(service))
+    page = did(service, "jobs", "show", key).out
+    lines = page.splitlines()
+    assert lines[0] == f"{key}  send  failed"
+    assert lines[1].startswith("It failed at ")
+    for words in ('{"order_id":7}', "shop", "https://example.org/done when failed", 'File "mail.py", line 12', "UTC ("):
+        assert words in page
+    starts = [line.split("  ")[0] for line in lines]
+    assert [one for one in starts if one.startswith("attempt ")] == ["attempt 1", "attempt 2"]
+    document = did(service, "jobs", "show", key, "--json").document
+    assert (document["state"], document["payload"], document["attempts"][1]["error"]["traceback"]) == (
+        "failed", {"order_id": 7}, TRACEBACK,
+    )  # fmt: skip
+    assert document["explanation"]["reasons"][0]["kind"] == "ended"
+
+
+def test_show_the_errors_of_all_attempts(service: Service) -> None:
+    put(service, new(retry=Backoff(tries=2, base_ms=0)))
+    fail(service, then="retry", error=Blob(b'{"type": "First", "message": "a"}'))
+    key = format_id(fail(service, error=Blob(b'"just text"')))
+    last, both = did(service, "jobs", "show", key).out, did(service, "jobs", "show", key, "--errors").out
+    assert "Error of attempt 1" not in last
+    assert "Error of attempt 1" in both
+    assert "First: a" in last  # in the timeline
+    assert '"just text"' in last
+
+
+def test_show_a_running_job_with_its_family_and_a_finished_one(service: Service) -> None:
+    put(service, new("q", "order", result_ttl_ms=60_000))
+    (parent,) = take(service)
+    (child,) = put(service, new("q", "line", parent=parent.id))
+    service.update([Update(id=parent.id, token=parent.lease_token, progress=0.4)]).wait()
+    page = did(service, "jobs", "show", parent.key).out
+    assert "40%" in page
+    assert f"{format_id(child.id)}\tline\tqueued" in page
+    assert f"parent    {parent.key}" in did(service, "jobs", "show", format_id(child.id)).out
+    service.delete([child.id]).wait()
+    service.finish([Finish(parent.id, parent.lease_token, Blob(b'{"sum":3}'))]).wait()
+    assert 'Result (json)\n  {"sum":3}\n' in did(service, "jobs", "show", parent.key).out
+    assert did(service, "jobs", "show", parent.key, "--json").document["result"] == {"sum": 3}
+
+
+def test_what_others_wrote_cannot_move_the_cursor(service: Service) -> None:
+    evil = "\x9b31mred \x7f \u202eturned"
+    (made,) = put(service, new("q", evil, payload=Blob(f'"{evil}"'.encode())))
+    for arguments in (("ls",), ("show", format_id(made.id))):
+        out = did(service, "jobs", *arguments).out
+        assert not set(out) & {"\x9b", "\x7f", "\u202e"}
+        assert "\\x9b31mred" in out
+
+
+def test_explain(service: Service) -> None:
+    service.pause("q", reason="provider is down").wait()
+    (made,) = put(service, new())
+    key = format_id(made.id)
+    done = did(service, "jobs", "explain", key)
+    assert "provider is down" in done.out.splitlines()[0]
+    document = did(service, "jobs", "explain", key, "--json").document
+    assert (document["id"], document["reasons"][0]["kind"]) == (key, "paused")
+
+
+@pytest.mark.parametrize(
+    "verb", ["show", "explain", "retry", "requeue", "cancel", "wake", "delete --yes", "edit --priority 1"]
+)
+def test_an_unknown_job_is_1_and_a_malformed_id_2(service: Service, verb: str) -> None:
+    name, *options = verb.split()
+    unknown = run(service, "jobs", name, NOBODY, *options)
+    assert (unknown.code, unknown.out) == (1, "")
+    assert "There is no job with this id" in unknown.err
+    assert run(service, "jobs", name, "nonsense", *options).code == 2
+
+
+def test_retry_cancel_delete_tell_each_and_go_on_after_a_refusal(service: Service) -> None:
+    put(service, new())
+    key = format_id(fail(service))
+    done = run(service, "jobs", "retry", NOBODY, key)
+    assert (done.code, done.rows) == (1, [[key, "queued"]])
+    assert NOBODY in done.err
+    assert did(service, "jobs", "cancel", key, "--reason", "withdrawn").rows == [[key, "cancelled"]]
+    assert did(service, "jobs", "delete", key, "-y").rows == [[key, "deleted"]]
+    assert counts(service) == {}
+
+
+def test_a_job_that_runs_is_deleted_only_when_asked_for(service: Service) -> None:
+    put(service, new())
+    (job,) = take(service)
+    assert run(service, "jobs", "delete", job.key, "--yes").code == 1
+    assert did(service, "jobs", "delete", job.key, "--yes", "--even-running").rows == [[job.key, "deleted"]]
+
+
+def test_delete_without_anybody_to_ask_does_nothing(service: Service) -> None:
+    (made,) = put(service, new())
+    done = run(service, "jobs", "delete", format_id(made.id))
+    assert done.code == 2
+    assert "--yes" in done.err
+    assert counts(service) == {"queued": 1}
+
+
+@pytest.mark.parametrize(("options", "attempt"), [((), 2), (("--give-back",), 1)])
+def test_requeue_takes_a_job_from_its_holder(service: Service, options: tuple[str, ...], attempt: int) -> None:
+    put(service, new())
+    (held,) = take(service)
+    assert did(service, "jobs", "requeue", held.key, *options).rows == [[held.key, "queued"]]
+    (again,) = take(service)
+    assert (again.id, again.attempt) == (held.id, attempt)
+
+
+def test_wake(service: Service) -> None:
+    (awaited,) = put(service, new("q", "first"))
+    (waits,) = put(service, new("q", "second", after=(awaited.id,)))
+    key = format_id(waits.id)
+    assert did(service, "jobs", "wake", key).rows == [[key, "queued"]]
+
+
+def test_edit(service: Service) -> None:
+    (made,) = put(service, new(delay_ms=60_000))
+    key = format_id(made.id)
+    payload = '{"n": 12345678901234567890123}'
+    did(service, "jobs", "edit", key, "--name", "other", "--priority", "-5", "--payload", payload)
+    job = read(service, made.id)
+    assert (job.name, job.priority, job.payload.data) == ("other", -5, payload.encode())
+    assert run(service, "jobs", "edit", key, "--priority", "1", "--if-revision", "9").code == 1
+    did(service, "jobs", "edit", key, "--delay", "0s")
+    assert read(service, made.id).state is State.QUEUED
+    assert service.take(Take(queues=("q",))).wait().jobs[0].id == made.id
+
+
+@pytest.mark.parametrize("options", [(), ("--delay", "1s", "--run-at", "2100-01-01T00:00Z"), ("--payload", "{")])
+def test_an_edit_that_makes_no_sense_is_usage(service: Service, options: tuple[str, ...]) -> None:
+    (made,) = put(service, new())
+    assert run(service, "jobs", "edit", format_id(made.id), *options).code == 2
+    assert read(service, made.id).revision == 1
+
+
+def test_wrong_state_names_are_usage(service: Service) -> None:
+    done = run(service, "jobs", "ls", "--state", "broken")
+    assert done.code == 2
+    assert "'scheduled'" in done.err
+
+
+def test_history_is_listed_when_asked_for(service: Service) -> None:
+    service.configure("q", {"history_length": 5}).wait()
+    put(service, new("q", "done", tags=("t",)))
+    (job,) = take(service)
+    service.finish([Finish(job.id, job.lease_token)]).wait()
+    assert names(service) == names(service, "--tag", "t") == []
+    assert names(service, "--state", "history") == [("q", "done", "finished")]
+    assert names(service, "--tag", "t", "--state", "history") == [("q", "done", "finished")]
+
+
+def test_a_deployment_with_several_partitions(divided_store: Callable[[int], Store]) -> None:
+    service = Service(divided_store(4))
+    put(service, *(new(f"queue {at}", tags=("t",)) for at in range(8)))
+    assert sorted(row[1] for row in did(service, "jobs", "ls").rows) == [f"queue {at}" for at in range(8)]
+    assert len(did(service, "jobs", "ls", "--tag", "t").rows) == 8
+    keys = [row[0] for row in did(service, "jobs", "ls").rows]
+    assert sorted(did(service, "jobs", "cancel", *keys).rows) == sorted([key, "cancelled"] for key in keys)
+    assert run(service, "enqueue", "queue 1", "n", "--id", NOBODY).code == 1  # at home in another partition

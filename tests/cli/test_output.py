@@ -1,0 +1,120 @@
+"""Words, widths and values, without an engine."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from windlass.cli.blobs import as_json, as_text, error_line, error_text
+from windlass.cli.output import Column, brief, distance, fitted, printable
+from windlass.cli.queue_page import rates
+from windlass.core.job import Blob, Codec
+from windlass.core.queue import Minute
+
+
+def packed(value: object) -> Blob:
+    return Blob(msgspec.msgpack.encode(value), Codec.MSGPACK)
+
+
+@pytest.mark.parametrize(
+    ("span_ms", "text"),
+    [
+        (0, "0ms"),
+        (850, "850ms"),
+        (1_000, "1s"),
+        (61_999, "1m 1s"),
+        (59 * 60_000, "59m"),
+        (3_600_000 * 5 + 60_000, "5h 1m"),
+        (86_400_000 * 12 + 3_600_000, "12d"),
+    ],
+)
+def test_durations(span_ms: int, text: str) -> None:
+    assert brief(span_ms) == text
+
+
+def test_distances() -> None:
+    assert [distance(at, 100_000) for at in (99_500, 40_000, 160_000)] == ["now", "1m ago", "in 1m"]
+
+
+def test_what_moves_a_cursor_is_shown_as_an_escape() -> None:
+    assert printable("a\x1b[31m\x9bb\u202ec\u2028d\n\te") == "a\\x1b[31m\\x9bb\\u202ec\\u2028d\\n\\te"
+    assert printable("a\n\tb\r", keeps_lines=True) == "a\n\tb\\r"
+    assert printable("Grüße, 東京 ✓") == "Grüße, 東京 ✓"
+
+
+# Tables
+
+COLUMNS = (Column("id"), Column("name", shrinks=10), Column("created", rank=1), Column("tags", rank=3, shrinks=5))
+
+
+@pytest.mark.parametrize(
+    ("width", "name", "widths"),
+    [
+        (91, 20, {0: 36, 1: 20, 2: 12, 3: 15}),
+        (90, 20, {0: 36, 1: 20, 2: 12}),  # an extra goes before a name is shortened
+        (110, 200, {0: 36, 1: 56, 2: 12}),
+        (112, 200, {0: 36, 1: 41, 2: 12, 3: 15}),  # unless the name can still be read
+        (72, 20, {0: 36, 1: 18, 2: 12}),
+        (64, 20, {0: 36, 1: 10, 2: 12}),
+        (63, 20, {0: 36, 1: 20}),
+        (50, 20, {0: 36, 1: 10}),
+        (20, 20, {0: 36, 1: 10}),
+    ],
+)
+def test_what_does_not_fit_is_shortened_then_left_out(width: int, name: int, widths: dict[int, int]) -> None:
+    assert fitted(COLUMNS, (36, name, 12, 15), width) == widths
+
+
+def test_rates_are_those_of_the_last_sixty_seconds() -> None:
+    minutes = [Minute(at_ms=60_000, enqueued=60, finished=10), Minute(at_ms=120_000, enqueued=5)]
+    assert rates(minutes, 120_000 + 15_000)[:3] == (50.0, 0, 7.5)
+    assert rates(minutes, 240_000)[:3] == (0, 0, 0)
+
+
+# Payloads and errors
+
+
+@pytest.mark.parametrize(
+    ("blob", "written"),
+    [
+        (Blob(b'{"n": 12345678901234567890123, "f": 1.10}'), b'{"n":12345678901234567890123,"f":1.10}'),
+        (Blob(b'{"a": 1, "a": 2}'), b'{"a":1,"a":2}'),
+        (packed({"u": 2**64 - 1, "b": b"12", 7: None}), b'{"u":18446744073709551615,"b":"MTI=","7":null}'),
+        (Blob(b"{bad"), None),
+        (Blob(b'"\xff"'), None),
+        (Blob(b"\xc1", Codec.MSGPACK), None),
+        (packed({"ext": msgspec.msgpack.Ext(1, b"x")}), None),
+        (Blob(b"1", Codec.RAW), None),
+        (Blob(b"[" * 9000 + b"]" * 9000), None),
+    ],
+)
+def test_values_as_json_without_losing_a_digit(blob: Blob, written: bytes | None) -> None:
+    found = as_json(blob)
+    assert (None if found is None else bytes(found)) == written
+
+
+def test_values_for_people() -> None:
+    assert as_text(packed({"a": [1]})) == '{"a":[1]}'
+    assert as_text(Blob(b'{"a":"%s"}' % (b"x" * 100))).splitlines()[0] == "{"
+    assert as_text(Blob(b"plain \xff", Codec.RAW)) == "plain \\xff"
+
+
+@pytest.mark.parametrize(
+    ("reason", "error", "line"),
+    [
+        ("error", packed({"type": "ValueError", "message": "no"}), "ValueError: no"),
+        ("error", Blob(b'{"type": "ValueError", "message": ""}'), "ValueError"),
+        ("timeout", packed({"type": "TimeoutError", "message": "30s"}), "timeout: TimeoutError: 30s"),
+        ("error", Blob(b'"text"'), 'error: "text"'),
+        ("error", Blob(b'{"other": 1}'), 'error: {"other":1}'),
+        ("crashed", Blob(b"\xff", Codec.RAW), "crashed: \\xff"),
+        ("lease_expired", None, "lease_expired"),
+    ],
+)
+def test_errors_in_one_line(reason: str, error: Blob | None, line: str) -> None:
+    assert error_line(reason, error) == line
+
+
+def test_the_whole_error_is_its_traceback_where_there_is_one() -> None:
+    assert error_text(packed({"type": "E", "message": "m", "traceback": "a\nb\n"})) == "a\nb"
+    assert error_text(packed({"type": "E", "message": "m"})) == '{"type":"E","message":"m"}'

@@ -1,0 +1,143 @@
+"""windlass queues: what is shown of them, pauses, properties, purges."""
+
+from __future__ import annotations
+
+import pytest
+
+from cli.console import did, run
+from engine.helpers import counts, new, put, take
+from windlass.core.limit import Limit, Matcher
+from windlass.core.queue import FOREVER_MS
+from windlass.core.requests import Fail, Finish
+from windlass.service import Service
+
+pytestmark = pytest.mark.parametrize("engine", ["valkey"], indirect=True)
+
+
+def test_ls(service: Service) -> None:
+    put(service, new("mail"), new("mail", delay_ms=60_000), new("other"))
+    take(service, "mail")
+    service.pause("other").wait()
+    mail, other = did(service, "queues", "ls").rows
+    assert mail[:8] == ["mail", "0", "1", "0", "1", "0", "", ""]
+    assert (other[0], other[1], other[7]) == ("other", "1", "paused")
+    first, second = did(service, "queues", "ls", "--json").lines
+    assert (first["queue"], first["running"], second["is_paused"]) == ("mail", 1, True)
+
+
+def test_nothing_is_no_error(service: Service) -> None:
+    for arguments in (("queues", "ls"), ("jobs", "ls"), ("limits", "ls"), ("schedules", "ls"), ("workers", "ls")):
+        assert did(service, *arguments).out == ""
+        assert did(service, *arguments, "--json").out == ""
+
+
+def test_show(service: Service) -> None:
+    put(service, new("mail"), new("mail"), new("mail"))
+    (done, failed) = take(service, "mail", most=2)
+    service.finish([Finish(done.id, done.lease_token)]).wait()
+    service.fail([Fail(id=failed.id, token=failed.lease_token)]).wait()
+    service.pause("mail", lane="slow", reason="provider is down").wait()
+    service.configure("mail", {"retention_ms": FOREVER_MS}).wait()
+    service.weigh("mail", {"gold": 3}).wait()
+    service.limit(Limit(name="mine", matches=Matcher(queue="mail"), rate=5, per_ms=60_000, key="to")).wait()
+    service.limit(Limit(name="other", matches=Matcher(queue="other"), running=1)).wait()
+    lines = [" ".join(line.split()) for line in did(service, "queues", "show", "mail").out.splitlines()]
+    for line in (
+        "mail", "queued 1", "failed 1", "retention for ever *", "lease 30s",
+        "weight of gold 3", "mine 5 per 1m, each to, of queue=mail",
+    ):  # fmt: skip
+        assert line in lines
+    assert any(line.startswith("enqueued ") and line.endswith(", 3") for line in lines)
+    assert any(line.startswith("lane slow since ") and line.endswith(": provider is down") for line in lines)
+    assert not any("other" in line for line in lines)
+    document = did(service, "queues", "show", "mail", "--json").document
+    assert (document["stats"]["queued"], document["last_hour"]["taken"], document["weights"]) == (1, 2, {"gold": 3})
+    assert document["configuration"]["retention_ms"] == FOREVER_MS
+
+
+def test_pause_and_resume(service: Service) -> None:
+    put(service, new("mail"))
+    assert did(service, "queues", "pause", "mail", "--reason", "why not").out == "Queue mail is paused.\n"
+    assert did(service, "queues", "pause", "mail").out == "Queue mail was paused already.\n"
+    assert take(service, "mail") == []
+    assert did(service, "queues", "resume", "mail").out == "Queue mail goes on.\n"
+    assert did(service, "queues", "resume", "mail").out == "Queue mail was not paused.\n"
+    assert len(take(service, "mail")) == 1
+
+
+def test_pause_a_lane_or_a_name(service: Service) -> None:
+    did(service, "queues", "configure", "mail", "--name-lanes")
+    did(service, "queues", "pause", "mail", "--lane", "slow")
+    did(service, "queues", "pause", "mail", "--name", "report")
+    assert {(one.lane, one.name) for one in service.pauses("mail").wait()} == {("slow", ""), ("", "report")}
+    did(service, "queues", "resume", "mail", "--lane", "slow")
+    assert {(one.lane, one.name) for one in service.pauses("mail").wait()} == {("", "report")}
+    assert run(service, "queues", "pause", "mail", "--lane", "a", "--name", "b").code == 1
+
+
+def test_purge_takes_what_has_not_started_and_nothing_else(service: Service) -> None:
+    put(service, new(), new())
+    running, failed = take(service, most=2)
+    service.fail([Fail(id=failed.id, token=failed.lease_token)]).wait()
+    put(service, new("other"))
+    put(service, *(new(lane="l" if at % 2 else "") for at in range(1_100)), new(delay_ms=60_000))
+    put(service, new(after=(running.id,)))
+    assert did(service, "queues", "purge", "q", "--yes").out == "Deleted 1,102 jobs.\n"
+    assert counts(service) == {"running": 1, "failed": 1}
+    assert counts(service, "other") == {"queued": 1}
+    assert "Nothing" in did(service, "queues", "purge", "q", "--yes").err
+
+
+def test_a_purge_leaves_what_came_after_it_began(service: Service) -> None:
+    put(service, new(), new())
+    service.store.clock_offset_ms = 3_600_000
+    put(service, new(name="later"))
+    assert did(service, "queues", "purge", "q", "--yes").out == "Deleted 2 jobs.\n"
+    assert [job.name for job in take(service, most=9)] == ["later"]
+
+
+def test_purge_of_one_state_and_only_when_sure(service: Service) -> None:
+    put(service, new(), new(delay_ms=60_000))
+    refused = run(service, "queues", "purge", "q")
+    assert refused.code == 2
+    assert "Delete 2 jobs of queue q" in refused.err
+    assert did(service, "queues", "purge", "q", "-y", "--state", "scheduled").out == "Deleted 1 job.\n"
+    assert counts(service) == {"queued": 1}
+
+
+def test_configure(service: Service) -> None:
+    options = "--lease 1m --max-length 10 --max-bytes 16MiB --history-length 5 --history-bytes 512KiB"
+    more = "--retention forever --name-lanes --aging 30s --fair-share --weight gold=3"
+    out = did(service, "queues", "configure", "q", *f"{options} {more}".split()).out
+    assert "lease           1m *" in out
+    found = service.configuration("q").wait()
+    assert (found.lease_ms, found.max_length, found.max_bytes) == (60_000, 10, 16 * 1024**2)
+    assert (found.history_length, found.history_bytes, found.retention_ms) == (5, 512 * 1024, FOREVER_MS)
+    assert (found.name_lanes, found.aging_ms, found.fair_share) == (True, 30_000, True)
+    assert service.weigh("q", {}).wait() == {"gold": 3}
+    did(service, "queues", "configure", "q", "--no-fair-share", "--default", "lease", "--default", "history-bytes")
+    found = service.configuration("q").wait()
+    assert (found.lease_ms, found.history_bytes, found.fair_share, found.max_length) == (
+        30_000,
+        16 * 1024**2,
+        False,
+        10,
+    )
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        (),
+        ("--default", "nonsense"),
+        ("--max-bytes", "many"),
+        ("--max-bytes", "1TB"),
+        ("--weight", "gold"),
+        ("--weight", "gold=x"),
+        ("--retention", "always"),
+        ("--max-length", "-1"),
+    ],
+)
+def test_properties_that_make_no_sense(service: Service, options: tuple[str, ...]) -> None:
+    assert run(service, "queues", "configure", "q", *options).code == 2
+    assert service.queues().wait() == []

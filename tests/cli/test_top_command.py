@@ -1,0 +1,85 @@
+"""windlass workers and windlass top: who works on what."""
+
+from __future__ import annotations
+
+import pytest
+from rich.console import Console
+
+from cli.console import did, run
+from engine.helpers import new, put, take
+from windlass.cli import top_frame
+from windlass.core.requests import Finish, WorkerInfo
+from windlass.service import Service
+
+pytestmark = pytest.mark.parametrize("engine", ["valkey"], indirect=True)
+WORKER = b"w" * 16
+
+
+@pytest.fixture
+def busy(service: Service) -> Service:
+    info = WorkerInfo(host="box", pid=77, queues=("mail", "reports"), slots=4, name="mailer")
+    service.register(WORKER, info).wait()
+    put(service, *(new("mail", "send") for _ in range(5)), new("reports", "daily"))
+    first, *_ = take(service, "mail", most=3, worker=WORKER)
+    service.finish([Finish(first.id, first.lease_token)]).wait()
+    service.pause("reports").wait()
+    return service
+
+
+def test_workers_ls(busy: Service) -> None:
+    ((key, name, host, pid, queues, running, longest, _, heartbeat),) = did(busy, "workers", "ls").rows
+    assert (key, name, host, pid) == ("77777777-7777-7777-7777-777777777777", "mailer", "box", "77")
+    assert (queues, running, heartbeat) == ("mail,reports", "2 of 4", "in time")
+    assert longest.endswith("s")
+    (line,) = did(busy, "workers", "ls", "--json").lines
+    assert (line["info"]["slots"], line["running_count"], len(line["running"])) == (4, 2, 2)
+
+
+def test_one_frame(busy: Service) -> None:
+    out = did(busy, "top", "--once").out
+    rows = [line.split() for line in out.splitlines()]
+    assert ["mail", "2", "2", "0"] in [row[:4] for row in rows]
+    assert any(row[:2] == ["reports", "(paused)"] for row in rows)
+    (worker,) = [row for row in rows if row[:1] == ["mailer"]]
+    assert worker[1:6] == ["box", "77", "2/4", "send", "×2"]
+    assert "3 queued · 2 running · 0 scheduled · 0 failed" in out
+
+
+def test_a_frame_as_json(busy: Service) -> None:
+    frame = did(busy, "top", "--json").document
+    first = frame["queues"][0]
+    per_minute = (round(first["enqueued_per_minute"]), round(first["finished_per_minute"]))
+    assert (first["stats"]["queue"], *per_minute) == ("mail", 5, 1)
+    assert (frame["totals"]["queued"], frame["workers"][0]["info"]["name"]) == (3, "mailer")
+    assert {job["name"] for job in frame["running"]} == {"send"}
+
+
+def test_nothing_at_all(service: Service) -> None:
+    out = did(service, "top").out  # in a pipe: once
+    assert "No queues." in out
+    assert "No workers are registered." in out
+
+
+def test_it_does_not_look_all_the_time(service: Service) -> None:
+    assert run(service, "top", "--once", "--every", "10ms").code == 2
+
+
+def test_the_busiest_queues_and_both_parts_fit_the_screen(busy: Service) -> None:
+    put(busy, *(new(f"queue {number}") for number in range(60)))
+    frame = top_frame.read(busy, 24)
+    assert len(frame.queues) == 24
+    assert (frame.queues[0].stats.queue, frame.queue_count) == ("mail", 62)
+    console = Console(width=80, height=24, color_system=None)
+    with console.capture() as captured:
+        console.print(top_frame.drawn(frame, 80, 24))
+    lines = captured.get().rstrip("\n").split("\n")
+    assert len(lines) <= 24
+    assert max(map(len, lines)) <= 80
+    assert any("mailer" in line for line in lines)
+    assert any("queues more" in line for line in lines)
+
+
+def test_more_workers_than_a_page_holds(service: Service) -> None:
+    for number in range(1, 503):
+        service.register(number.to_bytes(16, "big"), WorkerInfo(name=f"w{number}")).wait()
+    assert len({row[1] for row in did(service, "workers", "ls").rows}) == 502

@@ -1,0 +1,76 @@
+"""Read by a type checker, never run: each line that is marked as wrong must be refused for what it says, and no
+other."""
+
+from typing import assert_type
+
+from windlass import Chain, Context, FlowHandle, Group, GroupHandle, JobHandle, Outcome, Windlass, group
+
+app = Windlass()
+
+
+@app.task
+async def double(number: int) -> int:
+    return number * 2
+
+
+@app.task
+def show(number: int, mark: str = "") -> str:
+    return mark
+
+
+@app.task
+async def read(word: str) -> str:
+    return word
+
+
+@app.task(queue="sums")
+def total(ctx: Context, numbers: list[int]) -> int:
+    return sum(numbers)
+
+
+@app.task
+async def look(found: list[Outcome[int]]) -> str:
+    return ""
+
+
+@app.task
+async def known(found: list[int | None]) -> bool:
+    return True
+
+
+@app.task
+async def nothing() -> None: ...
+
+
+assert_type(double.call(1).then(show, "x"), Chain[str])
+assert_type(double.call(1).then(show, mark="x").then(read).enqueue(), FlowHandle[str])
+assert_type(double.call(1).then(double).enqueue().result(), int)
+assert_type(double.call(1).and_then(nothing.call()), Chain[None])
+assert_type(group(double.call(1), double.call(2)), Group[list[int]])
+assert_type(group(double.call(number) for number in range(3)).then(total).then(show), Chain[str])
+assert_type(group(double.call(1)).enqueue(), GroupHandle[list[int]])
+assert_type(group(double.call(1), on_failure="collect").then(look), Chain[str])
+assert_type(group(double.call(1), on_failure="ignore").then(known), Chain[bool])
+
+double.call(1).then(read)  # wrong: arg-type
+double.call(1).then(show, 5)  # wrong: arg-type
+double.call(1).then(show, "x", "y")  # wrong: call-arg
+double.call(1).then(nothing)  # wrong: arg-type
+double.call(1).and_then(nothing)  # wrong: arg-type
+group(read.call("x")).then(total)  # wrong: arg-type
+group(double.call(1), on_failure="collect").then(total)  # wrong: arg-type
+group(double.call(1), on_failure="never")  # wrong: call-overload
+
+
+@app.cron("0 3 * * *", tz="Europe/Berlin")
+@app.task
+async def nightly() -> int:
+    return 3
+
+
+assert_type(nightly.enqueue(), JobHandle[int])
+app.cron("0 3 * * *", overlap="never")  # wrong: arg-type
+
+
+@app.every("1h")  # wrong: type-var
+async def function() -> None: ...
