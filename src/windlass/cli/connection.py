@@ -39,6 +39,11 @@ class Engine(NamedTuple):
         settings, _ = load(self._asdict() | more)
         return settings
 
+    def words(self) -> list[str]:
+        """The same for another process."""
+        said = (("--url", self.url), ("--data-dir", self.data_dir), ("--namespace", self.namespace))
+        return [word for option, value in said if value is not None for word in (option, value)]
+
     @contextlib.contextmanager
     def service(self) -> Iterator[Service]:
         """Open, so that an engine that is not there is said before anything is asked of people."""

@@ -29,6 +29,7 @@ from ..sdk.worker.supervised import Supervised
 from ..sdk.worker.supervisor import Supervisor
 from ..sdk.worker.watching import loaded_files
 from ..sdk.worker.worker import Worker
+from .connection import Engine, engine_options
 
 if TYPE_CHECKING:
     Typed = click.ParamType[Any]
@@ -87,9 +88,7 @@ class Terms(NamedTuple):
     grace: int
     burst: bool
     name: str
-    url: str | None
-    data_dir: str | None
-    namespace: str | None
+    engine: Engine
     no_loops: bool
     log_format: str
     log_level: str
@@ -100,8 +99,7 @@ class Terms(NamedTuple):
         words += ["-c", str(self.concurrency), "--log-format", self.log_format, "--log-level", self.log_level]
         words += ["-q", ",".join(self.queues)] if self.queues else []
         words += ["--name", f"{self.name}-{number}"] if self.name else []
-        for option, value in (("--url", self.url), ("--data-dir", self.data_dir), ("--namespace", self.namespace)):
-            words += [] if value is None else [option, value]
+        words += self.engine.words()
         words += ["--burst"] if self.burst else []
         return [*words, "--no-loops"] if self.no_loops else words
 
@@ -142,9 +140,6 @@ class Terms(NamedTuple):
 )
 @click.option("--burst", is_flag=True, help="End when nothing is left to take.")
 @click.option("--name", default="", help="Shown in lists of workers.")
-@click.option("--url", help="Engine to use instead of the application's own, e.g. redis://localhost:6379/0.")
-@click.option("--data-dir", help="Directory of the embedded engine, instead of the application's own engine.")
-@click.option("--namespace", help="Prefix of all keys.")
 @click.option("--no-loops", is_flag=True, help="Leave schedules, lost leases and retention to other processes.")
 @click.option("--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True)
 @click.option(
@@ -153,6 +148,7 @@ class Terms(NamedTuple):
     default="info",
     show_default=True,
 )
+@engine_options
 @click.option("--supervised", hidden=True)
 def worker(
     processes: int | None,
@@ -234,7 +230,7 @@ def _loaded(terms: Terms, supervised: Supervised | None) -> Windlass:
         if supervised:
             supervised.tell(NotLoaded(loaded_files(os.getcwd(), error)))
         raise
-    app.redirect(url=terms.url, data_dir=terms.data_dir, namespace=terms.namespace)
+    app.redirect(**terms.engine._asdict())
     return app
 
 
