@@ -101,9 +101,11 @@ def test_a_signal_to_all_processes_still_leaves_them_the_grace(
     pids = crew_of(connected, 2)
     handle = held_long.enqueue(place.path, 0)
     until(place.started, "it runs")
-    for pid in (parent.pid, *pids):
+    for pid in pids:
         os.kill(pid, signal.SIGTERM)
-    until(lambda: len(listed(connected)) == 1, "the idle one has ended")
+    parent.until_said("the grace to end", times=2)
+    parent.signal(signal.SIGTERM)
+    parent.until_said("worker processes are told to stop")
     place.go()
     assert parent.ended() == 0
     assert handle.result(LIMIT_S) == 0

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from engine_process import EngineProcess
+from namespace import ask
 from sdk.fault_tasks import (
     app,
     hang,
@@ -24,6 +25,7 @@ from sdk.fault_tasks import (
     quick,
 )
 from sdk.worker_process import LIMIT_S, Place, Staff, finished, listed, staff, until
+from windlass.core.job import NewJob
 from windlass.service import Service
 from windlass.store.endpoint import parse_url
 from windlass.store.store import Store
@@ -187,3 +189,19 @@ def test_stacks_on_request(workers: Staff, connected: Service, place: Place) -> 
     assert "keeper.py" in worker.said
     place.go()
     assert worker.stop() == 0
+
+
+def test_names_that_cannot_be_set_aside_yet(place: Place) -> None:
+    """Trouble on the way to the engine, just when a job of an unknown name is put back, does not end the worker."""
+    with EngineProcess("valkey") as engine:
+        store = Store(parse_url(engine.unix_url), patience_s=LIMIT_S)
+        app.connect(store)
+        with staff("fault_tasks:app", engine.unix_url, store.namespace, HERE) as workers:
+            worker = workers.start().ready()
+            ask(store, "ACL", "SETUSER", "default", "-hgetall")  # which only `configure` needs here
+            app.service.enqueue([NewJob(queue="default", name="nobody_knows")]).one().wait()
+            worker.until_said("cannot be set aside")
+            ask(store, "ACL", "SETUSER", "default", "+hgetall")
+            assert quick.enqueue(place.path, 0).result(LIMIT_S) == 0
+            assert worker.stop() == 0
+        store.close_now()

@@ -40,6 +40,7 @@ class WorkerProcess:
             env={**kept, "PYTHONUNBUFFERED": "1", **(environment or {})},
         )
         self._lines: list[str] = []
+        self._children: list[int] = []  # of this one, when it was killed
         self._reading = threading.Thread(target=self._read, daemon=True)
         self._reading.start()
 
@@ -78,6 +79,7 @@ class WorkerProcess:
         self._process.send_signal(number)
 
     def kill(self) -> None:
+        self._children += _children_of(self.pid)
         self.signal(signal.SIGKILL)
         self._process.wait(LIMIT_S)
 
@@ -95,9 +97,18 @@ class WorkerProcess:
         if self.is_alive:
             self.signal(signal.SIGCONT)
             self.kill()
+        for pid in self._children:  # workers of a parent that was killed, if they have not ended by themselves
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
         self._reading.join(LIMIT_S)
         assert self._process.stdout is not None
         self._process.stdout.close()
+
+
+def _children_of(pid: int) -> list[int]:
+    with contextlib.suppress(OSError):
+        return [int(one) for one in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    return []
 
 
 class Staff:

@@ -262,8 +262,7 @@ class Stopper:
     def _reach(self, level: int) -> None:
         if not self._worker.is_ready:
             # It waits for its engine, maybe in a thread that cannot be stopped; it holds nothing.
-            click.echo("Stopped before it was connected.")
-            sys.stdout.flush()
+            log.info("Stopped before it was connected.")
             os._exit(0)
         while self._level < level:
             self._level += 1

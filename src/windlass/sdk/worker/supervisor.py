@@ -90,6 +90,8 @@ class Supervisor:
         self._stops += 1
         for member in self._members:
             self._stop(member)
+        if self._members:
+            log.info("The worker processes are told to stop%s.", "" if self._stops == 1 else " at once")
         self._changed.set()
 
     def dump(self) -> None:
@@ -280,7 +282,7 @@ class Supervisor:
     async def _watch(self) -> None:
         while True:
             await asyncio.sleep(WATCH_EVERY_S)
-            files = await asyncio.to_thread(self._watched.changed)
+            files = self._watched.changed()
             if files and not self._is_over:
                 log.info("%s changed; the workers start anew.", ", ".join(files))
                 self._is_broken, self._not_before_s, self._deaths = False, 0.0, 0
