@@ -11,6 +11,7 @@ from cli.console import did, run
 from engine.helpers import counts, new, put, read, take
 from windlass.core.ids import format_id
 from windlass.core.job import Blob, Callback, Codec
+from windlass.core.log import Log, LogLine
 from windlass.core.requests import Fail, Finish, Take, Update
 from windlass.core.retry import Backoff
 from windlass.core.states import State
@@ -149,6 +150,18 @@ def test_show_a_running_job_with_its_family_and_a_finished_one(service: Service)
     service.finish([Finish(parent.id, parent.lease_token, Blob(b'{"sum":3}'))]).wait()
     assert 'Result (json)\n  {"sum":3}\n' in did(service, "jobs", "show", parent.key).out
     assert did(service, "jobs", "show", parent.key, "--json").document["result"] == {"sum": 3}
+
+
+def test_show_what_running_code_has_said(service: Service) -> None:
+    put(service, new())
+    (job,) = take(service)
+    service.update([Update(id=job.id, token=job.lease_token, progress=0.4, note="page 4 of 10")]).wait()
+    lines = [LogLine(1_800_000_000_123, "warning", "page 3\nis long")]
+    service.log([Log(job.id, job.lease_token, lines)]).wait()
+    page = did(service, "jobs", "show", job.key).out
+    assert "page 4 of 10" in page
+    assert "2027-01-15 08:00:00.123  attempt 1  warning  page 3\n" in page
+    assert did(service, "jobs", "show", job.key, "--json").document["logs"]["lines"][0]["text"] == "page 3\nis long"
 
 
 def test_what_others_wrote_cannot_move_the_cursor(service: Service) -> None:

@@ -12,11 +12,26 @@ from ..core.durations import format_duration
 from ..core.explanation import Explanation
 from ..core.ids import format_id
 from ..core.job import Attempt, Blob, Job, Member, Timeline
+from ..core.log import KeptLine, Logs
 from ..core.queue import FOREVER_MS
 from ..core.retry import Backoff
 from ..service import Service
 from .blobs import as_text, error_line, error_text
-from .output import ID, Column, block, brief, counted, fields, heading, is_for_people, note, say, table, title
+from .output import (
+    ID,
+    Column,
+    block,
+    brief,
+    clock_time,
+    counted,
+    fields,
+    heading,
+    is_for_people,
+    note,
+    say,
+    table,
+    title,
+)
 from .records import blob_fields, record
 
 MEMBERS_SHOWN = 20
@@ -30,6 +45,7 @@ class Story(NamedTuple):
     result: Blob | None
     members: list[Member]
     has_more_members: bool
+    logs: Logs
 
 
 def read(service: Service, job_id: bytes) -> Story:
@@ -40,7 +56,8 @@ def read(service: Service, job_id: bytes) -> Story:
     if timeline.job.has_members:
         page = service.members(job_id, most=MEMBERS_SHOWN).wait()
         members, cursor = page.members, page.cursor
-    return Story(timeline, explanation, ending.result if ending else None, members, bool(cursor))
+    result = ending.result if ending else None
+    return Story(timeline, explanation, result, members, bool(cursor), service.logs(job_id).wait())
 
 
 def as_record(story: Story) -> dict[str, Any]:
@@ -49,6 +66,7 @@ def as_record(story: Story) -> dict[str, Any]:
     found["attempts"] = record(story.timeline.attempts)
     found["members"] = [_member_record(one) for one in story.members]
     found["has_more_members"] = story.has_more_members
+    found["logs"] = msgspec.to_builtins(story.logs)
     return found | {"explanation": msgspec.to_builtins(story.explanation)}
 
 
@@ -70,6 +88,7 @@ def show(story: Story, all_errors: bool) -> None:
     if story.result is not None:
         _show_blob("Result", story.result)
     _show_errors(story.timeline.attempts, all_errors)
+    _show_logs(story.logs)
 
 
 def _about(job: Job, now_ms: int) -> Iterator[tuple[str, object]]:
@@ -78,6 +97,7 @@ def _about(job: Job, now_ms: int) -> Iterator[tuple[str, object]]:
     yield "priority", job.priority
     yield "attempt", f"{job.attempt} of {job.retry.tries or 'any number'}"
     yield "progress", f"{job.progress:.0%}" if job.progress else ""
+    yield "note", job.note
     yield "worker", format_id(job.worker) if job.worker else ""
     yield "tags", ", ".join(job.tags)
     yield "unique", job.unique
@@ -158,3 +178,15 @@ def _show_errors(attempts: list[Attempt], all_errors: bool) -> None:
         block(error_text(attempt.error or Blob(b"")))
     if len(with_errors) > 1 and not all_errors and is_for_people():
         note("--errors shows those of the attempts before, too.")
+
+
+def _show_logs(logs: Logs) -> None:
+    if not logs.lines:
+        return
+    heading("Log")
+    before = f"… {counted(logs.dropped, 'line')} before\n" if logs.dropped else ""
+    block(before + "\n".join(_log_line(line) for line in logs.lines))
+
+
+def _log_line(line: KeptLine) -> str:
+    return f"{clock_time(line.at_ms)}  attempt {line.attempt}  {line.level}  {line.text}"

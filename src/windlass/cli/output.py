@@ -107,6 +107,11 @@ def _moment(at_ms: int) -> datetime:
     return _EPOCH + timedelta(milliseconds=at_ms)
 
 
+def clock_time(at_ms: int) -> str:
+    """To the millisecond: lines of a log are close to each other."""
+    return _moment(at_ms).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
+
+
 def counted(number: int, what: str) -> str:
     return f"{number:,} {what}{'' if number == 1 else 's'}"
 
