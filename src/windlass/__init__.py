@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import logging
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -82,6 +83,8 @@ _HOMES = {
     "Testing": "sdk.testing",
     "Worker": "sdk.worker.worker",
 }
+
+logging.getLogger("windlass").addHandler(logging.NullHandler())  # the program decides what is written, and where
 
 
 def __getattr__(name: str) -> Any:

@@ -7,7 +7,7 @@ import os
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
 
@@ -31,6 +31,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     durability: Durability | None = None  # None: what the engine gives by itself
     allow_eviction: bool = False  # accept an engine that may throw jobs away
     patience_ms: int = 30_000  # how long an engine that is away is waited for
+    log_format: Literal["text", "json"] = "text"  # of `windlass serve` and `windlass worker`
 
 
 class Origin(NamedTuple):

@@ -26,6 +26,7 @@ def test_option_beats_environment_beats_file_beats_default(tmp_path: Path) -> No
         "durability": "default",
         "allow_eviction": "default",
         "patience": "default",
+        "log_format": "default",
     }
 
 
@@ -39,6 +40,7 @@ def test_option_beats_environment_beats_file_beats_default(tmp_path: Path) -> No
         ({"WINDLASS_PARTITIONS": "many"}, "partitions"),
         ({"WINDLASS_PARTITIONS": "-1"}, "not a whole number"),
         ({"WINDLASS_PARTITIONS": "4097"}, "partitions"),
+        ({"WINDLASS_LOG_FORMAT": "xml"}, "log_format"),
     ],
 )
 def test_a_wrong_value_names_its_setting(environment: dict[str, str], words: str, tmp_path: Path) -> None:

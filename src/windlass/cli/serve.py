@@ -8,6 +8,7 @@ import click
 import uvloop
 
 from .. import server
+from ..sdk.worker.logs import configure_logging
 from ..service import Service
 from .connection import Engine, engine_options
 
@@ -23,10 +24,9 @@ def serve(partitions: int | None, verbose: bool, engine: Engine) -> None:
     Example:
       windlass serve --data-dir /var/lib/windlass
     """
-    logging.basicConfig(
-        level=logging.DEBUG if verbose else logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
-    )
-    store = server.build_store(engine.settings(partitions=partitions))
+    settings = engine.settings(partitions=partitions)
+    configure_logging(settings.log_format, logging.DEBUG if verbose else logging.INFO)
+    store = server.build_store(settings)
     click.echo(f"Connecting to {store.endpoint} …")
     uvloop.run(server.serve(store, _announce))
     click.echo("Stopped.")

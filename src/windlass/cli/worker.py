@@ -14,7 +14,6 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, NamedTuple
 
 import click
-import msgspec
 import uvloop
 
 from .. import __version__
@@ -22,6 +21,7 @@ from ..core import validation as check
 from ..core.errors import WindlassError
 from ..sdk.app import Windlass
 from ..sdk.loading import load_app
+from ..sdk.worker.logs import LogFormat, configure_logging
 from ..sdk.worker.notices import Loaded, NotLoaded, Ready
 from ..sdk.worker.scaling import Scaling
 from ..sdk.worker.supervised import Supervised
@@ -75,13 +75,14 @@ class Terms(NamedTuple):
     name: str
     engine: Engine
     no_loops: bool
-    log_format: str
+    log_format: LogFormat | None  # None: as the settings have it
     log_level: str
 
     def command(self, number: int) -> list[str]:
         """The same for the n-th process of several."""
         words = [sys.executable, "-m", "windlass", "worker", self.target, "--grace", f"{self.grace}ms"]
-        words += ["-c", str(self.concurrency), "--log-format", self.log_format, "--log-level", self.log_level]
+        words += ["-c", str(self.concurrency), "--log-level", self.log_level]
+        words += ["--log-format", self.log_format] if self.log_format else []
         words += ["-q", ",".join(self.queues)] if self.queues else []
         words += ["--name", f"{self.name}-{number}"] if self.name else []
         words += self.engine.words()
@@ -126,7 +127,7 @@ class Terms(NamedTuple):
 @click.option("--burst", is_flag=True, help="End when nothing is left to take.")
 @click.option("--name", default="", help="Shown in lists of workers.")
 @click.option("--no-loops", is_flag=True, help="Leave schedules, lost leases and retention to other processes.")
-@click.option("--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@click.option("--log-format", type=click.Choice(["text", "json"]), help="Default: WINDLASS_LOG_FORMAT, or text.")
 @click.option(
     "--log-level",
     type=click.Choice(["debug", "info", "warning", "error"], case_sensitive=False),
@@ -154,28 +155,13 @@ def worker(
       windlass worker shop.tasks:app --processes 4
     """
     terms = Terms(**options)
-    _configure_logging(terms.log_format, terms.log_level, is_several=bool(supervised))
+    form = terms.log_format or terms.engine.settings().log_format
+    configure_logging(form, logging.getLevelNamesMapping()[terms.log_level.upper()], shows_process=bool(supervised))
     faulthandler.register(signal.SIGUSR1, all_threads=True)
     if supervised is None and (processes or autoscale or reload):
         _supervise(terms, _scaling(terms, processes, autoscale, scale_down_after), reload)
     else:
         _work(terms, Supervised(supervised) if supervised else None)
-
-
-def _configure_logging(form: str, level: str, *, is_several: bool) -> None:
-    who = " %(process)d" if is_several else ""
-    logging.basicConfig(level=level.upper(), format=f"%(asctime)s %(levelname)s{who} %(name)s: %(message)s")
-    if form == "json":
-        for handler in logging.getLogger().handlers:
-            handler.setFormatter(_JsonLines())
-
-
-class _JsonLines(logging.Formatter):
-    def format(self, record: logging.LogRecord) -> str:
-        line = {"at": record.created, "level": record.levelname, "logger": record.name, "message": record.getMessage()}
-        if record.exc_info:
-            line["error"] = self.formatException(record.exc_info)
-        return msgspec.json.encode(line).decode()
 
 
 # In this process

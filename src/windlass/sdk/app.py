@@ -43,7 +43,7 @@ from .depends import Factory, refuse_circle
 from .durations import Duration, duration_ms
 from .handle import JobHandle
 from .middleware import M, Middleware, refuse_other_than_async
-from .options import TaskOptions
+from .options import DEFAULT_QUEUE, TaskOptions
 from .task import AsyncTask, Call, SyncTask, Task
 
 if TYPE_CHECKING:
@@ -119,6 +119,7 @@ class Windlass(Scheduling):
         self.tasks: dict[str, Task[..., Any]] = {}
         self.middlewares: list[Middleware] = []
         self.overrides: dict[Any, Factory] = {}
+        self.trace_source: Callable[[Call[Any]], str] | None = None  # gives new jobs their W3C traceparent
         self.declared = Declared()
         self._connecting = threading.Lock()
         self._store: Store | None = None
@@ -181,6 +182,10 @@ class Windlass(Scheduling):
         self.tasks[made.name] = made
         self.declared.limits_of(made)
         return made
+
+    def queues(self) -> tuple[str, ...]:
+        """Those that a worker serves unless it is told others."""
+        return tuple(sorted({task.queue for task in self.tasks.values()})) or (DEFAULT_QUEUE,)
 
     def middleware(self, function: M) -> M:
         """Registers a hook that is called around each job: `async def timed(ctx, call_next): …`."""

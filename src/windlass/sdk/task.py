@@ -68,6 +68,8 @@ class Call(Part[R_co]):
             extra["unique"] = _key_of(terms.unique, task, self.arguments, payload.data)
         if terms.tenant:
             extra["lane"] = terms.tenant(**self.arguments) if callable(terms.tenant) else terms.tenant
+        if task.app.trace_source is not None and not fields.get("trace"):
+            extra["trace"] = task.app.trace_source(self)
         return NewJob(name=task.name, payload=payload, **(fields | extra if extra else fields))
 
     def arriving(self) -> dict[str, Any]:

@@ -36,6 +36,10 @@ class NodeConnections:
             connection.close()
 
     async def wait_closed(self) -> None:
-        for connection in self._open.values():
+        """An attempt that had succeeded just before `close` could not be cancelled any more: it is closed here."""
+        if self._opening:
+            await asyncio.wait(self._opening.values())
+        for connection in list(self._open.values()):
+            connection.close()
             await connection.wait_closed()
         self._open.clear()

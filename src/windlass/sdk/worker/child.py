@@ -53,6 +53,13 @@ def load(target: str) -> Handler:
     return handler  # type: ignore[no-any-return]
 
 
+def _log_as(chosen: tuple[str, int] | None) -> None:
+    if chosen is not None:
+        from .logs import configure_logging
+
+        configure_logging("json" if chosen[0] == "json" else "text", chosen[1])
+
+
 class Child:
     """The process's side of the conversation."""
 
@@ -82,6 +89,7 @@ class Child:
             hello = next(self._messages)
             if isinstance(hello, Hello):
                 sys.path[:] = hello.search_path
+                _log_as(hello.logging)
             return load(self._target)
         except BaseException as error:
             self._send(pack(Unready("".join(traceback.format_exception(error)))))

@@ -19,9 +19,10 @@ Message = TypeVar("Message")
 
 
 class Hello(msgspec.Struct, array_like=True, tag="hello"):
-    """The first thing a child hears: where its parent finds modules."""
+    """The first thing a child hears: where its parent finds modules, and how it writes its log, if that was chosen."""
 
     search_path: list[str]
+    logging: tuple[str, int] | None = None
 
 
 class Request(msgspec.Struct, array_like=True, tag="request"):

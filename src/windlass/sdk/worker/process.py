@@ -18,6 +18,7 @@ from typing import Literal, Protocol
 
 import msgspec
 
+from . import logs
 from .frames import Answer, FrameReader, Hello, Raised, Ready, Request, ToParent, Unready, pack
 from .memory import used_bytes
 
@@ -162,7 +163,7 @@ class ChildProcess:
         self._socket.setblocking(False)
         self._loop.add_reader(self._socket, self._read)
         threading.Thread(target=self._await_exit, args=(self._process,), daemon=True).start()
-        self._write(pack(Hello(sys.path)))
+        self._write(pack(Hello(sys.path, logs.chosen())))
 
     def give(self, run: ChildRun) -> bool:
         """False when the child turns out to be gone: the run has not begun and can go to another one."""

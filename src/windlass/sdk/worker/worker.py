@@ -17,7 +17,6 @@ from ...core.requests import WorkerInfo
 from ...core.validation import QUEUES_PER_TAKE, TAKE_MAX
 from ...service import Service
 from ..durations import Duration, duration_ms
-from ..options import DEFAULT_QUEUE
 from ..versions import MARK, refuse_gaps, version_of
 from .children import Children
 from .keeper import Keeper
@@ -57,7 +56,7 @@ class Worker:
         id: bytes = b"",  # noqa: A002 (given by a supervisor, who must know whose jobs to free)
     ) -> None:
         self.app = app
-        self.queues = tuple(queues) or tuple(sorted({task.queue for task in app.tasks.values()})) or (DEFAULT_QUEUE,)
+        self.queues = tuple(queues) or app.queues()
         if len(self.queues) > QUEUES_PER_TAKE:
             raise BadInput(f"A worker serves at most {QUEUES_PER_TAKE} queues; start several.")
         if not 1 <= concurrency <= TAKE_MAX:

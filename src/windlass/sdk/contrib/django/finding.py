@@ -1,0 +1,41 @@
+"""Which Django task does a job's name stand for? Names are paths of functions. Whoever may enqueue must not be able to
+make a worker import just anything, so only the project's own modules are looked into."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from django.apps import apps
+from django.conf import settings
+from django.utils.module_loading import import_string
+
+from .interface import Task
+
+
+class NotFound(Exception):
+    """Says why, and what to do."""
+
+
+def find_task(path: str, modules: Iterable[str] = ()) -> Any:
+    module, _, attribute = path.rpartition(".")
+    if not _is_of_project(module, modules):
+        raise NotFound(
+            f"{path} lies neither in an installed app nor in the project's package: add {module!r} to the backend's "
+            "OPTIONS['modules'], so that workers may import it."
+        )
+    try:
+        found = import_string(path)
+    except ImportError as error:
+        raise NotFound(f"{path} cannot be imported: {error}.") from error
+    if not isinstance(found, Task) or found.module_path != path:
+        raise NotFound(f"{path} is not a task: give its module a name {attribute} that is one.")
+    return found
+
+
+def _is_of_project(module: str, modules: Iterable[str]) -> bool:
+    if apps.get_containing_app_config(module) is not None:
+        return True
+    settings_module = getattr(settings, "SETTINGS_MODULE", None) or ""
+    own = settings_module.partition(".")[0] if "." in settings_module else ""
+    return any(module == one or module.startswith(f"{one}.") for one in (own, *modules) if one)

@@ -1,0 +1,119 @@
+"""Lines of the log, as text or as JSON, each with the job in whose run it was written. Only the command line configures
+logging; a program that has its own gives `JobFilter` to its handlers."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from datetime import UTC, datetime
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+
+from ..context import current_job
+
+LogFormat: TypeAlias = Literal["text", "json"]
+
+_PLAIN = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "taskName"}
+_chosen: tuple[LogFormat, int] | None = None
+_FIELDS = ("job_id", "task_name", "attempt", "queue_name")
+
+
+class JobFilter(logging.Filter):
+    """Puts `job_id`, `task_name`, `attempt` and `queue_name` on each line; outside of jobs they are empty texts."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        job = current_job.get()
+        if job is not None:
+            record.__dict__.update(job_id=job.key, task_name=job.name, attempt=job.attempt, queue_name=job.queue)
+        else:
+            for field in _FIELDS:
+                record.__dict__.setdefault(field, "")
+        return True
+
+
+class TextFormatter(logging.Formatter):
+    """`2026-01-31 12:00:00,000 INFO shop.mail: sent [send_mail 0198…, attempt 2, queue mail]`"""
+
+    def __init__(self, shows_process: bool = False) -> None:
+        who = " %(process)d" if shows_process else ""
+        super().__init__(f"%(asctime)s %(levelname)s{who} %(name)s: %(message)s")
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 (logging's name)
+        line = super().formatMessage(record)
+        if not getattr(record, "job_id", ""):
+            return line
+        told: Any = record  # with what the filter has put there
+        return f"{line} [{told.task_name} {told.job_id}, attempt {told.attempt}, queue {told.queue_name}]"
+
+
+class JsonFormatter(logging.Formatter):
+    """One object per line. What code gives as `extra` is in it; a value that JSON does not know is written as text."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        line: dict[str, Any] = {
+            "at": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+            "pid": record.process,
+        }
+        for name, value in record.__dict__.items():
+            if name not in _PLAIN and name not in line and not (name in _FIELDS and value == ""):
+                line[name] = value
+        return _written(line | self._error(record))
+
+    def _error(self, record: logging.LogRecord) -> dict[str, Any]:
+        told: dict[str, Any] = {}
+        if record.exc_info and record.exc_info[1] is not None:
+            kind, error, _ = record.exc_info
+            told["error"] = {
+                "type": kind.__name__ if kind else "",
+                "message": str(error),
+                "traceback": self.formatException(record.exc_info),
+            }
+        if record.stack_info:
+            told["stack"] = self.formatStack(record.stack_info)
+        return told
+
+
+def _written(line: dict[str, Any]) -> str:
+    try:
+        return msgspec.json.encode(line, enc_hook=_as_text).decode()
+    except (TypeError, ValueError, OverflowError, RecursionError):  # keys that are no text, lone surrogates, …
+        whole = {name: _plain(value) for name, value in line.items()}
+        return msgspec.json.encode(whole).decode()
+
+
+def _as_text(value: object) -> str:
+    """Written as well as it can be: no line is lost because of its values."""
+    try:
+        text = str(value)
+    except Exception as error:
+        text = f"<{type(value).__name__}: {error!r}>"
+    return text.encode(errors="backslashreplace").decode()
+
+
+def _plain(value: object) -> object:
+    return value if type(value) in (int, bool, type(None)) else _as_text(value)
+
+
+def configure_logging(
+    format: LogFormat = "text",  # noqa: A002 (what it is called)
+    level: int = logging.INFO,
+    *,
+    shows_process: bool = False,  # where several write to one place
+) -> None:
+    """All lines of the process go to stderr in this form. Called once, before any code of the application is loaded, so
+    that an application that configures logging itself has the last word; child processes do the same."""
+    global _chosen  # noqa: PLW0603 (logging is the process's)
+    _chosen = (format, level)
+    handler = logging.StreamHandler(sys.stderr)
+    handler.addFilter(JobFilter())
+    handler.setFormatter(JsonFormatter() if format == "json" else TextFormatter(shows_process))
+    logging.basicConfig(level=level, handlers=[handler], force=True)
+
+
+def chosen() -> tuple[LogFormat, int] | None:
+    """What `configure_logging` was told; None: the program has its own way."""
+    return _chosen

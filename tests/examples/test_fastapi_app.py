@@ -1,0 +1,57 @@
+"""The FastAPI example: a request enqueues, a worker process runs, the result is polled for and streamed."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import httpx
+import msgspec
+import pytest
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_reports_are_written_and_told(worker: Any) -> None:
+    from fastapi_app import api
+
+    transport = httpx.ASGITransport(api)
+    async with (
+        api.router.lifespan_context(api),
+        httpx.AsyncClient(transport=transport, base_url="http://api") as client,
+    ):
+        asked = await client.post("/reports", params={"pages": 3})
+        assert asked.status_code == 202
+        report = f"/reports/{asked.json()['id']}"
+        assert (await client.get(report)).json() == {"state": "queued", "progress": 0, "result": None}
+        # The worker is there only when somebody follows already: so all pages are seen.
+        following = asyncio.create_task(client.get(f"{report}/events"))
+        with worker("fastapi_app:app"):
+            told = await asyncio.wait_for(following, 60)
+        assert told.headers["content-type"].startswith("text/event-stream")
+        assert _messages(told.text) == [*(("page", {"page": page}) for page in (1, 2, 3)), ("result", {"pages": 3})]
+        assert (await client.get(report)).json() == {"state": "finished", "progress": 1, "result": {"pages": 3}}
+        assert _messages((await client.get(f"{report}/events")).text) == [("result", {"pages": 3})]
+
+
+async def test_what_is_wrong_is_told(deployment: None) -> None:
+    from fastapi_app import api
+
+    transport = httpx.ASGITransport(api)
+    async with (
+        api.router.lifespan_context(api),
+        httpx.AsyncClient(transport=transport, base_url="http://api") as client,
+    ):
+        assert (await client.post("/reports", params={"pages": "many"})).status_code == 422
+        for path in ("nonsense", "01890a5d-ac96-7000-8000-b5c1d0b7a3f2", "01890a5d-ac96-7000-8000-b5c1d0b7a3f2/events"):
+            answer = await client.get(f"/reports/{path}")
+            assert answer.status_code == 404
+            assert "id" in answer.json()["detail"]
+
+
+def _messages(text: str) -> list[tuple[str, Any]]:
+    found = []
+    for part in text.strip().split("\n\n"):
+        kind, data = part.splitlines()
+        found.append((kind.removeprefix("event: "), msgspec.json.decode(data.removeprefix("data: "))))
+    return found
