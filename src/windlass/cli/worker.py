@@ -11,15 +11,14 @@ import re
 import signal
 import sys
 from collections.abc import Callable, Coroutine, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import click
 import uvloop
 
 from .. import __version__
 from ..core import validation as check
-from ..core.durations import parse_duration_ms
-from ..core.errors import BadInput, WindlassError
+from ..core.errors import WindlassError
 from ..sdk.app import Windlass
 from ..sdk.loading import load_app
 from ..sdk.worker.logs import LogFormat, configure_logging
@@ -30,27 +29,13 @@ from ..sdk.worker.supervisor import Supervisor
 from ..sdk.worker.watching import loaded_files
 from ..sdk.worker.worker import Worker
 from .connection import Engine, engine_options
-
-if TYPE_CHECKING:
-    Typed = click.ParamType[Any]
-else:
-    Typed = click.ParamType  # older ones take no parameter
+from .parameters import Duration, Typed
 
 log = logging.getLogger("windlass.worker")
 
 PATIENT_S = 2.0  # silence that long makes people wonder
 TASKS_SHOWN = 12
 PROCESSES_MAX = 256
-
-
-class Duration(Typed):
-    name = "duration"
-
-    def convert(self, value: Any, parameter: click.Parameter | None, context: click.Context | None) -> int:
-        try:
-            return value if isinstance(value, int) else parse_duration_ms(value)
-        except BadInput as error:
-            self.fail(str(error), parameter, context)
 
 
 class Bounds(Typed):
