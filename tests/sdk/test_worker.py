@@ -9,9 +9,13 @@ from typing import Any
 
 import pytest
 
-from windlass import Backoff, Context, GiveUp, JobCancelled, JobFailed, Limit, ResultGone, Windlass
+from engine_process import EngineProcess
+from windlass import Backoff, Context, GiveUp, JobCancelled, JobFailed, Limit, ResultGone, Windlass, Worker
+from windlass.core.errors import EngineFull
 from windlass.core.job import Blob, Codec, NewJob
 from windlass.core.requests import Take
+from windlass.store.blocking import BlockingConnection
+from windlass.store.endpoint import parse_url
 
 pytestmark = pytest.mark.anyio
 AT_ONCE = Backoff(tries=3, base=0)
@@ -459,8 +463,6 @@ async def test_a_lease_that_is_lost_stops_the_code_and_its_result_is_refused(app
 
 
 async def test_burst_ends_when_nothing_is_left(app: Windlass) -> None:
-    from windlass import Worker
-
     ran = []
 
     @app.task
@@ -500,3 +502,23 @@ async def test_middlewares_are_called_around_each_job(app: Windlass, working: An
     async with working(app):
         assert [await (await task.aenqueue()) for task in (one, two)] == [2, 3]
     assert order == ["before one", "after", "before two", "after"]
+
+
+async def test_a_worker_that_starts_late_drains_an_engine_that_is_full() -> None:
+    with EngineProcess("valkey", config=("--save", "", "--appendonly", "no")) as engine:
+        app = Windlass(engine.unix_url)
+
+        @app.task
+        async def note(text: bytes) -> None: ...
+
+        await app.aenqueue_many(note.call(b"x" * 1000) for _ in range(100))
+        await app.aclose()
+        control = BlockingConnection.open(parse_url(engine.unix_url))
+        control.call("CONFIG", "SET", "maxmemory", "1mb")
+        control.close()
+        with pytest.raises(EngineFull):
+            await note.aenqueue(b"one more")
+        worker = Worker(app, burst=True)
+        await worker.run()
+        await app.aclose()
+    assert worker.done == 100

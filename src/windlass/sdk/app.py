@@ -1,4 +1,4 @@
-"""The application: its tasks, and the jobs they make. Its connection is in connecting.py; running jobs is the worker's."""
+"""The application: its tasks, and the jobs they make. How it connects: connecting.py; running jobs is the worker's."""
 
 from __future__ import annotations
 

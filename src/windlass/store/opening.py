@@ -117,14 +117,21 @@ class Survey:
         """False when somebody else has begun this deployment with another number of partitions meanwhile."""
         marks = ["layout", *(["test"] if self._terms.is_test else [])]
         values = {"layout": str(LAYOUT), "test": "1"}
-        first = root_of(self._terms.namespace, "0")
-        _, stored = self._ask("0", [("HSETNX", first, "partitions", len(tags)), ("HGET", first, "partitions")])
+        stored = self._set_missing("0", {"partitions": str(len(tags))})[0]
         if int(stored) != len(tags):
             return False
         for tag in reversed(tags):  # partition 0 last: it says that all are there
-            root = root_of(self._terms.namespace, tag)
-            self._ask(tag, [("HSETNX", root, mark, values[mark]) for mark in marks])
+            self._set_missing(tag, {mark: values[mark] for mark in marks})
         return True
+
+    def _set_missing(self, tag: str, wanted: dict[str, str]) -> list[bytes]:
+        """What is there is only read: an engine whose memory is full can still be opened, and drained."""
+        root = root_of(self._terms.namespace, tag)
+        reading = ("HMGET", root, *wanted)
+        (found,) = self._ask(tag, [reading])
+        if None in found:
+            *_, found = self._ask(tag, [*(("HSETNX", root, mark, value) for mark, value in wanted.items()), reading])
+        return found  # type: ignore[no-any-return]
 
     def _ask(self, tag: str, commands: Sequence[Command], forbidden: str = "") -> list[Any]:
         """All replies. An error of a command that a provider may forbid stands among them; any other is raised."""
