@@ -18,6 +18,7 @@ from django.utils import timezone
 
 from engine_process import EngineProcess
 
+pytestmark = pytest.mark.xdist_group("django")  # one worker of the project serves them all
 PROJECT = Path(__file__).parent / "django_project"
 ENOUGH_S = 60
 SLOTS = 4
@@ -69,12 +70,15 @@ def project(engine: EngineProcess, tmp_path_factory: pytest.TempPathFactory) -> 
         patch.setenv("SHOP_DATABASE", str(tmp_path_factory.mktemp("shop") / "shop.sqlite3"))
         patch.syspath_prepend(str(PROJECT))
         django.setup()
+        from windlass.sdk.contrib.django.application import applications
+
         shop = Shop()
         with connection.schema_editor() as editor:
             editor.create_model(shop.notes.model)
         yield shop
         connections.close_all()
-        shop.backend.app.close()
+        for app in applications.values():
+            app.close()
 
 
 @pytest.fixture(scope="module")

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Sequence
 from typing import Any
 
+import process_app
 import pytest
 from opentelemetry import trace
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
@@ -13,6 +15,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanKind, StatusCode
 
+from engine_process import EngineProcess
 from windlass import Backoff, Context, GiveUp, JobCancelled, JobFailed, Windlass
 from windlass.sdk.contrib.opentelemetry import instrument
 
@@ -169,3 +172,24 @@ async def test_a_job_from_elsewhere_begins_a_trace(app: Windlass, working: Any, 
     runs = tracing.named("run look")
     assert [run.parent for run in runs] == [None, None]
     assert len({run.context.trace_id for run in runs}) == 2
+
+
+async def test_a_job_in_a_child_process_has_its_span_in_the_parent(
+    engine: EngineProcess, working: Any, tracing: Tracing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WINDLASS_URL", engine.unix_url)
+    monkeypatch.setenv("WINDLASS_NAMESPACE", f"spans-{os.urandom(4).hex()}")
+    monkeypatch.setattr(process_app.app, "middlewares", [])
+    monkeypatch.setattr(process_app.app, "trace_source", None)
+    instrument(process_app.app, tracer_provider=tracing.provider)
+    async with working(process_app.app, concurrency=1):
+        assert await (await process_app.in_a_loop.aenqueue("word")) == "WORD"
+        with pytest.raises(JobFailed):
+            await (await process_app.wrong.aenqueue("no"))
+    (well,), (wrong,) = tracing.named("run in_a_loop"), tracing.named("run wrong")
+    assert well.parent is not None
+    assert wrong.attributes
+    assert (wrong.attributes["error.type"], wrong.attributes["windlass.outcome"]) == ("ValueError", "failed")
+    (event,) = wrong.events
+    assert event.attributes
+    assert "raise ValueError(word)" in str(event.attributes["exception.stacktrace"])

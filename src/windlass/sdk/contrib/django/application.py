@@ -84,16 +84,16 @@ class Known(dict[str, WindlassTask[..., Any]]):
         return known if known is not None else (self._find(name) or default)
 
 
-_applications: dict[str, Application] = {}
+applications: dict[str, Application] = {}
 _making = threading.Lock()
 
 
 def application(alias: str, params: Mapping[str, Any]) -> Application:
     """Made anew only when the settings have changed, as tests do."""
     with _making:
-        found = _applications.get(alias)
+        found = applications.get(alias)
         if found is None or found.params != params:
             if found is not None:
                 found.close()
-            found = _applications[alias] = Application(alias, dict(params))
+            found = applications[alias] = Application(alias, dict(params))
         return found
