@@ -5,19 +5,22 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from engine_process import EngineProcess
+from sdk import fault_tasks
+from sdk.worker_process import Place, Staff, staff
 from windlass import Windlass, Worker
+from windlass.service import Service
 from windlass.store.store import Store
 
 
 @pytest.fixture(scope="session", params=["valkey"])
-def engine(request: pytest.FixtureRequest) -> Iterator[Any]:
+def engine(request: pytest.FixtureRequest) -> Iterator[EngineProcess]:
     """One engine is enough: what differs between them is tested where the engine is."""
-    from engine_process import EngineProcess
-
     with EngineProcess(request.param, config=("--save", "", "--appendonly", "no")) as process:
         yield process
 
@@ -47,3 +50,23 @@ async def at_work(app: Windlass, **options: Any) -> AsyncIterator[Worker]:
 @pytest.fixture
 def working() -> Callable[..., contextlib.AbstractAsyncContextManager[Worker]]:
     return at_work
+
+
+# Real worker processes of fault_tasks.py
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path)
+
+
+@pytest.fixture
+def connected(store: Store) -> Service:
+    fault_tasks.app.connect(store)
+    return Service(store)
+
+
+@pytest.fixture
+def workers(engine: EngineProcess, store: Store, connected: Service) -> Iterator[Staff]:
+    with staff("fault_tasks:app", engine.unix_url, store.namespace, Path(__file__).parent) as found:
+        yield found

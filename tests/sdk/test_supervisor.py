@@ -20,23 +20,6 @@ from windlass.store.store import Store
 HERE = Path(__file__).parent
 
 
-@pytest.fixture
-def place(tmp_path: Path) -> Place:
-    return Place(tmp_path)
-
-
-@pytest.fixture
-def connected(store: Store) -> Service:
-    app.connect(store)
-    return Service(store)
-
-
-@pytest.fixture
-def workers(engine: EngineProcess, store: Store, connected: Service) -> Iterator[Staff]:
-    with staff("fault_tasks:app", engine.unix_url, store.namespace, HERE) as found:
-        yield found
-
-
 def crew_of(service: Service, count: int) -> list[int]:
     """The processes of so many workers, once they are there."""
     until(lambda: len(listed(service)) == count, f"{count} workers are registered")

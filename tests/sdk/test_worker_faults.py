@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -32,23 +31,6 @@ from windlass.store.store import Store
 
 HERE = Path(__file__).parent
 KINDS = [in_loop, in_thread, in_process]
-
-
-@pytest.fixture
-def place(tmp_path: Path) -> Place:
-    return Place(tmp_path)
-
-
-@pytest.fixture
-def connected(store: Store) -> Service:
-    app.connect(store)
-    return Service(store)
-
-
-@pytest.fixture
-def workers(engine: EngineProcess, store: Store, connected: Service) -> Iterator[Staff]:
-    with staff("fault_tasks:app", engine.unix_url, store.namespace, HERE) as found:
-        yield found
 
 
 def judge(service: Service, handles: list[Any]) -> None:

@@ -15,11 +15,10 @@ from ..service import Service
 from .bulk import ask, carry_out, in_steps, progress, yes_option
 from .connection import Command, connected
 from .listing import Wanted, find, with_errors
-from .output import ID, At, Column, counted, json_line, json_option, note, table
+from .output import ID, At, Column, counted, json_line, json_option, limit_option, note, table
 from .parameters import DURATION_OR_INSTANT, When
 from .records import record
 
-SHOWN = 50
 READ_AT_ONCE = 100
 COLUMNS = (
     ID,
@@ -75,14 +74,7 @@ def failed() -> None:
 
 @failed.command("ls")
 @filters
-@click.option(
-    "--limit",
-    "-n",
-    type=click.IntRange(0),
-    metavar="N",
-    default=SHOWN,
-    help=f"At most so many; 0: all. Default: {SHOWN}.",
-)
+@limit_option
 @json_option
 @connected
 def ls(service: Service, sought: Sought, limit: int, as_json: bool) -> None:

@@ -17,11 +17,24 @@ from . import job_page
 from .bulk import ask, tell_each, yes_option
 from .connection import connected
 from .listing import LISTS, Wanted, find, whole
-from .output import ID, At, Column, block, counted, json_document, json_line, json_option, note, say, table
+from .output import (
+    ID,
+    SHOWN,
+    At,
+    Column,
+    block,
+    counted,
+    json_document,
+    json_line,
+    json_option,
+    limit_option,
+    note,
+    say,
+    table,
+)
 from .parameters import DURATION, DURATION_OR_INSTANT, INSTANT, JOB_ID, PAYLOAD, When
 from .records import record
 
-SHOWN = 50
 COLUMNS = (
     ID,
     Column("queue", rank=1, shrinks=10),
@@ -49,14 +62,7 @@ def jobs() -> None:
 @click.option("--name", default="", metavar="GLOB", help="With such a name, e.g. 'send_*'.")
 @click.option("--since", type=DURATION_OR_INSTANT, help="Created since, e.g. 1h or 2027-01-31T10:30Z.")
 @click.option("--newest", is_flag=True, help="Newest first, within each queue and state.")
-@click.option(
-    "--limit",
-    "-n",
-    type=click.IntRange(0),
-    metavar="N",
-    default=SHOWN,
-    help=f"At most so many; 0: all. Default: {SHOWN}.",
-)
+@limit_option
 @json_option
 @connected
 def ls(

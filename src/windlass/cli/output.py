@@ -30,6 +30,15 @@ STYLES = {
 }  # fmt: skip
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+SHOWN = 50  # of a list, unless more is asked for
+limit_option = click.option(
+    "--limit",
+    "-n",
+    type=click.IntRange(0),
+    metavar="N",
+    default=SHOWN,
+    help=f"At most so many; 0: all. Default: {SHOWN}.",
+)
 
 
 class At(NamedTuple):

@@ -22,6 +22,7 @@ from .telling import Teller
 
 if TYPE_CHECKING:
     from ..app import Windlass
+    from ..task import Task
 
 _request = msgspec.msgpack.Decoder(Job)
 _reply = msgspec.msgpack.Decoder(Ended)
@@ -49,8 +50,16 @@ def handler(app: Windlass) -> Callable[[bytes], bytes]:
     return handle
 
 
+def _known(app: Windlass, job: Job) -> Task[..., Any]:
+    """By `get`: a Django project's tasks are found when they are asked for."""
+    found = app.tasks.get(job.name)
+    if found is None:
+        raise LookupError(f"This process does not know the task {job.name!r}, though its worker does.")
+    return found
+
+
 def _run(app: Windlass, job: Job, speaker: Speaker, shared: SharedInChild) -> Ended:
-    task = app.tasks[job.name]
+    task = _known(app, job)
     current_job.set(job)
     try:
         context = Context(app, task, job, speaker)

@@ -52,14 +52,14 @@ assert_type(group(double.call(1)).enqueue(), GroupHandle[list[int]])
 assert_type(group(double.call(1), on_failure="collect").then(look), Chain[str])
 assert_type(group(double.call(1), on_failure="ignore").then(known), Chain[bool])
 
-double.call(1).then(read)  # wrong: arg-type
-double.call(1).then(show, 5)  # wrong: arg-type
-double.call(1).then(show, "x", "y")  # wrong: call-arg
-double.call(1).then(nothing)  # wrong: arg-type
-double.call(1).and_then(nothing)  # wrong: arg-type
-group(read.call("x")).then(total)  # wrong: arg-type
-group(double.call(1), on_failure="collect").then(total)  # wrong: arg-type
-group(double.call(1), on_failure="never")  # wrong: call-overload
+double.call(1).then(read)  # error: arg-type
+double.call(1).then(show, 5)  # error: arg-type
+double.call(1).then(show, "x", "y")  # error: call-arg
+double.call(1).then(nothing)  # error: arg-type
+double.call(1).and_then(nothing)  # error: arg-type
+group(read.call("x")).then(total)  # error: arg-type
+group(double.call(1), on_failure="collect").then(total)  # error: arg-type
+group(double.call(1), on_failure="never")  # error: call-overload
 
 
 @app.cron("0 3 * * *", tz="Europe/Berlin")
@@ -69,8 +69,8 @@ async def nightly() -> int:
 
 
 assert_type(nightly.enqueue(), JobHandle[int])
-app.cron("0 3 * * *", overlap="never")  # wrong: arg-type
+app.cron("0 3 * * *", overlap="never")  # error: arg-type
 
 
-@app.every("1h")  # wrong: type-var
+@app.every("1h")  # error: type-var
 async def function() -> None: ...

@@ -43,14 +43,14 @@ def report(
 
 
 assert_type(report.enqueue(1), JobHandle[str])
-report.enqueue("one")  # wrong: arg-type
+report.enqueue("one")  # error: arg-type
 report(1, db=Session())
 
 
 def other(
-    db: int = Depends(get_session),  # wrong: assignment
-    token: int = Depends(get_token),  # wrong: assignment
-    scoped: float = Depends(get_number, scope="app"),  # wrong: call-overload
+    db: int = Depends(get_session),  # error: assignment
+    token: int = Depends(get_token),  # error: assignment
+    scoped: float = Depends(get_number, scope="app"),  # error: call-overload
 ) -> None: ...
 
 
@@ -65,12 +65,12 @@ def sized(pages: list[str], db: Session = Depends(get_session)) -> list[int | Ex
 
 assert_type(index.enqueue("page"), JobHandle[None])
 assert_type(sized.enqueue("page"), JobHandle[int])
-index.enqueue(["page"])  # wrong: arg-type
-sized.enqueue(1)  # wrong: arg-type
-sized("page")  # wrong: arg-type
+index.enqueue(["page"])  # error: arg-type
+sized.enqueue(1)  # error: arg-type
+sized("page")  # error: arg-type
 
 
-@app.batch_task(most=10)  # wrong: arg-type
+@app.batch_task(most=10)  # error: arg-type
 def no_batch(page: str) -> None: ...
 
 
@@ -83,7 +83,7 @@ def _(arguments: dict[str, Any]) -> dict[str, Any]:
     return arguments
 
 
-@moved.migrate(1)  # wrong: type-var
+@moved.migrate(1)  # error: type-var
 def _wrong(arguments: dict[str, Any]) -> None: ...
 
 
@@ -92,6 +92,6 @@ async def timed(ctx: Context, call_next: CallNext) -> Any:
     return await call_next()
 
 
-@app.middleware  # wrong: type-var
+@app.middleware  # error: type-var
 def not_async(ctx: Context) -> int:
     return 1
