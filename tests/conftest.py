@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
-import os
 from collections.abc import Callable, Iterator
 
 import pytest
 from hypothesis import settings
 
 from engine_process import EngineProcess
+from stores import make_store
 from windlass.service import Service
-from windlass.store.endpoint import parse_url
 from windlass.store.store import Store
 
-_namespaces = itertools.count(1)
 settings.register_profile("house", deadline=None)  # how long something takes is for benchmarks
 settings.load_profile("house")
 
@@ -30,11 +27,6 @@ def engine(request: pytest.FixtureRequest) -> Iterator[EngineProcess]:
     """The same tests run on Valkey 9 and on Debian's Redis 7.0."""
     with EngineProcess(request.param, config=("--save", "", "--appendonly", "no")) as process:
         yield process
-
-
-def make_store(engine: EngineProcess, **options: object) -> Store:
-    namespace = f"t{os.getpid()}-{next(_namespaces)}"
-    return Store(parse_url(engine.unix_url), namespace=namespace, is_test=True, patience_s=10.0, **options)  # type: ignore[arg-type]
 
 
 @pytest.fixture

@@ -523,7 +523,9 @@ CASES = [
 ]  # fmt: skip
 METHODS = sorted({case[0] for case in CASES})
 # Nothing can be given to these but what the type checker sees.
-WITHOUT_INPUT = {"queues", "limits", "promote", "recover", "clean", "hear_cancels", "schedules", "fire", "export"}
+WITHOUT_INPUT = {
+    "queues", "limits", "promote", "recover", "clean", "hear_cancels", "schedules", "fire", "export", "now",
+}  # fmt: skip
 
 
 def _refusals(ask: Callable[[], Any]) -> list[Refusal]:

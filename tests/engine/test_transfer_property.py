@@ -8,11 +8,11 @@ from typing import Any
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from conftest import make_store
 from engine import invariants
 from engine.helpers import new, put, take
 from engine.transferred import HOOK, comparable, exported, snapshot
 from engine_process import EngineProcess
+from stores import make_store
 from windlass.core.job import Blob, Codec
 from windlass.core.limit import Limit, Matcher
 from windlass.core.requests import Enqueued, Fail, Finish, Held

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from conftest import make_store
 from engine_process import EngineProcess
 from faults.witness import check_invariants
+from stores import make_store
 from windlass.core.job import NewJob
 from windlass.core.requests import Finish, Take, Taken
 from windlass.loops.runner import all_loops, turn

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from conftest import make_store
 from engine_process import EngineProcess
 from faults.witness import Witness, check_invariants, drain, produce, work
+from stores import make_store
 from windlass.service import Service
 from windlass.store.embedded import EmbeddedEngine
 from windlass.store.endpoint import parse_url

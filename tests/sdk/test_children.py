@@ -267,9 +267,11 @@ async def test_a_terminated_job_may_answer(tmp_path: Path) -> None:
     async with children() as pool:
         code = (
             "import time\nfrom windlass.sdk.worker.child import Terminated\n"
-            "try: time.sleep(1000)\nexcept Terminated: answer = 'half'"
+            f"try:\n    open({str(tmp_path / 'inside')!r}, 'w').close()\n    time.sleep(1000)\n"
+            "except Terminated: answer = 'half'"
         )
         run = await begun(pool, code, tmp_path / "begun")
+        await until((tmp_path / "inside").exists)
         run.terminate()
         assert await run.future == b"half"
 

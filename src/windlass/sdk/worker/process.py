@@ -170,6 +170,7 @@ class ChildProcess:
         self._run, run.child = run, self
         if not self._write(run.frame):
             self._run = run.child = None
+            self.is_leaving = True  # it is gone, and only waits to be reaped
             return False
         self.jobs += 1
         if run.memory_bytes:
