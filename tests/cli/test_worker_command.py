@@ -59,7 +59,7 @@ def test_what_it_says_at_its_start_and_end(engine: EngineProcess, directory: Pat
     assert "queues     default, mail" in done.stdout
     assert "slots      3" in done.stdout
     assert "tasks      resize, send_mail" in done.stdout
-    assert "Stopped after 1 jobs." in done.stdout
+    assert "Stopped after 1 job." in done.stdout
 
 
 @pytest.mark.parametrize(

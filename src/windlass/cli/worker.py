@@ -29,6 +29,7 @@ from ..sdk.worker.supervisor import Supervisor
 from ..sdk.worker.watching import loaded_files
 from ..sdk.worker.worker import Worker
 from .connection import Engine, engine_options
+from .output import counted
 from .parameters import Duration, Typed
 
 log = logging.getLogger("windlass.worker")
@@ -223,7 +224,7 @@ async def _run(made: Worker, described: Loaded, supervised: Supervised | None, *
             task.cancel()
         await made.app.aclose()
     if not supervised:
-        click.echo(f"Stopped after {made.done} jobs.")
+        click.echo(f"Stopped after {counted(made.done, 'job')}.")
 
 
 class Stopper:

@@ -4,11 +4,12 @@ possible. While one call is on its way the next may follow, so neither side wait
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ...core.errors import EngineError, EngineFull, EngineUnavailable, Refusal, WindlassError
+from ...core.errors import AlreadyEnded, EngineError, EngineFull, EngineUnavailable, Refusal, WindlassError
 from ...core.job import Job
 from ...core.requests import ANYTHING, Fail, Filter, Finish, Held, Take
 from ...core.validation import NAMES_PER_FILTER, TAKE_MAX
@@ -21,6 +22,7 @@ log = logging.getLogger("windlass.worker")
 WAIT_MS = 60_000  # a take that waits is asked anew after so long
 TALKS_MAX = 2  # calls on their way at once
 TROUBLE_PAUSE_S = 1.0
+CROWDED_PAUSE_S = 5.0
 
 Told = tuple[Run, Finish | Fail | Held]
 
@@ -183,7 +185,7 @@ class Pump:
 
     def _note(self, told: Sequence[Told], answers: Sequence[Any]) -> None:
         for (run, outcome), answer in zip(told, answers, strict=True):
-            if isinstance(answer, Refusal):
+            if isinstance(answer, Refusal) and not isinstance(answer, AlreadyEnded):  # that one went through before
                 kind = type(outcome).__name__.lower()
                 log.warning("Job %s (%s): its %s was refused: %s", run.job.key, run.job.name, kind, answer)
             self._told(run)
@@ -191,6 +193,10 @@ class Pump:
     async def _begin(self, jobs: list[Job]) -> None:
         self.is_empty = not jobs
         if not jobs:
+            return
+        if not self.is_open:  # closed while they were on their way; if this fails, they go back when the worker leaves
+            with contextlib.suppress(WindlassError):
+                await self._service.release([Held(job.id, job.lease_token) for job in jobs])
             return
         self._occupied += len(jobs)
         unknown = self._start(jobs)
@@ -202,6 +208,8 @@ class Pump:
         """Jobs of names that nobody here knows wait where they are seen, for a worker that does."""
         names = {*self._wants.all_but, *(job.name for job in jobs)}
         log.warning("No task here is called %s; such jobs wait for a worker that knows them.", ", ".join(sorted(names)))
+        if len(names) > NAMES_PER_FILTER:  # the filter cannot hold all of them: at least they are not met at once again
+            await asyncio.sleep(CROWDED_PAUSE_S)
         while True:
             try:
                 for queue in self._queues:

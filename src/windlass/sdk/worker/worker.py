@@ -15,6 +15,7 @@ from ...core.errors import BadInput, EngineUnavailable
 from ...core.job import Job
 from ...core.requests import WorkerInfo
 from ...core.validation import QUEUES_PER_TAKE, TAKE_MAX
+from ...core.wording import counted
 from ...service import Service
 from ..durations import Duration, duration_ms
 from ..versions import MARK, refuse_gaps, version_of
@@ -187,7 +188,7 @@ class Worker:
         stuck = self._threads.close()
         if stuck:
             log.warning("%d threads do not end; they end with the process.", stuck)
-        log.info("The worker has ended after %d jobs.", self.done)
+        log.info("The worker has ended after %s.", counted(self.done, "job"))
 
     async def _stop_the_rest(self, pump: Pump) -> None:
         """What still runs is stopped and given back: no attempt is spent."""
