@@ -91,7 +91,7 @@ class Pump:
         free = self._slots - self._occupied - self._promised if self.is_open else 0
         if self._outcomes and len(self._talks) < TALKS_MAX:
             outcomes, self._outcomes = self._outcomes[:TAKE_MAX], self._outcomes[TAKE_MAX:]
-            self._talk(outcomes, min(free, self._share()))
+            self._talk(outcomes, min(free, TAKE_MAX))
         elif free > 0 and self._waiting is None and not self._talks and not self._outcomes:
             self._look(free, waits)
         else:
@@ -109,10 +109,6 @@ class Pump:
         """Everything that ended is reported."""
         while self._outcomes or self._talks:
             await self.turn()
-
-    def _share(self) -> int:
-        """Half of the slots per call: one half runs while the other is on its way."""
-        return max(1, (self._slots + 1) // TALKS_MAX)
 
     def _talk(self, outcomes: list[Told], most: int) -> None:
         self._promised += most

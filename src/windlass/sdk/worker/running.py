@@ -66,15 +66,18 @@ class Running:
         needs_context = task.needs_context or job.has_members or bool(self._app.middlewares)
         context = Context(self._app, task, job, self._listening) if needs_context else None
         run = Run(job, task, context, self._loop.time())
-        if task.pool == "thread" and not self._is_wrapped(run):
+        if self._is_wrapped(run):
+            run.code = self._loop.create_task(self._execute(run))
+        elif task.pool == "thread":
             self._start_thread(run)
         else:
-            run.code = self._loop.create_task(self._execute(run))
+            run.code = self._loop.create_task(self._await(run))
         return run
 
     def _is_wrapped(self, run: Run) -> bool:
         """Something must be done around its code, on the event loop."""
-        return is_due(run.job) or bool(self._app.middlewares) or run.task.batch is not None
+        is_in_child = run.task.pool == "process"
+        return is_in_child or is_due(run.job) or bool(self._app.middlewares) or run.task.batch is not None
 
     # Threads, the short way
 
@@ -97,6 +100,18 @@ class Running:
             return
         error = future.exception()
         self._end(run, future.result() if error is None else failed(error, run.task), error)
+
+    # The event loop, the short way
+
+    async def _await(self, run: Run) -> None:
+        current_job.set(run.job)
+        error: BaseException | None = None
+        try:
+            ended = success(run.job, await run.task.perform(run.job.payload, run.context, self.shared))
+        except BaseException as raised:
+            self._raised(run, raised)
+            error, ended = raised, failed(raised, run.task)
+        self._end(run, ended, error)
 
     # Everything else
 
