@@ -6,7 +6,6 @@ import contextlib
 import gzip
 import os
 import sys
-import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO, cast
@@ -16,10 +15,12 @@ import click
 from ..core.errors import BadInput, TooLarge, WindlassError
 from ..core.transfer import LINE_MAX, Imported
 from ..service import Service
+from .bulk import progress
 from .connection import connected
 
-SHOWN_EVERY_S = 0.5
+_COUNTED = ("queued", "scheduled", "waiting", "running", "finished", "failed", "cancelled", "history")
 REASONS_SHOWN = 10
+SHOWN_EVERY = 200  # lines
 
 
 @click.command("export", short_help="Write everything to a file.")
@@ -35,12 +36,12 @@ def export(service: Service, file: str) -> None:
     Example:
       windlass export backup.jsonl.gz
     """
-    lines = service.export()
+    lines, total = service.export(), _expected(service)
     if file == "-":
-        count = _written(lines, sys.stdout.buffer)
+        count = _written(lines, sys.stdout.buffer, total)
     else:
         with _appearing(Path(file)) as stream:
-            count = _written(lines, stream)
+            count = _written(lines, stream, total)
     click.echo(f"Exported {count:,} lines.", err=True)
 
 
@@ -59,8 +60,9 @@ def import_jobs(service: Service, file: str, merge: bool) -> None:
     """
     if not merge and _holds_something(service):
         raise BadInput("There is something in this deployment already: give --merge to import into it all the same.")
+    total = _counted(file)
     with _reading(file) as stream:
-        answer = service.import_jobs(_shown("Imported", _lines(stream))).wait()
+        answer = service.import_jobs(_shown("Imported", _lines(stream), total)).wait()
     _report(answer)
     if answer.refused or answer.unknown_awaited:
         sys.exit(1)
@@ -123,10 +125,10 @@ def _lines(stream: IO[bytes]) -> Iterator[bytes]:
 # What is said
 
 
-def _written(lines: Iterable[bytes], stream: IO[bytes]) -> int:
+def _written(lines: Iterable[bytes], stream: IO[bytes], total: int) -> int:
     count = 0
     try:
-        for line in _shown("Exported", lines):
+        for line in _shown("Exported", lines, total):
             stream.write(line)
             count += 1
         stream.flush()
@@ -135,17 +137,27 @@ def _written(lines: Iterable[bytes], stream: IO[bytes]) -> int:
     return count
 
 
-def _shown(verb: str, lines: Iterable[bytes]) -> Iterator[bytes]:
+def _shown(verb: str, lines: Iterable[bytes], total: int | None) -> Iterator[bytes]:
     """Counts on a terminal while lines go by."""
-    is_shown = sys.stderr.isatty()
-    shown_at_s = time.monotonic()
-    for number, line in enumerate(lines, 1):
-        yield line
-        if is_shown and time.monotonic() - shown_at_s > SHOWN_EVERY_S:
-            shown_at_s = time.monotonic()
-            click.echo(f"\r{verb} {number:,} lines …", err=True, nl=False)
-    if is_shown:
-        click.echo("\r\033[K", err=True, nl=False)
+    with progress(verb, total) as advance:
+        for number, line in enumerate(lines, 1):
+            yield line
+            if number % SHOWN_EVERY == 0:
+                advance(SHOWN_EVERY)
+
+
+def _expected(service: Service) -> int:
+    """About how many lines an export will have: those of jobs, and of the rest too few to matter."""
+    names = service.queues().wait()
+    return sum(sum(getattr(one, state) for state in _COUNTED) for one in service.stats(names).wait())
+
+
+def _counted(file: str) -> int | None:
+    """The lines of a file, where somebody looks and it can be read twice; else None."""
+    if file == "-" or not sys.stderr.isatty():
+        return None
+    with _reading(file) as stream:
+        return sum(1 for _ in _lines(stream))
 
 
 def _report(answer: Imported) -> None:
