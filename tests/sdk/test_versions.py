@@ -135,7 +135,7 @@ async def test_an_older_worker_goes_on_with_what_it_knows(deployed: Any, working
     async with working(old, concurrency=1):
         newer = await newest.aenqueue(["a@b"], "s")
         assert await (await known.aenqueue("a@b", "s")) == ["a@b", "s"]
-        assert (await newer.ainfo()).attempt == 0
+    assert (await newer.ainfo()).attempt == 0  # given back, at the latest when the worker has ended
     await new.aclose()
 
 
