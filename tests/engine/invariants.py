@@ -245,14 +245,13 @@ def check_retention(found: Snapshot) -> None:
         assert one.index in ("finished", "failed", "cancelled"), f"retention of a job that has not ended: {one.job}"
         if one.job.state is State.FINISHED:
             ends_at = (one.job.ended_at_ms or 0) + one.job.result_ttl_ms
-            is_replaced = one.job.revision > 1
-            assert is_replaced or at == ends_at, f"result to be removed at {at}, not {ends_at}"
+            assert at == ends_at, f"result to be removed at {at}, not {ends_at}"
     for one in found.jobs.values():
         if is_needed(found, one):
             assert one.job.id not in found.zset("retention"), f"somebody needs it, but it would go: {one.job}"
         elif one.job.parent is not None:
             continue  # its parent has ended, and lets go of it in a later step
-        elif one.index == "finished" and 0 < one.job.result_ttl_ms < FOREVER_MS and one.job.revision == 1:
+        elif one.index == "finished" and one.job.result_ttl_ms < FOREVER_MS:
             assert one.job.id in found.zset("retention"), f"a result that nobody removes: {one.job}"
 
 

@@ -526,3 +526,18 @@ def test_a_replacement_counts_against_the_queues_bytes(service: Service) -> None
         service.enqueue([new(unique="u", unique_check="replace", payload=Blob(b"x" * 1_000))]).one().wait()
     (job,) = take(service)
     assert job.payload.data == b"null"
+
+
+@pytest.mark.parametrize(("before_ms", "after_ms"), [(FOREVER_MS, 60_000), (60_000, FOREVER_MS), (FOREVER_MS, 0)])
+def test_replacing_a_finished_job_changes_how_long_it_is_kept(
+    service: Service, store: Store, before_ms: int, after_ms: int
+) -> None:
+    keyed = {"unique": "u", "unique_while_kept": True, "unique_check": "replace"}
+    (first,) = put(service, new(result_ttl_ms=before_ms, **keyed))
+    (job,) = take(service)
+    service.finish([Finish(job.id, job.lease_token, Blob(b"1"))]).one().wait()
+    (second,) = put(service, new(result_ttl_ms=after_ms, **keyed))
+    assert (second.id, second.status) == (first.id, "replaced")
+    store.clock_offset_ms += 120_000
+    service.clean().wait()
+    assert len(service.jobs(Listing(queue="q", state="finished")).wait().jobs) == (after_ms == FOREVER_MS)

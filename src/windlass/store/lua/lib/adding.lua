@@ -69,6 +69,7 @@ local function replace(existing, r, guard)
   if is_pending and existing.state ~= STATE.waiting then existing.state = state_by_time(existing) end
   if is_pending then enter(existing) elseif is_retakeable then enter_lane(existing) end
   if is_leased(existing) then watch(existing) end -- its execution timeout may be another
+  if existing.state == STATE.finished then keep_anew(existing) end -- its result may be kept for another time
   local config, bytes_before = config_of(existing.queue), existing.bytes
   rewrite(existing, string.sub(r.raw, r.head_bytes + 1))
   -- Jobs that follow in the same call are measured against what the queue holds now.

@@ -95,6 +95,13 @@ local function keep(r, for_ms)
   if for_ms < FOREVER_MS then z_add(P .. 'retention', r.ended_at + for_ms, r.id) end
 end
 
+-- A finished job that is kept has got another policy: it goes when that one says so, counted from its end.
+local function keep_anew(r)
+  if has(r, 'in_history') or is_needed(r) then return end
+  local for_ms = policy_of(r).result_ttl_ms
+  if for_ms < FOREVER_MS then z_add(P .. 'retention', r.ended_at + for_ms, r.id) else z_drop(P .. 'retention', r.id) end
+end
+
 local function keep_as_history(r)
   let_unique_go(r)
   mark(r, 'in_history')
