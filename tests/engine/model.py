@@ -65,6 +65,9 @@ class Model(Ledger):
         job.planned_at = self.now_ms + new.delay_ms if new.delay_ms else new.run_at_ms or planned_at
         kept = {name: getattr(job.content, name) for name in ("retake", "unique_while_kept")}
         job.content, job.had_expiry = msgspec.structs.replace(new, **kept), False
+        if job.state is State.FINISHED and not job.is_history:
+            ends_at = job.ended_at + new.result_ttl_ms
+            job.removed_at = ends_at if new.result_ttl_ms < FOREVER_MS else FOREVER_MS
         job.expires_at = self.now_ms + new.expires_in_ms if new.expires_in_ms else new.expires_at_ms
         self._reschedule(job, "enqueue", self.now_ms + new.delay_ms if new.delay_ms else new.run_at_ms or None)
         return Enqueued(job.id, "replaced", job.revision)
