@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 
 from engine import invariants
@@ -106,6 +106,11 @@ steps = st.lists(st.tuples(st.sampled_from(STEPS), st.integers(0, 99), st.intege
     phases=[Phase.explicit, Phase.generate, Phase.shrink],
 )
 @given(done=steps, is_limited=st.booleans(), history=st.integers(0, 2))
+@example(
+    done=[("plain", 30, 0), ("take", 0, 0), ("finish", 0, 0), ("plain", 0, 0), ("waiter", 0, 1)],
+    is_limited=False,
+    history=1,
+)  # a job of the history that somebody waits for has let its key go
 def test_any_namespace_comes_back_equal(
     engine: EngineProcess, done: list[Step], is_limited: bool, history: int
 ) -> None:

@@ -144,6 +144,7 @@ local function claim(r)
   if has(r, 'in_history') then
     leave(r)
     unmark(r, 'in_history')
+    unmark(r, 'unique_while_kept') -- its key was let go when it went into the history: it may be another's by now
     count(queue_key('q', r.queue), 'history_bytes_now', -r.bytes)
     enter(r)
   end
