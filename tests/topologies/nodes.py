@@ -10,7 +10,7 @@ from typing import Any, Self
 from engine_process import EngineProcess, _free_port
 from windlass.core.partition import SLOTS, hash_tags, slot_of
 from windlass.store.blocking import BlockingConnection
-from windlass.store.connection import ConnectionLost
+from windlass.store.connection import ConnectionLost, EngineReplyError
 from windlass.store.endpoint import Endpoint
 
 NODE_TIMEOUT_MS = 1_000
@@ -245,6 +245,20 @@ class SentinelProcesses:
     def _set_down_after(self, down_after_ms: int) -> None:
         for sentinel in self.sentinels:
             sentinel.ask("SENTINEL", "SET", self.service, "down-after-milliseconds", down_after_ms)
+
+    def fail_over(self, *how: str) -> None:
+        """Begins a planned failover, as soon as the sentinel asked has heard from a replica of late."""
+
+        def is_begun() -> bool:
+            try:
+                self.sentinels[0].ask("SENTINEL", "FAILOVER", self.service, *how)
+            except EngineReplyError as error:
+                if error.kind == "NOGOODSLAVE":
+                    return False
+                raise
+            return True
+
+        until(is_begun, "a replica that can be promoted")
 
     def restore(self) -> None:
         for node in self.nodes:

@@ -28,7 +28,7 @@ async def test_a_killed_primary_loses_nothing_that_a_replica_has(sentinels: Sent
 async def test_a_coordinated_failover_loses_nothing(sentinels: SentinelProcesses) -> None:
     async def hand_over() -> None:
         old = sentinels.primary
-        sentinels.sentinels[0].ask("SENTINEL", "FAILOVER", sentinels.service, "COORDINATED")
+        await asyncio.to_thread(sentinels.fail_over, "COORDINATED")
         await asyncio.to_thread(until, lambda: sentinels.primary is not old, "another primary")
 
     with sentinels.patient():
@@ -43,7 +43,7 @@ async def test_nobody_stays_with_a_primary_that_was_replaced(sentinels: Sentinel
     async with store, asyncio.timeout(20):
         waiting = asyncio.create_task(wait_for_one(service, ("q",)))
         await asyncio.to_thread(until, lambda: service.stats(["q"]).wait()[0].waiting_takers > 0, "it waits")
-        sentinels.sentinels[0].ask("SENTINEL", "FAILOVER", sentinels.service)
+        await asyncio.to_thread(sentinels.fail_over)
         await asyncio.to_thread(until, lambda: sentinels.primary is not old, "another primary")
         assert old.is_primary, "the test wants to see it before it is demoted"
         new = sentinels.primary
