@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import select
+import signal
 import sys
 import termios
 import time
 import tty
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import click
 from rich.live import Live
@@ -54,12 +55,32 @@ def top(service: Service, every: int, once: bool, as_json: bool) -> None:
 
 def _watch(service: Service, every_ms: int) -> None:
     screen = console()
-    with _unbuffered_keys(), Live(console=screen, screen=True, auto_refresh=False, vertical_overflow="crop") as live:
-        while True:
+    with (
+        _interrupts() as was_interrupted,
+        _unbuffered_keys(),
+        Live(console=screen, screen=True, auto_refresh=False, vertical_overflow="crop") as live,
+    ):
+        while not was_interrupted():
             frame = top_frame.read(service, screen.height)
             live.update(top_frame.drawn(frame, screen.width, screen.height), refresh=True)
             if _wants_to_end(every_ms / 1000):
                 return
+
+
+@contextlib.contextmanager
+def _interrupts() -> Iterator[Callable[[], bool]]:
+    """Ctrl-C raises as ever, and is remembered: an exception that hits a destructor goes nowhere."""
+    seen: list[int] = []
+
+    def interrupt(number: int, frame: object) -> None:
+        seen.append(number)
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGINT, interrupt)
+    try:
+        yield lambda: bool(seen)
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 @contextlib.contextmanager
