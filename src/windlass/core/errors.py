@@ -191,6 +191,35 @@ class PartitionStopped(Refusal):
     )
 
 
+class Unauthorized(Refusal):
+    """Nobody is known by what was shown, or nothing was shown."""
+
+    code = "unauthorized"
+    sentence = "A valid token is needed; send it as `Authorization: Bearer <token>`."
+
+
+class Forbidden(Refusal):
+    """It is known who asks, and they may not."""
+
+    code = "forbidden"
+    sentence = "This token does not allow this; use one with the role, and for the queue, that it needs."
+
+
+class TooManyRequests(Refusal):
+    code = "too_many_requests"
+    sentence = "This token's rate is used up; wait a moment and send fewer requests per second."
+
+
+class UnknownToken(Refusal):
+    code = "unknown_token"
+    sentence = "There is no token of this name."
+
+
+class TokenExists(Refusal):
+    code = "token_exists"
+    sentence = "There is a token of this name already; choose another name, or remove that one first."
+
+
 REFUSALS: dict[str, type[Refusal]] = {
     cls.code: cls
     for cls in (
@@ -218,6 +247,11 @@ REFUSALS: dict[str, type[Refusal]] = {
         Unsettled,
         CrossPartition,
         PartitionStopped,
+        Unauthorized,
+        Forbidden,
+        TooManyRequests,
+        UnknownToken,
+        TokenExists,
     )
 }
 

@@ -1,0 +1,68 @@
+"""What callers may give of tokens and of the audit log."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from . import validation as check
+from .access import NewToken, Role
+from .audit import AuditEntry
+from .errors import BadInput, TooLarge
+
+TOKEN_NAME_MAX = 128
+TOKEN_QUEUES_MAX = 100
+TOKEN_RATE_MAX = 1_000_000
+AUDIT_WORD_MAX = 128  # who, what, outcome, peer
+AUDIT_TARGET_MAX = check.NAME_MAX
+AUDIT_DETAIL_MAX = 1024
+AUDIT_ENTRIES_MAX = 1000  # of one request
+
+
+def token_name(name: Any) -> None:
+    check.text("name", name, TOKEN_NAME_MAX)
+
+
+def new_token(token: Any) -> None:
+    check.instance("A token to create", token, NewToken)
+    token_name(token.name)
+    _roles(token.roles)
+    _queues(token.queues)
+    if token.queues and Role.ADMIN in token.roles:
+        raise BadInput("An admin may do everything, and make tokens for every queue: give an admin token no queues.")
+    check.whole("rate", token.rate, 0, TOKEN_RATE_MAX)
+    check.whole("expires_in_ms", token.expires_in_ms, 0, check.DURATION_MAX)
+    check.text("note", token.note, check.NOTE_MAX, may_be_empty=True)
+
+
+def _roles(roles: Any) -> None:
+    if type(roles) is not frozenset or any(type(role) is not Role for role in roles):
+        raise BadInput("roles must be a frozenset of Role.")
+    if not roles:
+        raise BadInput(f"A token needs at least one role: {', '.join(Role)}.")
+
+
+def _queues(queues: Any) -> None:
+    if type(queues) is not tuple:
+        raise BadInput("queues must be a tuple of patterns.")
+    if len(queues) > TOKEN_QUEUES_MAX:
+        raise TooLarge(f"A token may name {TOKEN_QUEUES_MAX} queues, not {len(queues)}; use patterns with *.")
+    for pattern in queues:
+        check.text("queue", pattern, check.QUEUE_MAX)
+        if pattern.count("*") > check.WILDCARDS_MAX:
+            raise TooLarge(f"A pattern may have {check.WILDCARDS_MAX} stars, not {pattern.count('*')}.")
+
+
+def audit_entries(entries: Any) -> None:
+    check.items("entries", entries)
+    if len(entries) > AUDIT_ENTRIES_MAX:
+        raise TooLarge(
+            f"A request may bring {AUDIT_ENTRIES_MAX} entries, not {len(entries)}; send the rest in the next."
+        )
+    for entry in entries:
+        check.instance("An entry", entry, AuditEntry)
+        check.text("who", entry.who, AUDIT_WORD_MAX)
+        check.text("what", entry.what, AUDIT_WORD_MAX)
+        check.text("outcome", entry.outcome, AUDIT_WORD_MAX)
+        check.text("peer", entry.peer, AUDIT_WORD_MAX, may_be_empty=True)
+        check.opaque("target", entry.target, AUDIT_TARGET_MAX)
+        check.opaque("detail", entry.detail, AUDIT_DETAIL_MAX)
