@@ -1,4 +1,4 @@
-"""What payloads, results and errors hold, decoded: for JSON output without losing a digit, and for people's eyes."""
+"""What payloads, results and errors hold, for people's eyes."""
 
 from __future__ import annotations
 
@@ -7,32 +7,10 @@ from typing import Any
 
 import msgspec
 
-from ..core.job import Blob, Codec
+from ..core.job import Blob
+from ..core.transcoding import as_json
 
 ONE_LINE_MAX = 100
-
-
-def compact(data: bytes) -> bytes:
-    """JSON without white space, numbers and keys as they were written. ValueError: it is not JSON."""
-    try:
-        data.decode()  # the formatter does not look inside strings
-        return msgspec.json.format(data, indent=-1)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise ValueError(str(error).removesuffix(".")) from error
-    except RecursionError as error:
-        raise ValueError("it is nested too deeply") from error
-
-
-def as_json(blob: Blob) -> msgspec.Raw | None:
-    """The value as JSON; None when it has none. Bytes inside MessagePack become base64."""
-    try:
-        if blob.codec is Codec.JSON:
-            return msgspec.Raw(compact(blob.data))
-        if blob.codec is Codec.MSGPACK:
-            return msgspec.Raw(msgspec.json.encode(msgspec.msgpack.decode(blob.data)))
-    except (ValueError, TypeError, RecursionError, msgspec.MsgspecError):
-        pass
-    return None
 
 
 def as_text(blob: Blob) -> str:

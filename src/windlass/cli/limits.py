@@ -8,9 +8,9 @@ import click
 import msgspec
 
 from ..core.limit import Level, Limit, LimitState, Matcher, Scalar
+from ..core.transcoding import compact
 from ..core.validation import UINT32_MAX
 from ..service import Service
-from .blobs import compact
 from .connection import connected
 from .output import At, Column, counted, json_line, json_option, say, table
 from .parameters import ASSIGNMENT, RATE

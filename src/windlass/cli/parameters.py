@@ -14,8 +14,8 @@ from ..core.errors import BadInput
 from ..core.ids import parse_id
 from ..core.job import Blob
 from ..core.queue import FOREVER_MS
+from ..core.transcoding import compact
 from ..core.validation import PAYLOAD_MAX
-from .blobs import compact
 
 READ_MAX = 2 * PAYLOAD_MAX  # of a file that is too large anyway
 BYTE_UNITS = {"kib": 1024, "mib": 1024**2, "gib": 1024**3, "": 1}

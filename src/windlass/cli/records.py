@@ -11,7 +11,7 @@ import msgspec
 from ..core.ids import format_id
 from ..core.job import Blob
 from ..core.states import State
-from .blobs import as_json
+from ..core.transcoding import as_json
 
 
 def record(value: Any) -> Any:

@@ -1,0 +1,1 @@
+"""How is it asked? Each dialect parses, asks the service, and formats the answer."""

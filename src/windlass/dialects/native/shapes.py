@@ -1,0 +1,303 @@
+"""What the native API takes and gives, beside what each of its subjects has for itself: jobs, retries, callbacks, and
+answers about many."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Annotated, Generic, Literal, TypeAlias, TypeVar
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from ...core import validation as check
+from ...core.durations import INSTANT_MAX
+from ...core.errors import Refusal
+from ...core.ids import format_id, parse_id
+from ...core.job import ENDS, Attempt, Callback, End, Job, NewJob, OnFailure, Timeline, UniqueCheck
+from ...core.queue import FOREVER_MS
+from ...core.retry import ENDLESS, Backoff
+from ...web.encoding import Encoding
+from ...web.problems import Problem, problem
+from .values import CodecName, Value, read_payload, write
+
+A = TypeVar("A")
+T = TypeVar("T")
+ITEMS_MAX = 1000
+
+Id: TypeAlias = Annotated[str, Meta(description="The id of a job, a UUID.")]
+QueueName: TypeAlias = Annotated[str, Meta(min_length=1, max_length=check.QUEUE_MAX)]
+Name: TypeAlias = Annotated[str, Meta(min_length=1, max_length=check.NAME_MAX)]
+Instant: TypeAlias = Annotated[int, Meta(ge=0, le=INSTANT_MAX, description="Milliseconds since 1970, UTC.")]
+Duration: TypeAlias = Annotated[int, Meta(ge=0, le=check.DURATION_MAX, description="Milliseconds.")]
+# Beyond all durations there is one value that means for ever.
+Term: TypeAlias = Annotated[int, Meta(ge=0, le=FOREVER_MS, description=f"Milliseconds; {FOREVER_MS}: for ever.")]
+Priority: TypeAlias = Annotated[int, Meta(ge=check.INT32_MIN, le=check.INT32_MAX, description="Smaller first.")]
+Token: TypeAlias = Annotated[int, Meta(ge=0, lt=2**48, description="Of the lease; 0: of whoever holds the job.")]
+
+
+class Shape(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """What a caller may give: nothing that we would not look at."""
+
+
+class Given(msgspec.Struct, frozen=True, kw_only=True):
+    """What we answer."""
+
+
+class RetryShape(Shape, frozen=True, kw_only=True):
+    """Attempts and the growing pauses between them."""
+
+    tries: Annotated[int, Meta(ge=0, le=check.UINT32_MAX, description="0: never gives up.")] = 3
+    base_ms: Annotated[int, Meta(ge=0, le=check.PAUSE_MAX)] = 1_000
+    factor: Annotated[float, Meta(ge=1, le=1000)] = 2.0
+    cap_ms: Annotated[int, Meta(ge=0, le=check.PAUSE_MAX)] = 600_000
+    jitter: Annotated[float, Meta(ge=0, le=1)] = 0.1
+
+
+class CallbackShape(Shape, frozen=True, kw_only=True):
+    """A notice that is owed when the job ends."""
+
+    url: str
+    events: tuple[End, ...] = ENDS
+    headers: dict[str, str] = {}
+
+
+class NewJobShape(Shape, frozen=True, kw_only=True):
+    """A job to be enqueued. Only `queue` and `name` are needed."""
+
+    queue: QueueName
+    name: Name
+    payload: Value | UnsetType = UNSET
+    payload_base64: str | UnsetType = UNSET
+    payload_codec: CodecName | UnsetType = UNSET
+    id: Id | None = None
+    priority: Priority = 0
+    run_at_ms: Instant = 0
+    delay_ms: Duration = 0
+    expires_at_ms: Instant = 0
+    expires_in_ms: Duration = 0
+    lane: Annotated[str, Meta(max_length=check.LANE_MAX)] = ""
+    unique: Annotated[str, Meta(max_length=check.UNIQUE_MAX)] = ""
+    unique_check: UniqueCheck = "keep"
+    unique_while_kept: bool = False
+    debounce_ms: Duration = 0
+    debounce_max_ms: Duration = 0
+    throttle_ms: Duration = 0
+    if_revision: Annotated[int, Meta(ge=0, le=check.UINT32_MAX)] = 0
+    retry: RetryShape | None = None
+    lease_ms: Term = 0
+    retake: bool = False
+    timeout_ms: Duration = 0
+    result_ttl_ms: Term = 0
+    tags: Annotated[tuple[str, ...], Meta(max_length=check.TAGS_MAX)] = ()
+    trace: Annotated[str, Meta(max_length=check.TRACE_MAX)] = ""
+    repeat: str = ""
+    parent: Id | None = None
+    held: bool = False
+    after: Annotated[tuple[Id, ...], Meta(max_length=check.AFTER_MAX)] = ()
+    joins: bool = False
+    on_failure: OnFailure | Literal[""] = ""
+    callback: CallbackShape | None = None
+
+    def new_job(self, encoding: Encoding) -> NewJob:
+        return NewJob(
+            queue=self.queue,
+            name=self.name,
+            payload=read_payload(self.payload, self.payload_base64, self.payload_codec, encoding),
+            id=b"" if self.id is None else parse_id(self.id),
+            priority=self.priority,
+            run_at_ms=self.run_at_ms,
+            delay_ms=self.delay_ms,
+            expires_at_ms=self.expires_at_ms,
+            expires_in_ms=self.expires_in_ms,
+            lane=self.lane,
+            unique=self.unique,
+            unique_check=self.unique_check,
+            unique_while_kept=self.unique_while_kept,
+            debounce_ms=self.debounce_ms,
+            debounce_max_ms=self.debounce_max_ms,
+            throttle_ms=self.throttle_ms,
+            if_revision=self.if_revision,
+            retry=ENDLESS if self.retry is None else Backoff(*msgspec.structs.astuple(self.retry)),
+            lease_ms=self.lease_ms,
+            retake=self.retake,
+            timeout_ms=self.timeout_ms,
+            result_ttl_ms=self.result_ttl_ms,
+            tags=self.tags,
+            trace=self.trace,
+            repeat=self.repeat,
+            parent=b"" if self.parent is None else parse_id(self.parent),
+            held=self.held,
+            after=tuple(map(parse_id, self.after)) if self.after else (),
+            joins=self.joins,
+            on_failure=self.on_failure,
+            callback=None if self.callback is None else _callback(self.callback),
+        )
+
+
+def _callback(shape: CallbackShape) -> Callback:
+    return Callback(url=shape.url, events=shape.events, headers=tuple(shape.headers.items()))
+
+
+class JobShape(Given, frozen=True, kw_only=True):
+    """A job as read at one instant."""
+
+    id: Id
+    state: str
+    queue: str
+    name: str
+    payload: Value | UnsetType = UNSET
+    payload_base64: str | UnsetType = UNSET
+    payload_codec: CodecName | UnsetType = UNSET
+    payload_is_whole: bool
+    priority: int
+    created_at_ms: int
+    run_at_ms: int
+    started_at_ms: int | None
+    ended_at_ms: int | None
+    expires_at_ms: int | None
+    lane: str
+    unique: str | None
+    retry: RetryShape
+    lease_ms: int
+    timeout_ms: int
+    result_ttl_ms: int
+    tags: tuple[str, ...]
+    trace: str
+    repeat: str
+    schedule: str
+    planned_at_ms: int | None
+    parent: Id | None
+    is_held: bool
+    joins: bool
+    has_members: bool
+    on_failure: OnFailure
+    callback: CallbackShape | None
+    attempt: int
+    revision: int
+    progress: float
+    note: str
+    is_cancel_requested: bool
+    is_overdue: bool
+    is_history: bool
+    worker: str | None
+    lease_token: int
+    lease_deadline_at_ms: int | None
+
+
+def job_shape(job: Job, encoding: Encoding) -> JobShape:
+    payload = write(job.payload, encoding)
+    return JobShape(
+        id=format_id(job.id),
+        state=job.state.label,
+        queue=job.queue,
+        name=job.name,
+        payload=payload.value,
+        payload_base64=payload.base64,
+        payload_codec=payload.codec,
+        payload_is_whole=job.payload_is_whole,
+        priority=job.priority,
+        created_at_ms=job.created_at_ms,
+        run_at_ms=job.run_at_ms,
+        started_at_ms=job.started_at_ms,
+        ended_at_ms=job.ended_at_ms,
+        expires_at_ms=job.expires_at_ms,
+        lane=job.lane,
+        unique=job.unique,
+        retry=RetryShape(**msgspec.structs.asdict(job.retry)),
+        lease_ms=job.lease_ms,
+        timeout_ms=job.timeout_ms,
+        result_ttl_ms=job.result_ttl_ms,
+        tags=job.tags,
+        trace=job.trace,
+        repeat=job.repeat,
+        schedule=job.schedule,
+        planned_at_ms=job.planned_at_ms,
+        parent=id_or_none(job.parent),
+        is_held=job.is_held,
+        joins=job.joins,
+        has_members=job.has_members,
+        on_failure=job.on_failure,
+        callback=None if job.callback is None else callback_shape(job.callback),
+        attempt=job.attempt,
+        revision=job.revision,
+        progress=job.progress,
+        note=job.note,
+        is_cancel_requested=job.is_cancel_requested,
+        is_overdue=job.is_overdue,
+        is_history=job.is_history,
+        worker=id_or_none(job.worker),
+        lease_token=job.lease_token,
+        lease_deadline_at_ms=job.lease_deadline_at_ms,
+    )
+
+
+def callback_shape(callback: Callback) -> CallbackShape:
+    return CallbackShape(url=callback.url, events=callback.events, headers=dict(callback.headers))
+
+
+def id_or_none(job_id: bytes | None) -> str | None:
+    return None if job_id is None else format_id(job_id)
+
+
+class AttemptShape(Given, frozen=True, kw_only=True):
+    """An attempt that did not end well."""
+
+    attempt: int
+    started_at_ms: int | None
+    ended_at_ms: int
+    worker: str | None
+    reason: str
+    error: Value | UnsetType = UNSET
+    error_base64: str | UnsetType = UNSET
+    error_codec: CodecName | UnsetType = UNSET
+
+
+def attempt_shape(attempt: Attempt, encoding: Encoding) -> AttemptShape:
+    error = write(attempt.error, encoding)
+    return AttemptShape(
+        attempt=attempt.attempt,
+        started_at_ms=attempt.started_at_ms,
+        ended_at_ms=attempt.ended_at_ms,
+        worker=id_or_none(attempt.worker),
+        reason=attempt.reason,
+        error=error.value,
+        error_base64=error.base64,
+        error_codec=error.codec,
+    )
+
+
+class TimelineShape(Given, frozen=True, kw_only=True):
+    """A job with the attempts that ended badly, oldest first."""
+
+    job: JobShape
+    attempts: list[AttemptShape]
+
+
+def timeline_shape(timeline: Timeline, encoding: Encoding) -> TimelineShape:
+    return TimelineShape(
+        job=job_shape(timeline.job, encoding),
+        attempts=[attempt_shape(one, encoding) for one in timeline.attempts],
+    )
+
+
+class Items(msgspec.Struct, Generic[T], frozen=True, forbid_unknown_fields=True):
+    items: Annotated[list[T], Meta(max_length=ITEMS_MAX)]
+
+
+class Outcome(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
+    """Of one item: its answer, or why it was refused; the others have nothing to do with it."""
+
+    ok: T | UnsetType = UNSET
+    error: Problem | UnsetType = UNSET
+
+
+class Results(msgspec.Struct, Generic[T], frozen=True):
+    """In the order of the items."""
+
+    results: list[Outcome[T]]
+
+
+def results(answers: Sequence[A | Refusal], shaped: Callable[[A], T]) -> Results[T]:
+    return Results(
+        [Outcome(error=problem(one)) if isinstance(one, Refusal) else Outcome(ok=shaped(one)) for one in answers]
+    )

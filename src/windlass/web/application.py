@@ -1,0 +1,91 @@
+"""From a request's head to its route, past the guard, to the handler and back: the same way for all dialects."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from ..core.access import Principal
+from ..core.errors import BadInput, WindlassError
+from ..core.job import Codec
+from .encoding import Encoding, answer, decode, encoding_of_answer, encoding_of_body, refusal_answer
+from .guard import Guard
+from .messages import Head, Plan, Reply, Request, Response, Streamed
+from .problems import HttpRefusal, Malformed
+from .querying import parse_query
+from .routing import Answer, Ask, Office, Route, Router
+
+log = logging.getLogger("windlass.web")
+
+
+class WebApplication:
+    """Answers requests by its routes."""
+
+    def __init__(self, router: Router, office: Office, guard: Guard) -> None:
+        self._router = router
+        self._office = office
+        self._guard = guard
+
+    def plan(self, head: Head) -> Plan | Response:
+        try:
+            route, names = self._router.find(head.method, head.path)
+            who = self._guard.admit(head, route.roles)
+        except WindlassError as error:
+            return refusal_answer(error, _encoding_for_trouble(head))
+
+        async def handle(request: Request) -> Reply:
+            return await self._handle(route, names, who, request)
+
+        return Plan(handle, route.body_max, route.streams_body, route.waits)
+
+    def refuse(self, status: int, detail: str, head: Head | None) -> Response:
+        """What the protocol has to say itself."""
+        return refusal_answer(_Said(status, detail), Codec.JSON if head is None else _encoding_for_trouble(head))
+
+    async def _handle(self, route: Route, names: Mapping[str, str], who: Principal | None, request: Request) -> Reply:
+        head = request.head
+        headers = head.headers
+        encoding: Encoding = Codec.JSON
+        try:
+            of_body = encoding_of_body(headers.get("content-type", "")) if not route.takes_media else encoding
+            encoding = of_body  # for what goes wrong before the next line
+            encoding = encoding_of_answer(headers.get("accept", ""), of_body) if not route.media else Codec.JSON
+            if who is None:
+                who = await self._guard.admit_slowly(head, route.roles)
+            query = None if route.query is None else parse_query(head.query, route.query)
+            body = None if route.takes is None or route.streams_body else _body(request, route, of_body)
+            given = await route.handler(Ask(self._office, request, who, names, query, body, of_body, encoding))
+            return _reply(route, given, encoding)
+        except WindlassError as error:
+            return refusal_answer(error, encoding)
+
+
+def _body(request: Request, route: Route, encoding: Encoding) -> Any:
+    if not request.body:
+        raise BadInput("The body is empty; this path wants one, see /docs.")
+    return decode(request.body, route.takes, encoding)
+
+
+def _reply(route: Route, given: Any, encoding: Encoding) -> Reply:
+    if isinstance(given, Response | Streamed):
+        return given
+    if isinstance(given, Answer):
+        return answer(given.status or route.status, given.value, encoding, given.headers)
+    return Response(204) if given is None else answer(route.status, given, encoding)
+
+
+def _encoding_for_trouble(head: Head) -> Encoding:
+    """As the answer would have been; JSON where even that cannot be told."""
+    try:
+        return encoding_of_answer(
+            head.headers.get("accept", ""), encoding_of_body(head.headers.get("content-type", ""))
+        )
+    except HttpRefusal:
+        return Codec.JSON
+
+
+class _Said(Malformed):
+    def __init__(self, status: int, detail: str) -> None:
+        super().__init__(detail)
+        self.status = status

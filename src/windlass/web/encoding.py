@@ -1,0 +1,106 @@
+"""JSON and MessagePack on every route: which one a request is in, which one its answer will be in, and both ways."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+
+from ..core.errors import BadInput, WindlassError
+from ..core.job import Codec
+from ..core.nesting import is_too_deep
+from .messages import Response
+from .problems import NotAcceptable, UnsupportedMedia, headers_of, problem
+
+Encoding: TypeAlias = Literal[Codec.JSON, Codec.MSGPACK]
+NESTING_MAX = 100  # levels of a document
+JSON, MSGPACK = "application/json", "application/msgpack"
+_MEDIA: dict[str, Encoding] = {
+    JSON: Codec.JSON,
+    MSGPACK: Codec.MSGPACK,
+    "application/x-msgpack": Codec.MSGPACK,
+    "application/vnd.msgpack": Codec.MSGPACK,
+    "text/json": Codec.JSON,
+}
+_WILD = ("*/*", "application/*")
+_CONTENT_TYPES: dict[Codec, str] = {Codec.JSON: JSON, Codec.MSGPACK: MSGPACK}
+_PROBLEM_TYPES: dict[Codec, str] = {
+    Codec.JSON: "application/problem+json",
+    Codec.MSGPACK: "application/problem+msgpack",
+}
+_ENCODERS = {Codec.JSON: msgspec.json.Encoder().encode, Codec.MSGPACK: msgspec.msgpack.Encoder().encode}
+
+
+@lru_cache(256)
+def encoding_of_body(content_type: str) -> Encoding:
+    """A body without a type is JSON; curl's default, a form, is not taken for anything else than it says."""
+    media = content_type.partition(";")[0].strip().lower()
+    if not media:
+        return Codec.JSON
+    if media not in _MEDIA:
+        raise UnsupportedMedia(f"{UnsupportedMedia.sentence[:-1]}, not {media}.")
+    return _MEDIA[media]
+
+
+@lru_cache(256)
+def encoding_of_answer(accept: str, of_body: Encoding) -> Encoding:
+    """The best of what is accepted; where anything is, the answer is as the question."""
+    if not accept or accept == "*/*":
+        return of_body
+    choices = [_choice(part, of_body) for part in accept.split(",")]
+    best = max((one for one in choices if one is not None), default=None, key=lambda one: one[0])
+    if best is None:
+        raise NotAcceptable
+    return best[1]
+
+
+def _choice(part: str, otherwise: Encoding) -> tuple[float, Encoding] | None:
+    media, *parameters = (piece.strip().lower() for piece in part.split(";"))
+    found = otherwise if media in _WILD else _MEDIA.get(media.replace("problem+", ""))
+    weight = _weight(parameters)
+    return None if found is None or weight <= 0 else (weight, found)
+
+
+def _weight(parameters: list[str]) -> float:
+    for one in parameters:
+        name, _, value = one.partition("=")
+        if name.strip() == "q":
+            try:
+                return float(value)
+            except ValueError:
+                return 0.0
+    return 1.0
+
+
+@lru_cache(None)
+def _decoder(wanted: Any, encoding: Encoding) -> Any:
+    made = msgspec.json.Decoder if encoding is Codec.JSON else msgspec.msgpack.Decoder
+    return made(wanted).decode
+
+
+def decode(body: bytes, wanted: Any, encoding: Encoding) -> Any:
+    if is_too_deep(body, encoding, NESTING_MAX):
+        raise BadInput(f"The body is nested in more than {NESTING_MAX} levels; flatten it, or send it as text inside.")
+    try:
+        return _decoder(wanted, encoding)(body)
+    except msgspec.ValidationError as error:
+        raise BadInput(f"The body does not fit: {error}.") from error
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        name = "JSON" if encoding is Codec.JSON else "MessagePack"
+        raise BadInput(f"The body is not valid {name}: {error}.") from error
+    except RecursionError as error:
+        raise BadInput("The body is nested too deeply.") from error
+
+
+def encode(value: Any, encoding: Encoding) -> bytes:
+    return _ENCODERS[encoding](value)
+
+
+def answer(status: int, value: Any, encoding: Encoding, headers: tuple[tuple[str, str], ...] = ()) -> Response:
+    return Response(status, encode(value, encoding), headers, _CONTENT_TYPES[encoding])
+
+
+def refusal_answer(error: WindlassError, encoding: Encoding) -> Response:
+    said = problem(error)
+    return Response(said.status, encode(said, encoding), headers_of(error), _PROBLEM_TYPES[encoding])

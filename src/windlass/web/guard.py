@@ -1,0 +1,102 @@
+"""Who is let in: where no token exists, everybody on this machine, but no web page; else whoever shows a token."""
+
+from __future__ import annotations
+
+import ipaddress
+import time
+from functools import lru_cache
+from urllib.parse import urlsplit
+
+from ..core.access import Principal, Role
+from ..core.errors import Forbidden, TooManyRequests, Unauthorized
+from .messages import Head
+from .rate import Rates
+from .token_table import TokenTable
+
+ANYBODY = Principal("anybody", frozenset())
+LOCAL = Principal("local", frozenset({Role.ADMIN}))
+
+
+class Guard:
+    """`is_open`: without tokens, whoever reaches us is admin. `is_local`: only this machine can reach us."""
+
+    def __init__(self, table: TokenTable, *, is_open: bool, is_local: bool) -> None:
+        self._table = table
+        self._is_open = is_open
+        self._is_local = is_local
+        self._rates = Rates()
+
+    def admit(self, head: Head, roles: frozenset[Role] | None) -> Principal | None:
+        """Who asks, if they may; None when only the engine can tell: then `admit_slowly`."""
+        if roles is None:
+            return ANYBODY
+        shown = _shown(head)
+        if shown:
+            who = self._table.known(shown)
+            return None if who is None else self._checked(who, roles)
+        return self._without_token(head) if self._table.is_current else None
+
+    async def admit_slowly(self, head: Head, roles: frozenset[Role] | None) -> Principal:
+        shown = _shown(head)
+        if not shown:
+            await self._table.refresh()
+            return self._without_token(head)
+        who = await self._table.principal(shown)
+        if who is None:
+            raise Unauthorized("This token is not known, was revoked or has expired; ask for another one.")
+        return self._checked(who, roles or frozenset())
+
+    def _checked(self, who: Principal, roles: frozenset[Role]) -> Principal:
+        who.check(roles)
+        if who.rate:
+            pause_s = self._rates.allow(who.name, who.rate, time.monotonic())
+            if pause_s > 0:
+                raise TooManyRequests(
+                    f"The token {who.name!r} may ask {who.rate} times a second; wait {pause_s:.1f} s."
+                )
+        return who
+
+    def _without_token(self, head: Head) -> Principal:
+        if self._table.has_tokens or not self._is_open:
+            raise Unauthorized
+        if self._is_local:
+            _check_local(head)
+        return LOCAL
+
+
+def _shown(head: Head) -> str:
+    kind, _, text = head.headers.get("authorization", "").partition(" ")
+    return text.strip() if kind.lower() == "bearer" else ""
+
+
+def _check_local(head: Head) -> None:
+    """A web page that somebody on this machine looks at must not drive the queue: neither from another origin, nor
+    under a name that leads here (DNS rebinding)."""
+    host = head.headers.get("host", "")
+    if not is_loopback(_name_of(host)):
+        raise Forbidden(
+            f"Without tokens this server answers requests to localhost only, not to {host!r}; "
+            "create a token (windlass tokens create) and send it as Authorization: Bearer."
+        )
+    origin = head.headers.get("origin")
+    if origin is not None and urlsplit(origin).netloc.lower() != host.lower():
+        raise Forbidden(f"Without tokens this server answers no web page of another origin ({origin}).")
+    if head.headers.get("sec-fetch-site") == "cross-site":
+        raise Forbidden("Without tokens this server answers no web page of another site.")
+
+
+def _name_of(host: str) -> str:
+    try:
+        return urlsplit(f"//{host}").hostname or ""
+    except ValueError:
+        return ""
+
+
+@lru_cache(256)
+def is_loopback(host: str) -> bool:
+    if host.rstrip(".").lower() == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

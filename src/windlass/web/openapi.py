@@ -1,0 +1,138 @@
+"""The OpenAPI document, made from the routes: what is served is what is written, and the other way round."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from http import HTTPStatus
+from typing import Any
+
+import msgspec
+
+from .. import __version__
+from ..core import errors
+from ..core.errors import WindlassError
+from .encoding import JSON, MSGPACK
+from .problems import NotAcceptable, Problem, UnsupportedMedia, status_of
+from .routing import Route
+
+_REF = "#/components/schemas/{name}"
+_ABOUT = (
+    "A job queue on Redis/Valkey that does not lose jobs. Every route speaks JSON and MessagePack, by Content-Type and "
+    "Accept. Errors are problem details (RFC 9457) with a stable `code`."
+)
+
+
+def document(routes: Sequence[Route]) -> dict[str, Any]:
+    listed = [route for route in routes if route.is_listed]
+    schemas, components = msgspec.json.schema_components(_types(listed), ref_template=_REF)
+    refs = dict(zip(map(_key, _types(listed)), schemas, strict=True))
+    paths: dict[str, dict[str, Any]] = {}
+    for route in listed:
+        paths.setdefault(route.path, {})[route.method.lower()] = _operation(route, refs, components)
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "Windlass", "version": __version__, "description": _ABOUT, "license": {"name": "MIT"}},
+        "tags": [{"name": tag} for tag in dict.fromkeys(route.tag for route in listed)],
+        "paths": paths,
+        "components": {"schemas": components, "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}}},
+    }
+
+
+def _key(wanted: Any) -> str:
+    return repr(wanted)
+
+
+def _types(routes: Sequence[Route]) -> list[Any]:
+    found = {_key(Problem): Problem}
+    for route in routes:
+        for one in (route.takes, route.query, route.gives, *route.also.values()):
+            if one is not None:
+                found[_key(one)] = one
+    return list(found.values())
+
+
+def _operation(route: Route, refs: dict[str, Any], components: dict[str, Any]) -> dict[str, Any]:
+    written: dict[str, Any] = {
+        "operationId": route.operation,
+        "tags": [route.tag],
+        "summary": route.summary,
+        "parameters": [*_path_parameters(route), *_query_parameters(route, refs, components)],
+        "responses": _responses(route, refs),
+    }
+    if route.description:
+        written["description"] = route.description
+    if route.takes is not None:
+        schema = refs[_key(route.takes)]
+        media = [route.takes_media] if route.takes_media else [JSON, MSGPACK]
+        written["requestBody"] = {"required": True, "content": {one: {"schema": schema} for one in media}}
+    written["security"] = [] if route.roles is None else [{"token": []}]
+    return written
+
+
+def _path_parameters(route: Route) -> list[dict[str, Any]]:
+    schemas = {"id": {"type": "string", "format": "uuid"}}
+    return [
+        {"name": name, "in": "path", "required": True, "schema": schemas.get(name, {"type": "string", "minLength": 1})}
+        for name in route.names
+    ]
+
+
+def _query_parameters(route: Route, refs: dict[str, Any], components: dict[str, Any]) -> list[dict[str, Any]]:
+    if route.query is None:
+        return []
+    schema = components[refs[_key(route.query)]["$ref"].rpartition("/")[2]]
+    required = schema.get("required", ())
+    return [
+        {
+            "name": name,
+            "in": "query",
+            "required": name in required,
+            "schema": one,
+            **({"description": one["description"]} if "description" in one else {}),
+        }
+        for name, one in schema["properties"].items()
+    ]
+
+
+def _responses(route: Route, refs: dict[str, Any]) -> dict[str, Any]:
+    answers = {str(route.status if route.gives is not None or route.media else 204): _good(route, route.gives, refs)}
+    answers |= {str(status): _good(route, gives, refs) for status, gives in route.also.items()}
+    for status, codes in sorted(_refusals(route).items()):
+        answers[str(status)] = {
+            "description": f"{HTTPStatus(status).phrase}: {', '.join(codes)}",
+            "content": {
+                "application/problem+json": {"schema": refs[_key(Problem)]},
+                "application/problem+msgpack": {"schema": refs[_key(Problem)]},
+            },
+        }
+    return answers
+
+
+def _good(route: Route, gives: Any, refs: dict[str, Any]) -> dict[str, Any]:
+    if route.media:
+        return {"description": "Well.", "content": {route.media: {"schema": {"type": "string"}}}}
+    if gives is None:
+        return {"description": "Done; there is nothing more to say."}
+    schema = refs[_key(gives)]
+    return {"description": "Well.", "content": {media: {"schema": schema} for media in (JSON, MSGPACK)}}
+
+
+def _refusals(route: Route) -> dict[int, list[str]]:
+    """By status, which codes; those that any such route may answer included."""
+    found: dict[int, list[str]] = {}
+    for error in dict.fromkeys((*route.refuses, *_usual(route))):
+        found.setdefault(status_of(error), []).append(error.code)
+    return found
+
+
+def _usual(route: Route) -> list[type[WindlassError]]:
+    usual: list[type[WindlassError]] = [errors.BadInput]  # also what the protocol says of malformed requests
+    if route.roles is not None:
+        usual += [errors.Unauthorized, errors.Forbidden, errors.TooManyRequests, errors.EngineUnavailable]
+    if route.takes is not None:
+        usual.append(errors.TooLarge)
+    if not route.takes_media:
+        usual.append(UnsupportedMedia)
+    if not route.media:
+        usual.append(NotAcceptable)
+    return usual

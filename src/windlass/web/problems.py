@@ -1,0 +1,109 @@
+"""A no as HTTP says it: a status and a problem (RFC 9457) whose `code` is ours and stable."""
+
+from __future__ import annotations
+
+import msgspec
+
+from ..core import errors
+from ..core.errors import WindlassError
+
+
+class Problem(msgspec.Struct, frozen=True, kw_only=True):
+    """Why a request was refused. `code` is stable; `detail` is for people and says what to do."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    code: str
+
+
+class HttpRefusal(errors.Refusal):
+    """A no that only HTTP knows."""
+
+    status = 400
+    headers: tuple[tuple[str, str], ...] = ()
+
+
+class NotFound(HttpRefusal):
+    code = "not_found"
+    status = 404
+    sentence = "There is nothing at this path; /docs lists what there is."
+
+
+class MethodNotAllowed(HttpRefusal):
+    code = "method_not_allowed"
+    status = 405
+    sentence = "This path does not know this method."
+
+    def __init__(self, allowed: str) -> None:
+        super().__init__(f"This path knows {allowed} only.")
+        self.headers = (("Allow", allowed),)
+
+
+class NotAcceptable(HttpRefusal):
+    code = "not_acceptable"
+    status = 406
+    sentence = "Answers are application/json or application/msgpack; ask for one of them in Accept."
+
+
+class UnsupportedMedia(HttpRefusal):
+    code = "unsupported_media_type"
+    status = 415
+    sentence = "A body is application/json or application/msgpack; say which in Content-Type."
+
+
+class Malformed(HttpRefusal):
+    """What came is no HTTP, or none that is allowed here; the protocol closes the connection."""
+
+    code = "malformed_request"
+    sentence = "This is not a well-formed HTTP request."
+
+
+RETRY_SOON = (("Retry-After", "1"),)
+_STATUSES: dict[type[WindlassError], int] = {
+    errors.BadInput: 400,
+    errors.TooLarge: 413,
+    errors.UnknownJob: 404,
+    errors.UnknownLimit: 404,
+    errors.UnknownWorker: 404,
+    errors.UnknownSchedule: 404,
+    errors.UnknownCallback: 404,
+    errors.UnknownParent: 409,
+    errors.UnknownMember: 409,
+    errors.CrossPartition: 409,
+    errors.NamesNeedLanes: 409,
+    errors.NoExactPriority: 409,
+    errors.QueueFull: 503,
+    errors.EngineFull: 503,
+    errors.LimitsChanged: 503,
+    errors.Unsettled: 503,
+    errors.PartitionStopped: 503,
+    errors.EngineUnavailable: 503,
+    errors.EngineError: 500,
+    errors.EngineUnsuitable: 503,
+}
+_CONFLICT = 409
+
+
+def status_of(error: type[WindlassError]) -> int:
+    """Of a refusal without a status of its own: a conflict with the state of things."""
+    if issubclass(error, HttpRefusal):
+        return error.status
+    return _STATUSES.get(error, _CONFLICT if issubclass(error, errors.Refusal) else 500)
+
+
+def headers_of(error: WindlassError) -> tuple[tuple[str, str], ...]:
+    if isinstance(error, HttpRefusal):
+        return error.headers
+    return RETRY_SOON if status_of(type(error)) == 503 else ()
+
+
+def problem(error: WindlassError) -> Problem:
+    return Problem(
+        type=f"urn:windlass:{error.code}",
+        title=error.code.replace("_", " ").capitalize(),
+        status=status_of(type(error)),
+        detail=str(error),
+        code=error.code,
+    )

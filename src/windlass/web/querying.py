@@ -1,0 +1,45 @@
+"""What stands behind the question mark, as a struct with types."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any, TypeVar
+from urllib.parse import parse_qsl
+
+import msgspec
+
+from ..core.errors import BadInput
+
+S = TypeVar("S", bound=msgspec.Struct)
+FIELDS_MAX = 100
+
+
+@lru_cache(None)
+def _lists(wanted: type[msgspec.Struct]) -> frozenset[str]:
+    """The fields that may be given several times."""
+    fields = msgspec.inspect.type_info(wanted).fields  # type: ignore[attr-defined]
+    several = (msgspec.inspect.VarTupleType, msgspec.inspect.ListType)
+    return frozenset(field.encode_name for field in fields if isinstance(field.type, several))
+
+
+def parse_query(query: str, wanted: type[S]) -> S:
+    found: dict[str, Any] = {}
+    lists = _lists(wanted)
+    for name, value in _pairs(query):
+        if name in lists:
+            found.setdefault(name, []).append(value)
+        elif name in found:
+            raise BadInput(f"{name} is given twice in the query.")
+        else:
+            found[name] = value
+    try:
+        return msgspec.convert(found, wanted, strict=False)
+    except msgspec.ValidationError as error:
+        raise BadInput(f"The query does not fit: {error}.") from error
+
+
+def _pairs(query: str) -> list[tuple[str, str]]:
+    try:
+        return parse_qsl(query, keep_blank_values=True, max_num_fields=FIELDS_MAX, errors="strict")
+    except ValueError as error:
+        raise BadInput(f"The query cannot be read: {error}.") from error

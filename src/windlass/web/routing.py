@@ -1,0 +1,231 @@
+"""Which function answers which request: one table, from which requests are dispatched and OpenAPI is written."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import Any, Generic, TypeAlias, TypeVar
+from urllib.parse import unquote
+
+import msgspec
+
+from ..core.access import Principal, Role
+from ..core.errors import BadInput, Forbidden, WindlassError
+from ..core.ids import parse_id
+from ..core.job import Timeline
+from ..service import Service
+from .encoding import Encoding
+from .messages import Headers, Request, Response, Streamed
+from .problems import MethodNotAllowed, NotFound
+
+B = TypeVar("B")
+Q = TypeVar("Q")
+_ANY_ROLE = frozenset(Role)
+BODY_MAX = 16 * 1024 * 1024
+# Which roles may do it; an admin may do everything. None: anybody, even without a token.
+READS = frozenset({Role.READ})
+PRODUCES = frozenset({Role.PRODUCE})
+WORKS = frozenset({Role.WORK})
+KNOWS = frozenset({Role.READ, Role.PRODUCE, Role.WORK})  # of a job whose id one has
+STEERS = frozenset({Role.PRODUCE})  # ... what its producer may do to it
+ADMIN = frozenset({Role.ADMIN})
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """An answer that is not just the route's own good one."""
+
+    value: Any
+    status: int = 0  # 0: the route's
+    headers: Headers = ()
+
+
+class Ask(Generic[B, Q]):
+    """One request as its handler sees it."""
+
+    __slots__ = ("body", "encoding", "office", "path", "query", "request", "target", "wanted", "who")
+
+    def __init__(
+        self,
+        office: Office,
+        request: Request,
+        who: Principal,
+        path: Mapping[str, str],
+        query: Q,
+        body: B,
+        encoding: Encoding,
+        wanted: Encoding,
+    ) -> None:
+        self.office = office
+        self.request = request
+        self.who = who
+        self.path = path
+        self.query = query
+        self.body = body
+        self.encoding = encoding  # of the body
+        self.wanted = wanted  # of the answer
+        self.target = request.head.path  # for the audit log
+
+    @property
+    def service(self) -> Service:
+        return self.office.service
+
+    @property
+    def job_id(self) -> bytes:
+        return parse_id(self.path["id"])
+
+    def may_use(self, queue: str) -> None:
+        """Raises Forbidden when the token is for other queues."""
+        if self.who.queues:
+            self.who.check(_ANY_ROLE, queue)
+
+    async def may_touch(self, ids: Sequence[bytes]) -> None:
+        """The same for jobs, by the queue that each is in. Costs a call of the engine only where tokens are for some
+        queues; what does not exist is for others to refuse."""
+        if self.who.queues:
+            for found in await self.service.job(ids):
+                if isinstance(found, Timeline):
+                    self.may_use(found.job.queue)
+
+    def may_use_all(self) -> None:
+        """For what is not about one queue."""
+        if self.who.queues:
+            raise Forbidden(f"The token {self.who.name!r} is for some queues only; this is about all of them.")
+
+
+class Office:
+    """What all handlers of a server share."""
+
+    def __init__(self, service: Service) -> None:
+        self.service = service
+
+
+Handler: TypeAlias = Callable[[Ask[Any, Any]], Awaitable[Any]]
+
+
+class Route(msgspec.Struct, frozen=True, kw_only=True):
+    method: str
+    path: str  # with {names} of segments
+    handler: Handler
+    operation: str
+    tag: str
+    summary: str
+    description: str
+    roles: frozenset[Role] | None
+    takes: Any = None  # type of the body
+    query: type[msgspec.Struct] | None = None
+    gives: Any = None  # type of the good answer; None: it has no body
+    status: int = 200
+    also: Mapping[int, Any] = {}  # other good answers
+    refuses: tuple[type[WindlassError], ...] = ()
+    media: str = ""  # of an answer that is neither JSON nor MessagePack
+    takes_media: str = ""  # of such a body
+    waits: bool = False
+    streams_body: bool = False
+    is_audited: bool = False
+    is_listed: bool = True  # in OpenAPI
+    body_max: int = BODY_MAX
+
+    @property
+    def names(self) -> list[str]:
+        return [part[1:-1] for part in self.path.split("/") if part.startswith("{")]
+
+
+class Routes:
+    """The routes of one subject; a dialect has one or several."""
+
+    def __init__(self, prefix: str = "", *, tag: str = "") -> None:
+        self.prefix = prefix
+        self.tag = tag
+        self.all: list[Route] = []
+
+    def __call__(
+        self, method: str, path: str, *, roles: frozenset[Role] | None, **more: Any
+    ) -> Callable[[Handler], Handler]:
+        def add(handler: Handler) -> Handler:
+            summary, _, description = (inspect.getdoc(handler) or "").partition("\n")
+            self.all.append(
+                Route(
+                    method=method,
+                    path=self.prefix + path,
+                    handler=handler,
+                    operation=more.pop("operation", "") or handler.__name__,
+                    tag=self.tag,
+                    summary=summary.rstrip("."),
+                    description=" ".join(description.split()),
+                    roles=roles,
+                    **more,
+                )
+            )
+            return handler
+
+        return add
+
+    def get(self, path: str, **more: Any) -> Callable[[Handler], Handler]:
+        return self("GET", path, **more)
+
+    def post(self, path: str, **more: Any) -> Callable[[Handler], Handler]:
+        return self("POST", path, **more)
+
+    def put(self, path: str, **more: Any) -> Callable[[Handler], Handler]:
+        return self("PUT", path, **more)
+
+    def patch(self, path: str, **more: Any) -> Callable[[Handler], Handler]:
+        return self("PATCH", path, **more)
+
+    def delete(self, path: str, **more: Any) -> Callable[[Handler], Handler]:
+        return self("DELETE", path, **more)
+
+
+NOTHING: Mapping[str, str] = {}
+Methods: TypeAlias = dict[str, Route]
+
+
+class Router:
+    """Finds a route by method and path. Segments are split before they are decoded: names may hold any character."""
+
+    def __init__(self, routes: Iterable[Routes]) -> None:
+        self.routes = [route for some in routes for route in some.all]
+        self._plain: dict[str, Methods] = {}
+        self._with_names: dict[int, list[tuple[list[str], Methods]]] = {}
+        for route in self.routes:
+            self._methods_at(route.path).setdefault(route.method, route)
+
+    def _methods_at(self, path: str) -> Methods:
+        if "{" not in path:
+            return self._plain.setdefault(path, {})
+        parts = path.split("/")
+        candidates = self._with_names.setdefault(len(parts), [])
+        for known, methods in candidates:
+            if known == parts:
+                return methods
+        candidates.append((parts, {}))
+        return candidates[-1][1]
+
+    def find(self, method: str, path: str) -> tuple[Route, Mapping[str, str]]:
+        methods = self._plain.get(path)
+        names: Mapping[str, str] = NOTHING
+        if methods is None:
+            methods, names = self._find_with_names(path)
+        route = methods.get(method) or (methods.get("GET") if method == "HEAD" else None)
+        if route is None:
+            raise MethodNotAllowed(", ".join(sorted(methods)))
+        return route, names
+
+    def _find_with_names(self, path: str) -> tuple[Methods, Mapping[str, str]]:
+        given = path.split("/")
+        for parts, methods in self._with_names.get(len(given), ()):
+            if all(part == one or (part[:1] == "{" and one) for part, one in zip(parts, given, strict=True)):
+                return methods, {
+                    part[1:-1]: _decoded(one) for part, one in zip(parts, given, strict=True) if part[:1] == "{"
+                }
+        raise NotFound
+
+
+def _decoded(segment: str) -> str:
+    try:
+        return unquote(segment, errors="strict")
+    except UnicodeDecodeError as error:
+        raise BadInput(f"{segment!r} in the path is not UTF-8 once its % signs are decoded.") from error
+
+
+Given: TypeAlias = Response | Streamed | Answer | msgspec.Struct | None
