@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from http import HTTPStatus
 from typing import Any
@@ -29,13 +30,20 @@ def document(routes: Sequence[Route]) -> dict[str, Any]:
     paths: dict[str, dict[str, Any]] = {}
     for route in listed:
         paths.setdefault(route.path, {})[route.method.lower()] = _operation(route, refs, components)
-    return {
+    written = {
         "openapi": "3.1.0",
         "info": {"title": "Windlass", "version": __version__, "description": _ABOUT, "license": {"name": "MIT"}},
         "tags": [{"name": tag} for tag in dict.fromkeys(route.tag for route in listed)],
         "paths": paths,
         "components": {"schemas": components, "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}}},
     }
+    return _plainly_named(written)
+
+
+def _plainly_named(written: dict[str, Any]) -> dict[str, Any]:
+    """Names of schemas as their users would say them: without what tells our shapes from the structs of the core."""
+    text = re.sub(r"Shape(?=[\"_])", "", msgspec.json.encode(written).decode())
+    return msgspec.json.decode(text, type=dict[str, Any])
 
 
 def _key(wanted: Any) -> str:

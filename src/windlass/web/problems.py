@@ -60,7 +60,11 @@ class Malformed(HttpRefusal):
     sentence = "This is not a well-formed HTTP request."
 
 
-RETRY_SOON = (("Retry-After", "1"),)
+_HEADERS = {
+    401: (("WWW-Authenticate", "Bearer"),),
+    429: (("Retry-After", "1"),),
+    503: (("Retry-After", "1"),),
+}
 _STATUSES: dict[type[WindlassError], int] = {
     errors.BadInput: 400,
     errors.TooLarge: 413,
@@ -69,6 +73,10 @@ _STATUSES: dict[type[WindlassError], int] = {
     errors.UnknownWorker: 404,
     errors.UnknownSchedule: 404,
     errors.UnknownCallback: 404,
+    errors.UnknownToken: 404,
+    errors.Unauthorized: 401,
+    errors.Forbidden: 403,
+    errors.TooManyRequests: 429,
     errors.UnknownParent: 409,
     errors.UnknownMember: 409,
     errors.CrossPartition: 409,
@@ -96,7 +104,7 @@ def status_of(error: type[WindlassError]) -> int:
 def headers_of(error: WindlassError) -> tuple[tuple[str, str], ...]:
     if isinstance(error, HttpRefusal):
         return error.headers
-    return RETRY_SOON if status_of(type(error)) == 503 else ()
+    return _HEADERS.get(status_of(type(error)), ())
 
 
 def problem(error: WindlassError) -> Problem:
