@@ -1,0 +1,74 @@
+"""Requests and answers, and what stands between the protocol and the application. No I/O."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Protocol
+
+import msgspec
+
+
+class Head(msgspec.Struct):
+    """What is known of a request before its body."""
+
+    method: str
+    path: str  # as sent: percent-encoded, without the query
+    query: str  # as sent
+    headers: dict[str, str]  # lower-case names; repeated ones joined by ", "
+    peer: str  # address of the client
+
+
+class Client:
+    """The other end of a connection."""
+
+    __slots__ = ("is_gone", "is_tls", "peer")
+
+    def __init__(self, peer: str, is_tls: bool) -> None:
+        self.peer = peer
+        self.is_tls = is_tls
+        self.is_gone = False  # true from the moment the connection is known to be lost
+
+
+class Request(msgspec.Struct):
+    head: Head
+    body: bytes
+    client: Client
+    chunks: AsyncIterator[bytes] | None = None  # of a plan that streams the body; it is read once
+
+
+class Response(msgspec.Struct):
+    status: int
+    body: bytes = b""
+    headers: tuple[tuple[str, str], ...] = ()
+    content_type: str = ""
+
+
+class Streamed(msgspec.Struct):
+    """An answer of unknown length. The iterator is closed when the answer ends, however it ends."""
+
+    status: int
+    chunks: AsyncIterator[bytes]
+    headers: tuple[tuple[str, str], ...] = ()
+    content_type: str = ""
+
+
+class BodyCut(Exception):
+    """A streamed body ended before its end: the client went, stopped sending, or sent what is not HTTP."""
+
+
+class Plan(msgspec.Struct):
+    """How a request will be answered, decided from its head alone."""
+
+    handle: Callable[[Request], Awaitable[Response | Streamed]]
+    body_max: int  # of a body that is gathered; a streamed one may have any length
+    streams_body: bool = False  # the handler runs while the body arrives, and reads `request.chunks`
+    # The handler is cancelled when the client has gone (half a connection counts as gone). All others run to their end.
+    waits: bool = False
+
+
+class Application(Protocol):
+    def plan(self, head: Head) -> Plan | Response:
+        """Called when the head is complete; a Response refuses before the body is read."""
+
+    def refuse(self, status: int, detail: str, head: Head | None) -> Response:
+        """What the protocol itself must say, in the application's words."""
