@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, TypeAlias
 
 import msgspec
 from msgspec import Meta, Raw
@@ -31,18 +31,21 @@ def plain_words(error: WindlassError) -> Response:
 routes = Routes("/jobber", tag="Jobber", words=plain_words)
 
 
+Seconds: TypeAlias = Annotated[
+    float, Meta(gt=0, le=check.DURATION_MAX / 1000, description="Seconds a worker has for it; default: its queue's.")
+]
+Attempts: TypeAlias = Annotated[
+    int, Meta(ge=0, le=check.UINT32_MAX, description="How often it may be taken; 0 and default: no limit.")
+]
+
+
 class JobberJob(msgspec.Struct, frozen=True, kw_only=True):
     """A job of some type. Fields that are not known here are not looked at."""
 
     type: Annotated[str, Meta(min_length=1, max_length=TYPE_MAX, description="Each has a queue, job_queue_<type>.")]
     payload: Annotated[Raw, Meta(description="Any JSON value; left out: null.")] = Raw(b"null")
-    visibility_timeout: Annotated[
-        float | None,
-        Meta(gt=0, le=check.DURATION_MAX / 1000, description="Seconds a worker has for it; default: the queue's."),
-    ] = None
-    max_attempts: Annotated[
-        int | None, Meta(ge=0, le=check.UINT32_MAX, description="How often it may be taken; 0 and default: no limit.")
-    ] = None
+    visibility_timeout: Seconds | None = None
+    max_attempts: Attempts | None = None
 
     def new_job(self) -> NewJob:
         return NewJob(
@@ -70,5 +73,5 @@ async def queue(ask: Ask[JobberJob, None]) -> JobberAnswer:
     visibility timeout loses it to the next one. Content-Type and Accept are not looked at."""
     job = ask.body.new_job()
     ask.may_use(job.queue)
-    done = await ask.service.enqueue([job]).one()
+    done = await ask.office.gathering.enqueue(job)
     return JobberAnswer(format_id(done.id))

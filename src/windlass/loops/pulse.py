@@ -1,4 +1,5 @@
-"""Whether the loops of a process tick: each partition's say when they have ended a turn, and how long they will rest."""
+"""Whether the loops of a process tick: those of each partition say when they have ended a turn, and how long they will
+rest."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is this process alive, and should requests be sent to it? Asked by supervisors and load balancers, without a token."""
+"""Is this process alive, and should requests be sent to it? Asked by supervisors and balancers, without a token."""
 
 from __future__ import annotations
 

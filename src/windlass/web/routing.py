@@ -16,9 +16,10 @@ from ..core.ids import parse_id
 from ..core.job import Timeline
 from ..loops.pulse import Pulse
 from ..service import Service
+from ..service.gathering import Gathering
 from .encoding import Encoding
-from .messages import Headers, Request, Response, Streamed
-from .problems import MethodNotAllowed, NotFound
+from .messages import Request, Response, Streamed
+from .problems import Headers, MethodNotAllowed, NotFound
 
 B = TypeVar("B")
 Q = TypeVar("Q")
@@ -101,6 +102,7 @@ class Office:
     def __init__(self, service: Service, pulse: Pulse | None = None) -> None:
         self.service = service
         self.pulse = pulse or Pulse()  # of this process's loops
+        self.gathering = Gathering(service)
         self.stopping = asyncio.Event()  # long polls and streams end by it
         self._waiting: set[asyncio.Task[Any]] = set()
 
