@@ -70,12 +70,13 @@ async def serving(
             server = Serving(service, settings, listening)
             await _check_trust(server)
             office = Office(service, pulse)
-            listener = _listener(server, office)
-            await listener.start(sock=listening)
-            try:
-                yield server
-            finally:
-                await server.stop(office, listener)
+            async with _tokens(server) as tokens:
+                listener = _listener(server, office, tokens)
+                await listener.start(sock=listening)
+                try:
+                    yield server
+                finally:
+                    await server.stop(office, listener)
     finally:
         for one in listening:
             one.close()
@@ -93,13 +94,20 @@ async def _check_trust(server: Serving) -> None:
         )
 
 
-def _listener(server: Serving, office: Office) -> Listener:
+@contextlib.asynccontextmanager
+async def _tokens(server: Serving) -> AsyncIterator[TokenTable]:
+    """Known before the first request: it must not be taken for a stranger's."""
+    table = TokenTable(server.service, server.settings.token)
+    try:
+        await table.fresh()
+        yield table
+    finally:
+        await table.close()
+
+
+def _listener(server: Serving, office: Office, tokens: TokenTable) -> Listener:
     settings = server.settings
-    guard = Guard(
-        TokenTable(server.service, extra=settings.token),
-        is_open=server.is_local or settings.allow_anonymous,
-        is_local=server.is_local,
-    )
+    guard = Guard(tokens, is_open=server.is_local or settings.allow_anonymous, is_local=server.is_local)
     application = WebApplication(Router(ROUTES), office, guard, settings.body_max)
     bounds = Bounds(connections_max=settings.connections_max)
     return Listener(application, bounds, _write_access if settings.access_log else None)
