@@ -31,7 +31,7 @@ ROUTES = (*native.ROUTES, jobber.routes, health.routes)
 
 
 class Serving:
-    """A server that answers. `stop_now`: what is under way is given up."""
+    """A server that answers. `hurry`: what is under way when it stops is given up."""
 
     def __init__(self, service: Service, settings: Settings, sockets: Sequence[socket]) -> None:
         self.service = service
@@ -39,16 +39,13 @@ class Serving:
         self.url = url_of(list(sockets), settings)
         self.is_local = are_local(list(sockets))
         self.tokens = 0
-        self._in_a_hurry = asyncio.Event()
-
-    def stop_now(self) -> None:
-        self._in_a_hurry.set()
+        self.hurry = asyncio.Event()
 
     async def stop(self, office: Office, listener: Listener) -> None:
         """No accepted request is cut; those who wait are answered with what there is."""
         office.stop()
         stopping = asyncio.create_task(listener.stop(self.settings.grace_ms / 1000))
-        hurrying = asyncio.create_task(self._in_a_hurry.wait())
+        hurrying = asyncio.create_task(self.hurry.wait())
         await asyncio.wait({stopping, hurrying}, return_when=asyncio.FIRST_COMPLETED)
         if not stopping.done():
             await listener.stop(0)
