@@ -108,8 +108,8 @@ class Listener:
     # The end.
 
     async def stop(self, grace_s: float) -> None:
-        """Lets what was asked be answered, and after the grace cancels what is left. Each answer is now its connection's
-        last; a moment passes before silent ones are closed, for what is on its way would be lost without a word."""
+        """Lets what was asked be answered, and after the grace cancels what is left. Each answer is its connection's
+        last now; a moment passes before silent ones are closed: what is on its way would be lost without a word."""
         self.is_stopping = True
         self.stopping.set()
         await self._lull(min(self.bounds.lull_s, grace_s))
