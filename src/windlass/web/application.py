@@ -12,7 +12,7 @@ from ..core.job import Codec
 from .encoding import Encoding, answer, decode, encoding_of_answer, encoding_of_body, refusal_answer
 from .guard import Guard
 from .messages import Head, Plan, Reply, Request, Response, Streamed
-from .problems import HttpRefusal, Malformed
+from .problems import HttpRefusal, said
 from .querying import parse_query
 from .routing import Answer, Ask, Office, Route, Router
 
@@ -41,7 +41,7 @@ class WebApplication:
 
     def refuse(self, status: int, detail: str, head: Head | None) -> Response:
         """What the protocol has to say itself."""
-        return refusal_answer(_Said(status, detail), Codec.JSON if head is None else _encoding_for_trouble(head))
+        return refusal_answer(said(status, detail), Codec.JSON if head is None else _encoding_for_trouble(head))
 
     async def _handle(self, route: Route, names: Mapping[str, str], who: Principal | None, request: Request) -> Reply:
         head = request.head
@@ -83,9 +83,3 @@ def _encoding_for_trouble(head: Head) -> Encoding:
         )
     except HttpRefusal:
         return Codec.JSON
-
-
-class _Said(Malformed):
-    def __init__(self, status: int, detail: str) -> None:
-        super().__init__(detail)
-        self.status = status
