@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 from ..core.access import Principal
 from ..core.errors import BadInput, WindlassError
 from ..core.job import Codec
 from .encoding import Encoding, answer, decode, encoding_of_answer, encoding_of_body, refusal_answer
 from .guard import Guard
-from .messages import Head, Plan, Reply, Request, Response, Streamed
+from .messages import Head, Plan, Request, Response, Streamed
 from .problems import HttpRefusal, said
 from .querying import parse_query
 from .routing import Answer, Ask, Office, Route, Router
 
-log = logging.getLogger("windlass.web")
+STRANGERS_BODY_MAX = 64 * 1024  # of those who may still be let in, but are not known yet
+Reply: TypeAlias = Response | Streamed
 
 
 class WebApplication:
@@ -37,7 +37,8 @@ class WebApplication:
         async def handle(request: Request) -> Reply:
             return await self._handle(route, names, who, request)
 
-        return Plan(handle, route.body_max, route.streams_body, route.waits)
+        is_trusted = who is not None or self._guard.is_probable(head)
+        return Plan(handle, route.body_max if is_trusted else STRANGERS_BODY_MAX, route.streams_body, route.waits)
 
     def refuse(self, status: int, detail: str, head: Head | None) -> Response:
         """What the protocol has to say itself."""

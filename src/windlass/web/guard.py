@@ -11,7 +11,7 @@ from ..core.access import Principal, Role
 from ..core.errors import Forbidden, TooManyRequests, Unauthorized
 from .messages import Head
 from .rate import Rates
-from .token_table import UNKNOWN, TokenTable
+from .token_table import TokenTable
 
 ANYBODY = Principal("anybody", frozenset())
 LOCAL = Principal("local", frozenset({Role.ADMIN}))
@@ -31,11 +31,18 @@ class Guard:
         """Who asks, if they may; None when only the engine can tell: then `admit_slowly`."""
         if roles is None:
             return ANYBODY
+        if not self._table.is_fresh:
+            return None
         shown = _shown(head)
-        if shown:
-            who = self._table.known(shown)
-            return None if who is None else self._checked(who, roles)
-        return self._without_token(head) if self._table.is_current() else None
+        if not shown:
+            return self._without_token(head)
+        who = self._table.known(shown)
+        return None if who is None else self._checked(who, roles)
+
+    def is_probable(self, head: Head) -> bool:
+        """Whether `admit_slowly` will let them in, as far as can be told without asking: others send little."""
+        shown = _shown(head)
+        return self._table.known(shown) is not None if shown else not self._table.has_tokens
 
     async def admit_slowly(self, head: Head, roles: frozenset[Role] | None) -> Principal:
         shown = _shown(head)
@@ -44,7 +51,7 @@ class Guard:
             return self._without_token(head)
         who = await self._table.principal(shown)
         if who is None:
-            raise Unauthorized(UNKNOWN)
+            raise Unauthorized("This token is not known, was revoked or has expired; ask for another one.")
         return self._checked(who, roles or frozenset())
 
     def _checked(self, who: Principal, roles: frozenset[Role]) -> Principal:

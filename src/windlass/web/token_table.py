@@ -9,7 +9,7 @@ import logging
 import time
 from collections.abc import Callable
 
-from ..core.access import Presented, Principal, Role, Token, Tokens, digest_of, parse_token
+from ..core.access import Principal, Role, Token, Tokens, digest_of, parse_token
 from ..core.errors import EngineUnavailable, Unauthorized, WindlassError
 from ..service import Service
 
@@ -19,9 +19,7 @@ RENEWED_AFTER_S = 0.5  # from then on a look-up has the tokens read anew, beside
 OLD_AFTER_S = 1.0  # from then on it waits for that: what was revoked opens nothing any more
 UNKNOWN_PAUSE_S = 0.2  # between two readings because of ids that nobody knows
 WAIT_LIMIT_S = 2.0  # for an engine that is away; then what was known last counts
-STATIC_NAME = "static"
-STATIC = Principal(STATIC_NAME, frozenset({Role.ADMIN}))
-UNKNOWN = "This token is not known, was revoked or has expired; ask for another one."
+STATIC = Principal("static", frozenset({Role.ADMIN}))
 
 
 class TokenTable:
@@ -44,44 +42,34 @@ class TokenTable:
 
     async def principal(self, text: str) -> Principal | None:
         """Whose token this is; None: nobody's. Raises EngineUnavailable when the tokens could never be read."""
-        if self._is_static(text):
+        asked_at_s = self._clock()
+        found = self.known(text)
+        if found is STATIC or not _looks_like_one(text):
+            return found
+        await self._renew()
+        if parse_token(text).id not in self._by_id and self._known_since_s < asked_at_s:
+            await self._read_from_now_on()
+        self._check_known()
+        return self.known(text)
+
+    def known(self, text: str) -> Principal | None:
+        """The same from what is known, without asking; None also when only the engine can tell. Of a table that is not
+        `is_fresh`, take it for a guess."""
+        if self._static is not None and hmac.compare_digest(self._static, digest_of(text)):
             return STATIC
         try:
             shown = parse_token(text)
         except Unauthorized:
             return None
-        asked_at_s = self._clock()
-        await self._renew()
-        if shown.id not in self._by_id and self._known_since_s < asked_at_s:
-            await self._read_from_now_on()
-        self._check_known()
         token = self._by_id.get(shown.id)
-        return token.principal if token is not None and self._verifies(token, shown) else None
+        if token is None or not token.verifies(shown.secret) or token.is_expired(self._now_ms()):
+            return None
+        return token.principal
 
-    def known(self, text: str) -> Principal | None:
-        """The same where it can be told at once, None where it cannot; what is surely nobody's is Unauthorized."""
-        if self._is_static(text):
-            return STATIC
-        shown = parse_token(text)
-        token = self._by_id.get(shown.id) if self.is_current() else None
-        if token is not None and not self._verifies(token, shown):
-            raise Unauthorized(UNKNOWN)
-        return None if token is None else token.principal
-
-    def is_current(self) -> bool:
-        """Whether what is known is young enough to decide by; it is read anew beside when it will not be for long."""
-        age_s = self._clock() - self._tried_at_s
-        if self._known is None or age_s >= OLD_AFTER_S:
-            return False
-        if age_s >= RENEWED_AFTER_S:
-            self._read()
-        return True
-
-    def _is_static(self, text: str) -> bool:
-        return self._static is not None and hmac.compare_digest(self._static, digest_of(text))
-
-    def _verifies(self, token: Token, shown: Presented) -> bool:
-        return token.verifies(shown.secret) and not token.is_expired(self._now_ms())
+    @property
+    def is_fresh(self) -> bool:
+        """Nothing needs to be asked: it was read within the last half second."""
+        return self._clock() - self._tried_at_s < RENEWED_AFTER_S
 
     @property
     def has_tokens(self) -> bool:
@@ -166,3 +154,11 @@ class TokenTable:
         """The engine's time: what it told last, and ours since."""
         told_ms = self._known.now_ms if self._known else 0
         return told_ms + int((self._clock() - self._known_at_s) * 1000)
+
+
+def _looks_like_one(text: str) -> bool:
+    try:
+        parse_token(text)
+    except Unauthorized:
+        return False
+    return True
