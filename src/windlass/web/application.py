@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
-from ..core import errors
 from ..core.access import Principal
 from ..core.errors import BadInput, WindlassError
 from ..core.job import Codec
@@ -13,7 +12,7 @@ from ..settings import BODY_MAX
 from .encoding import Encoding, answer, decode, encoding_of_answer, encoding_of_body, refusal_answer
 from .guard import Guard
 from .messages import Head, Plan, Request, Response, Streamed
-from .problems import HttpRefusal, Malformed
+from .problems import HttpRefusal, said
 from .querying import parse_query
 from .routing import Answer, Ask, Office, Route, Router
 
@@ -46,8 +45,8 @@ class WebApplication:
 
     def refuse(self, status: int, detail: str, head: Head | None) -> Response:
         """What the protocol has to say itself."""
-        said = _Said(status, detail)
-        return refusal_answer(said, Codec.JSON) if head is None else self._refused(said, head)
+        error = said(status, detail)
+        return refusal_answer(error, Codec.JSON) if head is None else self._refused(error, head)
 
     def _refused(self, error: WindlassError, head: Head, encoding: Encoding | None = None) -> Response:
         words = self._router.words_at(head.path)
@@ -95,20 +94,3 @@ def _encoding_for_trouble(head: Head) -> Encoding:
         )
     except HttpRefusal:
         return Codec.JSON
-
-
-_CODES = {
-    408: "request_timeout",
-    413: errors.TooLarge.code,
-    414: "path_too_long",
-    431: "headers_too_large",
-    500: "internal_error",
-    503: "too_many_connections",
-}
-
-
-class _Said(Malformed):
-    def __init__(self, status: int, detail: str) -> None:
-        super().__init__(detail)
-        self.status = status
-        self.code = _CODES.get(status, Malformed.code)  # type: ignore[misc]
