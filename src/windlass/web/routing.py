@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, Generic, TypeAlias, TypeVar
@@ -20,6 +21,7 @@ from .problems import MethodNotAllowed, NotFound
 
 B = TypeVar("B")
 Q = TypeVar("Q")
+T = TypeVar("T")
 _ANY_ROLE = frozenset(Role)
 BODY_MAX = 16 * 1024 * 1024
 # Which roles may do it; an admin may do everything. None: anybody, even without a token.
@@ -97,6 +99,30 @@ class Office:
 
     def __init__(self, service: Service) -> None:
         self.service = service
+        self.stopping = asyncio.Event()  # long polls and streams end by it
+        self._waiting: set[asyncio.Task[Any]] = set()
+
+    def stop(self) -> None:
+        """Before the listener stops: those who wait are answered with what there is."""
+        self.stopping.set()
+        for task in self._waiting:
+            task.cancel()
+
+    async def waiting(self, question: Awaitable[T], otherwise: T) -> T:
+        """The answer to a question that waits for something; `otherwise` when the server stops before."""
+        task = asyncio.current_task()
+        if task is None or self.stopping.is_set():
+            return otherwise
+        self._waiting.add(task)
+        try:
+            return await question
+        except asyncio.CancelledError:
+            if not self.stopping.is_set():
+                raise
+            task.uncancel()
+            return otherwise
+        finally:
+            self._waiting.discard(task)
 
 
 Handler: TypeAlias = Callable[[Ask[Any, Any]], Awaitable[Any]]
