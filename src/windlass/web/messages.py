@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Protocol, TypeAlias
+from typing import Protocol
 
 import msgspec
-
-Headers: TypeAlias = tuple[tuple[str, str], ...]
 
 
 class Head(msgspec.Struct):
@@ -41,7 +39,7 @@ class Request(msgspec.Struct):
 class Response(msgspec.Struct):
     status: int
     body: bytes = b""
-    headers: Headers = ()
+    headers: tuple[tuple[str, str], ...] = ()
     content_type: str = ""
 
 
@@ -50,11 +48,8 @@ class Streamed(msgspec.Struct):
 
     status: int
     chunks: AsyncIterator[bytes]
-    headers: Headers = ()
+    headers: tuple[tuple[str, str], ...] = ()
     content_type: str = ""
-
-
-Reply: TypeAlias = Response | Streamed
 
 
 class BodyCut(Exception):
@@ -64,7 +59,7 @@ class BodyCut(Exception):
 class Plan(msgspec.Struct):
     """How a request will be answered, decided from its head alone."""
 
-    handle: Callable[[Request], Awaitable[Reply]]
+    handle: Callable[[Request], Awaitable[Response | Streamed]]
     body_max: int  # of a body that is gathered; a streamed one may have any length
     streams_body: bool = False  # the handler runs while the body arrives, and reads `request.chunks`
     # The handler is cancelled when the client has gone (half a connection counts as gone). All others run to their end.
