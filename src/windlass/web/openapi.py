@@ -73,7 +73,10 @@ def _operation(route: Route, refs: dict[str, Any], components: dict[str, Any]) -
     if route.takes is not None:
         schema = refs[_key(route.takes)]
         media = [route.takes_media] if route.takes_media else [JSON, MSGPACK]
-        written["requestBody"] = {"required": True, "content": {one: {"schema": schema} for one in media}}
+        written["requestBody"] = {
+            "required": not route.may_be_empty,
+            "content": {one: {"schema": schema} for one in media},
+        }
     written["security"] = [] if route.roles is None else [{"token": []}]
     return written
 

@@ -46,7 +46,7 @@ class Answer(msgspec.Struct, frozen=True):
 class Ask(Generic[B, Q]):
     """One request as its handler sees it."""
 
-    __slots__ = ("body", "encoding", "office", "path", "query", "request", "target", "wanted", "who")
+    __slots__ = ("body", "detail", "encoding", "office", "path", "query", "request", "target", "wanted", "who")
 
     def __init__(
         self,
@@ -68,6 +68,7 @@ class Ask(Generic[B, Q]):
         self.encoding = encoding  # of the body
         self.wanted = wanted  # of the answer
         self.target = request.head.path  # for the audit log
+        self.detail = ""  # ... of what was asked for
 
     @property
     def service(self) -> Service:
@@ -155,6 +156,12 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     is_listed: bool = True  # in OpenAPI
     body_max: int = 0  # 0: the server's
     words: Words | None = None  # how its dialect says no; None: as a problem
+
+    @property
+    def may_be_empty(self) -> bool:
+        """Whether a body says nothing that an absent one would not."""
+        fields = msgspec.structs.fields(self.takes) if isinstance(self.takes, type) else ()
+        return bool(fields) and not any(field.required for field in fields) and not self.takes_media
 
     @property
     def names(self) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
-from . import producing, reporting, taking
+from . import limiting, notifying, producing, queueing, reporting, scheduling, staffing, steering, taking
 
-ROUTES = (producing.routes, taking.routes, reporting.routes)
+_ADMINISTRATION = (queueing, limiting, scheduling, staffing, notifying, steering)
+ROUTES = (producing.routes, taking.routes, reporting.routes, *(one.routes for one in _ADMINISTRATION))
