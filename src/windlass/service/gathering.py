@@ -1,5 +1,5 @@
-"""Jobs that come one by one from many callers at once, accepted together: what a call costs is shared before it is paid.
-For servers; who has many jobs gives them to `enqueue` itself."""
+"""Jobs that come one by one from many callers at once are accepted together: what a call costs is shared before it is
+paid. For servers; whoever has many jobs gives them to `enqueue` itself."""
 
 from __future__ import annotations
 
