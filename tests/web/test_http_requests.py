@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-
 from http_trial import anyio_backend, chunked, request, serving, talking, until  # noqa: F401 — a fixture
 
 pytestmark = pytest.mark.anyio
