@@ -6,8 +6,11 @@ from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 from ..core.access import Principal
+from ..core.audit import DONE
 from ..core.errors import BadInput, WindlassError
 from ..core.job import Codec
+from ..settings import BODY_MAX
+from .auditing import write_down
 from .encoding import Encoding, answer, decode, encoding_of_answer, encoding_of_body, refusal_answer
 from .guard import Guard
 from .messages import Head, Plan, Request, Response, Streamed
@@ -22,27 +25,36 @@ Reply: TypeAlias = Response | Streamed
 class WebApplication:
     """Answers requests by its routes."""
 
-    def __init__(self, router: Router, office: Office, guard: Guard) -> None:
+    def __init__(self, router: Router, office: Office, guard: Guard, body_max: int = BODY_MAX) -> None:
         self._router = router
         self._office = office
         self._guard = guard
+        self._body_max = body_max
 
     def plan(self, head: Head) -> Plan | Response:
         try:
             route, names = self._router.find(head.method, head.path)
             who = self._guard.admit(head, route.roles)
         except WindlassError as error:
-            return refusal_answer(error, _encoding_for_trouble(head))
+            return self._refused(error, head)
 
         async def handle(request: Request) -> Reply:
             return await self._handle(route, names, who, request)
 
         is_trusted = who is not None or self._guard.is_probable(head)
-        return Plan(handle, route.body_max if is_trusted else STRANGERS_BODY_MAX, route.streams_body, route.waits)
+        body_max = (route.body_max or self._body_max) if is_trusted else STRANGERS_BODY_MAX
+        return Plan(handle, body_max, route.streams_body, route.waits)
 
     def refuse(self, status: int, detail: str, head: Head | None) -> Response:
         """What the protocol has to say itself."""
-        return refusal_answer(said(status, detail), Codec.JSON if head is None else _encoding_for_trouble(head))
+        error = said(status, detail)
+        return refusal_answer(error, Codec.JSON) if head is None else self._refused(error, head)
+
+    def _refused(self, error: WindlassError, head: Head, encoding: Encoding | None = None) -> Response:
+        words = self._router.words_at(head.path)
+        if words is not None:
+            return words(error)
+        return refusal_answer(error, _encoding_for_trouble(head) if encoding is None else encoding)
 
     async def _handle(self, route: Route, names: Mapping[str, str], who: Principal | None, request: Request) -> Reply:
         head = request.head
@@ -56,13 +68,28 @@ class WebApplication:
                 who = await self._guard.admit_slowly(head, route.roles)
             query = None if route.query is None else parse_query(head.query, route.query)
             body = None if route.takes is None or route.streams_body else _body(request, route, of_body)
-            given = await route.handler(Ask(self._office, request, who, names, query, body, of_body, encoding))
+            ask = Ask(self._office, request, who, names, query, body, of_body, encoding)
+            given = await (self._audited(route, ask) if route.is_audited else route.handler(ask))
             return _reply(route, given, encoding)
         except WindlassError as error:
-            return refusal_answer(error, encoding)
+            return self._refused(error, head, encoding)
+
+    async def _audited(self, route: Route, ask: Ask[Any, Any]) -> Any:
+        outcome = "unknown"
+        try:
+            given = await route.handler(ask)
+            outcome = DONE
+            return given
+        except WindlassError as error:
+            outcome = error.code
+            raise
+        finally:
+            await write_down(ask, route.operation, outcome)
 
 
 def _body(request: Request, route: Route, encoding: Encoding) -> Any:
+    if not request.body and route.may_be_empty:
+        return route.takes()
     if not request.body:
         raise BadInput("The body is empty; this path wants one, see /docs.")
     return decode(request.body, route.takes, encoding)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from socket import socket
 
@@ -28,6 +29,7 @@ class Listener:
         self.is_stopping = False
         self.open = 0  # connections
         self.under_way = 0  # handlers
+        self.gathered = 0  # bytes of request bodies held
         self.answered = [0] * 6  # by the first digit of the status
         self._servers: list[asyncio.Server] = []
         self._connections: set[Connection] = set()  # also those whose client has gone while the handler runs on
@@ -79,9 +81,12 @@ class Listener:
             self._connections.add(connection)
             return True
         self._turned_away.add(connection)
-        if len(self._turned_away) > self.bounds.turned_away_max:
-            connection.cut()
         return False
+
+    @property
+    def is_overrun(self) -> bool:
+        """Even those that are turned away are too many to be told so."""
+        return len(self._turned_away) > self.bounds.turned_away_max
 
     def lose(self, connection: Connection) -> None:
         if connection in self._connections:
@@ -103,13 +108,15 @@ class Listener:
     # The end.
 
     async def stop(self, grace_s: float) -> None:
-        """Accepts nothing more, lets what was asked be answered, and after the grace cancels what is left."""
+        """Lets what was asked be answered, and after the grace cancels what is left. Each answer is its connection's
+        last now; a moment passes before silent ones are closed: what is on its way would be lost without a word."""
         self.is_stopping = True
+        self.stopping.set()
+        await self._lull(min(self.bounds.lull_s, grace_s))
         for server in self._servers:
             server.close()
-        self.stopping.set()
         for connection in list(self._connections):
-            connection.stop()
+            connection.stop_if_idle()
         try:
             async with asyncio.timeout(grace_s):
                 await self._is_empty.wait()
@@ -118,6 +125,11 @@ class Listener:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+
+    async def _lull(self, lull_s: float) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(lull_s):
+                await self._is_empty.wait()
 
     async def _cut(self) -> None:
         tasks = [connection.cut() for connection in [*self._connections, *self._turned_away]]

@@ -2,6 +2,21 @@
 
 from __future__ import annotations
 
-from . import producing, reporting, taking
+from . import (
+    acting,
+    following,
+    limiting,
+    notifying,
+    producing,
+    queueing,
+    reading,
+    reporting,
+    scheduling,
+    staffing,
+    steering,
+    taking,
+)
 
-ROUTES = (producing.routes, taking.routes, reporting.routes)
+_JOBS = (producing, reading, following, acting, taking, reporting)
+_AROUND = (queueing, limiting, scheduling, staffing, notifying, steering)
+ROUTES = tuple(subject.routes for subject in (*_JOBS, *_AROUND))

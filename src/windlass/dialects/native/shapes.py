@@ -18,7 +18,7 @@ from ...core.queue import FOREVER_MS
 from ...core.retry import ENDLESS, Backoff
 from ...web.encoding import Encoding
 from ...web.problems import Problem, problem
-from .values import CodecName, Value, read_payload, write
+from .values import CodecName, Value, read_payload, write, write_bytes
 
 A = TypeVar("A")
 T = TypeVar("T")
@@ -41,6 +41,14 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbi
 
 class Given(msgspec.Struct, frozen=True, kw_only=True):
     """What we answer."""
+
+
+G = TypeVar("G", bound=Given)
+
+
+def shaped(found: msgspec.Struct, shape: type[G]) -> G:
+    """A shape with the fields of what was found, under the same names."""
+    return msgspec.convert(found, shape, from_attributes=True)
 
 
 class RetryShape(Shape, frozen=True, kw_only=True):
@@ -185,7 +193,7 @@ class JobShape(Given, frozen=True, kw_only=True):
 
 
 def job_shape(job: Job, encoding: Encoding) -> JobShape:
-    payload = write(job.payload, encoding)
+    payload = write(job.payload, encoding) if job.payload_is_whole else write_bytes(job.payload)
     return JobShape(
         id=format_id(job.id),
         state=job.state.label,
