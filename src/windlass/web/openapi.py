@@ -12,7 +12,7 @@ import msgspec
 from .. import __version__
 from ..core import errors
 from ..core.errors import WindlassError
-from .encoding import JSON, MSGPACK, has_defaults
+from .encoding import JSON, MSGPACK
 from .problems import NotAcceptable, Problem, UnsupportedMedia, status_of
 from .routing import Route
 
@@ -74,8 +74,10 @@ def _operation(route: Route, refs: dict[str, Any], components: dict[str, Any]) -
     if route.takes is not None:
         schema = refs[_key(route.takes)]
         media = [route.takes_media] if route.takes_media else [JSON, MSGPACK]
-        content = {one: {"schema": schema} for one in media}
-        written["requestBody"] = {"required": not has_defaults(route.takes), "content": content}
+        written["requestBody"] = {
+            "required": not route.may_be_empty,
+            "content": {one: {"schema": schema} for one in media},
+        }
     written["security"] = [] if route.roles is None else [{"token": []}]
     return written
 

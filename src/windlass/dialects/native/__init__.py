@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from . import acting, following, producing, reading, reporting, taking
-
-ROUTES = (
-    producing.routes,
-    reading.routes,
-    following.routes,
-    acting.routes,
-    taking.routes,
-    reporting.routes,
+from . import (
+    acting,
+    following,
+    limiting,
+    notifying,
+    producing,
+    queueing,
+    reading,
+    reporting,
+    scheduling,
+    staffing,
+    steering,
+    taking,
 )
+
+_JOBS = (producing, reading, following, acting, taking, reporting)
+_AROUND = (queueing, limiting, scheduling, staffing, notifying, steering)
+ROUTES = tuple(subject.routes for subject in (*_JOBS, *_AROUND))
