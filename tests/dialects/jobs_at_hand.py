@@ -60,7 +60,7 @@ async def state_of(service: Service, job_id: bytes) -> str:
 async def until(is_so: Callable[[], Any]) -> None:
     """What is awaited happens in another task or in the engine, and tells nobody."""
     async with asyncio.timeout(20):
-        while not is_so():
+        while not is_so():  # noqa: ASYNC110
             await asyncio.sleep(0.01)
 
 
