@@ -62,7 +62,7 @@ class Connection(Intake):
 
     def resume_writing(self) -> None:
         self._out.unblock()
-        if self._queue and self._task is None:
+        if self._task is None:
             self._advance()
 
     # Answering.
@@ -116,10 +116,11 @@ class Connection(Intake):
                     listener.under_way -= 1
                     self._current = None
                     self._end(exchange)
-                if self._out.drained is not None:
-                    await self._out.drained
                 if not self._next():
                     break
+        except Exception:
+            log.exception("A connection failed.")
+            self._abort()
         finally:
             self._task = None
             if self._is_lost:
@@ -228,7 +229,10 @@ class Connection(Intake):
             self._abort()
         elif self._leaves_at:
             self._sweep_leaving(now)
-        elif not self._is_paused and not self._is_deaf:
+        elif self._is_deaf:
+            if self._task is None and not self._queue:
+                self._leave()
+        elif not self._is_paused:
             self._sweep_reading(now)
 
     def _sweep_leaving(self, now: float) -> None:
