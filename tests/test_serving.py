@@ -196,7 +196,6 @@ def test_a_request_under_way_may_use_the_grace_and_a_second_signal_ends_it(store
         assert server.process.poll() is None
         server.signal()
         assert server.ended() == 0
-        assert half.recv(65536) in (b"", half) or True
 
 
 def test_after_the_grace_what_is_left_is_cut(store: Store) -> None:
@@ -246,7 +245,6 @@ def test_a_killed_process_is_replaced_and_loses_nothing_that_was_answered(store:
         until(lambda: len(server.children) == 2)
         first, second = server.children
         load = asyncio.run(_robbed(server, first))
-        assert second in server.children
         assert server.ended() == 0
         assert f"Server process {first} was ended by SIGKILL; another starts in 0.5 s." in server.errors
         assert is_alive(first) is is_alive(second) is False

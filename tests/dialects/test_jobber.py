@@ -194,9 +194,7 @@ async def test_recoveries_are_unlimited_unless_attempts_are(
     assert states == [State.QUEUED, State.FAILED]
 
 
-async def test_the_last_attempt_that_fails_ends_the_job(
-    client: httpx.AsyncClient, service: Service
-) -> None:
+async def test_the_last_attempt_that_fails_ends_the_job(client: httpx.AsyncClient, service: Service) -> None:
     job_id = await queue(client, type="t", max_attempts=1)
     (job,) = (await service.take(Take(queues=("job_queue_t",)))).jobs
     assert not job.retry.wants_retry(job.attempt)

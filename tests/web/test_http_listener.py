@@ -99,7 +99,7 @@ async def test_several_addresses() -> None:
     application = Application()
     listener = application.listener = Listener(application)
     await listener.start(["127.0.0.1", "127.0.0.2"], 0)
-    assert [host for host, _ in listener.addresses] == ["127.0.0.1", "127.0.0.2"]
+    assert sorted(host for host, _ in listener.addresses) == ["127.0.0.1", "127.0.0.2"]
     for address in listener.addresses:
         reader, writer = await asyncio.open_connection(*address)
         writer.write(request("/echo"))

@@ -47,8 +47,9 @@ class Serving:
 
     async def stop(self, listener: Listener) -> None:
         """No accepted request is cut; those who wait are answered with what there is."""
-        self.office.stop()
         stopping = asyncio.create_task(listener.stop(self.settings.grace_ms / 1000))
+        await asyncio.sleep(0)  # it has begun: what is answered from now on says that the connection ends
+        self.office.stop()
         hurrying = asyncio.create_task(self.hurry.wait())
         await asyncio.wait({stopping, hurrying}, return_when=asyncio.FIRST_COMPLETED)
         if not stopping.done():
