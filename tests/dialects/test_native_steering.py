@@ -56,7 +56,7 @@ def test_the_doctor_looks_and_repairs(api: Api, service: Service, store: Store) 
 
 def _damage(store: Store) -> None:
     store.open_now()
-    store._blocking.call("DEL", f"{store.root(0)}queues")
+    store._blocking.call("DEL", f"{store.root(0)}:queues")
 
 
 @pytest.mark.parametrize("body", [{"repair": 1}, {"repair": "yes"}, {"repair": None}, {"cure": True}, [], 5])
@@ -246,13 +246,13 @@ def test_the_audit_log_comes_in_pages(api: Api, service: Service) -> None:
 
 
 def test_an_action_that_cannot_be_written_down_still_counts(
-    engine: EngineProcess, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    engine: EngineProcess, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The key of the log is something else: the engine refuses to append to it."""
     store = make_store(engine)
     try:
         store.open_now()
-        store._blocking.call("SET", f"{store.root(0)}audit", "x")
+        store._blocking.call("SET", f"{store.root(0)}:audit", "x")
         with Served(store) as served, Api(served.port) as api:
             assert api.good("POST", "/queues/mail/pause") == {"was_paused": False}
         assert [one.reason for one in Service(store).pauses("mail").wait()] == [""]
