@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
+import httpx
 import msgspec
 import pytest
+from asking import Asker, segment
 
-from served import Api, Served, segment
+from api_client import Api
 from windlass.core.access import NewToken, Role
 from windlass.core.job import Blob, NewJob
 from windlass.core.limit import Limit, Matcher
 from windlass.core.requests import Take
+from windlass.server import serving
 from windlass.service import Service
+from windlass.settings import Settings
 from windlass.store.store import Store
 
-pytestmark = pytest.mark.parametrize("engine", ["valkey"], indirect=True)
+pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("engine", ["valkey"], indirect=True)]
 
 
 def enqueue(service: Service, count: int = 1, payload: object = None) -> None:
@@ -27,11 +32,11 @@ def names(service: Service) -> list[str]:
     return [one.limit.name for one in service.limits().wait()]
 
 
-def test_a_limit_is_set_and_holds(api: Api, service: Service) -> None:
+async def test_a_limit_is_set_and_holds(asker: Asker, service: Service) -> None:
     enqueue(service, 3)
-    assert api.good("PUT", "/limits/two", {"matches": {"queue": "mail"}, "running": 2}) == {"changed": 3}
+    assert await asker.good("PUT", "/limits/two", {"matches": {"queue": "mail"}, "running": 2}) == {"changed": 3}
     assert len(service.take(Take(queues=("mail",), most=5)).wait().jobs) == 2
-    [shown] = api.get("/limits")["limits"]
+    [shown] = (await asker.get("/limits"))["limits"]
     [state] = service.limits().wait()
     assert shown.pop("levels") == msgspec.to_builtins(state.levels)
     assert shown == {
@@ -40,39 +45,39 @@ def test_a_limit_is_set_and_holds(api: Api, service: Service) -> None:
     }  # fmt: skip
 
 
-def test_a_limit_per_key_shows_its_keys(api: Api, service: Service) -> None:
+async def test_a_limit_per_key_shows_its_keys(asker: Asker, service: Service) -> None:
     matches = {"name": "send", "payload": {"plan": "free", "user.age": 7, "is_new": True, "extra": None}}
-    api.good("PUT", "/limits/each", {"matches": matches, "running": 1, "key": "customer"})
+    await asker.good("PUT", "/limits/each", {"matches": matches, "running": 1, "key": "customer"})
     enqueue(service, 2, {"plan": "free", "user": {"age": 7}, "is_new": True, "extra": None, "customer": 5})
     service.take(Take(queues=("mail",), most=5)).wait()
-    [shown] = api.get("/limits")["limits"]
+    [shown] = (await asker.get("/limits"))["limits"]
     assert shown["matches"] == {"queue": "", "lane": "", **matches}
     assert [(one["key"], one["running"], one["room"]) for one in shown["levels"]] == [("5", 1, 0)]
 
 
-def test_a_limit_of_the_same_name_is_changed(api: Api, service: Service) -> None:
-    api.good("PUT", "/limits/x", {"running": 2})
-    api.good("PUT", "/limits/x", {"rate": 5, "per_ms": 60_000, "burst": 2})
+async def test_a_limit_of_the_same_name_is_changed(asker: Asker, service: Service) -> None:
+    await asker.good("PUT", "/limits/x", {"running": 2})
+    await asker.good("PUT", "/limits/x", {"rate": 5, "per_ms": 60_000, "burst": 2})
     assert [one.limit for one in service.limits().wait()] == [
         Limit(name="x", matches=Matcher(), rate=5, per_ms=60_000, burst=2)
     ]
 
 
-def test_a_limit_is_taken_away_once(api: Api, service: Service) -> None:
+async def test_a_limit_is_taken_away_once(asker: Asker, service: Service) -> None:
     service.limit(Limit(name="x", matches=Matcher(), running=0)).wait()
     enqueue(service)
     assert service.take(Take(queues=("mail",))).wait().jobs == []
-    assert api.good("DELETE", "/limits/x") == {"changed": 1}
+    assert await asker.good("DELETE", "/limits/x") == {"changed": 1}
     assert len(service.take(Take(queues=("mail",))).wait().jobs) == 1
-    reply = api("DELETE", "/limits/x")
+    reply = await asker("DELETE", "/limits/x")
     assert (reply.status, reply.code) == (404, "unknown_limit")
 
 
 @pytest.mark.parametrize("name", ["a/b", "..", "ключ 鍵", "50%", "x" * 128])
-def test_names_may_hold_any_character(api: Api, service: Service, name: str) -> None:
-    api.good("PUT", f"/limits/{segment(name)}", {"running": 1})
-    assert [one["name"] for one in api.get("/limits")["limits"]] == [name]
-    api.good("DELETE", f"/limits/{segment(name)}")
+async def test_names_may_hold_any_character(asker: Asker, service: Service, name: str) -> None:
+    await asker.good("PUT", f"/limits/{segment(name)}", {"running": 1})
+    assert [one["name"] for one in (await asker.get("/limits"))["limits"]] == [name]
+    await asker.good("DELETE", f"/limits/{segment(name)}")
     assert names(service) == []
 
 
@@ -99,31 +104,34 @@ def test_names_may_hold_any_character(api: Api, service: Service, name: str) -> 
         [],
     ],
 )
-def test_limits_that_cannot_be_are_refused(api: Api, service: Service, body: Any) -> None:
+async def test_limits_that_cannot_be_are_refused(asker: Asker, service: Service, body: Any) -> None:
     service.limit(Limit(name="x", matches=Matcher(), running=9)).wait()
-    reply = api("PUT", "/limits/x", body)
+    reply = await asker("PUT", "/limits/x", body)
     assert (reply.status, reply.code) == (400, "bad_input")
     assert [one.limit.running for one in service.limits().wait()] == [9]
 
 
 @pytest.mark.parametrize(("path", "code"), [("x" * 129, "too_large"), ("a%07", "bad_input"), ("%c3", "bad_input")])
-def test_names_that_cannot_be_are_refused(api: Api, service: Service, path: str, code: str) -> None:
-    assert api("PUT", f"/limits/{path}", {"running": 1}).code == code
-    assert api("DELETE", f"/limits/{path}").code == code
+async def test_names_that_cannot_be_are_refused(asker: Asker, service: Service, path: str, code: str) -> None:
+    assert (await asker("PUT", f"/limits/{path}", {"running": 1})).code == code
+    assert (await asker("DELETE", f"/limits/{path}")).code == code
     assert names(service) == []
 
 
-def test_a_token_for_some_queues_sees_the_limits_of_these(api: Api, service: Service) -> None:
+async def test_a_token_for_some_queues_sees_the_limits_of_these(asker: Asker, service: Service) -> None:
     for name, queue in (("mine", "mail"), ("theirs", "billing"), ("everybody", "")):
         service.limit(Limit(name=name, matches=Matcher(queue=queue), running=1)).wait()
     token = service.create_token(NewToken(name="t", roles=frozenset({Role.READ}), queues=("mail",))).wait().text
-    assert [one["name"] for one in api.get("/limits", token=token)["limits"]] == ["mine"]
+    assert [one["name"] for one in (await asker.get("/limits", token=token))["limits"]] == ["mine"]
 
 
-def test_limits_of_several_partitions_need_a_queue(divided_store: Any) -> None:
-    store: Store = divided_store(2)
-    with Served(store) as served, Api(served.port) as api:
-        reply = api("PUT", "/limits/x", {"running": 1})
+async def test_limits_of_several_partitions_need_a_queue(divided_store: Callable[[int], Store]) -> None:
+    async with (
+        serving(divided_store(2), Settings(port=0)) as running,
+        httpx.AsyncClient(base_url=running.url) as client,
+    ):
+        asker = Asker(Api(client, "json"))
+        reply = await asker("PUT", "/limits/x", {"running": 1})
         assert (reply.status, reply.code) == (409, "cross_partition")
-        api.good("PUT", "/limits/x", {"running": 1, "matches": {"queue": "mail"}})
-        assert [one["name"] for one in api.get("/limits")["limits"]] == ["x"]
+        await asker.good("PUT", "/limits/x", {"running": 1, "matches": {"queue": "mail"}})
+        assert [one["name"] for one in (await asker.get("/limits"))["limits"]] == ["x"]

@@ -6,8 +6,8 @@ import uuid
 from typing import Any
 
 import pytest
+from asking import Asker
 
-from served import Api
 from windlass.core.access import NewToken, Role
 from windlass.core.ids import format_id
 from windlass.core.job import NewJob
@@ -15,7 +15,7 @@ from windlass.core.requests import Take, WorkerInfo
 from windlass.service import Service
 from windlass.store.store import Store
 
-pytestmark = pytest.mark.parametrize("engine", ["valkey"], indirect=True)
+pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("engine", ["valkey"], indirect=True)]
 
 WORKER = uuid.UUID("01890a5d-ac96-7000-8000-b5c1d0b7a3f2")
 
@@ -26,12 +26,12 @@ def hold(service: Service) -> bytes:
     return job.id
 
 
-def test_a_worker_registers_and_is_shown_with_what_it_holds(api: Api, service: Service) -> None:
+async def test_a_worker_registers_and_is_shown_with_what_it_holds(asker: Asker, service: Service) -> None:
     body = {"host": "h1", "pid": 7, "queues": ["mail", "ключ"], "slots": 4, "name": "w", "beat_ms": 5_000}
-    answer = api.good("PUT", f"/workers/{WORKER}", body)
+    answer = await asker.good("PUT", f"/workers/{WORKER}", body)
     assert answer["silent_at_ms"] == answer["now_ms"] + 5_000
     job = hold(service)
-    [shown] = api.get("/workers")["workers"]
+    [shown] = (await asker.get("/workers"))["workers"]
     [known] = service.workers().wait()
     assert known.silent_at_ms == answer["silent_at_ms"]
     assert shown == {
@@ -41,49 +41,49 @@ def test_a_worker_registers_and_is_shown_with_what_it_holds(api: Api, service: S
     }  # fmt: skip
 
 
-def test_nothing_needs_to_be_said_to_register(api: Api, service: Service) -> None:
-    api.good("PUT", f"/workers/{WORKER}")
+async def test_nothing_needs_to_be_said_to_register(asker: Asker, service: Service) -> None:
+    await asker.good("PUT", f"/workers/{WORKER}")
     assert service.workers().wait()[0].info == WorkerInfo()
 
 
-def test_a_beat_keeps_a_worker(api: Api, service: Service, store: Store) -> None:
-    api.good("PUT", f"/workers/{WORKER}", {"beat_ms": 5_000})
+async def test_a_beat_keeps_a_worker(asker: Asker, service: Service, store: Store) -> None:
+    await asker.good("PUT", f"/workers/{WORKER}", {"beat_ms": 5_000})
     hold(service)
     store.clock_offset_ms += 4_000
-    reply = api("POST", f"/workers/{WORKER}/beat")
+    reply = await asker("POST", f"/workers/{WORKER}/beat")
     assert (reply.status, reply.value) == (204, None)
     store.clock_offset_ms += 4_000
     service.recover().wait()
     assert service.workers().wait()[0].running_count == 1
     store.clock_offset_ms += 4_000
     service.recover().wait()
-    reply = api("POST", f"/workers/{WORKER}/beat")
+    reply = await asker("POST", f"/workers/{WORKER}/beat")
     assert (reply.status, reply.code) == (404, "unknown_worker")
     assert service.stats(["mail"]).wait()[0].queued == 1
 
 
-def test_a_worker_that_leaves_gives_back_what_it_holds(api: Api, service: Service) -> None:
-    api.good("PUT", f"/workers/{WORKER}")
+async def test_a_worker_that_leaves_gives_back_what_it_holds(asker: Asker, service: Service) -> None:
+    await asker.good("PUT", f"/workers/{WORKER}")
     hold(service)
-    assert api.good("DELETE", f"/workers/{WORKER}") == {"given_back": 1}
+    assert await asker.good("DELETE", f"/workers/{WORKER}") == {"given_back": 1}
     assert service.stats(["mail"]).wait()[0].queued == 1
-    assert api("DELETE", f"/workers/{WORKER}").code == "unknown_worker"
+    assert (await asker("DELETE", f"/workers/{WORKER}")).code == "unknown_worker"
 
 
-def test_many_workers_come_in_pages(api: Api, service: Service) -> None:
+async def test_many_workers_come_in_pages(asker: Asker, service: Service) -> None:
     for _ in range(5):
         service.register(uuid.uuid4().bytes, WorkerInfo()).wait()
-    pages = [api.get(f"/workers?start={start}&most=2")["workers"] for start in (0, 2, 4, 6)]
+    pages = [(await asker.get(f"/workers?start={start}&most=2"))["workers"] for start in (0, 2, 4, 6)]
     assert [len(page) for page in pages] == [2, 2, 1, 0]
     assert len({one["id"] for page in pages for one in page}) == 5
     for query in ("most=0", "most=501", "start=-1", "start=x", "from=1"):
-        assert api("GET", f"/workers?{query}").code == "bad_input"
+        assert (await asker("GET", f"/workers?{query}")).code == "bad_input"
 
 
 @pytest.mark.parametrize("worker", ["x", str(uuid.UUID(int=0)), "%2e%2e", f"{WORKER}0", "%d0%ba"])
-def test_ids_that_cannot_be_are_refused(api: Api, service: Service, worker: str) -> None:
+async def test_ids_that_cannot_be_are_refused(asker: Asker, service: Service, worker: str) -> None:
     path = f"/workers/{worker}"
-    for reply in (api("PUT", path, {}), api("POST", f"{path}/beat"), api("DELETE", path)):
+    for reply in (await asker("PUT", path, {}), await asker("POST", f"{path}/beat"), await asker("DELETE", path)):
         assert (reply.status, reply.code) == (400, "bad_input")
         assert "job id" not in reply.value["detail"]
     assert service.workers().wait() == []
@@ -107,21 +107,21 @@ def test_ids_that_cannot_be_are_refused(api: Api, service: Service, worker: str)
         ([], 400),
     ],
 )
-def test_what_a_worker_cannot_be_is_refused(api: Api, service: Service, body: Any, status: int) -> None:
-    assert api("PUT", f"/workers/{WORKER}", body).status == status
+async def test_what_a_worker_cannot_be_is_refused(asker: Asker, service: Service, body: Any, status: int) -> None:
+    assert (await asker("PUT", f"/workers/{WORKER}", body)).status == status
     assert service.workers().wait() == []
 
 
-def test_a_worker_serves_the_queues_of_its_token(api: Api, service: Service) -> None:
+async def test_a_worker_serves_the_queues_of_its_token(asker: Asker, service: Service) -> None:
     token = service.create_token(NewToken(name="t", roles=frozenset({Role.WORK}), queues=("mail",))).wait().text
-    reply = api("PUT", f"/workers/{WORKER}", {"queues": ["mail", "billing"]}, token=token)
+    reply = await asker("PUT", f"/workers/{WORKER}", {"queues": ["mail", "billing"]}, token=token)
     assert (reply.status, reply.code) == (403, "forbidden")
     assert service.workers().wait() == []
-    api.good("PUT", f"/workers/{WORKER}", {"queues": ["mail"]}, token=token)
-    api.good("POST", f"/workers/{WORKER}/beat", token=token)
-    api.good("DELETE", f"/workers/{WORKER}", token=token)
+    await asker.good("PUT", f"/workers/{WORKER}", {"queues": ["mail"]}, token=token)
+    await asker.good("POST", f"/workers/{WORKER}/beat", token=token)
+    await asker.good("DELETE", f"/workers/{WORKER}", token=token)
 
 
-def test_who_works_where_is_about_all_queues(api: Api, service: Service) -> None:
+async def test_who_works_where_is_about_all_queues(asker: Asker, service: Service) -> None:
     token = service.create_token(NewToken(name="t", roles=frozenset({Role.READ}), queues=("mail",))).wait().text
-    assert api("GET", "/workers", token=token).code == "forbidden"
+    assert (await asker("GET", "/workers", token=token)).code == "forbidden"

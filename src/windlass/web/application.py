@@ -9,11 +9,12 @@ from ..core.access import Principal
 from ..core.audit import DONE
 from ..core.errors import BadInput, WindlassError
 from ..core.job import Codec
+from ..settings import BODY_MAX
 from .auditing import write_down
 from .encoding import Encoding, answer, decode, encoding_of_answer, encoding_of_body, refusal_answer
 from .guard import Guard
 from .messages import Head, Plan, Request, Response, Streamed
-from .problems import HttpRefusal, Malformed
+from .problems import HttpRefusal, said
 from .querying import parse_query
 from .routing import Answer, Ask, Office, Route, Router
 
@@ -24,27 +25,36 @@ Reply: TypeAlias = Response | Streamed
 class WebApplication:
     """Answers requests by its routes."""
 
-    def __init__(self, router: Router, office: Office, guard: Guard) -> None:
+    def __init__(self, router: Router, office: Office, guard: Guard, body_max: int = BODY_MAX) -> None:
         self._router = router
         self._office = office
         self._guard = guard
+        self._body_max = body_max
 
     def plan(self, head: Head) -> Plan | Response:
         try:
             route, names = self._router.find(head.method, head.path)
             who = self._guard.admit(head, route.roles)
         except WindlassError as error:
-            return refusal_answer(error, _encoding_for_trouble(head))
+            return self._refused(error, head)
 
         async def handle(request: Request) -> Reply:
             return await self._handle(route, names, who, request)
 
         is_trusted = who is not None or self._guard.is_probable(head)
-        return Plan(handle, route.body_max if is_trusted else STRANGERS_BODY_MAX, route.streams_body, route.waits)
+        body_max = (route.body_max or self._body_max) if is_trusted else STRANGERS_BODY_MAX
+        return Plan(handle, body_max, route.streams_body, route.waits)
 
     def refuse(self, status: int, detail: str, head: Head | None) -> Response:
         """What the protocol has to say itself."""
-        return refusal_answer(_Said(status, detail), Codec.JSON if head is None else _encoding_for_trouble(head))
+        error = said(status, detail)
+        return refusal_answer(error, Codec.JSON) if head is None else self._refused(error, head)
+
+    def _refused(self, error: WindlassError, head: Head, encoding: Encoding | None = None) -> Response:
+        words = self._router.words_at(head.path)
+        if words is not None:
+            return words(error)
+        return refusal_answer(error, _encoding_for_trouble(head) if encoding is None else encoding)
 
     async def _handle(self, route: Route, names: Mapping[str, str], who: Principal | None, request: Request) -> Reply:
         head = request.head
@@ -62,7 +72,7 @@ class WebApplication:
             given = await (self._audited(route, ask) if route.is_audited else route.handler(ask))
             return _reply(route, given, encoding)
         except WindlassError as error:
-            return refusal_answer(error, encoding)
+            return self._refused(error, head, encoding)
 
     async def _audited(self, route: Route, ask: Ask[Any, Any]) -> Any:
         outcome = "unknown"
@@ -101,9 +111,3 @@ def _encoding_for_trouble(head: Head) -> Encoding:
         )
     except HttpRefusal:
         return Codec.JSON
-
-
-class _Said(Malformed):
-    def __init__(self, status: int, detail: str) -> None:
-        super().__init__(detail)
-        self.status = status

@@ -15,6 +15,7 @@ class Bounds(msgspec.Struct, frozen=True, kw_only=True):
 
     pipelined_max: int = 16  # requests that wait behind the one under way; reading pauses there
     pipelined_bytes_max: int = 1024 * 1024  # of bodies that wait behind it
+    bodies_bytes_max: int = 256 * 1024 * 1024  # of all bodies that are held at a time, whoever sent them: 503
     stream_bytes_max: int = 64 * 1024  # of a streamed body that its handler has not asked for yet
     drain_bytes_max: int = 64 * 1024  # of an unwanted body that is read only to keep the connection
 

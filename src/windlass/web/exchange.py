@@ -41,6 +41,13 @@ class BodyStream:
             self._reason = reason
             self._wake()
 
+    def abandon(self) -> int:
+        """Nobody reads on. How many bytes were left."""
+        self.cut("The request has been answered.")
+        unread = len(self._buffer)
+        self._buffer.clear()
+        return unread
+
     def _wake(self) -> None:
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
@@ -73,6 +80,7 @@ class Exchange:
         "is_answered",
         "is_complete",
         "is_old",
+        "is_over",
         "keeps",
         "length",
         "plan",
@@ -93,7 +101,8 @@ class Exchange:
         self.plan: Plan | None = None
         self.refusal: Response | None = None
         self.is_complete = False
-        self.is_answered = False
+        self.is_answered = False  # at least its head is written
+        self.is_over = False  # the answer is; what still comes of the body is not wanted
         self.wants_continue = False
         self.begun_at = 0.0
 

@@ -28,6 +28,7 @@ class Listener:
         self.is_stopping = False
         self.open = 0  # connections
         self.under_way = 0  # handlers
+        self.gathered = 0  # bytes of request bodies held
         self.answered = [0] * 6  # by the first digit of the status
         self._servers: list[asyncio.Server] = []
         self._connections: set[Connection] = set()  # also those whose client has gone while the handler runs on
@@ -79,9 +80,12 @@ class Listener:
             self._connections.add(connection)
             return True
         self._turned_away.add(connection)
-        if len(self._turned_away) > self.bounds.turned_away_max:
-            connection.cut()
         return False
+
+    @property
+    def is_overrun(self) -> bool:
+        """Even those that are turned away are too many to be told so."""
+        return len(self._turned_away) > self.bounds.turned_away_max
 
     def lose(self, connection: Connection) -> None:
         if connection in self._connections:
@@ -109,7 +113,7 @@ class Listener:
             server.close()
         self.stopping.set()
         for connection in list(self._connections):
-            connection.stop()
+            connection.stop_if_idle()
         try:
             async with asyncio.timeout(grace_s):
                 await self._is_empty.wait()

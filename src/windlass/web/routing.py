@@ -14,6 +14,7 @@ from ..core.access import Principal, Role
 from ..core.errors import BadInput, Forbidden, WindlassError
 from ..core.ids import parse_id
 from ..core.job import Timeline
+from ..loops.pulse import Pulse
 from ..service import Service
 from ..service.gathering import Gathering
 from .encoding import Encoding
@@ -24,7 +25,7 @@ B = TypeVar("B")
 Q = TypeVar("Q")
 T = TypeVar("T")
 _ANY_ROLE = frozenset(Role)
-BODY_MAX = 16 * 1024 * 1024
+Words: TypeAlias = Callable[[WindlassError], Response]
 # Which roles may do it; an admin may do everything. None: anybody, even without a token.
 READS = frozenset({Role.READ})
 PRODUCES = frozenset({Role.PRODUCE})
@@ -99,8 +100,9 @@ class Ask(Generic[B, Q]):
 class Office:
     """What all handlers of a server share."""
 
-    def __init__(self, service: Service) -> None:
+    def __init__(self, service: Service, pulse: Pulse | None = None) -> None:
         self.service = service
+        self.pulse = pulse or Pulse()  # of this process's loops
         self.gathering = Gathering(service)
         self.stopping = asyncio.Event()  # long polls and streams end by it
         self._waiting: set[asyncio.Task[Any]] = set()
@@ -152,7 +154,8 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     streams_body: bool = False
     is_audited: bool = False
     is_listed: bool = True  # in OpenAPI
-    body_max: int = BODY_MAX
+    body_max: int = 0  # 0: the server's
+    words: Words | None = None  # how its dialect says no; None: as a problem
 
     @property
     def may_be_empty(self) -> bool:
@@ -168,9 +171,11 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
 class Routes:
     """The routes of one subject; a dialect has one or several."""
 
-    def __init__(self, prefix: str = "", *, tag: str = "") -> None:
+    def __init__(self, prefix: str = "", *, tag: str = "", words: Words | None = None) -> None:
+        """`words`: a dialect's own way to say no, for everything below its prefix."""
         self.prefix = prefix
         self.tag = tag
+        self.words = words
         self.all: list[Route] = []
 
     def __call__(
@@ -188,6 +193,7 @@ class Routes:
                     summary=summary.rstrip("."),
                     description=" ".join(description.split()),
                     roles=roles,
+                    words=self.words,
                     **more,
                 )
             )
@@ -219,11 +225,14 @@ class Router:
     """Finds a route by method and path. Segments are split before they are decoded: names may hold any character."""
 
     def __init__(self, routes: Iterable[Routes]) -> None:
-        self.routes = [route for some in routes for route in some.all]
+        tables = list(routes)
+        self.routes = [route for some in tables for route in some.all]
+        self._words = [(f"{some.prefix}/", some.words) for some in tables if some.words is not None]
         self._plain: dict[str, Methods] = {}
         self._with_names: dict[int, list[tuple[list[str], Methods]]] = {}
         for route in self.routes:
-            self._methods_at(route.path).setdefault(route.method, route)
+            if self._methods_at(route.path).setdefault(route.method, route) is not route:
+                raise ValueError(f"{route.method} {route.path} is declared twice")
 
     def _methods_at(self, path: str) -> Methods:
         if "{" not in path:
@@ -236,15 +245,29 @@ class Router:
         candidates.append((parts, {}))
         return candidates[-1][1]
 
+    def words_at(self, path: str) -> Words | None:
+        """In which words something is refused there."""
+        return next((words for prefix, words in self._words if path.startswith(prefix)), None)
+
     def find(self, method: str, path: str) -> tuple[Route, Mapping[str, str]]:
         methods = self._plain.get(path)
         names: Mapping[str, str] = NOTHING
         if methods is None:
-            methods, names = self._find_with_names(path)
+            methods, names = self._find_slowly(path)
         route = methods.get(method) or (methods.get("GET") if method == "HEAD" else None)
         if route is None:
-            raise MethodNotAllowed(", ".join(sorted(methods)))
+            raise MethodNotAllowed(_allowed(methods))
         return route, names
+
+    def _find_slowly(self, path: str) -> tuple[Methods, Mapping[str, str]]:
+        """Also where a client has encoded more than it had to, as the colon of jobs:batch."""
+        try:
+            return self._find_with_names(path)
+        except NotFound:
+            unreserved = path.replace("%3A", ":").replace("%3a", ":")
+            if unreserved in self._plain:
+                return self._plain[unreserved], NOTHING
+            raise
 
     def _find_with_names(self, path: str) -> tuple[Methods, Mapping[str, str]]:
         given = path.split("/")
@@ -254,6 +277,10 @@ class Router:
                     part[1:-1]: _decoded(one) for part, one in zip(parts, given, strict=True) if part[:1] == "{"
                 }
         raise NotFound
+
+
+def _allowed(methods: Methods) -> str:
+    return ", ".join(sorted({*methods, *(("HEAD",) if "GET" in methods else ())}))
 
 
 def _decoded(segment: str) -> str:

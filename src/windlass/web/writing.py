@@ -10,6 +10,7 @@ from time import time
 KEEP = b""
 CLOSE = b"Connection: close\r\n"
 KEEP_OLD = b"Connection: keep-alive\r\n"  # HTTP/1.0 must be told
+CHUNKED = b"Transfer-Encoding: chunked\r\n"
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 LAST_CHUNK = b"0\r\n\r\n"
 

@@ -2,7 +2,21 @@
 
 from __future__ import annotations
 
-from . import limiting, notifying, producing, queueing, reporting, scheduling, staffing, steering, taking
+from . import (
+    acting,
+    following,
+    limiting,
+    notifying,
+    producing,
+    queueing,
+    reading,
+    reporting,
+    scheduling,
+    staffing,
+    steering,
+    taking,
+)
 
-_ADMINISTRATION = (queueing, limiting, scheduling, staffing, notifying, steering)
-ROUTES = (producing.routes, taking.routes, reporting.routes, *(one.routes for one in _ADMINISTRATION))
+_JOBS = (producing, reading, following, acting, taking, reporting)
+_AROUND = (queueing, limiting, scheduling, staffing, notifying, steering)
+ROUTES = tuple(subject.routes for subject in (*_JOBS, *_AROUND))
