@@ -32,6 +32,12 @@ def names(service: Service) -> list[str]:
     return [one.limit.name for one in service.limits().wait()]
 
 
+@pytest.fixture
+def msgpack(client: httpx.AsyncClient) -> Asker:
+    """Which can say what JSON cannot."""
+    return Asker(Api(client, "msgpack"))
+
+
 async def test_a_limit_is_set_and_holds(asker: Asker, service: Service) -> None:
     enqueue(service, 3)
     assert await asker.good("PUT", "/limits/two", {"matches": {"queue": "mail"}, "running": 2}) == {"changed": 3}
@@ -98,6 +104,8 @@ async def test_names_may_hold_any_character(asker: Asker, service: Service, name
         {"running": 1, "matches": {"colour": "red"}},
         {"running": 1, "matches": {"payload": {"a": [1]}}},
         {"running": 1, "matches": {"payload": {"": 1}}},
+        {"running": 1, "matches": {"payload": {"a": 2**63}}},
+        {"running": 1, "matches": {"payload": {"a": "x" * 1025}}},
         {"running": 1, "matches": {"payload": {f"f{at}": at for at in range(17)}}},
         {"running": 1, "matches": None},
         {"running": 1, "name": "y"},
@@ -109,6 +117,21 @@ async def test_limits_that_cannot_be_are_refused(asker: Asker, service: Service,
     reply = await asker("PUT", "/limits/x", body)
     assert (reply.status, reply.code) == (400, "bad_input")
     assert [one.limit.running for one in service.limits().wait()] == [9]
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), 2**64 - 1, "é" * 1000])
+async def test_a_value_that_no_field_can_have_is_refused(msgpack: Asker, service: Service, value: Any) -> None:
+    reply = await msgpack("PUT", "/limits/x", {"running": 1, "matches": {"payload": {"a": value}}})
+    assert reply.status == (413 if value == "é" * 1000 else 400)
+    assert names(service) == []
+
+
+@pytest.mark.parametrize("number", [2**70, -(2**63) - 1])
+async def test_a_number_that_only_json_can_say_is_refused(json_api: Api, service: Service, number: int) -> None:
+    body = b'{"running":1,"matches":{"payload":{"a":%d}}}' % number
+    answer = await json_api.raw("PUT", "/api/v1/limits/x", body, {"content-type": "application/json"})
+    assert (answer.status, answer.body["code"]) == (400, "bad_input")
+    assert names(service) == []
 
 
 @pytest.mark.parametrize(("path", "code"), [("x" * 129, "too_large"), ("a%07", "bad_input"), ("%c3", "bad_input")])

@@ -321,7 +321,9 @@ async def test_what_comes_in_meanwhile_is_not_purged(asker: Asker, service: Serv
 @pytest.mark.parametrize(
     "body",
     [{"state": "running"}, {"state": "dispatched"}, {"state": ""}, {"state": None}, {"cursor": "x"},
-     {"cursor": "1:zzz"}, {"cursor": "-1:ready:0"}, {"cursor": "²:ready:0"}, {"cursor": "9" * 30}, {"all": True}],
+     {"cursor": "1:zzz"}, {"cursor": "-1:ready:0"}, {"cursor": "²:ready:0"}, {"cursor": "9" * 30},
+     {"cursor": "1:ready:zzz"}, {"cursor": "1:laned:\x00"},
+     {"cursor": "1:é", "state": "failed"}, {"cursor": "1:ready:1:2:3"}, {"all": True}],
 )  # fmt: skip
 async def test_purges_that_cannot_be_are_refused(asker: Asker, service: Service, body: Any) -> None:
     enqueue(service, "mail")
