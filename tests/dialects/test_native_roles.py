@@ -136,6 +136,7 @@ async def test_a_role_may_call_its_routes_and_no_other(client: httpx.AsyncClient
     found = await _outcomes(client, {"authorization": f"Bearer {token}"})
     allowed = {route for route, status in found.items() if status != 403}
     assert allowed == {route for route, roles in EXPECTED.items() if roles & {role, "anybody"}}
+    found.pop("GET /readyz")  # it may take a moment until the loops have ticked
     assert [route for route, status in found.items() if status in (401, 429) or status >= 500] == []
     if role != "admin":
         assert service.audits().wait().entries == []
