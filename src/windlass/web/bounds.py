@@ -25,6 +25,7 @@ class Bounds(msgspec.Struct, frozen=True, kw_only=True):
     body_step_bytes: int = 512
     write_timeout_s: float = 30.0  # for a client that reads nothing of its answer
     linger_timeout_s: float = 2.0  # a client that still sends after our last word may read it meanwhile
+    lull_s: float = 0.25  # when the server stops, requests that are on their way to it are still answered
 
     @property
     def sweep_s(self) -> float:

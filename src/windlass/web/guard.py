@@ -42,7 +42,7 @@ class Guard:
     def is_probable(self, head: Head) -> bool:
         """Whether `admit_slowly` will let them in, as far as can be told without asking: others send little."""
         shown = _shown(head)
-        return self._table.known(shown) is not None if shown else not self._table.has_tokens
+        return self._table.known(shown) is not None if shown else self._is_open and not self._table.has_tokens
 
     async def admit_slowly(self, head: Head, roles: frozenset[Role] | None) -> Principal:
         shown = _shown(head)

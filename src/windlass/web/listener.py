@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from socket import socket
 
@@ -107,11 +108,13 @@ class Listener:
     # The end.
 
     async def stop(self, grace_s: float) -> None:
-        """Accepts nothing more, lets what was asked be answered, and after the grace cancels what is left."""
+        """Lets what was asked be answered, and after the grace cancels what is left. Each answer is its connection's
+        last now; a moment passes before silent ones are closed: what is on its way would be lost without a word."""
         self.is_stopping = True
+        self.stopping.set()
+        await self._lull(min(self.bounds.lull_s, grace_s))
         for server in self._servers:
             server.close()
-        self.stopping.set()
         for connection in list(self._connections):
             connection.stop_if_idle()
         try:
@@ -122,6 +125,11 @@ class Listener:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+
+    async def _lull(self, lull_s: float) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(lull_s):
+                await self._is_empty.wait()
 
     async def _cut(self) -> None:
         tasks = [connection.cut() for connection in [*self._connections, *self._turned_away]]
