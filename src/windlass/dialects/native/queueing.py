@@ -96,7 +96,7 @@ class ConfigurationChangesShape(Shape, frozen=True, kw_only=True):
         return {field: value for field, value in msgspec.structs.asdict(self).items() if value is not UNSET}
 
 
-class PausedShape(Given, frozen=True, kw_only=True):
+class ActivePauseShape(Given, frozen=True, kw_only=True):
     """What is paused: the queue, or one lane or name of it."""
 
     queue: str
@@ -107,7 +107,7 @@ class PausedShape(Given, frozen=True, kw_only=True):
 
 
 class PausesShape(Given, frozen=True, kw_only=True):
-    pauses: list[PausedShape]
+    pauses: list[ActivePauseShape]
 
 
 class QueueShape(Given, frozen=True, kw_only=True):
@@ -115,7 +115,7 @@ class QueueShape(Given, frozen=True, kw_only=True):
 
     stats: QueueStatsShape
     configuration: ConfigurationShape
-    pauses: list[PausedShape]
+    pauses: list[ActivePauseShape]
     weights: dict[str, int]
 
 
@@ -158,7 +158,7 @@ async def queue(ask: AskQueue) -> QueueShape:
     return QueueShape(
         stats=shaped(stats, QueueStatsShape),
         configuration=shaped(await ask.service.configuration(name), ConfigurationShape),
-        pauses=[shaped(one, PausedShape) for one in await ask.service.pauses(name)],
+        pauses=[shaped(one, ActivePauseShape) for one in await ask.service.pauses(name)],
         weights=await ask.service.weigh(name, {}),
     )
 
@@ -240,7 +240,7 @@ class WasPausedShape(Given, frozen=True, kw_only=True):
 @routes.get("/queues/{queue}/pauses", gives=PausesShape, **_READING)
 async def queue_pauses(ask: AskQueue) -> PausesShape:
     """What is paused in a queue, since when and why."""
-    return PausesShape(pauses=[shaped(one, PausedShape) for one in await ask.service.pauses(_queue(ask))])
+    return PausesShape(pauses=[shaped(one, ActivePauseShape) for one in await ask.service.pauses(_queue(ask))])
 
 
 @routes.post(
