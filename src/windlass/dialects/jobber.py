@@ -43,7 +43,9 @@ class JobberJob(msgspec.Struct, frozen=True, kw_only=True):
     """A job of some type. Fields that are not known here are not looked at."""
 
     type: Annotated[str, Meta(min_length=1, max_length=TYPE_MAX, description="Each has a queue, job_queue_<type>.")]
-    payload: Annotated[Raw, Meta(description="Any JSON value; left out: null.")] = Raw(b"null")
+    payload: Annotated[Raw, Meta(description="Any JSON value; left out: null.")] = msgspec.field(
+        default_factory=lambda: Raw(b"null")
+    )
     visibility_timeout: Seconds | None = None
     max_attempts: Attempts | None = None
 
