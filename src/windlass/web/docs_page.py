@@ -1,5 +1,5 @@
-"""The API as a page for people, drawn from its OpenAPI document: one file without script, every text escaped. How it looks
-is said in docs.css."""
+"""The API as a page for people, drawn from its OpenAPI document: one file without script, every text escaped. How it
+looks is said in docs.css."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ import msgspec
 Json: TypeAlias = Mapping[str, Any]
 _METHODS = ("get", "post", "put", "patch", "delete")
 _JSON = "application/json"
+MANY = ": up to 1,000 jobs"
+_TOLD_MAX = 2**32  # bounds beyond it tell nobody anything
 _LIMITS = {"minimum": "≥", "maximum": "≤", "minLength": "length ≥", "maxLength": "length ≤", "maxItems": "items ≤"}
 _BEGINNING = """\
 <p>Try it: <code>make serve</code>, then</p>
@@ -31,7 +33,8 @@ def _page(document: Json) -> Iterator[str]:
     info = document["info"]
     title = f"{info['title']} {info['version']}: HTTP API"
     yield '<!doctype html><html lang="en"><head><meta charset="utf-8">'
-    yield '<meta name="viewport" content="width=device-width, initial-scale=1"><meta name="color-scheme" content="light dark">'
+    yield '<meta name="viewport" content="width=device-width, initial-scale=1">'
+    yield '<meta name="color-scheme" content="light dark">'
     yield f'<title>{escape(title)}</title><link rel="stylesheet" href="/docs.css"></head><body>'
     yield from _contents(document)
     yield f"<main><header><h1>{escape(info['title'])} <small>{escape(info['version'])}</small></h1>"
@@ -61,9 +64,15 @@ def _contents(document: Json) -> Iterator[str]:
         for method, path, operation in _operations(document, name):
             link = f"#{_anchor('op', operation['operationId'])}"
             hint = escape(f"{method.upper()} {path}")
-            yield f'<li><a href="{link}" title="{hint}">{escape(operation["summary"])}</a></li>'
+            yield f'<li><a href="{link}" title="{hint}">{escape(_short(operation["summary"]))}</a></li>'
         yield "</ul></li>"
     yield '<li><a class="tag" href="#shapes">Shapes</a></li></ul></nav>'
+
+
+def _short(summary: str) -> str:
+    """Up to its first comma, colon or semicolon; what is about many says so."""
+    many = ", many" if MANY in summary else ""
+    return re.split(r"[:;]|, ", summary)[0] + many
 
 
 def _operation(method: str, path: str, operation: Json, document: Json) -> Iterator[str]:
@@ -131,15 +140,20 @@ def _fields(schema: Json) -> Iterator[str]:
 
 def _field(name: str, schema: Json, *, is_required: bool, note: str = "") -> str:
     about = [_prose(schema["description"])] if schema.get("description") else []
-    limits = [f"{sign} {schema[limit]:,}" for limit, sign in _LIMITS.items() if limit in schema]
+    limits = [f"{sign} {schema[limit]:,}" for limit, sign in _LIMITS.items() if _is_told(schema.get(limit))]
     if limits:
         about.append(f"<small>{escape(', '.join(limits))}</small>")
-    if "default" in schema:
+    if schema.get("default") is not None:
         default = msgspec.json.encode(schema["default"]).decode()
         about.append(f"<small>default <code>{escape(default)}</code></small>")
     needed = " <em>required</em>" if is_required else ""
     place = f" <small>{escape(note)}</small>" if note else ""
-    return f"<tr><th><code>{escape(name)}</code>{needed}{place}</th><td>{_type(schema)}</td><td>{' '.join(about)}</td></tr>"
+    named = f"<code>{escape(name)}</code>{needed}{place}"
+    return f"<tr><th>{named}</th><td>{_type(schema)}</td><td>{' '.join(about)}</td></tr>"
+
+
+def _is_told(limit: float | None) -> bool:
+    return limit is not None and abs(limit) < _TOLD_MAX
 
 
 def _type(schema: Json) -> str:

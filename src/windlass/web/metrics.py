@@ -25,6 +25,7 @@ QUEUES_MAX = 1000  # of one scrape
 TOGETHER = 50  # histories asked for at a time
 PATIENCE_S = 5.0  # for the engine: a scraper that waits longer has given up
 MINUTE_MS = 60_000
+NO_QUEUE = "windlass-metrics"  # nothing is in it; asking costs a round trip and little more
 _STATES = ("queued", "scheduled", "waiting", "running", "failed")
 _FIGURES = ("enqueued", "taken", "finished", "failed", "retried", "recovered")
 
@@ -56,8 +57,9 @@ async def scrape(office: Office, may_see: Callable[[str], bool]) -> bytes:
 
 async def _look(service: Service, may_see: Callable[[str], bool]) -> _Seen:
     begin_s = time.perf_counter()
-    now_ms = await service.now()
+    await service.stats([NO_QUEUE])  # the engine's time would be told without asking it
     round_trip_s = time.perf_counter() - begin_s
+    now_ms = await service.now()
     names = [name for name in await service.queues() if may_see(name)]
     shown = names[:QUEUES_MAX]
     stats = await service.stats(shown) if shown else []
