@@ -84,6 +84,8 @@ class Reader:
                 await self._hand_over(self.tail.registered(followed))
         except EngineUnavailable as error:
             log.info("Could not say that somebody follows (%s); the next renewal does.", error)
+        except Exception as error:
+            await self._give(error)
 
     async def _read_until_closed(self) -> None:
         try:

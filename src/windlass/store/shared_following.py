@@ -18,7 +18,7 @@ from .calls import events
 from .calls.call import Flow
 from .calls.events import Followed, Place
 from .fanout import SharedReader
-from .following import partitions_of
+from .following import endless, partitions_of
 from .reader import READ_AT_ONCE, TROUBLE_PAUSE_S
 from .store import Store
 from .tail import Tail, part_of, tails
@@ -62,13 +62,8 @@ class SharedFollowing:
     async def __aexit__(self, *_exc: object) -> None:
         self._leave()
 
-    async def __aiter__(self) -> AsyncIterator[Event]:
-        if self._shared:
-            while True:
-                yield await self.next()
-        async with self:
-            while True:
-                yield await self.next()
+    def __aiter__(self) -> AsyncIterator[Event]:
+        return endless(self, bool(self._shared))
 
     async def next(self) -> Event:
         while True:

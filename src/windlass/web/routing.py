@@ -164,8 +164,9 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def may_be_empty(self) -> bool:
         """Whether a body says nothing that an absent one would not."""
-        fields = msgspec.structs.fields(self.takes) if isinstance(self.takes, type) else ()
-        return bool(fields) and not any(field.required for field in fields) and not self.takes_media
+        if self.takes_media or not (isinstance(self.takes, type) and issubclass(self.takes, msgspec.Struct)):
+            return False
+        return not any(field.required for field in msgspec.structs.fields(self.takes))
 
     @property
     def names(self) -> list[str]:

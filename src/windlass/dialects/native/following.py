@@ -27,7 +27,7 @@ routes = Routes("/api/v1", tag="Following")
 
 _HEADERS = {"Last-Event-ID": "The id of the last event that was seen; what came after it is told first."}
 
-PAGE = 1000
+PAGE = check.PAGE_MAX
 ENDED = "ended"  # the position behind a job's end, when it was not followed up to there
 _LAST = frozenset({Happening.FINISHED, Happening.FAILED, Happening.CANCELLED, Happening.DELETED})
 Position: TypeAlias = Annotated[

@@ -32,7 +32,7 @@ LINE_MAX = 2 * 1024 * 1024
 _REFUSES = (
     errors.TooLarge, errors.IdConflict, errors.QueueFull, errors.EngineFull, errors.RevisionConflict,
     errors.UniqueConflict, errors.UnknownParent, errors.ParentState, errors.UnknownMember, errors.CrossPartition,
-    errors.Unsettled, errors.WrongState,
+    errors.Unsettled, errors.WrongState, errors.BadSetting,
 )  # fmt: skip
 
 
@@ -83,7 +83,7 @@ async def enqueue(ask: AskOne) -> Answer:
 
 @routes.post(
     "/jobs:batch", roles=PRODUCES, takes=Items[NewJobShape], query=EnqueueQuery, gives=Results[EnqueuedShape],
-    refuses=(errors.TooLarge,), headers=_HEADERS,
+    refuses=(errors.TooLarge, errors.BadSetting), headers=_HEADERS,
 )  # fmt: skip
 async def enqueue_many(ask: Ask[Items[NewJobShape], EnqueueQuery]) -> Results[EnqueuedShape]:
     """Enqueue up to 1,000 jobs.
