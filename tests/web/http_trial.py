@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import socket
+import ssl
+import struct
 from collections.abc import AsyncIterator, Iterator
 from typing import Any, NamedTuple
 
-import msgspec
 import pytest
 
 from windlass.web.bounds import Bounds
@@ -174,11 +176,11 @@ class Application:
 
 
 @contextlib.asynccontextmanager
-async def serving(**bounds: Any) -> AsyncIterator[Application]:
+async def serving(tls: ssl.SSLContext | None = None, **bounds: Any) -> AsyncIterator[Application]:
     application = Application()
     listener = Listener(application, Bounds(**bounds))
     application.listener = listener
-    await listener.start("127.0.0.1", 0)
+    await listener.start("127.0.0.1", 0, ssl=tls)
     try:
         yield application
     finally:
@@ -229,6 +231,12 @@ class Talk:
         await self.send(data)
         return await self.answer()
 
+    def vanish(self) -> None:
+        """Resets the connection, as the end of a client's process may; a plain close looks like half a connection."""
+        sock = self.writer.get_extra_info("socket")
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.writer.transport.abort()
+
     async def is_closed(self) -> bool:
         """By the server, with nothing more said."""
         async with asyncio.timeout(20):
@@ -250,7 +258,7 @@ async def talking(application: Application, **options: Any) -> AsyncIterator[Tal
     try:
         yield Talk(reader, writer)
     finally:
-        writer.close()
+        writer.transport.abort()
         with contextlib.suppress(Exception):
             await writer.wait_closed()
 
@@ -270,8 +278,9 @@ def chunked(path: str, pieces: list[bytes]) -> bytes:
 
 
 async def until(condition: Any) -> None:
+    """For what the server knows and no event tells."""
     async with asyncio.timeout(20):
-        while not condition():
+        while not condition():  # noqa: ASYNC110
             await asyncio.sleep(0.01)
 
 
@@ -316,7 +325,3 @@ def answers_in(data: bytes) -> Iterator[tuple[int, bytes]]:
         size = int(headers["content-length"])
         yield status, data[:size]
         data = data[size:]
-
-
-def described(head: Head) -> bytes:
-    return msgspec.json.encode(head)

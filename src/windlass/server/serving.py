@@ -37,17 +37,18 @@ class Serving:
     def __init__(self, service: Service, settings: Settings, sockets: Sequence[socket], pulse: Pulse) -> None:
         self.service = service
         self.pulse = pulse
+        self.office = Office(service, pulse)
         self.settings = settings
         self.url = url_of(list(sockets), settings)
         self.is_local = are_local(list(sockets))
         self.tokens = 0
         self.hurry = asyncio.Event()
 
-    async def stop(self, office: Office, listener: Listener) -> None:
+    async def stop(self, listener: Listener) -> None:
         """No accepted request is cut; those who wait are answered with what there is."""
         stopping = asyncio.create_task(listener.stop(self.settings.grace_ms / 1000))
         await asyncio.sleep(0)  # it has begun: what is answered from now on says that the connection ends
-        office.stop()
+        self.office.stop()
         hurrying = asyncio.create_task(self.hurry.wait())
         await asyncio.wait({stopping, hurrying}, return_when=asyncio.FIRST_COMPLETED)
         if not stopping.done():
@@ -70,14 +71,13 @@ async def serving(
         async with running(store, pulse) as service:
             server = Serving(service, settings, listening, pulse)
             await _check_trust(server)
-            office = Office(service, pulse)
             async with _tokens(server) as tokens, _access_log(settings) as log:
-                listener = _listener(server, office, tokens, log)
+                listener = _listener(server, tokens, log)
                 await listener.start(sock=listening, ssl=tls)
                 try:
                     yield server
                 finally:
-                    await server.stop(office, listener)
+                    await server.stop(listener)
     finally:
         for one in listening:
             one.close()
@@ -114,13 +114,13 @@ async def _tokens(server: Serving) -> AsyncIterator[TokenTable]:
         await table.close()
 
 
-def _listener(server: Serving, office: Office, tokens: TokenTable, log: AccessLog | None) -> Listener:
+def _listener(server: Serving, tokens: TokenTable, log: AccessLog | None) -> Listener:
     settings = server.settings
     guard = Guard(tokens, is_open=server.is_local or settings.allow_anonymous, is_local=server.is_local)
-    application = WebApplication(Router(ROUTES), office, guard, settings.body_max)
+    application = WebApplication(Router(ROUTES), server.office, guard, settings.body_max)
     bounds = Bounds(connections_max=settings.connections_max)
-    listener = Listener(application, bounds, _on_answer(office.meter, log))
-    office.meter.listener = listener
+    listener = Listener(application, bounds, _on_answer(server.office.meter, log))
+    server.office.meter.listener = listener
     return listener
 
 

@@ -339,6 +339,8 @@ class Connection(asyncio.Protocol):
             self._task = None
             if self._is_lost:
                 listener.forget(self)
+            else:
+                self.stop_if_idle()  # the head of its answer may have gone out before the stop, and promised to keep it
 
     async def _answer(self, exchange: Exchange) -> None:
         plan, head = exchange.plan, exchange.head
@@ -419,7 +421,7 @@ class Connection(asyncio.Protocol):
     def stop_if_idle(self) -> None:
         """When the server stops, a connection on which nothing is asked is closed, others after their answers."""
         is_idle = self._task is None and not self._queue and self._reader.stage == BETWEEN
-        if is_idle and self._listener.is_stopping:
+        if is_idle and self._listener.is_closing:
             self._leave()
 
     def cut(self) -> asyncio.Task[None] | None:
