@@ -51,6 +51,8 @@ api = schemathesis.openapi.from_dict(document(Router(ROUTES).routes)).exclude(
     operation_id=["follow_events", "follow_job", "enqueue_stream", "events", "job_events"]
 )
 
+api.config.phases.coverage.enabled = False  # every edge of every field: minutes
+
 
 @pytest.fixture(scope="module")
 def served(request: pytest.FixtureRequest) -> Iterator[tuple[str, list[dict[str, Any]]]]:

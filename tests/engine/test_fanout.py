@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
@@ -128,6 +129,33 @@ async def test_queue_and_job(shared: Service) -> None:
             await asyncio.wait_for(of_none.next(), 0.01)
 
 
+@valkey_only
+async def test_who_follows_what_is_rare_can_go_on_past_the_rest(divided: Service) -> None:
+    async with divided.follow(queue=QUEUES[0], shared=True) as rare, divided.follow(shared=True) as all_:
+        start = rare.position
+        assert rare.reached == start
+        neighbour = next(one for one in QUEUES[1:] if _home(divided, one) == _home(divided, QUEUES[0]))
+        await put(divided, new(QUEUES[0]), new(neighbour), new(neighbour))
+        await heard(all_, 3)
+        assert rare.position == rare.reached == start  # something is still to be given out
+        (event,) = await heard(rare, 1)
+        assert rare.position == event.position
+        assert rare.reached in all_.position.split(",")
+        assert rare.reached != event.position
+        assert all_.reached == all_.position
+        reached = rare.reached
+        await put(divided, new(QUEUES[0], "next"))
+        assert (await alone(divided, reached, 1, queue=QUEUES[0]))[0].name == "next"
+        async with divided.follow(reached, queue=QUEUES[0], shared=True) as again:
+            assert await names(again, 1) == ["next"]
+            await heard(rare, 1)
+            assert again.position == again.reached == rare.reached
+
+
+def _home(service: Service, queue: str) -> int:
+    return service.store.partition_of_queue(queue)
+
+
 async def test_a_loop_over_events_ends_cleanly(shared: Service) -> None:
     position = (await shared.events()).position
     await numbered(shared, *range(5))
@@ -168,6 +196,7 @@ async def test_all_partitions_and_on_from_any_event(divided: Service) -> None:
         events = await heard(one, len(QUEUES))
         assert [event.queue for event in await heard(of_queue, 1)] == [QUEUES[3]]
         assert of_queue.position.count(":") == 1
+        assert all(re.fullmatch(r"[0-9:,-]+", event.position) for event in events)  # fit for a line of any protocol
         assert sorted(event.queue for event in events) == sorted(QUEUES)
         for at, event in enumerate(events[:-1]):
             rest = {other.job for other in events[at + 1 :]}
@@ -346,6 +375,20 @@ async def test_a_time_in_which_nobody_followed_is_told_only_to_who_was_away(shar
             assert await names(resumed, 2) == ["missed", "3"]
             assert await names(following, 2) == ["missed", "3"]
             assert await names(fresh, 1) == ["3"]
+
+
+@valkey_only
+async def test_an_engine_that_has_lost_the_last_events_begins_again(shared: Service) -> None:
+    async with shared.follow(shared=True) as one, shared.follow(queue="q", shared=True) as two:
+        await numbered(shared, 1, 2, 3)
+        assert await names(one, 3) == await names(two, 3) == ["1", "2", "3"]
+        await becomes(shared.store, 1)
+        # As after a failover to a replica that was behind: numbers come again.
+        await asyncio.to_thread(ask, shared.store, "DEL", f"{shared.store.root(0)}:events")
+        await kill_readers(shared.store)
+        assert await names(one, 1) == await names(two, 1) == ["missed"]
+        await numbered(shared, 4)
+        assert await names(one, 1) == await names(two, 1) == ["4"]
 
 
 @valkey_only

@@ -21,7 +21,7 @@ from .fanout import SharedReader
 from .following import endless, partitions_of
 from .reader import READ_AT_ONCE, TROUBLE_PAUSE_S
 from .store import Store
-from .tail import Tail, part_of, tails
+from .tail import Tail, part_of, position_of, tails
 
 log = logging.getLogger("windlass.store")
 
@@ -53,6 +53,14 @@ class SharedFollowing:
     def position(self) -> str:
         """Behind the last event that was given out."""
         return ",".join(self._parts.values()) or self._start
+
+    @property
+    def reached(self) -> str:
+        """Where to go on without reading again what was not wanted: with nothing left to give out, it is further than
+        `position`. Whoever follows what is rare and may have to come back wants to know it from time to time."""
+        if self._tails or self._pages or self._backlog or not self._shared:
+            return self.position
+        return position_of({at: max(self._places[at], shared.place) for at, shared in self._shared.items()})
 
     async def __aenter__(self) -> SharedFollowing:
         await self._store.open()

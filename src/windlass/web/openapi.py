@@ -62,8 +62,11 @@ def document(routes: Sequence[Route], examples: Examples | None = None) -> dict[
 
 
 def _plainly_named(written: dict[str, Any]) -> dict[str, Any]:
-    """Names of schemas as their users would say them: without what tells our shapes from the structs of the core."""
-    text = re.sub(r"Shape(?=[\"_])", "", msgspec.json.encode(written).decode())
+    """Names of schemas as their users would say them: without what tells our shapes from the structs of the core, where
+    only one of the two is there."""
+    taken = set(written["components"]["schemas"])
+    text = msgspec.json.encode(written).decode()
+    text = re.sub(r"([A-Za-z]+)Shape(?=[\"_])", lambda found: found[0] if found[1] in taken else found[1], text)
     return msgspec.json.decode(text, type=dict[str, Any])
 
 
