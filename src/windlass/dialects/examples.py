@@ -1,8 +1,10 @@
-"""A body for each operation that takes one, as its documents show it. What is not here is made from its schema."""
+"""What one would ask of each operation, as its documents show it."""
 
 from __future__ import annotations
 
 from typing import Any
+
+from ..web.openapi import Examples
 
 ID = "01890a5d-ac96-774b-bcce-b302099a8057"
 _JOB = {"queue": "mail", "name": "send", "payload": {"order": 7}}
@@ -19,12 +21,12 @@ _ABOUT_ONE: dict[str, dict[str, Any]] = {
     "retry": {},
     "requeue": {},
     "wake": {},
-    "delete": {},
     "edit": {"priority": -5},
 }
-EXAMPLES: dict[str, Any] = {
+_BODIES: dict[str, Any] = {
     **_ABOUT_ONE,
     **{f"{name}_many": {"items": [{"id": ID, **body}]} for name, body in _ABOUT_ONE.items()},
+    "delete_many": {"items": [{"id": ID}]},
     "enqueue": _JOB,
     "enqueue_many": {"items": [_JOB]},
     "enqueue_stream": _JOB,
@@ -36,12 +38,16 @@ EXAMPLES: dict[str, Any] = {
     "resume_queue": {},
     "purge_queue": {"state": "failed"},
     "set_limit": {"matches": {"queue": "mail"}, "running": 10},
-    "put_limit": {"matches": {"queue": "mail"}, "running": 10},
-    "put_schedule": {"job": {"queue": "mail", "name": "digest"}, "cron": "0 7 * * *", "timezone": "Europe/Berlin"},
+    "set_schedule": {"job": {"queue": "mail", "name": "digest"}, "cron": "0 7 * * *", "timezone": "Europe/Berlin"},
     "pause_schedule": {"reason": "holidays"},
-    "register_worker": {"host": "worker-1", "queues": ["mail"], "slots": 8},
+    "register": {"host": "worker-1", "queues": ["mail"], "slots": 8},
     "create_token": {"name": "shop", "roles": ["produce"], "queues": ["mail*"]},
-    "owe_again": {"items": [{"id": ID}]},
+    "owe_again": {"items": [{"id": f"{ID}-1"}]},
     "doctor": {"repair": False},
-    "queue_job": {"type": "mail", "payload": {"order": 7}},
+    "jobber_queue": {"type": "mail", "payload": {"order": 7}},
 }
+_QUERIES: dict[str, dict[str, Any]] = {
+    "jobs": {"queue": "mail", "state": "failed"},
+    "result": {"wait_ms": 20_000},
+}
+EXAMPLES = Examples(_BODIES, _QUERIES)

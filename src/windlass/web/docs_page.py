@@ -8,7 +8,7 @@ import shlex
 from collections.abc import Iterator, Mapping
 from html import escape
 from typing import Any, TypeAlias
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 import msgspec
 
@@ -194,9 +194,12 @@ def _content(response: Json) -> Iterator[Json]:
 
 def curl(method: str, path: str, operation: Json) -> str:
     """A line for a shell."""
-    for one in operation.get("parameters", ()):
+    parameters = [one for one in operation.get("parameters", ()) if "example" in one]
+    for one in parameters:
         if one["in"] == "path":
             path = path.replace(f"{{{one['name']}}}", quote(str(one["example"]), safe=""))
+    query = urlencode({one["name"]: one["example"] for one in parameters if one["in"] == "query"})
+    path = f"{path}?{query}" if query else path
     words = ["curl", *(() if method in ("get", "post") else ("-X", method.upper())), f"localhost:8080{path}"]
     if "requestBody" in operation:
         media, content = next(iter(operation["requestBody"]["content"].items()))

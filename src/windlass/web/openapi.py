@@ -36,15 +36,21 @@ _ABOUT = (
 )
 
 
-def document(routes: Sequence[Route], examples: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """`examples`: of bodies, by operation; others are made from their schemas."""
+class Examples(msgspec.Struct, frozen=True):
+    """By operation. A body that is not here is made from its schema."""
+
+    bodies: Mapping[str, Any] = {}
+    queries: Mapping[str, Mapping[str, Any]] = {}
+
+
+def document(routes: Sequence[Route], examples: Examples | None = None) -> dict[str, Any]:
     listed = [route for route in routes if route.is_listed]
     schemas, components = msgspec.json.schema_components(_types(listed), ref_template=_REF)
     refs = dict(zip(map(_key, _types(listed)), schemas, strict=True))
     paths: dict[str, dict[str, Any]] = {}
     for route in listed:
         paths.setdefault(route.path, {})[route.method.lower()] = _operation(route, refs, components)
-        _exemplify(paths[route.path][route.method.lower()], examples or {}, components)
+        _exemplify(paths[route.path][route.method.lower()], examples or Examples(), components)
     written = {
         "openapi": "3.1.0",
         "info": {"title": "Windlass", "version": __version__, "description": _ABOUT, "license": {"name": "MIT"}},
@@ -102,11 +108,15 @@ def _operation(route: Route, refs: dict[str, Any], components: dict[str, Any]) -
     return written
 
 
-def _exemplify(operation: dict[str, Any], examples: Mapping[str, Any], components: dict[str, Any]) -> None:
+def _exemplify(operation: dict[str, Any], examples: Examples, components: dict[str, Any]) -> None:
+    name = operation["operationId"]
     if "requestBody" in operation:
         first = next(iter(operation["requestBody"]["content"].values()))
-        known = examples.get(operation["operationId"])
+        known = examples.bodies.get(name)
         first["example"] = sample(first["schema"], components) if known is None else known
+    for parameter in operation["parameters"]:
+        if parameter["in"] == "query" and parameter["name"] in examples.queries.get(name, {}):
+            parameter["example"] = examples.queries[name][parameter["name"]]
 
 
 def _path_parameters(route: Route) -> list[dict[str, Any]]:
