@@ -151,7 +151,7 @@ async def _everything(ask: Ask[None, EventsQuery], following: SharedFollowing) -
     while not ask.office.stopping.is_set():
         event = await _next(ask, following)
         if event is None:
-            yield sse.KEEP_ALIVE
+            yield sse.alive(following.reached)
         elif _is_for(ask, event):
             yield _told(event)
 
@@ -208,7 +208,7 @@ async def _until_its_end(
     while not is_over and not ask.office.stopping.is_set():
         event = await _next(ask, following)
         if event is None:
-            yield sse.KEEP_ALIVE
+            yield sse.alive(following.reached)
             continue
         yield _told(event)
         is_over = event.kind in _LAST
