@@ -14,7 +14,7 @@ from namespace import ask
 from windlass.core.event import Emit
 from windlass.core.ids import format_id
 from windlass.core.job import Blob, Codec, Job
-from windlass.core.requests import Finish, Update
+from windlass.core.requests import Finish, Held, Update
 from windlass.server import serving
 from windlass.service import Service
 from windlass.settings import Settings
@@ -318,6 +318,30 @@ async def test_roles(client: httpx.AsyncClient, service: Service, role: str, sta
         assert response.status_code == status
     job_id = await finished(service, result_ttl_ms=60_000)
     assert (await client.get(path(job_id, "/events"), headers=shown)).status_code == 200
+
+
+@pytest.mark.parametrize("is_idle", [True, False])
+async def test_a_token_that_is_revoked_ends_its_streams(
+    client: httpx.AsyncClient, service: Service, monkeypatch: pytest.MonkeyPatch, is_idle: bool
+) -> None:
+    monkeypatch.setattr(sse, "KEEP_ALIVE_S", 0.05 if is_idle else 60)
+    shown = await bearer(service, "read")
+    await bearer(service, "work")  # another one stays: without any, all on this machine may
+    job_id = await put(service)
+    async with (
+        following(client, EVENTS, **shown) as everything,
+        following(client, path(job_id, "/events"), **shown) as one,
+    ):
+        await everything.mark()
+        await one.some(1)
+        await service.revoke_token("read")
+        heard = asyncio.gather(everything.rest(), one.rest())
+        while not heard.done():  # what happens within a second may still be told
+            if not is_idle:
+                job = await take(service)
+                await service.release([Held(job.id, job.lease_token)]).one()
+            await asyncio.wait([heard], timeout=0.05)
+        await heard
 
 
 # How it ends
