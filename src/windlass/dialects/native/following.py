@@ -150,8 +150,10 @@ async def _everything(ask: Ask[None, EventsQuery], following: SharedFollowing) -
     yield sse.mark(following.position)
     while not ask.office.stopping.is_set():
         event = await _next(ask, following)
+        if not await ask.office.still_admits(ask.request.head, READS):
+            return
         if event is None:
-            yield sse.KEEP_ALIVE
+            yield sse.alive(following.reached)
         elif _is_for(ask, event):
             yield _told(event)
 
@@ -207,8 +209,10 @@ async def _until_its_end(
     is_over = job.state.is_ended
     while not is_over and not ask.office.stopping.is_set():
         event = await _next(ask, following)
+        if not await ask.office.still_admits(ask.request.head, KNOWS):
+            return
         if event is None:
-            yield sse.KEEP_ALIVE
+            yield sse.alive(following.reached)
             continue
         yield _told(event)
         is_over = event.kind in _LAST
