@@ -153,6 +153,8 @@ async def test_queues_that_are_full_refuse_for_now(api: Api, service: Service) -
 
 async def test_durability_is_asked_for_in_the_query(api: Api) -> None:
     assert (await api.post(f"{JOBS}?durability=memory", new())).body["is_durable"] is True
+    unable = await api.post(f"{JOBS}?durability=fsync", new())  # this engine has no file to append to
+    assert (unable.status, unable.body["code"]) == (400, "bad_setting")
     answer = await api.post(f"{JOBS}?durability=eternal", new())
     assert (answer.status, answer.body["code"]) == (400, "bad_input")
 

@@ -111,6 +111,18 @@ async def test_a_flood_of_connections_does_not_stop_those_that_are_there() -> No
             assert len(application.listener._turned_away) <= 5
 
 
+async def test_silent_connections_make_room_when_there_are_many() -> None:
+    bounds = {"connections_max": 4, "crowded_timeout_s": 0.2}
+    async with serving(**bounds) as application, contextlib.AsyncExitStack() as stack:
+        silent = [await stack.enter_async_context(talking(application)) for _ in range(4)]
+        for one in silent:
+            assert await one.is_closed()
+        kept = [await stack.enter_async_context(talking(application)) for _ in range(2)]
+        await asyncio.sleep(0.5)
+        for one in kept:
+            assert (await one.ask(request("/echo"))).status == 200
+
+
 async def test_a_head_that_does_not_end_in_time() -> None:
     async with asked(HEAD + b"X:", head_timeout_s=0.2) as (talk, _):
         await assert_refused(talk, 408, b"0.2 seconds")
@@ -159,26 +171,26 @@ async def test_a_streamed_body_that_stops_coming_is_told_to_its_handler() -> Non
 
 async def test_a_streamed_body_that_its_handler_does_not_read_is_not_too_slow() -> None:
     data = request("/count?paused", b"x" * 1_000_000)
-    async with asked(b"", body_timeout_s=0.1, stream_bytes_max=1000) as (talk, application):
+    async with asked(b"", body_timeout_s=0.5, stream_bytes_max=1000) as (talk, application):
         talk.writer.write(data)
         await application.entered.wait()
-        await asyncio.sleep(0.5)
+        await asyncio.sleep(1)
         application.release.set()
         assert (await talk.answer()).body == b"1000000"
 
 
 async def test_a_slow_handler_is_not_the_clients_fault() -> None:
-    bounds = {"idle_timeout_s": 0.1, "head_timeout_s": 0.1, "body_timeout_s": 0.1, "write_timeout_s": 0.1}
+    bounds = {"idle_timeout_s": 0.5, "head_timeout_s": 0.5, "body_timeout_s": 0.5, "write_timeout_s": 0.5}
     async with asked(request("/slow", b"body"), **bounds) as (talk, application):
         await application.entered.wait()
-        await asyncio.sleep(0.5)
+        await asyncio.sleep(1)
         application.release.set()
         assert (await talk.answer()).body == b"slow"
 
 
 @pytest.mark.parametrize("first", [b"", request("/echo")])
 async def test_a_silent_connection_is_closed(first: bytes) -> None:
-    async with asked(first, idle_timeout_s=0.2) as (talk, _):
+    async with asked(first, idle_timeout_s=0.5) as (talk, _):
         if first:
             assert (await talk.answer()).status == 200
         assert await talk.is_closed()
@@ -199,14 +211,14 @@ async def test_a_client_that_does_not_read_the_last_answer_is_dropped() -> None:
 
 
 async def test_a_client_that_reads_slowly_is_not_dropped() -> None:
-    async with serving(write_timeout_s=0.4) as application, talking(application, limit=1024) as talk:
-        await talk.send(request("/sized?12000000", Connection="close"))
+    async with serving(write_timeout_s=1.5) as application, talking(application, limit=1024) as talk:
+        await talk.send(request("/sized?20000000", Connection="close"))
         await talk.reader.readuntil(b"\r\n\r\n")
         total = 0
-        for _ in range(12):
+        for _ in range(20):
             total += len(await talk.reader.readexactly(1_000_000))
             await asyncio.sleep(0.1)
-        assert total == 12_000_000
+        assert total == 20_000_000
 
 
 async def test_one_that_lingers_is_cut_in_the_end() -> None:

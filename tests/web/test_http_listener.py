@@ -9,6 +9,7 @@ import ssl
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from http_trial import Application, anyio_backend, request, serving, talking, until  # noqa: F401
@@ -27,7 +28,7 @@ async def test_stop_lets_what_was_asked_be_answered() -> None:
         await application.entered.wait()
         stopping = asyncio.create_task(application.listener.stop(grace_s=20))
         assert await idle.is_closed()
-        with pytest.raises(OSError):
+        with pytest.raises(ConnectionRefusedError):
             await asyncio.open_connection(*talk.writer.get_extra_info("peername"))
         application.release.set()
         answer = await talk.answer()
@@ -96,17 +97,24 @@ async def test_stop_with_nothing_there() -> None:
 
 
 async def test_several_addresses() -> None:
-    application = Application()
-    listener = application.listener = Listener(application)
-    await listener.start(["127.0.0.1", "127.0.0.2"], 0)
-    assert sorted(host for host, _ in listener.addresses) == ["127.0.0.1", "127.0.0.2"]
-    for address in listener.addresses:
-        reader, writer = await asyncio.open_connection(*address)
-        writer.write(request("/echo"))
-        assert await reader.readuntil(b"\r\n") == b"HTTP/1.1 200 OK\r\n"
-        writer.close()
-        await writer.wait_closed()
-    await listener.stop(5)
+    async with serving() as application:
+        listener = application.listener
+        await listener.start(["127.0.0.2", "127.0.0.3"], 0)
+        assert [host for host, _ in listener.addresses] == ["127.0.0.1", "127.0.0.2", "127.0.0.3"]
+        assert listener.address == listener.addresses[0]
+        for address in listener.addresses:
+            reader, writer = await asyncio.open_connection(*address)
+            writer.write(request("/echo"))
+            assert await reader.readuntil(b"\r\n") == b"HTTP/1.1 200 OK\r\n"
+            writer.close()
+            await writer.wait_closed()
+
+
+async def test_an_address_that_is_taken() -> None:
+    async with serving() as application:
+        with pytest.raises(OSError, match="in use"):
+            await application.listener.start(["127.0.0.1", "127.0.0.2"], application.listener.address[1])
+        assert len(application.listener.addresses) == 1
 
 
 CHILD = """
@@ -130,13 +138,17 @@ asyncio.run(main())
 """
 
 
+def start(command: list[str], **options: Any) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(command, **options)
+
+
 async def test_processes_may_share_a_socket() -> None:
     """Each of them answers when the others do not; a stop of one does not close it for the other."""
     with socket.create_server(("127.0.0.1", 0)) as shared:
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
         command = [sys.executable, "-c", CHILD, str(shared.fileno())]
         options = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "env": environment}
-        children = [subprocess.Popen(command, pass_fds=[shared.fileno()], **options) for _ in range(2)]
+        children = [start(command, pass_fds=[shared.fileno()], **options) for _ in range(2)]
         try:
             for child in children:
                 assert await asyncio.to_thread(child.stdout.readline) == b"ready\n"

@@ -49,7 +49,7 @@ STATUSES: dict[type[WindlassError], int] = {
     errors.EngineUnsuitable: 503,
     # Ours.
     errors.EngineError: 500,
-    errors.BadSetting: 500,
+    errors.BadSetting: 400,
     errors.WindlassError: 500,
 }
 

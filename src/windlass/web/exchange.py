@@ -74,6 +74,7 @@ class BodyStream:
 
 class Exchange:
     __slots__ = (
+        "asks_head",
         "begun_at",
         "body",
         "head",
@@ -92,6 +93,7 @@ class Exchange:
 
     def __init__(self, head: Head | None, *, is_old: bool, keeps: bool, length: int | None) -> None:
         self.head = head  # None: what arrived was not a request
+        self.asks_head = head is not None and head.method == "HEAD"
         self.is_old = is_old  # HTTP/1.0
         self.keeps = keeps  # the client wants to ask more on this connection
         self.length = length  # of the body as announced; None: chunked

@@ -51,7 +51,7 @@ class Outgoing:
             answer = Response(500, body := b"The server failed to write its answer.", content_type="text/plain")
             head = writing.head_lines(500, (), answer.content_type, len(body), connection)
         exchange.is_answered = True
-        if not writing.has_body(answer.status) or (exchange.head is not None and exchange.head.method == "HEAD"):
+        if answer.status in writing.BODILESS or exchange.asks_head:
             body = b""
         self.put(head + body)
         self._count(exchange, answer.status, len(body))
@@ -93,12 +93,12 @@ class Outgoing:
         if exchange.is_old or self._listener.is_stopping:
             exchange.keeps = False  # of HTTP/1.0 because the end of the connection is the end of the answer
         connection = writing.KEEP if exchange.keeps else writing.CLOSE
-        is_bare = not writing.has_body(answer.status) or (exchange.head is not None and exchange.head.method == "HEAD")
-        if not exchange.is_old and writing.has_body(answer.status):
+        is_bodiless = answer.status in writing.BODILESS
+        if not exchange.is_old and not is_bodiless:
             connection += writing.CHUNKED
         self.put(writing.head_lines(answer.status, answer.headers, answer.content_type, None, connection))
         exchange.is_answered = True
-        return is_bare
+        return is_bodiless or exchange.asks_head
 
     def _count(self, exchange: Exchange, status: int, size: int) -> None:
         listener = self._listener

@@ -134,7 +134,7 @@ _HEADERS = {
     503: (("Retry-After", "1"),),
 }
 _STATUSES: dict[type[WindlassError], int] = {
-    errors.BadSetting: 500,
+    errors.BadSetting: 400,  # asked for what this deployment cannot give
     errors.BadInput: 400,
     errors.TooLarge: 413,
     errors.UnknownJob: 404,

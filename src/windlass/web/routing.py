@@ -19,6 +19,7 @@ from ..service import Service
 from ..service.gathering import Gathering
 from .encoding import Encoding
 from .messages import Request, Response, Streamed
+from .meter import Meter
 from .problems import Headers, MethodNotAllowed, NotFound
 
 B = TypeVar("B")
@@ -104,6 +105,8 @@ class Office:
         self.service = service
         self.pulse = pulse or Pulse()  # of this process's loops
         self.gathering = Gathering(service)
+        self.meter = Meter()
+        self.routes: Sequence[Route] = ()  # all that are served, once they are
         self.stopping = asyncio.Event()  # long polls and streams end by it
         self._waiting: set[asyncio.Task[Any]] = set()
 
@@ -152,6 +155,7 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     takes_media: str = ""  # of such a body
     waits: bool = False
     streams_body: bool = False
+    headers: Mapping[str, str] = {}  # that it looks at, each with its description
     is_audited: bool = False
     is_listed: bool = True  # in OpenAPI
     body_max: int = 0  # 0: the server's
@@ -160,8 +164,9 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def may_be_empty(self) -> bool:
         """Whether a body says nothing that an absent one would not."""
-        fields = msgspec.structs.fields(self.takes) if isinstance(self.takes, type) else ()
-        return bool(fields) and not any(field.required for field in fields) and not self.takes_media
+        if self.takes_media or not (isinstance(self.takes, type) and issubclass(self.takes, msgspec.Struct)):
+            return False
+        return not any(field.required for field in msgspec.structs.fields(self.takes))
 
     @property
     def names(self) -> list[str]:

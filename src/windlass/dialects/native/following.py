@@ -25,7 +25,9 @@ from .values import CodecName, Value, write
 
 routes = Routes("/api/v1", tag="Following")
 
-PAGE = 1000
+_HEADERS = {"Last-Event-ID": "The id of the last event that was seen; what came after it is told first."}
+
+PAGE = check.PAGE_MAX
 ENDED = "ended"  # the position behind a job's end, when it was not followed up to there
 _LAST = frozenset({Happening.FINISHED, Happening.FAILED, Happening.CANCELLED, Happening.DELETED})
 Position: TypeAlias = Annotated[
@@ -131,7 +133,7 @@ async def _begun(following: SharedFollowing) -> SharedFollowing:
 
 @routes.get(
     "/events", roles=READS, query=EventsQuery, gives=EventShape, media=sse.EVENT_STREAM, waits=True,
-    refuses=(errors.TooLarge,),
+    headers=_HEADERS, refuses=(errors.TooLarge,),
 )  # fmt: skip
 async def events(ask: Ask[None, EventsQuery]) -> Streamed:
     """Follow what happens, as server-sent events.
@@ -163,7 +165,7 @@ def _is_for(ask: Ask[Any, Any], event: Event) -> bool:
 
 @routes.get(
     "/jobs/{id}/events", roles=KNOWS, query=JobEventsQuery, gives=EventShape, also={204: None},
-    media=sse.EVENT_STREAM, waits=True, refuses=(*ABSENT, errors.TooLarge),
+    media=sse.EVENT_STREAM, waits=True, headers=_HEADERS, refuses=(*ABSENT, errors.TooLarge),
 )  # fmt: skip
 async def job_events(ask: Ask[None, JobEventsQuery]) -> Streamed | Response:
     """Follow one job until its end, as server-sent events.
