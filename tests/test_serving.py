@@ -350,7 +350,7 @@ def test_the_access_log_has_a_line_for_each_request(store: Store, service: Servi
         httpx.get(f"{server.url}/api/v1/queues?secret=1")
         httpx.get(f"{server.url}/nothing")
         until(lambda: '"/nothing"' in server.errors)
-        lines = [line for line in server.errors.splitlines() if "windlass.access" in line]
+        lines = [line for line in server.errors.splitlines() if '"method"' in line]
     assert '"path":"/api/v1/queues"' in lines[0].replace(": ", ":")
     assert '"status":404' in lines[1].replace(": ", ":")
     assert "secret" not in server.said + "".join(lines)
