@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from serving_process import ServingProcess
 
+from serving_process import ServingProcess
 from windlass.core import errors
 from windlass.core.errors import WindlassError
 from windlass.web import health, problems
