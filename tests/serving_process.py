@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import signal
@@ -17,7 +18,7 @@ from typing import Self
 from windlass.store.store import Store
 
 COMMAND = (sys.executable, "-m", "windlass", "serve")
-END_LIMIT_S = 40.0
+END_LIMIT_S = 20.0  # less than the server's own patience with a silent client
 
 
 def environment(**settings: str) -> dict[str, str]:
@@ -36,6 +37,7 @@ class ServingProcess:
         self._command = [*COMMAND, *arguments]
         self._environment = environment(**settings)
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 (closed by __exit__)
+        self.known_children: set[int] = set()
         self.said = ""
         self.url = ""
 
@@ -57,10 +59,10 @@ class ServingProcess:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        children = self.children if self.process.poll() is None else []
         if self.process.poll() is None:
+            self.known_children |= set(self.children)
             self.process.kill()
-        for pid in children:
+        for pid in filter(is_alive, self.known_children):
             _kill(pid)
         self.process.wait()
         assert self.process.stdout is not None
@@ -79,7 +81,9 @@ class ServingProcess:
     @property
     def children(self) -> list[int]:
         """The server processes of a parent; not the embedded engine's."""
-        return [int(pid) for pid in Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split()]
+        found = [int(pid) for pid in Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split()]
+        self.known_children |= set(found)
+        return found
 
     @property
     def errors(self) -> str:
@@ -95,10 +99,8 @@ class ServingProcess:
 
 
 def _kill(pid: int) -> None:
-    try:
+    with contextlib.suppress(ProcessLookupError):
         os.kill(pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
 
 
 def is_alive(pid: int) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
 import socket
@@ -15,14 +16,16 @@ import httpx
 import pytest
 
 from engine_process import EngineProcess
-from load import Load
+from load import REQUEST, Load
 from namespace import ask
 from serving_process import COMMAND, ServingProcess, environment, is_alive, of_store, until
 from stores import make_store
 from windlass.core.access import NewToken, Role
 from windlass.core.ids import parse_id
 from windlass.core.job import NewJob, Timeline
+from windlass.server import serving
 from windlass.service import Service
+from windlass.settings import Settings
 from windlass.store.store import Store
 
 pytestmark = pytest.mark.parametrize("engine", ["valkey"], indirect=True)
@@ -169,6 +172,23 @@ async def _loaded(server: ServingProcess) -> Load:
     return load
 
 
+@pytest.mark.anyio
+async def test_a_request_on_its_way_to_a_server_that_stops_is_answered(store: Store) -> None:
+    """A kept connection that is silent is not closed at once: the client may just have sent something."""
+    async with contextlib.AsyncExitStack() as stack:
+        running = await stack.enter_async_context(serving(store, Settings(port=0)))
+        reader, writer = await asyncio.open_connection("127.0.0.1", int(running.url.rpartition(":")[2]))
+        stopping = asyncio.create_task(stack.aclose())
+        await running.office.stopping.wait()
+        writer.write(REQUEST)
+        answer = await reader.read()
+        writer.close()
+        await writer.wait_closed()
+        await stopping
+    assert answer.startswith(b"HTTP/1.1 201 ")
+    assert b"Connection: close\r\n" in answer
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_long_polls_and_streams_end_at_once(store: Store, number: int) -> None:
     with ServingProcess(of_store(store)) as server:
@@ -190,7 +210,7 @@ async def _waited(store: Store, server: ServingProcess, number: int) -> tuple[ht
 
 
 def test_a_request_under_way_may_use_the_grace_and_a_second_signal_ends_it(store: Store) -> None:
-    with ServingProcess([*of_store(store), "--grace", "10m"]) as server, _half_a_stream(server) as half:
+    with ServingProcess([*of_store(store), "--grace", "10m"]) as server, _half_a_stream(server):
         server.signal()
         until(lambda: _is_refused(server))
         assert server.process.poll() is None
@@ -209,9 +229,7 @@ def test_a_stream_that_goes_on_while_the_server_stops_is_answered(store: Store, 
         server.signal()
         until(lambda: _is_refused(server))
         half.sendall(b"0\r\n\r\n")
-        answer = b""
-        while piece := half.recv(65536):
-            answer += piece
+        answer = _rest(half)
         assert b'"accepted":1' in answer
         assert answer.endswith(b"0\r\n\r\n")
         assert server.ended() == 0
@@ -226,6 +244,13 @@ def _half_a_stream(server: ServingProcess) -> socket.socket:
     half.sendall(head + b"%x\r\n%b\r\n" % (len(line), line))
     assert half.recv(65536).startswith(b"HTTP/1.1 200 ")
     return half
+
+
+def _rest(half: socket.socket) -> bytes:
+    answer = b""
+    while piece := half.recv(65536):
+        answer += piece
+    return answer
 
 
 def _is_refused(server: ServingProcess) -> bool:
@@ -288,18 +313,19 @@ def test_a_second_signal_ends_all_processes_at_once(store: Store) -> None:
         until(lambda: len(server.children) == 1)
         server.signal()
         assert server.ended() == 0
+        assert "it is killed" not in server.errors
 
 
-def test_signals_that_reach_all_processes_mean_one_stop(store: Store, service: Service) -> None:
-    """As a service manager sends them."""
+def test_signals_that_reach_all_processes_mean_one_stop(store: Store) -> None:
+    """As a service manager sends them, in any order."""
     with ServingProcess([*of_store(store), "--workers", "2"]) as server, _half_a_stream(server) as half:
         until(lambda: len(server.children) == 2)
-        for pid in (*server.children, server.pid):
-            os.kill(pid, signal.SIGTERM)
+        server.signal()
         until(lambda: len(server.children) == 1)
+        os.kill(server.children[0], signal.SIGTERM)
         half.sendall(b"0\r\n\r\n")
+        assert _rest(half).endswith(b"0\r\n\r\n")
         assert server.ended() == 0
-    assert service.stats(["q"]).wait()[0].queued == 1
 
 
 # What it writes
@@ -311,7 +337,7 @@ def test_the_access_log_has_a_line_for_each_request(store: Store, service: Servi
         httpx.get(f"{server.url}/api/v1/queues?secret=1")
         httpx.get(f"{server.url}/nothing")
         until(lambda: '"/nothing"' in server.errors)
-        lines = [line for line in server.errors.splitlines() if "windlass.access" in line]
+        lines = [line for line in server.errors.splitlines() if '"method"' in line]
     assert '"path":"/api/v1/queues"' in lines[0].replace(": ", ":")
     assert '"status":404' in lines[1].replace(": ", ":")
     assert "secret" not in server.said + "".join(lines)

@@ -21,6 +21,10 @@ ROLES = ("read", "produce", "work", "admin")
 TABLE = """
 anybody            GET /healthz
 anybody            GET /readyz
+anybody            GET /openapi.json
+anybody            GET /docs
+anybody            GET /docs.css
+read               GET /metrics
 produce            POST /jobber/queue
 produce            POST /api/v1/jobs
 produce            POST /api/v1/jobs:batch
