@@ -50,8 +50,10 @@ def test_json_as_a_recursion_says(document: Any, most: int) -> None:
 @example([[]] * 70_000, 2)
 @example(["ü" * 70_000, b"\x91" * 70_000, b"\x91" * 300, "x" * 300, [b"\x91" * 300]], 1)
 @example([[]] * 70_000, 1)
-@example({str(n): {} for n in range(300)}, 1)
-@example({str(n): {} for n in range(70_000)}, 2)
+@example({str(n): 0 for n in range(300)} | {"last": {"a": [1]}}, 2)
+@example({str(n): 0 for n in range(70_000)} | {"last": {"a": [1]}}, 2)
+@example([b"\x91" for _ in range(300)] + [[[1]]], 2)
+@example([b"\x91" for _ in range(70_000)] + [[[1]]], 2)
 def test_messagepack_as_a_recursion_says(document: Any, most: int) -> None:
     assert is_too_deep(msgspec.msgpack.encode(document), Codec.MSGPACK, most) == (_depth(document) > most)
 
