@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 
 from namespace import dump
+from windlass.core.access import NewToken, Role, Tokens
+from windlass.core.audit import AuditEntry
 from windlass.core.callback import HeldDebt, Undelivered
 from windlass.core.errors import REFUSALS, Refusal
 from windlass.core.event import Emit
@@ -517,9 +519,54 @@ def _doctor() -> Iterator[Case]:
         yield "doctor", f"on_progress={value!r}", lambda service, value=value: service.doctor(on_progress=value)
 
 
+def _tokens() -> Iterator[Case]:
+    wrong: dict[str, tuple[Any, ...]] = {
+        "name": ("", "n" * 129, *WRONG_TEXTS),
+        "roles": (frozenset(), {Role.READ}, (Role.READ,), "read", None, frozenset({"read"}), frozenset({"root"})),
+        "queues": (["a"], "a", None, 5, ("",), ("a", 5), ("q" * 256,), ("*" * 17,), ("a",) * 33, (SURROGATE,)),
+        "rate": (-1, 1_000_001, *WRONG_WHOLES),
+        "expires_in_ms": (-1, 2**43 + 1, *WRONG_WHOLES),
+        "note": ("n" * 257, *WRONG_TEXTS),
+    }
+    good: dict[str, Any] = {"name": "t", "roles": frozenset({Role.READ})}
+    for field, values in wrong.items():
+        for value in values:
+            new = NewToken(**(good | {field: value}))
+            yield "create_token", f"{field}={value!r:.30}", lambda service, new=new: service.create_token(new)
+    bounded = NewToken(name="t", roles=frozenset({Role.ADMIN}), queues=("a",))
+    yield "create_token", "admin of some queues", lambda service: service.create_token(bounded)
+    for value in (None, "t", good):
+        yield "create_token", f"{value!r:.30}", lambda service, value=value: service.create_token(value)
+    for value in ("", "unknown", "n" * 129, *WRONG_TEXTS):
+        yield "revoke_token", f"{value!r:.30}", lambda service, value=value: service.revoke_token(value)
+    for value in (5, "x", (1, 2, []), Tokens(-1, 0, []), Tokens("1", 0, [])):  # type: ignore[arg-type]
+        yield "tokens", f"known={value!r}", lambda service, value=value: service.tokens(value)
+
+
+def _audit() -> Iterator[Case]:
+    yield from _wrong_lists("audit")
+    yield from _wrong(
+        "audit",
+        lambda **kw: AuditEntry(**({"who": "a", "what": "b"} | kw)),
+        who=("", "w" * 129, *WRONG_TEXTS),
+        what=("", "w" * 129, *WRONG_TEXTS),
+        outcome=("", "w" * 129, *WRONG_TEXTS),
+        peer=("w" * 129, *WRONG_TEXTS),
+        target=("t" * 513, 5, None, b"t", SURROGATE),
+        detail=("d" * 1_025, "ü" * 513, 5, None, b"d", SURROGATE),
+    )
+    many = [AuditEntry(who="a", what="b")] * 1_001
+    yield "audit", "too many", lambda service: service.audit(many)
+    for value in (0, 501, *WRONG_WHOLES):
+        yield "audits", f"most={value!r}", lambda service, value=value: service.audits(most=value)
+    for value in ("x", "1", "1-x", *WRONG_TEXTS):
+        yield "audits", f"cursor={value!r:.30}", lambda service, value=value: service.audits(cursor=value)
+
+
 CASES = [
     *_enqueue(), *_reports(), *_interventions(), *_takes(), *_reading(), *_members(), *_queues_and_workers(),
     *_limits_and_pauses(), *_schedules(), *_callbacks(), *_debts(), *_events(), *_logs(), *_transfer(), *_doctor(),
+    *_tokens(), *_audit(),
 ]  # fmt: skip
 METHODS = sorted({case[0] for case in CASES})
 # Nothing can be given to these but what the type checker sees.

@@ -17,9 +17,11 @@ from ..core.errors import (
     LimitsChanged,
     PartitionStopped,
     QueueFull,
+    TooManyRequests,
     Unsettled,
     WindlassError,
 )
+from .audit import audit
 from .completion import completion
 from .config import config
 from .doctor import doctor
@@ -30,13 +32,14 @@ from .limits import limits
 from .queues import queues
 from .schedules import schedules
 from .serve import serve
+from .tokens import tokens
 from .top import top
 from .transfer import export, import_jobs
 from .worker import worker
 from .workers import workers
 
 USAGE, TRY_AGAIN, FAILED = 2, 75, 1
-PASSING = (EngineUnavailable, EngineFull, QueueFull, PartitionStopped, Unsettled, LimitsChanged)
+PASSING = (EngineUnavailable, EngineFull, QueueFull, PartitionStopped, Unsettled, LimitsChanged, TooManyRequests)
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -64,6 +67,8 @@ windlass.add_command(limits)
 windlass.add_command(schedules)
 windlass.add_command(workers)
 windlass.add_command(top)
+windlass.add_command(tokens)
+windlass.add_command(audit)
 windlass.add_command(doctor)
 windlass.add_command(export)
 windlass.add_command(import_jobs)

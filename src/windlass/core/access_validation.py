@@ -6,15 +6,12 @@ from typing import Any
 
 from . import validation as check
 from .access import NewToken, Role
-from .audit import AuditEntry
+from .audit import DETAIL_MAX, TARGET_MAX, WORD_MAX, AuditEntry
 from .errors import BadInput, TooLarge
 
 TOKEN_NAME_MAX = 128
-TOKEN_QUEUES_MAX = 100
+TOKEN_QUEUES_MAX = 32
 TOKEN_RATE_MAX = 1_000_000
-AUDIT_WORD_MAX = 128  # who, what, outcome, peer
-AUDIT_TARGET_MAX = check.NAME_MAX
-AUDIT_DETAIL_MAX = 1024
 AUDIT_ENTRIES_MAX = 1000  # of one request
 
 
@@ -60,9 +57,8 @@ def audit_entries(entries: Any) -> None:
         )
     for entry in entries:
         check.instance("An entry", entry, AuditEntry)
-        check.text("who", entry.who, AUDIT_WORD_MAX)
-        check.text("what", entry.what, AUDIT_WORD_MAX)
-        check.text("outcome", entry.outcome, AUDIT_WORD_MAX)
-        check.text("peer", entry.peer, AUDIT_WORD_MAX, may_be_empty=True)
-        check.opaque("target", entry.target, AUDIT_TARGET_MAX)
-        check.opaque("detail", entry.detail, AUDIT_DETAIL_MAX)
+        for field in ("who", "what", "outcome"):
+            check.text(field, getattr(entry, field), WORD_MAX)
+        check.text("peer", entry.peer, WORD_MAX, may_be_empty=True)
+        check.opaque("target", entry.target, TARGET_MAX)
+        check.opaque("detail", entry.detail, DETAIL_MAX)

@@ -5,6 +5,9 @@ from __future__ import annotations
 import msgspec
 
 ENTRIES_KEPT = 10_000  # the last ones
+WORD_MAX = 128  # bytes of who, what, outcome and peer
+TARGET_MAX = 512
+DETAIL_MAX = 1024
 DONE = "done"
 
 
@@ -17,9 +20,27 @@ class AuditEntry(msgspec.Struct, frozen=True, kw_only=True):
     peer: str = ""  # address of the client
     at_ms: int = 0  # the engine's time; given by the engine when the entry is written
 
+    def fitted(self) -> AuditEntry:
+        """The same with texts of strangers made acceptable: what happened is written down whatever they sent."""
+        words = {field: _line(getattr(self, field), WORD_MAX) for field in ("who", "what", "outcome", "peer")}
+        return msgspec.structs.replace(
+            self, **words, target=_cut(self.target, TARGET_MAX), detail=_cut(self.detail, DETAIL_MAX)
+        )
+
 
 class AuditPage(msgspec.Struct, frozen=True):
     """Newest first. `cursor` is empty at the end."""
 
     entries: list[AuditEntry]
     cursor: str
+
+
+def _line(text: str, most_bytes: int) -> str:
+    return _cut("".join(char if char >= " " else " " for char in text), most_bytes)
+
+
+def _cut(text: str, most_bytes: int) -> str:
+    encoded = text.encode(errors="backslashreplace")
+    if len(encoded) <= most_bytes:
+        return encoded.decode()
+    return encoded[: most_bytes - 3].decode(errors="ignore") + "…"

@@ -3,6 +3,7 @@ checks what it is given and returns a question that is awaited, or answered by `
 
 from __future__ import annotations
 
+from .auditing import Auditing
 from .doctoring import Doctoring
 from .following import FollowingEvents
 from .intervening import Intervening
@@ -14,6 +15,7 @@ from .reading import Reading
 from .scheduling import Scheduling
 from .staffing import Staffing
 from .transferring import Transferring
+from .trusting import Trusting
 from .upkeep import Upkeep
 from .working import Working
 
@@ -34,5 +36,7 @@ class Service(
     FollowingEvents,
     Upkeep,
     Doctoring,
+    Trusting,
+    Auditing,
 ):
     """Everything, of one deployment."""

@@ -72,6 +72,7 @@ local KIND = {
   pauses = plain('hash'), weights = plain('hash'), turns = plain('zset'), entered = plain('hash'),
   timers = {type = 'zset', whole = function(rest) check_loops('timers:' .. rest) end}, limits = plain('hash'), limit_names = plain('hash'), limits_version = plain('string'),
   limit_number = plain('string'), rematch = plain('string'), seq = plain('string'), token = plain('string'),
+  tokens = plain('hash'), tokens_version = plain('string'), audit = plain('stream'),
   workers = plain('zset'), debts = plain('string'), restoring = plain('zset'),
   m = passing('hash'), throttle = passing('string'), ended = passing('set'), bell = passing('list'),
   waiters = passing('zset'), full_at = passing('string'), followed = passing('string'), events = passing('stream'),

@@ -59,6 +59,9 @@
 --   debts                    string  numbers of debts and of their leases
 --   followed                 string  somebody follows what happens: the epoch of events.lua; expires
 --   events                   stream  what happened, bounded; written only while `followed` is there; expires
+--   tokens                   hash    name -> when a token was made and expires + its definition (tokens.lua); partition 0
+--   tokens_version           string  another after every change of them
+--   audit                    stream  who did what, bounded (audit.lua); in partition 0
 -- STATE, EVENT, FLAG, LOG and DEFAULT come from the loader, out of the Python code; so do KEYS, ARGV and `at_start`.
 local P
 at_start[#at_start + 1] = function() P = KEYS[1] .. ':' end

@@ -1,0 +1,48 @@
+"""Tokens: who may ask a server, and for what. The service itself asks nobody for one; front ends do."""
+
+from __future__ import annotations
+
+import secrets
+
+from ..core import access, access_validation
+from ..core import validation as check
+from ..core.access import CreatedToken, NewToken, Tokens
+from ..core.errors import Refusal, TokenExists, UnknownToken
+from ..store.asked import Asked
+from ..store.calls import tokens
+from ..store.calls.call import Flow
+from .asking import Asking, ask
+
+
+class Trusting(Asking):
+    def create_token(self, new: NewToken) -> Asked[CreatedToken]:
+        """Makes a token. The answer has its text, which is kept nowhere and never told again."""
+        access_validation.new_token(new)
+        return Asked(self.store, lambda: self._create_token_flow(new))
+
+    def _create_token_flow(self, new: NewToken) -> Flow[CreatedToken]:
+        random = (secrets.token_bytes(access.ID_RANDOM_BYTES), secrets.token_bytes(access.SECRET_RANDOM_BYTES))
+        shown = access.draw(*random)
+        made = yield tokens.create_token(new, shown)
+        if isinstance(made, TokenExists):
+            raise TokenExists(f"There is a token {new.name!r} already; choose another name, or remove that one first.")
+        if isinstance(made, Refusal):
+            raise made
+        return CreatedToken(made, access.write_token(shown))
+
+    def revoke_token(self, name: str) -> Asked[None]:
+        """Servers refuse it within a second. After a lost answer `unknown_token` means that it went through."""
+        access_validation.token_name(name)
+        return Asked(self.store, lambda: self._revoke_token_flow(name))
+
+    def _revoke_token_flow(self, name: str) -> Flow[None]:
+        answer = yield tokens.revoke_token(name)
+        if isinstance(answer, UnknownToken):
+            raise UnknownToken(f"There is no token {name!r}.")
+
+    def tokens(self, known: Tokens | None = None) -> Asked[Tokens]:
+        """All of them, by name. With `known`, an earlier answer, they only travel when they have changed since."""
+        if known is not None:
+            check.instance("known", known, Tokens)
+            check.whole("known.version", known.version, 0, 2**53)
+        return Asked(self.store, lambda: ask(tokens.tokens(known)))

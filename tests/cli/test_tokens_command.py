@@ -1,0 +1,87 @@
+"""windlass tokens and windlass audit."""
+
+from __future__ import annotations
+
+import pytest
+
+from cli.console import did, run
+from windlass.core.access import NewToken, Role, parse_token
+from windlass.core.audit import AuditEntry
+from windlass.service import Service
+
+pytestmark = pytest.mark.parametrize("engine", ["valkey"], indirect=True)
+
+
+def test_a_created_token_is_printed_alone_and_verifies(service: Service) -> None:
+    options = "--role produce --role read --queue mail --queue video-* --rate 7 --expires 30d --note ours"
+    done = did(service, "tokens", "create", "shop", *options.split())
+    shown = parse_token(done.out.removesuffix("\n"))
+    (token,) = service.tokens().wait().tokens
+    assert token.verifies(shown.secret)
+    assert (token.id, token.name, token.roles) == (shown.id, "shop", {Role.PRODUCE, Role.READ})
+    assert (token.queues, token.rate, token.note) == (("mail", "video-*"), 7, "ours")
+    assert token.expires_at_ms == token.created_at_ms + 30 * 86_400_000
+    assert "not shown again" in done.err
+    assert "Authorization: Bearer" in done.err
+    assert "WINDLASS_TOKEN" in done.err
+    assert shown.secret not in done.err
+
+
+def test_ls_shows_no_secret_and_no_digest(service: Service) -> None:
+    made = did(service, "tokens", "create", "shop", "--role", "work", "--rate", "5").out
+    service.create_token(NewToken(name="old", roles=frozenset({Role.READ}), expires_in_ms=1)).wait()
+    listed = did(service, "tokens", "ls")
+    assert parse_token(made.strip()).secret not in listed.out
+    rows = {row[0]: row for row in listed.rows}
+    assert rows["shop"][1:4] == ["work", "", "5/s"]
+    assert rows["old"][5] == "expired"
+    objects = {line["name"]: line for line in did(service, "tokens", "ls", "--json").lines}
+    assert (objects["shop"]["roles"], objects["shop"]["queues"]) == (["work"], [])
+    assert "digest" not in objects["shop"]
+
+
+def test_rm(service: Service) -> None:
+    did(service, "tokens", "create", "shop", "--role", "admin")
+    assert did(service, "tokens", "rm", "shop").out == "Token shop is revoked.\n"
+    assert service.tokens().wait().tokens == []
+    again = run(service, "tokens", "rm", "shop")
+    assert (again.code, again.err) == (1, "windlass: There is no token 'shop'.\n")
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "sentence"),
+    [
+        (["x"], 2, "--role"),
+        (["x", "--role", "root"], 2, "root"),
+        (["x", "--role", "read", "--expires", "soon"], 2, "not a duration"),
+        (["x", "--role", "admin", "--queue", "a"], 1, "give an admin token no queues"),
+        (["taken", "--role", "read"], 1, "There is a token 'taken' already"),
+    ],
+)
+def test_what_is_wrong_creates_nothing(service: Service, options: list[str], code: int, sentence: str) -> None:
+    service.create_token(NewToken(name="taken", roles=frozenset({Role.READ}))).wait()
+    done = run(service, "tokens", "create", *options)
+    assert (done.code, done.out) == (code, "")
+    assert sentence in done.err
+    assert [token.name for token in service.tokens().wait().tokens] == ["taken"]
+
+
+def test_audit_lists_the_newest_first_and_says_when_there_is_more(service: Service) -> None:
+    entries = [AuditEntry(who="anna", what="pause_queue", target=f"q{number}", peer="::1") for number in range(3)]
+    service.audit(entries).wait()
+    done = did(service, "audit", "--limit", "2")
+    assert [row[1:] for row in done.rows] == [["anna", "pause_queue", f"q{n}", "done", "::1", ""] for n in (2, 1)]
+    assert "--limit 0" in done.err
+    everything = did(service, "audit", "--limit", "3")
+    assert (len(everything.rows), everything.err) == (3, "")
+
+
+def test_audit_as_json_and_page_by_page(service: Service) -> None:
+    service.audit([AuditEntry(who="a", what="b", target=str(number)) for number in range(501)]).wait()
+    lines = did(service, "audit", "--limit", "0", "--json").lines
+    assert [line["target"] for line in lines] == [str(number) for number in range(500, -1, -1)]
+    assert lines[0]["at_ms"] > 0
+
+
+def test_an_empty_audit_log(service: Service) -> None:
+    assert did(service, "audit").out == ""
