@@ -1,1 +1,1 @@
-"""How does HTTP reach us?"""
+"""How HTTP reaches us. Knows no dialect: what is asked, and what may be answered, is the application's."""

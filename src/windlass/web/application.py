@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 from ..core.access import Principal
 from ..core.errors import BadInput, WindlassError
 from ..core.job import Codec
 from .encoding import Encoding, answer, decode, encoding_of_answer, encoding_of_body, refusal_answer
 from .guard import Guard
-from .messages import Head, Plan, Reply, Request, Response, Streamed
+from .messages import Head, Plan, Request, Response, Streamed
 from .problems import HttpRefusal, Malformed
 from .querying import parse_query
 from .routing import Answer, Ask, Office, Route, Router
 
-log = logging.getLogger("windlass.web")
+Reply: TypeAlias = Response | Streamed
 
 
 class WebApplication:

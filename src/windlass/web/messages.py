@@ -1,61 +1,74 @@
-"""Requests and answers, and what the protocol and the application know of each other."""
+"""Requests and answers, and what stands between the protocol and the application. No I/O."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Protocol, TypeAlias
+from typing import Protocol
 
 import msgspec
 
-Headers: TypeAlias = tuple[tuple[str, str], ...]
 
+class Head(msgspec.Struct):
+    """What is known of a request before its body."""
 
-class Head(msgspec.Struct, frozen=True):
     method: str
-    path: str
-    query: str
-    headers: dict[str, str]
-    peer: str
+    path: str  # as sent: percent-encoded, without the query
+    query: str  # as sent
+    headers: dict[str, str]  # lower-case names; repeated ones joined by ", "
+    peer: str  # address of the client
 
 
-class Client(Protocol):
-    is_gone: bool
-    is_tls: bool
-    peer: str
+class Client:
+    """The other end of a connection."""
+
+    __slots__ = ("is_gone", "is_tls", "peer")
+
+    def __init__(self, peer: str, is_tls: bool) -> None:
+        self.peer = peer
+        self.is_tls = is_tls
+        self.is_gone = False  # true from the moment the connection is known to be lost
 
 
 class Request(msgspec.Struct):
     head: Head
+    body: bytes
     client: Client
-    body: bytes = b""
-    chunks: AsyncIterator[bytes] | None = None
+    chunks: AsyncIterator[bytes] | None = None  # of a plan that streams the body; it is read once
 
 
-class Response(msgspec.Struct, frozen=True):
+class Response(msgspec.Struct):
     status: int
     body: bytes = b""
-    headers: Headers = ()
+    headers: tuple[tuple[str, str], ...] = ()
     content_type: str = ""
 
 
-class Streamed(msgspec.Struct, frozen=True):
+class Streamed(msgspec.Struct):
+    """An answer of unknown length. The iterator is closed when the answer ends, however it ends."""
+
     status: int
     chunks: AsyncIterator[bytes]
-    headers: Headers = ()
+    headers: tuple[tuple[str, str], ...] = ()
     content_type: str = ""
 
 
-Reply: TypeAlias = Response | Streamed
+class BodyCut(Exception):
+    """A streamed body ended before its end: the client went, stopped sending, or sent what is not HTTP."""
 
 
-class Plan(msgspec.Struct, frozen=True):
-    handle: Callable[[Request], Awaitable[Reply]]
-    body_max: int
-    streams_body: bool = False
+class Plan(msgspec.Struct):
+    """How a request will be answered, decided from its head alone."""
+
+    handle: Callable[[Request], Awaitable[Response | Streamed]]
+    body_max: int  # of a body that is gathered; a streamed one may have any length
+    streams_body: bool = False  # the handler runs while the body arrives, and reads `request.chunks`
+    # The handler is cancelled when the client has gone (half a connection counts as gone). All others run to their end.
     waits: bool = False
 
 
 class Application(Protocol):
-    def plan(self, head: Head) -> Plan | Response: ...
+    def plan(self, head: Head) -> Plan | Response:
+        """Called when the head is complete; a Response refuses before the body is read."""
 
-    def refuse(self, status: int, detail: str, head: Head | None) -> Response: ...
+    def refuse(self, status: int, detail: str, head: Head | None) -> Response:
+        """What the protocol itself must say, in the application's words."""

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 import msgspec
 
 from ..core import errors
 from ..core.errors import WindlassError
+
+Headers: TypeAlias = tuple[tuple[str, str], ...]
 
 
 class Problem(msgspec.Struct, frozen=True, kw_only=True):
@@ -22,7 +26,7 @@ class HttpRefusal(errors.Refusal):
     """A no that only HTTP knows."""
 
     status = 400
-    headers: tuple[tuple[str, str], ...] = ()
+    headers: Headers = ()
 
 
 class NotFound(HttpRefusal):
@@ -101,7 +105,7 @@ def status_of(error: type[WindlassError]) -> int:
     return _STATUSES.get(error, _CONFLICT if issubclass(error, errors.Refusal) else 500)
 
 
-def headers_of(error: WindlassError) -> tuple[tuple[str, str], ...]:
+def headers_of(error: WindlassError) -> Headers:
     if isinstance(error, HttpRefusal):
         return error.headers
     return _HEADERS.get(status_of(type(error)), ())

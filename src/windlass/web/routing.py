@@ -16,8 +16,8 @@ from ..core.ids import parse_id
 from ..core.job import Timeline
 from ..service import Service
 from .encoding import Encoding
-from .messages import Headers, Request, Response, Streamed
-from .problems import MethodNotAllowed, NotFound
+from .messages import Request, Response, Streamed
+from .problems import Headers, MethodNotAllowed, NotFound
 
 B = TypeVar("B")
 Q = TypeVar("Q")

@@ -1,0 +1,90 @@
+"""Answers as bytes. Whatever the application gives, no header can begin a line of its own."""
+
+from __future__ import annotations
+
+import re
+from email.utils import formatdate
+from http import HTTPStatus
+from time import time
+
+KEEP = b""
+CLOSE = b"Connection: close\r\n"
+KEEP_OLD = b"Connection: keep-alive\r\n"  # HTTP/1.0 must be told
+CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
+LAST_CHUNK = b"0\r\n\r\n"
+
+_LINES = {one.value: f"HTTP/1.1 {one.value} {one.phrase}\r\nServer: windlass\r\nDate: ".encode() for one in HTTPStatus}
+_NAME = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
+_VALUE = re.compile(r"[^\x00-\x08\x0a-\x1f\x7f]*")
+_OURS = frozenset(("connection", "content-length", "date", "server", "transfer-encoding"))
+_NO_BODY = frozenset((204, 304))
+
+_types: dict[str, bytes] = {"": b""}  # content types as lines; an application has few of them
+_TYPES_MAX = 256
+
+
+class _Date:
+    second = 0
+    line = b""
+
+
+def date_line() -> bytes:
+    """The value of `Date` with its line's end; made once a second."""
+    second = int(time())
+    if second != _Date.second:
+        _Date.second = second
+        _Date.line = formatdate(second, usegmt=True).encode() + b"\r\n"
+    return _Date.line
+
+
+def has_body(status: int) -> bool:
+    return status not in _NO_BODY
+
+
+def head_lines(
+    status: int, headers: tuple[tuple[str, str], ...], content_type: str, length: int | None, connection: bytes
+) -> bytes:
+    """Everything before the body. No length: chunked, or ended by the connection's end."""
+    line = _LINES.get(status) or _unusual_line(status)
+    type_line = _types.get(content_type)
+    if type_line is None:
+        type_line = _type_line(content_type)
+    more = _more_lines(headers) if headers else b""
+    if length is not None and has_body(status):
+        return b"%b%b%b%b%bContent-Length: %d\r\n\r\n" % (line, date_line(), type_line, more, connection, length)
+    return b"%b%b%b%b%b\r\n" % (line, date_line(), type_line, more, connection)
+
+
+def _unusual_line(status: int) -> bytes:
+    if not 200 <= status <= 599:
+        raise ValueError(f"{status} cannot be the status of an answer.")
+    return f"HTTP/1.1 {status} \r\nServer: windlass\r\nDate: ".encode()
+
+
+def _type_line(content_type: str) -> bytes:
+    line = _checked_line("Content-Type", content_type)
+    if len(_types) < _TYPES_MAX:
+        _types[content_type] = line
+    return line
+
+
+def _more_lines(headers: tuple[tuple[str, str], ...]) -> bytes:
+    for name, _ in headers:
+        if name.lower() in _OURS:
+            raise ValueError(f"The header {name} is written by the protocol, not by the application.")
+    return b"".join([_checked_line(name, value) for name, value in headers])
+
+
+def _checked_line(name: str, value: str) -> bytes:
+    if not _NAME.fullmatch(name):
+        raise ValueError(f"{name!r} cannot be the name of a header.")
+    if not _VALUE.fullmatch(value):
+        raise ValueError(f"The header {name} holds a control character.")
+    try:
+        return f"{name}: {value}\r\n".encode("latin-1")
+    except UnicodeEncodeError:
+        raise ValueError(f"The header {name} holds a character that headers cannot hold.") from None
+
+
+def chunk(data: bytes) -> bytes:
+    return b"%x\r\n%b\r\n" % (len(data), data)
