@@ -158,6 +158,14 @@ def test_there_is_room_for_so_many(service: Service, store: Store, monkeypatch: 
     assert names(service) == ["a", "c", "d"]
 
 
+@pytest.mark.parametrize("stored", [b"", b"x" * 12, b"x" * 12 + b"\x90", b"nonsense"])
+def test_one_that_cannot_be_read_hides_no_other(service: Service, store: Store, stored: bytes) -> None:
+    create(service, "b")
+    ask(store, "HSET", f"{store.root(0)}:tokens", "a", stored)
+    assert names(service) == ["b"]
+    service.revoke_token("a").wait()
+
+
 def test_the_doctor_knows_them(service: Service) -> None:
     create(service)
     assert_healthy(service)

@@ -16,6 +16,7 @@ from .job import NewJob
 from .repeat import RULE_MAX, is_same
 
 NAME_MAX = 255
+PAUSE_REASON_MAX = 1024
 EVERY_MIN = 1_000
 Overlap: TypeAlias = Literal["allow", "skip", "replace"]
 Misfire: TypeAlias = Literal["all", "latest", "none"]

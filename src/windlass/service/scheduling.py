@@ -11,7 +11,7 @@ from ..core import occurrences
 from ..core import validation as check
 from ..core.errors import BadInput, CrossPartition, LimitsChanged, Refusal, RevisionConflict, UnknownSchedule
 from ..core.requests import Enqueued
-from ..core.schedule import NAME_MAX, Schedule, ScheduleStatus, validate
+from ..core.schedule import NAME_MAX, PAUSE_REASON_MAX, Schedule, ScheduleStatus, validate
 from ..store.asked import Asked
 from ..store.calls import schedules as calls
 from ..store.calls.call import Flow, Now
@@ -64,7 +64,7 @@ class Scheduling(Asking):
     def pause_schedule(self, name: str, *, reason: str = "") -> Asked[ScheduleStatus]:
         """It fires no more until it is resumed."""
         check.text("name", name, NAME_MAX)
-        check.text("reason", reason, 1024, may_be_empty=True)
+        check.text("reason", reason, PAUSE_REASON_MAX, may_be_empty=True)
         return Asked(self.store, lambda: self._pause_flow(name, reason))
 
     def _pause_flow(self, name: str, reason: str) -> Flow[ScheduleStatus]:

@@ -15,6 +15,7 @@ from ..core.errors import BadInput, Forbidden, WindlassError
 from ..core.ids import parse_id
 from ..core.job import Timeline
 from ..service import Service
+from ..service.gathering import Gathering
 from .encoding import Encoding
 from .messages import Request, Response, Streamed
 from .problems import Headers, MethodNotAllowed, NotFound
@@ -99,6 +100,7 @@ class Office:
 
     def __init__(self, service: Service) -> None:
         self.service = service
+        self.gathering = Gathering(service)
         self.stopping = asyncio.Event()  # long polls and streams end by it
         self._waiting: set[asyncio.Task[Any]] = set()
 

@@ -73,7 +73,7 @@ async def enqueue(ask: AskOne) -> Answer:
     it has gone, the same key names the same job. The same key with another content is refused."""
     ask.may_use(ask.body.queue)
     [job] = _with_ids(ask, [ask.body.new_job(ask.encoding)])
-    done = await ask.service.enqueue([job], durability=ask.query.durability).one()
+    done = await ask.office.gathering.enqueue(job, ask.query.durability)
     location = (("Location", f"/api/v1/jobs/{format_id(done.id)}"),)
     return Answer(enqueued_shape(done), 200 if done.status in ("existing", "ended") else 201, location)
 

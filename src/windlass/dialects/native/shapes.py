@@ -43,6 +43,14 @@ class Given(msgspec.Struct, frozen=True, kw_only=True):
     """What we answer."""
 
 
+G = TypeVar("G", bound=Given)
+
+
+def shaped(found: msgspec.Struct, shape: type[G]) -> G:
+    """A shape with the fields of what was found, under the same names."""
+    return msgspec.convert(found, shape, from_attributes=True)
+
+
 class RetryShape(Shape, frozen=True, kw_only=True):
     """Attempts and the growing pauses between them."""
 

@@ -64,12 +64,17 @@ def tokens(known: Tokens | None) -> Call[Tokens]:
 
 def _read_tokens(flat: list[bytes]) -> list[Token]:
     found = [_read_token(flat[at].decode(), flat[at + 1]) for at in range(0, len(flat), 2)]
-    return sorted(found, key=lambda token: token.name)
+    return sorted((token for token in found if token is not None), key=lambda token: token.name)
 
 
-def _read_token(name: str, stored: bytes) -> Token:
-    created_high, created, expires_high, expires = _STAMPS.unpack_from(stored)
-    return _token(name, _decode(stored[_STAMPS.size :]), created_high << 32 | created, expires_high << 32 | expires)
+def _read_token(name: str, stored: bytes) -> Token | None:
+    """None: a later version wrote what this one cannot read. It lets nobody in, and must not hide the others."""
+    try:
+        created_high, created, expires_high, expires = _STAMPS.unpack_from(stored)
+        kept = _decode(stored[_STAMPS.size :])
+    except (struct.error, msgspec.MsgspecError):
+        return None
+    return _token(name, kept, created_high << 32 | created, expires_high << 32 | expires)
 
 
 def _token(name: str, kept: _Definition, created_at_ms: int, expires_at_ms: int) -> Token:

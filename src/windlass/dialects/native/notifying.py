@@ -1,0 +1,108 @@
+"""Callbacks that are owed, or were given up: people look, and send them on their way again."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, TypeAlias
+
+from msgspec import UNSET, Meta, UnsetType
+
+from ...core import callback_validation
+from ...core import validation as check
+from ...core.callback import Debt
+from ...core.errors import BadInput
+from ...core.ids import parse_id
+from ...web.encoding import Encoding
+from ...web.routing import ADMIN, READS, Ask, Routes
+from .shapes import (
+    AttemptShape,
+    CallbackShape,
+    Given,
+    Items,
+    JobShape,
+    Results,
+    Shape,
+    attempt_shape,
+    callback_shape,
+    job_shape,
+    results,
+)
+from .values import CodecName, Value, write
+
+routes = Routes("/api/v1", tag="Callbacks")
+
+DebtId: TypeAlias = Annotated[
+    str, Meta(description="The id of a callback: that of its job, and a number.", max_length=64)
+]
+
+
+class DebtShape(Given, frozen=True, kw_only=True):
+    """One callback of one end of a job. It survives the job."""
+
+    id: DebtId
+    job: Annotated[JobShape, Meta(description="As it ended.")]
+    callback: CallbackShape
+    result: Value | UnsetType = UNSET
+    result_base64: str | UnsetType = UNSET
+    result_codec: CodecName | UnsetType = UNSET
+    is_result_too_big: bool
+    last_attempt: AttemptShape | None
+    attempt: Annotated[int, Meta(description="Deliveries begun so far.")]
+    error: Annotated[str, Meta(description="Why the last delivery failed.")]
+    due_at_ms: Annotated[int | None, Meta(description="Of one that is owed.")]
+    removed_at_ms: Annotated[int | None, Meta(description="Of one that was given up: when it is forgotten.")]
+
+
+class DebtsShape(Given, frozen=True, kw_only=True):
+    callbacks: list[DebtShape]
+    cursor: Annotated[str, Meta(description="Of the next page; empty at the end.")]
+
+
+class DebtsQuery(Shape, frozen=True, kw_only=True):
+    given_up: Annotated[bool, Meta(description="Those that nobody tries to deliver any more.")] = False
+    most: Annotated[int, Meta(ge=1, le=callback_validation.CALLBACKS_MAX)] = 50
+    cursor: Annotated[str, Meta(max_length=check.CURSOR_MAX)] = ""
+
+
+def _debt(debt: Debt, encoding: Encoding) -> DebtShape:
+    result = write(debt.result, encoding)
+    return DebtShape(
+        id=debt.key,
+        job=job_shape(debt.job, encoding),
+        callback=callback_shape(debt.callback),
+        result=result.value,
+        result_base64=result.base64,
+        result_codec=result.codec,
+        is_result_too_big=debt.is_result_too_big,
+        last_attempt=None if debt.last_attempt is None else attempt_shape(debt.last_attempt, encoding),
+        attempt=debt.attempt,
+        error=debt.error,
+        due_at_ms=debt.due_at_ms,
+        removed_at_ms=debt.removed_at_ms,
+    )
+
+
+@routes.get("/callbacks", roles=READS, query=DebtsQuery, gives=DebtsShape)
+async def callbacks(ask: Ask[None, DebtsQuery]) -> DebtsShape:
+    """Callbacks that are owed, the next due first; or those that were given up, the oldest first."""
+    ask.may_use_all()
+    query = ask.query
+    page = await ask.service.callbacks(given_up=query.given_up, most=query.most, cursor=query.cursor)
+    return DebtsShape(callbacks=[_debt(one, ask.wanted) for one in page.debts], cursor=page.cursor)
+
+
+@routes.post("/jobs:owe_again", roles=ADMIN, takes=Items[DebtId], gives=Results[Literal["owed"]], is_audited=True)
+async def owe_again(ask: Ask[Items[DebtId], None]) -> Results[str]:
+    """Callbacks that were given up are due at once, with all attempts anew.
+
+    The items are ids of callbacks, as GET /callbacks shows them."""
+    ask.may_use_all()
+    ids = [_debt_id(text) for text in ask.body.items]
+    ask.target, ask.detail = "", f"{len(ids)} callbacks"
+    return results(await ask.service.owe_again(ids), lambda answer: answer)
+
+
+def _debt_id(text: str) -> bytes:
+    job, _, number = text.rpartition("-")
+    if not (number.isascii() and number.isdigit() and len(number) < 16 and int(number) < 2**48):
+        raise BadInput(f"{text!r} is not the id of a callback; GET /api/v1/callbacks shows them.")
+    return parse_id(job) + int(number).to_bytes(6, "big")

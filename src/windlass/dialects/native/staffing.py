@@ -1,0 +1,133 @@
+"""Workers as such: who they are, whether they live, and what each holds."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from msgspec import Meta
+
+from ...core import errors
+from ...core import validation as check
+from ...core.errors import BadInput
+from ...core.ids import format_id, parse_id
+from ...core.requests import Worker, WorkerInfo
+from ...web.routing import READS, WORKS, Ask, Routes
+from .shapes import Given, Id, QueueName, Shape
+
+routes = Routes("/api/v1", tag="Workers")
+
+WorkerId = Annotated[str, Meta(description="The id of a worker, a UUID of its own making.")]
+
+
+class WorkerShape(Shape, frozen=True, kw_only=True):
+    """What a worker says of itself."""
+
+    host: Annotated[str, Meta(max_length=255)] = ""
+    pid: Annotated[int, Meta(ge=0, le=2**31)] = 0
+    queues: Annotated[tuple[QueueName, ...], Meta(max_length=check.QUEUES_PER_TAKE)] = ()
+    slots: Annotated[int, Meta(ge=0, le=1_000_000, description="Jobs that it runs at once.")] = 1
+    name: Annotated[str, Meta(max_length=255)] = ""
+    beat_ms: Annotated[
+        int, Meta(ge=100, le=check.DURATION_MAX, description="It will beat at least this often; silent, it is lost.")
+    ] = 30_000
+
+
+class ExpectedShape(Given, frozen=True, kw_only=True):
+    now_ms: Annotated[int, Meta(description="The engine's time.")]
+    silent_at_ms: Annotated[int, Meta(description="When it counts as lost unless it beats.")]
+
+
+class RunningShape(Given, frozen=True, kw_only=True):
+    id: Id
+    since_ms: int
+
+
+class RegisteredShape(Given, frozen=True, kw_only=True):
+    """A worker, and what it holds: of many jobs, those it has held longest."""
+
+    id: WorkerId
+    host: str
+    pid: int
+    queues: tuple[str, ...]
+    slots: int
+    name: str
+    started_at_ms: int
+    silent_at_ms: Annotated[int, Meta(description="When it counts as lost unless it beats.")]
+    running_count: int
+    running: list[RunningShape]
+
+
+class WorkersShape(Given, frozen=True, kw_only=True):
+    workers: list[RegisteredShape]
+
+
+class WorkersQuery(Shape, frozen=True, kw_only=True):
+    start: Annotated[int, Meta(ge=0, le=check.UINT32_MAX, description="How many to pass over.")] = 0
+    most: Annotated[int, Meta(ge=1, le=check.PAGE_MAX)] = 100
+
+
+class GivenBackShape(Given, frozen=True, kw_only=True):
+    given_back: Annotated[int, Meta(description="Jobs that others may take now.")]
+
+
+def _registered(worker: Worker) -> RegisteredShape:
+    info = worker.info
+    return RegisteredShape(
+        id=format_id(worker.id),
+        host=info.host,
+        pid=info.pid,
+        queues=info.queues,
+        slots=info.slots,
+        name=info.name,
+        started_at_ms=worker.started_at_ms,
+        silent_at_ms=worker.silent_at_ms,
+        running_count=worker.running_count,
+        running=[RunningShape(id=format_id(one.id), since_ms=one.since_ms) for one in worker.running],
+    )
+
+
+@routes.get("/workers", roles=READS, query=WorkersQuery, gives=WorkersShape)
+async def workers(ask: Ask[None, WorkersQuery]) -> WorkersShape:
+    """Registered workers, and what each runs."""
+    ask.may_use_all()
+    found = await ask.service.workers(start=ask.query.start, most=ask.query.most)
+    return WorkersShape(workers=[_registered(one) for one in found])
+
+
+@routes.put(
+    "/workers/{id}", roles=WORKS, takes=WorkerShape, gives=ExpectedShape, refuses=(errors.TooLarge,)
+)
+async def register(ask: Ask[WorkerShape, None]) -> ExpectedShape:
+    """A worker says what it is, and how often it will beat.
+
+    What a registered worker has taken goes back to its queue when it falls silent. Register again when a beat is
+    refused with `unknown_worker`."""
+    worker, body = _worker_id(ask), ask.body
+    for queue in body.queues:
+        ask.may_use(queue)
+    info = WorkerInfo(host=body.host, pid=body.pid, queues=body.queues, slots=body.slots, name=body.name)
+    now_ms = await ask.service.register(worker, info, beat_ms=body.beat_ms)
+    return ExpectedShape(now_ms=now_ms, silent_at_ms=now_ms + body.beat_ms)
+
+
+# Who knows the id of a worker is that worker, or was told by it: whatever the queues of the token.
+
+
+@routes.post("/workers/{id}/beat", roles=WORKS, refuses=(errors.UnknownWorker,))
+async def beat(ask: Ask[None, None]) -> None:
+    """A worker says that it is alive."""
+    await ask.service.beat([_worker_id(ask)]).one()
+
+
+@routes.delete("/workers/{id}", roles=WORKS, gives=GivenBackShape, refuses=(errors.UnknownWorker,))
+async def forget(ask: Ask[None, None]) -> GivenBackShape:
+    """A worker leaves; what it holds goes back."""
+    return GivenBackShape(given_back=await ask.service.forget(_worker_id(ask)))
+
+
+def _worker_id(ask: Ask[Any, Any]) -> bytes:
+    text = ask.path["id"]
+    try:
+        return parse_id(text)
+    except BadInput as error:
+        raise BadInput(f"{text!r} is not the id of a worker; it is a UUID that the worker makes for itself.") from error

@@ -1,0 +1,31 @@
+"""How often each principal may ask: a bucket of tokens per name that holds what one second allows. Each server process
+counts for itself."""
+
+from __future__ import annotations
+
+BUCKETS_MAX = 2_000  # more than there can be tokens; names of revoked ones go when it is reached
+BUCKET_S = 1.0
+
+
+class Rates:
+    def __init__(self) -> None:
+        self._full_at_s: dict[str, float] = {}  # when a bucket is full again
+
+    def allow(self, name: str, rate: int, now_s: float) -> float:
+        """0: go ahead, and it is counted. Otherwise the seconds to wait; nothing is counted then."""
+        if rate <= 0:
+            return 0.0
+        full_at_s = max(self._full_at_s.get(name, 0.0), now_s) + 1 / rate
+        wait_s = full_at_s - now_s - BUCKET_S
+        if wait_s > 1e-9:
+            return wait_s
+        if name not in self._full_at_s and len(self._full_at_s) >= BUCKETS_MAX:
+            self._make_room(now_s)
+        self._full_at_s[name] = full_at_s
+        return 0.0
+
+    def _make_room(self, now_s: float) -> None:
+        """Full buckets are as good as none. If hardly one is full, those that were begun first go."""
+        self._full_at_s = {name: at_s for name, at_s in self._full_at_s.items() if at_s > now_s}
+        if len(self._full_at_s) > BUCKETS_MAX // 2:
+            self._full_at_s = dict(list(self._full_at_s.items())[BUCKETS_MAX // 2 :])

@@ -1,0 +1,143 @@
+"""The tokens of the engine as one server process knows them: in memory, read anew only while somebody asks, and never
+older than a second when somebody is let in by them. Which role a route needs is the guard's to say."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import logging
+import time
+from collections.abc import Callable
+
+from ..core.access import Principal, Role, Token, Tokens, digest_of, parse_token
+from ..core.errors import EngineUnavailable, Unauthorized, WindlassError
+from ..service import Service
+
+log = logging.getLogger("windlass.web")
+
+RENEWED_AFTER_S = 0.5  # from then on a look-up has the tokens read anew, beside its work
+OLD_AFTER_S = 1.0  # from then on it waits for that: what was revoked opens nothing any more
+UNKNOWN_PAUSE_S = 0.2  # between two readings because of ids that nobody knows
+WAIT_LIMIT_S = 2.0  # for an engine that is away; then what was known last counts
+STATIC_NAME = "static"
+
+
+class TokenTable:
+    """For one event loop; close it."""
+
+    def __init__(
+        self, service: Service, static: str | None = None, *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        """`static`: the text of one more token, of an admin, that is not kept in the engine."""
+        self._service = service
+        self._static = digest_of(static) if static else None
+        self._clock = clock
+        self._known: Tokens | None = None  # None: never read
+        self._by_id: dict[str, Token] = {}
+        self._is_away = False
+        self._known_at_s = self._known_since_s = float("-inf")  # when the last reading ended, and began
+        self._tried_at_s = self._began_at_s = float("-inf")  # the same of the last try
+        self._reading: asyncio.Task[None] | None = None
+        self._next: asyncio.Task[None] | None = None  # waits until the tokens may be read again
+
+    async def principal(self, text: str) -> Principal | None:
+        """Whose token this is; None: nobody's. Raises EngineUnavailable when the tokens could never be read."""
+        if self._static is not None and hmac.compare_digest(self._static, digest_of(text)):
+            return Principal(STATIC_NAME, frozenset({Role.ADMIN}))
+        try:
+            shown = parse_token(text)
+        except Unauthorized:
+            return None
+        asked_at_s = self._clock()
+        await self._renew()
+        if shown.id not in self._by_id and self._known_since_s < asked_at_s:
+            await self._read_from_now_on()
+        self._check_known()
+        token = self._by_id.get(shown.id)
+        if token is None or not token.verifies(shown.secret) or token.is_expired(self._now_ms()):
+            return None
+        return token.principal
+
+    @property
+    def has_tokens(self) -> bool:
+        """Whether there is any, the static one included; await `fresh` before something is decided by it. What was
+        never read is taken for a yes: nobody is let in because the engine is away."""
+        return self._static is not None or self._known is None or bool(self._by_id)
+
+    async def fresh(self) -> None:
+        """The table is no older than a second then, if the engine answers; otherwise it is as it was known last.
+        Raises EngineUnavailable when it never was, and nothing else is known of tokens."""
+        await self._renew()
+        if self._static is None:
+            self._check_known()
+
+    async def close(self) -> None:
+        tasks = [task for task in (self._next, self._reading) if task is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _check_known(self) -> None:
+        if self._known is None:
+            raise EngineUnavailable("The engine could not be asked for its tokens yet; try again in a moment.")
+
+    async def _renew(self) -> None:
+        age_s = self._clock() - self._tried_at_s
+        if age_s >= RENEWED_AFTER_S:
+            self._read()
+        if age_s >= OLD_AFTER_S:
+            await self._wait()
+
+    async def _read_from_now_on(self) -> None:
+        """An id that is not known may be a new one: only a reading that begins after it was shown says so. All who
+        come before the next one share it, so that a flood of them is a few calls a second."""
+        if self._reading is not None and self._left_s() <= 0:
+            return  # the engine is away
+        if self._next is None:
+            self._next = asyncio.create_task(self._read_next())
+        await asyncio.wait({self._next}, timeout=WAIT_LIMIT_S)
+        await self._wait()
+
+    async def _read_next(self) -> None:
+        while (pause_s := self._tried_at_s + UNKNOWN_PAUSE_S - self._clock()) > 0 or self._reading is not None:
+            if self._reading is not None:
+                await asyncio.wait({self._reading})
+            else:
+                await asyncio.sleep(pause_s)
+        self._next = None  # who comes from now on is too late for this one
+        self._read()
+
+    def _read(self) -> None:
+        if self._reading is None:
+            self._began_at_s = self._clock()
+            self._reading = asyncio.create_task(self._ask())
+
+    async def _wait(self) -> None:
+        if self._reading is not None and (left_s := self._left_s()) > 0:
+            await asyncio.wait({self._reading}, timeout=left_s)
+
+    def _left_s(self) -> float:
+        """How long the reading is still waited for: counted from its begin, not from each caller's."""
+        return self._began_at_s + WAIT_LIMIT_S - self._clock()
+
+    async def _ask(self) -> None:
+        try:
+            self._learn(await self._service.tokens(self._known))
+        except WindlassError as error:
+            if not self._is_away:
+                log.warning("The tokens could not be read (%s); those known last count.", error)
+            self._is_away = True
+        finally:
+            self._tried_at_s = self._clock()
+            self._reading = None
+
+    def _learn(self, found: Tokens) -> None:
+        if self._known is None or found.tokens is not self._known.tokens:
+            self._by_id = {token.id: token for token in found.tokens}
+        self._known, self._is_away = found, False
+        self._known_at_s, self._known_since_s = self._clock(), self._began_at_s
+
+    def _now_ms(self) -> int:
+        """The engine's time: what it told last, and ours since."""
+        told_ms = self._known.now_ms if self._known else 0
+        return told_ms + int((self._clock() - self._known_at_s) * 1000)

@@ -1,0 +1,171 @@
+"""The tokens as a server knows them: fresh within a second, few calls however many ask."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from namespace import ask
+from windlass.core.access import NewToken, Principal, Role, draw, parse_token, write_token
+from windlass.service import Service
+from windlass.store.store import Store
+from windlass.web import token_table
+from windlass.web.token_table import TokenTable
+
+pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("engine", ["valkey"], indirect=True)]
+READS = frozenset({Role.READ})
+
+
+class Clock:
+    """Ours, moved; or stopped, where a slow machine must not make a difference."""
+
+    offset_s = 0.0
+    stopped_at_s: float | None = None
+
+    def __call__(self) -> float:
+        return (self.stopped_at_s or time.monotonic()) + self.offset_s
+
+    def stop(self) -> None:
+        self.stopped_at_s = time.monotonic()
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+async def table(service: Service, store: Store, clock: Clock) -> AsyncIterator[TokenTable]:
+    made = TokenTable(service, clock=clock)
+    yield made
+    await made.close()
+    await store.close()
+
+
+async def create(service: Service, name: str = "shop", **fields: Any) -> str:
+    made = await service.create_token(NewToken(**({"name": name, "roles": READS} | fields)))
+    return made.text
+
+
+def stranger(number: int) -> str:
+    return write_token(draw(number.to_bytes(9, "big"), bytes(32)))
+
+
+def calls(store: Store) -> int:
+    """Of functions of the library, by anybody, so far."""
+    found = ask(store, "INFO", "commandstats").decode()
+    lines = [line for line in found.splitlines() if line.startswith("cmdstat_fcall:")]
+    return int(lines[0].split("calls=")[1].split(",")[0]) if lines else 0
+
+
+async def test_a_token_is_somebody(service: Service, table: TokenTable) -> None:
+    fields = {"roles": frozenset({Role.PRODUCE}), "queues": ("mail-*",), "rate": 5}
+    text = await create(service, **fields)
+    assert await table.principal(text) == Principal("shop", frozenset({Role.PRODUCE}), ("mail-*",), 5)
+
+
+async def test_what_is_no_token_of_ours_is_nobody(service: Service, table: TokenTable) -> None:
+    text = await create(service)
+    other = parse_token(await create(service, "other"))
+    for wrong in ("", "x", "Bearer " + text, text[:-1], text + "A", stranger(1)):
+        assert await table.principal(wrong) is None
+    assert await table.principal(write_token(parse_token(text)._replace(secret=other.secret))) is None
+    assert await table.principal(text) is not None
+
+
+async def test_what_is_not_even_written_like_a_token_asks_nobody(store: Store, table: TokenTable) -> None:
+    await store.open()
+    before = calls(store)
+    for wrong in ("", "x", "wl_short_short"):
+        assert await table.principal(wrong) is None
+    assert calls(store) == before
+
+
+async def test_a_new_token_is_known_at_once(service: Service, table: TokenTable) -> None:
+    for name in ("a", "b", "c"):
+        assert await table.principal(await create(service, name)) is not None
+
+
+async def test_a_revoked_token_is_refused_a_second_later(service: Service, table: TokenTable, clock: Clock) -> None:
+    text = await create(service)
+    assert await table.principal(text) is not None
+    await service.revoke_token("shop")
+    clock.offset_s += token_table.OLD_AFTER_S
+    assert await table.principal(text) is None
+
+
+async def test_a_busy_server_reads_beside_its_work(service: Service, table: TokenTable, clock: Clock) -> None:
+    clock.stop()
+    text = await create(service)
+    assert await table.principal(text) is not None
+    await service.revoke_token("shop")
+    clock.offset_s += token_table.RENEWED_AFTER_S
+    assert await table.principal(text) is not None  # not waited for
+    assert table._reading is not None
+    await asyncio.wait({table._reading})
+    assert await table.principal(text) is None
+
+
+async def test_nobody_is_asked_while_the_table_is_fresh(
+    service: Service, store: Store, table: TokenTable, clock: Clock
+) -> None:
+    clock.stop()
+    text = await create(service)
+    assert await table.principal(text) is not None
+    before = calls(store)
+    for _ in range(1_000):
+        assert await table.principal(text) is not None
+    assert calls(store) == before
+
+
+async def test_a_flood_of_unknown_tokens_is_a_few_calls(service: Service, store: Store, table: TokenTable) -> None:
+    text = await create(service)
+    assert await table.principal(text) is not None
+    before, waves = calls(store), 3
+    for wave in range(waves):
+        found = await asyncio.gather(*(table.principal(stranger(wave * 500 + number)) for number in range(500)))
+        assert found == [None] * 500
+    assert calls(store) - before <= 2 * waves
+    assert await table.principal(text) is not None
+
+
+async def test_an_expired_token_is_refused_without_asking(
+    service: Service, store: Store, table: TokenTable, clock: Clock
+) -> None:
+    clock.stop()
+    text = await create(service, expires_in_ms=300_000)
+    assert await table.principal(text) is not None
+    table._tried_at_s += 300  # fresh all the same
+    clock.offset_s += 300
+    before = calls(store)
+    assert await table.principal(text) is None
+    assert calls(store) == before
+
+
+async def test_expiry_goes_by_the_time_of_the_engine(
+    service: Service, store: Store, table: TokenTable, clock: Clock
+) -> None:
+    text = await create(service, expires_in_ms=300_000)
+    clock.offset_s += 400
+    assert await table.principal(text) is not None
+    store.clock_offset_ms += 300_000
+    clock.offset_s += token_table.OLD_AFTER_S
+    assert await table.principal(text) is None
+
+
+async def test_whether_there_are_tokens(service: Service, table: TokenTable, clock: Clock) -> None:
+    assert table.has_tokens  # nothing is known yet
+    await table.fresh()
+    assert not table.has_tokens
+    await create(service)
+    clock.offset_s += token_table.OLD_AFTER_S
+    await table.fresh()
+    assert table.has_tokens
+    await service.revoke_token("shop")
+    clock.offset_s += token_table.OLD_AFTER_S
+    await table.fresh()
+    assert not table.has_tokens

@@ -1,0 +1,75 @@
+"""The tokens as a server knows them while the engine is away: the last known, and before that nobody's."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import pytest
+
+from engine_process import EngineProcess
+from stores import make_store
+from windlass.core.access import NewToken, Role, draw, write_token
+from windlass.core.errors import EngineUnavailable
+from windlass.service import Service
+from windlass.store.endpoint import parse_url
+from windlass.store.store import Store
+from windlass.web import token_table
+from windlass.web.token_table import TokenTable
+
+pytestmark = pytest.mark.anyio
+STRANGER = write_token(draw(bytes(9), bytes(32)))
+
+
+async def test_the_static_token_is_an_admin_and_needs_no_engine() -> None:
+    store = Store(parse_url("redis://127.0.0.1:1/0"), patience_s=0.05)
+    table = TokenTable(Service(store), "any text at all")
+    found = await table.principal("any text at all")
+    assert found is not None
+    assert found.may(frozenset({Role.WORK}))
+    assert await table.principal("any text") is None
+    await table.fresh()
+    assert table.has_tokens
+    await table.close()
+    await store.close()
+
+
+async def test_without_an_engine_from_the_start_nobody_is_let_in(caplog: pytest.LogCaptureFixture) -> None:
+    store = Store(parse_url("redis://127.0.0.1:1/0"), patience_s=0.05)
+    table = TokenTable(Service(store))
+    for _ in range(2):
+        with pytest.raises(EngineUnavailable, match="try again"):
+            await table.principal(STRANGER)
+    with pytest.raises(EngineUnavailable, match="try again"):
+        await table.fresh()
+    assert table.has_tokens
+    assert len([one for one in caplog.records if "could not be read" in one.getMessage()]) == 1
+    await table.close()
+    await store.close()
+
+
+async def test_while_the_engine_is_away_the_last_known_tokens_count(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    offset_s = [0.0]
+    with EngineProcess("valkey", config=("--appendonly", "no")) as own:
+        store = make_store(own)
+        service = Service(store)
+        table = TokenTable(service, clock=lambda: time.monotonic() + offset_s[0])
+        text = (await service.create_token(NewToken(name="shop", roles=frozenset({Role.READ})))).text
+        assert await table.principal(text) is not None
+        monkeypatch.setattr(token_table, "WAIT_LIMIT_S", 0.05)
+        own.freeze()
+        offset_s[0] += 60
+        assert await table.principal(text) is not None
+        assert await table.principal(STRANGER) is None
+        own.thaw()
+        await service.revoke_token("shop")
+        offset_s[0] += token_table.OLD_AFTER_S
+        if table._reading is not None:
+            await asyncio.wait({table._reading})  # the one that the frozen engine was asked
+        offset_s[0] += token_table.OLD_AFTER_S
+        monkeypatch.setattr(token_table, "WAIT_LIMIT_S", 60)
+        assert await table.principal(text) is None
+        await table.close()
+        await store.close()
