@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from ...core.errors import Refusal
 from ...core.ids import parse_id
@@ -34,9 +33,7 @@ class RemoteProducing(RemoteAsking):
         if not made:  # a question asked twice is about the same jobs
             ids = self.remote.new_ids([job.queue for job in jobs])
             made += [new_job_shape(job.id or own, job) for job, own in zip(jobs, ids, strict=True)]
-        query: dict[str, Any] = {"durability": level} if level else {}
-        if whole:
-            query["whole"] = "true"
+        query = {"durability": level, "whole": whole or None}
         found: list[Enqueued | Refusal] = []
         for part in [made] if whole else _parts(jobs, made):
             answer = yield post("/jobs:batch", Results[EnqueuedShape], Items(part), query=query)

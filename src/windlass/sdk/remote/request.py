@@ -30,14 +30,15 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     path: str  # under the API, its names encoded
     gives: Any  # type of the answer's body; None: it has none, or it does not matter
     body: msgspec.Struct | None = None
-    query: Mapping[str, str | int] = {}
+    query: Mapping[str, Any] = {}  # a list is given as often as it has items; what is None is not given
     wait_ms: int = 0  # how long the server may wait before it answers
     # After a lost answer it may be sent again: nothing is done twice.
     is_repeatable: bool = True
 
     @property
     def target(self) -> str:
-        query = f"?{urlencode(self.query)}" if self.query else ""
+        given = {name: _written(value) for name, value in self.query.items() if value is not None}
+        query = f"?{urlencode(given, doseq=True)}" if given else ""
         return f"{API}{self.path}{query}"
 
     @property
@@ -49,7 +50,11 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         return ANSWER_S + self.wait_ms / 1000
 
 
-Requests: TypeAlias = Generator[Request | list[Request], Any, T]
+def _written(value: Any) -> Any:
+    return str(value).lower() if isinstance(value, bool) else value
+
+
+Requests: TypeAlias = Generator[Request, Any, T]
 
 
 def get(path: str, gives: Any, **more: Any) -> Request:
