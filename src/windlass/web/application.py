@@ -15,6 +15,7 @@ from .problems import HttpRefusal, Malformed
 from .querying import parse_query
 from .routing import Answer, Ask, Office, Route, Router
 
+STRANGERS_BODY_MAX = 64 * 1024  # of those who may still be let in, but are not known yet
 Reply: TypeAlias = Response | Streamed
 
 
@@ -36,7 +37,8 @@ class WebApplication:
         async def handle(request: Request) -> Reply:
             return await self._handle(route, names, who, request)
 
-        return Plan(handle, route.body_max, route.streams_body, route.waits)
+        is_trusted = who is not None or self._guard.is_probable(head)
+        return Plan(handle, route.body_max if is_trusted else STRANGERS_BODY_MAX, route.streams_body, route.waits)
 
     def refuse(self, status: int, detail: str, head: Head | None) -> Response:
         """What the protocol has to say itself."""

@@ -30,16 +30,23 @@ class Guard:
         """Who asks, if they may; None when only the engine can tell: then `admit_slowly`."""
         if roles is None:
             return ANYBODY
+        if not self._table.is_fresh:
+            return None
         shown = _shown(head)
-        if shown:
-            who = self._table.known(shown)
-            return None if who is None else self._checked(who, roles)
-        return self._without_token(head) if self._table.is_current else None
+        if not shown:
+            return self._without_token(head)
+        who = self._table.known(shown)
+        return None if who is None else self._checked(who, roles)
+
+    def is_probable(self, head: Head) -> bool:
+        """Whether `admit_slowly` will let them in, as far as can be told without asking: others send little."""
+        shown = _shown(head)
+        return self._table.known(shown) is not None if shown else not self._table.has_tokens
 
     async def admit_slowly(self, head: Head, roles: frozenset[Role] | None) -> Principal:
         shown = _shown(head)
         if not shown:
-            await self._table.refresh()
+            await self._table.fresh()
             return self._without_token(head)
         who = await self._table.principal(shown)
         if who is None:

@@ -19,7 +19,7 @@ RENEWED_AFTER_S = 0.5  # from then on a look-up has the tokens read anew, beside
 OLD_AFTER_S = 1.0  # from then on it waits for that: what was revoked opens nothing any more
 UNKNOWN_PAUSE_S = 0.2  # between two readings because of ids that nobody knows
 WAIT_LIMIT_S = 2.0  # for an engine that is away; then what was known last counts
-STATIC_NAME = "static"
+STATIC = Principal("static", frozenset({Role.ADMIN}))
 
 
 class TokenTable:
@@ -42,21 +42,34 @@ class TokenTable:
 
     async def principal(self, text: str) -> Principal | None:
         """Whose token this is; None: nobody's. Raises EngineUnavailable when the tokens could never be read."""
+        asked_at_s = self._clock()
+        found = self.known(text)
+        if found is STATIC or not _looks_like_one(text):
+            return found
+        await self._renew()
+        if parse_token(text).id not in self._by_id and self._known_since_s < asked_at_s:
+            await self._read_from_now_on()
+        self._check_known()
+        return self.known(text)
+
+    def known(self, text: str) -> Principal | None:
+        """The same from what is known, without asking; None also when only the engine can tell. Of a table that is not
+        `is_fresh`, take it for a guess."""
         if self._static is not None and hmac.compare_digest(self._static, digest_of(text)):
-            return Principal(STATIC_NAME, frozenset({Role.ADMIN}))
+            return STATIC
         try:
             shown = parse_token(text)
         except Unauthorized:
             return None
-        asked_at_s = self._clock()
-        await self._renew()
-        if shown.id not in self._by_id and self._known_since_s < asked_at_s:
-            await self._read_from_now_on()
-        self._check_known()
         token = self._by_id.get(shown.id)
         if token is None or not token.verifies(shown.secret) or token.is_expired(self._now_ms()):
             return None
         return token.principal
+
+    @property
+    def is_fresh(self) -> bool:
+        """Nothing needs to be asked: it was read within the last half second."""
+        return self._clock() - self._tried_at_s < RENEWED_AFTER_S
 
     @property
     def has_tokens(self) -> bool:
@@ -141,3 +154,11 @@ class TokenTable:
         """The engine's time: what it told last, and ours since."""
         told_ms = self._known.now_ms if self._known else 0
         return told_ms + int((self._clock() - self._known_at_s) * 1000)
+
+
+def _looks_like_one(text: str) -> bool:
+    try:
+        parse_token(text)
+    except Unauthorized:
+        return False
+    return True
