@@ -2,18 +2,35 @@
 
 from __future__ import annotations
 
+from typing import Literal, overload
+
 from ..core import validation as check
 from ..core.event import EventPage
-from ..store import following
 from ..store.asked import Asked
+from ..store.following import Following, page_flow
+from ..store.shared_following import SharedFollowing
 from .asking import Asking
 
 
 class FollowingEvents(Asking):
-    def follow(self, position: str = "", *, queue: str = "", job: bytes | None = None) -> following.Following:
-        """Events as they happen, from now or from a position on; of one queue or one job, or all of them."""
+    @overload
+    def follow(
+        self, position: str = "", *, queue: str = "", job: bytes | None = None, shared: Literal[False] = False
+    ) -> Following: ...
+
+    @overload
+    def follow(
+        self, position: str = "", *, queue: str = "", job: bytes | None = None, shared: Literal[True]
+    ) -> SharedFollowing: ...
+
+    def follow(
+        self, position: str = "", *, queue: str = "", job: bytes | None = None, shared: bool = False
+    ) -> Following | SharedFollowing:
+        """Events as they happen, from now or from a position on; of one queue or one job, or all of them. `shared`: all
+        who follow in this event loop read from the engine together."""
         self._check(position, queue, job)
-        return following.Following(self.store, position, queue, job or b"")
+        check.claim("shared", shared)
+        return (SharedFollowing if shared else Following)(self.store, position, queue, job or b"")
 
     def events(
         self, position: str = "", *, most: int = 100, queue: str = "", job: bytes | None = None
@@ -21,7 +38,7 @@ class FollowingEvents(Asking):
         """The events since a position, without waiting. With none: no events, and where to go on from."""
         self._check(position, queue, job)
         check.whole("most", most, 1, check.PAGE_MAX)
-        return Asked(self.store, lambda: following.page_flow(self.store, position, most, queue, job or b""))
+        return Asked(self.store, lambda: page_flow(self.store, position, most, queue, job or b""))
 
     def _check(self, position: str, queue: str, job: bytes | None) -> None:
         check.text("position", position, check.POSITION_MAX, may_be_empty=True)

@@ -3,29 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-import logging
-import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from typing import Any, TypeVar
 
 import msgspec
 
-from ..core.errors import EngineUnavailable
-from ..core.event import Event, EventPage, Happening
+from ..core.event import Event, EventPage
+from .audience import is_wanted
 from .calls import events
 from .calls.call import Flow
-from .link import Link
+from .reader import Read, Reader
 from .store import Store
-from .tail import Happened, Tail, position_of, tails
-
-log = logging.getLogger("windlass.store")
+from .tail import Happened, position_of, tails
 
 T = TypeVar("T")
-RENEW_S = 20.0  # a third of the time for which the engine records without hearing from us
-WATCHDOG_S = 5.0
-TROUBLE_PAUSE_S = 0.2
-READ_AT_ONCE = 500
 BATCHES_AHEAD = 16  # read before the caller asks for them; the engine keeps the rest
 
 
@@ -39,9 +31,9 @@ class Following:
         self._queue = queue
         self._job = job
         self._ready: deque[Event] = deque()
-        self._inbox: asyncio.Queue[list[Happened] | BaseException] = asyncio.Queue()
+        self._inbox: asyncio.Queue[Read] = asyncio.Queue()
         self._places: dict[int, events.Place] = {}
-        self._readers: list[_Reader] = []
+        self._readers: list[Reader] = []
         self._loop: asyncio.AbstractEventLoop | None = None  # our own, for a caller who has none
 
     @property
@@ -70,7 +62,7 @@ class Following:
     async def next(self) -> Event:
         while not self._ready:
             batch = await self._inbox.get()
-            if isinstance(batch, BaseException):
+            if isinstance(batch, Exception):
                 raise batch
             self._sort_out(batch)
         event = self._ready.popleft()
@@ -122,7 +114,7 @@ class Following:
         self._inbox = asyncio.Queue(BATCHES_AHEAD)
         self._ready.clear()
         found = tails(self._start, partitions_of(self._store, self._queue, self._job))
-        self._readers = [_Reader(self._store, tail, run, self._inbox) for tail in found.values()]
+        self._readers = [Reader(self._store, tail, run, self._inbox.put) for tail in found.values()]
         try:
             # Registered first, then read: nothing falls between.
             first = [await reader.register() for reader in self._readers]
@@ -148,101 +140,10 @@ class Following:
                 self._ready.append(msgspec.structs.replace(event, position=position_of(self._places)))
 
 
-class _Reader:
-    """Reads one partition's stream on a link of its own, which renews itself; says again and again that it follows."""
-
-    def __init__(
-        self,
-        store: Store,
-        tail: Tail,
-        run: Callable[[Flow[Any]], Coroutine[Any, Any, Any]],
-        inbox: asyncio.Queue[list[Happened] | BaseException],
-    ) -> None:
-        self.tail = tail
-        self._run = run
-        self._inbox = inbox
-        self._key = f"{store.root(tail.partition)}:events"
-        self._link: Link = store.new_link(tail.partition, self._connecting)
-        self._connections = 0
-        self._tasks: set[asyncio.Task[Any]] = set()
-
-    async def register(self) -> list[Happened]:
-        given = self.tail.place
-        followed = await self._run(self._follow())
-        self.start: events.Place = given or followed.coming
-        return self.tail.registered(followed)
-
-    def _follow(self) -> Flow[events.Followed]:
-        return (yield events.follow(self.tail.place, READ_AT_ONCE, self.tail.partition))  # type: ignore[no-any-return]
-
-    def begin(self) -> None:
-        self._spawn(self._read_until_closed())
-
-    async def close(self) -> None:
-        for task in self._tasks:
-            task.cancel()
-        if self._tasks:
-            await asyncio.wait(self._tasks)
-        self._link.close()
-        await self._link.wait_closed()
-
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work, name="windlass-follow")
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-    def _connecting(self) -> None:
-        """The engine may have forgotten that somebody follows: it is told while the read is repeated."""
-        self._connections += 1
-        if self._connections > 1:
-            self._spawn(self._register_again())
-
-    async def _register_again(self) -> None:
-        place = self.tail.place
-        try:
-            followed = await self._run(self._follow())
-            # What is there comes with the read that is under way; that nothing can come from this place is told here.
-            if not followed.entries and self.tail.place == place:
-                await self._hand_over(self.tail.registered(followed))
-        except EngineUnavailable as error:
-            log.info("Could not say that somebody follows (%s); the next renewal does.", error)
-
-    async def _read_until_closed(self) -> None:
-        try:
-            while True:
-                try:
-                    await self._read_until_renewal()
-                    await self._hand_over(self.tail.registered(await self._run(self._follow())))
-                except EngineUnavailable as error:
-                    log.warning("The engine cannot be reached (%s); still trying.", error)
-                    await asyncio.sleep(TROUBLE_PAUSE_S)
-        except Exception as error:
-            await self._inbox.put(error)
-
-    async def _read_until_renewal(self) -> None:
-        renew_at_s = time.monotonic() + RENEW_S
-        while (left_s := renew_at_s - time.monotonic()) > 0:
-            how = ("COUNT", READ_AT_ONCE, "BLOCK", max(1, int(left_s * 1000)))
-            reply = await self._link.call(
-                "XREAD", *how, "STREAMS", self._key, self.tail.behind, timeout_s=left_s + WATCHDOG_S
-            )
-            if reply:
-                await self._hand_over(self.tail.read(reply[0][1]))
-
-    async def _hand_over(self, batch: list[Happened]) -> None:
-        if batch:
-            await self._inbox.put(batch)
-
-
 def partitions_of(store: Store, queue: str, job: bytes) -> list[int]:
     if job:
         return [store.partition_of_job(job)]
     return [store.partition_of_queue(queue)] if queue else list(range(store.partitions))
-
-
-def is_wanted(event: Event, queue: str, job: bytes) -> bool:
-    """A gap concerns everybody: what is missing may have been wanted."""
-    return event.kind is Happening.MISSED or (queue in ("", event.queue) and job in (b"", event.job))
 
 
 def page_flow(store: Store, position: str, most: int, queue: str, job: bytes) -> Flow[EventPage]:

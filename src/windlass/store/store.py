@@ -25,6 +25,7 @@ from .connection import EngineReplyError
 from .deployment import Deployment
 from .embedded import EmbeddedEngine
 from .endpoint import Address
+from .fanout import Fanout
 from .known_limits import KnownLimits
 from .lines import Lines, topology_of
 from .link import BlockingLink, Link
@@ -73,6 +74,7 @@ class Store:
         self._bells: dict[int, Bell] = {}
         self._on_cancel: Callable[[bytes], None] | None = None
         self._background: set[asyncio.Task[Any]] = set()
+        self.fanout = Fanout(self)
 
     # Where things are
 
@@ -160,6 +162,7 @@ class Store:
     async def close(self) -> None:
         if self._background:
             await asyncio.wait(self._background, timeout=self._patience_s)
+        await self.fanout.close()
         for bell in self._bells.values():
             bell.close()
         await self._lines.close()

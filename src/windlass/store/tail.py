@@ -83,4 +83,9 @@ def _parse(position: str) -> dict[int, Place]:
 
 
 def position_of(places: Mapping[int, Place]) -> str:
-    return ",".join(f"{partition}:{place.epoch}-{place.ordinal}" for partition, place in sorted(places.items()))
+    return ",".join(part_of(partition, place) for partition, place in sorted(places.items()))
+
+
+def part_of(partition: int, place: Place) -> str:
+    """One partition's part of a position."""
+    return f"{partition}:{place.epoch}-{place.ordinal}"

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 from ..core.access import Principal
 from ..core.errors import BadInput, WindlassError
 from ..core.job import Codec
-from .encoding import Encoding, answer, decode, encoding_of_answer, encoding_of_body, refusal_answer
+from .encoding import Encoding, answer, decode, encoding_of_answer, encoding_of_body, has_defaults, refusal_answer
 from .guard import Guard
 from .messages import Head, Plan, Request, Response, Streamed
 from .problems import HttpRefusal, Malformed
@@ -64,6 +64,8 @@ class WebApplication:
 
 def _body(request: Request, route: Route, encoding: Encoding) -> Any:
     if not request.body:
+        if has_defaults(route.takes):
+            return route.takes()
         raise BadInput("The body is empty; this path wants one, see /docs.")
     return decode(request.body, route.takes, encoding)
 

@@ -79,6 +79,13 @@ def _decoder(wanted: Any, encoding: Encoding) -> Any:
     return made(wanted).decode
 
 
+@lru_cache(None)
+def has_defaults(wanted: Any) -> bool:
+    """Whether nothing has to be given: then an empty body says as much as an empty object."""
+    is_struct = isinstance(wanted, type) and issubclass(wanted, msgspec.Struct)
+    return is_struct and not any(field.required for field in msgspec.structs.fields(wanted))
+
+
 def decode(body: bytes, wanted: Any, encoding: Encoding) -> Any:
     if is_too_deep(body, encoding, NESTING_MAX):
         raise BadInput(f"The body is nested in more than {NESTING_MAX} levels; flatten it, or send it as text inside.")

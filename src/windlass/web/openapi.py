@@ -12,11 +12,12 @@ import msgspec
 from .. import __version__
 from ..core import errors
 from ..core.errors import WindlassError
-from .encoding import JSON, MSGPACK
+from .encoding import JSON, MSGPACK, has_defaults
 from .problems import NotAcceptable, Problem, UnsupportedMedia, status_of
 from .routing import Route
 
 _REF = "#/components/schemas/{name}"
+_NOTHING = {"description": "Done; there is nothing more to say."}
 _ABOUT = (
     "A job queue on Redis/Valkey that does not lose jobs. Every route speaks JSON and MessagePack, by Content-Type and "
     "Accept. Errors are problem details (RFC 9457) with a stable `code`."
@@ -72,7 +73,8 @@ def _operation(route: Route, refs: dict[str, Any], components: dict[str, Any]) -
     if route.takes is not None:
         schema = refs[_key(route.takes)]
         media = [route.takes_media] if route.takes_media else [JSON, MSGPACK]
-        written["requestBody"] = {"required": True, "content": {one: {"schema": schema} for one in media}}
+        content = {one: {"schema": schema} for one in media}
+        written["requestBody"] = {"required": not has_defaults(route.takes), "content": content}
     written["security"] = [] if route.roles is None else [{"token": []}]
     return written
 
@@ -104,7 +106,10 @@ def _query_parameters(route: Route, refs: dict[str, Any], components: dict[str, 
 
 def _responses(route: Route, refs: dict[str, Any]) -> dict[str, Any]:
     answers = {str(route.status if route.gives is not None or route.media else 204): _good(route, route.gives, refs)}
-    answers |= {str(status): _good(route, gives, refs) for status, gives in route.also.items()}
+    answers |= {
+        str(status): _NOTHING if status == HTTPStatus.NO_CONTENT else _good(route, gives, refs)
+        for status, gives in route.also.items()
+    }
     for status, codes in sorted(_refusals(route).items()):
         answers[str(status)] = {
             "description": f"{HTTPStatus(status).phrase}: {', '.join(codes)}",
@@ -120,7 +125,7 @@ def _good(route: Route, gives: Any, refs: dict[str, Any]) -> dict[str, Any]:
     if route.media:
         return {"description": "Well.", "content": {route.media: {"schema": {"type": "string"}}}}
     if gives is None:
-        return {"description": "Done; there is nothing more to say."}
+        return _NOTHING
     schema = refs[_key(gives)]
     return {"description": "Well.", "content": {media: {"schema": schema} for media in (JSON, MSGPACK)}}
 

@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
-from . import producing, reporting, taking
+from . import acting, following, producing, reading, reporting, taking
 
-ROUTES = (producing.routes, taking.routes, reporting.routes)
+ROUTES = (
+    producing.routes,
+    reading.routes,
+    following.routes,
+    acting.routes,
+    taking.routes,
+    reporting.routes,
+)

@@ -18,7 +18,7 @@ from ...core.queue import FOREVER_MS
 from ...core.retry import ENDLESS, Backoff
 from ...web.encoding import Encoding
 from ...web.problems import Problem, problem
-from .values import CodecName, Value, read_payload, write
+from .values import CodecName, Value, read_payload, write, write_bytes
 
 A = TypeVar("A")
 T = TypeVar("T")
@@ -193,7 +193,7 @@ class JobShape(Given, frozen=True, kw_only=True):
 
 
 def job_shape(job: Job, encoding: Encoding) -> JobShape:
-    payload = write(job.payload, encoding)
+    payload = write(job.payload, encoding) if job.payload_is_whole else write_bytes(job.payload)
     return JobShape(
         id=format_id(job.id),
         state=job.state.label,

@@ -37,9 +37,12 @@ def write(blob: Blob | None, encoding: Encoding) -> Written:
     if blob is None:
         return ABSENT
     found = _WRITERS[encoding](blob)
-    if found is None:
-        return Written(UNSET, _NAMES[blob.codec], base64.b64encode(blob.data).decode())
-    return Written(found, _NAMES[blob.codec], UNSET)
+    return write_bytes(blob) if found is None else Written(found, _NAMES[blob.codec], UNSET)
+
+
+def write_bytes(blob: Blob) -> Written:
+    """Also for the beginning of a value: it may look like another one, as a number that was cut."""
+    return Written(UNSET, _NAMES[blob.codec], base64.b64encode(blob.data).decode())
 
 
 def read(

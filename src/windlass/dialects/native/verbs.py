@@ -7,11 +7,12 @@ from typing import Any, TypeAlias, TypeVar
 
 from ...core.access import Role
 from ...core.errors import Refusal, WindlassError
-from ...core.ids import parse_id
+from ...core.ids import format_id, parse_id
 from ...web.routing import Ask, Routes
 from .shapes import Items, Results, Shape, results
 
 S = TypeVar("S", bound=Shape)
+TOLD = 10  # ids of many
 # What is wanted of which job; answers in the same order, refusals among them.
 Perform: TypeAlias = Callable[[Ask[Any, Any], Sequence[tuple[bytes, Any]]], Awaitable[Sequence[Any]]]
 
@@ -26,20 +27,27 @@ def verb(
     gives: type[Any],
     refuses: tuple[type[WindlassError], ...],
     is_audited: bool = False,
+    method: str = "POST",
 ) -> Callable[[Perform], Perform]:
-    """`item` is `takes` with an id. The function is given pairs of an id and a shape, one or many."""
+    """`item` is `takes` with an id. The function is given pairs of an id and a shape, one or many. PATCH and DELETE of
+    one are of the job's own path; what goes with a DELETE stands in the query."""
+    place = "query" if method == "DELETE" else "takes"
 
     def add(perform: Perform) -> Perform:
         async def one(ask: Ask[Any, Any]) -> Any:
             job_id = ask.job_id
+            if is_audited:
+                ask.target = format_id(job_id)
             await ask.may_touch([job_id])
-            [answer] = await perform(ask, [(job_id, ask.body)])
+            [answer] = await perform(ask, [(job_id, ask.query if place == "query" else ask.body)])
             if isinstance(answer, Refusal):
                 raise answer
             return answer
 
         async def many(ask: Ask[Items[Any], Any]) -> Results[Any]:
             pairs = [(parse_id(each.id), each) for each in ask.body.items]
+            if is_audited:
+                ask.target = _listed([job_id for job_id, _ in pairs])
             await ask.may_touch([job_id for job_id, _ in pairs])
             return results(await perform(ask, pairs), lambda answer: answer)
 
@@ -47,9 +55,17 @@ def verb(
         one.__doc__ = perform.__doc__
         many.__doc__ = f"{summary.rstrip('.')}: up to 1,000 jobs, each answered by itself.\n{description}"
         shared: dict[str, Any] = {"roles": roles, "is_audited": is_audited}
-        routes.post(f"/jobs/{{id}}/{name}", operation=name, takes=takes, gives=gives, refuses=refuses, **shared)(one)
+        about_one: Any = {place: takes, "gives": gives, "refuses": refuses}
+        path = f"/jobs/{{id}}/{name}" if method == "POST" else "/jobs/{id}"
+        routes(method, path, operation=name, **about_one, **shared)(one)
         about_many: Any = {"takes": Items[item], "gives": Results[gives]}  # type: ignore[valid-type]
         routes.post(f"/jobs:{name}", operation=f"{name}_many", **about_many, **shared)(many)
         return perform
 
     return add
+
+
+def _listed(ids: Sequence[bytes]) -> str:
+    """For the audit log: the first of them, and how many more."""
+    first = ", ".join(map(format_id, ids[:TOLD]))
+    return f"{first} and {len(ids) - TOLD} more" if len(ids) > TOLD else first

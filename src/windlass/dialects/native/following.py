@@ -1,0 +1,252 @@
+"""What happens to jobs is followed as server-sent events: all of it, one queue, or one job until its end."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator
+from typing import Annotated, Any, Literal, TypeAlias
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from ...core import errors
+from ...core import validation as check
+from ...core.errors import Refusal
+from ...core.event import Event, Happening
+from ...core.ids import format_id
+from ...core.job import Codec, Job, Timeline
+from ...store.shared_following import SharedFollowing
+from ...web import sse
+from ...web.messages import Response, Streamed
+from ...web.routing import KNOWS, READS, Ask, Routes
+from .reading import ABSENT, Gone, StateName
+from .shapes import Given, Id, Shape
+from .values import CodecName, Value, write
+
+routes = Routes("/api/v1", tag="Following")
+
+PAGE = 1000
+ENDED = "ended"  # the position behind a job's end, when it was not followed up to there
+_LAST = frozenset({Happening.FINISHED, Happening.FAILED, Happening.CANCELLED, Happening.DELETED})
+Position: TypeAlias = Annotated[
+    str,
+    Meta(
+        max_length=check.POSITION_MAX,
+        description="Go on behind this event (its `id`); empty: from now. The header Last-Event-ID has precedence.",
+    ),
+]
+
+
+class EventsQuery(Shape, frozen=True, kw_only=True):
+    queue: Annotated[str, Meta(max_length=check.QUEUE_MAX, description="Only of this one.")] = ""
+    position: Position = ""
+
+
+class JobEventsQuery(Shape, frozen=True, kw_only=True):
+    position: Position = ""
+
+
+class EventShape(Given, frozen=True, kw_only=True):
+    """The data of an event, as JSON; its `event` is the kind, its `id` the position. `snapshot`: the job as it is,
+    first in a stream about one. `missed`: so many events are lost to this follower; null: nobody knows how many."""
+
+    kind: Literal[
+        "snapshot", "missed", "scheduled", "queued", "waiting", "dispatched", "running", "finished", "failed",
+        "cancelled", "deleted", "progress", "emitted",
+    ]  # fmt: skip
+    job: Id | UnsetType = UNSET
+    queue: str | UnsetType = UNSET
+    name: str | UnsetType = UNSET
+    state: StateName | UnsetType = UNSET  # that it has entered, or of a snapshot: is in
+    at_ms: int | UnsetType = UNSET
+    attempt: int | UnsetType = UNSET
+    progress: float | UnsetType = UNSET
+    note: str | UnsetType = UNSET
+    value: Value | UnsetType = UNSET
+    value_base64: str | UnsetType = UNSET
+    value_codec: CodecName | UnsetType = UNSET
+    missed: int | UnsetType | None = UNSET
+
+
+def _told(event: Event) -> bytes:
+    if event.kind is Happening.MISSED:
+        return _frame(EventShape(kind="missed", at_ms=event.at_ms or UNSET, missed=event.missed), event.position)
+    value = write(event.value, Codec.JSON)
+    state = event.kind.state
+    shape = EventShape(
+        kind=event.kind.label,  # type: ignore[arg-type]
+        job=format_id(event.job),
+        queue=event.queue,
+        name=event.name,
+        state=UNSET if state is None else state.label,  # type: ignore[arg-type]
+        at_ms=event.at_ms,
+        attempt=event.attempt,
+        progress=event.progress,
+        note=event.note or UNSET,
+        value=value.value,
+        value_base64=value.base64,
+        value_codec=value.codec,
+    )
+    return _frame(shape, event.position)
+
+
+def _snapshot(job: Job, position: str) -> bytes:
+    shape = EventShape(
+        kind="snapshot",
+        job=format_id(job.id),
+        queue=job.queue,
+        name=job.name,
+        state=job.state.label,  # type: ignore[arg-type]
+        attempt=job.attempt,
+        progress=job.progress,
+        note=job.note or UNSET,
+    )
+    return _frame(shape, position)
+
+
+def _frame(shape: EventShape, position: str) -> bytes:
+    return sse.frame(shape.kind, msgspec.json.encode(shape), position)
+
+
+def _position(ask: Ask[Any, Any]) -> str:
+    """A browser that comes back asks with its old query, and with the header."""
+    return ask.request.head.headers.get("last-event-id", "") or str(ask.query.position)
+
+
+async def _next(ask: Ask[Any, Any], following: SharedFollowing) -> Event | None:
+    """None: nothing happened for a while, or the server stops."""
+    try:
+        async with asyncio.timeout(sse.KEEP_ALIVE_S):
+            return await ask.office.waiting(following.next(), None)
+    except TimeoutError:
+        return None
+
+
+async def _begun(following: SharedFollowing) -> SharedFollowing:
+    return await following.__aenter__()
+
+
+# All of it, or of one queue
+
+
+@routes.get(
+    "/events", roles=READS, query=EventsQuery, gives=EventShape, media=sse.EVENT_STREAM, waits=True,
+    refuses=(errors.TooLarge,),
+)  # fmt: skip
+async def events(ask: Ask[None, EventsQuery]) -> Streamed:
+    """Follow what happens, as server-sent events.
+
+    From now on, or behind the event whose id is given. Whoever was away for too long is told how many events they have
+    missed. A token for some queues sees what happens in these."""
+    if ask.query.queue:
+        ask.may_use(ask.query.queue)
+    following = ask.service.follow(_position(ask), queue=ask.query.queue, shared=True)
+    return sse.streamed(_everything(ask, await _begun(following)), following)
+
+
+async def _everything(ask: Ask[None, EventsQuery], following: SharedFollowing) -> AsyncGenerator[bytes, None]:
+    yield sse.mark(following.position)
+    while not ask.office.stopping.is_set():
+        event = await _next(ask, following)
+        if event is None:
+            yield sse.KEEP_ALIVE
+        elif _is_for(ask, event):
+            yield _told(event)
+
+
+def _is_for(ask: Ask[Any, Any], event: Event) -> bool:
+    return event.kind is Happening.MISSED or ask.who.may_use(event.queue)
+
+
+# Of one job, until its end
+
+
+@routes.get(
+    "/jobs/{id}/events", roles=KNOWS, query=JobEventsQuery, gives=EventShape, also={204: None},
+    media=sse.EVENT_STREAM, waits=True, refuses=(*ABSENT, errors.TooLarge),
+)  # fmt: skip
+async def job_events(ask: Ask[None, JobEventsQuery]) -> Streamed | Response:
+    """Follow one job until its end, as server-sent events.
+
+    The first event is a snapshot of the job; the stream ends after the one that tells its end, or at once when it has
+    ended. Whoever comes back with the id of the last event gets what they missed, or 204 when there is nothing more: a
+    browser then stops asking."""
+    job_id, position = ask.job_id, _position(ask)
+    has_seen_end = position == ENDED
+    if has_seen_end:
+        position = ""
+    found = await _look(ask, job_id)
+    if not isinstance(found, Job) or found.state.is_ended:
+        return Response(204) if has_seen_end and isinstance(found, Job) else await _past(ask, job_id, found, position)
+    following = await _begun(ask.service.follow(position, job=job_id, shared=True))
+    try:
+        found = await _look(ask, job_id)  # once more: what happens from here on is told
+        if isinstance(found, Job):
+            return sse.streamed(_until_its_end(ask, following, found), following)
+    except BaseException:
+        await following.__aexit__()
+        raise
+    await following.__aexit__()
+    return await _past(ask, job_id, found, position)
+
+
+async def _look(ask: Ask[Any, Any], job_id: bytes) -> Job | Refusal:
+    [found] = await ask.service.job([job_id])
+    if not isinstance(found, Timeline):
+        return Gone() if isinstance(found, errors.AlreadyEnded) else found
+    ask.may_use(found.job.queue)
+    return found.job
+
+
+async def _until_its_end(
+    ask: Ask[None, JobEventsQuery], following: SharedFollowing, job: Job
+) -> AsyncGenerator[bytes, None]:
+    yield _snapshot(job, following.position)
+    is_over = job.state.is_ended
+    while not is_over and not ask.office.stopping.is_set():
+        event = await _next(ask, following)
+        if event is None:
+            yield sse.KEEP_ALIVE
+            continue
+        yield _told(event)
+        is_over = event.kind in _LAST
+        if event.kind is Happening.MISSED:  # perhaps its end
+            found = await _look(ask, job.id)
+            if isinstance(found, Job):
+                yield _snapshot(found, event.position)
+            is_over = not isinstance(found, Job) or found.state.is_ended
+
+
+async def _past(
+    ask: Ask[None, JobEventsQuery], job_id: bytes, found: Job | Refusal, position: str
+) -> Streamed | Response:
+    """Of a job that has ended: what its follower has not heard yet."""
+    told = _since(ask, job_id, position)
+    first = await anext(told, None) if position else None
+    if first is None and isinstance(found, Refusal):
+        raise found
+    if first is None and position and "last-event-id" in ask.request.head.headers:
+        return Response(204)
+    return sse.streamed(_ending(found, first, told, position or ENDED))
+
+
+async def _ending(
+    found: Job | Refusal, first: Event | None, told: AsyncIterator[Event], position: str
+) -> AsyncGenerator[bytes, None]:
+    if isinstance(found, Job):
+        yield _snapshot(found, position)
+    if first is not None:
+        yield _told(first)
+        async for event in told:
+            yield _told(event)
+
+
+async def _since(ask: Ask[Any, Any], job_id: bytes, position: str) -> AsyncIterator[Event]:
+    while True:
+        page = await ask.service.events(position, most=PAGE, job=job_id)
+        for event in page.events:
+            if _is_for(ask, event):
+                yield event
+        if page.position == position:
+            return
+        position = page.position
