@@ -17,6 +17,8 @@ from .core.ids import PARTITIONS_MAX
 from .core.job import Durability
 
 FILE_NAME = "windlass.toml"
+TOKEN_MIN = 16  # characters: a shorter one could be guessed
+BODY_MAX = 16 * 1024 * 1024
 _TRUE, _FALSE = {"1", "true", "yes", "on"}, {"0", "false", "no", "off", ""}
 
 
@@ -33,6 +35,19 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     patience_ms: int = 30_000  # how long an engine that is away is waited for
     log_format: Literal["text", "json"] = "text"  # of `windlass serve` and `windlass worker`
 
+    # Of `windlass serve`
+    host: str = "127.0.0.1"  # the address it listens on
+    port: Annotated[int, msgspec.Meta(ge=0, le=65535)] = 8080  # 0: any that is free
+    token: str = ""  # of an admin, beside the tokens that the engine keeps
+    tls_certificate: str = ""  # file with the certificate and its chain
+    tls_key: str = ""  # file with its key; empty: in the same file
+    allow_anonymous: bool = False  # listen on other addresses than loopback without any token
+    access_log: bool = False  # a line for each request
+    body_max: Annotated[int, msgspec.Meta(ge=1024, le=2**30)] = BODY_MAX  # bytes of a request
+    connections_max: Annotated[int, msgspec.Meta(ge=1, le=1_000_000)] = 4096  # of each process
+    grace_ms: int = 30_000  # how long requests under way may take when it stops
+    workers: Annotated[int, msgspec.Meta(ge=1, le=256)] = 1  # processes that answer
+
 
 class Origin(NamedTuple):
     """A setting as it is written, its value, and where it came from."""
@@ -43,8 +58,7 @@ class Origin(NamedTuple):
 
     @property
     def written(self) -> Any:
-        is_duration = _written_name("patience_ms") == self.name
-        return format_duration(self.value) if is_duration else self.value
+        return format_duration(self.value) if _FIELDS[self.name].endswith("_ms") else self.value
 
 
 def _written_name(field: str) -> str:
@@ -52,6 +66,7 @@ def _written_name(field: str) -> str:
 
 
 _FIELDS = {_written_name(field): field for field in Settings.__struct_fields__}
+_DEFAULTS = {name: getattr(Settings(), field) for name, field in _FIELDS.items()}
 
 
 def load(
@@ -75,7 +90,7 @@ def _find(name: str, given: Mapping[str, Any], env: Mapping[str, str], from_file
         return Origin(name, _read(name, env[variable], variable), variable)
     if name in from_file:
         return Origin(name, _read(name, from_file[name], FILE_NAME), FILE_NAME)
-    return Origin(name, getattr(Settings(), _FIELDS[name]), "default")
+    return Origin(name, _DEFAULTS[name], "default")
 
 
 def _read_file(file: Path) -> dict[str, Any]:
@@ -98,9 +113,11 @@ def _read(name: str, value: Any, source: str) -> Any:
             value = parse_duration_ms(value)
         elif name == "durability":
             value = value or None
-        elif name == "allow_eviction" and isinstance(value, str):
+        elif name == "token":
+            _check_token(value)
+        elif isinstance(value, str) and isinstance(_DEFAULTS[name], bool):
             value = _boolean(value)
-        elif name == "partitions" and isinstance(value, str):
+        elif isinstance(value, str) and isinstance(_DEFAULTS[name], int):
             value = _whole(value)
         return getattr(msgspec.convert({field: value}, Settings), field)
     except (msgspec.ValidationError, BadInput, AttributeError) as error:
@@ -117,3 +134,13 @@ def _whole(text: str) -> int:
     if not (text.isascii() and text.isdigit()):
         raise BadInput(f"{text!r} is not a whole number.")
     return int(text)
+
+
+def _check_token(text: Any) -> None:
+    """It goes through a header: what cannot be sent there could never be shown."""
+    if not isinstance(text, str) or not text:
+        return
+    if len(text) < TOKEN_MIN:
+        raise BadInput(f"it must have at least {TOKEN_MIN} characters; `openssl rand -hex 32` makes a good one.")
+    if not all("!" <= character <= "~" for character in text):
+        raise BadInput("it may have visible ASCII characters only, and no blanks.")

@@ -34,8 +34,10 @@ def config(as_json: bool) -> None:
 
 
 def _hidden(origin: Origin) -> object:
-    """A URL may hold passwords: one before its host, and the sentinels' among its options."""
+    """A token is a secret. A URL may hold passwords: one before its host, and the sentinels' among its options."""
     text = str(origin.written)
+    if origin.name == "token" and text:
+        return "set"
     if origin.name not in SECRET:
         return origin.written
     if "@" in text:

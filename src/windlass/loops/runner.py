@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 from collections.abc import Callable, Sequence
 
@@ -10,6 +11,7 @@ from ..core.errors import WindlassError
 from ..service import Service
 from .janitor import Janitor
 from .loop import Loop
+from .pulse import Pulse
 from .recoverer import Recoverer
 from .scheduler import Scheduler
 
@@ -36,12 +38,16 @@ async def turn(service: Service, loops: Sequence[Loop]) -> float:
     return max(pause_s, SHORTEST_PAUSE_S)
 
 
-async def run(service: Service, make_loops: Callable[[], Sequence[Loop]] = all_loops) -> None:
+async def run(
+    service: Service, make_loops: Callable[[], Sequence[Loop]] = all_loops, pulse: Pulse | None = None
+) -> None:
     """Until cancelled, in every partition for itself: trouble in one stops nothing in another."""
     await _open(service)
+    beat = (pulse or Pulse()).beat
     async with asyncio.TaskGroup() as group:
         for partition in range(service.store.partitions):
-            group.create_task(_run_within(service.within(partition), make_loops()), name=f"windlass-loops-{partition}")
+            work = _run_within(service.within(partition), make_loops(), functools.partial(beat, partition))
+            group.create_task(work, name=f"windlass-loops-{partition}")
 
 
 async def _open(service: Service) -> None:
@@ -54,11 +60,12 @@ async def _open(service: Service) -> None:
             await asyncio.sleep(TROUBLE_PAUSE_S)
 
 
-async def _run_within(service: Service, loops: Sequence[Loop]) -> None:
+async def _run_within(service: Service, loops: Sequence[Loop], beat: Callable[[float], None]) -> None:
     """Trouble with the engine is said once per turn and survived."""
     while True:
         try:
             pause_s = await turn(service, loops)
+            beat(pause_s)
             await service.listen(for_s=pause_s)
         except WindlassError as error:
             log.warning("The loops could not run (%s); trying again.", error)

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
+from ..core import errors
 from ..core.access import Principal
 from ..core.errors import BadInput, WindlassError
 from ..core.job import Codec
+from ..settings import BODY_MAX
 from .encoding import Encoding, answer, decode, encoding_of_answer, encoding_of_body, has_defaults, refusal_answer
 from .guard import Guard
 from .messages import Head, Plan, Request, Response, Streamed
@@ -22,27 +24,36 @@ Reply: TypeAlias = Response | Streamed
 class WebApplication:
     """Answers requests by its routes."""
 
-    def __init__(self, router: Router, office: Office, guard: Guard) -> None:
+    def __init__(self, router: Router, office: Office, guard: Guard, body_max: int = BODY_MAX) -> None:
         self._router = router
         self._office = office
         self._guard = guard
+        self._body_max = body_max
 
     def plan(self, head: Head) -> Plan | Response:
         try:
             route, names = self._router.find(head.method, head.path)
             who = self._guard.admit(head, route.roles)
         except WindlassError as error:
-            return refusal_answer(error, _encoding_for_trouble(head))
+            return self._refused(error, head)
 
         async def handle(request: Request) -> Reply:
             return await self._handle(route, names, who, request)
 
         is_trusted = who is not None or self._guard.is_probable(head)
-        return Plan(handle, route.body_max if is_trusted else STRANGERS_BODY_MAX, route.streams_body, route.waits)
+        body_max = (route.body_max or self._body_max) if is_trusted else STRANGERS_BODY_MAX
+        return Plan(handle, body_max, route.streams_body, route.waits)
 
     def refuse(self, status: int, detail: str, head: Head | None) -> Response:
         """What the protocol has to say itself."""
-        return refusal_answer(_Said(status, detail), Codec.JSON if head is None else _encoding_for_trouble(head))
+        said = _Said(status, detail)
+        return refusal_answer(said, Codec.JSON) if head is None else self._refused(said, head)
+
+    def _refused(self, error: WindlassError, head: Head, encoding: Encoding | None = None) -> Response:
+        words = self._router.words_at(head.path)
+        if words is not None:
+            return words(error)
+        return refusal_answer(error, _encoding_for_trouble(head) if encoding is None else encoding)
 
     async def _handle(self, route: Route, names: Mapping[str, str], who: Principal | None, request: Request) -> Reply:
         head = request.head
@@ -59,7 +70,7 @@ class WebApplication:
             given = await route.handler(Ask(self._office, request, who, names, query, body, of_body, encoding))
             return _reply(route, given, encoding)
         except WindlassError as error:
-            return refusal_answer(error, encoding)
+            return self._refused(error, head, encoding)
 
 
 def _body(request: Request, route: Route, encoding: Encoding) -> Any:
@@ -88,7 +99,18 @@ def _encoding_for_trouble(head: Head) -> Encoding:
         return Codec.JSON
 
 
+_CODES = {
+    408: "request_timeout",
+    413: errors.TooLarge.code,
+    414: "path_too_long",
+    431: "headers_too_large",
+    500: "internal_error",
+    503: "too_many_connections",
+}
+
+
 class _Said(Malformed):
     def __init__(self, status: int, detail: str) -> None:
         super().__init__(detail)
         self.status = status
+        self.code = _CODES.get(status, Malformed.code)  # type: ignore[misc]

@@ -16,6 +16,7 @@ from .encoding import JSON, MSGPACK, has_defaults
 from .problems import NotAcceptable, Problem, UnsupportedMedia, status_of
 from .routing import Route
 
+PLAIN_TEXT = "text/plain"
 _REF = "#/components/schemas/{name}"
 _NOTHING = {"description": "Done; there is nothing more to say."}
 _ABOUT = (
@@ -111,23 +112,26 @@ def _responses(route: Route, refs: dict[str, Any]) -> dict[str, Any]:
         for status, gives in route.also.items()
     }
     for status, codes in sorted(_refusals(route).items()):
-        answers[str(status)] = {
-            "description": f"{HTTPStatus(status).phrase}: {', '.join(codes)}",
-            "content": {
-                "application/problem+json": {"schema": refs[_key(Problem)]},
-                "application/problem+msgpack": {"schema": refs[_key(Problem)]},
-            },
-        }
+        said = f"{HTTPStatus(status).phrase}: {', '.join(codes)}"
+        answers[str(status)] = {"description": said, "content": _refusal(route, refs)}
     return answers
 
 
+def _refusal(route: Route, refs: dict[str, Any]) -> dict[str, Any]:
+    if route.words is not None:
+        return {PLAIN_TEXT: {"schema": {"type": "string"}}}
+    problem = {"schema": refs[_key(Problem)]}
+    return {"application/problem+json": problem, "application/problem+msgpack": problem}
+
+
 def _good(route: Route, gives: Any, refs: dict[str, Any]) -> dict[str, Any]:
-    if route.media:
+    if route.media and route.media != JSON:
         return {"description": "Well.", "content": {route.media: {"schema": {"type": "string"}}}}
     if gives is None:
         return _NOTHING
     schema = refs[_key(gives)]
-    return {"description": "Well.", "content": {media: {"schema": schema} for media in (JSON, MSGPACK)}}
+    media = [route.media] if route.media else [JSON, MSGPACK]
+    return {"description": "Well.", "content": {one: {"schema": schema} for one in media}}
 
 
 def _refusals(route: Route) -> dict[int, list[str]]:

@@ -111,11 +111,16 @@ def headers_of(error: WindlassError) -> Headers:
     return _HEADERS.get(status_of(type(error)), ())
 
 
+def status_for(error: WindlassError) -> int:
+    """Of this very one: what the protocol says has a status of its own each time."""
+    return error.status if isinstance(error, HttpRefusal) else status_of(type(error))
+
+
 def problem(error: WindlassError) -> Problem:
     return Problem(
         type=f"urn:windlass:{error.code}",
         title=error.code.replace("_", " ").capitalize(),
-        status=status_of(type(error)),
+        status=status_for(error),
         detail=str(error),
         code=error.code,
     )

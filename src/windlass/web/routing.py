@@ -14,6 +14,7 @@ from ..core.access import Principal, Role
 from ..core.errors import BadInput, Forbidden, WindlassError
 from ..core.ids import parse_id
 from ..core.job import Timeline
+from ..loops.pulse import Pulse
 from ..service import Service
 from ..service.gathering import Gathering
 from .encoding import Encoding
@@ -24,7 +25,7 @@ B = TypeVar("B")
 Q = TypeVar("Q")
 T = TypeVar("T")
 _ANY_ROLE = frozenset(Role)
-BODY_MAX = 16 * 1024 * 1024
+Words: TypeAlias = Callable[[WindlassError], Response]
 # Which roles may do it; an admin may do everything. None: anybody, even without a token.
 READS = frozenset({Role.READ})
 PRODUCES = frozenset({Role.PRODUCE})
@@ -98,8 +99,9 @@ class Ask(Generic[B, Q]):
 class Office:
     """What all handlers of a server share."""
 
-    def __init__(self, service: Service) -> None:
+    def __init__(self, service: Service, pulse: Pulse | None = None) -> None:
         self.service = service
+        self.pulse = pulse or Pulse()  # of this process's loops
         self.gathering = Gathering(service)
         self.stopping = asyncio.Event()  # long polls and streams end by it
         self._waiting: set[asyncio.Task[Any]] = set()
@@ -151,7 +153,8 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     streams_body: bool = False
     is_audited: bool = False
     is_listed: bool = True  # in OpenAPI
-    body_max: int = BODY_MAX
+    body_max: int = 0  # 0: the server's
+    words: Words | None = None  # how its dialect says no; None: as a problem
 
     @property
     def names(self) -> list[str]:
@@ -161,9 +164,11 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
 class Routes:
     """The routes of one subject; a dialect has one or several."""
 
-    def __init__(self, prefix: str = "", *, tag: str = "") -> None:
+    def __init__(self, prefix: str = "", *, tag: str = "", words: Words | None = None) -> None:
+        """`words`: a dialect's own way to say no, for everything below its prefix."""
         self.prefix = prefix
         self.tag = tag
+        self.words = words
         self.all: list[Route] = []
 
     def __call__(
@@ -181,6 +186,7 @@ class Routes:
                     summary=summary.rstrip("."),
                     description=" ".join(description.split()),
                     roles=roles,
+                    words=self.words,
                     **more,
                 )
             )
@@ -212,7 +218,9 @@ class Router:
     """Finds a route by method and path. Segments are split before they are decoded: names may hold any character."""
 
     def __init__(self, routes: Iterable[Routes]) -> None:
-        self.routes = [route for some in routes for route in some.all]
+        tables = list(routes)
+        self.routes = [route for some in tables for route in some.all]
+        self._words = [(f"{some.prefix}/", some.words) for some in tables if some.words is not None]
         self._plain: dict[str, Methods] = {}
         self._with_names: dict[int, list[tuple[list[str], Methods]]] = {}
         for route in self.routes:
@@ -228,6 +236,10 @@ class Router:
                 return methods
         candidates.append((parts, {}))
         return candidates[-1][1]
+
+    def words_at(self, path: str) -> Words | None:
+        """In which words something is refused there."""
+        return next((words for prefix, words in self._words if path.startswith(prefix)), None)
 
     def find(self, method: str, path: str) -> tuple[Route, Mapping[str, str]]:
         methods = self._plain.get(path)

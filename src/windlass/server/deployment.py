@@ -1,19 +1,19 @@
-"""The only place where things are wired together: settings, store, service and loops."""
+"""The engine that the settings name, and the service with its loops on it."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import signal
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 
-from .loops import runner
-from .service import Service
-from .settings import Settings
-from .store.embedded import EmbeddedEngine, default_data_dir
-from .store.endpoint import parse_url
-from .store.store import Store
+from ..loops import runner
+from ..loops.pulse import Pulse
+from ..service import Service
+from ..settings import Settings
+from ..store.embedded import EmbeddedEngine, default_data_dir
+from ..store.endpoint import parse_url
+from ..store.store import Store
 
 
 def build_store(settings: Settings) -> Store:
@@ -40,12 +40,12 @@ def _data_dir(settings: Settings) -> Path:
 
 
 @contextlib.asynccontextmanager
-async def running(store: Store) -> AsyncIterator[Service]:
+async def running(store: Store, pulse: Pulse | None = None) -> AsyncIterator[Service]:
     """The service with its loops, until the block ends."""
     service = Service(store)
     try:
         await store.open()
-        loops = asyncio.create_task(runner.run(service), name="windlass-loops")
+        loops = asyncio.create_task(runner.run(service, pulse=pulse), name="windlass-loops")
         try:
             yield service
         finally:
@@ -53,14 +53,3 @@ async def running(store: Store) -> AsyncIterator[Service]:
             await asyncio.wait({loops})
     finally:
         await store.close()
-
-
-async def serve(store: Store, announce: Callable[[Service], None]) -> None:
-    """Runs until SIGTERM or SIGINT."""
-    stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
-    async with running(store) as service:
-        announce(service)
-        await stop.wait()

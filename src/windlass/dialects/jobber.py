@@ -1,0 +1,77 @@
+"""Jobber's dialect: one call, which puts a job into the queue of its type. Refusals are plain text."""
+
+from __future__ import annotations
+
+from typing import Annotated, TypeAlias
+
+import msgspec
+from msgspec import Meta, Raw
+
+from ..core import errors
+from ..core import validation as check
+from ..core.errors import WindlassError
+from ..core.ids import format_id
+from ..core.job import Blob, Codec, NewJob
+from ..core.retry import ENDLESS, Backoff
+from ..web.messages import Response
+from ..web.problems import headers_of, status_for
+from ..web.routing import PRODUCES, Ask, Routes
+
+QUEUE_PREFIX = "job_queue_"
+TYPE_MAX = check.QUEUE_MAX - len(QUEUE_PREFIX)
+_ENGINE_TROUBLE = (errors.EngineUnavailable, errors.EngineError, errors.EngineUnsuitable)
+
+
+def plain_words(error: WindlassError) -> Response:
+    """Jobber knows one status for all trouble with its engine."""
+    status = 500 if isinstance(error, _ENGINE_TROUBLE) else status_for(error)
+    return Response(status, f"{error}\n".encode(), headers_of(error), "text/plain; charset=utf-8")
+
+
+routes = Routes("/jobber", tag="Jobber", words=plain_words)
+
+
+Seconds: TypeAlias = Annotated[
+    float, Meta(gt=0, le=check.DURATION_MAX / 1000, description="Seconds a worker has for it; default: its queue's.")
+]
+Attempts: TypeAlias = Annotated[
+    int, Meta(ge=0, le=check.UINT32_MAX, description="How often it may be taken; 0 and default: no limit.")
+]
+
+
+class JobberJob(msgspec.Struct, frozen=True, kw_only=True):
+    """A job of some type. Fields that are not known here are not looked at."""
+
+    type: Annotated[str, Meta(min_length=1, max_length=TYPE_MAX, description="Each has a queue, job_queue_<type>.")]
+    payload: Annotated[Raw, Meta(description="Any JSON value; left out: null.")] = Raw(b"null")
+    visibility_timeout: Seconds | None = None
+    max_attempts: Attempts | None = None
+
+    def new_job(self) -> NewJob:
+        return NewJob(
+            queue=QUEUE_PREFIX + self.type,
+            name=self.type,
+            payload=Blob(bytes(self.payload), Codec.JSON),
+            lease_ms=0 if self.visibility_timeout is None else max(1, round(self.visibility_timeout * 1000)),
+            retry=Backoff(tries=self.max_attempts) if self.max_attempts else ENDLESS,
+        )
+
+
+class JobberAnswer(msgspec.Struct, frozen=True):
+    job_id: str = msgspec.field(name="job-id")
+
+
+@routes.post(
+    "/queue", operation="jobber_queue", roles=PRODUCES, takes=JobberJob, takes_media="application/json",
+    gives=JobberAnswer, media="application/json", status=201,
+    refuses=(errors.TooLarge, errors.QueueFull, errors.EngineFull, errors.EngineError),
+)  # fmt: skip
+async def queue(ask: Ask[JobberJob, None]) -> JobberAnswer:
+    """Queue a job of a type.
+
+    It waits in the queue `job_queue_<type>`, first in first out. A worker that has not finished it within its
+    visibility timeout loses it to the next one. Content-Type and Accept are not looked at."""
+    job = ask.body.new_job()
+    ask.may_use(job.queue)
+    done = await ask.office.gathering.enqueue(job)
+    return JobberAnswer(format_id(done.id))

@@ -1,0 +1,127 @@
+"""One server process: engine, loops and front ends, started in this order and ended in the opposite one."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncIterator, Sequence
+from socket import socket
+
+from ..core.errors import BadSetting
+from ..dialects import jobber, native
+from ..loops.pulse import Pulse
+from ..service import Service
+from ..settings import Settings
+from ..store.store import Store
+from ..web import health
+from ..web.application import WebApplication
+from ..web.bounds import Bounds
+from ..web.guard import Guard
+from ..web.listener import Listener
+from ..web.messages import Client, Head
+from ..web.routing import Office, Router
+from ..web.token_table import TokenTable
+from .deployment import running
+from .listening import are_local, open_sockets, url_of
+
+access_log = logging.getLogger("windlass.access")
+
+ROUTES = (*native.ROUTES, jobber.routes, health.routes)
+
+
+class Serving:
+    """A server that answers. `stop_now`: what is under way is given up."""
+
+    def __init__(self, service: Service, settings: Settings, sockets: Sequence[socket]) -> None:
+        self.service = service
+        self.settings = settings
+        self.url = url_of(list(sockets), settings)
+        self.is_local = are_local(list(sockets))
+        self.tokens = 0
+        self._in_a_hurry = asyncio.Event()
+
+    def stop_now(self) -> None:
+        self._in_a_hurry.set()
+
+    async def stop(self, office: Office, listener: Listener) -> None:
+        """No accepted request is cut; those who wait are answered with what there is."""
+        office.stop()
+        stopping = asyncio.create_task(listener.stop(self.settings.grace_ms / 1000))
+        hurrying = asyncio.create_task(self._in_a_hurry.wait())
+        await asyncio.wait({stopping, hurrying}, return_when=asyncio.FIRST_COMPLETED)
+        if not stopping.done():
+            await listener.stop(0)
+        hurrying.cancel()
+        await stopping
+
+
+@contextlib.asynccontextmanager
+async def serving(
+    store: Store, settings: Settings | None = None, sockets: Sequence[socket] = ()
+) -> AsyncIterator[Serving]:
+    """A server within this process, until the block ends. It opens the store, and closes it. `sockets`: where to
+    listen, instead of where the settings say."""
+    settings = settings or Settings()
+    listening = list(sockets) or open_sockets(settings)
+    try:
+        pulse = Pulse()
+        async with running(store, pulse) as service:
+            server = Serving(service, settings, listening)
+            await _check_trust(server)
+            office = Office(service, pulse)
+            async with _tokens(server) as tokens:
+                listener = _listener(server, office, tokens)
+                await listener.start(sock=listening)
+                try:
+                    yield server
+                finally:
+                    await server.stop(office, listener)
+    finally:
+        for one in listening:
+            one.close()
+
+
+async def _check_trust(server: Serving) -> None:
+    """Nobody opens a queue to a network by mistake."""
+    settings = server.settings
+    server.tokens = len((await server.service.tokens()).tokens) + bool(settings.token)
+    if not (server.is_local or server.tokens or settings.allow_anonymous):
+        raise BadSetting(
+            f"{settings.host} can be reached by others, and no token exists: everybody could do everything. Create "
+            "one (windlass tokens create) or set WINDLASS_TOKEN; or listen on 127.0.0.1; or say --allow-anonymous if "
+            "that is what you want."
+        )
+
+
+@contextlib.asynccontextmanager
+async def _tokens(server: Serving) -> AsyncIterator[TokenTable]:
+    """Known before the first request: it must not be taken for a stranger's."""
+    table = TokenTable(server.service, server.settings.token)
+    try:
+        await table.fresh()
+        yield table
+    finally:
+        await table.close()
+
+
+def _listener(server: Serving, office: Office, tokens: TokenTable) -> Listener:
+    settings = server.settings
+    guard = Guard(tokens, is_open=server.is_local or settings.allow_anonymous, is_local=server.is_local)
+    application = WebApplication(Router(ROUTES), office, guard, settings.body_max)
+    bounds = Bounds(connections_max=settings.connections_max)
+    return Listener(application, bounds, _write_access if settings.access_log else None)
+
+
+def _write_access(head: Head | None, status: int, size: int, duration_s: float, client: Client) -> None:
+    """A query is not written: it may hold what is nobody's business."""
+    method, path = ("-", "-") if head is None else (head.method, head.path)
+    more = {
+        "method": method,
+        "path": path,
+        "status": status,
+        "bytes": size,
+        "duration_ms": round(duration_s * 1000, 3),
+        "peer": client.peer,
+    }
+    access_log.info("%s %s %s %d", client.peer or "-", method, path, status, extra=more)

@@ -1,0 +1,48 @@
+"""A real server on a real socket, and clients of it. Tests of both encodings ask for `api`; `service` is on the same
+engine and namespace, and `store.clock_offset_ms` moves the time of all of them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import httpx
+import pytest
+
+from api_client import Api
+from windlass.server import Serving, serving
+from windlass.settings import Settings
+from windlass.store.store import Store
+
+
+@pytest.fixture
+def server_settings() -> Settings:
+    """For tests to override."""
+    return Settings(port=0)
+
+
+@pytest.fixture
+async def running(store: Store, server_settings: Settings) -> AsyncIterator[Serving]:
+    async with serving(store, server_settings) as running:
+        yield running
+
+
+@pytest.fixture
+def server_url(running: Serving) -> str:
+    return running.url
+
+
+@pytest.fixture
+async def client(server_url: str) -> AsyncIterator[httpx.AsyncClient]:
+    async with httpx.AsyncClient(base_url=server_url, timeout=30) as client:
+        yield client
+
+
+@pytest.fixture(params=["json", "msgpack"])
+def api(client: httpx.AsyncClient, request: pytest.FixtureRequest) -> Api:
+    return Api(client, request.param)
+
+
+@pytest.fixture
+def json_api(client: httpx.AsyncClient) -> Api:
+    """Where the encoding does not matter."""
+    return Api(client, "json")
