@@ -39,6 +39,12 @@ class EnqueueQuery(Shape, frozen=True, kw_only=True):
     ] = None
 
 
+class EnqueueManyQuery(EnqueueQuery, frozen=True, kw_only=True):
+    whole: Annotated[
+        bool, Meta(description="Accept all of them or none, in one step; when none, all have the same refusal.")
+    ] = False
+
+
 class EnqueuedShape(Given, frozen=True, kw_only=True):
     """`existing`: the id, the key or the unique key was there before. `is_durable` false: accepted, but the asked-for
     durability was not confirmed in time."""
@@ -79,18 +85,20 @@ async def enqueue(ask: AskOne) -> Answer:
 
 
 @routes.post(
-    "/jobs:batch", roles=PRODUCES, takes=Items[NewJobShape], query=EnqueueQuery, gives=Results[EnqueuedShape],
-    refuses=(errors.TooLarge,),
+    "/jobs:batch", roles=PRODUCES, takes=Items[NewJobShape], query=EnqueueManyQuery, gives=Results[EnqueuedShape],
+    refuses=(errors.TooLarge, errors.CrossPartition),
 )  # fmt: skip
-async def enqueue_many(ask: Ask[Items[NewJobShape], EnqueueQuery]) -> Results[EnqueuedShape]:
+async def enqueue_many(ask: Ask[Items[NewJobShape], EnqueueManyQuery]) -> Results[EnqueuedShape]:
     """Enqueue up to 1,000 jobs.
 
     Each is accepted or refused by itself; the results are in the order of the items. An `Idempotency-Key` is for the
-    whole list: repeat it with the same jobs in the same order."""
+    whole list: repeat it with the same jobs in the same order. With `whole`, jobs may wait for each other by their
+    ids, and are at home in one partition."""
     for item in ask.body.items:
         ask.may_use(item.queue)
     jobs = _with_ids(ask, [item.new_job(ask.encoding) for item in ask.body.items])
-    return results(await ask.service.enqueue(jobs, durability=ask.query.durability), enqueued_shape)
+    question = ask.service.enqueue(jobs, durability=ask.query.durability, whole=ask.query.whole)
+    return results(await question, enqueued_shape)
 
 
 def _with_ids(ask: Ask[Any, Any], jobs: Sequence[NewJob]) -> Sequence[NewJob]:

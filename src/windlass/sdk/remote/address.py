@@ -15,11 +15,6 @@ _PORTS = {"http": 80, "https": 443}
 _CA_FILE = "ssl_ca_certs"
 
 
-def is_server(url: str) -> bool:
-    """Does it name a server, not an engine?"""
-    return url.strip().lower().startswith(("http://", "https://"))
-
-
 class ServerAddress(msgspec.Struct, frozen=True, kw_only=True):
     host: str
     port: int

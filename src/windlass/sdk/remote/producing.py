@@ -57,5 +57,3 @@ def _parts(jobs: Sequence[NewJob], shapes: Sequence[NewJobShape]) -> Iterator[li
 
 def _enqueued(shape: EnqueuedShape) -> Enqueued:
     return Enqueued(parse_id(shape.id), shape.status, shape.revision, shape.is_durable)
-
-

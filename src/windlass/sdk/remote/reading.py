@@ -15,9 +15,9 @@ from ...core.job import Ending, Member, Timeline
 from ...core.log import Logs
 from ...core.requests import Listing, Members, Page
 from ...core.states import ENDED, State
-from ...dialects.native.reading import WAIT_MAX_MS, MembersShape, MemberShape, PageShape
-from ...dialects.native.shapes import AttemptShape, TimelineShape
+from ...dialects.native.reading import WAIT_MAX_MS, MemberShape, MembersShape, PageShape
 from ...dialects.native.several import WantedItem
+from ...dialects.native.shapes import AttemptShape, TimelineShape
 from ...dialects.native.steering import InfoShape
 from ...store.asked import Asked, AskedMany
 from .asking import RemoteAsking

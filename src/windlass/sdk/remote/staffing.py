@@ -40,8 +40,8 @@ class RemoteStaffing(RemoteAsking):
         return self._one(request, lambda found: [_worker(one) for one in found.workers])
 
 
-def _beat(ids: Sequence[bytes]) -> Requests[list[None | Refusal]]:
-    answers: list[None | Refusal] = []
+def _beat(ids: Sequence[bytes]) -> Requests[list[Refusal | None]]:
+    answers: list[Refusal | None] = []
     for worker in ids:
         try:
             yield post(f"/workers/{format_id(worker)}/beat", None)

@@ -17,8 +17,8 @@ from ...dialects.native.queueing import (
     ConfigurationChangesShape,
     ConfigurationShape,
     HistoryShape,
-    PausesShape,
     PauseShape,
+    PausesShape,
     QueueShape,
     QueuesShape,
     ResumeShape,
@@ -148,9 +148,7 @@ def _limit_state(shape: LimitStateShape) -> LimitState:
 def _status(shape: ScheduleStatusShape) -> ScheduleStatus:
     rhythm = {name: getattr(shape, name) for name in _RHYTHM}
     own = {
-        name: getattr(shape, name)
-        for name in ScheduleStatus.__struct_fields__
-        if name not in ("schedule", "last_job")
+        name: getattr(shape, name) for name in ScheduleStatus.__struct_fields__ if name not in ("schedule", "last_job")
     }
     schedule = Schedule(name=shape.name, job=shape.job.new_job(Codec.MSGPACK), **rhythm)
     return ScheduleStatus(schedule=schedule, last_job=id_of(shape.last_job), **own)

@@ -193,7 +193,8 @@ class RemoteStore:
 def _request(asked: Any) -> Request:
     """What no method of the remote service has made is a call of the engine."""
     if not isinstance(asked, Request):
-        raise not_offered(f"`{getattr(asked, 'operation', 'this')}`")
+        call = asked[0] if isinstance(asked, list) else asked
+        raise not_offered(f"`{getattr(call, 'operation', 'this')}`")
     return asked
 
 
