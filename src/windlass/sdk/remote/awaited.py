@@ -56,7 +56,13 @@ class Session:
         )
         try:
             async with self._client().request(
-                request.method, self._url(request), data=content, headers=sent, timeout=limits, allow_redirects=False
+                request.method,
+                self._url(request),
+                data=content,
+                headers=sent,
+                timeout=limits,
+                allow_redirects=False,
+                skip_auto_headers=("Content-Type",),  # without a body there is none
             ) as answer:
                 yield answer
         except aiohttp.ClientConnectorCertificateError as error:
