@@ -60,7 +60,7 @@ class Api:
 
 def decoded(found: httpx.Response) -> Any:
     media = found.headers.get("content-type", "").partition(";")[0]
-    if media.endswith("msgpack"):
+    if media.endswith("msgpack") and found.content:
         return msgspec.msgpack.decode(found.content)
     if media.endswith("json") and found.content:
         return msgspec.json.decode(found.content)

@@ -78,6 +78,14 @@ class EngineProcess:
     def kill(self) -> None:
         self._end(signal.SIGKILL)
 
+    def crash_and_start(self, forgets: bool) -> None:
+        """Where it writes an append-only file: with all that it held, or with nothing."""
+        self.kill()
+        if forgets:
+            for path in self.directory.glob("appendonlydir/*"):
+                path.unlink()
+        self.start()
+
     def stop(self) -> None:
         self._end(signal.SIGTERM)
 

@@ -14,7 +14,9 @@ DOCUMENTS = Path(__file__).parents[1] / "docs"
 RESULT = "  # → "
 
 
-@pytest.mark.parametrize(("document", "at_least"), [("schedules.md", 15), ("limits.md", 9), ("logs.md", 3)])
+@pytest.mark.parametrize(
+    ("document", "at_least"), [("schedules.md", 15), ("limits.md", 9), ("logs.md", 3), ("access.md", 7)]
+)
 def test_the_examples_do_what_they_say(service: Service, document: str, at_least: int) -> None:
     names: dict[str, Any] = {"service": service}
     checked = 0

@@ -18,16 +18,13 @@ def test_option_beats_environment_beats_file_beats_default(tmp_path: Path) -> No
     environment = {"WINDLASS_URL": "redis://env", "WINDLASS_DATA_DIR": "/env"}
     settings, origins = load({"url": "redis://option", "data_dir": None}, environment, tmp_path)
     assert (settings.url, settings.data_dir, settings.namespace) == ("redis://option", "/env", "file")
-    assert {one.name: one.source for one in origins} == {
+    sources = {one.name: one.source for one in origins}
+    assert {name: source for name, source in sources.items() if source != "default"} == {
         "url": "option",
         "data_dir": "WINDLASS_DATA_DIR",
         "namespace": "windlass.toml",
-        "partitions": "default",
-        "durability": "default",
-        "allow_eviction": "default",
-        "patience": "default",
-        "log_format": "default",
     }
+    assert {"partitions", "durability", "allow_eviction", "patience", "log_format", "host", "port"} <= set(sources)
 
 
 @pytest.mark.parametrize(
@@ -41,6 +38,14 @@ def test_option_beats_environment_beats_file_beats_default(tmp_path: Path) -> No
         ({"WINDLASS_PARTITIONS": "-1"}, "not a whole number"),
         ({"WINDLASS_PARTITIONS": "4097"}, "partitions"),
         ({"WINDLASS_LOG_FORMAT": "xml"}, "log_format"),
+        ({"WINDLASS_PORT": "http"}, "port.*not a whole number"),
+        ({"WINDLASS_PORT": "65536"}, "port"),
+        ({"WINDLASS_WORKERS": "0"}, "workers"),
+        ({"WINDLASS_GRACE": "long"}, "grace"),
+        ({"WINDLASS_ALLOW_ANONYMOUS": "maybe"}, "neither 1, true"),
+        ({"WINDLASS_BODY_MAX": "1"}, "body_max"),
+        ({"WINDLASS_TOKEN": "short"}, "at least 16 characters"),
+        ({"WINDLASS_TOKEN": "sixteen or more but blanks"}, "visible ASCII"),
     ],
 )
 def test_a_wrong_value_names_its_setting(environment: dict[str, str], words: str, tmp_path: Path) -> None:
@@ -68,3 +73,15 @@ def test_config_hides_the_password_and_has_json(monkeypatch: pytest.MonkeyPatch)
         assert "secret" not in shown.output
         assert "WINDLASS_URL" in shown.output
     assert json.loads(shown.output)["namespace"] == {"value": "wl", "from": "default"}
+
+
+def test_config_says_of_a_token_only_that_it_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert json.loads(CliRunner().invoke(windlass, ["config", "--json"]).output)["token"]["value"] == ""
+    monkeypatch.setenv("WINDLASS_TOKEN", "correct-horse-battery")
+    monkeypatch.setenv("WINDLASS_GRACE", "90s")
+    shown = CliRunner().invoke(windlass, ["config", "--json"])
+    assert "horse" not in shown.output
+    found = json.loads(shown.output)
+    assert found["token"] == {"value": "set", "from": "WINDLASS_TOKEN"}
+    assert found["grace"]["value"] == "90s"
+    assert "horse" not in CliRunner().invoke(windlass, ["config"]).output

@@ -479,6 +479,8 @@ def _events() -> Iterator[Case]:
                 )
     for value in ("x", "0:0-0", "0:1", "0:1-1,", "9:1-1", "0:1-1,1:1-1", "0:-1-1", "0:1-1.5"):
         yield "events", f"position={value}", lambda service, value=value: service.events(value)
+    for value in WRONG_CLAIMS:
+        yield "follow", f"shared={value!r}", lambda service, value=value: service.follow(shared=value)
     for value in (0, 501, *WRONG_WHOLES):
         yield "events", f"most={value!r}", lambda service, value=value: service.events(most=value)
 

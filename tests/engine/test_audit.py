@@ -87,6 +87,16 @@ def test_no_more_than_the_constant_says_are_kept(service: Service, store: Store)
     assert ask(store, "XLEN", f"{store.root(0)}:audit") == ENTRIES_KEPT
 
 
+def test_it_is_written_when_the_engine_is_full(service: Service, store: Store) -> None:
+    service.audit([entry(0)]).wait()
+    ask(store, "CONFIG", "SET", "maxmemory", "1")
+    try:
+        service.audit([entry(1)]).wait()
+    finally:
+        ask(store, "CONFIG", "SET", "maxmemory", "0")
+    assert targets(service) == ["1", "0"]
+
+
 def test_a_cursor_of_ones_own_is_refused(service: Service) -> None:
     for cursor in ("x", "1", "1-", "-1", "1-1 ", "(1-1", f"{2**64}-1"):
         with pytest.raises(BadInput, match="not one that a page gave out"):

@@ -407,7 +407,7 @@ async def test_a_follower_survives_its_engine(mortal: EngineProcess, forgets: bo
     async with service.follow() as following:
         await service.enqueue([new(name="before")])
         assert [event.name for event in await _next(following, 1)] == ["before"]
-        await asyncio.to_thread(_restart, mortal, forgets)
+        await asyncio.to_thread(mortal.crash_and_start, forgets)
         names: list[str] = []
         while "after" not in names:
             await service.enqueue([new(name="after")])
@@ -415,14 +415,6 @@ async def test_a_follower_survives_its_engine(mortal: EngineProcess, forgets: bo
         # Jobs that came before the follower was known again are told as missed, never passed over.
         assert names[0] == ("missed" if forgets else "after")
     await store.close()
-
-
-def _restart(engine: EngineProcess, forgets: bool) -> None:
-    engine.kill()
-    if forgets:
-        for path in (engine.directory / "appendonlydir").glob("*"):
-            path.unlink()
-    engine.start()
 
 
 def test_a_second_process_keeps_the_record_going(service: Service) -> None:

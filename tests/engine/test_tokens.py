@@ -9,7 +9,7 @@ import pytest
 from engine.examined import assert_healthy
 from namespace import ask, dump, keys
 from windlass.core.access import NewToken, Role, parse_token
-from windlass.core.errors import TokenExists, TooLarge, UnknownToken
+from windlass.core.errors import EngineFull, TokenExists, TooLarge, UnknownToken
 from windlass.service import Service
 from windlass.store.calls import tokens as calls
 from windlass.store.store import Store
@@ -156,6 +156,18 @@ def test_there_is_room_for_so_many(service: Service, store: Store, monkeypatch: 
     service.revoke_token("b").wait()
     create(service, "d")
     assert names(service) == ["a", "c", "d"]
+
+
+def test_when_the_engine_is_full_tokens_can_be_revoked_and_none_created(service: Service, store: Store) -> None:
+    create(service)
+    ask(store, "CONFIG", "SET", "maxmemory", "1")
+    try:
+        with pytest.raises(EngineFull):
+            create(service, "more")
+        service.revoke_token("shop").wait()
+        assert names(service) == []
+    finally:
+        ask(store, "CONFIG", "SET", "maxmemory", "0")
 
 
 @pytest.mark.parametrize("stored", [b"", b"x" * 12, b"x" * 12 + b"\x90", b"nonsense"])

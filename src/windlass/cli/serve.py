@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
-import signal
+import sys
+from collections.abc import Mapping, Sequence
+from socket import socket
 from typing import Any
 
 import click
@@ -27,8 +28,9 @@ from .connection import Engine, engine_options
 @click.option("--grace", help="How long requests under way may take when it stops. Default: 30s.")
 @click.option("--partitions", type=int, help="Of a new deployment; later only checked. Default: 1, in a cluster 16.")
 @click.option("--verbose", is_flag=True, help="Say what the loops do.")
+@click.option("--supervised", hidden=True, help="Said by the parent of several processes.")
 @engine_options
-def serve(verbose: bool, engine: Engine, **options: Any) -> None:
+def serve(verbose: bool, supervised: str | None, engine: Engine, **options: Any) -> int:
     """Run the server: engine, loops and every front end.
 
     \b
@@ -38,24 +40,53 @@ def serve(verbose: bool, engine: Engine, **options: Any) -> None:
     """
     settings = engine.settings(**options)
     configure_logging(settings.log_format, logging.DEBUG if verbose else logging.INFO)
-    uvloop.run(_serve(settings))
+    if supervised is not None:
+        _serve_as_child(settings, server.Parent(supervised))
+        return 0
+    sockets = server.open_sockets(settings)
+    click.echo(f"Connecting to {server.build_store(settings).endpoint} …")
+    code = 0
+    if settings.workers > 1:
+        words = [*engine.words(), *_words(options | {"verbose": verbose})]
+        code = uvloop.run(_serve_as_parent(settings, sockets, words))
+    else:
+        uvloop.run(server.serve(settings, sockets, _announce))
     click.echo("Stopped.")
+    return code
 
 
-async def _serve(settings: Settings) -> None:
-    """Until SIGTERM or SIGINT; a second one ends it at once."""
-    stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    store = server.build_store(settings)
-    click.echo(f"Connecting to {store.endpoint} …")
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
-    async with server.serving(store, settings) as running:
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, lambda: running.stop_now() if stop.is_set() else stop.set())
-        for line in announcement(running):
-            click.echo(line)
-        await stop.wait()
+def _announce(running: server.Serving) -> None:
+    _say(announcement(running))
+
+
+def _say(lines: Sequence[str]) -> None:
+    for line in lines:
+        click.echo(line)
+
+
+def _serve_as_child(settings: Settings, parent: server.Parent) -> None:
+    def announce(running: server.Serving) -> None:
+        parent.tell_ready(announcement(running))
+
+    uvloop.run(server.serve(settings, parent.sockets, announce, parent))
+
+
+async def _serve_as_parent(settings: Settings, sockets: Sequence[socket], words: Sequence[str]) -> int:
+    command = [sys.executable, "-m", "windlass", "serve", *words]
+    family = server.Family(command, settings.workers, sockets, grace_s=settings.grace_ms / 1000, announce=_say)
+    return await family.run()
+
+
+def _words(options: Mapping[str, Any]) -> list[str]:
+    """The options again, for another process."""
+    said: list[str] = []
+    for name, value in options.items():
+        option = f"--{name.replace('_', '-')}"
+        if value is True:
+            said.append(option)
+        elif value is not None and value is not False:
+            said += [option, str(value)]
+    return said
 
 
 def announcement(running: server.Serving) -> list[str]:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Annotated, TypeAlias
 
 import msgspec
-from msgspec import Meta, Raw
+from msgspec import UNSET, Meta, Raw, UnsetType
 
 from ..core import errors
 from ..core import validation as check
 from ..core.errors import WindlassError
 from ..core.ids import format_id
-from ..core.job import Blob, Codec, NewJob
+from ..core.job import NOTHING, Blob, Codec, NewJob
 from ..core.retry import ENDLESS, Backoff
 from ..web.messages import Response
 from ..web.problems import headers_of, status_for
@@ -43,7 +43,7 @@ class JobberJob(msgspec.Struct, frozen=True, kw_only=True):
     """A job of some type. Fields that are not known here are not looked at."""
 
     type: Annotated[str, Meta(min_length=1, max_length=TYPE_MAX, description="Each has a queue, job_queue_<type>.")]
-    payload: Annotated[Raw, Meta(description="Any JSON value; left out: null.")] = Raw(b"null")
+    payload: Annotated[Raw, Meta(description="Any JSON value; left out: null.")] | UnsetType = UNSET
     visibility_timeout: Seconds | None = None
     max_attempts: Attempts | None = None
 
@@ -51,7 +51,7 @@ class JobberJob(msgspec.Struct, frozen=True, kw_only=True):
         return NewJob(
             queue=QUEUE_PREFIX + self.type,
             name=self.type,
-            payload=Blob(bytes(self.payload), Codec.JSON),
+            payload=NOTHING if self.payload is UNSET else Blob(bytes(self.payload), Codec.JSON),
             lease_ms=0 if self.visibility_timeout is None else max(1, round(self.visibility_timeout * 1000)),
             retry=Backoff(tries=self.max_attempts) if self.max_attempts else ENDLESS,
         )

@@ -10,12 +10,13 @@ LATE_S = 10.0  # a turn that takes longer hangs: it is a few short calls
 
 class Pulse:
     def __init__(self) -> None:
+        self.clock = time.monotonic
         self._rests_until_s: dict[int, float] = {}
 
     def beat(self, partition: int, rest_s: float) -> None:
-        self._rests_until_s[partition] = time.monotonic() + rest_s
+        self._rests_until_s[partition] = self.clock() + rest_s
 
     def late(self, partitions: int) -> list[int]:
         """The partitions whose loops have not run yet, or should have run again."""
-        latest_s = time.monotonic() - LATE_S
+        latest_s = self.clock() - LATE_S
         return [one for one in range(partitions) if self._rests_until_s.get(one, latest_s) <= latest_s]

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from .deployment import build_store, running
+from .family import Family
+from .listening import open_sockets
+from .process import Parent, serve
 from .serving import Serving, serving
 
-__all__ = ["Serving", "build_store", "running", "serving"]
+__all__ = ["Family", "Parent", "Serving", "build_store", "open_sockets", "running", "serve", "serving"]

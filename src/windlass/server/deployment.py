@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -14,6 +15,8 @@ from ..settings import Settings
 from ..store.embedded import EmbeddedEngine, default_data_dir
 from ..store.endpoint import parse_url
 from ..store.store import Store
+
+log = logging.getLogger("windlass.server")
 
 
 def build_store(settings: Settings) -> Store:
@@ -46,6 +49,7 @@ async def running(store: Store, pulse: Pulse | None = None) -> AsyncIterator[Ser
     try:
         await store.open()
         loops = asyncio.create_task(runner.run(service, pulse=pulse), name="windlass-loops")
+        loops.add_done_callback(_say_why)
         try:
             yield service
         finally:
@@ -53,3 +57,9 @@ async def running(store: Store, pulse: Pulse | None = None) -> AsyncIterator[Ser
             await asyncio.wait({loops})
     finally:
         await store.close()
+
+
+def _say_why(loops: asyncio.Task[None]) -> None:
+    """They never end by themselves."""
+    if not loops.cancelled() and (error := loops.exception()) is not None:
+        log.error("The loops have ended; restart this process.", exc_info=error)

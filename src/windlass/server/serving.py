@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import ssl
 from collections.abc import AsyncIterator, Sequence
 from socket import socket
 
@@ -21,6 +22,7 @@ from ..web.guard import Guard
 from ..web.listener import Listener
 from ..web.messages import Client, Head
 from ..web.routing import Office, Router
+from ..web.tls import tls_context
 from ..web.token_table import TokenTable
 from .deployment import running
 from .listening import are_local, open_sockets, url_of
@@ -31,24 +33,23 @@ ROUTES = (*native.ROUTES, jobber.routes, health.routes)
 
 
 class Serving:
-    """A server that answers. `stop_now`: what is under way is given up."""
+    """A server that answers. `hurry`: what is under way when it stops is given up."""
 
-    def __init__(self, service: Service, settings: Settings, sockets: Sequence[socket]) -> None:
+    def __init__(self, service: Service, settings: Settings, sockets: Sequence[socket], pulse: Pulse) -> None:
         self.service = service
+        self.pulse = pulse
         self.settings = settings
         self.url = url_of(list(sockets), settings)
         self.is_local = are_local(list(sockets))
         self.tokens = 0
-        self._in_a_hurry = asyncio.Event()
-
-    def stop_now(self) -> None:
-        self._in_a_hurry.set()
+        self.hurry = asyncio.Event()
 
     async def stop(self, office: Office, listener: Listener) -> None:
         """No accepted request is cut; those who wait are answered with what there is."""
-        office.stop()
         stopping = asyncio.create_task(listener.stop(self.settings.grace_ms / 1000))
-        hurrying = asyncio.create_task(self._in_a_hurry.wait())
+        await asyncio.sleep(0)  # it has begun: what is answered from now on says that the connection ends
+        office.stop()
+        hurrying = asyncio.create_task(self.hurry.wait())
         await asyncio.wait({stopping, hurrying}, return_when=asyncio.FIRST_COMPLETED)
         if not stopping.done():
             await listener.stop(0)
@@ -63,16 +64,17 @@ async def serving(
     """A server within this process, until the block ends. It opens the store, and closes it. `sockets`: where to
     listen, instead of where the settings say."""
     settings = settings or Settings()
+    tls = _tls(settings)
     listening = list(sockets) or open_sockets(settings)
     try:
         pulse = Pulse()
         async with running(store, pulse) as service:
-            server = Serving(service, settings, listening)
+            server = Serving(service, settings, listening, pulse)
             await _check_trust(server)
             office = Office(service, pulse)
             async with _tokens(server) as tokens:
                 listener = _listener(server, office, tokens)
-                await listener.start(sock=listening)
+                await listener.start(sock=listening, ssl=tls)
                 try:
                     yield server
                 finally:
@@ -80,6 +82,14 @@ async def serving(
     finally:
         for one in listening:
             one.close()
+
+
+def _tls(settings: Settings) -> ssl.SSLContext | None:
+    if settings.tls_certificate:
+        return tls_context(settings.tls_certificate, settings.tls_key or None)
+    if settings.tls_key:
+        raise BadSetting("There is a TLS key but no certificate; set --tls-certificate or WINDLASS_TLS_CERTIFICATE.")
+    return None
 
 
 async def _check_trust(server: Serving) -> None:

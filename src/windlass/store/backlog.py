@@ -37,6 +37,9 @@ class Backlog:
         self._weight = 0
         self._lost: dict[int, _Lost] = {}
 
+    def __bool__(self) -> bool:
+        return bool(self._told or self._lost)
+
     def add(self, told: Told) -> None:
         self._told.append(told)
         self._weight += told.weight

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 
@@ -51,13 +52,8 @@ class Following:
     async def __aexit__(self, *_exc: object) -> None:
         await self._end()
 
-    async def __aiter__(self) -> AsyncIterator[Event]:
-        if self._readers:
-            while True:
-                yield await self.next()
-        async with self:
-            while True:
-                yield await self.next()
+    def __aiter__(self) -> AsyncIterator[Event]:
+        return endless(self, bool(self._readers))
 
     async def next(self) -> Event:
         while not self._ready:
@@ -138,6 +134,21 @@ class Following:
             self._places[partition] = place
             if is_wanted(event, self._queue, self._job):
                 self._ready.append(msgspec.structs.replace(event, position=position_of(self._places)))
+
+
+class Follows(Protocol):
+    async def __aenter__(self) -> Any: ...
+
+    async def __aexit__(self, *_exc: object) -> None: ...
+
+    async def next(self) -> Event: ...
+
+
+async def endless(following: Follows, has_begun: bool) -> AsyncIterator[Event]:
+    """A loop outside of a block is its own block."""
+    async with contextlib.nullcontext() if has_begun else following:
+        while True:
+            yield await following.next()
 
 
 def partitions_of(store: Store, queue: str, job: bytes) -> list[int]:

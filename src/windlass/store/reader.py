@@ -54,7 +54,7 @@ class Reader:
         return (yield events.follow(self.tail.place, READ_AT_ONCE, self.tail.partition))  # type: ignore[no-any-return]
 
     def begin(self) -> None:
-        self._spawn(self._read_until_closed())
+        self._reading = self._spawn(self._read_until_closed())
 
     async def close(self) -> None:
         for task in self._tasks:
@@ -64,10 +64,11 @@ class Reader:
         self._link.close()
         await self._link.wait_closed()
 
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(work, name="windlass-follow")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
 
     def _connecting(self) -> None:
         """The engine may have forgotten that somebody follows: it is told while the read is repeated."""
@@ -82,8 +83,19 @@ class Reader:
             # What is there comes with the read that is under way; that nothing can come from this place is told here.
             if not followed.entries and self.tail.place == place:
                 await self._hand_over(self.tail.registered(followed))
+                self._begin_again_if_behind(place)
         except EngineUnavailable as error:
             log.info("Could not say that somebody follows (%s); the next renewal does.", error)
+        except Exception as error:
+            await self._give(error)
+
+    def _begin_again_if_behind(self, place: events.Place | None) -> None:
+        """An engine that has lost its last events gives their numbers again: a read that waits for higher ones would
+        not see them. It is given up with its connection, which it blocks."""
+        if place is not None and self.tail.place is not None and self.tail.place < place:
+            self._reading.cancel()
+            self._link.renew()
+            self.begin()
 
     async def _read_until_closed(self) -> None:
         try:

@@ -18,10 +18,10 @@ from .calls import events
 from .calls.call import Flow
 from .calls.events import Followed, Place
 from .fanout import SharedReader
-from .following import partitions_of
+from .following import endless, partitions_of
 from .reader import READ_AT_ONCE, TROUBLE_PAUSE_S
 from .store import Store
-from .tail import Tail, part_of, tails
+from .tail import Tail, part_of, position_of, tails
 
 log = logging.getLogger("windlass.store")
 
@@ -54,6 +54,14 @@ class SharedFollowing:
         """Behind the last event that was given out."""
         return ",".join(self._parts.values()) or self._start
 
+    @property
+    def reached(self) -> str:
+        """Where to go on without reading again what was not wanted: with nothing left to give out, it is further than
+        `position`. Whoever follows what is rare and may have to come back wants to know it from time to time."""
+        if self._tails or self._pages or self._backlog or not self._shared:
+            return self.position
+        return position_of({at: max(self._places[at], shared.place) for at, shared in self._shared.items()})
+
     async def __aenter__(self) -> SharedFollowing:
         await self._store.open()
         await self._begin()
@@ -62,13 +70,8 @@ class SharedFollowing:
     async def __aexit__(self, *_exc: object) -> None:
         self._leave()
 
-    async def __aiter__(self) -> AsyncIterator[Event]:
-        if self._shared:
-            while True:
-                yield await self.next()
-        async with self:
-            while True:
-                yield await self.next()
+    def __aiter__(self) -> AsyncIterator[Event]:
+        return endless(self, bool(self._shared))
 
     async def next(self) -> Event:
         while True:

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
-from ..core import errors
 from ..core.access import Principal
+from ..core.audit import DONE
 from ..core.errors import BadInput, WindlassError
 from ..core.job import Codec
 from ..settings import BODY_MAX
-from .encoding import Encoding, answer, decode, encoding_of_answer, encoding_of_body, has_defaults, refusal_answer
+from .auditing import write_down
+from .encoding import Encoding, answer, decode, encoding_of_answer, encoding_of_body, refusal_answer
 from .guard import Guard
 from .messages import Head, Plan, Request, Response, Streamed
-from .problems import HttpRefusal, Malformed
+from .problems import HttpRefusal, said
 from .querying import parse_query
 from .routing import Answer, Ask, Office, Route, Router
 
@@ -46,8 +47,8 @@ class WebApplication:
 
     def refuse(self, status: int, detail: str, head: Head | None) -> Response:
         """What the protocol has to say itself."""
-        said = _Said(status, detail)
-        return refusal_answer(said, Codec.JSON) if head is None else self._refused(said, head)
+        error = said(status, detail)
+        return refusal_answer(error, Codec.JSON) if head is None else self._refused(error, head)
 
     def _refused(self, error: WindlassError, head: Head, encoding: Encoding | None = None) -> Response:
         words = self._router.words_at(head.path)
@@ -67,16 +68,29 @@ class WebApplication:
                 who = await self._guard.admit_slowly(head, route.roles)
             query = None if route.query is None else parse_query(head.query, route.query)
             body = None if route.takes is None or route.streams_body else _body(request, route, of_body)
-            given = await route.handler(Ask(self._office, request, who, names, query, body, of_body, encoding))
+            ask = Ask(self._office, request, who, names, query, body, of_body, encoding)
+            given = await (self._audited(route, ask) if route.is_audited else route.handler(ask))
             return _reply(route, given, encoding)
         except WindlassError as error:
             return self._refused(error, head, encoding)
 
+    async def _audited(self, route: Route, ask: Ask[Any, Any]) -> Any:
+        outcome = "unknown"
+        try:
+            given = await route.handler(ask)
+            outcome = DONE
+            return given
+        except WindlassError as error:
+            outcome = error.code
+            raise
+        finally:
+            await write_down(ask, route.operation, outcome)
+
 
 def _body(request: Request, route: Route, encoding: Encoding) -> Any:
+    if not request.body and route.may_be_empty:
+        return route.takes()
     if not request.body:
-        if has_defaults(route.takes):
-            return route.takes()
         raise BadInput("The body is empty; this path wants one, see /docs.")
     return decode(request.body, route.takes, encoding)
 
@@ -97,20 +111,3 @@ def _encoding_for_trouble(head: Head) -> Encoding:
         )
     except HttpRefusal:
         return Codec.JSON
-
-
-_CODES = {
-    408: "request_timeout",
-    413: errors.TooLarge.code,
-    414: "path_too_long",
-    431: "headers_too_large",
-    500: "internal_error",
-    503: "too_many_connections",
-}
-
-
-class _Said(Malformed):
-    def __init__(self, status: int, detail: str) -> None:
-        super().__init__(detail)
-        self.status = status
-        self.code = _CODES.get(status, Malformed.code)  # type: ignore[misc]

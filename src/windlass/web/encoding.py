@@ -23,7 +23,7 @@ _MEDIA: dict[str, Encoding] = {
     "application/vnd.msgpack": Codec.MSGPACK,
     "text/json": Codec.JSON,
 }
-_WILD = ("*/*", "application/*")
+_WILD = {"*/*": 0, "application/*": 1}  # how specific; a name of ours is more so
 _CONTENT_TYPES: dict[Codec, str] = {Codec.JSON: JSON, Codec.MSGPACK: MSGPACK}
 _PROBLEM_TYPES: dict[Codec, str] = {
     Codec.JSON: "application/problem+json",
@@ -45,21 +45,27 @@ def encoding_of_body(content_type: str) -> Encoding:
 
 @lru_cache(256)
 def encoding_of_answer(accept: str, of_body: Encoding) -> Encoding:
-    """The best of what is accepted; where anything is, the answer is as the question."""
+    """The best of what is accepted; where both are as good, the answer is as the question."""
     if not accept or accept == "*/*":
         return of_body
-    choices = [_choice(part, of_body) for part in accept.split(",")]
-    best = max((one for one in choices if one is not None), default=None, key=lambda one: one[0])
-    if best is None:
+    other: Encoding = Codec.MSGPACK if of_body is Codec.JSON else Codec.JSON
+    weights = _weights(accept)
+    best = max((of_body, other), key=lambda one: weights[one])  # the first of equals
+    if weights[best] <= 0:
         raise NotAcceptable
-    return best[1]
+    return best
 
 
-def _choice(part: str, otherwise: Encoding) -> tuple[float, Encoding] | None:
-    media, *parameters = (piece.strip().lower() for piece in part.split(";"))
-    found = otherwise if media in _WILD else _MEDIA.get(media.replace("problem+", ""))
-    weight = _weight(parameters)
-    return None if found is None or weight <= 0 else (weight, found)
+def _weights(accept: str) -> dict[Encoding, float]:
+    """Of each encoding, what its most specific mention says."""
+    found: dict[Encoding, tuple[int, float]] = {Codec.JSON: (-1, 0.0), Codec.MSGPACK: (-1, 0.0)}
+    for part in accept.split(","):
+        media, *parameters = (piece.strip().lower() for piece in part.split(";"))
+        named = _MEDIA.get(media.replace("problem+", ""))
+        weight = _weight(parameters)
+        for encoding in found if media in _WILD else () if named is None else (named,):
+            found[encoding] = max(found[encoding], (_WILD.get(media, 2), weight))
+    return {encoding: weight for encoding, (_, weight) in found.items()}
 
 
 def _weight(parameters: list[str]) -> float:
@@ -67,9 +73,10 @@ def _weight(parameters: list[str]) -> float:
         name, _, value = one.partition("=")
         if name.strip() == "q":
             try:
-                return float(value)
+                weight = float(value)
             except ValueError:
                 return 0.0
+            return weight if 0 <= weight <= 1 else 0.0
     return 1.0
 
 
@@ -77,13 +84,6 @@ def _weight(parameters: list[str]) -> float:
 def _decoder(wanted: Any, encoding: Encoding) -> Any:
     made = msgspec.json.Decoder if encoding is Codec.JSON else msgspec.msgpack.Decoder
     return made(wanted).decode
-
-
-@lru_cache(None)
-def has_defaults(wanted: Any) -> bool:
-    """Whether nothing has to be given: then an empty body says as much as an empty object."""
-    is_struct = isinstance(wanted, type) and issubclass(wanted, msgspec.Struct)
-    return is_struct and not any(field.required for field in msgspec.structs.fields(wanted))
 
 
 def decode(body: bytes, wanted: Any, encoding: Encoding) -> Any:

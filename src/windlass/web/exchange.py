@@ -41,6 +41,13 @@ class BodyStream:
             self._reason = reason
             self._wake()
 
+    def abandon(self) -> int:
+        """Nobody reads on. How many bytes were left."""
+        self.cut("The request has been answered.")
+        unread = len(self._buffer)
+        self._buffer.clear()
+        return unread
+
     def _wake(self) -> None:
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
@@ -67,12 +74,14 @@ class BodyStream:
 
 class Exchange:
     __slots__ = (
+        "asks_head",
         "begun_at",
         "body",
         "head",
         "is_answered",
         "is_complete",
         "is_old",
+        "is_over",
         "keeps",
         "length",
         "plan",
@@ -84,6 +93,7 @@ class Exchange:
 
     def __init__(self, head: Head | None, *, is_old: bool, keeps: bool, length: int | None) -> None:
         self.head = head  # None: what arrived was not a request
+        self.asks_head = head is not None and head.method == "HEAD"
         self.is_old = is_old  # HTTP/1.0
         self.keeps = keeps  # the client wants to ask more on this connection
         self.length = length  # of the body as announced; None: chunked
@@ -93,7 +103,8 @@ class Exchange:
         self.plan: Plan | None = None
         self.refusal: Response | None = None
         self.is_complete = False
-        self.is_answered = False
+        self.is_answered = False  # at least its head is written
+        self.is_over = False  # the answer is; what still comes of the body is not wanted
         self.wants_continue = False
         self.begun_at = 0.0
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import ipaddress
+import re
 import time
 from functools import lru_cache
-from urllib.parse import urlsplit
 
 from ..core.access import Principal, Role
 from ..core.errors import Forbidden, TooManyRequests, Unauthorized
@@ -15,6 +15,7 @@ from .token_table import TokenTable
 
 ANYBODY = Principal("anybody", frozenset())
 LOCAL = Principal("local", frozenset({Role.ADMIN}))
+_HOST = re.compile(r"(?:\[(?P<six>[0-9A-Fa-f:.]+)\]|(?P<name>[A-Za-z0-9.-]+))(?::[0-9]*)?", re.ASCII)
 
 
 class Guard:
@@ -41,7 +42,7 @@ class Guard:
     def is_probable(self, head: Head) -> bool:
         """Whether `admit_slowly` will let them in, as far as can be told without asking: others send little."""
         shown = _shown(head)
-        return self._table.known(shown) is not None if shown else not self._table.has_tokens
+        return self._table.known(shown) is not None if shown else self._is_open and not self._table.has_tokens
 
     async def admit_slowly(self, head: Head, roles: frozenset[Role] | None) -> Principal:
         shown = _shown(head)
@@ -67,7 +68,8 @@ class Guard:
         if self._table.has_tokens or not self._is_open:
             raise Unauthorized
         if self._is_local:
-            _check_local(head)
+            _check_host(head)
+        _check_origin(head)
         return LOCAL
 
 
@@ -76,27 +78,32 @@ def _shown(head: Head) -> str:
     return text.strip() if kind.lower() == "bearer" else ""
 
 
-def _check_local(head: Head) -> None:
-    """A web page that somebody on this machine looks at must not drive the queue: neither from another origin, nor
-    under a name that leads here (DNS rebinding)."""
+# A web page that somebody on this machine looks at must not drive the queue: neither from another origin, nor under a
+# name that leads here (DNS rebinding).
+
+
+def _check_host(head: Head) -> None:
     host = head.headers.get("host", "")
     if not is_loopback(_name_of(host)):
         raise Forbidden(
             f"Without tokens this server answers requests to localhost only, not to {host!r}; "
             "create a token (windlass tokens create) and send it as Authorization: Bearer."
         )
+
+
+def _check_origin(head: Head) -> None:
     origin = head.headers.get("origin")
-    if origin is not None and urlsplit(origin).netloc.lower() != host.lower():
-        raise Forbidden(f"Without tokens this server answers no web page of another origin ({origin}).")
-    if head.headers.get("sec-fetch-site") == "cross-site":
+    if origin is not None and origin.lower().partition("://")[2] != head.headers.get("host", "").lower():
+        raise Forbidden(f"Without tokens this server answers no web page of another origin ({origin!r}).")
+    # Browsers say this also where they send no Origin. Another port of this machine is of the same site, but not ours.
+    if head.headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
         raise Forbidden("Without tokens this server answers no web page of another site.")
 
 
 def _name_of(host: str) -> str:
-    try:
-        return urlsplit(f"//{host}").hostname or ""
-    except ValueError:
-        return ""
+    """Without the port; of what is no host, nothing."""
+    found = _HOST.fullmatch(host)
+    return "" if found is None else found["six"] or found["name"]
 
 
 @lru_cache(256)

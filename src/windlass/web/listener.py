@@ -4,8 +4,10 @@ they end when the server stops."""
 from __future__ import annotations
 
 import asyncio
+import logging
 import ssl
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from socket import socket
 
@@ -16,7 +18,15 @@ from .protocol import Connection
 OnAnswer = Callable[[Head | None, int, int, float, Client], None]
 
 
+# For handlers that were cancelled after the grace.
+_CANCELLED_WITHIN_S = 5.0
+
+log = logging.getLogger("windlass.web")
+
+
 class Listener:
+    """Made inside the event loop that it will serve in."""
+
     def __init__(
         self, application: Application, bounds: Bounds | None = None, on_answer: OnAnswer | None = None
     ) -> None:
@@ -26,8 +36,10 @@ class Listener:
         self.loop = asyncio.get_running_loop()
         self.stopping = asyncio.Event()  # waiting handlers end by it
         self.is_stopping = False
+        self.idle_s = self.bounds.idle_timeout_s  # now
         self.open = 0  # connections
         self.under_way = 0  # handlers
+        self.gathered = 0  # bytes of request bodies held
         self.answered = [0] * 6  # by the first digit of the status
         self._servers: list[asyncio.Server] = []
         self._connections: set[Connection] = set()  # also those whose client has gone while the handler runs on
@@ -46,15 +58,20 @@ class Listener:
     ) -> None:
         """Listens on a host's addresses, or on sockets that are given, which other processes may share. May be called
         again for more of them."""
-        sockets = [sock] if isinstance(sock, socket) else list(sock)
         handshake_s = self.bounds.head_timeout_s if ssl is not None else None
         serve = partial(
             self.loop.create_server, self._connection, ssl=ssl, ssl_handshake_timeout=handshake_s, backlog=1024
         )
-        for one in sockets:
-            self._servers.append(await serve(sock=one))
-        if not sockets:
-            self._servers.append(await serve(host=host, port=port))
+        sockets = [sock] if isinstance(sock, socket) else sock
+        hosts = [host] if host is None or isinstance(host, str) else host
+        # One after the other: asyncio binds those of one call in any order.
+        servers = [serve(sock=one) for one in sockets] or [serve(host=one, port=port) for one in hosts]
+        try:
+            while servers:
+                self._servers.append(await servers.pop(0))
+        finally:
+            for unused in servers:
+                unused.close()
 
     def _connection(self) -> Connection:
         return Connection(self)
@@ -79,9 +96,12 @@ class Listener:
             self._connections.add(connection)
             return True
         self._turned_away.add(connection)
-        if len(self._turned_away) > self.bounds.turned_away_max:
-            connection.cut()
         return False
+
+    @property
+    def is_overrun(self) -> bool:
+        """Even those that are turned away are too many to be told so."""
+        return len(self._turned_away) > self.bounds.turned_away_max
 
     def lose(self, connection: Connection) -> None:
         if connection in self._connections:
@@ -94,22 +114,28 @@ class Listener:
             self._is_empty.set()
 
     def _sweep(self) -> None:
+        """One timer for all connections: what each has waited for is looked at, not counted down."""
+        connections = [*self._connections, *self._turned_away]
+        self._timer = self.loop.call_later(self.bounds.sweep_s, self._sweep) if connections else None
+        is_crowded = self.open * 4 >= self.bounds.connections_max * 3
+        longest = self.bounds.crowded_timeout_s if is_crowded else self.bounds.idle_timeout_s
+        self.idle_s = min(longest, self.bounds.idle_timeout_s)
         now = self.loop.time()
-        for connection in [*self._connections, *self._turned_away]:
+        for connection in connections:
             connection.sweep(now)
-        is_needed = self._connections or self._turned_away
-        self._timer = self.loop.call_later(self.bounds.sweep_s, self._sweep) if is_needed else None
 
     # The end.
 
     async def stop(self, grace_s: float) -> None:
-        """Accepts nothing more, lets what was asked be answered, and after the grace cancels what is left."""
+        """Lets what was asked be answered, and after the grace cancels what is left. Each answer is its connection's
+        last now; a moment passes before silent ones are closed: what is on its way would be lost without a word."""
         self.is_stopping = True
+        self.stopping.set()
+        await self._lull(min(self.bounds.lull_s, grace_s))
         for server in self._servers:
             server.close()
-        self.stopping.set()
         for connection in list(self._connections):
-            connection.stop()
+            connection.stop_if_idle()
         try:
             async with asyncio.timeout(grace_s):
                 await self._is_empty.wait()
@@ -119,9 +145,16 @@ class Listener:
             self._timer.cancel()
             self._timer = None
 
+    async def _lull(self, lull_s: float) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(lull_s):
+                await self._is_empty.wait()
+
     async def _cut(self) -> None:
-        tasks = [connection.cut() for connection in [*self._connections, *self._turned_away]]
-        under_way = [task for task in tasks if task is not None]
-        if under_way:
-            await asyncio.wait(under_way)
-        await self._is_empty.wait()
+        for connection in [*self._connections, *self._turned_away]:
+            connection.cut()
+        try:
+            async with asyncio.timeout(_CANCELLED_WITHIN_S):
+                await self._is_empty.wait()
+        except TimeoutError:
+            log.error("%d requests do not end although they were cancelled.", self.under_way)

@@ -12,8 +12,8 @@ import msgspec
 from .. import __version__
 from ..core import errors
 from ..core.errors import WindlassError
-from .encoding import JSON, MSGPACK, has_defaults
-from .problems import NotAcceptable, Problem, UnsupportedMedia, status_of
+from .encoding import JSON, MSGPACK
+from .problems import HeadersTooLarge, NotAcceptable, Problem, UnsupportedMedia, UriTooLong, status_of
 from .routing import Route
 
 PLAIN_TEXT = "text/plain"
@@ -43,8 +43,11 @@ def document(routes: Sequence[Route]) -> dict[str, Any]:
 
 
 def _plainly_named(written: dict[str, Any]) -> dict[str, Any]:
-    """Names of schemas as their users would say them: without what tells our shapes from the structs of the core."""
-    text = re.sub(r"Shape(?=[\"_])", "", msgspec.json.encode(written).decode())
+    """Names of schemas as their users would say them: without what tells our shapes from the structs of the core, where
+    only one of the two is there."""
+    taken = set(written["components"]["schemas"])
+    text = msgspec.json.encode(written).decode()
+    text = re.sub(r"([A-Za-z]+)Shape(?=[\"_])", lambda found: found[0] if found[1] in taken else found[1], text)
     return msgspec.json.decode(text, type=dict[str, Any])
 
 
@@ -74,8 +77,10 @@ def _operation(route: Route, refs: dict[str, Any], components: dict[str, Any]) -
     if route.takes is not None:
         schema = refs[_key(route.takes)]
         media = [route.takes_media] if route.takes_media else [JSON, MSGPACK]
-        content = {one: {"schema": schema} for one in media}
-        written["requestBody"] = {"required": not has_defaults(route.takes), "content": content}
+        written["requestBody"] = {
+            "required": not route.may_be_empty,
+            "content": {one: {"schema": schema} for one in media},
+        }
     written["security"] = [] if route.roles is None else [{"token": []}]
     return written
 
@@ -143,7 +148,8 @@ def _refusals(route: Route) -> dict[int, list[str]]:
 
 
 def _usual(route: Route) -> list[type[WindlassError]]:
-    usual: list[type[WindlassError]] = [errors.BadInput]  # also what the protocol says of malformed requests
+    # What the protocol says of malformed requests comes before any route.
+    usual: list[type[WindlassError]] = [errors.BadInput, UriTooLong, HeadersTooLarge]
     if route.roles is not None:
         usual += [errors.Unauthorized, errors.Forbidden, errors.TooManyRequests, errors.EngineUnavailable]
     if route.takes is not None:

@@ -64,12 +64,77 @@ class Malformed(HttpRefusal):
     sentence = "This is not a well-formed HTTP request."
 
 
+class RequestTimeout(HttpRefusal):
+    code = "request_timeout"
+    status = 408
+    sentence = "The request did not arrive in time; send it without pauses."
+
+
+class UriTooLong(HttpRefusal):
+    code = "uri_too_long"
+    status = 414
+    sentence = "The path and query are too long; ask for less at a time."
+
+
+class HeadersTooLarge(HttpRefusal):
+    code = "headers_too_large"
+    status = 431
+    sentence = "The headers are too many or too large; send fewer."
+
+
+class InternalError(HttpRefusal):
+    """A fault of ours; the server's log says which."""
+
+    code = "internal_error"
+    status = 500
+    sentence = "The server failed; its log says why."
+
+
+class NotImplementedHere(HttpRefusal):
+    code = "not_implemented"
+    status = 501
+    sentence = "This part of HTTP is not spoken here."
+
+
+class Overloaded(HttpRefusal):
+    """The server stops, or has as many connections or requests as it may."""
+
+    code = "unavailable"
+    status = 503
+    sentence = "The server has too much to do, or stops; try again."
+    headers = (("Retry-After", "1"),)
+
+
+class HttpVersion(HttpRefusal):
+    code = "http_version_not_supported"
+    status = 505
+    sentence = "Only HTTP/1.1 and HTTP/1.0 are spoken here."
+
+
+# What the protocol has to say itself.
+SAID: dict[int, type[errors.Refusal]] = {
+    413: errors.TooLarge,
+    **{
+        one.status: one
+        for one in (
+            Malformed, RequestTimeout, UriTooLong, HeadersTooLarge, InternalError, NotImplementedHere, Overloaded,
+            HttpVersion,
+        )
+    },
+}  # fmt: skip
+
+
+def said(status: int, detail: str) -> errors.Refusal:
+    return SAID.get(status, Malformed if status < 500 else InternalError)(detail)
+
+
 _HEADERS = {
     401: (("WWW-Authenticate", "Bearer"),),
     429: (("Retry-After", "1"),),
     503: (("Retry-After", "1"),),
 }
 _STATUSES: dict[type[WindlassError], int] = {
+    errors.BadSetting: 400,  # asked for what this deployment cannot give
     errors.BadInput: 400,
     errors.TooLarge: 413,
     errors.UnknownJob: 404,

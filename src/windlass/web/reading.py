@@ -41,7 +41,7 @@ class Receiver(Protocol):
 class RequestReader:
     __slots__ = (
         "_bounds",
-        "_fields",
+        "_extra_fields",
         "_headers",
         "_is_replaying",
         "_is_upgrading",
@@ -64,8 +64,8 @@ class RequestReader:
         self.exchange: Exchange | None = None  # whose body is being read
         self._target = b""
         self._headers: dict[str, str] = {}
-        self._fields = 0
-        self._size = 0  # of the fields seen
+        self._extra_fields = 0  # repeated ones and trailers
+        self._size = 0  # of all fields
         self._raw = 0  # bytes fed that nothing was heard of yet
         self._is_upgrading = False
         self._is_replaying = False
@@ -113,30 +113,38 @@ class RequestReader:
             raise Malformed(414, f"The path and query of a request may have {self._bounds.line_bytes_max} bytes.")
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        if self._is_replaying:
-            return
-        self._fields += 1
         self._size += len(name) + len(value)
-        if self._size > self._bounds.header_bytes_max:
-            raise self._too_many_header_bytes()
-        if self._fields > self._bounds.headers_max:
-            raise Malformed(431, f"A request may have {self._bounds.headers_max} header fields.")
         if self.exchange is not None:
-            return  # a trailer; nobody wants them
+            self._count_trailer()
+            return
         key = name.decode("latin-1").lower()
         text = value.decode("latin-1").rstrip(" \t")
         if key in self._headers:
             text = self._join(key, text)
         self._headers[key] = text
 
+    def _count_trailer(self) -> None:
+        """They are bounded together with the head, and otherwise nobody wants them."""
+        if not self._is_replaying:
+            self._extra_fields += 1
+            self._check_fields()
+
+    def _check_fields(self) -> None:
+        if self._size > self._bounds.header_bytes_max:
+            raise self._too_many_header_bytes()
+        if len(self._headers) + self._extra_fields > self._bounds.headers_max:
+            raise Malformed(431, f"A request may have {self._bounds.headers_max} header fields.")
+
     def _join(self, key: str, text: str) -> str:
         if key == "host":
             raise Malformed(400, "A request must have one Host header, not several.")
+        self._extra_fields += 1
         return f"{self._headers[key]}, {text}"
 
     def on_headers_complete(self) -> None:
         if self._is_replaying:
             return
+        self._check_fields()
         headers = self._headers
         parser = self._parser
         keeps = parser.should_keep_alive()
@@ -200,7 +208,7 @@ class RequestReader:
         self.exchange = None
         self._target = b""
         self._headers = {}
-        self._fields = self._size = self._raw = 0
+        self._extra_fields = self._size = self._raw = 0
         exchange.is_complete = True
         self._receiver.complete(exchange)
 

@@ -46,7 +46,7 @@ class Answer(msgspec.Struct, frozen=True):
 class Ask(Generic[B, Q]):
     """One request as its handler sees it."""
 
-    __slots__ = ("body", "encoding", "office", "path", "query", "request", "target", "wanted", "who")
+    __slots__ = ("body", "detail", "encoding", "office", "path", "query", "request", "target", "wanted", "who")
 
     def __init__(
         self,
@@ -68,6 +68,7 @@ class Ask(Generic[B, Q]):
         self.encoding = encoding  # of the body
         self.wanted = wanted  # of the answer
         self.target = request.head.path  # for the audit log
+        self.detail = ""  # ... of what was asked for
 
     @property
     def service(self) -> Service:
@@ -157,6 +158,13 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     words: Words | None = None  # how its dialect says no; None: as a problem
 
     @property
+    def may_be_empty(self) -> bool:
+        """Whether a body says nothing that an absent one would not."""
+        if self.takes_media or not (isinstance(self.takes, type) and issubclass(self.takes, msgspec.Struct)):
+            return False
+        return not any(field.required for field in msgspec.structs.fields(self.takes))
+
+    @property
     def names(self) -> list[str]:
         return [part[1:-1] for part in self.path.split("/") if part.startswith("{")]
 
@@ -224,7 +232,8 @@ class Router:
         self._plain: dict[str, Methods] = {}
         self._with_names: dict[int, list[tuple[list[str], Methods]]] = {}
         for route in self.routes:
-            self._methods_at(route.path).setdefault(route.method, route)
+            if self._methods_at(route.path).setdefault(route.method, route) is not route:
+                raise ValueError(f"{route.method} {route.path} is declared twice")
 
     def _methods_at(self, path: str) -> Methods:
         if "{" not in path:
@@ -245,11 +254,21 @@ class Router:
         methods = self._plain.get(path)
         names: Mapping[str, str] = NOTHING
         if methods is None:
-            methods, names = self._find_with_names(path)
+            methods, names = self._find_slowly(path)
         route = methods.get(method) or (methods.get("GET") if method == "HEAD" else None)
         if route is None:
-            raise MethodNotAllowed(", ".join(sorted(methods)))
+            raise MethodNotAllowed(_allowed(methods))
         return route, names
+
+    def _find_slowly(self, path: str) -> tuple[Methods, Mapping[str, str]]:
+        """Also where a client has encoded more than it had to, as the colon of jobs:batch."""
+        try:
+            return self._find_with_names(path)
+        except NotFound:
+            unreserved = path.replace("%3A", ":").replace("%3a", ":")
+            if unreserved in self._plain:
+                return self._plain[unreserved], NOTHING
+            raise
 
     def _find_with_names(self, path: str) -> tuple[Methods, Mapping[str, str]]:
         given = path.split("/")
@@ -259,6 +278,10 @@ class Router:
                     part[1:-1]: _decoded(one) for part, one in zip(parts, given, strict=True) if part[:1] == "{"
                 }
         raise NotFound
+
+
+def _allowed(methods: Methods) -> str:
+    return ", ".join(sorted({*methods, *(("HEAD",) if "GET" in methods else ())}))
 
 
 def _decoded(segment: str) -> str:

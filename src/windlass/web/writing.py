@@ -10,6 +10,7 @@ from time import time
 KEEP = b""
 CLOSE = b"Connection: close\r\n"
 KEEP_OLD = b"Connection: keep-alive\r\n"  # HTTP/1.0 must be told
+CHUNKED = b"Transfer-Encoding: chunked\r\n"
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 LAST_CHUNK = b"0\r\n\r\n"
 
@@ -17,7 +18,7 @@ _LINES = {one.value: f"HTTP/1.1 {one.value} {one.phrase}\r\nServer: windlass\r\n
 _NAME = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _VALUE = re.compile(r"[^\x00-\x08\x0a-\x1f\x7f]*")
 _OURS = frozenset(("connection", "content-length", "date", "server", "transfer-encoding"))
-_NO_BODY = frozenset((204, 304))
+BODILESS = frozenset((204, 304))
 
 _types: dict[str, bytes] = {"": b""}  # content types as lines; an application has few of them
 _TYPES_MAX = 256
@@ -37,10 +38,6 @@ def date_line() -> bytes:
     return _Date.line
 
 
-def has_body(status: int) -> bool:
-    return status not in _NO_BODY
-
-
 def head_lines(
     status: int, headers: tuple[tuple[str, str], ...], content_type: str, length: int | None, connection: bytes
 ) -> bytes:
@@ -50,7 +47,7 @@ def head_lines(
     if type_line is None:
         type_line = _type_line(content_type)
     more = _more_lines(headers) if headers else b""
-    if length is not None and has_body(status):
+    if length is not None and status not in BODILESS:
         return b"%b%b%b%b%bContent-Length: %d\r\n\r\n" % (line, date_line(), type_line, more, connection, length)
     return b"%b%b%b%b%b\r\n" % (line, date_line(), type_line, more, connection)
 

@@ -16,20 +16,9 @@ from . import (
     staffing,
     steering,
     taking,
+    whole,
 )
 
-ROUTES = (
-    producing.routes,
-    reading.routes,
-    several.routes,
-    following.routes,
-    acting.routes,
-    taking.routes,
-    reporting.routes,
-    queueing.routes,
-    limiting.routes,
-    scheduling.routes,
-    staffing.routes,
-    notifying.routes,
-    steering.routes,
-)
+_JOBS = (producing, whole, reading, several, following, acting, taking, reporting)
+_AROUND = (queueing, limiting, scheduling, staffing, notifying, steering)
+ROUTES = tuple(subject.routes for subject in (*_JOBS, *_AROUND))

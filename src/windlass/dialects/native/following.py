@@ -25,7 +25,7 @@ from .values import CodecName, Value, write
 
 routes = Routes("/api/v1", tag="Following")
 
-PAGE = 1000
+PAGE = check.PAGE_MAX
 ENDED = "ended"  # the position behind a job's end, when it was not followed up to there
 _LAST = frozenset({Happening.FINISHED, Happening.FAILED, Happening.CANCELLED, Happening.DELETED})
 Position: TypeAlias = Annotated[

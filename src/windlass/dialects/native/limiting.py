@@ -31,7 +31,7 @@ class MatcherShape(Shape, frozen=True, kw_only=True):
             max_length=limit_check.FIELDS_PER_MATCHER,
             description="Dotted paths of payload fields, and the plain value that each must have.",
         ),
-    ] = {}
+    ] = msgspec.field(default_factory=dict)
 
 
 class LimitShape(Shape, frozen=True, kw_only=True):
@@ -45,9 +45,7 @@ class LimitShape(Shape, frozen=True, kw_only=True):
         Annotated[int, Meta(ge=1, le=check.UINT32_MAX)] | None, Meta(description="Starts per `per_ms`.")
     ] = None
     per_ms: Annotated[int, Meta(ge=1, le=check.DURATION_MAX)] = 1_000
-    burst: Annotated[
-        int, Meta(ge=0, le=check.UINT32_MAX, description="Starts in a row; 0: as many as `rate`.")
-    ] = 0
+    burst: Annotated[int, Meta(ge=0, le=check.UINT32_MAX, description="Starts in a row; 0: as many as `rate`.")] = 0
     key: Annotated[
         str,
         Meta(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, TypeAlias
 
 from msgspec import UNSET, Meta, UnsetType
 
@@ -90,15 +90,23 @@ async def callbacks(ask: Ask[None, DebtsQuery]) -> DebtsShape:
     return DebtsShape(callbacks=[_debt(one, ask.wanted) for one in page.debts], cursor=page.cursor)
 
 
-@routes.post("/jobs:owe_again", roles=ADMIN, takes=Items[DebtId], gives=Results[Literal["owed"]], is_audited=True)
-async def owe_again(ask: Ask[Items[DebtId], None]) -> Results[str]:
+class DebtItemShape(Shape, frozen=True, kw_only=True):
+    id: DebtId
+
+
+class OwedShape(Given, frozen=True, kw_only=True):
+    status: str
+
+
+@routes.post("/jobs:owe_again", roles=ADMIN, takes=Items[DebtItemShape], gives=Results[OwedShape], is_audited=True)
+async def owe_again(ask: Ask[Items[DebtItemShape], None]) -> Results[OwedShape]:
     """Callbacks that were given up are due at once, with all attempts anew.
 
-    The items are ids of callbacks, as GET /callbacks shows them."""
+    With the ids that GET /callbacks shows."""
     ask.may_use_all()
-    ids = [_debt_id(text) for text in ask.body.items]
+    ids = [_debt_id(item.id) for item in ask.body.items]
     ask.target, ask.detail = "", f"{len(ids)} callbacks"
-    return results(await ask.service.owe_again(ids), lambda answer: answer)
+    return results(await ask.service.owe_again(ids), lambda status: OwedShape(status=status))
 
 
 def _debt_id(text: str) -> bytes:

@@ -29,7 +29,7 @@ LINE_MAX = 2 * 1024 * 1024
 _REFUSES = (
     errors.TooLarge, errors.IdConflict, errors.QueueFull, errors.EngineFull, errors.RevisionConflict,
     errors.UniqueConflict, errors.UnknownParent, errors.ParentState, errors.UnknownMember, errors.CrossPartition,
-    errors.Unsettled, errors.WrongState,
+    errors.Unsettled, errors.WrongState, errors.BadSetting,
 )  # fmt: skip
 
 
@@ -37,12 +37,6 @@ class EnqueueQuery(Shape, frozen=True, kw_only=True):
     durability: Annotated[
         Durability | None, Meta(description="memory, fsync or replica; default: the deployment's.")
     ] = None
-
-
-class EnqueueManyQuery(EnqueueQuery, frozen=True, kw_only=True):
-    whole: Annotated[
-        bool, Meta(description="Accept all of them or none, in one step; when none, all have the same refusal.")
-    ] = False
 
 
 class EnqueuedShape(Given, frozen=True, kw_only=True):
@@ -85,20 +79,18 @@ async def enqueue(ask: AskOne) -> Answer:
 
 
 @routes.post(
-    "/jobs:batch", roles=PRODUCES, takes=Items[NewJobShape], query=EnqueueManyQuery, gives=Results[EnqueuedShape],
-    refuses=(errors.TooLarge, errors.CrossPartition),
+    "/jobs:batch", roles=PRODUCES, takes=Items[NewJobShape], query=EnqueueQuery, gives=Results[EnqueuedShape],
+    refuses=(errors.TooLarge, errors.BadSetting),
 )  # fmt: skip
-async def enqueue_many(ask: Ask[Items[NewJobShape], EnqueueManyQuery]) -> Results[EnqueuedShape]:
+async def enqueue_many(ask: Ask[Items[NewJobShape], EnqueueQuery]) -> Results[EnqueuedShape]:
     """Enqueue up to 1,000 jobs.
 
     Each is accepted or refused by itself; the results are in the order of the items. An `Idempotency-Key` is for the
-    whole list: repeat it with the same jobs in the same order. With `whole`, jobs may wait for each other by their
-    ids, and are at home in one partition."""
+    whole list: repeat it with the same jobs in the same order."""
     for item in ask.body.items:
         ask.may_use(item.queue)
     jobs = _with_ids(ask, [item.new_job(ask.encoding) for item in ask.body.items])
-    question = ask.service.enqueue(jobs, durability=ask.query.durability, whole=ask.query.whole)
-    return results(await question, enqueued_shape)
+    return results(await ask.service.enqueue(jobs, durability=ask.query.durability), enqueued_shape)
 
 
 def _with_ids(ask: Ask[Any, Any], jobs: Sequence[NewJob]) -> Sequence[NewJob]:

@@ -27,10 +27,10 @@ _CHANGING = {"roles": ADMIN, "refuses": (errors.TooLarge, errors.EngineFull), "i
 Lane: TypeAlias = Annotated[str, Meta(max_length=check.LANE_MAX)]
 Weights: TypeAlias = dict[Lane, Annotated[int, Meta(ge=1, le=limit_check.WEIGHT_MAX)]]
 # None is the default again; what is not given stays as it is.
-LeaseChange: TypeAlias = Annotated[int, Meta(ge=1, le=FOREVER_MS)] | None | UnsetType
-Change: TypeAlias = Annotated[int, Meta(ge=0, le=FOREVER_MS)] | None | UnsetType
-AgingChange: TypeAlias = Annotated[int, Meta(ge=0, le=check.AGING_MAX)] | None | UnsetType
-Choice: TypeAlias = bool | None | UnsetType
+LeaseChange: TypeAlias = Annotated[int, Meta(ge=1, le=FOREVER_MS)] | UnsetType | None
+Change: TypeAlias = Annotated[int, Meta(ge=0, le=FOREVER_MS)] | UnsetType | None
+AgingChange: TypeAlias = Annotated[int, Meta(ge=0, le=check.AGING_MAX)] | UnsetType | None
+Choice: TypeAlias = bool | UnsetType | None
 
 
 class QueueStatsShape(Given, frozen=True, kw_only=True):
@@ -168,9 +168,7 @@ async def queue_configuration(ask: AskQueue) -> ConfigurationShape:
     return shaped(await ask.service.configuration(_queue(ask)), ConfigurationShape)
 
 
-@routes.patch(
-    "/queues/{queue}/configuration", takes=ConfigurationChangesShape, gives=ConfigurationShape, **_CHANGING
-)
+@routes.patch("/queues/{queue}/configuration", takes=ConfigurationChangesShape, gives=ConfigurationShape, **_CHANGING)
 async def configure_queue(ask: Ask[ConfigurationChangesShape, None]) -> ConfigurationShape:
     """Change properties of a queue while jobs flow.
 
@@ -326,9 +324,7 @@ async def purge_queue(ask: Ask[PurgeShape, None]) -> PurgedShape:
     answers = await ask.service.delete(ids) if ids else []
     deleted = sum(not isinstance(answer, Refusal) for answer in answers)
     ask.detail = f"{deleted} {state} jobs deleted"
-    return PurgedShape(
-        deleted=deleted, is_done=not page.cursor, cursor=f"{until}:{page.cursor}" if page.cursor else ""
-    )
+    return PurgedShape(deleted=deleted, is_done=not page.cursor, cursor=f"{until}:{page.cursor}" if page.cursor else "")
 
 
 def _instant(text: str) -> int:

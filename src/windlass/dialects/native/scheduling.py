@@ -169,9 +169,7 @@ async def pause_schedule(ask: Ask[PauseScheduleShape, None]) -> ScheduleStatusSh
     return _status(await ask.service.pause_schedule(name, reason=ask.body.reason), ask.wanted)
 
 
-@routes.post(
-    "/schedules/{name}/resume", gives=ScheduleStatusShape, refuses=(*_KNOWN, errors.EngineFull), **_CHANGING
-)
+@routes.post("/schedules/{name}/resume", gives=ScheduleStatusShape, refuses=(*_KNOWN, errors.EngineFull), **_CHANGING)
 async def resume_schedule(ask: AskByName) -> ScheduleStatusShape:
     """Let a paused schedule go on with its next occurrence.
 

@@ -94,9 +94,7 @@ async def workers(ask: Ask[None, WorkersQuery]) -> WorkersShape:
     return WorkersShape(workers=[_registered(one) for one in found])
 
 
-@routes.put(
-    "/workers/{id}", roles=WORKS, takes=WorkerShape, gives=ExpectedShape, refuses=(errors.TooLarge,)
-)
+@routes.put("/workers/{id}", roles=WORKS, takes=WorkerShape, gives=ExpectedShape, refuses=(errors.TooLarge,))
 async def register(ask: Ask[WorkerShape, None]) -> ExpectedShape:
     """A worker says what it is, and how often it will beat.
 

@@ -200,9 +200,7 @@ async def create_token(ask: Ask[NewTokenShape, None]) -> Answer:
     ask.detail = " ".join((*sorted(ask.body.roles), *ask.body.queues))
     ask.may_use_all()
     made = await ask.service.create_token(ask.body.new_token())
-    return Answer(
-        CreatedTokenShape(token=_token(made.token), text=made.text), headers=(("Cache-Control", "no-store"),)
-    )
+    return Answer(CreatedTokenShape(token=_token(made.token), text=made.text), headers=(("Cache-Control", "no-store"),))
 
 
 @routes.delete(

@@ -10,6 +10,7 @@ from ...core.job import Durability, NewJob
 from ...core.requests import Enqueued
 from ...dialects.native.producing import EnqueuedShape
 from ...dialects.native.shapes import Items, NewJobShape, Results
+from ...dialects.native.whole import AcceptedWholeShape, WholeShape
 from ...store.asked import AskedMany
 from .asking import AT_ONCE, RemoteAsking
 from .request import Requests, post
@@ -33,12 +34,24 @@ class RemoteProducing(RemoteAsking):
         if not made:  # a question asked twice is about the same jobs
             ids = self.remote.new_ids([job.queue for job in jobs])
             made += [new_job_shape(job.id or own, job) for job, own in zip(jobs, ids, strict=True)]
-        query = {"durability": level, "whole": whole or None}
+        query = {"durability": level}
+        if whole:
+            return (yield from _send_whole(made, query))
         found: list[Enqueued | Refusal] = []
-        for part in [made] if whole else _parts(jobs, made):
+        for part in _parts(jobs, made):
             answer = yield post("/jobs:batch", Results[EnqueuedShape], Items(part), query=query)
             found += answers_of(answer, _enqueued)
         return found
+
+
+def _send_whole(made: list[NewJobShape], query: dict[str, Durability | None]) -> Requests[list[Enqueued | Refusal]]:
+    if not made:
+        return []
+    try:
+        answer = yield post("/jobs:whole", AcceptedWholeShape, WholeShape(made), query=query)
+    except Refusal as refusal:
+        return [refusal] * len(made)
+    return [_enqueued(one) for one in answer.jobs]
 
 
 def _parts(jobs: Sequence[NewJob], shapes: Sequence[NewJobShape]) -> Iterator[list[NewJobShape]]:

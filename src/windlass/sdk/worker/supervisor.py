@@ -11,6 +11,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
 from ...core.errors import EngineUnavailable, WindlassError
+from ...server.family import how
 from ...service import Service
 from ...settings import Settings
 from ..reaching import reach, service_of
@@ -299,13 +300,3 @@ class Supervisor:
         await asyncio.gather(*left, return_exceptions=True)
         if self._service is not None:
             await self._service.store.close()
-
-
-def how(code: int) -> str:
-    """A process's end in words."""
-    if code >= 0:
-        return f"ended with exit code {code}"
-    try:
-        return f"was ended by {signal.Signals(-code).name}"
-    except ValueError:
-        return f"was ended by signal {-code}"

@@ -1,0 +1,99 @@
+"""The life of one server process: until it is told to stop, by a signal or by its parent, or has no parent any more."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import signal
+from collections.abc import Callable, Sequence
+from socket import socket
+
+import msgspec
+
+from ..settings import Settings
+from .deployment import build_store
+from .serving import Serving, serving
+
+log = logging.getLogger("windlass.server")
+
+STOP, NOW = b"stop", b"now"  # what a parent says: end when all is answered; end at once
+SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+
+class Stopping:
+    """Whether this process was told to stop, and whether at once."""
+
+    def __init__(self) -> None:
+        self.asked = asyncio.Event()
+        self.urgent = asyncio.Event()
+
+    def ask(self) -> None:
+        self.asked.set()
+
+    def insist(self) -> None:
+        self.asked.set()
+        self.urgent.set()
+
+    def ask_again(self) -> None:
+        """The second time it is urgent."""
+        self.insist() if self.asked.is_set() else self.ask()
+
+
+class Parent:
+    """What a process knows of its parent: written as `FD:FD,FD`, the socket between them and those to listen on."""
+
+    def __init__(self, written: str) -> None:
+        between, _, listening = written.partition(":")
+        self._socket = _inherited(between)
+        self.sockets = [_inherited(one) for one in listening.split(",")]
+        self._heard = b""
+
+    def tell_ready(self, lines: Sequence[str]) -> None:
+        with contextlib.suppress(OSError):  # a parent that is gone is noticed by listening
+            self._socket.sendall(msgspec.json.encode(lines) + b"\n")
+
+    def listen(self, stopping: Stopping) -> None:
+        loop = asyncio.get_running_loop()
+        self._socket.setblocking(False)
+        loop.add_reader(self._socket, self._hear, loop, stopping)
+
+    def _hear(self, loop: asyncio.AbstractEventLoop, stopping: Stopping) -> None:
+        try:
+            heard = self._socket.recv(4096)
+        except BlockingIOError:
+            return
+        except OSError:
+            heard = b""
+        if not heard:
+            loop.remove_reader(self._socket)
+            log.warning("The parent of this server process is gone; it stops.")
+            stopping.ask()
+        *words, self._heard = (self._heard + heard).split(b"\n")
+        for word in words:
+            {STOP: stopping.ask, NOW: stopping.insist}.get(word, lambda: None)()
+
+
+def _inherited(descriptor: str) -> socket:
+    found = socket(fileno=int(descriptor))
+    found.set_inheritable(False)
+    return found
+
+
+async def serve(
+    settings: Settings,
+    sockets: Sequence[socket],
+    announce: Callable[[Serving], None],
+    parent: Parent | None = None,
+) -> None:
+    stopping = Stopping()
+    # Where SIGTERM goes to parent and children alike, a second stop comes by word: it does not mean `at once`.
+    handle = stopping.ask_again if parent is None else stopping.ask
+    for number in SIGNALS:
+        asyncio.get_running_loop().add_signal_handler(number, handle)
+    if parent is not None:
+        parent.listen(stopping)
+    async with serving(build_store(settings), settings, sockets) as running:
+        running.hurry = stopping.urgent
+        announce(running)
+        await stopping.asked.wait()

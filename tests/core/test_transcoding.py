@@ -1,0 +1,91 @@
+"""Values from one encoding into the other: the same value, or none."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from windlass.core.job import Blob, Codec
+from windlass.core.transcoding import as_json, as_msgpack, compact
+
+LEAVES = st.none() | st.booleans() | st.integers(-(2**63), 2**64 - 1) | st.floats(allow_nan=False) | st.text()
+VALUES = st.recursive(
+    LEAVES.filter(lambda one: one not in (float("inf"), float("-inf"))),
+    lambda inside: st.lists(inside) | st.dictionaries(st.text(), inside),
+    max_leaves=20,
+)
+HUGE = b"123456789012345678901234567890"
+
+
+@given(VALUES)
+def test_there_and_back_is_the_same_value(value: Any) -> None:
+    packed = as_msgpack(Blob(msgspec.json.encode(value), Codec.JSON))
+    assert packed is not None
+    assert msgspec.msgpack.decode(packed) == value
+    written = as_json(Blob(bytes(packed), Codec.MSGPACK))
+    assert written is not None
+    assert msgspec.json.decode(written) == value
+
+
+def test_json_stays_as_it_was_written() -> None:
+    """No digit is lost, no key is dropped, only white space goes."""
+    written = b' { "a" : 1.000, "b": ' + HUGE + b', "a": "\\u00e9 \xc3\xa9" }\n'
+    kept = as_json(Blob(written, Codec.JSON))
+    assert kept is not None
+    assert bytes(kept) == b'{"a":1.000,"b":' + HUGE + b',"a":"\\u00e9 \xc3\xa9"}'
+
+
+def test_messagepack_stays_as_it_was_written() -> None:
+    written = b"\x82\xd9\x01a\xcd\x00\x01\xa1b\xc4\x01\xff"  # longer forms than needed, and bytes
+    kept = as_msgpack(Blob(written, Codec.MSGPACK))
+    assert kept is not None
+    assert bytes(kept) == written
+
+
+@pytest.mark.parametrize(
+    "blob",
+    [
+        Blob(b"\x81\x01\x02\x03", Codec.MSGPACK),  # something behind the value
+        Blob(b"\x91", Codec.MSGPACK),  # not whole
+        Blob(msgspec.msgpack.encode({(1, 2): 3}), Codec.MSGPACK),  # a key that JSON cannot have
+        Blob(msgspec.msgpack.encode(msgspec.msgpack.Ext(9, b"x")), Codec.MSGPACK),
+        Blob(b"\x91" * 5000 + b"\x90", Codec.MSGPACK),
+        Blob(b"{]", Codec.JSON),
+        Blob(b'"\xff"', Codec.JSON),
+        Blob(b"raw", Codec.RAW),
+    ],
+)
+def test_what_has_no_form_in_json_has_none(blob: Blob) -> None:
+    assert as_json(blob) is None
+
+
+@pytest.mark.parametrize(
+    "blob",
+    [
+        Blob(HUGE, Codec.JSON),
+        Blob(b"[" * 5000 + b"]" * 5000, Codec.JSON),
+        Blob(b'{"a":', Codec.JSON),
+        Blob(b"\x91", Codec.MSGPACK),
+        Blob(b"raw", Codec.RAW),
+    ],
+)
+def test_what_has_no_form_in_messagepack_has_none(blob: Blob) -> None:
+    assert as_msgpack(blob) is None
+
+
+@pytest.mark.parametrize("text", [b"", b"{", b'"\xff"', b"1 2", b"[" * 100_000 + b"]" * 100_000])
+def test_compact_refuses_what_is_not_json(text: bytes) -> None:
+    with pytest.raises(ValueError, match="."):
+        compact(text)
+
+
+@given(st.binary(), st.sampled_from(list(Codec)))
+def test_any_bytes_have_a_form_or_none(data: bytes, codec: Codec) -> None:
+    for found, decode in ((as_json, msgspec.json.decode), (as_msgpack, msgspec.msgpack.decode)):
+        form = found(Blob(data, codec))
+        if form is not None:
+            decode(form)  # what is embedded is whole

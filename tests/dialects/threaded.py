@@ -1,0 +1,36 @@
+"""A server in a thread with an event loop of its own: for clients that block."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import Iterator
+
+from windlass.server import serving
+from windlass.settings import Settings
+from windlass.store.store import Store
+
+
+@contextlib.contextmanager
+def served_in_thread(store: Store, settings: Settings) -> Iterator[str]:
+    """Its URL, until the block ends. The store is the server's: it closes it."""
+    ready, urls, stops = threading.Event(), [], []
+
+    async def serve() -> None:
+        stop = asyncio.Event()
+        async with serving(store, settings) as server:
+            urls.append(server.url)
+            stops.append((asyncio.get_running_loop(), stop))
+            ready.set()
+            await stop.wait()
+
+    thread = threading.Thread(target=asyncio.run, args=(serve(),))
+    thread.start()
+    try:
+        assert ready.wait(20)
+        yield urls[0]
+    finally:
+        for loop, stop in stops:
+            loop.call_soon_threadsafe(stop.set)
+        thread.join(20)

@@ -1,0 +1,38 @@
+"""Drives the protocol without a socket, in pieces of any length, and says what it did."""
+
+from __future__ import annotations
+
+import asyncio
+
+from http_trial import Application, MemoryTransport, answers_in
+
+from windlass.web.bounds import Bounds
+from windlass.web.listener import Listener
+from windlass.web.messages import Head
+from windlass.web.protocol import Connection
+
+
+def driven(pieces: list[bytes]) -> tuple[list[Head], bytes]:
+    """The heads that were planned for and all that was written."""
+    return asyncio.run(_drive(pieces))
+
+
+async def _drive(pieces: list[bytes]) -> tuple[list[Head], bytes]:
+    application = Application()
+    listener = application.listener = Listener(application, Bounds(pipelined_max=3))
+    transport = MemoryTransport()
+    connection = Connection(listener)
+    connection.connection_made(transport)
+    for piece in pieces:
+        if not transport.is_closing():
+            connection.data_received(piece)
+        await asyncio.sleep(0)
+    for _ in range(50):
+        await asyncio.sleep(0)
+    connection.connection_lost(None)
+    await listener.stop(1)
+    return application.heads, bytes(transport.written)
+
+
+def answers(written: bytes) -> list[tuple[int, bytes]]:
+    return list(answers_in(written))

@@ -1,0 +1,214 @@
+"""Who is let in: everybody on this machine but no web page while there is no token; then whoever shows one."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from windlass.core.access import NewToken, Principal, Role
+from windlass.core.errors import Forbidden, TooManyRequests, Unauthorized, WindlassError
+from windlass.service import Service
+from windlass.web.guard import ANYBODY, LOCAL, Guard
+from windlass.web.messages import Head
+from windlass.web.routing import ADMIN, PRODUCES, READS
+from windlass.web.token_table import TokenTable
+
+pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("engine", ["valkey"], indirect=True)]
+STATIC = "a text that somebody has set"
+
+
+def _head(**headers: str) -> Head:
+    named = {name.replace("_", "-"): text for name, text in headers.items()}
+    return Head("POST", "/api/v1/jobs", "", named, "127.0.0.1")
+
+
+@pytest.fixture
+async def table(service: Service) -> AsyncIterator[TokenTable]:
+    await service.store.open()
+    table = TokenTable(service)
+    yield table
+    await table.close()
+    await service.store.close()
+
+
+@pytest.fixture
+def guard(table: TokenTable) -> Guard:
+    return Guard(table, is_open=True, is_local=True)
+
+
+async def _admitted(guard: Guard, head: Head, roles: frozenset[Role] | None = PRODUCES) -> Principal:
+    """As the application does it: at once where that goes, and what is said at once is what would be said slowly."""
+    slowly = await _outcome(guard, head, roles)
+    at_once: Principal | type[WindlassError] | None
+    try:
+        at_once = guard.admit(head, roles)
+    except WindlassError as refused:
+        at_once = type(refused)
+    assert at_once in (None, slowly if isinstance(slowly, Principal) else type(slowly))
+    if isinstance(slowly, WindlassError):
+        raise slowly
+    return slowly
+
+
+async def _outcome(guard: Guard, head: Head, roles: frozenset[Role] | None) -> Principal | WindlassError:
+    try:
+        return ANYBODY if roles is None else await guard.admit_slowly(head, roles)
+    except WindlassError as refused:
+        return refused
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["localhost", "localhost:8080", "LOCALHOST:1", "localhost.", "127.0.0.1", "127.0.0.1:8080", "127.8.9.10", "[::1]:8080"],
+)
+async def test_this_machine_is_admin_while_there_is_no_token(guard: Guard, host: str) -> None:
+    assert await _admitted(guard, _head(host=host), ADMIN) is LOCAL
+    assert guard.admit(_head(host=host), ADMIN) is LOCAL  # what was read is remembered
+    assert await _admitted(guard, _head(host=host, authorization="Basic eDp5"), ADMIN) is LOCAL
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "",
+        "evil.example",
+        "localhost.evil.example",
+        "127.0.0.1.evil.example",
+        "127.0.0.1.nip.io:8080",
+        "evil.example:8080",
+        "192.168.1.5",
+        "0.0.0.0:8080",
+        "[::]",
+        "[fe80::1]",
+        "::1",
+        "localhost@evil.example",
+        "evil@localhost",
+        "localhost/x",
+        "localhost#",
+        "localhost, evil.example",
+        "[::1",
+        "127.1",
+        "2130706433",
+        "localhost:80:80",
+    ],
+)
+async def test_another_name_for_this_machine_is_refused(guard: Guard, host: str) -> None:
+    """A name in somebody else's hands may lead here: DNS rebinding."""
+    with pytest.raises(Forbidden, match=r"localhost only.*tokens create"):
+        await _admitted(guard, _head(host=host))
+
+
+async def test_a_request_without_a_host_is_refused(guard: Guard) -> None:
+    with pytest.raises(Forbidden):
+        await _admitted(guard, _head())
+
+
+@pytest.mark.parametrize("origin", ["http://localhost:8080", "HTTP://LocalHost:8080"])
+async def test_our_own_pages_are_let_in(guard: Guard, origin: str) -> None:
+    assert await _admitted(guard, _head(host="localhost:8080", origin=origin, sec_fetch_site="same-origin")) is LOCAL
+
+
+@pytest.mark.parametrize(
+    "origin",
+    [
+        "http://evil.example",
+        "http://localhost",
+        "http://localhost:3000",
+        "http://127.0.0.1:8080",
+        "null",
+        "",
+        "localhost:8080",
+        "http://localhost:8080@evil.example",
+        "http://localhost:8080.evil.example",
+        "http://[::1",
+        "file://",
+    ],
+)
+@pytest.mark.parametrize("is_local", [True, False])
+async def test_pages_of_another_origin_are_refused(table: TokenTable, origin: str, is_local: bool) -> None:
+    guard = Guard(table, is_open=True, is_local=is_local)
+    with pytest.raises(Forbidden, match="another origin"):
+        await _admitted(guard, _head(host="localhost:8080", origin=origin))
+
+
+@pytest.mark.parametrize(
+    ("site", "is_let_in"), [("none", True), ("same-origin", True), ("same-site", False), ("cross-site", False)]
+)
+async def test_browsers_say_where_a_request_comes_from(guard: Guard, site: str, is_let_in: bool) -> None:
+    """Also where they send no Origin, as for an image."""
+    head = _head(host="localhost", sec_fetch_site=site)
+    if is_let_in:
+        assert await _admitted(guard, head) is LOCAL
+    else:
+        with pytest.raises(Forbidden, match="another site"):
+            await _admitted(guard, head)
+
+
+async def test_a_server_that_was_told_to_be_open_is_open_under_any_name(table: TokenTable) -> None:
+    guard = Guard(table, is_open=True, is_local=False)
+    assert await _admitted(guard, _head(host="queue.example")) is LOCAL
+
+
+async def test_a_server_that_is_not_open_wants_a_token_even_where_none_exists(table: TokenTable) -> None:
+    guard = Guard(table, is_open=False, is_local=False)
+    with pytest.raises(Unauthorized):
+        await _admitted(guard, _head(host="localhost"))
+
+
+async def test_what_is_for_anybody_asks_for_nothing(guard: Guard, service: Service) -> None:
+    await service.create_token(NewToken(name="one", roles=frozenset({Role.READ})))
+    head = _head(host="evil.example", origin="null", authorization="Bearer nonsense")
+    assert guard.admit(head, None) is ANYBODY
+
+
+async def test_with_a_token_nobody_comes_in_without(guard: Guard, service: Service) -> None:
+    made = await service.create_token(NewToken(name="one", roles=frozenset({Role.PRODUCE}), queues=("mail*",)))
+    for headers in ({}, {"authorization": "Bearer"}, {"authorization": f"Basic {made.text}"}, {"authorization": "x"}):
+        with pytest.raises(Unauthorized, match="Authorization: Bearer"):
+            await _admitted(guard, _head(host="localhost", **headers))
+    for text in ("nonsense", made.text[:-1], made.text + "x", made.text[:-1] + "_", f"wl_{'a' * 12}_{'b' * 43}"):
+        with pytest.raises(Unauthorized, match="not known"):
+            await _admitted(guard, _head(authorization=f"Bearer {text}"))
+    for kind in ("Bearer", "bearer", "BEARER "):
+        # Who has a token may come under any name and from any page: it is the token that is trusted.
+        head = _head(host="queue.example", origin="https://shop.example", authorization=f"{kind} {made.text}")
+        assert await _admitted(guard, head) == Principal("one", frozenset({Role.PRODUCE}), ("mail*",))
+    assert guard.admit(head, PRODUCES) is not None
+
+
+async def test_a_role_that_is_missing_is_named(guard: Guard, service: Service) -> None:
+    reader = await service.create_token(NewToken(name="reader", roles=frozenset({Role.READ})))
+    admin = await service.create_token(NewToken(name="boss", roles=frozenset({Role.ADMIN})))
+    with pytest.raises(Forbidden, match="produce"):
+        await _admitted(guard, _head(authorization=f"Bearer {reader.text}"))
+    for roles in (READS, PRODUCES, ADMIN):
+        assert (await _admitted(guard, _head(authorization=f"Bearer {admin.text}"), roles)).name == "boss"
+
+
+async def test_the_text_that_was_set_is_an_admin(service: Service) -> None:
+    table = TokenTable(service, STATIC)
+    guard = Guard(table, is_open=True, is_local=True)
+    assert guard.admit(_head(authorization=f"Bearer {STATIC}"), ADMIN) in (None, Principal("static", ADMIN))
+    assert (await _admitted(guard, _head(authorization=f"Bearer {STATIC}"), ADMIN)).roles == ADMIN
+    with pytest.raises(Unauthorized):
+        await _admitted(guard, _head(host="localhost"))
+    await table.close()
+    await service.store.close()
+
+
+async def test_a_token_asks_no_more_often_than_it_may(guard: Guard, service: Service) -> None:
+    made = await service.create_token(NewToken(name="slow", roles=frozenset({Role.PRODUCE}), rate=1))
+    head = _head(authorization=f"Bearer {made.text}")
+    assert (await guard.admit_slowly(head, PRODUCES)).name == "slow"
+    for _ in range(3):
+        with pytest.raises(TooManyRequests, match=r"'slow' may ask 1 times a second; wait \d"):
+            await guard.admit_slowly(head, PRODUCES)
+
+
+async def test_who_is_not_known_may_not_send_much(guard: Guard, service: Service, table: TokenTable) -> None:
+    made = await service.create_token(NewToken(name="one", roles=frozenset({Role.PRODUCE})))
+    await table.fresh()
+    assert guard.is_probable(_head(authorization=f"Bearer {made.text}"))
+    assert not guard.is_probable(_head(authorization="Bearer nonsense"))
+    assert not guard.is_probable(_head(host="localhost"))

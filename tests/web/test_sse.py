@@ -1,0 +1,43 @@
+"""Frames of server-sent events, and what listens behind them."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncGenerator, AsyncIterator
+
+import pytest
+
+from windlass.web import sse
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_line_breaks_stay_data() -> None:
+    assert sse.frame("k", b"a\r\nb\rc\nd", "1") == b"id: 1\nevent: k\ndata: a\ndata: b\ndata: c\ndata: d\n\n"
+    assert sse.frame("k", b"{}") == b"event: k\ndata: {}\n\n"
+    assert sse.mark("1") == b"id: 1\n\n"
+
+
+@pytest.mark.parametrize("is_read", [True, False])
+async def test_what_listens_ends_with_the_answer_even_when_nobody_read_it(is_read: bool) -> None:
+    ended: list[str] = []
+
+    @contextlib.asynccontextmanager
+    async def source() -> AsyncIterator[None]:
+        yield
+        ended.append("source")
+
+    async def frames() -> AsyncGenerator[bytes, None]:
+        try:
+            yield b"one"
+        finally:
+            ended.append("frames")
+
+    entered = source()
+    await entered.__aenter__()
+    chunks = sse.streamed(frames(), entered).chunks
+    if is_read:
+        assert await anext(chunks) == b"one"
+    for _ in range(2):
+        await chunks.aclose()  # type: ignore[attr-defined]
+    assert ended == (["frames", "source"] if is_read else ["source"])
