@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 
 import httpx
 import pytest
+from asking import Asker
 
 from api_client import Api
 from windlass.server import Serving, serving
@@ -46,3 +47,8 @@ def api(client: httpx.AsyncClient, request: pytest.FixtureRequest) -> Api:
 def json_api(client: httpx.AsyncClient) -> Api:
     """Where the encoding does not matter."""
     return Api(client, "json")
+
+
+@pytest.fixture
+def asker(api: Api) -> Asker:
+    return Asker(api)

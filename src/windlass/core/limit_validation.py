@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,6 +13,8 @@ from .limit import Limit, Matcher
 LIMIT_NAME_MAX = 128
 PATH_MAX = 255
 FIELDS_PER_MATCHER = 16
+VALUE_MAX = 1024  # bytes of a text that a field is compared with; every producer knows all limits
+INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
 WEIGHT_MAX = 100
 PAUSE_REASON_MAX = 500
 
@@ -57,5 +60,16 @@ def _matcher(matches: Any) -> None:
         raise TooLarge(f"A matcher may name {FIELDS_PER_MATCHER} fields, not {len(matches.payload)}.")
     for path, value in matches.payload.items():
         check.text("the path of a field", path, PATH_MAX)
-        if value is not None and type(value) not in (str, int, float, bool):
-            raise BadInput(f"{path} is compared with a plain value, not with a {type(value).__name__}.")
+        _plain_value(path, value)
+
+
+def _plain_value(path: str, value: Any) -> None:
+    if type(value) is str:
+        check.opaque(f"the value of {path}", value, VALUE_MAX)
+    elif type(value) is int:
+        check.whole(f"the value of {path}", value, INT64_MIN, INT64_MAX)
+    elif type(value) is float:
+        if not math.isfinite(value):
+            raise BadInput(f"{path} is compared with {value}, which nothing is equal to in JSON; give a number.")
+    elif value is not None and type(value) is not bool:
+        raise BadInput(f"{path} is compared with a plain value, not with a {type(value).__name__}.")

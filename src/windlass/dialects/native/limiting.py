@@ -18,6 +18,14 @@ routes = Routes("/api/v1", tag="Limits")
 
 Path: TypeAlias = Annotated[str, Meta(min_length=1, max_length=limit_check.PATH_MAX)]
 
+Plain: TypeAlias = (
+    Annotated[str, Meta(max_length=limit_check.VALUE_MAX)]
+    | Annotated[int, Meta(ge=limit_check.INT64_MIN, le=limit_check.INT64_MAX)]
+    | float
+    | bool
+    | None
+)
+
 
 class MatcherShape(Shape, frozen=True, kw_only=True):
     """Which jobs are meant: all conditions that are given must hold. None: all jobs."""
@@ -26,7 +34,7 @@ class MatcherShape(Shape, frozen=True, kw_only=True):
     name: Annotated[str, Meta(max_length=check.NAME_MAX)] = ""
     lane: Annotated[str, Meta(max_length=check.LANE_MAX)] = ""
     payload: Annotated[
-        dict[Path, Scalar],
+        dict[Path, Plain],
         Meta(
             max_length=limit_check.FIELDS_PER_MATCHER,
             description="Dotted paths of payload fields, and the plain value that each must have.",

@@ -54,38 +54,49 @@ class QueueStatsShape(Given, frozen=True, kw_only=True):
     is_paused: bool
 
 
+_LEASE = Meta(description="How long a lease holds without a heartbeat.")
+_LENGTH = Meta(description="Waiting jobs; 0: no bound.")
+_BYTES = Meta(description="Bytes of jobs that have not ended; 0: no bound.")
+_HISTORY_LENGTH = Meta(description="Finished jobs that are kept to be looked at.")
+_HISTORY_BYTES = Meta(description="Bytes of that history.")
+_RETENTION = Meta(description="How long failed and cancelled jobs stay.")
+_NAME_LANES = Meta(description="One lane per name, so that jobs can be taken by name.")
+_AGING = Meta(description="Waiting that is worth one step of priority; 0: strict priority.")
+_FAIR_SHARE = Meta(description="Lanes of equal priority take turns by weight.")
+
+
 class ConfigurationShape(Given, frozen=True, kw_only=True):
     """The properties of a queue."""
 
-    lease_ms: Annotated[int, Meta(description="How long a lease holds without a heartbeat.")]
-    max_length: Annotated[int, Meta(description="Waiting jobs; 0: no bound.")]
-    max_bytes: Annotated[int, Meta(description="Bytes of jobs that have not ended; 0: no bound.")]
-    history_length: Annotated[int, Meta(description="Finished jobs that are kept to be looked at.")]
-    history_bytes: Annotated[int, Meta(description="Bytes of that history.")]
-    retention_ms: Annotated[int, Meta(description="How long failed and cancelled jobs stay.")]
-    name_lanes: Annotated[bool, Meta(description="One lane per name, so that jobs can be taken by name.")]
-    aging_ms: Annotated[int, Meta(description="Waiting that is worth one step of priority; 0: strict priority.")]
-    fair_share: Annotated[bool, Meta(description="Lanes of equal priority take turns by weight.")]
+    lease_ms: Annotated[int, _LEASE]
+    max_length: Annotated[int, _LENGTH]
+    max_bytes: Annotated[int, _BYTES]
+    history_length: Annotated[int, _HISTORY_LENGTH]
+    history_bytes: Annotated[int, _HISTORY_BYTES]
+    retention_ms: Annotated[int, _RETENTION]
+    name_lanes: Annotated[bool, _NAME_LANES]
+    aging_ms: Annotated[int, _AGING]
+    fair_share: Annotated[bool, _FAIR_SHARE]
 
 
 class ConfigurationChangesShape(Shape, frozen=True, kw_only=True):
     """What to change of a queue's properties; null is the default again, what is not given stays as it is."""
 
-    lease_ms: LeaseChange = UNSET
-    max_length: Change = UNSET
-    max_bytes: Change = UNSET
-    history_length: Change = UNSET
-    history_bytes: Change = UNSET
-    retention_ms: Change = UNSET
-    name_lanes: Choice = UNSET
-    aging_ms: AgingChange = UNSET
-    fair_share: Choice = UNSET
+    lease_ms: Annotated[LeaseChange, _LEASE] = UNSET
+    max_length: Annotated[Change, _LENGTH] = UNSET
+    max_bytes: Annotated[Change, _BYTES] = UNSET
+    history_length: Annotated[Change, _HISTORY_LENGTH] = UNSET
+    history_bytes: Annotated[Change, _HISTORY_BYTES] = UNSET
+    retention_ms: Annotated[Change, _RETENTION] = UNSET
+    name_lanes: Annotated[Choice, _NAME_LANES] = UNSET
+    aging_ms: Annotated[AgingChange, _AGING] = UNSET
+    fair_share: Annotated[Choice, _FAIR_SHARE] = UNSET
 
     def changes(self) -> dict[str, int | bool | None]:
         return {field: value for field, value in msgspec.structs.asdict(self).items() if value is not UNSET}
 
 
-class PausedShape(Given, frozen=True, kw_only=True):
+class ActivePauseShape(Given, frozen=True, kw_only=True):
     """What is paused: the queue, or one lane or name of it."""
 
     queue: str
@@ -96,7 +107,7 @@ class PausedShape(Given, frozen=True, kw_only=True):
 
 
 class PausesShape(Given, frozen=True, kw_only=True):
-    pauses: list[PausedShape]
+    pauses: list[ActivePauseShape]
 
 
 class QueueShape(Given, frozen=True, kw_only=True):
@@ -104,7 +115,7 @@ class QueueShape(Given, frozen=True, kw_only=True):
 
     stats: QueueStatsShape
     configuration: ConfigurationShape
-    pauses: list[PausedShape]
+    pauses: list[ActivePauseShape]
     weights: dict[str, int]
 
 
@@ -147,7 +158,7 @@ async def queue(ask: AskQueue) -> QueueShape:
     return QueueShape(
         stats=shaped(stats, QueueStatsShape),
         configuration=shaped(await ask.service.configuration(name), ConfigurationShape),
-        pauses=[shaped(one, PausedShape) for one in await ask.service.pauses(name)],
+        pauses=[shaped(one, ActivePauseShape) for one in await ask.service.pauses(name)],
         weights=await ask.service.weigh(name, {}),
     )
 
@@ -229,7 +240,7 @@ class WasPausedShape(Given, frozen=True, kw_only=True):
 @routes.get("/queues/{queue}/pauses", gives=PausesShape, **_READING)
 async def queue_pauses(ask: AskQueue) -> PausesShape:
     """What is paused in a queue, since when and why."""
-    return PausesShape(pauses=[shaped(one, PausedShape) for one in await ask.service.pauses(_queue(ask))])
+    return PausesShape(pauses=[shaped(one, ActivePauseShape) for one in await ask.service.pauses(_queue(ask))])
 
 
 @routes.post(

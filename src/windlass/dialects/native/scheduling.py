@@ -12,7 +12,7 @@ from ...core import schedule as core
 from ...core import validation as check
 from ...core.cron import CRON_MAX, TIMEZONE_MAX
 from ...core.ids import format_id
-from ...core.job import NewJob
+from ...core.job import NOTHING, NewJob
 from ...core.repeat import RULE_MAX
 from ...core.retry import ENDLESS
 from ...core.schedule import Misfire, Overlap, Schedule, ScheduleStatus
@@ -20,7 +20,7 @@ from ...web.encoding import Encoding
 from ...web.routing import ADMIN, READS, Answer, Ask, Routes
 from .producing import EnqueuedShape, enqueued_shape
 from .shapes import Duration, Given, Id, Instant, NewJobShape, RetryShape, Shape, callback_shape, id_or_none
-from .values import write
+from .values import ABSENT, write
 
 routes = Routes("/api/v1", tag="Schedules")
 
@@ -94,7 +94,7 @@ def _status(status: ScheduleStatus, encoding: Encoding) -> ScheduleStatusShape:
 
 def _template(job: NewJob, encoding: Encoding) -> NewJobShape:
     """As it could be given again: a codec only beside base64."""
-    payload = write(job.payload, encoding)
+    payload = ABSENT if job.payload == NOTHING else write(job.payload, encoding)
     return NewJobShape(
         payload=payload.value,
         payload_base64=payload.base64,

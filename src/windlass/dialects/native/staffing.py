@@ -37,7 +37,7 @@ class ExpectedShape(Given, frozen=True, kw_only=True):
     silent_at_ms: Annotated[int, Meta(description="When it counts as lost unless it beats.")]
 
 
-class RunningShape(Given, frozen=True, kw_only=True):
+class HeldJobShape(Given, frozen=True, kw_only=True):
     id: Id
     since_ms: int
 
@@ -54,7 +54,7 @@ class RegisteredShape(Given, frozen=True, kw_only=True):
     started_at_ms: int
     silent_at_ms: Annotated[int, Meta(description="When it counts as lost unless it beats.")]
     running_count: int
-    running: list[RunningShape]
+    running: list[HeldJobShape]
 
 
 class WorkersShape(Given, frozen=True, kw_only=True):
@@ -82,7 +82,7 @@ def _registered(worker: Worker) -> RegisteredShape:
         started_at_ms=worker.started_at_ms,
         silent_at_ms=worker.silent_at_ms,
         running_count=worker.running_count,
-        running=[RunningShape(id=format_id(one.id), since_ms=one.since_ms) for one in worker.running],
+        running=[HeldJobShape(id=format_id(one.id), since_ms=one.since_ms) for one in worker.running],
     )
 
 

@@ -12,7 +12,7 @@ from ...core import validation as check
 from ...core.access import NewToken, Role, Token
 from ...core.diagnosis import Diagnosis, Finding
 from ...core.job import Durability
-from ...web.routing import ADMIN, KNOWS, READS, Answer, Ask, Routes
+from ...web.routing import ADMIN, KNOWS, Answer, Ask, Routes
 from .shapes import Duration, Given, QueueName, Shape, shaped
 
 routes = Routes("/api/v1", tag="Steering")
@@ -240,7 +240,7 @@ class AuditQuery(Shape, frozen=True, kw_only=True):
     cursor: Annotated[str, Meta(max_length=check.CURSOR_MAX)] = ""
 
 
-@routes.get("/audit", roles=READS, query=AuditQuery, gives=AuditPageShape)
+@routes.get("/audit", roles=ADMIN, query=AuditQuery, gives=AuditPageShape)
 async def audit(ask: Ask[None, AuditQuery]) -> AuditPageShape:
     """Who changed what, newest first: the last 10,000 entries."""
     ask.may_use_all()

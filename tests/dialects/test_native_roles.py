@@ -1,0 +1,162 @@
+"""Which role may call which route: the whole table, as docs/access.md has it in words."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+
+import httpx
+import pytest
+
+from windlass.core.access import NewToken, Role
+from windlass.server.serving import ROUTES
+from windlass.service import Service
+from windlass.web.routing import Router
+
+on_valkey = pytest.mark.parametrize("engine", ["valkey"], indirect=True)
+
+ID = "01890a5d-ac96-7000-8000-b5c1d0b7a3f2"
+ROLES = ("read", "produce", "work", "admin")
+# Beside admin, who may everything. `anybody`: also without a token.
+TABLE = """
+anybody            GET /healthz
+anybody            GET /readyz
+produce            POST /jobber/queue
+produce            POST /api/v1/jobs
+produce            POST /api/v1/jobs:batch
+produce            POST /api/v1/jobs:stream
+read               GET /api/v1/jobs
+read               GET /api/v1/events
+read produce work  GET /api/v1/jobs/{id}
+read produce work  GET /api/v1/jobs/{id}/result
+read produce work  GET /api/v1/jobs/{id}/explain
+read produce work  GET /api/v1/jobs/{id}/logs
+read produce work  GET /api/v1/jobs/{id}/members
+read produce work  GET /api/v1/jobs/{id}/events
+produce            POST /api/v1/jobs/{id}/cancel
+produce            POST /api/v1/jobs:cancel
+-                  PATCH /api/v1/jobs/{id}
+-                  DELETE /api/v1/jobs/{id}
+-                  POST /api/v1/jobs/{id}/retry
+-                  POST /api/v1/jobs/{id}/requeue
+-                  POST /api/v1/jobs/{id}/wake
+-                  POST /api/v1/jobs:edit
+-                  POST /api/v1/jobs:delete
+-                  POST /api/v1/jobs:retry
+-                  POST /api/v1/jobs:requeue
+-                  POST /api/v1/jobs:wake
+work               POST /api/v1/take
+work               POST /api/v1/exchange
+work               POST /api/v1/jobs/{id}/accept
+work               POST /api/v1/jobs/{id}/extend
+work               POST /api/v1/jobs/{id}/progress
+work               POST /api/v1/jobs/{id}/finish
+work               POST /api/v1/jobs/{id}/fail
+work               POST /api/v1/jobs/{id}/release
+work               POST /api/v1/jobs/{id}/log
+work               POST /api/v1/jobs/{id}/emit
+work               POST /api/v1/jobs:accept
+work               POST /api/v1/jobs:extend
+work               POST /api/v1/jobs:progress
+work               POST /api/v1/jobs:finish
+work               POST /api/v1/jobs:fail
+work               POST /api/v1/jobs:release
+work               POST /api/v1/jobs:log
+work               POST /api/v1/jobs:emit
+read               GET /api/v1/queues
+read               GET /api/v1/queues/{queue}
+read               GET /api/v1/queues/{queue}/configuration
+read               GET /api/v1/queues/{queue}/pauses
+read               GET /api/v1/queues/{queue}/history
+-                  PATCH /api/v1/queues/{queue}/configuration
+-                  PUT /api/v1/queues/{queue}/weights
+-                  POST /api/v1/queues/{queue}/pause
+-                  POST /api/v1/queues/{queue}/resume
+-                  POST /api/v1/queues/{queue}/purge
+read               GET /api/v1/limits
+-                  PUT /api/v1/limits/{name}
+-                  DELETE /api/v1/limits/{name}
+read               GET /api/v1/schedules
+read               GET /api/v1/schedules/{name}
+-                  PUT /api/v1/schedules/{name}
+-                  DELETE /api/v1/schedules/{name}
+-                  POST /api/v1/schedules/{name}/pause
+-                  POST /api/v1/schedules/{name}/resume
+-                  POST /api/v1/schedules/{name}/run
+read               GET /api/v1/workers
+work               PUT /api/v1/workers/{id}
+work               DELETE /api/v1/workers/{id}
+work               POST /api/v1/workers/{id}/beat
+read               GET /api/v1/callbacks
+-                  POST /api/v1/jobs:owe_again
+read produce work  GET /api/v1/info
+-                  POST /api/v1/doctor
+-                  GET /api/v1/tokens
+-                  POST /api/v1/tokens
+-                  DELETE /api/v1/tokens/{name}
+-                  GET /api/v1/audit
+"""
+
+
+def _rows() -> dict[str, set[str]]:
+    """Who may, by route."""
+    rows = {}
+    for line in TABLE.strip().splitlines():
+        *roles, method, path = line.split()
+        rows[f"{method} {path}"] = set(roles) - {"-"} | {"admin"}
+    return rows
+
+
+EXPECTED = _rows()
+
+
+def test_every_route_stands_in_the_table() -> None:
+    assert {f"{route.method} {route.path}" for route in Router(ROUTES).routes} == set(EXPECTED)
+
+
+async def _outcomes(client: httpx.AsyncClient, headers: Mapping[str, str]) -> dict[str, int]:
+    """The status of each route. Bodies are empty and names unknown: what is let in is refused for that, or does no
+    harm; streams are left as soon as they begin."""
+
+    async def status_of(route: str) -> int:
+        method, path = route.split()
+        path = path.format(id=ID, queue="q", name="nobody")
+        async with client.stream(method, path, headers=dict(headers)) as answer:
+            return answer.status_code
+
+    statuses = await asyncio.gather(*map(status_of, EXPECTED))
+    return dict(zip(EXPECTED, statuses, strict=True))
+
+
+@pytest.mark.anyio
+@on_valkey
+@pytest.mark.parametrize("role", ROLES)
+async def test_a_role_may_call_its_routes_and_no_other(client: httpx.AsyncClient, service: Service, role: str) -> None:
+    token = service.create_token(NewToken(name=role, roles=frozenset({Role(role)}))).wait().text
+    found = await _outcomes(client, {"authorization": f"Bearer {token}"})
+    allowed = {route for route, status in found.items() if status != 403}
+    assert allowed == {route for route, roles in EXPECTED.items() if roles & {role, "anybody"}}
+    found.pop("GET /readyz")  # it may take a moment until the loops have ticked
+    assert [route for route, status in found.items() if status in (401, 429) or status >= 500] == []
+    if role != "admin":
+        assert service.audits().wait().entries == []
+
+
+@pytest.mark.anyio
+@on_valkey
+@pytest.mark.parametrize("shown", ["", "Bearer", "Bearer x", f"Bearer wl_{'a' * 12}_{'b' * 43}", "Basic YTpi"])
+async def test_without_a_token_that_is_known_only_health_is_told(
+    client: httpx.AsyncClient, service: Service, shown: str
+) -> None:
+    service.create_token(NewToken(name="somebody", roles=frozenset({Role.READ}))).wait()
+    await _until_known(client)
+    found = await _outcomes(client, {"authorization": shown} if shown else {})
+    assert {route for route, status in found.items() if status != 401} == {
+        route for route, roles in EXPECTED.items() if "anybody" in roles
+    }
+
+
+async def _until_known(client: httpx.AsyncClient) -> None:
+    """The first token closes the doors within a second."""
+    while (await client.get("/api/v1/info")).status_code != 401:
+        pass
