@@ -50,7 +50,11 @@ class Heard:
         """The request of a stream that goes on from here. It has no end, and may be sent as often as needed."""
         self._frames, self._last_seen = Frames(), None
         path = f"/jobs/{format_id(self._job)}/events" if self._job else "/events"
-        query = {"queue": None if self._job else self._queue or None, "position": self.position or None}
+        query = {
+            "queue": None if self._job else self._queue or None,
+            "position": self.position or None,
+            "values": "base64",  # JSON would not tell bytes from text
+        }
         more = {"Accept": EVENT_STREAM}
         return get(path, None, query=query), more
 
