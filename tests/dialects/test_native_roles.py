@@ -29,9 +29,11 @@ produce            POST /jobber/queue
 produce            POST /api/v1/jobs
 produce            POST /api/v1/jobs:batch
 produce            POST /api/v1/jobs:stream
+produce            POST /api/v1/jobs:whole
 read               GET /api/v1/jobs
 read               GET /api/v1/events
 read produce work  GET /api/v1/jobs/{id}
+read produce work  POST /api/v1/jobs:get
 read produce work  GET /api/v1/jobs/{id}/result
 read produce work  GET /api/v1/jobs/{id}/explain
 read produce work  GET /api/v1/jobs/{id}/logs
