@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from windlass.core.access import NewToken, Role
-from windlass.server.serving import ROUTES
+from windlass.server.answering import ROUTES
 from windlass.service import Service
 from windlass.web.routing import Router
 
