@@ -25,6 +25,10 @@ anybody            GET /openapi.json
 anybody            GET /docs
 anybody            GET /docs.css
 read               GET /metrics
+anybody            GET /openapi.json
+anybody            GET /docs
+anybody            GET /docs.css
+read               GET /metrics
 produce            POST /jobber/queue
 produce            POST /api/v1/jobs
 produce            POST /api/v1/jobs:batch
