@@ -169,7 +169,7 @@ async def test_a_token_is_made_used_and_revoked(asker: Asker, service: Service) 
 
 
 def _secrets(text: str, shown: object) -> bool:
-    return text.rpartition("_")[2] in str(shown) or "digest" in str(shown)
+    return text[-43:] in str(shown) or "digest" in str(shown)
 
 
 BAD_TOKENS = [
@@ -250,7 +250,7 @@ async def test_no_secret_is_written_down(asker: Asker, service: Service) -> None
     reply = await asker("POST", "/tokens", {"name": "ci", "roles": ["work", "read"], "queues": ["mail*"]})
     [entry] = service.audits().wait().entries
     assert (entry.what, entry.target, entry.detail) == ("create_token", "ci", "read work mail*")
-    assert reply.value["text"].rpartition("_")[2] not in str(entry)
+    assert reply.value["text"][-43:] not in str(entry)
 
 
 async def test_the_audit_log_comes_in_pages(asker: Asker, service: Service) -> None:
