@@ -79,7 +79,7 @@ def test_what_has_no_form_in_messagepack_has_none(blob: Blob) -> None:
 
 @pytest.mark.parametrize("text", [b"", b"{", b'"\xff"', b"1 2", b"[" * 100_000 + b"]" * 100_000])
 def test_compact_refuses_what_is_not_json(text: bytes) -> None:
-    with pytest.raises(ValueError, match="."):
+    with pytest.raises(ValueError, match=r"\w"):
         compact(text)
 
 

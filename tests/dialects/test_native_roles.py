@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from windlass.core.access import NewToken, Role
-from windlass.server.serving import ROUTES
+from windlass.server.answering import ROUTES
 from windlass.service import Service
 from windlass.web.routing import Router
 
@@ -21,6 +21,14 @@ ROLES = ("read", "produce", "work", "admin")
 TABLE = """
 anybody            GET /healthz
 anybody            GET /readyz
+anybody            GET /openapi.json
+anybody            GET /docs
+anybody            GET /docs.css
+read               GET /metrics
+anybody            GET /openapi.json
+anybody            GET /docs
+anybody            GET /docs.css
+read               GET /metrics
 produce            POST /jobber/queue
 produce            POST /api/v1/jobs
 produce            POST /api/v1/jobs:batch

@@ -60,7 +60,16 @@ async def _outcome(guard: Guard, head: Head, roles: frozenset[Role] | None) -> P
 
 @pytest.mark.parametrize(
     "host",
-    ["localhost", "localhost:8080", "LOCALHOST:1", "localhost.", "127.0.0.1", "127.0.0.1:8080", "127.8.9.10", "[::1]:8080"],
+    [
+        "localhost",
+        "localhost:8080",
+        "LOCALHOST:1",
+        "localhost.",
+        "127.0.0.1",
+        "127.0.0.1:8080",
+        "127.8.9.10",
+        "[::1]:8080",
+    ],
 )
 async def test_this_machine_is_admin_while_there_is_no_token(guard: Guard, host: str) -> None:
     assert await _admitted(guard, _head(host=host), ADMIN) is LOCAL

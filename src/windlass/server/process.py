@@ -12,8 +12,8 @@ from socket import socket
 import msgspec
 
 from ..settings import Settings
+from .answering import Serving, serving
 from .deployment import build_store
-from .serving import Serving, serving
 
 log = logging.getLogger("windlass.server")
 

@@ -16,7 +16,7 @@ from ..core.states import State
 from ..store import awaiting
 from ..store.asked import Asked, AskedMany, AskedToWait
 from ..store.calls import explain as explaining
-from ..store.calls import logging, reading
+from ..store.calls import logging, queues, reading
 from ..store.calls.call import Flow, Now
 from ..store.pages import page, page_by_tag
 from ..store.scatter import scatter
@@ -43,6 +43,13 @@ class Reading(Asking):
     def now(self) -> Asked[int]:
         """What time it is for the engine, in milliseconds since 1970."""
         return Asked(self.store, _now_flow)
+
+    def ping(self) -> Asked[None]:
+        """Every partition is asked, and answers."""
+        return Asked(self.store, self._ping_flow)
+
+    def _ping_flow(self) -> Flow[None]:
+        yield [queues.queues("0", 1, home) for home in range(self.store.partitions)]
 
     def result(self, job_id: bytes, *, wait_ms: int = 0, consume: bool = False) -> Asked[Ending | None]:
         """How a job ended, None when it has not (within `wait_ms`). `consume` reads a kept result once."""

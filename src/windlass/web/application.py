@@ -28,12 +28,15 @@ class WebApplication:
     def __init__(self, router: Router, office: Office, guard: Guard, body_max: int = BODY_MAX) -> None:
         self._router = router
         self._office = office
+        office.routes = router.routes
+        office.still_admits = guard.still_admits
         self._guard = guard
         self._body_max = body_max
 
     def plan(self, head: Head) -> Plan | Response:
         try:
             route, names = self._router.find(head.method, head.path)
+            head.operation = route.operation
             who = self._guard.admit(head, route.roles)
         except WindlassError as error:
             return self._refused(error, head)
@@ -66,6 +69,7 @@ class WebApplication:
             encoding = encoding_of_answer(headers.get("accept", ""), of_body) if not route.media else Codec.JSON
             if who is None:
                 who = await self._guard.admit_slowly(head, route.roles)
+            head.who = who.name
             query = None if route.query is None else parse_query(head.query, route.query)
             body = None if route.takes is None or route.streams_body else _body(request, route, of_body)
             ask = Ask(self._office, request, who, names, query, body, of_body, encoding)

@@ -90,6 +90,8 @@ def decode(body: bytes, wanted: Any, encoding: Encoding) -> Any:
     if is_too_deep(body, encoding, NESTING_MAX):
         raise BadInput(f"The body is nested in more than {NESTING_MAX} levels; flatten it, or send it as text inside.")
     try:
+        if encoding is Codec.JSON and not body.isascii():
+            body.decode()  # what is kept as it came is not looked into by the decoder
         return _decoder(wanted, encoding)(body)
     except msgspec.ValidationError as error:
         raise BadInput(f"The body does not fit: {error}.") from error

@@ -60,7 +60,7 @@ async def _missing(office: Office) -> list[str]:
 async def _missing_engine(office: Office) -> list[str]:
     try:
         async with asyncio.timeout(PING_S):
-            await office.service.now()
+            await office.service.ping()
     except TimeoutError:
         return [f"The engine has not answered within {PING_S:g} s."]
     except WindlassError as error:

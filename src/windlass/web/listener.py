@@ -35,7 +35,8 @@ class Listener:
         self.on_answer = on_answer  # head, status, bytes of the body, duration in seconds, client
         self.loop = asyncio.get_running_loop()
         self.stopping = asyncio.Event()  # waiting handlers end by it
-        self.is_stopping = False
+        self.is_stopping = False  # answers are the last of their connections
+        self.is_closing = False  # connections on which nothing is asked are left
         self.idle_s = self.bounds.idle_timeout_s  # now
         self.open = 0  # connections
         self.under_way = 0  # handlers
@@ -132,6 +133,7 @@ class Listener:
         self.is_stopping = True
         self.stopping.set()
         await self._lull(min(self.bounds.lull_s, grace_s))
+        self.is_closing = True
         for server in self._servers:
             server.close()
         for connection in list(self._connections):

@@ -16,6 +16,9 @@ class Head(msgspec.Struct):
     query: str  # as sent
     headers: dict[str, str]  # lower-case names; repeated ones joined by ", "
     peer: str  # address of the client
+    # Filled in by the application, for those who count and write down what was asked.
+    operation: str = ""
+    who: str = ""
 
 
 class Client:

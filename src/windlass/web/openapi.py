@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
 
@@ -15,23 +15,42 @@ from ..core.errors import WindlassError
 from .encoding import JSON, MSGPACK
 from .problems import HeadersTooLarge, NotAcceptable, Problem, UnsupportedMedia, UriTooLong, status_of
 from .routing import Route
+from .samples import sample
 
 PLAIN_TEXT = "text/plain"
 _REF = "#/components/schemas/{name}"
+_PATH = {
+    "id": "A UUID.",
+    "queue": "Any name; percent-encode what a path cannot hold, as %2F for a slash.",
+    "name": "Any name; percent-encode what a path cannot hold, as %2F for a slash.",
+}
+_PATH_EXAMPLES = {"id": "01890a5d-ac96-774b-bcce-b302099a8057", "queue": "mail"}
 _NOTHING = {"description": "Done; there is nothing more to say."}
+_WITHOUT_BODY = {
+    int(HTTPStatus.NO_CONTENT): _NOTHING,
+    int(HTTPStatus.NOT_MODIFIED): {"description": "What was sent before (If-None-Match) still holds."},
+}
 _ABOUT = (
     "A job queue on Redis/Valkey that does not lose jobs. Every route speaks JSON and MessagePack, by Content-Type and "
     "Accept. Errors are problem details (RFC 9457) with a stable `code`."
 )
 
 
-def document(routes: Sequence[Route]) -> dict[str, Any]:
+class Examples(msgspec.Struct, frozen=True):
+    """By operation. A body that is not here is made from its schema."""
+
+    bodies: Mapping[str, Any] = {}
+    queries: Mapping[str, Mapping[str, Any]] = {}
+
+
+def document(routes: Sequence[Route], examples: Examples | None = None) -> dict[str, Any]:
     listed = [route for route in routes if route.is_listed]
     schemas, components = msgspec.json.schema_components(_types(listed), ref_template=_REF)
     refs = dict(zip(map(_key, _types(listed)), schemas, strict=True))
     paths: dict[str, dict[str, Any]] = {}
     for route in listed:
         paths.setdefault(route.path, {})[route.method.lower()] = _operation(route, refs, components)
+        _exemplify(paths[route.path][route.method.lower()], examples or Examples(), components)
     written = {
         "openapi": "3.1.0",
         "info": {"title": "Windlass", "version": __version__, "description": _ABOUT, "license": {"name": "MIT"}},
@@ -69,7 +88,11 @@ def _operation(route: Route, refs: dict[str, Any], components: dict[str, Any]) -
         "operationId": route.operation,
         "tags": [route.tag],
         "summary": route.summary,
-        "parameters": [*_path_parameters(route), *_query_parameters(route, refs, components)],
+        "parameters": [
+            *_path_parameters(route),
+            *_query_parameters(route, refs, components),
+            *_header_parameters(route),
+        ],
         "responses": _responses(route, refs),
     }
     if route.description:
@@ -85,11 +108,37 @@ def _operation(route: Route, refs: dict[str, Any], components: dict[str, Any]) -
     return written
 
 
+def _exemplify(operation: dict[str, Any], examples: Examples, components: dict[str, Any]) -> None:
+    name = operation["operationId"]
+    if "requestBody" in operation:
+        first = next(iter(operation["requestBody"]["content"].values()))
+        known = examples.bodies.get(name)
+        first["example"] = sample(first["schema"], components) if known is None else known
+    for parameter in operation["parameters"]:
+        if parameter["in"] == "query" and parameter["name"] in examples.queries.get(name, {}):
+            parameter["example"] = examples.queries[name][parameter["name"]]
+
+
 def _path_parameters(route: Route) -> list[dict[str, Any]]:
+    name_of_its_own = {"type": "string", "minLength": 1}
     schemas = {"id": {"type": "string", "format": "uuid"}}
     return [
-        {"name": name, "in": "path", "required": True, "schema": schemas.get(name, {"type": "string", "minLength": 1})}
+        {
+            "name": name,
+            "in": "path",
+            "required": True,
+            "schema": schemas.get(name, name_of_its_own),
+            "description": _PATH.get(name, "Percent-encoded."),
+            "example": _PATH_EXAMPLES.get(name, "nightly"),
+        }
         for name in route.names
+    ]
+
+
+def _header_parameters(route: Route) -> list[dict[str, Any]]:
+    return [
+        {"name": name, "in": "header", "required": False, "schema": {"type": "string"}, "description": about}
+        for name, about in route.headers.items()
     ]
 
 
@@ -113,7 +162,7 @@ def _query_parameters(route: Route, refs: dict[str, Any], components: dict[str, 
 def _responses(route: Route, refs: dict[str, Any]) -> dict[str, Any]:
     answers = {str(route.status if route.gives is not None or route.media else 204): _good(route, route.gives, refs)}
     answers |= {
-        str(status): _NOTHING if status == HTTPStatus.NO_CONTENT else _good(route, gives, refs)
+        str(status): _WITHOUT_BODY[status] if status in _WITHOUT_BODY else _good(route, gives, refs)
         for status, gives in route.also.items()
     }
     for status, codes in sorted(_refusals(route).items()):
@@ -131,7 +180,7 @@ def _refusal(route: Route, refs: dict[str, Any]) -> dict[str, Any]:
 
 def _good(route: Route, gives: Any, refs: dict[str, Any]) -> dict[str, Any]:
     if route.media and route.media != JSON:
-        return {"description": "Well.", "content": {route.media: {"schema": {"type": "string"}}}}
+        return {"description": "Well.", "content": {route.media.partition(";")[0]: {"schema": {"type": "string"}}}}
     if gives is None:
         return _NOTHING
     schema = refs[_key(gives)]

@@ -75,8 +75,6 @@ class Connection(Intake):
     def _next(self) -> bool:
         """True: there is a handler to run. Otherwise nothing can be answered before more is read or sent."""
         while self._out.drained is None and not self._leaves_at and not self.client.is_gone:
-            if not self._queue and self._is_paused:
-                self._go_on_reading()
             if not self._queue:
                 if self._has_eof:
                     self._leave()
@@ -125,6 +123,8 @@ class Connection(Intake):
             self._task = None
             if self._is_lost:
                 listener.forget(self)
+            else:
+                self.stop_if_idle()  # the head of its answer may have gone out before the stop, and promised to keep it
 
     async def _answer(self, exchange: Exchange) -> None:
         plan, head = exchange.plan, exchange.head
@@ -205,7 +205,7 @@ class Connection(Intake):
     def stop_if_idle(self) -> None:
         """When the server stops, a connection on which nothing is asked is closed, others after their answers."""
         is_idle = self._task is None and not self._queue and self._reader.stage == BETWEEN
-        if is_idle and self._listener.is_stopping:
+        if is_idle and self._listener.is_closing:
             self._leave()
 
     def cut(self) -> None:

@@ -18,7 +18,8 @@ from ..loops.pulse import Pulse
 from ..service import Service
 from ..service.gathering import Gathering
 from .encoding import Encoding
-from .messages import Request, Response, Streamed
+from .messages import Head, Request, Response, Streamed
+from .meter import Meter
 from .problems import Headers, MethodNotAllowed, NotFound
 
 B = TypeVar("B")
@@ -97,6 +98,13 @@ class Ask(Generic[B, Q]):
             raise Forbidden(f"The token {self.who.name!r} is for some queues only; this is about all of them.")
 
 
+StillAdmits: TypeAlias = Callable[[Head, frozenset[Role]], Awaitable[bool]]
+
+
+async def _always(_head: Head, _roles: frozenset[Role]) -> bool:
+    return True
+
+
 class Office:
     """What all handlers of a server share."""
 
@@ -104,6 +112,9 @@ class Office:
         self.service = service
         self.pulse = pulse or Pulse()  # of this process's loops
         self.gathering = Gathering(service)
+        self.meter = Meter()
+        self.routes: Sequence[Route] = ()  # all that are served, once they are
+        self.still_admits: StillAdmits = _always  # whoever is being answered for long; the guard's, once there is one
         self.stopping = asyncio.Event()  # long polls and streams end by it
         self._waiting: set[asyncio.Task[Any]] = set()
 
@@ -152,6 +163,7 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     takes_media: str = ""  # of such a body
     waits: bool = False
     streams_body: bool = False
+    headers: Mapping[str, str] = {}  # that it looks at, each with its description
     is_audited: bool = False
     is_listed: bool = True  # in OpenAPI
     body_max: int = 0  # 0: the server's

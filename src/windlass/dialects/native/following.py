@@ -25,6 +25,8 @@ from .values import CodecName, Value, write, write_bytes
 
 routes = Routes("/api/v1", tag="Following")
 
+_HEADERS = {"Last-Event-ID": "The id of the last event that was seen; what came after it is told first."}
+
 PAGE = check.PAGE_MAX
 ENDED = "ended"  # the position behind a job's end, when it was not followed up to there
 _LAST = frozenset({Happening.FINISHED, Happening.FAILED, Happening.CANCELLED, Happening.DELETED})
@@ -139,7 +141,7 @@ async def _begun(following: SharedFollowing) -> SharedFollowing:
 
 @routes.get(
     "/events", roles=READS, query=EventsQuery, gives=EventShape, media=sse.EVENT_STREAM, waits=True,
-    refuses=(errors.TooLarge,),
+    headers=_HEADERS, refuses=(errors.TooLarge,),
 )  # fmt: skip
 async def events(ask: Ask[None, EventsQuery]) -> Streamed:
     """Follow what happens, as server-sent events.
@@ -156,8 +158,10 @@ async def _everything(ask: Ask[None, EventsQuery], following: SharedFollowing) -
     yield sse.mark(following.position)
     while not ask.office.stopping.is_set():
         event = await _next(ask, following)
+        if not await ask.office.still_admits(ask.request.head, READS):
+            return
         if event is None:
-            yield sse.KEEP_ALIVE
+            yield sse.alive(following.reached)
         elif _is_for(ask, event):
             yield _told(ask, event)
 
@@ -171,7 +175,7 @@ def _is_for(ask: Ask[Any, Any], event: Event) -> bool:
 
 @routes.get(
     "/jobs/{id}/events", roles=KNOWS, query=JobEventsQuery, gives=EventShape, also={204: None},
-    media=sse.EVENT_STREAM, waits=True, refuses=(*ABSENT, errors.TooLarge),
+    media=sse.EVENT_STREAM, waits=True, headers=_HEADERS, refuses=(*ABSENT, errors.TooLarge),
 )  # fmt: skip
 async def job_events(ask: Ask[None, JobEventsQuery]) -> Streamed | Response:
     """Follow one job until its end, as server-sent events.
@@ -213,8 +217,10 @@ async def _until_its_end(
     is_over = job.state.is_ended
     while not is_over and not ask.office.stopping.is_set():
         event = await _next(ask, following)
+        if not await ask.office.still_admits(ask.request.head, KNOWS):
+            return
         if event is None:
-            yield sse.KEEP_ALIVE
+            yield sse.alive(following.reached)
             continue
         yield _told(ask, event)
         is_over = event.kind in _LAST

@@ -24,6 +24,9 @@ from .shapes import Given, Id, Items, NewJobShape, Results, Shape, results
 routes = Routes("/api/v1", tag="Producing")
 
 KEY_MAX = 255
+_HEADERS = {
+    "Idempotency-Key": "Up to 255 characters of your choice; a request that is repeated with it makes no second job."
+}
 STEP = 500  # jobs of a stream that are enqueued together
 LINE_MAX = 2 * 1024 * 1024
 _REFUSES = (
@@ -63,7 +66,7 @@ AskOne: TypeAlias = Ask[NewJobShape, EnqueueQuery]
 
 @routes.post(
     "/jobs", roles=PRODUCES, takes=NewJobShape, query=EnqueueQuery, gives=EnqueuedShape, status=201,
-    also={200: EnqueuedShape}, refuses=_REFUSES,
+    also={200: EnqueuedShape}, refuses=_REFUSES, headers=_HEADERS,
 )  # fmt: skip
 async def enqueue(ask: AskOne) -> Answer:
     """Enqueue one job.
@@ -80,7 +83,7 @@ async def enqueue(ask: AskOne) -> Answer:
 
 @routes.post(
     "/jobs:batch", roles=PRODUCES, takes=Items[NewJobShape], query=EnqueueQuery, gives=Results[EnqueuedShape],
-    refuses=(errors.TooLarge, errors.BadSetting),
+    refuses=(errors.TooLarge, errors.BadSetting), headers=_HEADERS,
 )  # fmt: skip
 async def enqueue_many(ask: Ask[Items[NewJobShape], EnqueueQuery]) -> Results[EnqueuedShape]:
     """Enqueue up to 1,000 jobs.

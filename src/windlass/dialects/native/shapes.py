@@ -24,9 +24,11 @@ A = TypeVar("A")
 T = TypeVar("T")
 ITEMS_MAX = 1000
 
-Id: TypeAlias = Annotated[str, Meta(description="The id of a job, a UUID.")]
-QueueName: TypeAlias = Annotated[str, Meta(min_length=1, max_length=check.QUEUE_MAX)]
-Name: TypeAlias = Annotated[str, Meta(min_length=1, max_length=check.NAME_MAX)]
+Id: TypeAlias = Annotated[
+    str, Meta(description="The id of a job, a UUID.", examples=["01890a5d-ac96-774b-bcce-b302099a8057"])
+]
+QueueName: TypeAlias = Annotated[str, Meta(min_length=1, max_length=check.QUEUE_MAX, examples=["mail"])]
+Name: TypeAlias = Annotated[str, Meta(min_length=1, max_length=check.NAME_MAX, examples=["send"])]
 Instant: TypeAlias = Annotated[int, Meta(ge=0, le=INSTANT_MAX, description="Milliseconds since 1970, UTC.")]
 Duration: TypeAlias = Annotated[int, Meta(ge=0, le=check.DURATION_MAX, description="Milliseconds.")]
 # Beyond all durations there is one value that means for ever.

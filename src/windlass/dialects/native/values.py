@@ -16,7 +16,7 @@ from ...core.transcoding import as_json, as_msgpack
 from ...web.encoding import Encoding
 
 CodecName: TypeAlias = Literal["json", "msgpack", "raw"]
-Value: TypeAlias = Annotated[Raw, msgspec.Meta(description="Any value.")]
+Value: TypeAlias = Annotated[Raw, msgspec.Meta(description="Any value.", examples=[{"order": 7}])]
 _NAMES: dict[Codec, CodecName] = {Codec.JSON: "json", Codec.MSGPACK: "msgpack", Codec.RAW: "raw"}
 _CODECS = {name: codec for codec, name in _NAMES.items()}
 _WRITERS: dict[Codec, Callable[[Blob], Raw | None]] = {Codec.JSON: as_json, Codec.MSGPACK: as_msgpack}

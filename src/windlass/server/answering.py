@@ -4,32 +4,31 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 import ssl
 from collections.abc import AsyncIterator, Sequence
 from socket import socket
 
 from ..core.errors import BadSetting
-from ..dialects import jobber, native
+from ..dialects import jobber, native, operating
 from ..loops.pulse import Pulse
 from ..service import Service
 from ..settings import Settings
 from ..store.store import Store
 from ..web import health
+from ..web.access_log import AccessLog
 from ..web.application import WebApplication
 from ..web.bounds import Bounds
 from ..web.guard import Guard
-from ..web.listener import Listener
+from ..web.listener import Listener, OnAnswer
 from ..web.messages import Client, Head
+from ..web.meter import Meter
 from ..web.routing import Office, Router
 from ..web.tls import tls_context
 from ..web.token_table import TokenTable
 from .deployment import running
 from .listening import are_local, open_sockets, url_of
 
-access_log = logging.getLogger("windlass.access")
-
-ROUTES = (*native.ROUTES, jobber.routes, health.routes)
+ROUTES = (*native.ROUTES, jobber.routes, health.routes, operating.routes)
 
 
 class Serving:
@@ -38,17 +37,18 @@ class Serving:
     def __init__(self, service: Service, settings: Settings, sockets: Sequence[socket], pulse: Pulse) -> None:
         self.service = service
         self.pulse = pulse
+        self.office = Office(service, pulse)
         self.settings = settings
         self.url = url_of(list(sockets), settings)
         self.is_local = are_local(list(sockets))
         self.tokens = 0
         self.hurry = asyncio.Event()
 
-    async def stop(self, office: Office, listener: Listener) -> None:
+    async def stop(self, listener: Listener) -> None:
         """No accepted request is cut; those who wait are answered with what there is."""
         stopping = asyncio.create_task(listener.stop(self.settings.grace_ms / 1000))
         await asyncio.sleep(0)  # it has begun: what is answered from now on says that the connection ends
-        office.stop()
+        self.office.stop()
         hurrying = asyncio.create_task(self.hurry.wait())
         await asyncio.wait({stopping, hurrying}, return_when=asyncio.FIRST_COMPLETED)
         if not stopping.done():
@@ -71,14 +71,13 @@ async def serving(
         async with running(store, pulse) as service:
             server = Serving(service, settings, listening, pulse)
             await _check_trust(server)
-            office = Office(service, pulse)
-            async with _tokens(server) as tokens:
-                listener = _listener(server, office, tokens)
+            async with _tokens(server) as tokens, _access_log(settings) as log:
+                listener = _listener(server, tokens, log)
                 await listener.start(sock=listening, ssl=tls)
                 try:
                     yield server
                 finally:
-                    await server.stop(office, listener)
+                    await server.stop(listener)
     finally:
         for one in listening:
             one.close()
@@ -115,23 +114,36 @@ async def _tokens(server: Serving) -> AsyncIterator[TokenTable]:
         await table.close()
 
 
-def _listener(server: Serving, office: Office, tokens: TokenTable) -> Listener:
+def _listener(server: Serving, tokens: TokenTable, log: AccessLog | None) -> Listener:
     settings = server.settings
     guard = Guard(tokens, is_open=server.is_local or settings.allow_anonymous, is_local=server.is_local)
-    application = WebApplication(Router(ROUTES), office, guard, settings.body_max)
+    application = WebApplication(Router(ROUTES), server.office, guard, settings.body_max)
     bounds = Bounds(connections_max=settings.connections_max)
-    return Listener(application, bounds, _write_access if settings.access_log else None)
+    listener = Listener(application, bounds, _on_answer(server.office.meter, log))
+    server.office.meter.listener = listener
+    return listener
 
 
-def _write_access(head: Head | None, status: int, size: int, duration_s: float, client: Client) -> None:
-    """A query is not written: it may hold what is nobody's business."""
-    method, path = ("-", "-") if head is None else (head.method, head.path)
-    more = {
-        "method": method,
-        "path": path,
-        "status": status,
-        "bytes": size,
-        "duration_ms": round(duration_s * 1000, 3),
-        "peer": client.peer,
-    }
-    access_log.info("%s %s %s %d", client.peer or "-", method, path, status, extra=more)
+@contextlib.asynccontextmanager
+async def _access_log(settings: Settings) -> AsyncIterator[AccessLog | None]:
+    """Closing it waits for a thread that writes; the event loop does not."""
+    if not settings.access_log:
+        yield None
+        return
+    log = AccessLog()
+    log.open()
+    try:
+        yield log
+    finally:
+        await asyncio.to_thread(log.close)
+
+
+def _on_answer(meter: Meter, log: AccessLog | None) -> OnAnswer:
+    if log is None:
+        return meter.on_answer
+
+    def both(head: Head | None, status: int, size: int, duration_s: float, client: Client) -> None:
+        meter.on_answer(head, status, size, duration_s, client)
+        log.on_answer(head, status, size, duration_s, client)
+
+    return both

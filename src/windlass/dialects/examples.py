@@ -1,0 +1,53 @@
+"""What one would ask of each operation, as its documents show it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..web.openapi import Examples
+
+ID = "01890a5d-ac96-774b-bcce-b302099a8057"
+_JOB = {"queue": "mail", "name": "send", "payload": {"order": 7}}
+_ABOUT_ONE: dict[str, dict[str, Any]] = {
+    "accept": {"token": 1},
+    "extend": {"token": 1},
+    "progress": {"token": 1, "progress": 0.5, "note": "written"},
+    "finish": {"token": 1, "result": {"sent": True}},
+    "fail": {"token": 1, "error": {"message": "the mail server is away"}},
+    "release": {"token": 1},
+    "log": {"token": 1, "lines": [{"at_ms": 1_767_225_600_000, "text": "connected"}]},
+    "emit": {"token": 1, "value": {"page": 3}},
+    "cancel": {"reason": "no longer needed"},
+    "retry": {},
+    "requeue": {},
+    "wake": {},
+    "edit": {"priority": -5},
+}
+_BODIES: dict[str, Any] = {
+    **_ABOUT_ONE,
+    **{f"{name}_many": {"items": [{"id": ID, **body}]} for name, body in _ABOUT_ONE.items()},
+    "delete_many": {"items": [{"id": ID}]},
+    "enqueue": _JOB,
+    "enqueue_many": {"items": [_JOB]},
+    "enqueue_stream": _JOB,
+    "take": {"queues": ["mail"], "wait_ms": 20_000},
+    "exchange": {"finishes": [{"id": ID, "token": 1}], "take": {"queues": ["mail"], "wait_ms": 20_000}},
+    "configure_queue": {"lease_ms": 60_000, "max_length": 100_000},
+    "weigh_lanes": {"weights": {"gold": 10}},
+    "pause_queue": {"reason": "the mail server is away"},
+    "resume_queue": {},
+    "purge_queue": {"state": "failed"},
+    "set_limit": {"matches": {"queue": "mail"}, "running": 10},
+    "set_schedule": {"job": {"queue": "mail", "name": "digest"}, "cron": "0 7 * * *", "timezone": "Europe/Berlin"},
+    "pause_schedule": {"reason": "holidays"},
+    "register": {"host": "worker-1", "queues": ["mail"], "slots": 8},
+    "create_token": {"name": "shop", "roles": ["produce"], "queues": ["mail*"]},
+    "owe_again": {"items": [{"id": f"{ID}-1"}]},
+    "doctor": {"repair": False},
+    "jobber_queue": {"type": "mail", "payload": {"order": 7}},
+}
+_QUERIES: dict[str, dict[str, Any]] = {
+    "jobs": {"queue": "mail", "state": "failed"},
+    "result": {"wait_ms": 20_000},
+}
+EXAMPLES = Examples(_BODIES, _QUERIES)

@@ -1,0 +1,225 @@
+"""The document of the API and its page: valid, whole, and true to what is served."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from typing import Any
+
+import httpx
+import msgspec
+import pytest
+import schemathesis
+
+from windlass.core.access import NewToken, Role
+from windlass.dialects.examples import EXAMPLES
+from windlass.server.answering import ROUTES
+from windlass.service import Service
+from windlass.web.docs_page import docs_page
+from windlass.web.openapi import document
+from windlass.web.routing import Route, Router
+
+served = [pytest.mark.anyio, pytest.mark.parametrize("engine", ["valkey"], indirect=True)]
+LISTED = [route for route in Router(ROUTES).routes if route.is_listed]
+DOCUMENT = document(LISTED, EXAMPLES)
+VOID = {"meta", "link", "br", "hr"}
+
+
+def _operations() -> Iterator[tuple[str, str, dict[str, Any]]]:
+    for path, operations in DOCUMENT["paths"].items():
+        for method, operation in operations.items():
+            yield method, path, operation
+
+
+def test_it_is_openapi() -> None:
+    schemathesis.openapi.from_dict(DOCUMENT).validate()
+
+
+def test_every_route_is_in_it_once_and_says_what_it_does() -> None:
+    found = {operation["operationId"]: (method.upper(), path) for method, path, operation in _operations()}
+    assert found == {route.operation: (route.method, route.path) for route in LISTED}
+    assert len(found) == len(LISTED)
+    for _, _, operation in _operations():
+        assert re.fullmatch(r"[A-Z].+[^.]", operation["summary"]), operation["operationId"]
+
+
+@pytest.mark.parametrize("route", [one for one in LISTED if one.takes is not None], ids=lambda route: route.operation)
+def test_the_example_of_a_body_is_one(route: Route) -> None:
+    content = DOCUMENT["paths"][route.path][route.method.lower()]["requestBody"]["content"]
+    example = next(iter(content.values()))["example"]
+    msgspec.json.decode(msgspec.json.encode(example), type=route.takes)
+
+
+def test_no_example_is_left_over() -> None:
+    assert set(EXAMPLES.bodies) <= {route.operation for route in LISTED if route.takes is not None}
+    for operation, query in EXAMPLES.queries.items():
+        [route] = [one for one in LISTED if one.operation == operation]
+        assert route.query is not None
+        msgspec.convert(query, route.query)
+
+
+@pytest.mark.parametrize(
+    ("header", "operations"),
+    [("Idempotency-Key", {"enqueue", "enqueue_many"}), ("Last-Event-ID", {"events", "job_events"})],
+)
+def test_headers_that_are_looked_at(header: str, operations: set[str]) -> None:
+    found = {
+        operation["operationId"]
+        for _, _, operation in _operations()
+        if any(one["in"] == "header" and one["name"] == header for one in operation["parameters"])
+    }
+    assert found == operations
+
+
+# The page
+
+
+class Checked(HTMLParser):
+    """Well-formed, and what it points to."""
+
+    def __init__(self, page: bytes) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.ids: list[str] = []
+        self.links: list[str] = []
+        self.tags: set[str] = set()
+        self.attributes: set[str] = set()
+        self.texts: list[str] = []
+        self.feed(page.decode())
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        self.attributes |= {name for name, _ in attrs}
+        self.ids += [value or "" for name, value in attrs if name == "id"]
+        self.links += [value or "" for name, value in attrs if name in ("href", "src")]
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.texts.append(data)
+
+
+PAGE = Checked(docs_page(DOCUMENT))
+
+
+def test_the_page_has_an_anchor_for_everything_and_no_link_that_leads_nowhere() -> None:
+    assert {f"op-{route.operation}" for route in LISTED} <= set(PAGE.ids)
+    assert len(set(PAGE.ids)) == len(PAGE.ids)
+    inside = {link.removeprefix("#") for link in PAGE.links if link.startswith("#")}
+    assert inside <= set(PAGE.ids)
+    assert {link for link in PAGE.links if not link.startswith("#")} == {"/docs.css", "/openapi.json"}
+
+
+def test_the_page_runs_nothing_and_asks_nobody_else() -> None:
+    assert PAGE.tags.isdisjoint({"script", "style", "iframe", "img", "object", "form"})
+    assert not any(name == "style" or name.startswith("on") for name in PAGE.attributes)
+
+
+def test_the_page_names_codes_fields_and_paths() -> None:
+    text = " ".join(PAGE.texts)
+    for word in ("id_conflict", "queue_full", "payload_base64", "Idempotency-Key", "/api/v1/jobs:batch", "lease_ms"):
+        assert word in text
+
+
+def test_texts_of_the_document_stay_texts() -> None:
+    """Whatever a description or a name holds, none of it becomes a tag."""
+    hostile = "<script>alert(1)</script>\"'&`<b>`"
+    written = msgspec.json.decode(msgspec.json.encode(DOCUMENT))
+    written["info"] |= {"title": hostile, "version": hostile, "description": hostile}
+    written["tags"].append({"name": hostile})
+    schema = {
+        "type": "object",
+        "description": hostile,
+        "properties": {hostile: {"enum": [hostile], "default": hostile}},
+    }
+    written["components"]["schemas"][hostile] = schema
+    body = {"content": {hostile: {"schema": {"$ref": f"#/components/schemas/{hostile}".replace("/script", "script")}}}}
+    written["components"]["schemas"][hostile.replace("/script", "script")] = schema
+    written["paths"][f"/{hostile}"] = {
+        "post": {
+            "operationId": hostile, "tags": [hostile], "summary": hostile, "description": hostile,
+            "parameters": [
+                {"name": hostile, "in": hostile, "required": True, "schema": {"type": hostile}, "description": hostile}
+            ],
+            "requestBody": body,
+            "responses": {"200": {"description": hostile}, "400": {"description": f"{hostile}: {hostile}"}},
+        }
+    }  # fmt: skip
+    page = Checked(docs_page(written))
+    assert page.tags == PAGE.tags
+    assert page.attributes == PAGE.attributes
+
+
+class TestServed:
+    pytestmark = served
+
+    async def test_the_document_is_served_to_anybody_and_known_again(
+        self, client: httpx.AsyncClient, service: Service
+    ) -> None:
+        await service.create_token(NewToken(name="one", roles=frozenset({Role.READ})))
+        answer = await client.get("/openapi.json")
+        assert answer.status_code == 200
+        assert answer.headers["content-type"] == "application/json"
+        assert answer.json() == DOCUMENT
+        for known in (answer.headers["etag"], f'"x", W/{answer.headers["etag"]}', "*"):
+            again = await client.get("/openapi.json", headers={"if-none-match": known})
+            assert (again.status_code, again.content) == (304, b"")
+        other = await client.get("/openapi.json", headers={"if-none-match": '"x"'})
+        assert other.content == answer.content
+
+    @pytest.mark.parametrize(("path", "media"), [("/docs", "text/html"), ("/docs.css", "text/css")])
+    async def test_the_page_is_served_under_a_strict_policy(
+        self, client: httpx.AsyncClient, path: str, media: str
+    ) -> None:
+        answer = await client.get(path, headers={"accept": "text/html,*/*;q=0.8", "sec-fetch-site": "cross-site"})
+        assert answer.status_code == 200
+        assert answer.headers["content-type"].startswith(media)
+        assert answer.headers["content-security-policy"].startswith("default-src 'none'; style-src 'self'")
+        assert answer.headers["x-content-type-options"] == "nosniff"
+        head = await client.head(path)
+        assert (head.status_code, head.content) == (200, b"")
+        assert head.headers["content-length"] == str(len(answer.content))
+        again = await client.get(path, headers={"if-none-match": answer.headers["etag"]})
+        assert again.status_code == 304
+
+    async def test_every_line_of_the_page_that_calls_curl_is_understood(self, client: httpx.AsyncClient) -> None:
+        """Nothing it names exists here; but path, method and body are right."""
+        lines = [text for text in PAGE.texts if text.startswith("curl ")]
+        assert len(lines) == len(LISTED) + 1
+        for line in lines:
+            method, path, headers, body = _read(line)
+            if path.endswith("/events"):
+                continue  # endless
+            headers["idempotency-key"] = line[:200]
+            path, body = path.replace("wait_ms=20000", "wait_ms=0"), body.replace('"wait_ms":20000', '"wait_ms":0')
+            answer = await client.request(method, path, headers=headers, content=body.encode())
+            code = answer.json()["code"] if "problem" in answer.headers.get("content-type", "") else ""
+            assert answer.status_code < 500 or code in ("not_ready",), (line, answer.text)
+            assert code not in ("bad_input", "not_found", "method_not_allowed", "unsupported_media_type"), (
+                line,
+                answer.text,
+            )
+
+
+def _read(line: str) -> tuple[str, str, dict[str, str], str]:
+    words = iter(shlex.split(line)[1:])
+    method, path, body = "", "", ""
+    headers: dict[str, str] = {}
+    for word in words:
+        if word == "-X":
+            method = next(words)
+        elif word == "-H":
+            name, _, value = next(words).partition(": ")
+            headers[name.lower()] = value
+        elif word == "-d":
+            body = next(words)
+        else:
+            path = word.removeprefix("localhost:8080")
+    return method or ("POST" if body else "GET"), path, headers, body

@@ -1,0 +1,111 @@
+"""One line of JSON for each request, written beside the event loop."""
+
+from __future__ import annotations
+
+import io
+import itertools
+import logging
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import pytest
+
+from windlass.web import access_log
+from windlass.web.access_log import AccessLog
+from windlass.web.messages import Client, Head
+
+_numbers = itertools.count()
+CLIENT = Client("192.0.2.7", False)
+
+
+def _head(path: str = "/api/v1/jobs") -> Head:
+    return Head("POST", path, "token=secret", {"authorization": "Bearer secret"}, "192.0.2.7", "enqueue", "shop")
+
+
+def _logger() -> logging.Logger:
+    return logging.getLogger(f"windlass.access.test{next(_numbers)}")
+
+
+class Kept(logging.Handler):
+    def __init__(self, before: Callable[[], Any] = lambda: None) -> None:
+        super().__init__()
+        self.lines: list[str] = []
+        self._before = before
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._before()
+        self.lines.append(record.getMessage())
+
+
+def test_a_line_says_who_asked_for_what_and_how_it_was_answered() -> None:
+    logger, kept = _logger(), Kept()
+    logger.addHandler(kept)
+    log = AccessLog(logger)
+    log.open()
+    log.on_answer(_head(), 201, 94, 0.0031234, CLIENT)
+    log.on_answer(None, 400, 12, 0.0, CLIENT)
+    log.close()
+    first, second = (msgspec.json.decode(line) for line in kept.lines)
+    assert first.pop("at").endswith("+00:00")
+    assert first == {
+        "logger": "windlass.access",
+        "peer": "192.0.2.7",
+        "who": "shop",
+        "method": "POST",
+        "path": "/api/v1/jobs",
+        "status": 201,
+        "bytes": 94,
+        "ms": 3.123,
+        "operation": "enqueue",
+    }
+    assert (second["method"], second["status"]) == ("", 400)
+    assert "secret" not in "".join(kept.lines)
+
+
+def test_nothing_that_a_client_sends_breaks_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    errors = io.StringIO()
+    monkeypatch.setattr("sys.stderr", errors)
+    log = AccessLog(_logger())
+    log.open()
+    log.on_answer(_head('/a"\n{}\u2028\x00'), 404, 0, 0.0, CLIENT)
+    for _ in range(2 * access_log.TOGETHER):
+        log.on_answer(_head(), 201, 0, 0.0, CLIENT)
+    log.close()
+    lines = errors.getvalue().split("\n")
+    assert lines.pop() == ""
+    assert len(lines) == 1 + 2 * access_log.TOGETHER
+    assert msgspec.json.decode(lines[0])["path"] == '/a"\n{}\u2028\x00'
+
+
+def test_a_writer_that_hangs_holds_nobody_up_and_memory_stays_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(access_log, "WAITING_MAX", 100)
+    is_writing, may_go_on = threading.Event(), threading.Event()
+
+    def hang() -> None:
+        is_writing.set()
+        may_go_on.wait(60)
+
+    logger, kept = _logger(), Kept(hang)
+    logger.addHandler(kept)
+    log = AccessLog(logger)
+    log.open()
+    log.on_answer(_head(), 201, 0, 0.0, CLIENT)
+    assert is_writing.wait(60)
+    for _ in range(1000):
+        log.on_answer(_head(), 201, 0, 0.0, CLIENT)
+    may_go_on.set()
+    log.close()
+    assert len(kept.lines) == 1 + 100 + 1
+    assert msgspec.json.decode(kept.lines[-1])["dropped"] == 900
+
+
+def test_a_handler_of_ours_goes_with_it() -> None:
+    logger = _logger()
+    log = AccessLog(logger)
+    log.open()
+    assert len(logger.handlers) == 1
+    log.close()
+    assert logger.handlers == []
+    assert logger.propagate

@@ -1,0 +1,105 @@
+"""/healthz says whether the process answers, /readyz whether requests should be sent to it; neither wants a token."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Iterator
+
+import httpx
+import pytest
+
+from engine_process import EngineProcess
+from stores import make_store
+from windlass.loops.pulse import LATE_S, Pulse
+from windlass.loops.runner import LONGEST_PAUSE_S
+from windlass.server import Serving, serving
+from windlass.settings import Settings
+from windlass.store.store import Store
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def own_engine() -> Iterator[EngineProcess]:
+    """One that may be frozen and killed."""
+    with EngineProcess("valkey", config=("--save", "", "--appendonly", "no")) as process:
+        yield process
+
+
+@pytest.fixture
+async def running(own_engine: EngineProcess) -> AsyncIterator[Serving]:
+    settings = Settings(port=0, token="a-token-that-is-not-shown")  # noqa: S106
+    async with serving(make_store(own_engine), settings) as running:
+        yield running
+
+
+@pytest.fixture
+async def client(running: Serving) -> AsyncIterator[httpx.AsyncClient]:
+    async with httpx.AsyncClient(base_url=running.url, timeout=30) as client:
+        yield client
+
+
+async def until_ready(client: httpx.AsyncClient) -> None:
+    async with asyncio.timeout(20):
+        while (await client.get("/readyz")).status_code != 200:
+            pass
+
+
+async def test_a_server_that_is_well_needs_no_token_to_say_so(client: httpx.AsyncClient) -> None:
+    assert (await client.get("/healthz")).json() == {"status": "ok"}
+    await until_ready(client)
+    assert (await client.get("/readyz")).json() == {"status": "ready"}
+    assert (await client.get("/api/v1/queues")).status_code == 401
+
+
+async def test_an_engine_that_does_not_answer(client: httpx.AsyncClient, own_engine: EngineProcess) -> None:
+    await until_ready(client)
+    own_engine.freeze()
+    try:
+        answer = await client.get("/readyz")
+        assert (await client.get("/healthz")).status_code == 200
+    finally:
+        own_engine.thaw()
+    assert answer.status_code == 503
+    assert answer.headers["retry-after"] == "1"
+    assert answer.json()["code"] == "not_ready"
+    assert answer.json()["detail"] == "The engine has not answered within 1 s."
+    await until_ready(client)
+
+
+async def test_loops_that_have_not_ticked(client: httpx.AsyncClient, running: Serving) -> None:
+    await until_ready(client)
+    running.pulse.clock = lambda: time.monotonic() + LONGEST_PAUSE_S + LATE_S
+    answer = await client.get("/readyz")
+    assert answer.status_code == 503
+    assert answer.json()["detail"] == "The loops have not ticked lately."
+    assert (await client.get("/healthz")).status_code == 200
+
+
+async def test_loops_that_rest_are_well() -> None:
+    now_s = 100.0
+    pulse = Pulse()
+    pulse.clock = lambda: now_s
+    assert pulse.late(2) == [0, 1]
+    pulse.beat(0, 60)
+    pulse.beat(1, 0.01)
+    assert pulse.late(2) == []
+    now_s += LATE_S + 1
+    assert pulse.late(2) == [1]
+    now_s += 60
+    assert pulse.late(2) == [0, 1]
+
+
+async def test_a_server_that_stops_is_not_ready(own_engine: EngineProcess) -> None:
+    """A balancer takes it out while what is under way is answered."""
+    store: Store = make_store(own_engine)
+    async with serving(store, Settings(port=0)) as running, httpx.AsyncClient(base_url=running.url) as client:
+        await until_ready(client)
+        waiting = asyncio.create_task(client.post("/api/v1/take", json={"queues": ["q"], "wait_ms": 30_000}))
+        other = await client.get("/healthz")
+        assert other.status_code == 200
+        running.office.stop()
+        assert (await waiting).json()["jobs"] == []
+        answer = await client.get("/readyz")
+        assert (answer.status_code, answer.json()["detail"]) == (503, "The server is stopping.")
