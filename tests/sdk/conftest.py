@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -28,9 +29,13 @@ def engine(request: pytest.FixtureRequest) -> Iterator[EngineProcess]:
 
 
 @pytest.fixture
-def app(store: Store) -> Iterator[Windlass]:
-    app = Windlass()
-    app.connect(store)
+def app(store: Store, request: pytest.FixtureRequest) -> Iterator[Windlass]:
+    """On the engine itself; with WINDLASS_TEST_OVER_HTTP set, through a server, and so are its workers."""
+    if os.environ.get("WINDLASS_TEST_OVER_HTTP"):
+        app = Windlass(request.getfixturevalue("served"))
+    else:
+        app = Windlass()
+        app.connect(store)
     yield app
     app.close()
 

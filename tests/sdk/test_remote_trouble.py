@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ssl
+import subprocess
 import threading
 from collections.abc import AsyncIterator, Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
 
 import pytest
 
@@ -29,6 +32,7 @@ from windlass.core.requests import Finish, Listing, Take
 from windlass.sdk.remote.address import parse_server
 from windlass.sdk.remote.patience import Patience
 from windlass.sdk.remote.request import NoAnswer, NotReached, Response, failure, get, post
+from windlass.sdk.remote.store import Info, RemoteStore
 from windlass.service import Service
 from windlass.store.store import Store
 from windlass.web.encoding import JSON, MSGPACK, refusal_answer
@@ -260,6 +264,41 @@ def test_what_is_sent_again() -> None:
     ):
         with pytest.raises(type(error)):
             Patience(10, 0).pause_s(error, request, now_s)
+
+
+# TLS
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A certificate of this machine that nobody trusts unless told to, and its key."""
+    directory = tmp_path_factory.mktemp("tls")
+    made = directory / "certificate.pem", directory / "key.pem"
+    command = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=localhost"
+    names = ["-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1", "-keyout", str(made[1]), "-out", str(made[0])]
+    subprocess.run([*command.split(), *names], check=True, capture_output=True)
+    return made
+
+
+async def test_certificates_are_checked(certificate: tuple[Path, Path]) -> None:
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(*certificate)
+    with HTTPServer(("127.0.0.1", 0), Stranger) as other:
+        other.socket = context.wrap_socket(other.socket, server_side=True)
+        serving = threading.Thread(target=other.serve_forever)
+        serving.start()
+        url = f"https://127.0.0.1:{other.server_port}"
+        try:
+            for query, error in (("", BadSetting), (f"?ssl_ca_certs={certificate[0]}", EngineUnsuitable)):
+                store = RemoteStore(parse_server(url + query), patience_s=0)
+                with pytest.raises(error, match="not trusted" if error is BadSetting else "no Windlass server"):
+                    await asyncio.to_thread(store.open_now)
+                with pytest.raises(error, match="not trusted" if error is BadSetting else "no Windlass server"):
+                    await store.perform(get("/info", Info))
+                await store.close()
+        finally:
+            other.shutdown()
+            serving.join()
 
 
 # URLs
