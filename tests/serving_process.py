@@ -83,6 +83,12 @@ class ServingProcess:
         return host.strip("[]"), int(port)
 
     @property
+    def bedrock(self) -> tuple[str, int]:
+        """Where it speaks Bedrock."""
+        ((host, port),) = re.findall(r"bedrock +(\S+):(\d+)\n", self.said)
+        return host.strip("[]"), int(port)
+
+    @property
     def children(self) -> list[int]:
         """The server processes of a parent; not the embedded engine's."""
         found = [int(pid) for pid in Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split()]
