@@ -3,8 +3,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-# By package name: a second engine, the sources of a locale to run one in, and what makes a certificate for one.
-TEST_PACKAGES := redis-server locales openssl
+# By package name: a second engine, the sources of a locale to run one in, what makes a certificate for one, and clients
+# of the HTTP API that are not ours.
+TEST_PACKAGES := redis-server locales openssl curl nodejs
 MACHINES := $(wildcard tests/engine/test_*machine.py)
 
 .DEFAULT_GOAL := help
@@ -23,7 +24,7 @@ $(STAMP): pyproject.toml constraints.txt
 	@touch $(STAMP)
 
 test-packages:
-	@{ command -v redis-server && command -v openssl && command -v localedef && test -e /usr/share/i18n/locales/en_US; } >/dev/null \
+	@{ command -v redis-server && command -v openssl && command -v curl && command -v node && command -v localedef && test -e /usr/share/i18n/locales/en_US; } >/dev/null \
 	  || $(MAKE) --no-print-directory install-test-packages
 
 .PHONY: install-test-packages

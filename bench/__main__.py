@@ -12,7 +12,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from . import cluster, connection, drain, durability, enqueue, family, flatness, lanes, limits, sdk, waiting
+from . import cluster, connection, drain, durability, enqueue, family, flatness, http_api, lanes, limits, sdk, waiting
 from .engine import Engine
 from .figures import Section, Setting, Table
 
@@ -28,6 +28,7 @@ SECTIONS: dict[str, Section] = {
     "connection": connection.section,
     "cluster": cluster.section,
     "sdk": sdk.section,
+    "http": http_api.section,
 }
 DOCUMENT = Path(__file__).resolve().parent.parent / "docs" / "performance.md"
 INTRODUCTION = """# Performance
@@ -45,7 +46,7 @@ How to read it:
 - Jobs are no-ops with an empty payload. Nothing is persistent except in the tables about durability: an engine that is
   killed during the other rows loses everything.
 - *script µs* is the engine's time within the function call; *engine CPU µs* is all its CPU, sockets included.
-- Only the calls themselves run, except in the tables about the SDK: no worker, no HTTP, no scheduler, recoverer or
+- Only the calls themselves run, except in the tables about the SDK and HTTP: no worker, no scheduler, recoverer or
   janitor beside them.
 """
 

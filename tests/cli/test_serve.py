@@ -102,8 +102,9 @@ def test_an_engine_that_is_not_there_is_one_sentence_and_try_again() -> None:
 
 
 def test_a_wrong_url_is_a_usage_error() -> None:
+    ports = ["--port", "0", "--bedrock-port", "0"]
     done = subprocess.run(
-        [*WINDLASS, "serve", "--url", "http://x"], capture_output=True, text=True, timeout=60, check=False
+        [*WINDLASS, "serve", "--url", "http://x", *ports], capture_output=True, text=True, timeout=60, check=False
     )
     assert done.returncode == 2
     assert "redis://" in done.stderr

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from windlass.core import nesting
 from windlass.core.job import Codec
 from windlass.core.nesting import is_too_deep
 
@@ -50,8 +51,10 @@ def test_json_as_a_recursion_says(document: Any, most: int) -> None:
 @example([[]] * 70_000, 2)
 @example(["ü" * 70_000, b"\x91" * 70_000, b"\x91" * 300, "x" * 300, [b"\x91" * 300]], 1)
 @example([[]] * 70_000, 1)
-@example({str(n): {} for n in range(300)}, 1)
-@example({str(n): {} for n in range(70_000)}, 2)
+@example({str(n): 0 for n in range(300)} | {"last": {"a": [1]}}, 2)
+@example({str(n): 0 for n in range(70_000)} | {"last": {"a": [1]}}, 2)
+@example([b"\x91" for _ in range(300)] + [[[1]]], 2)
+@example([b"\x91" for _ in range(70_000)] + [[[1]]], 2)
 def test_messagepack_as_a_recursion_says(document: Any, most: int) -> None:
     assert is_too_deep(msgspec.msgpack.encode(document), Codec.MSGPACK, most) == (_depth(document) > most)
 
@@ -81,9 +84,11 @@ def test_hostile_json_costs_no_more_than_its_length(hostile: bytes) -> None:
     assert is_too_deep(hostile, Codec.JSON, 100) == hostile.startswith(b"[" * 101)
 
 
-def test_what_has_millions_of_tiny_values_is_as_bad_as_deep() -> None:
-    """Sixteen million empty lists are a gigabyte in memory: none of them is made."""
+def test_what_has_millions_of_tiny_values_is_as_bad_as_deep(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sixteen million empty lists are a gigabyte in memory: none of them is made, and the walk over them has an end."""
+    monkeypatch.setattr(nesting, "STEPS_MAX", 10_000)
     assert is_too_deep(b"\xdd\x00\xff\xff\xff" + b"\x90" * 0xFFFFFF, Codec.MSGPACK, 100)
+    assert not is_too_deep(b"\xdd\x00\x00\x20\x00" + b"\x90" * 0x2000, Codec.MSGPACK, 100)
 
 
 def test_raw_bytes_have_no_depth() -> None:

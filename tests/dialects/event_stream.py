@@ -55,12 +55,12 @@ class EventStream:
         return None
 
     async def mark(self) -> str:
-        """Reads up to the first id: from there on nothing is missed."""
+        """Reads up to the next id: from there on nothing is missed."""
         async with asyncio.timeout(20):
             async for line in self._lines:
+                self.comments += line.startswith(":")
                 if line.startswith("id: "):
                     self.last_id = line.removeprefix("id: ")
-                elif not line and self.last_id:
                     return self.last_id
         raise AssertionError("no id came")
 

@@ -15,7 +15,7 @@ import schemathesis
 
 from windlass.core.access import NewToken, Role
 from windlass.dialects.examples import EXAMPLES
-from windlass.server.serving import ROUTES
+from windlass.server.answering import ROUTES
 from windlass.service import Service
 from windlass.web.docs_page import docs_page
 from windlass.web.openapi import document

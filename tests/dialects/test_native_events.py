@@ -10,10 +10,11 @@ import pytest
 from event_stream import Heard, following
 from jobs_at_hand import ABSENT, bearer, failed, finished, path, put, running, take, until
 
+from namespace import ask
 from windlass.core.event import Emit
 from windlass.core.ids import format_id
 from windlass.core.job import Blob, Codec, Job
-from windlass.core.requests import Finish, Update
+from windlass.core.requests import Finish, Held, Update
 from windlass.server import serving
 from windlass.service import Service
 from windlass.settings import Settings
@@ -136,19 +137,23 @@ async def test_values_that_were_emitted(client: httpx.AsyncClient, service: Serv
     assert "lie" not in stream.last_id
 
 
-async def test_a_sign_of_life_when_nothing_happens(
+async def test_a_sign_of_life_tells_where_to_go_on(
     client: httpx.AsyncClient, service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sse, "KEEP_ALIVE_S", 0.02)
-    async with following(client, EVENTS) as stream:
-        await stream.mark()
-        lines = stream._lines
-        while not stream.comments:
-            async with asyncio.timeout(20):
-                stream.comments += (await anext(lines)).startswith(":")
-        await put(service)
+    async with following(client, f"{EVENTS}?queue=q") as stream:
+        begin = await stream.mark()
+        await put(service, queue="other")
+        while stream.last_id == begin:
+            await stream.mark()
+        assert stream.comments
+        await put(service, name="first")
         [heard] = await stream.some(1)
-    assert heard.kind == "queued"
+        assert heard.data["name"] == "first"
+    async with following(client, f"{EVENTS}?queue=q", last_event_id=stream.last_id) as stream:
+        await put(service, name="second")
+        [heard] = await stream.some(1)
+        assert heard.data["name"] == "second"
 
 
 @pytest.mark.parametrize("query", ["position=x", "position=9:1-5", "queue=q%00", "queue=q&colour=red"])
@@ -251,6 +256,19 @@ async def test_what_was_missed_may_have_been_its_end(client: httpx.AsyncClient, 
     assert heard[0].data["state"] == "cancelled"
 
 
+async def test_an_end_that_the_engine_could_not_tell(client: httpx.AsyncClient, service: Service, store: Store) -> None:
+    job_id = await put(service)
+    async with following(client, path(job_id, "/events")) as stream:
+        await stream.some(1)
+        await asyncio.to_thread(ask, store, "DEL", f"{store.root(0)}:followed")  # it knows no followers any more
+        await service.cancel([job_id]).one()
+        await service.events()
+        await put(service)
+        heard = await stream.rest()
+    assert kinds(heard) == ["missed", "snapshot"]
+    assert heard[-1].data["state"] == "cancelled"
+
+
 async def test_a_job_that_cannot_be_followed(client: httpx.AsyncClient, service: Service, store: Store) -> None:
     job_id = await put(service)
     for where, status, code in (
@@ -302,6 +320,30 @@ async def test_roles(client: httpx.AsyncClient, service: Service, role: str, sta
     assert (await client.get(path(job_id, "/events"), headers=shown)).status_code == 200
 
 
+@pytest.mark.parametrize("is_idle", [True, False])
+async def test_a_token_that_is_revoked_ends_its_streams(
+    client: httpx.AsyncClient, service: Service, monkeypatch: pytest.MonkeyPatch, is_idle: bool
+) -> None:
+    monkeypatch.setattr(sse, "KEEP_ALIVE_S", 0.05 if is_idle else 60)
+    shown = await bearer(service, "read")
+    await bearer(service, "work")  # another one stays: without any, all on this machine may
+    job_id = await put(service)
+    async with (
+        following(client, EVENTS, **shown) as everything,
+        following(client, path(job_id, "/events"), **shown) as one,
+    ):
+        await everything.mark()
+        await one.some(1)
+        await service.revoke_token("read")
+        heard = asyncio.gather(everything.rest(), one.rest())
+        while not heard.done():  # what happens within a second may still be told
+            if not is_idle:
+                job = await take(service)
+                await service.release([Held(job.id, job.lease_token)]).one()
+            await asyncio.wait([heard], timeout=0.05)
+        await heard
+
+
 # How it ends
 
 
@@ -344,7 +386,7 @@ async def test_a_server_that_stops_ends_its_streams(store: Store, service: Servi
             begun = asyncio.Event()
             group.create_task(follow(server.url + where, begun))
             await begun.wait()
-    assert ended == [[], []]
+    assert sorted(kinds(heard) for heard in ended) == [[], ["snapshot"]]
 
 
 async def test_many_follow_at_once(client: httpx.AsyncClient, service: Service, store: Store) -> None:

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from windlass.core.access import NewToken, Role
-from windlass.server.serving import ROUTES
+from windlass.server.answering import ROUTES
 from windlass.service import Service
 from windlass.web.routing import Router
 
@@ -25,13 +25,19 @@ anybody            GET /openapi.json
 anybody            GET /docs
 anybody            GET /docs.css
 read               GET /metrics
+anybody            GET /openapi.json
+anybody            GET /docs
+anybody            GET /docs.css
+read               GET /metrics
 produce            POST /jobber/queue
 produce            POST /api/v1/jobs
 produce            POST /api/v1/jobs:batch
 produce            POST /api/v1/jobs:stream
+produce            POST /api/v1/jobs:whole
 read               GET /api/v1/jobs
 read               GET /api/v1/events
 read produce work  GET /api/v1/jobs/{id}
+read produce work  POST /api/v1/jobs:get
 read produce work  GET /api/v1/jobs/{id}/result
 read produce work  GET /api/v1/jobs/{id}/explain
 read produce work  GET /api/v1/jobs/{id}/logs

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
 import msgspec
 import pytest
@@ -57,14 +56,22 @@ def _damage(store: Store) -> None:
     store._blocking.call("DEL", f"{store.root(0)}:queues")
 
 
-@pytest.mark.parametrize("body", [{"repair": 1}, {"repair": "yes"}, {"repair": None}, {"cure": True}, [], 5])
-async def test_a_doctor_that_is_asked_nonsense_does_nothing(
-    asker: Asker, store: Store, service: Service, body: Any
-) -> None:
+NONSENSE = [
+    {"repair": 1},
+    {"repair": "yes"},
+    {"repair": None},
+    {"cure": True},
+    [],
+    5,
+]
+
+
+async def test_a_doctor_that_is_asked_nonsense_does_nothing(asker: Asker, store: Store, service: Service) -> None:
     service.enqueue([NewJob(queue="mail", name="n")]).wait()
     _damage(store)
-    assert (await asker("POST", "/doctor", body)).code == "bad_input"
-    assert service.queues().wait() == []
+    for body in NONSENSE:
+        assert (await asker("POST", "/doctor", body)).code == "bad_input", body
+        assert service.queues().wait() == [], body
 
 
 # Callbacks
@@ -108,15 +115,24 @@ async def test_callbacks_come_in_pages(asker: Asker, service: Service) -> None:
         assert (await asker("GET", f"/callbacks?{query}")).code == "bad_input", query
 
 
-@pytest.mark.parametrize(
-    "items",
-    [["x"], [{"id": "x"}], [{"id": "01890a5d-ac96-7000-8000-b5c1d0b7a3f2"}], [{"id": 5}], [{}], "x",
-     [{"id": "01890a5d-ac96-7000-8000-b5c1d0b7a3f2-" + "9" * 20}], [{"id": "x" * 65}], [{"id": "-1"}]],
-)  # fmt: skip
-async def test_ids_that_are_no_callbacks_are_refused(asker: Asker, service: Service, items: Any) -> None:
+BAD_ITEMS = [
+    ["x"],
+    [{"id": "x"}],
+    [{"id": "01890a5d-ac96-7000-8000-b5c1d0b7a3f2"}],
+    [{"id": 5}],
+    [{}],
+    "x",
+    [{"id": "01890a5d-ac96-7000-8000-b5c1d0b7a3f2-" + "9" * 20}],
+    [{"id": "x" * 65}],
+    [{"id": "-1"}],
+]
+
+
+async def test_ids_that_are_no_callbacks_are_refused(asker: Asker, service: Service) -> None:
     owe(service, gives_up=True)
-    assert (await asker("POST", "/jobs:owe_again", {"items": items})).code == "bad_input"
-    assert len(service.callbacks(given_up=True).wait().debts) == 1
+    for items in BAD_ITEMS:
+        assert (await asker("POST", "/jobs:owe_again", {"items": items})).code == "bad_input", items
+        assert len(service.callbacks(given_up=True).wait().debts) == 1, items
 
 
 async def test_a_callback_that_is_not_owed_is_unknown(asker: Asker, service: Service) -> None:
@@ -153,45 +169,46 @@ async def test_a_token_is_made_used_and_revoked(asker: Asker, service: Service) 
 
 
 def _secrets(text: str, shown: object) -> bool:
-    return text.rpartition("_")[2] in str(shown) or "digest" in str(shown)
+    return text[-43:] in str(shown) or "digest" in str(shown)
 
 
-@pytest.mark.parametrize(
-    ("body", "status", "code"),
-    [
-        ({"name": "root", "roles": ["read"]}, 409, "token_exists"),
-        ({"name": "x"}, 400, "bad_input"),
-        ({"name": "x", "roles": []}, 400, "bad_input"),
-        ({"name": "x", "roles": ["king"]}, 400, "bad_input"),
-        ({"name": "x", "roles": "read"}, 400, "bad_input"),
-        ({"name": "", "roles": ["read"]}, 400, "bad_input"),
-        ({"name": "x" * 129, "roles": ["read"]}, 400, "bad_input"),
-        ({"name": "é" * 100, "roles": ["read"]}, 413, "too_large"),
-        ({"name": "a\nb", "roles": ["read"]}, 400, "bad_input"),
-        ({"name": "x", "roles": ["admin"], "queues": ["mail"]}, 400, "bad_input"),
-        ({"name": "x", "roles": ["read"], "queues": [""]}, 400, "bad_input"),
-        ({"name": "x", "roles": ["read"], "queues": ["*" * 17]}, 413, "too_large"),
-        ({"name": "x", "roles": ["read"], "queues": [f"q{at}" for at in range(33)]}, 400, "bad_input"),
-        ({"name": "x", "roles": ["read"], "rate": -1}, 400, "bad_input"),
-        ({"name": "x", "roles": ["read"], "expires_in_ms": "1h"}, 400, "bad_input"),
-        ({"name": "x", "roles": ["read"], "text": "wl_mine"}, 400, "bad_input"),
-    ],
-)
-async def test_tokens_that_cannot_be_are_refused(
-    asker: Asker, service: Service, body: Any, status: int, code: str
-) -> None:
+BAD_TOKENS = [
+    ({"name": "root", "roles": ["read"]}, 409, "token_exists"),
+    ({"name": "x"}, 400, "bad_input"),
+    ({"name": "x", "roles": []}, 400, "bad_input"),
+    ({"name": "x", "roles": ["king"]}, 400, "bad_input"),
+    ({"name": "x", "roles": "read"}, 400, "bad_input"),
+    ({"name": "", "roles": ["read"]}, 400, "bad_input"),
+    ({"name": "x" * 129, "roles": ["read"]}, 400, "bad_input"),
+    ({"name": "é" * 100, "roles": ["read"]}, 413, "too_large"),
+    ({"name": "a\nb", "roles": ["read"]}, 400, "bad_input"),
+    ({"name": "x", "roles": ["admin"], "queues": ["mail"]}, 400, "bad_input"),
+    ({"name": "x", "roles": ["read"], "queues": [""]}, 400, "bad_input"),
+    ({"name": "x", "roles": ["read"], "queues": ["*" * 17]}, 413, "too_large"),
+    ({"name": "x", "roles": ["read"], "queues": [f"q{at}" for at in range(33)]}, 400, "bad_input"),
+    ({"name": "x", "roles": ["read"], "rate": -1}, 400, "bad_input"),
+    ({"name": "x", "roles": ["read"], "expires_in_ms": "1h"}, 400, "bad_input"),
+    ({"name": "x", "roles": ["read"], "text": "wl_mine"}, 400, "bad_input"),
+]
+
+
+async def test_tokens_that_cannot_be_are_refused(asker: Asker, service: Service) -> None:
     root = service.create_token(NewToken(name="root", roles=frozenset({Role.ADMIN}))).wait().text
-    reply = await asker("POST", "/tokens", body, token=root)
-    assert (reply.status, reply.code) == (status, code)
-    assert [one.name for one in service.tokens().wait().tokens] == ["root"]
+    for body, status, code in BAD_TOKENS:
+        reply = await asker("POST", "/tokens", body, token=root)
+        assert (reply.status, reply.code) == (status, code), body
+        assert [one.name for one in service.tokens().wait().tokens] == ["root"], body
 
 
-@pytest.mark.parametrize("name", ["a/b", "..", "ключ 鍵", "x" * 128])
-async def test_names_of_tokens_may_hold_any_character(asker: Asker, service: Service, name: str) -> None:
+ODD_NAMES = ["a/b", "..", "ключ 鍵", "x" * 128]
+
+
+async def test_names_of_tokens_may_hold_any_character(asker: Asker, service: Service) -> None:
     root = service.create_token(NewToken(name="root", roles=frozenset({Role.ADMIN}))).wait().text
-    await asker.good("POST", "/tokens", {"name": name, "roles": ["read"]}, token=root)
-    assert (await asker("DELETE", f"/tokens/{segment(name)}", token=root)).status == 204
-    assert [one.name for one in service.tokens().wait().tokens] == ["root"]
+    for name in ODD_NAMES:
+        await asker.good("POST", "/tokens", {"name": name, "roles": ["read"]}, token=root)
+        assert (await asker("DELETE", f"/tokens/{segment(name)}", token=root)).status == 204, name
+        assert [one.name for one in service.tokens().wait().tokens] == ["root"], name
 
 
 # The audit log
@@ -233,7 +250,7 @@ async def test_no_secret_is_written_down(asker: Asker, service: Service) -> None
     reply = await asker("POST", "/tokens", {"name": "ci", "roles": ["work", "read"], "queues": ["mail*"]})
     [entry] = service.audits().wait().entries
     assert (entry.what, entry.target, entry.detail) == ("create_token", "ci", "read work mail*")
-    assert reply.value["text"].rpartition("_")[2] not in str(entry)
+    assert reply.value["text"][-43:] not in str(entry)
 
 
 async def test_the_audit_log_comes_in_pages(asker: Asker, service: Service) -> None:

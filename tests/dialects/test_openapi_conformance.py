@@ -18,7 +18,7 @@ from stores import make_store
 from windlass.core.ids import format_id
 from windlass.core.job import Blob, NewJob
 from windlass.core.requests import Take
-from windlass.server.serving import ROUTES
+from windlass.server.answering import ROUTES
 from windlass.service import Service
 from windlass.settings import Settings
 from windlass.web.openapi import document

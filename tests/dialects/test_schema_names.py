@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from windlass.server.serving import ROUTES
+from windlass.server.answering import ROUTES
 from windlass.web.openapi import _types, document
 from windlass.web.routing import Router
 

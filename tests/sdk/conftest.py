@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from dialects.threaded import served_in_thread
 from engine_process import EngineProcess
 from sdk import fault_tasks
 from sdk.worker_process import Place, Staff, staff
 from windlass import Windlass, Worker
 from windlass.service import Service
+from windlass.settings import Settings
 from windlass.store.store import Store
 
 
@@ -26,9 +29,13 @@ def engine(request: pytest.FixtureRequest) -> Iterator[EngineProcess]:
 
 
 @pytest.fixture
-def app(store: Store) -> Iterator[Windlass]:
-    app = Windlass()
-    app.connect(store)
+def app(store: Store, request: pytest.FixtureRequest) -> Iterator[Windlass]:
+    """On the engine itself; with WINDLASS_TEST_OVER_HTTP set, through a server, and so are its workers."""
+    if os.environ.get("WINDLASS_TEST_OVER_HTTP"):
+        app = Windlass(request.getfixturevalue("served"))
+    else:
+        app = Windlass()
+        app.connect(store)
     yield app
     app.close()
 
@@ -50,6 +57,25 @@ async def at_work(app: Windlass, **options: Any) -> AsyncIterator[Worker]:
 @pytest.fixture
 def working() -> Callable[..., contextlib.AbstractAsyncContextManager[Worker]]:
     return at_work
+
+
+# A server in front of the engine
+
+
+@pytest.fixture
+def served(store: Store) -> Iterator[str]:
+    """Its URL."""
+    store.open_now()
+    with served_in_thread(store.twin(), Settings(port=0, bedrock_port=0, access_log=True)) as url:
+        yield url
+
+
+@pytest.fixture
+async def beside(store: Store) -> AsyncIterator[Service]:
+    """The engine itself, awaited: what is looked at there while others ask the server."""
+    store.open_now()
+    async with store.twin() as twin:
+        yield Service(twin)
 
 
 # Real worker processes of fault_tasks.py

@@ -48,3 +48,12 @@ def test_the_import_alone_loads_nothing() -> None:
 
 def test_it_says_that_it_is_typed() -> None:
     assert (PACKAGE / "py.typed").is_file()
+
+
+def test_an_application_on_an_engine_loads_no_front_end() -> None:
+    code = "import sys\nfrom windlass import Windlass\nWindlass().task(print)\nprint(*sorted(sys.modules))"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert "windlass.sdk.app" in loaded
+    assert not [
+        name for name in loaded if name.startswith(("windlass.web", "windlass.dialects", "httptools", "aiohttp"))
+    ]

@@ -7,16 +7,16 @@ import itertools
 import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
 from engine_process import EngineProcess
 from namespace import ask
-from windlass.core.errors import EngineUnsuitable
+from windlass.core.errors import EngineFull, EngineUnsuitable
 from windlass.core.job import NewJob
 from windlass.core.partition import hash_tags
-from windlass.core.requests import Take
+from windlass.core.requests import Finish, Take
 from windlass.service import Service
 from windlass.store import fencing
 from windlass.store.endpoint import parse_url
@@ -161,3 +161,20 @@ def test_a_renewed_connection_to_the_same_process_leaps_over_nothing(
         tokens += [job.lease_token for job in service.take(Take(queues=("q",))).wait().jobs]
         store.close_now()
     assert tokens == [1, 2, 3]
+
+
+@pytest.mark.parametrize("kind", ["valkey", "redis"])
+def test_an_engine_that_comes_back_full_can_be_drained(kind: Literal["valkey", "redis"]) -> None:
+    config = ("--appendonly", "yes", "--appendfsync", "always")
+    with EngineProcess(kind, config=config) as engine:
+        store = Store(parse_url(engine.unix_url))
+        service = Service(store)
+        service.enqueue([NewJob(queue="q", name="n")]).wait()
+        engine.kill()
+        engine.start()
+        ask(store, "CONFIG", "SET", "maxmemory", "1")
+        with pytest.raises(EngineFull):
+            service.enqueue([NewJob(queue="q", name="n")]).wait()
+        (job,) = service.take(Take(queues=("q",))).wait().jobs
+        assert service.finish([Finish(job.id, job.lease_token)]).wait() == [None]
+        store.close_now()

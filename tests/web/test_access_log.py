@@ -20,8 +20,8 @@ _numbers = itertools.count()
 CLIENT = Client("192.0.2.7", False)
 
 
-def _head(path: str = "/api/v1/jobs", **more: str) -> Head:
-    return Head("POST", path, "token=secret", {"authorization": "Bearer secret"}, "192.0.2.7", "enqueue", "shop", **more)
+def _head(path: str = "/api/v1/jobs") -> Head:
+    return Head("POST", path, "token=secret", {"authorization": "Bearer secret"}, "192.0.2.7", "enqueue", "shop")
 
 
 def _logger() -> logging.Logger:

@@ -237,3 +237,15 @@ def test_certificate_and_key_in_one_file(certificate: tuple[Path, Path], tmp_pat
     both = tmp_path / "both.pem"
     both.write_bytes(certificate[0].read_bytes() + certificate[1].read_bytes())
     assert tls_context(both).minimum_version == ssl.TLSVersion.TLSv1_2
+
+
+async def test_stop_does_not_wait_for_a_connection_that_only_read_over_a_body() -> None:
+    async with serving() as application, talking(application) as talk:
+        whole = request("/forbidden", b"x" * 100)
+        await talk.send(whole[:-50])
+        assert (await talk.answer()).status == 401
+        stopping = asyncio.create_task(application.listener.stop(grace_s=60))
+        await application.listener.stopping.wait()
+        await talk.send(whole[-50:])
+        assert await talk.is_closed()
+        await asyncio.wait_for(stopping, 20)

@@ -83,6 +83,14 @@ async def test_what_follows_a_closing_request_is_not_looked_at() -> None:
         assert [head.path for head in application.heads] == ["/echo"]
 
 
+async def test_nor_is_what_follows_one_that_closes_and_offers_an_upgrade() -> None:
+    async with serving() as application, talking(application) as talk:
+        await talk.send(request("/echo", b"x", Connection="upgrade, close", Upgrade="x") + request("/second"))
+        assert (await talk.answer()).body == b"POST /echo  x"
+        assert await talk.is_closed()
+        assert [head.path for head in application.heads] == ["/echo"]
+
+
 async def test_pipelined_requests_are_answered_in_order_one_at_a_time() -> None:
     async with serving() as application, talking(application) as talk:
         await talk.send(request("/slow") + request("/forbidden") + request("/echo", b"3") + request("/fail"))

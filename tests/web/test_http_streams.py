@@ -218,3 +218,11 @@ async def test_a_streamed_answer_runs_to_its_end_without_its_reader() -> None:
             talk.vanish()
         await asyncio.wait_for(application.ended.wait(), 20)
         assert len(application.notes) == 64
+
+
+async def test_continue_is_said_to_a_streamed_body() -> None:
+    async with serving() as application, talking(application) as talk:
+        whole = request("/count", b"12345", Expect="100-continue")
+        await talk.send(whole[:-5])
+        assert (await talk.answer()).status == 100
+        assert (await talk.ask(whole[-5:])).body == b"5"

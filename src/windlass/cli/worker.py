@@ -191,7 +191,7 @@ def _work(terms: Terms, supervised: Supervised | None) -> None:
     if supervised:
         supervised.tell(described)
     else:
-        click.echo(f"Connecting to {app.store.endpoint} …")
+        click.echo(f"Connecting to {app.reached.endpoint} …")
     uvloop.run(_run(made, described, supervised, waits_for_engine=not terms.burst))
 
 
@@ -264,11 +264,11 @@ async def _announce(made: Worker, described: Loaded, supervised: Supervised | No
             async with asyncio.timeout(PATIENT_S):
                 await made.wait_until_ready()
         if not made.is_ready:
-            log.warning("Waiting for %s …", made.app.store.endpoint)
+            log.warning("Waiting for %s …", made.app.reached.endpoint)
     await made.wait_until_ready()
-    found = made.app.store.deployment
+    found = made.app.reached.deployment
     assert found is not None  # noqa: S101 (it is connected)
-    ready = Ready(f"{found.product} {found.version} at {made.app.store.endpoint}")
+    ready = Ready(f"{found.product} {found.version} at {made.app.reached.endpoint}")
     supervised.tell(ready) if supervised else _show(described, ready, "")
 
 

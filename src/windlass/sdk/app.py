@@ -74,7 +74,8 @@ class Decorator(Protocol):
 
 
 class Windlass(Connecting, Scheduling):
-    """One application. Connects with its first use: to `url`, WINDLASS_URL, or the embedded engine."""
+    """One application. Connects with its first use: to `url`, WINDLASS_URL, or the embedded engine. A URL with http://
+    or https:// is that of a server, which `token` lets in."""
 
     def __init__(
         self,
@@ -84,8 +85,11 @@ class Windlass(Connecting, Scheduling):
         namespace: str | None = None,
         durability: Durability | None = None,
         patience: Duration | None = None,
+        token: str | None = None,
     ) -> None:
-        super().__init__(url=url, data_dir=data_dir, namespace=namespace, durability=durability, patience=patience)
+        super().__init__(
+            url=url, data_dir=data_dir, namespace=namespace, durability=durability, patience=patience, token=token
+        )
         self.tasks: dict[str, Task[..., Any]] = {}
         self.middlewares: list[Middleware] = []
         self.overrides: dict[Any, Factory] = {}

@@ -1,5 +1,5 @@
 """An application's connection to its deployment: one store for calls without an event loop, a twin of it for each event
-loop. While the application is under test there is another one."""
+loop. While the application is under test there is another one. What a store is: reaching.py."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeAlias
 
-from .. import server
 from ..core.errors import BadInput
 from ..core.job import Durability
 from ..service import Service
 from ..settings import Settings, load
 from ..store.store import Store
 from .durations import Duration, duration_ms
+from .reaching import Reached, engine_of, reach, service_of
 
 if TYPE_CHECKING:
     from .handle import JobHandle
@@ -49,6 +49,7 @@ class Connecting:
         namespace: str | None,
         durability: Durability | None,
         patience: Duration | None,
+        token: str | None,
     ) -> None:
         self._options = {
             "url": url,
@@ -56,13 +57,14 @@ class Connecting:
             "namespace": namespace,
             "durability": durability,
             "patience": None if patience is None else f"{duration_ms('patience', patience)}ms",
+            "token": token,
         }
         self._connecting = threading.Lock()
-        self._store: Store | None = None
+        self._store: Reached | None = None
         self._service: Service | None = None
         self._is_borrowed = False
         self._in_loops: InLoops = weakref.WeakKeyDictionary()
-        self._aside: tuple[Store | None, Service | None, bool, InLoops] | None = None  # during a test
+        self._aside: tuple[Reached | None, Service | None, bool, InLoops] | None = None  # during a test
         self._on_enqueued: OnEnqueued | None = None
 
     def redirect(self, *, url: str | None = None, data_dir: str | None = None, namespace: str | None = None) -> None:
@@ -80,11 +82,16 @@ class Connecting:
         return load({**self._options, **given} if own == self._options else self._options)[0]
 
     @property
-    def store(self) -> Store:
+    def reached(self) -> Reached:
+        """The engine's store, or what stands in its place."""
         with self._connecting:
             if self._store is None:
-                self._store = server.build_store(self.settings)
+                self._store = reach(self.settings)
             return self._store
+
+    @property
+    def store(self) -> Store:
+        return engine_of(self.reached)
 
     def connect(self, store: Store) -> None:
         """Uses a store that exists, instead of one of its own; whoever made it closes it."""
@@ -122,7 +129,7 @@ class Connecting:
     def service(self) -> Service:
         """Every operation of the engine; answered by `.wait()` in any thread."""
         if self._service is None:
-            self._service = Service(self.store)
+            self._service = service_of(self.reached)
         return self._service
 
     async def aservice(self) -> Service:
@@ -130,12 +137,12 @@ class Connecting:
         loop = asyncio.get_running_loop()
         found = self._in_loops.get(loop)
         if found is None:
-            await asyncio.to_thread(self.store.open_now)
+            await asyncio.to_thread(self.reached.open_now)
             found = self._in_loops.get(loop) or await self._join_loop(loop)
         return found.service
 
     async def _join_loop(self, loop: asyncio.AbstractEventLoop) -> InLoop:
-        keeping = _kept(self.store.twin(), self._in_loops)
+        keeping = _kept(self.reached.twin(), self._in_loops)
         self._in_loops[loop] = found = InLoop(await anext(keeping), keeping)
         return found
 
@@ -173,10 +180,10 @@ class Connecting:
         await self.aclose()
 
 
-async def _kept(store: Store, among: InLoops) -> AsyncGenerator[Service, None]:
+async def _kept(store: Reached, among: InLoops) -> AsyncGenerator[Service, None]:
     """An event loop that ends closes its generators first: nobody needs to think of it."""
     try:
-        yield Service(store)
+        yield service_of(store)
     finally:
         among.pop(asyncio.get_running_loop(), None)
         await store.close()

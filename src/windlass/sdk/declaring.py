@@ -3,9 +3,10 @@ worker starts. Code wins over what was set by hand under the same name."""
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Any
 
-from ..core.errors import BadInput
+from ..core.errors import BadInput, Forbidden
 from ..core.limit import Limit
 from ..core.schedule import Schedule
 from ..service import Service
@@ -14,6 +15,9 @@ from .limits import declared
 
 if TYPE_CHECKING:
     from .task import Task
+
+
+log = logging.getLogger("windlass.app")
 
 
 class Declared:
@@ -42,6 +46,17 @@ class Declared:
         return list(self._schedules.values())
 
     async def tell(self, service: Service) -> None:
+        try:
+            await self._tell(service)
+        except Forbidden as refusal:
+            if self._queues or self._schedules or any(self._limits.values()):
+                log.warning(
+                    "This worker's token may not set what the code declares (limits, schedules, properties of queues), "
+                    "so it stays as it is. A token with the role admin may. (%s)",
+                    refusal,
+                )
+
+    async def _tell(self, service: Service) -> None:
         for queue, properties in self._queues.items():
             await service.configure(queue, properties)
         wanted = {limit.name: limit for limits in self._limits.values() for limit in limits}

@@ -288,8 +288,8 @@ def planned(part: Part[Any], new_id: Callable[[str], bytes], parent: bytes = b""
 
 def enqueue(part: Part[Any]) -> FlowHandle[Any]:
     app = part.app
-    app.store.open_now()  # an id is made where its queue is at home
-    plan, handle = planned(part, app.store.new_id)
+    app.reached.open_now()  # an id is made where its queue is at home
+    plan, handle = planned(part, app.reached.new_id)
     plan.accepted(app.service.enqueue(plan.jobs, durability=plan.durability, whole=True).wait())
     return handle
 

@@ -2,10 +2,33 @@
 
 from __future__ import annotations
 
-from .deployment import build_store, running
-from .family import Family
-from .listening import Sockets, open_sockets
-from .process import Parent, serve
-from .serving import Serving, serving
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .answering import Serving, serving
+    from .deployment import build_store, running
+    from .family import Family
+    from .listening import Sockets, open_sockets
+    from .process import Parent, serve
 
 __all__ = ["Family", "Parent", "Serving", "Sockets", "build_store", "open_sockets", "running", "serve", "serving"]
+
+# Loaded when first used: a program that only needs a store pays for no front end.
+_HOMES = {
+    "build_store": "deployment",
+    "running": "deployment",
+    "Family": "family",
+    "Sockets": "listening",
+    "open_sockets": "listening",
+    "Parent": "process",
+    "serve": "process",
+    "Serving": "answering",
+    "serving": "answering",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f".{_HOMES[name]}", __name__), name)

@@ -13,9 +13,9 @@ from socket import socket
 import msgspec
 
 from ..settings import Settings
+from .answering import Serving, serving
 from .deployment import build_store
 from .listening import Sockets
-from .serving import Serving, serving
 
 log = logging.getLogger("windlass.server")
 

@@ -4,19 +4,26 @@ same generator; it does no I/O itself."""
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Generator
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 from ..core.errors import Refusal
-from .calls.call import Flow
-from .store import Store
 
 T = TypeVar("T")
+Flow: TypeAlias = Generator[Any, Any, T]  # of whatever its performer can perform
+
+
+class Performer(Protocol):
+    """A store; or what stands in its place where the engine is behind a server."""
+
+    async def run(self, flow: Flow[T]) -> T: ...
+
+    def run_now(self, flow: Flow[T]) -> T: ...
 
 
 class Asked(Generic[T]):
     __slots__ = ("_flow", "_store")
 
-    def __init__(self, store: Store, flow: Callable[[], Flow[T]]) -> None:
+    def __init__(self, store: Performer, flow: Callable[[], Flow[T]]) -> None:
         self._store = store
         self._flow = flow
 
@@ -49,7 +56,9 @@ class AskedToWait(Asked[T]):
 
     __slots__ = ("_driver", "_driver_now")
 
-    def __init__(self, store: Store, driver: Callable[[], Coroutine[Any, Any, T]], driver_now: Callable[[], T]) -> None:
+    def __init__(
+        self, store: Performer, driver: Callable[[], Coroutine[Any, Any, T]], driver_now: Callable[[], T]
+    ) -> None:
         self._store = store
         self._driver = driver
         self._driver_now = driver_now

@@ -118,7 +118,8 @@ def parse_url(url: str) -> Address:
     if parts.scheme not in _SCHEMES:
         _refuse(
             "it must begin with redis://, rediss://, valkey://, valkeys:// or unix://, "
-            "or with one of the first four and +sentinel or +cluster, as in redis+cluster://"
+            "or with one of the first four and +sentinel or +cluster, as in redis+cluster:// "
+            "(http:// and https:// are for applications and their workers, which can go through a server)"
         )
     return _tcp_endpoint(parts)
 

@@ -12,6 +12,10 @@ from .connection import Command, EngineReplyError
 
 LEAP = 1 << 20  # more than are given out while a replica lags or an fsync is due; there are 2^48
 FIELD = "served_by"  # of the root: the run id of the process
+# A full engine must let itself be drained, also after a restart: plain commands would be refused.
+_SCRIPT = """#!lua flags=allow-oom
+if tonumber(ARGV[3]) > 0 then redis.call('INCRBY', KEYS[2], ARGV[3]) end
+return redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])"""
 _RUN_ID = re.compile(rb"run_id:([0-9a-f]+)")
 
 
@@ -30,8 +34,7 @@ def leaps(roots: Sequence[str], replies: Sequence[Any]) -> list[Command]:
         return []
     commands: list[Command] = []
     for root, known in zip(roots, served_by, strict=True):
-        if known is not None and known != found[1]:
-            commands.append(("INCRBY", f"{root}:token", LEAP))
         if known != found[1]:
-            commands.append(("HSET", root, FIELD, found[1]))
+            leap = 0 if known is None else LEAP
+            commands.append(("EVAL", _SCRIPT, 2, root, f"{root}:token", FIELD, found[1], leap))
     return commands

@@ -16,6 +16,7 @@ from .messages import Client, Head
 
 WAITING_MAX = 50_000  # lines; what comes while so many are not written is only counted
 TOGETHER = 500  # lines of one record, where only lines matter: a record costs ten times what a line does
+CLOSE_S = 5.0
 GATHERED_S = 0.05  # how long lines are gathered before they are written
 NOBODY = Head("", "", "", {}, "")
 
@@ -70,10 +71,10 @@ class AccessLog:
         self._thread.start()
 
     def close(self) -> None:
-        """What was noted is written first."""
+        """What was noted is written first, if that does not take for ever."""
         self._is_over.set()
         self._wake.set()
-        self._thread.join()
+        self._thread.join(CLOSE_S)
         if self._handler is not None:
             self._log.removeHandler(self._handler)
             self._log.propagate = True

@@ -29,6 +29,7 @@ class WebApplication:
         self._router = router
         self._office = office
         office.routes = router.routes
+        office.still_admits = guard.still_admits
         self._guard = guard
         self._body_max = body_max
 

@@ -54,6 +54,20 @@ class Guard:
             raise Unauthorized("This token is not known, was revoked or has expired; ask for another one.")
         return self._checked(who, roles or frozenset())
 
+    async def still_admits(self, head: Head, roles: frozenset[Role]) -> bool:
+        """Of somebody who is being answered for long: whether they would be let in again. Nothing of their rate is
+        used."""
+        try:
+            shown = _shown(head)
+            if not shown:
+                await self._table.fresh()
+                self._without_token(head)
+                return True
+            who = await self._table.principal(shown)
+            return who is not None and who.may(roles)
+        except (Unauthorized, Forbidden):
+            return False
+
     def _checked(self, who: Principal, roles: frozenset[Role]) -> Principal:
         who.check(roles)
         if who.rate:

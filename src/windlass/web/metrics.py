@@ -47,8 +47,9 @@ async def scrape(office: Office, may_see: Callable[[str], bool]) -> bytes:
             seen = await _look(office.service, may_see)
     _write_engine(written, seen)
     if seen is not None:
-        _write_queues(written, seen)
-        _write_minutes(written, seen)
+        for write in (_write_jobs, _write_gauges, _write_minutes, _write_means):
+            write(written, seen)
+            await asyncio.sleep(0)  # thousands of lines each: others may go between
     _write_server(written, office)
     _write_answers(written, office)
     _write_process(written, office)
@@ -86,13 +87,16 @@ def _write_engine(written: Exposition, seen: _Seen | None) -> None:
         written.sample("windlass_engine_round_trip_seconds", seen.round_trip_s)
 
 
-def _write_queues(written: Exposition, seen: _Seen) -> None:
+def _write_jobs(written: Exposition, seen: _Seen) -> None:
     if seen.left_out:
         written.comment(f"{seen.left_out} queues are left out: a scrape has at most {QUEUES_MAX}.")
     written.family("windlass_queue_jobs", "gauge", "Jobs of a queue by state; running ones include dispatched ones.")
     for stats, _ in seen.queues:
         for state in _STATES:
             written.sample("windlass_queue_jobs", getattr(stats, state), queue=stats.queue, state=state)
+
+
+def _write_gauges(written: Exposition, seen: _Seen) -> None:
     for name, about, value in (
         ("oldest_age_seconds", "How long the oldest takeable job has been takeable.", _oldest_age_s),
         ("waiting_takers", "Takers that wait for a job.", lambda stats: stats.waiting_takers),
@@ -113,6 +117,9 @@ def _write_minutes(written: Exposition, seen: _Seen) -> None:
     for stats, minute in seen.queues:
         for figure in _FIGURES:
             written.sample("windlass_queue_minute_jobs", getattr(minute, figure), queue=stats.queue, what=figure)
+
+
+def _write_means(written: Exposition, seen: _Seen) -> None:
     written.family("windlass_queue_minute_wait_seconds", "gauge", "Mean time from takeable to taken in that minute.")
     for stats, minute in seen.queues:
         if minute.taken:

@@ -75,8 +75,6 @@ class Connection(Intake):
     def _next(self) -> bool:
         """True: there is a handler to run. Otherwise nothing can be answered before more is read or sent."""
         while self._out.drained is None and not self._leaves_at and not self.client.is_gone:
-            if not self._queue and self._is_paused:
-                self._go_on_reading()
             if not self._queue:
                 if self._has_eof:
                     self._leave()

@@ -220,8 +220,9 @@ class RequestReader:
         self._is_upgrading = False
         self._parser = HttpRequestParser(self)
         framing = "Transfer-Encoding: chunked" if exchange.length is None else f"Content-Length: {exchange.length}"
+        end = "keep-alive" if exchange.keeps else "close"
         self._is_replaying = True
-        self._parser.feed_data(f"POST / HTTP/1.1\r\n{framing}\r\n\r\n".encode())
+        self._parser.feed_data(f"POST / HTTP/1.1\r\nConnection: {end}\r\n{framing}\r\n\r\n".encode())
         self._is_replaying = False
         if rest:
             self.feed(rest)

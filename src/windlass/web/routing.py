@@ -18,7 +18,7 @@ from ..loops.pulse import Pulse
 from ..service import Service
 from ..service.gathering import Gathering
 from .encoding import Encoding
-from .messages import Request, Response, Streamed
+from .messages import Head, Request, Response, Streamed
 from .meter import Meter
 from .problems import Headers, MethodNotAllowed, NotFound
 
@@ -98,6 +98,13 @@ class Ask(Generic[B, Q]):
             raise Forbidden(f"The token {self.who.name!r} is for some queues only; this is about all of them.")
 
 
+StillAdmits: TypeAlias = Callable[[Head, frozenset[Role]], Awaitable[bool]]
+
+
+async def _always(_head: Head, _roles: frozenset[Role]) -> bool:
+    return True
+
+
 class Office:
     """What all handlers of a server share."""
 
@@ -107,6 +114,7 @@ class Office:
         self.gathering = Gathering(service)
         self.meter = Meter()
         self.routes: Sequence[Route] = ()  # all that are served, once they are
+        self.still_admits: StillAdmits = _always  # whoever is being answered for long; the guard's, once there is one
         self.stopping = asyncio.Event()  # long polls and streams end by it
         self._waiting: set[asyncio.Task[Any]] = set()
 

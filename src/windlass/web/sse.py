@@ -11,7 +11,6 @@ from .messages import Streamed
 
 EVENT_STREAM = "text/event-stream"
 KEEP_ALIVE_S = 15.0  # shorter than the patience of the proxies in between
-KEEP_ALIVE = b":\n\n"
 _HEADERS = (("Cache-Control", "no-store"), ("X-Accel-Buffering", "no"))  # a proxy must not hold back what happens
 _LINE_END = re.compile(rb"\r\n|\r|\n")
 
@@ -26,6 +25,11 @@ def frame(kind: str, data: bytes, position: str = "") -> bytes:
 def mark(position: str) -> bytes:
     """Tells where to go on from, and nothing else."""
     return _id(position) + b"\n"
+
+
+def alive(position: str) -> bytes:
+    """The same as a sign of life: a comment, for whoever does not look at ids."""
+    return b":\n" + mark(position)
 
 
 def _id(position: str) -> bytes:

@@ -12,11 +12,13 @@ from . import (
     reading,
     reporting,
     scheduling,
+    several,
     staffing,
     steering,
     taking,
+    whole,
 )
 
-_JOBS = (producing, reading, following, acting, taking, reporting)
+_JOBS = (producing, whole, reading, several, following, acting, taking, reporting)
 _AROUND = (queueing, limiting, scheduling, staffing, notifying, steering)
 ROUTES = tuple(subject.routes for subject in (*_JOBS, *_AROUND))

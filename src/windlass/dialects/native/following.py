@@ -21,7 +21,7 @@ from ...web.messages import Response, Streamed
 from ...web.routing import KNOWS, READS, Ask, Routes
 from .reading import ABSENT, Gone, StateName
 from .shapes import Given, Id, Shape
-from .values import CodecName, Value, write
+from .values import CodecName, Value, write, write_bytes
 
 routes = Routes("/api/v1", tag="Following")
 
@@ -39,13 +39,21 @@ Position: TypeAlias = Annotated[
 ]
 
 
+Values: TypeAlias = Annotated[
+    Literal["plain", "base64"],
+    Meta(description="Emitted values as JSON where they can be, or all of them byte for byte."),
+]
+
+
 class EventsQuery(Shape, frozen=True, kw_only=True):
     queue: Annotated[str, Meta(max_length=check.QUEUE_MAX, description="Only of this one.")] = ""
     position: Position = ""
+    values: Values = "plain"
 
 
 class JobEventsQuery(Shape, frozen=True, kw_only=True):
     position: Position = ""
+    values: Values = "plain"
 
 
 class EventShape(Given, frozen=True, kw_only=True):
@@ -70,10 +78,10 @@ class EventShape(Given, frozen=True, kw_only=True):
     missed: int | UnsetType | None = UNSET
 
 
-def _told(event: Event) -> bytes:
+def _told(ask: Ask[Any, Any], event: Event) -> bytes:
     if event.kind is Happening.MISSED:
         return _frame(EventShape(kind="missed", at_ms=event.at_ms or UNSET, missed=event.missed), event.position)
-    value = write(event.value, Codec.JSON)
+    value = write_bytes(event.value) if event.value and ask.query.values == "base64" else write(event.value, Codec.JSON)
     state = event.kind.state
     shape = EventShape(
         kind=event.kind.label,  # type: ignore[arg-type]
@@ -150,10 +158,12 @@ async def _everything(ask: Ask[None, EventsQuery], following: SharedFollowing) -
     yield sse.mark(following.position)
     while not ask.office.stopping.is_set():
         event = await _next(ask, following)
+        if not await ask.office.still_admits(ask.request.head, READS):
+            return
         if event is None:
-            yield sse.KEEP_ALIVE
+            yield sse.alive(following.reached)
         elif _is_for(ask, event):
-            yield _told(event)
+            yield _told(ask, event)
 
 
 def _is_for(ask: Ask[Any, Any], event: Event) -> bool:
@@ -207,10 +217,12 @@ async def _until_its_end(
     is_over = job.state.is_ended
     while not is_over and not ask.office.stopping.is_set():
         event = await _next(ask, following)
+        if not await ask.office.still_admits(ask.request.head, KNOWS):
+            return
         if event is None:
-            yield sse.KEEP_ALIVE
+            yield sse.alive(following.reached)
             continue
-        yield _told(event)
+        yield _told(ask, event)
         is_over = event.kind in _LAST
         if event.kind is Happening.MISSED:  # perhaps its end
             found = await _look(ask, job.id)
@@ -229,18 +241,18 @@ async def _past(
         raise found
     if first is None and position and "last-event-id" in ask.request.head.headers:
         return Response(204)
-    return sse.streamed(_ending(found, first, told, position or ENDED))
+    return sse.streamed(_ending(ask, found, first, told, position or ENDED))
 
 
 async def _ending(
-    found: Job | Refusal, first: Event | None, told: AsyncIterator[Event], position: str
+    ask: Ask[Any, Any], found: Job | Refusal, first: Event | None, told: AsyncIterator[Event], position: str
 ) -> AsyncGenerator[bytes, None]:
     if isinstance(found, Job):
         yield _snapshot(found, position)
     if first is not None:
-        yield _told(first)
+        yield _told(ask, first)
         async for event in told:
-            yield _told(event)
+            yield _told(ask, event)
 
 
 async def _since(ask: Ask[Any, Any], job_id: bytes, position: str) -> AsyncIterator[Event]:

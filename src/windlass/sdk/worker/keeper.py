@@ -16,8 +16,7 @@ import uvloop
 from ...core.errors import Refusal, UnknownWorker, WindlassError
 from ...core.requests import Extended, Held, WorkerInfo
 from ...loops import runner
-from ...service import Service
-from ...store.store import Store
+from ..reaching import Reached, service_of
 from .telling import Teller
 
 if TYPE_CHECKING:
@@ -37,7 +36,7 @@ class Keeper:
 
     def __init__(
         self,
-        store: Store,
+        store: Reached,
         worker: bytes,
         info: WorkerInfo,
         *,
@@ -45,6 +44,7 @@ class Keeper:
         lost: Callable[[Run], None],
         stop: Callable[[bytes], None],
         has_loops: bool = True,
+        beat_every_s: float = BEAT_EVERY_S,
     ) -> None:
         self._store = store
         self._worker = worker
@@ -53,7 +53,8 @@ class Keeper:
         self._lost = lost
         self._stop = stop
         self._has_loops = has_loops
-        self._beat_every_s = BEAT_EVERY_S
+        self._rhythm_s = beat_every_s
+        self._beat_every_s = beat_every_s
         self._ready: asyncio.Future[None]
         self._thread = threading.Thread(target=self._work, name="windlass-keeper", daemon=True)
         self._kept_loop = asyncio.get_running_loop()
@@ -109,7 +110,7 @@ class Keeper:
         self._loop = asyncio.get_running_loop()
         self._sooner, self._leaving = asyncio.Event(), asyncio.Event()
         async with self._store.twin() as store:
-            self._service = Service(store)
+            self._service = service_of(store)
             self.teller = Teller(self._service)
             self._service.hear_cancels(self._stop)
             await self._register()
@@ -171,7 +172,7 @@ class Keeper:
                     self._lost(run)
                 elif isinstance(answer, Extended) and answer.is_cancel_requested:
                     self._stop(run.job.id)
-        self._beat_every_s = min([BEAT_EVERY_S, *(run.beat_every_s for run in self._runs())])
+        self._beat_every_s = min([self._rhythm_s, *(run.beat_every_s for run in self._runs())])
 
     async def _show_life(self) -> None:
         (answer,) = await self._service.beat([self._worker])

@@ -7,7 +7,7 @@ import asyncio
 import logging
 from typing import Any
 
-from ...core.errors import EngineUnavailable, Refusal
+from ...core.errors import EngineUnavailable, Forbidden, Refusal
 from ...core.job import Job
 from ...core.requests import Edit, Held, Update
 from ...service import Service
@@ -47,6 +47,11 @@ class Postponing:
             try:
                 await self._service.update([Update(id=job.id, token=job.lease_token, note=why)])
                 await self._service.edit([Edit(id=job.id, run_at_ms=run_at_ms, in_any_state=True)])
+                (answer,) = await self._service.release([Held(job.id, job.lease_token)])
+                break
+            except Forbidden as refusal:  # its time stays as it is: it is kept for a while instead
+                log.warning("Job %s cannot be put off: %s", job.key, refusal)
+                await asyncio.sleep(SOONEST_MS / 1000)
                 (answer,) = await self._service.release([Held(job.id, job.lease_token)])
                 break
             except EngineUnavailable as error:

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, cast
 import msgspec
 
 from ...core.job import Blob, Job
-from ...service import Service
 from ..context import Context, current_job
 from ..driving import driven
 from ..gathering import gather
 from ..injection import SharedInChild
+from ..reaching import service_of
 from .child import Terminated
 from .outcome import Ended, Failed, Failure, failed, success
 from .telling import Teller
@@ -108,8 +108,8 @@ class Speaker:
         return teller  # type: ignore[no-any-return]
 
     async def _work(self) -> None:
-        async with self._app.store.twin() as store:
+        async with self._app.reached.twin() as store:
             self._loop = asyncio.get_running_loop()
-            self._teller = Teller(Service(store))
+            self._teller = Teller(service_of(store))
             self._is_ready.set()
             await self._teller.run()

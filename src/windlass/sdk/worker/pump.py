@@ -9,7 +9,7 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ...core.errors import AlreadyEnded, EngineError, EngineFull, EngineUnavailable, Refusal, WindlassError
+from ...core.errors import AlreadyEnded, EngineError, EngineFull, EngineUnavailable, Forbidden, Refusal, WindlassError
 from ...core.job import Job
 from ...core.requests import ANYTHING, Fail, Filter, Finish, Held, Take
 from ...core.validation import NAMES_PER_FILTER, TAKE_MAX
@@ -211,6 +211,11 @@ class Pump:
                 for queue in self._queues:
                     await self._service.configure(queue, {"name_lanes": True})
                 self._wants = Filter(all_but=tuple(sorted(names))[:NAMES_PER_FILTER])
+                await self._service.release([Held(job.id, job.lease_token) for job in jobs])
+                return
+            except Forbidden as refusal:  # then they are met again, but not at once
+                log.warning("They cannot be set aside: %s", refusal)
+                await asyncio.sleep(CROWDED_PAUSE_S)
                 await self._service.release([Held(job.id, job.lease_token) for job in jobs])
                 return
             except WindlassError as error:

@@ -10,11 +10,11 @@ import time
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
-from ... import server
 from ...core.errors import EngineUnavailable, WindlassError
 from ...server.family import how
 from ...service import Service
 from ...settings import Settings
+from ..reaching import reach, service_of
 from .member import Member
 from .notices import Loaded, Notice, NotLoaded, Ready, Working
 from .rescue import give_back, rescue
@@ -243,9 +243,9 @@ class Supervisor:
 
     async def _connected(self, settings: Settings) -> Service:
         if self._service is None:
-            store = server.build_store(settings)
+            store = reach(settings)
             await store.open()
-            self._service = Service(store)
+            self._service = service_of(store)
         return self._service
 
     async def _scale(self) -> None:

@@ -17,10 +17,11 @@ from ...core.requests import WorkerInfo
 from ...core.validation import QUEUES_PER_TAKE, TAKE_MAX
 from ...core.wording import counted
 from ...service import Service
+from ...store.store import Store
 from ..durations import Duration, duration_ms
 from ..versions import MARK, refuse_gaps, version_of
 from .children import Children
-from .keeper import Keeper
+from .keeper import BEAT_EVERY_S, Keeper
 from .postponing import Postponing
 from .pump import Pump
 from .run import Run
@@ -38,6 +39,7 @@ TROUBLE_PAUSE_S = 1.0
 UNWIND_S = 2.0  # for code that is stopped because the worker ends
 EARLY_MAX = 1_000
 LEASE_MS = 30_000  # up to here the keeper's own rhythm is enough
+REMOTE_BEAT_EVERY_S = 3.0  # a server tells of requests to stop with heartbeats only
 
 
 class Worker:
@@ -147,17 +149,19 @@ class Worker:
                 await asyncio.sleep(TROUBLE_PAUSE_S)
 
     def _new_keeper(self) -> Keeper:
+        is_engine = isinstance(self.app.reached, Store)  # else a server runs the loops
         info = WorkerInfo(
             host=socket.gethostname()[:255], pid=os.getpid(), queues=self.queues, slots=self.concurrency, name=self.name
         )
         return Keeper(
-            self.app.store,
+            self.app.reached,
             self.id,
             info,
             runs=lambda: list(self._runs.values()),
             lost=lambda run: self._from_outside(self._lost, run),
             stop=self._asked_to_stop,
-            has_loops=self._has_loops,
+            has_loops=self._has_loops and is_engine,
+            beat_every_s=BEAT_EVERY_S if is_engine else REMOTE_BEAT_EVERY_S,
         )
 
     async def _work(self, pump: Pump) -> None:
