@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from .deployment import build_store, running
 from .family import Family
-from .listening import open_sockets
+from .listening import Sockets, open_sockets
 from .process import Parent, serve
 from .serving import Serving, serving
 
-__all__ = ["Family", "Parent", "Serving", "build_store", "open_sockets", "running", "serve", "serving"]
+__all__ = ["Family", "Parent", "Serving", "Sockets", "build_store", "open_sockets", "running", "serve", "serving"]
