@@ -113,7 +113,7 @@ class Edit(msgspec.Struct, frozen=True, kw_only=True):
 
 class Conclude(msgspec.Struct, frozen=True, kw_only=True):
     """The end of a run with content of the caller's, in one step. `finish` hands over to members that have not ended;
-    else the job ends, or goes on at `run_at_ms` if that is given. `again`: it goes on at `run_at_ms`, members or not."""
+    else the job ends, or goes on at `run_at_ms` if that is given. `again`: it goes on then, members or not."""
 
     id: bytes
     token: int = 0  # 0: whoever holds it

@@ -11,9 +11,8 @@ from .event import Emit
 from .ids import PARTITIONS_MAX
 from .job import Blob, Codec, NewJob
 from .queue import FOREVER_MS, Configuration
-from .repeat import RULE_MAX
+from .repeat import RULE_MAX, parse_modifiers
 from .repeat import parse as parse_rule
-from .repeat import parse_modifiers
 from .requests import Conclude, Edit, Fail, Filter, Finish, Held, Listing, Take, Update, WorkerInfo
 from .retry import ENDLESS, Backoff
 from .states import State

@@ -35,9 +35,7 @@ class Intervening(Asking):
         check.claim("spares_running", spares_running)
         return self._about_ids(
             ids,
-            lambda part, home: interventions.cancel(
-                part, reason, counts_waiting, even_failed, spares_running, home
-            ),
+            lambda part, home: interventions.cancel(part, reason, counts_waiting, even_failed, spares_running, home),
         )
 
     def wake(self, ids: Sequence[bytes]) -> AskedMany[str]:
@@ -74,9 +72,7 @@ class Intervening(Asking):
             store, lambda: edited(store.known_limits, requests, lambda one: store.partition_of_job(one.id))
         )
 
-    def delete(
-        self, ids: Sequence[bytes], *, even_leased: bool = False, even_waiting: bool = True
-    ) -> AskedMany[str]:
+    def delete(self, ids: Sequence[bytes], *, even_leased: bool = False, even_waiting: bool = True) -> AskedMany[str]:
         """Removes jobs and all that belongs to them."""
         check.claim("even_leased", even_leased)
         check.claim("even_waiting", even_waiting)

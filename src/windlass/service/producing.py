@@ -89,4 +89,4 @@ def _check_whole(jobs: Sequence[NewJob]) -> None:
         raise TooLarge(f"The payloads of jobs that are accepted as a whole have at most {BYTES_MAX} bytes, not {size}.")
     for job in jobs:
         if job.unique and job.unique_check not in ("none", "refuse"):
-            raise BadInput(f"{job.name}: of jobs that are accepted as a whole a unique key is only declared, or refused.")
+            raise BadInput(f"{job.name}: among jobs that are accepted as a whole, unique_check must be none or refuse.")
