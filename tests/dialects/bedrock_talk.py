@@ -44,7 +44,7 @@ class Talk:
             headers = dict(one.split(": ", 1) for one in lines)
             return Answer(line, headers, await self.reader.readexactly(int(headers["Content-Length"])))
 
-    async def ask(self, data: bytes | str, **headers: object) -> Answer:
+    async def ask(self, data: bytes | str, /, **headers: object) -> Answer:
         """A whole request as bytes, or a verb with its headers."""
         await self.send(data if isinstance(data, bytes) else command(data, **headers))
         return await self.answer()
@@ -55,7 +55,7 @@ class Talk:
             return await self.reader.read()
 
 
-def command(verb: str, **headers: object) -> bytes:
+def command(verb: str, /, **headers: object) -> bytes:
     return "\n".join([verb, *(f"{name}: {value}" for name, value in headers.items()), "", ""]).encode()
 
 
