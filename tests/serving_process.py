@@ -24,7 +24,11 @@ END_LIMIT_S = 20.0  # less than the server's own patience with a silent client
 def environment(**settings: str) -> dict[str, str]:
     """Ours without settings of whoever runs the tests; with these: `token="…"` is WINDLASS_TOKEN."""
     plain = {name: value for name, value in os.environ.items() if not name.startswith("WINDLASS_")}
-    return plain | {"WINDLASS_PORT": "0"} | {f"WINDLASS_{name.upper()}": value for name, value in settings.items()}
+    return (
+        plain
+        | {"WINDLASS_PORT": "0", "WINDLASS_BEDROCK_PORT": "0"}
+        | {f"WINDLASS_{name.upper()}": value for name, value in settings.items()}
+    )
 
 
 def of_store(store: Store) -> list[str]:
@@ -76,6 +80,12 @@ class ServingProcess:
     @property
     def address(self) -> tuple[str, int]:
         host, _, port = self.url.partition("://")[2].rpartition(":")
+        return host.strip("[]"), int(port)
+
+    @property
+    def bedrock(self) -> tuple[str, int]:
+        """Where it speaks Bedrock."""
+        ((host, port),) = re.findall(r"bedrock +(\S+):(\d+)\n", self.said)
         return host.strip("[]"), int(port)
 
     @property

@@ -38,13 +38,17 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     # Of `windlass serve`
     host: str = "127.0.0.1"  # the address it listens on
     port: Annotated[int, msgspec.Meta(ge=0, le=65535)] = 8080  # 0: any that is free
+    bedrock_port: Annotated[int, msgspec.Meta(ge=0, le=65535)] | None = (
+        8888  # of Bedrock::Jobs; None, `off`: not served
+    )
     token: str = ""  # of an admin, beside the tokens that the engine keeps
     tls_certificate: str = ""  # file with the certificate and its chain
     tls_key: str = ""  # file with its key; empty: in the same file
     allow_anonymous: bool = False  # listen on other addresses than loopback without any token
     access_log: bool = False  # a line for each request
     body_max: Annotated[int, msgspec.Meta(ge=1024, le=2**30)] = BODY_MAX  # bytes of a request
-    connections_max: Annotated[int, msgspec.Meta(ge=1, le=1_000_000)] = 4096  # of each process
+    connections_max: Annotated[int, msgspec.Meta(ge=1, le=1_000_000)] = 4096  # of HTTP, of each process
+    bedrock_connections_max: Annotated[int, msgspec.Meta(ge=1, le=1_000_000)] = 16_384  # they are kept for long
     grace_ms: int = 30_000  # how long requests under way may take when it stops
     workers: Annotated[int, msgspec.Meta(ge=1, le=256)] = 1  # processes that answer
 
@@ -113,6 +117,8 @@ def _read(name: str, value: Any, source: str) -> Any:
             value = parse_duration_ms(value)
         elif name == "durability":
             value = value or None
+        elif name == "bedrock_port" and value in ("", "off"):
+            value = None
         elif name == "token":
             _check_token(value)
         elif isinstance(value, str) and isinstance(_DEFAULTS[name], bool):

@@ -40,6 +40,7 @@ def test_option_beats_environment_beats_file_beats_default(tmp_path: Path) -> No
         ({"WINDLASS_LOG_FORMAT": "xml"}, "log_format"),
         ({"WINDLASS_PORT": "http"}, "port.*not a whole number"),
         ({"WINDLASS_PORT": "65536"}, "port"),
+        ({"WINDLASS_BEDROCK_PORT": "none"}, "bedrock_port.*not a whole number"),
         ({"WINDLASS_WORKERS": "0"}, "workers"),
         ({"WINDLASS_GRACE": "long"}, "grace"),
         ({"WINDLASS_ALLOW_ANONYMOUS": "maybe"}, "neither 1, true"),

@@ -29,7 +29,7 @@ def data_dir() -> Iterator[str]:
 
 def start(*arguments: str) -> subprocess.Popen[str]:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("WINDLASS_")}
-    environment["WINDLASS_PORT"] = "0"
+    environment |= {"WINDLASS_PORT": "0", "WINDLASS_BEDROCK_PORT": "0"}
     return subprocess.Popen(
         [*WINDLASS, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
     )
@@ -93,7 +93,7 @@ def test_an_engine_that_is_not_there_is_one_sentence_and_try_again() -> None:
         capture_output=True,
         text=True,
         timeout=60,
-        env={**os.environ, "WINDLASS_PATIENCE": "1s", "WINDLASS_PORT": "0"},
+        env={**os.environ, "WINDLASS_PATIENCE": "1s", "WINDLASS_PORT": "0", "WINDLASS_BEDROCK_PORT": "0"},
         check=False,
     )
     assert done.returncode == 75
@@ -102,8 +102,9 @@ def test_an_engine_that_is_not_there_is_one_sentence_and_try_again() -> None:
 
 
 def test_a_wrong_url_is_a_usage_error() -> None:
+    ports = ["--port", "0", "--bedrock-port", "0"]
     done = subprocess.run(
-        [*WINDLASS, "serve", "--url", "http://x"], capture_output=True, text=True, timeout=60, check=False
+        [*WINDLASS, "serve", "--url", "http://x", *ports], capture_output=True, text=True, timeout=60, check=False
     )
     assert done.returncode == 2
     assert "redis://" in done.stderr

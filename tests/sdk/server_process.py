@@ -27,7 +27,7 @@ class ServerProcess:
         """Returns when it answers."""
         kept = {name: value for name, value in os.environ.items() if not name.startswith("WINDLASS_")}
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "windlass", "serve", *self._engine, "--port", str(self.port)],
+            [sys.executable, "-m", "windlass", "serve", *self._engine, "--port", str(self.port), "--bedrock-port", "0"],
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Mapping, Sequence
-from socket import socket
 from typing import Any
 
 import click
@@ -20,6 +19,7 @@ from .connection import Engine, engine_options
 @click.command()
 @click.option("--host", help="Address to listen on. Default: 127.0.0.1, which only this machine can reach.")
 @click.option("--port", type=int, help="Port of HTTP; 0: any that is free. Default: 8080.")
+@click.option("--bedrock-port", help="Port of Bedrock::Jobs; 0: any that is free; off: none. Default: 8888.")
 @click.option("--tls-certificate", help="File with the certificate and its chain: serve HTTPS.")
 @click.option("--tls-key", help="File with its key, when it is not in the same file.")
 @click.option("--allow-anonymous", is_flag=True, default=None, help="Other addresses than loopback without any token.")
@@ -71,7 +71,7 @@ def _serve_as_child(settings: Settings, parent: server.Parent) -> None:
     uvloop.run(server.serve(settings, parent.sockets, announce, parent))
 
 
-async def _serve_as_parent(settings: Settings, sockets: Sequence[socket], words: Sequence[str]) -> int:
+async def _serve_as_parent(settings: Settings, sockets: server.Sockets, words: Sequence[str]) -> int:
     command = [sys.executable, "-m", "windlass", "serve", *words]
     family = server.Family(command, settings.workers, sockets, grace_s=settings.grace_ms / 1000, announce=_say)
     return await family.run()
@@ -97,6 +97,7 @@ def announcement(running: server.Serving) -> list[str]:
         f"Windlass is ready at {running.url} on {found.product} {found.version}.",
         f"  for         {_who(running)}",
         f"  learn more  {running.url}/docs",
+        f"  bedrock     {running.bedrock or 'off'}",
         f"  engine      {store.endpoint}",
     ]
     if found.partitions > 1:

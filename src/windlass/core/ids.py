@@ -1,4 +1,5 @@
-"""Job ids: UUIDv7 whose `rand_a` bits carry the partition, so that an id finds its keys without a look-up."""
+"""Job ids: UUIDv7 whose `rand_a` bits carry the partition, so that an id finds its keys without a look-up. Jobs that
+are known by a number have a UUIDv8 made of it, with the partition in the same place."""
 
 from __future__ import annotations
 
@@ -14,6 +15,22 @@ def make_id(at_ms: int, partition: int, random_64: int) -> bytes:
     high = (at_ms & 0xFFFFFFFFFFFF) << 16 | 0x7000 | partition
     low = 1 << 63 | random_64 & 0x3FFFFFFFFFFFFFFF
     return high.to_bytes(8, "big") + low.to_bytes(8, "big")
+
+
+NUMBER_MAX = 2**62 - 1  # two of the last 64 bits are the variant
+_NUMBERED = b"number"  # the first six bytes
+
+
+def numbered_id(number: int, partition: int) -> bytes:
+    """The id of the job that is made under a number."""
+    return _NUMBERED + (0x8000 | partition).to_bytes(2, "big") + (1 << 63 | number).to_bytes(8, "big")
+
+
+def number_of_id(job_id: bytes) -> int | None:
+    """The number that an id is made of, if it is."""
+    if job_id[:6] != _NUMBERED or job_id[6] >> 4 != 8:
+        return None
+    return int.from_bytes(job_id[8:], "big") & NUMBER_MAX
 
 
 def partition_of_id(job_id: bytes) -> int:

@@ -47,6 +47,8 @@ class Flag(IntFlag):
     ODD_ROUND = 2097152  # its members' ends are marked by the number of its hand-overs so far, odd or even
     HAS_LOGS = 4194304
     HAS_NOTE = 8388608  # room for one, at the end of the extras
+    WHOLE_SECONDS = 16777216  # its leases end on whole seconds, rounded down
+    HAS_NUMBER = 33554432  # a number was given to it later, see lua/lib/numbers.lua
 
 
 class Blob(msgspec.Struct, frozen=True):
@@ -58,7 +60,7 @@ class Blob(msgspec.Struct, frozen=True):
 
 NOTHING = Blob(b"null")
 OnFailure: TypeAlias = Literal["collect", "fail", "ignore"]
-UniqueCheck: TypeAlias = Literal["none", "keep", "replace"]
+UniqueCheck: TypeAlias = Literal["none", "keep", "replace", "refuse"]
 Durability: TypeAlias = Literal["memory", "fsync", "replica"]
 End: TypeAlias = Literal["finished", "failed", "cancelled"]
 ENDS: tuple[End, ...] = ("finished", "failed", "cancelled")
@@ -95,7 +97,9 @@ class NewJob(msgspec.Struct, frozen=True, kw_only=True):
     if_revision: int = 0  # with `replace`: only when the existing job has this revision
     retry: Backoff = ENDLESS  # attempts, and pauses between them
     lease_ms: int = 0  # 0: the queue's
+    lease_rule: str = ""  # the lease as date modifiers, for who shows it so; it then ends on whole seconds
     retake: bool = False  # see Flag.RETAKE
+    hidden: bool = False  # only for takers that ask for hidden jobs
     timeout_ms: int = 0  # execution time allowed; 0: any
     result_ttl_ms: int = 0  # how long the result is kept; 0: not at all
     tags: tuple[str, ...] = ()
@@ -142,6 +146,9 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     unique: str | None
     retry: Backoff
     lease_ms: int
+    lease_rule: str  # how the lease was given, if by date modifiers
+    retake: bool
+    is_hidden: bool
     timeout_ms: int
     result_ttl_ms: int
     tags: tuple[str, ...]

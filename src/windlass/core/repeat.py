@@ -21,12 +21,21 @@ _OFFSET = re.compile(r"([+-]) ?(\d{1,3}) (YEAR|MONTH|DAY|HOUR|MINUTE)S?|([+-]) ?
 _OTHER = re.compile(r"START OF (?:HOUR|DAY|MONTH|YEAR)|WEEKDAY [0-6]")
 _START_OF_HOUR = "START OF HOUR"  # the one that SQLite does not know
 _HOUR_S = 3600
+_UNIT_MS = {"DAY": 86_400_000, "HOUR": 3_600_000, "MINUTE": 60_000, "SECOND": 1_000}
 
 
 class Modifiers(msgspec.Struct, frozen=True):
     """Applied from left to right, each yielding whole seconds."""
 
     steps: tuple[str, ...]
+
+    @property
+    def fixed_ms(self) -> int | None:
+        """How far they lead from any instant; None when that depends on the instant."""
+        parts = [step.split(" ") for step in self.steps]
+        if any(part[-1] not in _UNIT_MS for part in parts):
+            return None
+        return sum(int(number) * _UNIT_MS[unit] for number, unit in parts)
 
     def apply_ms(self, at_ms: int) -> int | None:
         """The instant they lead to, in whole seconds; None when it cannot be represented."""

@@ -28,6 +28,7 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
     all_but: tuple[str, ...] = ()
     glob: str = ""
     priority: int | None = None
+    hidden: bool = False  # hidden jobs too
 
 
 ANYTHING = Filter()
@@ -47,6 +48,8 @@ class Take(msgspec.Struct, frozen=True, kw_only=True):
 class Taken(msgspec.Struct, frozen=True):
     jobs: list[Job]
     next_due_at_ms: int | None  # when something may become takeable in these queues; None: nothing is known
+    started_before: dict[bytes, int] = {}  # id -> when it was taken the time before, of those that had been
+    used_up: int = 0  # jobs that were due and failed instead: no attempt was left to them
 
 
 class Held(msgspec.Struct, frozen=True):
@@ -103,8 +106,34 @@ class Edit(msgspec.Struct, frozen=True, kw_only=True):
     run_at_ms: int | None = None
     payload: Blob | None = None
     repeat: str | None = None  # another rule; empty: repeats no more
+    attempt: int | None = None  # attempts that count as made
     if_revision: int = 0
     in_any_state: bool = False
+
+
+class Conclude(msgspec.Struct, frozen=True, kw_only=True):
+    """The end of a run with content of the caller's, in one step. `finish` hands over to members that have not ended;
+    else the job ends, or goes on at `run_at_ms` if that is given. `again`: it goes on then, members or not."""
+
+    id: bytes
+    token: int = 0  # 0: whoever holds it
+    then: Literal["finish", "again", "fail"]
+    run_at_ms: int | None = None
+    delay_ms: int | None = None  # from now, rounded down to whole seconds; instead of run_at_ms
+    name: str = ""
+    unique: str = ""  # another unique key; empty: as it is
+    priority: int | None = None
+    payload: Blob | None = None
+    repeat: str | None = None  # another rule; empty: repeats no more
+    attempt: int = 0  # with `again`: attempts that count as made
+    reason: str = "error"  # with `fail`
+    if_revision: int = 0
+    if_parent_waits: bool = False  # a child: only while its parent waits
+    in_any_state: bool = False  # nobody needs to hold it
+    keeps_members: bool = False  # with `again`: members that have ended stay
+
+
+Concluded: TypeAlias = Literal["finished", "waiting", "again", "failed", "cancelled"]
 
 
 class Edited(msgspec.Struct, frozen=True):

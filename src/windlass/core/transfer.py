@@ -116,6 +116,7 @@ class JobEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, fo
     unique_while_kept: bool = False
     retry: Backoff = ENDLESS
     lease_ms: Big = 0
+    lease_rule: str = ""
     retake: bool = False
     timeout_ms: Big = 0
     result_ttl_ms: Big = 0

@@ -11,9 +11,9 @@ from .event import Emit
 from .ids import PARTITIONS_MAX
 from .job import Blob, Codec, NewJob
 from .queue import FOREVER_MS, Configuration
-from .repeat import RULE_MAX
+from .repeat import RULE_MAX, parse_modifiers
 from .repeat import parse as parse_rule
-from .requests import Edit, Fail, Filter, Finish, Held, Listing, Take, Update, WorkerInfo
+from .requests import Conclude, Edit, Fail, Filter, Finish, Held, Listing, Take, Update, WorkerInfo
 from .retry import ENDLESS, Backoff
 from .states import State
 
@@ -133,10 +133,14 @@ def new_job(job: Any, payload_max: int = PAYLOAD_MAX) -> None:
         _labels(job)
     _times(job)
     claim("retake", job.retake)
+    claim("hidden", job.hidden)
+    if job.lease_rule != "":
+        text("lease_rule", job.lease_rule, RULE_MAX)
+        parse_modifiers(job.lease_rule)
     claim("unique_while_kept", job.unique_while_kept)
     whole("if_revision", job.if_revision, 0, UINT32_MAX)
-    if job.unique_check not in ("none", "keep", "replace"):
-        raise BadInput(f"unique_check must be none, keep or replace, not {job.unique_check!r}.")
+    if job.unique_check not in ("none", "keep", "replace", "refuse"):
+        raise BadInput(f"unique_check must be none, keep, replace or refuse, not {job.unique_check!r}.")
     if job.if_revision and (not job.unique or job.unique_check != "replace"):
         raise BadInput("if_revision goes with a unique key and unique_check='replace'.")
     if job.debounce_ms != 0 or job.debounce_max_ms != 0 or job.throttle_ms != 0:
@@ -284,6 +288,38 @@ def edit(request: Edit, payload_max: int = PAYLOAD_MAX) -> None:
         blob("payload", request.payload, payload_max)
     if request.repeat not in (None, ""):
         repeat(request.repeat)
+    if request.attempt is not None:
+        whole("attempt", request.attempt, 0, UINT32_MAX)
+
+
+def conclude(request: Conclude, payload_max: int = PAYLOAD_MAX) -> None:
+    held(request, Conclude)
+    if request.then not in ("finish", "again", "fail"):
+        raise BadInput(f"then must be finish, again or fail, not {request.then!r}.")
+    if request.run_at_ms is not None and request.delay_ms is not None:
+        raise BadInput("Give run_at_ms or delay_ms, not both.")
+    if request.then == "again" and request.run_at_ms is None and request.delay_ms is None:
+        raise BadInput("A job that goes on needs run_at_ms or delay_ms.")
+    if request.delay_ms is not None:
+        whole("delay_ms", request.delay_ms, 0, DURATION_MAX)
+    text("unique", request.unique, UNIQUE_MAX, may_be_empty=True)
+    text("reason", request.reason, REASON_MAX)
+    claim("if_parent_waits", request.if_parent_waits)
+    claim("keeps_members", request.keeps_members)
+    edit(
+        Edit(
+            id=request.id,
+            name=request.name,
+            priority=request.priority,
+            run_at_ms=request.run_at_ms,
+            payload=request.payload,
+            repeat=request.repeat,
+            attempt=request.attempt,
+            if_revision=request.if_revision,
+            in_any_state=request.in_any_state,
+        ),
+        payload_max,
+    )
 
 
 def take(request: Take) -> None:
@@ -329,6 +365,7 @@ def filters(wants: Filter) -> None:
         text("name", name, NAME_MAX)
     if wants.priority is not None:
         whole("priority", wants.priority, INT32_MIN, INT32_MAX)
+    claim("hidden", wants.hidden)
     glob(wants.glob)
 
 

@@ -9,16 +9,17 @@ if TYPE_CHECKING:
     from .answering import Serving, serving
     from .deployment import build_store, running
     from .family import Family
-    from .listening import open_sockets
+    from .listening import Sockets, open_sockets
     from .process import Parent, serve
 
-__all__ = ["Family", "Parent", "Serving", "build_store", "open_sockets", "running", "serve", "serving"]
+__all__ = ["Family", "Parent", "Serving", "Sockets", "build_store", "open_sockets", "running", "serve", "serving"]
 
 # Loaded when first used: a program that only needs a store pays for no front end.
 _HOMES = {
     "build_store": "deployment",
     "running": "deployment",
     "Family": "family",
+    "Sockets": "listening",
     "open_sockets": "listening",
     "Parent": "process",
     "serve": "process",

@@ -6,10 +6,15 @@ import asyncio
 import contextlib
 import ssl
 from collections.abc import AsyncIterator, Sequence
-from socket import socket
+from typing import TypeAlias
+
+from msgspec import structs
 
 from ..core.errors import BadSetting
 from ..dialects import jobber, native, operating
+from ..dialects.bedrock.desk import Desk
+from ..dialects.bedrock.listener import BOUNDS as BEDROCK_BOUNDS
+from ..dialects.bedrock.listener import Listener as BedrockListener
 from ..loops.pulse import Pulse
 from ..service import Service
 from ..settings import Settings
@@ -26,61 +31,72 @@ from ..web.routing import Office, Router
 from ..web.tls import tls_context
 from ..web.token_table import TokenTable
 from .deployment import running
-from .listening import are_local, open_sockets, url_of
+from .listening import Sockets, address_of, are_local, open_sockets, url_of
 
+Front: TypeAlias = Listener | BedrockListener
 ROUTES = (*native.ROUTES, jobber.routes, health.routes, operating.routes)
 
 
 class Serving:
     """A server that answers. `hurry`: what is under way when it stops is given up."""
 
-    def __init__(self, service: Service, settings: Settings, sockets: Sequence[socket], pulse: Pulse) -> None:
+    def __init__(self, service: Service, settings: Settings, sockets: Sockets, pulse: Pulse) -> None:
         self.service = service
         self.pulse = pulse
         self.office = Office(service, pulse)
         self.settings = settings
-        self.url = url_of(list(sockets), settings)
-        self.is_local = are_local(list(sockets))
+        self.url = url_of(sockets.http, settings)
+        self.bedrock = address_of(sockets.bedrock) if sockets.bedrock else ""  # host and port; empty: it is off
+        self.is_local = are_local(sockets.all)
         self.tokens = 0
         self.hurry = asyncio.Event()
 
-    async def stop(self, listener: Listener) -> None:
+    async def stop(self, listeners: Sequence[Front]) -> None:
         """No accepted request is cut; those who wait are answered with what there is."""
-        stopping = asyncio.create_task(listener.stop(self.settings.grace_ms / 1000))
+        stopping = asyncio.create_task(_stop(listeners, self.settings.grace_ms / 1000))
         await asyncio.sleep(0)  # it has begun: what is answered from now on says that the connection ends
         self.office.stop()
         hurrying = asyncio.create_task(self.hurry.wait())
         await asyncio.wait({stopping, hurrying}, return_when=asyncio.FIRST_COMPLETED)
         if not stopping.done():
-            await listener.stop(0)
+            await _stop(listeners, 0)
         hurrying.cancel()
         await stopping
 
 
+async def _stop(listeners: Sequence[Front], grace_s: float) -> None:
+    async with asyncio.TaskGroup() as group:
+        for listener in listeners:
+            group.create_task(listener.stop(grace_s))
+
+
 @contextlib.asynccontextmanager
 async def serving(
-    store: Store, settings: Settings | None = None, sockets: Sequence[socket] = ()
+    store: Store, settings: Settings | None = None, sockets: Sockets | None = None
 ) -> AsyncIterator[Serving]:
     """A server within this process, until the block ends. It opens the store, and closes it. `sockets`: where to
     listen, instead of where the settings say."""
     settings = settings or Settings()
     tls = _tls(settings)
-    listening = list(sockets) or open_sockets(settings)
+    listening = sockets or open_sockets(settings)
     try:
         pulse = Pulse()
         async with running(store, pulse) as service:
             server = Serving(service, settings, listening, pulse)
             await _check_trust(server)
             async with _tokens(server) as tokens, _access_log(settings) as log:
-                listener = _listener(server, tokens, log)
-                await listener.start(sock=listening, ssl=tls)
+                guard = Guard(tokens, is_open=server.is_local or settings.allow_anonymous, is_local=server.is_local)
+                fronts: list[Front] = [_listener(server, guard, log)]
+                if listening.bedrock:
+                    fronts.append(_bedrock_listener(server, guard))
                 try:
+                    for front, its in zip(fronts, listening, strict=False):
+                        await front.start(sock=its, ssl=tls)
                     yield server
                 finally:
-                    await server.stop(listener)
+                    await server.stop(fronts)
     finally:
-        for one in listening:
-            one.close()
+        listening.close()
 
 
 def _tls(settings: Settings) -> ssl.SSLContext | None:
@@ -114,14 +130,19 @@ async def _tokens(server: Serving) -> AsyncIterator[TokenTable]:
         await table.close()
 
 
-def _listener(server: Serving, tokens: TokenTable, log: AccessLog | None) -> Listener:
+def _listener(server: Serving, guard: Guard, log: AccessLog | None) -> Listener:
     settings = server.settings
-    guard = Guard(tokens, is_open=server.is_local or settings.allow_anonymous, is_local=server.is_local)
     application = WebApplication(Router(ROUTES), server.office, guard, settings.body_max)
     bounds = Bounds(connections_max=settings.connections_max)
     listener = Listener(application, bounds, _on_answer(server.office.meter, log))
     server.office.meter.listener = listener
     return listener
+
+
+def _bedrock_listener(server: Serving, guard: Guard) -> BedrockListener:
+    desk = Desk(server.service, server.office.gathering)
+    bounds = structs.replace(BEDROCK_BOUNDS, connections_max=server.settings.bedrock_connections_max)
+    return BedrockListener(desk, guard, bounds)
 
 
 @contextlib.asynccontextmanager

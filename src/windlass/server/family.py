@@ -9,10 +9,11 @@ import logging
 import signal
 import time
 from collections.abc import Callable, Sequence
-from socket import socket, socketpair
+from socket import socketpair
 
 import msgspec
 
+from .listening import Sockets
 from .process import NOW, SIGNALS, STOP
 
 log = logging.getLogger("windlass.server")
@@ -37,12 +38,13 @@ class Child:
     def pid(self) -> int:
         return self._process.pid
 
-    async def start(self, command: Sequence[str], sockets: Sequence[socket]) -> None:
+    async def start(self, command: Sequence[str], sockets: Sockets) -> None:
         """Not in the terminal's group: Ctrl-C is for its parent, who passes it on once."""
         ours, theirs = socketpair()
         with theirs:
-            shared = [one.fileno() for one in sockets]
-            place = f"{theirs.fileno()}:{','.join(map(str, shared))}"
+            shared = [one.fileno() for one in sockets.all]
+            listening = (",".join(str(one.fileno()) for one in some) for some in sockets)
+            place = ":".join([str(theirs.fileno()), *listening])
             self._process = await asyncio.create_subprocess_exec(
                 *command, "--supervised", place, pass_fds=(theirs.fileno(), *shared), start_new_session=True
             )
@@ -77,7 +79,7 @@ class Family:
     """`await family.run()` answers the exit code."""
 
     def __init__(
-        self, command: Sequence[str], count: int, sockets: Sequence[socket], *, grace_s: float, announce: Announce
+        self, command: Sequence[str], count: int, sockets: Sockets, *, grace_s: float, announce: Announce
     ) -> None:
         self._command = command
         self._count = count

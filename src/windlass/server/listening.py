@@ -6,6 +6,7 @@ import contextlib
 import errno
 import os
 import socket
+from typing import NamedTuple
 
 from ..core.errors import BadSetting
 from ..settings import Settings
@@ -13,23 +14,44 @@ from ..web.guard import is_loopback
 
 BACKLOG = 1024
 _WHY = {
-    errno.EADDRINUSE: "is in use; stop what listens there, or choose another port with --port or WINDLASS_PORT",
-    errno.EACCES: "may not be opened by this user; choose a port from 1024 on with --port or WINDLASS_PORT",
+    errno.EADDRINUSE: "is in use; stop what listens there, or choose another port with {option} or {variable}",
+    errno.EACCES: "may not be opened by this user; choose a port from 1024 on with {option} or {variable}",
     errno.EADDRNOTAVAIL: "is no address of this machine; choose another one with --host or WINDLASS_HOST",
 }
+HTTP = ("--port", "WINDLASS_PORT")
+BEDROCK = ("--bedrock-port", "WINDLASS_BEDROCK_PORT (`off` for none)")
 
 
-def open_sockets(settings: Settings) -> list[socket.socket]:
-    """On every address of the host, all on one port."""
-    port = settings.port
+class Sockets(NamedTuple):
+    http: list[socket.socket]
+    bedrock: list[socket.socket]  # none: it is not served
+
+    @property
+    def all(self) -> list[socket.socket]:
+        return [*self.http, *self.bedrock]
+
+    def close(self) -> None:
+        for one in self.all:
+            one.close()
+
+
+def open_sockets(settings: Settings) -> Sockets:
+    """On every address of the host, those of one protocol all on one port."""
     with contextlib.ExitStack() as stack:
-        found: list[socket.socket] = []
-        for family, address in _addresses(settings):
-            one = stack.enter_context(socket.socket(family, socket.SOCK_STREAM))
-            _bind(one, (address, port))
-            port = one.getsockname()[1]
-            found.append(one)
+        http = _listen(settings, settings.port, HTTP, stack)
+        port = settings.bedrock_port
+        bedrock = [] if port is None else _listen(settings, port, BEDROCK, stack)
         stack.pop_all()
+    return Sockets(http, bedrock)
+
+
+def _listen(settings: Settings, port: int, names: tuple[str, str], stack: contextlib.ExitStack) -> list[socket.socket]:
+    found: list[socket.socket] = []
+    for family, address in _addresses(settings):
+        one = stack.enter_context(socket.socket(family, socket.SOCK_STREAM))
+        _bind(one, (address, port), names)
+        port = one.getsockname()[1]
+        found.append(one)
     return found
 
 
@@ -46,7 +68,7 @@ def _addresses(settings: Settings) -> list[tuple[socket.AddressFamily, str]]:
     return list(dict.fromkeys((family, str(address[0])) for family, *_, address in found))
 
 
-def _bind(one: socket.socket, address: tuple[str, int]) -> None:
+def _bind(one: socket.socket, address: tuple[str, int], names: tuple[str, str]) -> None:
     one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     if one.family == socket.AF_INET6:
         one.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
@@ -56,7 +78,8 @@ def _bind(one: socket.socket, address: tuple[str, int]) -> None:
     except OSError as error:
         host, port = address
         why = _WHY.get(error.errno or 0, f"cannot be listened on: {os.strerror(error.errno or 0)}")
-        raise BadSetting(f"Port {port} of {host} {why}.") from error
+        option, variable = names
+        raise BadSetting(f"Port {port} of {host} {why.format(option=option, variable=variable)}.") from error
     one.setblocking(False)
 
 
@@ -66,6 +89,9 @@ def are_local(sockets: list[socket.socket]) -> bool:
 
 
 def url_of(sockets: list[socket.socket], settings: Settings) -> str:
+    return f"{'https' if settings.tls_certificate else 'http'}://{address_of(sockets)}"
+
+
+def address_of(sockets: list[socket.socket]) -> str:
     host, port = sockets[0].getsockname()[:2]
-    shown = f"[{host}]" if ":" in host else host
-    return f"{'https' if settings.tls_certificate else 'http'}://{shown}:{port}"
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import resource
 import signal
 from collections.abc import Callable, Sequence
 from socket import socket
@@ -14,6 +15,7 @@ import msgspec
 from ..settings import Settings
 from .answering import Serving, serving
 from .deployment import build_store
+from .listening import Sockets
 
 log = logging.getLogger("windlass.server")
 
@@ -41,12 +43,13 @@ class Stopping:
 
 
 class Parent:
-    """What a process knows of its parent: written as `FD:FD,FD`, the socket between them and those to listen on."""
+    """What a process knows of its parent: written as `FD:FD,FD:FD,FD`, the socket between them and those to listen on,
+    for HTTP and for Bedrock."""
 
     def __init__(self, written: str) -> None:
-        between, _, listening = written.partition(":")
+        between, *listening = written.split(":")
         self._socket = _inherited(between)
-        self.sockets = [_inherited(one) for one in listening.split(",")]
+        self.sockets = Sockets(*([_inherited(one) for one in some.split(",") if one] for some in listening))
         self._heard = b""
 
     def tell_ready(self, lines: Sequence[str]) -> None:
@@ -80,12 +83,21 @@ def _inherited(descriptor: str) -> socket:
     return found
 
 
+def allow_files() -> None:
+    """A connection is an open file: as many as the system lets us have."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        with contextlib.suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
 async def serve(
     settings: Settings,
-    sockets: Sequence[socket],
+    sockets: Sockets,
     announce: Callable[[Serving], None],
     parent: Parent | None = None,
 ) -> None:
+    allow_files()
     stopping = Stopping()
     # Where SIGTERM goes to parent and children alike, a second stop comes by word: it does not mean `at once`.
     handle = stopping.ask_again if parent is None else stopping.ask

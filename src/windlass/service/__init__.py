@@ -9,6 +9,7 @@ from .following import FollowingEvents
 from .intervening import Intervening
 from .limiting import Limiting
 from .notifying import Notifying
+from .numbering import Numbering
 from .producing import Producing
 from .queueing import Queueing
 from .reading import Reading
@@ -33,6 +34,7 @@ class Service(
     Scheduling,
     Staffing,
     Notifying,
+    Numbering,
     FollowingEvents,
     Upkeep,
     Doctoring,

@@ -23,15 +23,19 @@ class Intervening(Asking):
         reason: str = "cancelled",
         counts_waiting: bool = True,
         even_failed: bool = False,
+        spares_running: bool = False,
     ) -> AskedMany[str]:
         """`cancelled` at once when it waits; `requested` when it runs. Reaches the job's members when it ends. A parent
         that waits goes on after its last child; without `counts_waiting`, children that wait do not keep it.
-        `even_failed`: a job that failed becomes cancelled too."""
+        `even_failed`: a job that failed becomes cancelled too. `spares_running`: one that runs is left alone
+        (`wrong_state`), unless others may take it over (`retake`): then it ends at once."""
         check.text("reason", reason, check.REASON_MAX)
         check.claim("counts_waiting", counts_waiting)
         check.claim("even_failed", even_failed)
+        check.claim("spares_running", spares_running)
         return self._about_ids(
-            ids, lambda part, home: interventions.cancel(part, reason, counts_waiting, even_failed, home)
+            ids,
+            lambda part, home: interventions.cancel(part, reason, counts_waiting, even_failed, spares_running, home),
         )
 
     def wake(self, ids: Sequence[bytes]) -> AskedMany[str]:
@@ -68,7 +72,8 @@ class Intervening(Asking):
             store, lambda: edited(store.known_limits, requests, lambda one: store.partition_of_job(one.id))
         )
 
-    def delete(self, ids: Sequence[bytes], *, even_leased: bool = False) -> AskedMany[str]:
+    def delete(self, ids: Sequence[bytes], *, even_leased: bool = False, even_waiting: bool = True) -> AskedMany[str]:
         """Removes jobs and all that belongs to them."""
         check.claim("even_leased", even_leased)
-        return self._about_ids(ids, lambda part, home: interventions.delete(part, even_leased, home))
+        check.claim("even_waiting", even_waiting)
+        return self._about_ids(ids, lambda part, home: interventions.delete(part, even_leased, even_waiting, home))

@@ -88,5 +88,5 @@ def _check_whole(jobs: Sequence[NewJob]) -> None:
     if size > BYTES_MAX:
         raise TooLarge(f"The payloads of jobs that are accepted as a whole have at most {BYTES_MAX} bytes, not {size}.")
     for job in jobs:
-        if job.unique:
-            raise BadInput(f"{job.name}: a job that is accepted with others as a whole has no unique key.")
+        if job.unique and job.unique_check not in ("none", "refuse"):
+            raise BadInput(f"{job.name}: among jobs that are accepted as a whole, unique_check must be none or refuse.")

@@ -11,6 +11,8 @@ from ..core.errors import BadInput
 from ..core.event import Emit
 from ..core.log import Log
 from ..core.requests import (
+    Conclude,
+    Concluded,
     Exchanged,
     Extended,
     Fail,
@@ -27,6 +29,7 @@ from ..store import waiting
 from ..store.asked import Asked, AskedMany, AskedToWait
 from ..store.calls import logging, reports
 from ..store.calls.call import Flow
+from ..store.matching import concluded
 from .asking import Asking
 from .repeating import exchange_flow, finish_flow
 
@@ -99,6 +102,17 @@ class Working(Asking):
         for request in requests:
             check.finish(request)
         return AskedMany(self.store, lambda: finish_flow(requests, self.store.partition_of_job))
+
+    def conclude(self, requests: Sequence[Conclude]) -> AskedMany[Concluded]:
+        """Ends runs with another content, in one step and under guards: well, badly, or to go on at another time. For
+        dialects whose report carries the content of the next run."""
+        check.items("requests", requests)
+        for request in requests:
+            check.conclude(request, self._payload_max)
+        store = self.store
+        return AskedMany(
+            store, lambda: concluded(store.known_limits, requests, lambda one: store.partition_of_job(one.id))
+        )
 
     def fail(self, requests: Sequence[Fail]) -> AskedMany[Failed]:
         """Ends attempts badly: to be retried, for good, or as cancelled."""

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
 from ..core.errors import LimitsChanged, Refusal, RevisionConflict
 from ..core.job import Job
 from ..core.limit import LimitTable
-from ..core.requests import Edit, Edited, Listing
-from .calls import interventions, limits, queues, reading
+from ..core.requests import Conclude, Concluded, Edit, Edited, Listing
+from .calls import interventions, limits, queues, reading, reports
 from .calls.call import Flow, ItemsCall
 from .known_limits import KnownLimits
 from .pages import page
@@ -19,6 +19,7 @@ from .scatter import scatter
 
 R = TypeVar("R")
 T = TypeVar("T")
+C = TypeVar("C", Edit, Conclude)
 LIVE = ("queued", "scheduled", "waiting", "running")
 PAGE = 200
 
@@ -49,13 +50,28 @@ def edited(
     known: KnownLimits, requests: Sequence[Edit], partition_of: Callable[[Edit], int]
 ) -> Flow[list[Edited | Refusal]]:
     """Edits; where there are limits, a new name or payload is matched against them, guarded by the job's revision."""
+    return _guarded(known, requests, partition_of, interventions.edit)
 
-    def attempt(part: Sequence[Edit]) -> Flow[list[Edited | Refusal]]:
+
+def concluded(
+    known: KnownLimits, requests: Sequence[Conclude], partition_of: Callable[[Conclude], int]
+) -> Flow[list[Concluded | Refusal]]:
+    """As edits; one that goes on after its end is matched too, whatever it is made of."""
+    return _guarded(known, requests, partition_of, reports.conclude)
+
+
+def _guarded(
+    known: KnownLimits,
+    requests: Sequence[C],
+    partition_of: Callable[[C], int],
+    build: Callable[[Sequence[tuple[C, str | None]], int, int], ItemsCall[Any]],
+) -> Flow[list[Any]]:
+    def attempt(part: Sequence[C]) -> Flow[list[Any]]:
         prepared = yield from _with_limits(known, part, partition_of)
-        answers: list[Edited | Refusal] = yield from scatter(
+        answers: list[Any] = yield from scatter(
             prepared,
             lambda one: partition_of(one[0]),
-            lambda some, home: interventions.edit(some, known.table(home).version, home),
+            lambda some, home: build(some, known.table(home).version, home),
         )
         return [
             # The guard was ours, not the caller's: once more, with the job as it is now.
@@ -66,17 +82,19 @@ def edited(
     return matched(known, requests, partition_of, attempt)
 
 
+def _may_match_others(request: Edit | Conclude) -> bool:
+    return isinstance(request, Conclude) or bool(request.name) or request.payload is not None
+
+
 def _with_limits(
-    known: KnownLimits, requests: Sequence[Edit], partition_of: Callable[[Edit], int]
-) -> Flow[list[tuple[Edit, str | None]]]:
+    known: KnownLimits, requests: Sequence[C], partition_of: Callable[[C], int]
+) -> Flow[list[tuple[C, str | None]]]:
     changing = [
-        request
-        for request in requests
-        if known.table(partition_of(request)).limits and (request.name or request.payload is not None)
+        request for request in requests if known.table(partition_of(request)).limits and _may_match_others(request)
     ]
     replies = yield from scatter(changing, partition_of, lambda some, home: reading.job([one.id for one in some], home))
     found = {request.id: reading.timeline(request.id, reply) for request, reply in zip(changing, replies, strict=True)}
-    prepared: list[tuple[Edit, str | None]] = []
+    prepared: list[tuple[C, str | None]] = []
     for request in requests:
         timeline = found.get(request.id)
         if timeline is None or isinstance(timeline, Refusal):

@@ -28,6 +28,7 @@ _FIRST_REVISION = 1
 # An operation on an IntFlag or a look-up in an IntEnum costs as much as all the rest of a record.
 _RETAKE, _UNIQUE_WHILE_KEPT = int(Flag.RETAKE), int(Flag.UNIQUE_WHILE_KEPT)
 _REPEATS = int(Flag.REPEATS)
+_HIDDEN, _WHOLE_SECONDS = int(Flag.HIDDEN), int(Flag.WHOLE_SECONDS)
 _HELD, _JOINS, _HAS_MEMBERS = int(Flag.HELD), int(Flag.JOINS), int(Flag.HAS_MEMBERS)
 _CANCEL_REQUESTED, _RETAKEABLE, _IN_HISTORY = int(Flag.CANCEL_REQUESTED), int(Flag.RETAKEABLE), int(Flag.IN_HISTORY)
 _OWES = {"finished": int(Flag.OWES_FINISHED), "failed": int(Flag.OWES_FAILED), "cancelled": int(Flag.OWES_CANCELLED)}
@@ -49,7 +50,7 @@ class Origin(msgspec.Struct, frozen=True):
 class Extras(
     msgspec.Struct,
     omit_defaults=True,
-    rename={"retry": "r", "trace": "t", "schedule": "s", "planned_at_ms": "p", "callback": "c"},
+    rename={"retry": "r", "trace": "t", "schedule": "s", "planned_at_ms": "p", "callback": "c", "lease_rule": "l"},
 ):
     """What a record carries that no script looks at; a repeat rule, which scripts know, stands in front of it."""
 
@@ -58,6 +59,7 @@ class Extras(
     schedule: str = ""
     planned_at_ms: int = 0
     callback: Callback | None = None
+    lease_rule: str = ""
 
 
 _ON_FAILURE: tuple[OnFailure, ...] = ("collect", "fail", "ignore")
@@ -121,9 +123,8 @@ def _extras(job: NewJob, run_at_ms: int, origin: Origin) -> bytes:
     rule = b""
     if job.repeat:
         rule = run_at_ms.to_bytes(6, "big") + _short(job.repeat.encode())
-    if job.retry == ENDLESS and not job.trace and origin is NO_ORIGIN and job.callback is None:
-        return rule
-    return rule + _encode(Extras(job.retry, job.trace, origin.schedule, origin.planned_at_ms, job.callback))
+    extras = Extras(job.retry, job.trace, origin.schedule, origin.planned_at_ms, job.callback, job.lease_rule)
+    return rule if extras == _NO_EXTRAS else rule + _encode(extras)
 
 
 def pack(
@@ -141,13 +142,18 @@ def pack(
         flags |= _RETAKE
     if job.unique_while_kept:
         flags |= _UNIQUE_WHILE_KEPT
+    if job.hidden:
+        flags |= _HIDDEN
+    if job.lease_rule:
+        flags |= _WHOLE_SECONDS
     if job.callback is not None:
         flags |= _callback_flags(job.callback)
     if job.held:
         flags |= _HELD
     if job.joins:
         flags |= _JOINS
-    is_bare = job.retry is ENDLESS and not job.trace and not job.repeat and origin is NO_ORIGIN and job.callback is None
+    has_more = job.repeat or job.lease_rule or job.callback is not None
+    is_bare = job.retry is ENDLESS and not job.trace and origin is NO_ORIGIN and not has_more
     extras = b"" if is_bare else _extras(job, run_at_ms, origin)
     if job.repeat:
         flags |= _REPEATS
@@ -272,6 +278,9 @@ def unpack(entry: bytes, *, is_whole: bool = True) -> Job:
         unique=unique.decode() or None,
         retry=extras.retry,
         lease_ms=lease_ms,
+        lease_rule=extras.lease_rule,
+        retake=flags & _RETAKE != 0,
+        is_hidden=flags & _HIDDEN != 0,
         timeout_ms=timeout_ms,
         result_ttl_ms=result_ttl_ms,
         tags=tuple(tags.decode().split("\0")) if tags else (),

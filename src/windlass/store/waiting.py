@@ -100,7 +100,9 @@ def _found(partials: list[Partial], problem: WindlassError | None) -> Found:
             raise problem
         log.warning("Some of the queues could not be looked at: %s", problem)
     due = [partial.taken.next_due_at_ms for partial in partials if partial.taken.next_due_at_ms is not None]
-    return Found(Taken(jobs, min(due, default=None)), partials)
+    before = {job_id: at_ms for partial in partials for job_id, at_ms in partial.taken.started_before.items()}
+    used_up = sum(partial.taken.used_up for partial in partials)
+    return Found(Taken(jobs, min(due, default=None), before, used_up), partials)
 
 
 def _registration(bell: str, left_s: float, others_wait: bool = False) -> Registration:

@@ -169,6 +169,9 @@ class JobShape(Given, frozen=True, kw_only=True):
     unique: str | None
     retry: RetryShape
     lease_ms: int
+    lease_rule: str
+    retake: bool
+    is_hidden: bool
     timeout_ms: int
     result_ttl_ms: int
     tags: tuple[str, ...]
@@ -215,6 +218,9 @@ def job_shape(job: Job, encoding: Encoding) -> JobShape:
         unique=job.unique,
         retry=RetryShape(**msgspec.structs.asdict(job.retry)),
         lease_ms=job.lease_ms,
+        lease_rule=job.lease_rule,
+        retake=job.retake,
+        is_hidden=job.is_hidden,
         timeout_ms=job.timeout_ms,
         result_ttl_ms=job.result_ttl_ms,
         tags=job.tags,

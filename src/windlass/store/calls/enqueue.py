@@ -14,7 +14,7 @@ from .call import Argument, ItemsCall, NotConfirmed, Relations
 from .limits import joined
 
 _TOGETHER = b"\xff"  # with the next job, or not at all
-_NONE, _KEEP, _REPLACE, _DEBOUNCE, _THROTTLE = b"\0", b"\1", b"\2", b"\3", b"\4"
+_NONE, _KEEP, _REPLACE, _DEBOUNCE, _THROTTLE, _REFUSE = b"\0", b"\1", b"\2", b"\3", b"\4", b"\5"
 _ACCEPTED = {b"queued", b"scheduled", b"waiting", b"existing", b"replaced", b"ended"}
 
 
@@ -31,7 +31,9 @@ def _unique_terms(job: NewJob) -> bytes:
         return _DEBOUNCE + job.debounce_ms.to_bytes(6, "big") + job.debounce_max_ms.to_bytes(6, "big")
     if job.throttle_ms:
         return _THROTTLE + job.throttle_ms.to_bytes(6, "big")
-    return _KEEP if job.unique_check == "keep" else _REPLACE + job.if_revision.to_bytes(4, "big")
+    if job.unique_check == "replace":
+        return _REPLACE + job.if_revision.to_bytes(4, "big")
+    return _KEEP if job.unique_check == "keep" else _REFUSE
 
 
 def read(reply: Any) -> Enqueued | Refusal:

@@ -11,9 +11,9 @@ from .limits import Match, match_item
 
 
 def cancel(
-    ids: Sequence[bytes], reason: str, counts_waiting: bool, even_failed: bool, partition: int
+    ids: Sequence[bytes], reason: str, counts_waiting: bool, even_failed: bool, spares_running: bool, partition: int
 ) -> ItemsCall[str | Refusal]:
-    items = [(job_id, reason, int(counts_waiting), int(even_failed)) for job_id in ids]
+    items = [(job_id, reason, int(counts_waiting), int(even_failed), int(spares_running)) for job_id in ids]
     return ItemsCall("cancel", (), items, answering(text), partition=partition)
 
 
@@ -41,12 +41,12 @@ def _edit_item(request: Edit, limits: str | None) -> tuple[Argument, ...]:
         request.name,
         "" if request.priority is None else request.priority,
         "" if request.run_at_ms is None else request.run_at_ms,
-        int(payload is not None),
-        0 if payload is None else int(payload.codec),
+        "" if payload is None else int(payload.codec),
         b"" if payload is None else payload.data,
         int(limits is not None),
         limits or "",
         _repeat(request.repeat),
+        "" if request.attempt is None else request.attempt,
     )
 
 
@@ -62,6 +62,6 @@ def edit(requests: Sequence[tuple[Edit, str | None]], version: int, partition: i
     return ItemsCall("edit", (version,), items, answering(lambda reply: Edited(*reply)), partition=partition)
 
 
-def delete(ids: Sequence[bytes], even_leased: bool, partition: int) -> ItemsCall[str | Refusal]:
+def delete(ids: Sequence[bytes], even_leased: bool, even_waiting: bool, partition: int) -> ItemsCall[str | Refusal]:
     items = [(job_id,) for job_id in ids]
-    return ItemsCall("delete", (int(even_leased),), items, answering(text), partition=partition)
+    return ItemsCall("delete", (int(even_leased), int(even_waiting)), items, answering(text), partition=partition)

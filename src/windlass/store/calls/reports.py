@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, TypeAlias, cast
 
 from ...core.errors import Refusal
 from ...core.event import Emit
-from ...core.requests import Extended, Fail, Failed, Finish, Finished, Held, Update, Updated
+from ...core.requests import Conclude, Concluded, Extended, Fail, Failed, Finish, Finished, Held, Update, Updated
 from ..record import pack_blob
 from .call import Argument, ItemsCall, answering, nothing, text
 
@@ -80,6 +80,39 @@ def finish(ones: Sequence[Report], partition: int) -> ItemsCall[Repeats | Finish
 def fail(requests: Sequence[Fail], partition: int) -> ItemsCall[Failed | Refusal]:
     items = [fail_item(request) for request in requests]
     return ItemsCall("fail", (), items, answering(failed_as), partition=partition)
+
+
+def _conclude_item(request: Conclude, limits: str | None) -> tuple[Argument, ...]:
+    payload = request.payload
+    claims = {"a": request.in_any_state, "p": request.if_parent_waits, "k": request.keeps_members}
+    return (
+        request.id,
+        request.token,
+        request.if_revision,
+        "".join(letter for letter, is_so in claims.items() if is_so),
+        request.then,
+        "" if request.run_at_ms is None else request.run_at_ms,
+        "" if request.delay_ms is None else request.delay_ms,
+        request.name,
+        request.unique,
+        "" if request.priority is None else request.priority,
+        "" if payload is None else int(payload.codec),
+        b"" if payload is None else payload.data,
+        int(limits is not None),
+        limits or "",
+        "" if request.repeat is None else request.repeat or "-",
+        request.attempt,
+        request.reason,
+    )
+
+
+def conclude(
+    requests: Sequence[tuple[Conclude, str | None]], version: int, partition: int
+) -> ItemsCall[Concluded | Refusal]:
+    """Each with the limits that it matches from now on, where there are any."""
+    items = [_conclude_item(*request) for request in requests]
+    read = answering(lambda reply: cast(Concluded, text(reply)))
+    return ItemsCall("conclude", (version,), items, read, partition=partition)
 
 
 def release(requests: Sequence[Held], partition: int) -> ItemsCall[str | Refusal]:

@@ -16,7 +16,7 @@ def filter_text(wants: Filter) -> str:
     """The filter as the scripts read it (lua/lib/filter.lua)."""
     if wants == ANYTHING:
         return ""
-    priority = "" if wants.priority is None else str(wants.priority)
+    priority = ("h" if wants.hidden else "") + ("" if wants.priority is None else str(wants.priority))
     if wants.glob:
         return f"{priority}\1glob\1{wants.glob}"
     kind = "only" if wants.only else "except" if wants.all_but else ""
@@ -63,8 +63,10 @@ def _head(request: Take, registration: Registration, resume: int) -> list[Argume
 
 
 def _read(reply: Any) -> Partial:
-    now_ms, next_due, resume, entries = reply
-    return Partial(Taken([unpack(entry) for entry in entries], next_due or None), now_ms, resume)
+    now_ms, next_due, resume, entries, before, used_up = reply
+    started_before = dict(zip(before[::2], before[1::2], strict=True)) if before else {}
+    taken = Taken([unpack(entry) for entry in entries], next_due or None, started_before, used_up)
+    return Partial(taken, now_ms, resume)
 
 
 def take(

@@ -1,13 +1,14 @@
 -- Removes jobs and all that belongs to them.
--- arguments: ARGV[1] clock offset, [2] '1' to delete leased jobs too; then ids
+-- arguments: ARGV[1] clock offset, [2] '1' to delete leased jobs too, [3] '1' to delete waiting jobs too; then ids
 -- returns:   per job 'deleted' or a refusal
--- refusals:  unknown_job, already_ended, wrong_state (it is leased)
+-- refusals:  unknown_job, already_ended, wrong_state (it is leased, or waiting)
 -- flags: allow-oom
 -- uses: keys, batch, record, ring, place, ending, events, family, offers
 local function delete(id)
   local r = load(id)
   if not r then return missing(id) end
   if is_leased(r) and ARGV[2] ~= '1' then return 'wrong_state' end
+  if r.state == STATE.waiting and ARGV[3] ~= '1' then return 'wrong_state' end
   leave(r)
   if not is_ended(r) then
     count(queue_key('q', r.queue), 'bytes', -r.bytes)
@@ -19,7 +20,7 @@ local function delete(id)
 end
 
 local answers = {}
-for i = 3, #ARGV do table.insert(answers, delete(ARGV[i])) end
+for i = 4, #ARGV do table.insert(answers, delete(ARGV[i])) end
 flush()
 ring_all()
 trim_histories()

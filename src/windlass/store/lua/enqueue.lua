@@ -2,11 +2,11 @@
 -- arguments: ARGV[1] clock offset, [2] version of the limits the jobs were matched against; then per job: id + record
 --            as packed by the caller, and its terms: '' or what to do about its unique key: B 0 nothing; B 1 keep; B 2
 --            replace, I4 revision guard (0: none); B 3 debounce, I6 pause, I6 most from creation (0: any); B 4 throttle,
---            I6 period; then the ids of jobs to wait for. B 255 before all that: this job and the next one come in
---            together or not at all
+--            I6 period; B 5 refuse; then the ids of jobs to wait for. B 255 before all that: this job and the next one
+--            come in together or not at all
 -- returns:   per job {status, id, revision}; status 'queued', 'scheduled', 'waiting', 'existing', 'replaced', 'ended' or
 --            a refusal
--- refusals:  id_conflict, queue_full, revision_conflict, unknown_parent, parent_state, unknown_member; limits_changed for
+-- refusals:  id_conflict, queue_full, revision_conflict, unique_conflict, unknown_parent, parent_state, unknown_member; limits_changed for
 --            all of them: match them anew
 -- uses: keys, batch, record, events, ring, ending, adding, joining, together, family, offers
 local ids, keys = {}, {}

@@ -3,7 +3,8 @@
 --            job's or the queue's), [6] accept_ms (0: running at once), [7] bell ('': do not register),
 --            [8] registered for ms, [9] '1' when others wait behind the same bell: it stays registered,
 --            [10] where a long walk over lanes goes on, [11...] queues
--- returns:   {now, next instant at which something may be due (0: none), resume (0: done), {id + record, ...}}
+-- returns:   {now, next instant at which something may be due (0: none), resume (0: done), {id + record, ...},
+--            {id, when it was taken the time before, ... of those that had been}, jobs that failed for want of attempts}
 -- refusals:  names_need_lanes, no_exact_priority, partition_stopped (instead of the answer)
 -- flags: allow-oom
 -- uses: taking

@@ -1,9 +1,10 @@
 -- uses: keys, clock, batch, record, new_record, repeating, config, limits, ring, place, tally, unique, ending, joining
 -- How a job comes in: shared by enqueue and by schedules that fire.
-local CHECK = {none = 0, keep = 1, replace = 2, debounce = 3, throttle = 4} -- what to do about a unique key
-local TERMS_BYTES = {[0] = 1, 1, 5, 13, 7} -- of each; the ids of jobs to wait for follow
+local CHECK = {none = 0, keep = 1, replace = 2, debounce = 3, throttle = 4, refuse = 5} -- what to do about a unique key
+local TERMS_BYTES = {[0] = 1, 1, 5, 13, 7, 1} -- of each; the ids of jobs to wait for follow
 local FIRST_REVISION = 1 -- as packed by the caller
 local CONTENT_BITS = CODEC_BITS + FLAG.has_callback + FLAG.owes_finished + FLAG.owes_failed + FLAG.owes_cancelled
+  + FLAG.whole_seconds
 
 local function waiting_length(queue)
   return redis.call('ZCARD', queue_key('ready', queue)) + redis.call('ZCARD', queue_key('laned', queue))
@@ -120,5 +121,6 @@ local function enqueue_one(id, key, entry, terms, sequence, is_stored, has_ended
   local holder = check ~= CHECK.none and oldest_holder(r)
   if not holder then return add(r, sequence, after) end
   if check == CHECK.keep then return {'existing', holder.id, holder.revision} end
+  if check == CHECK.refuse then return {'unique_conflict', holder.id, holder.revision} end
   return replace(holder, parse(id, string.sub(entry, 17)), struct.unpack('>I4', terms, 2))
 end

@@ -6,8 +6,10 @@ local function tell_worker(r)
   if bell and bell ~= '' then strike(bell, 'C' .. r.id) end
 end
 
-local function cancel_job(r, reason, ignores_waiting)
-  if is_leased(r) and not has(r, 'retakeable') then
+-- `spares_running`: one that runs is left alone, or ends at once when others may take it over.
+local function cancel_job(r, reason, ignores_waiting, spares_running)
+  if is_leased(r) and spares_running and not has(r, 'retake') then return 'wrong_state' end
+  if is_leased(r) and not spares_running and not has(r, 'retakeable') then
     mark(r, 'cancel_requested')
     save(r)
     tell_worker(r)
@@ -29,12 +31,12 @@ local function call_off(r, ignores_waiting)
   return 'cancelled'
 end
 
-local function cancel(id, reason, counts_waiting, even_failed)
+local function cancel(id, reason, counts_waiting, even_failed, spares_running)
   local r = load(id)
   if not r then return missing(id) end
   if r.state == STATE.failed and even_failed == '1' and not has(r, 'in_history') then
     return call_off(r, counts_waiting ~= '1')
   end
   if is_ended(r) then return 'already_ended' end
-  return cancel_job(r, reason, counts_waiting ~= '1')
+  return cancel_job(r, reason, counts_waiting ~= '1', spares_running == '1')
 end

@@ -1,4 +1,4 @@
--- uses: keys, batch, record, kin, lanes, ring, place, ending, family, findings, places
+-- uses: keys, batch, record, kin, lanes, ring, place, ending, numbers, family, findings, places
 -- A job's record against everything that must agree with it.
 local listed -- queue -> is it listed, asked once per call
 local highest -- the counters, read once per call
@@ -48,6 +48,15 @@ local function check_belongings(r)
   end
 end
 
+local function check_number(r)
+  if has(r, 'has_number') and not redis.call('HGET', P .. 'numbers', r.id) then
+    find('belongings_lost', job_example(r.id), function()
+      unmark(r, 'has_number')
+      save(r)
+    end)
+  end
+end
+
 -- A good end that was kept for others, who are gone.
 local function is_kept_for_nobody(r)
   return r.state == STATE.finished and not has(r, 'in_history') and not has(r, 'has_dependents') and r.revision == 1
@@ -63,6 +72,8 @@ local function check_job(id)
   check_listed(r.queue)
   check_counter('token', r.token)
   check_counter('seq', r.sequence)
+  check_counter('number', number_in(id) or 0)
+  check_number(r)
   check_places(r)
   check_belongings(r)
   if is_kept_for_nobody(r) then find('kept_for_nobody', job_example(id), function() retire(r, false) end) end

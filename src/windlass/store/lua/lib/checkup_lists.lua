@@ -1,4 +1,4 @@
--- uses: keys, clock, batch, record, kin, ring, ending, owed, schedules, findings, places, checkup_job
+-- uses: keys, clock, batch, record, kin, ring, ending, owed, numbers, schedules, findings, places, checkup_job
 -- Lists beside the jobs: queues, retention, schedules, callbacks owed, workers, and what belongs to a job.
 
 local function check_retention(id)
@@ -19,6 +19,25 @@ local function check_belonging(kind, id)
     mark(r, BELONGS[kind])
     save(r)
   end)
+end
+
+-- Both ways, and only of jobs that are there.
+local function check_numbers(id, number)
+  local r, is_unreadable = safe_load(id)
+  if is_unreadable then return end
+  if not r then return find('ghost', job_example(id), function() forget_number(id) end) end
+  check_counter('number', tonumber(number))
+  if has(r, 'has_number') and redis.call('HGET', P .. 'numbered', number) == id then return end
+  find('belongings_unmarked', job_example(id), function()
+    redis.call('HSET', P .. 'numbered', number, id)
+    mark(r, 'has_number')
+    save(r)
+  end)
+end
+
+local function check_numbered(number, id)
+  if redis.call('HGET', P .. 'numbers', id) == number then return end
+  find('ghost', job_example(id), function() redis.call('HDEL', P .. 'numbered', number) end)
 end
 
 local function check_schedule(name)

@@ -10,13 +10,15 @@ at_start[#at_start + 1] = function() configs = {} end
 local function config_of(queue)
   local config = configs[queue]
   if config then return config end
-  local values = redis.call('HMGET', queue_key('q', queue), 'bytes', 'paused', 'pauses', 'relane', unpack(CONFIG_FIELDS))
+  local values = redis.call('HMGET', queue_key('q', queue), 'bytes', 'paused', 'pauses', 'relane', 'hidden',
+    unpack(CONFIG_FIELDS))
   config = {
     is_known = values[1] and true or false, bytes = tonumber(values[1] or 0), is_paused = values[2] and true or false,
     pauses = tonumber(values[3] or 0), -- of lanes and names
     is_relaning = values[4] and true or false,
+    has_hidden = values[5] and true or false, -- or had, once
   }
-  for i, field in ipairs(CONFIG_FIELDS) do config[field] = tonumber(values[i + 4] or DEFAULT[field]) end
+  for i, field in ipairs(CONFIG_FIELDS) do config[field] = tonumber(values[i + 5] or DEFAULT[field]) end
   configs[queue] = config
   return config
 end

@@ -1,4 +1,4 @@
--- uses: keys, clock, batch, record, kin, config, ring, place, unique, events, owed, logging
+-- uses: keys, clock, batch, record, kin, config, ring, place, unique, events, owed, logging, numbers
 -- How a job ends, what is kept of it, and how it goes.
 local BUCKET_MS = 600000
 local ended_now, trim_wanted
@@ -41,6 +41,7 @@ local function drop_belongings(r)
   if has(r, 'has_outcome') then remove(P .. 'o:' .. r.id) end
   if has(r, 'has_logs') then remove(log_key(r.id)) end
   if has(r, 'awaited') then remove(P .. 'e:' .. r.id) end
+  if has(r, 'has_number') then forget_number(r.id) end
   if has(r, 'in_history') then count(queue_key('q', r.queue), 'history_bytes_now', -r.bytes) end
 end
 

@@ -1,10 +1,11 @@
--- uses: glob
--- What a taker wants, in one string: '' is anything; else priority \1 kind \1 names joined by \0.
+-- uses: glob, record, lanes
+-- What a taker wants, in one string: '' is anything that is not hidden; else priority \1 kind \1 names joined by \0, with
+-- 'h' before the priority when it wants hidden jobs too.
 -- Kinds: '' any name, 'only' these names, 'except' these names, 'glob' a pattern.
 local function parse_filter(text)
   if text == '' then return {any = true, kind = ''} end
-  local priority, kind, rest = string.match(text, '^([^\1]*)\1([^\1]*)\1(.*)$')
-  local filter = {kind = kind, priority = tonumber(priority)}
+  local hidden, priority, kind, rest = string.match(text, '^(h?)([^\1]*)\1([^\1]*)\1(.*)$')
+  local filter = {kind = kind, priority = tonumber(priority), hidden = hidden == 'h'}
   if kind == 'glob' then
     filter.pattern, filter.parts = rest, parts_of(rest)
   else
@@ -26,6 +27,12 @@ local function wants_name(filter, name)
   return glob(filter.pattern, name)
 end
 
+-- Of a lane by its name, and of the hidden ones only for those who want these.
+local function wants_lane(filter, lane)
+  return (filter.hidden or not is_hidden_lane(lane)) and wants_name(filter, name_of_lane(lane))
+end
+
 local function wants(filter, r)
+  if not filter.hidden and has(r, 'hidden') then return false end
   return filter.any or ((not filter.priority or filter.priority == r.priority) and wants_name(filter, r.name))
 end

@@ -12,7 +12,7 @@
 --   work                     zset    steps on families that are still to be done: kind + id, score when
 --   restoring                zset    jobs of an import that belong to others: score 1 to be linked, 2 to be settled
 --   queues                   set     names of queues that hold something or are configured
---   q:<queue>                hash    configuration, and the byte counts `bytes` and `history_bytes`
+--   q:<queue>                hash    configuration, the byte counts `bytes` and `history_bytes`, marks
 --   ready:<queue>            zset    default lane: score priority, member ready time + sequence + id
 --   lane:<queue>\0<lane>     zset    another lane, same form
 --   laned:<queue>            zset    all jobs of all other lanes, same form: counts, pages, exact priority
@@ -46,6 +46,8 @@
 --   parked_in:<holdup>       set     queues with lanes parked under a limit
 --   held:<number>            set     holdups of a limit that have holders or parked lanes
 --   seq, token               string  enqueue sequence; lease token
+--   number                   string  the last number that was given to a job (numbers.lua)
+--   numbers, numbered        hash    id -> number, number -> id: of jobs that got theirs later
 --   workers                  zset    worker -> instant by which it must beat
 --   w:<worker>, wj:<worker>  hash, zset   what it says of itself; what it holds, score start
 --   schedules                zset    schedule -> its next occurrence; +inf when it is paused or over

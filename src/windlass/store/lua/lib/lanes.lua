@@ -4,17 +4,21 @@
 local touched_lanes, has_parked
 at_start[#at_start + 1] = function() touched_lanes, has_parked = clean(touched_lanes), clean(has_parked) end
 
--- A job's lane, from its record alone: tenant \0 name \0 limits, the last only when there are any. '' is the default lane.
+-- A job's lane, from its record alone: tenant \0 name \0 limits, the last only when there are any; \1 before the tenant's
+-- when it is hidden. '' is the default lane.
 local function lane_of(r)
-  if r.links == '' and r.lane == '' and not has(r, 'name_lane') then return '' end
+  local is_hidden = has(r, 'hidden')
+  if r.links == '' and r.lane == '' and not has(r, 'name_lane') and not is_hidden then return '' end
   local limits = links_of(r).limits
   local name = has(r, 'name_lane') and r.name or ''
-  if limits ~= '' then return r.lane .. '\0' .. name .. '\0' .. limits end
-  if name ~= '' or r.lane ~= '' then return r.lane .. '\0' .. name end
+  local tenant = is_hidden and '\1' .. r.lane or r.lane
+  if limits ~= '' then return tenant .. '\0' .. name .. '\0' .. limits end
+  if name ~= '' or tenant ~= '' then return tenant .. '\0' .. name end
   return ''
 end
 local function name_of_lane(lane) return string.match(lane, '^[^%z]*%z([^%z]*)') end
-local function tenant_of_lane(lane) return string.match(lane, '^[^%z]*') end
+local function tenant_of_lane(lane) return string.match(lane, '^\1?([^%z]*)') end
+local function is_hidden_lane(lane) return string.byte(lane) == 1 end
 local function limits_of_lane(lane) return string.match(lane, '^[^%z]*%z[^%z]*%z(.*)$') or '' end
 
 local function place_in_lane(r)

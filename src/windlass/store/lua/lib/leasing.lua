@@ -24,6 +24,12 @@ local function load_whole(ids)
   return loaded
 end
 
+local used_up -- jobs that had no attempt left
+local started_before -- {id, instant, ...} of jobs that had been taken before
+at_start[#at_start + 1] = function() used_up, started_before = 0, {} end
+local function used_up_now() return used_up end
+local function started_before_now() return started_before end
+
 -- False when the head must not be given out: it is ended instead.
 local function may_start(r)
   local policy = policy_of(r)
@@ -34,6 +40,7 @@ local function may_start(r)
     return false
   end
   if r.state == STATE.running and policy.max_attempts > 0 and r.attempt >= policy.max_attempts then
+    used_up = used_up + 1
     log_attempt(r, 'lease_expired', '')
     tally(r.queue, 'failed', 1)
     end_job(r, STATE.failed)
@@ -52,11 +59,17 @@ end
 -- The deadline of a lease that is given or extended now; 0: none.
 local function deadline_of(r, terms)
   local lease_ms = lease_ms_of(r, terms)
-  return lease_ms < FOREVER_MS and now_ms + lease_ms or 0
+  if lease_ms >= FOREVER_MS then return 0 end
+  local deadline = now_ms + lease_ms
+  return has(r, 'whole_seconds') and deadline - deadline % 1000 or deadline
 end
 
 local function lease(r, token, terms)
   local waited_ms = math.max(0, now_ms - r.ready_at)
+  if r.started_at > 0 then
+    local size = #started_before
+    started_before[size + 1], started_before[size + 2] = r.id, r.started_at
+  end
   leave(r)
   r.token = token
   r.worker = terms.worker

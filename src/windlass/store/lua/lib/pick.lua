@@ -48,7 +48,8 @@ end
 local function pick_from_lanes(queue, filter, most, from)
   local fronts, resume, turns = {}, nil, is_fair(queue) and {} or nil
   if filter.kind == '' then add_front(fronts, queue, '', filter, turns) end
-  if filter.kind == '' and filter.priority and not turns and is_unlimited(queue) then
+  local may_see_all = filter.hidden or not config_of(queue).has_hidden
+  if filter.kind == '' and filter.priority and not turns and may_see_all and is_unlimited(queue) then
     add_laned_front(fronts, queue, filter, most)
   else
     local lanes

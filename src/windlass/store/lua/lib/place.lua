@@ -41,6 +41,10 @@ local function enter_lane(r)
   elseif has(r, 'name_lane') then
     unmark(r, 'name_lane')
   end
+  if has(r, 'hidden') and not config.has_hidden then
+    redis.call('HSET', queue_key('q', r.queue), 'hidden', 1)
+    config.has_hidden = true
+  end
   local lane, member, score = lane_of(r), place_in_lane(r), score_in_lane(r, config)
   if lane ~= '' then
     touch_lane(r.queue, lane)

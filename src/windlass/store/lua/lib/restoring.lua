@@ -1,4 +1,4 @@
--- uses: keys, clock, batch, record, kin, config, ring, place, unique, ending, joining, schedules, owed, logging, family
+-- uses: keys, clock, batch, record, kin, config, ring, place, unique, ending, joining, schedules, owed, logging, numbers, family
 -- How entries of an export come in. A job that belongs to others stands in `restoring` until all jobs are there: only
 -- then can be said whom it has and for whom it waits. Until then a placeholder among its members keeps it waiting.
 local LINKING, SETTLING = 1, 2 -- scores in `restoring`
@@ -70,6 +70,7 @@ local function restore_counts(r)
     trim_wanted[r.queue] = (trim_wanted[r.queue] or 0) + 1
   end
   highest_sequence = math.max(highest_sequence, r.sequence)
+  raise_number(number_in(r.id) or 0)
 end
 
 local RESTORE = {}

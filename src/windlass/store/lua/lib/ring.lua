@@ -1,4 +1,4 @@
--- uses: keys, clock, filter
+-- uses: keys, clock, record, filter
 -- Wakes those who wait. All paths that make work takeable come through here, so none can forget it.
 local BELL_TTL_MS = 120000
 local RING_CHECK_MS = 1000 -- a ring lost with a killed taker is repeated after this
@@ -56,7 +56,7 @@ end
 -- Rings the first waiter of the queue that wants this job (nil: any waiter). Says whether somebody was rung. Jobs of one
 -- name and priority are wanted by the same waiters: those that were passed over once are not asked again.
 local function ring(queue, r)
-  local list, kind = load_waiters(queue), r and r.priority .. '\1' .. r.name
+  local list, kind = load_waiters(queue), r and r.priority .. (has(r, 'hidden') and '\1h' or '\1') .. r.name
   if not unwilling[queue] then unwilling[queue] = {} end
   local i = r and unwilling[queue][kind] or 1
   local is_rung = false

@@ -57,5 +57,5 @@ local function take_all(arguments, terms)
   trim_histories()
   local answers = {}
   for i, r in ipairs(taken) do answers[i] = r.id .. r.raw end
-  return {now_ms, following < math.huge and following or 0, resume or 0, answers}
+  return {now_ms, following < math.huge and following or 0, resume or 0, answers, started_before_now(), used_up_now()}
 end

@@ -1,4 +1,4 @@
--- uses: keys, record, new_record, config, ending, joining, adding
+-- uses: keys, record, new_record, config, unique, ending, joining, adding
 -- Jobs that come in together or not at all: all of them are looked at before the first is written.
 local TOGETHER = 255 -- as the first byte of a job's terms: it comes in with the next one
 
@@ -10,8 +10,17 @@ local function lacks_parent(r, before)
   return (find_parent(r))
 end
 
+-- The one check of a unique key that can be made beforehand; of two jobs of the call with one key, the second is refused.
+local function lacks_key(r, terms, before)
+  if terms == '' or string.byte(terms) ~= CHECK.refuse then return nil end
+  local key = unique_key(r)
+  if before[key] or oldest_holder(r) then return 'unique_conflict' end
+  before[key] = true
+  return nil
+end
+
 local function lacks_awaited(terms, before)
-  for at = 2, #terms, 16 do -- such a job has no unique key, so the ids follow at once
+  for at = 2, #terms, 16 do -- its terms have one byte, and the ids follow
     local id = string.sub(terms, at, at + 15)
     if not before[id] and not load(id) and missing(id) == 'unknown_job' then return 'unknown_member' end
   end
@@ -38,7 +47,9 @@ local function refusal_together(first, last, entry_of, terms_of, has_ended)
     local known = load(r.id)
     if known and known.fingerprint ~= r.fingerprint then return 'id_conflict' end
     if not known and not has_ended[i] then
-      local refusal = lacks_parent(r, before) or lacks_awaited(own_terms(terms_of(i)), before) or lacks_room(r, needed)
+      local terms = own_terms(terms_of(i))
+      local refusal = lacks_parent(r, before) or lacks_awaited(terms, before) or lacks_key(r, terms, before)
+        or lacks_room(r, needed)
       if refusal then return refusal end
     end
     before[r.id] = true

@@ -28,7 +28,7 @@ local function narrowed_lanes(queue, filter)
   local function add_open(candidates)
     for _, lane in ipairs(candidates) do
       if not may_park_more() then return end
-      if wants_name(filter, name_of_lane(lane)) and is_open(queue, lane) then lanes[#lanes + 1] = lane end
+      if wants_lane(filter, lane) and is_open(queue, lane) then lanes[#lanes + 1] = lane end
     end
   end
   if filter.kind == 'only' then
@@ -69,7 +69,7 @@ local function walk_line(queue, line, filter, most, from, steps, lanes)
     local left = #entries
     for _, entry in ipairs(entries) do
       local lane = lane_of_head(entry)
-      if wants_name(filter, name_of_lane(lane)) then
+      if wants_lane(filter, lane) then
         if not may_park_more() then return FROM_THE_START end
         if not is_open(queue, lane) then
           left = left - 1

@@ -1,0 +1,33 @@
+"""Who is at the other end of a connection, and what a connection asks of the desk."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from ...core.access import Principal
+from ...web.guard import ANYBODY, is_loopback
+from .wire import Reply, Request
+
+
+class Client:
+    __slots__ = ("is_gone", "is_local", "peer", "who")
+
+    def __init__(self, peer: str, who: Principal = ANYBODY) -> None:
+        self.peer = peer  # address
+        self.is_local = is_loopback(peer)
+        self.is_gone = False  # true from the moment the connection is known to be lost
+        self.who = who  # of the command that is being answered
+
+
+class Answering(Protocol):
+    """The desk as connections see it."""
+
+    async def answer(self, request: Request, client: Client) -> Reply:
+        """Of a command other than Ping and Status. A GetJob that waits is cancelled when its client goes or the server
+        stops: what it holds then, it gives back itself."""
+
+    async def undelivered(self, request: Request, reply: Reply) -> None:
+        """Nobody got this reply, and the jobs in it."""
+
+    async def give_back(self, jobs: tuple[tuple[bytes, int], ...]) -> None:
+        """The connection that they were bound to is gone. Those that were reported on meanwhile are left alone."""

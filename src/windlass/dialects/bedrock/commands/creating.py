@@ -1,0 +1,182 @@
+"""CreateJob and CreateJobs. Jobs are made in one step, all or none; of those that exist already the content is changed
+under the guard of their revision."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from ....core.errors import AlreadyEnded, Refusal, RevisionConflict, UnknownJob
+from ....core.ids import number_of_id
+from ....core.job import Blob, Job
+from ....core.requests import Edit
+from ....core.states import State
+from ....service.gathering import Gathering
+from .. import data
+from ..jobs import Jobs, decided
+from ..parameters import Parameters
+from ..record import PRIORITY, write
+from ..refusing import Refused
+from ..verbs import QUEUE
+from ..wire import Reply, Request
+from .wishing import Wish, new_job, read_jobs, wish
+
+OTHER_PARENT = (404, "Trying to create a child that already exists, but it is tied to a different parent")
+PARENT_STATE = (405, "Can only create child job when parent is RUNNING, RUNQUEUED or PAUSED")
+
+
+class Content(msgspec.Struct, frozen=True):
+    data: bytes
+    repeat: str
+    priority: int
+
+
+class Creating:
+    def __init__(self, jobs: Jobs, gathering: Gathering) -> None:
+        self._jobs = jobs
+        self._service = jobs.service
+        self._gathering = gathering
+
+    async def create_job(self, request: Request) -> Reply:
+        (number,) = await self._create([Parameters.of(request)], request)
+        return Reply(200, "OK", write({"jobID": number}), (("jobID", str(number)),))
+
+    async def create_jobs(self, request: Request) -> Reply:
+        numbers = await self._create(read_jobs(Parameters.of(request)), request)
+        return Reply(200, "OK", write({"jobIDs": numbers}))
+
+    async def _create(self, given: Sequence[Parameters], request: Request) -> list[int]:
+        drawn: list[bytes] = []  # ids that no job was made under yet
+        is_mocked = Parameters.of(request).is_set("mockRequest")
+
+        async def decide() -> list[bytes]:
+            wishes = [wish(one) for one in given]
+            await self._find_parents(wishes, is_mocked)
+            return await self._make(wishes, drawn)
+
+        ids = await decided(decide)
+        numbers = await self._jobs.numbers(one for one in ids if number_of_id(one) is None)
+        return [number_of_id(one) or numbers[one] for one in ids]
+
+    async def _find_parents(self, wishes: Sequence[Wish], is_mocked: bool) -> None:
+        parents: dict[int, Job] = {}
+        for one in wishes:
+            if one.parent_number and one.parent_number not in parents:
+                parents[one.parent_number] = await self._parent(one.parent_number)
+        is_mocked = is_mocked or any(parent.is_hidden for parent in parents.values())
+        for one in wishes:
+            one.is_mocked = is_mocked or one.says_mocked
+            if one.parent_number:
+                parent = parents[one.parent_number]
+                one.parent, one.is_mocked = parent.id, parent.is_hidden
+                one.parent_has_parent = parent.parent is not None
+
+    async def _parent(self, number: int) -> Job:
+        parent = await self._jobs.by_number(number)
+        if parent is None:
+            raise Refused(404, "parentJobID does not exist")
+        if not parent.state.is_leased and parent.state is not State.WAITING:
+            raise Refused(*PARENT_STATE)
+        return parent
+
+    async def _make(self, wishes: Sequence[Wish], drawn: list[bytes]) -> list[bytes]:
+        """The id of each; of jobs that exist already, theirs."""
+        found: list[Job | None] = []
+        made: dict[str, Wish] = {}
+        for one in wishes:
+            existing = await self._existing(one) if one.is_unique and one.key not in made else None
+            found.append(existing)
+            one.repeat = "" if one.is_mocked else one.given.repeat()
+            if one.parent_has_parent:
+                raise Refused(405, "Cannot create grandchildren")
+            if existing is None:
+                _join(made, one)
+        ids = await self._enqueue(wishes, found, drawn)
+        for one, existing in zip(wishes, found, strict=True):
+            if existing is not None:
+                await self._change(existing.id, one)
+        return ids
+
+    async def _existing(self, one: Wish) -> Job | None:
+        job_id = await self._service.holder(QUEUE, one.key)
+        holder = None if job_id is None else await self._jobs.by_id(job_id)
+        if holder is not None and holder.parent is not None and holder.parent != one.parent:
+            raise Refused(*OTHER_PARENT)
+        return holder
+
+    async def _enqueue(self, wishes: Sequence[Wish], found: Sequence[Job | None], drawn: list[bytes]) -> list[bytes]:
+        """Makes those that were not found, the first of each unique name."""
+        places: dict[str, int] = {}
+        new: list[Wish] = []
+        for one, existing in zip(wishes, found, strict=True):
+            if existing is None and not (one.is_unique and one.key in places):
+                places.setdefault(one.key, len(new))
+                one.place = len(new)
+                new.append(one)
+            elif existing is None:
+                one.place = places[one.key]
+        if len(new) > len(drawn):
+            drawn += await self._service.draw(QUEUE, len(new) - len(drawn))
+        jobs = [new_job(one, job_id) for one, job_id in zip(new, drawn, strict=False)]
+        if len(jobs) == 1:
+            await self._gathering.enqueue(jobs[0])
+        elif jobs:
+            for answer in await self._service.enqueue(jobs, whole=True):
+                if isinstance(answer, Refusal):
+                    raise answer
+        return [drawn[one.place] if job is None else job.id for one, job in zip(wishes, found, strict=True)]
+
+    async def _change(self, job_id: bytes, one: Wish) -> None:
+        """What a wish changes in the job that it found; again, when that was changed meanwhile."""
+        while True:
+            job = await self._jobs.by_id(job_id)
+            content = None if job is None else _changed(job, one)
+            if job is None or content is None:
+                return
+            edit = Edit(
+                id=job.id,
+                payload=Blob(content.data),
+                priority=PRIORITY - content.priority,
+                repeat=content.repeat,
+                if_revision=job.revision,
+                in_any_state=True,
+            )
+            try:
+                await self._service.edit([edit]).one()
+            except RevisionConflict:
+                continue
+            except (UnknownJob, AlreadyEnded):
+                pass
+            return
+
+
+def _join(made: dict[str, Wish], one: Wish) -> None:
+    """A job of the same command that has the name already takes the content in."""
+    first = made.setdefault(one.key, one)
+    if first is one or not one.is_unique:
+        return
+    if first.parent and first.parent != one.parent:
+        raise Refused(*OTHER_PARENT)
+    content = _absorbed(Content(first.data, first.repeat, PRIORITY if first.priority is None else first.priority), one)
+    if content is not None:
+        first.data, first.repeat, first.priority = content.data, content.repeat, content.priority
+
+
+def _changed(job: Job, one: Wish) -> Content | None:
+    return _absorbed(Content(data.stored(job.payload), job.repeat, PRIORITY - job.priority), one)
+
+
+def _absorbed(known: Content, one: Wish) -> Content | None:
+    """The content after a wish for a job that is there already; None: nothing changes."""
+    if one.keeps_existing:
+        return None
+    if one.data != known.data:
+        priority = PRIORITY if one.priority is None else one.priority
+        return Content(data.merged(known.data, one.data), one.repeat, priority)
+    content = Content(
+        known.data,
+        one.repeat if one.gives_repeat else known.repeat,
+        known.priority if one.priority is None else one.priority,
+    )
+    return None if content == known else content

@@ -1,0 +1,139 @@
+"""What CreateJob and CreateJobs are asked for, checked as far as that needs nobody else."""
+
+from __future__ import annotations
+
+import hashlib
+
+import msgspec
+
+from ....core.job import Blob, NewJob
+from ....core.queue import FOREVER_MS
+from ....core.repeat import parse_modifiers
+from ....core.retry import ENDLESS, Backoff
+from ....core.validation import UNIQUE_MAX
+from .. import data
+from ..parameters import Parameters
+from ..record import PRIORITY
+from ..refusing import Refused
+from ..verbs import QUEUE
+
+JOBS_MAX = 1_000
+DELIVERIES = 10  # of a job with retryAfter
+FIRST_LEASE_MS = 60_000  # of one whose lease depends on the calendar, until that was looked at
+_decode_jobs = msgspec.json.Decoder(list[dict[str, msgspec.Raw]]).decode
+_NOT_JSON = (401, "Invalid JSON")
+
+
+class Wish(msgspec.Struct):
+    """One job to be made, or to be found by its name."""
+
+    given: Parameters
+    name: str
+    priority: int | None
+    data: bytes  # without what the server adds
+    retry_after: str
+    run_at_ms: int
+    parent_number: int
+    is_unique: bool
+    says_mocked: bool  # by a key in its data
+    parent: bytes = b""
+    parent_has_parent: bool = False
+    is_mocked: bool = False
+    repeat: str = ""
+    place: int = 0  # among the jobs that are made
+
+    @property
+    def key(self) -> str:
+        return key_of(self.name, self.is_mocked)
+
+    @property
+    def keeps_existing(self) -> bool:
+        """It finds a job of its name, and leaves it alone."""
+        return self.given.get("overwrite").lower() not in ("", "true")
+
+    @property
+    def gives_repeat(self) -> bool:
+        return self.given.get("repeat") != ""
+
+
+def key_of(name: str, is_mocked: bool) -> str:
+    """The unique key that every job declares, so that `unique` finds any job of its name, among its own kind."""
+    key = ("?" if is_mocked else "=") + name
+    if len(key.encode()) <= UNIQUE_MAX and not key.endswith("\0"):
+        return key
+    return key[0] * 2 + hashlib.blake2b(name.encode(), digest_size=32).hexdigest()
+
+
+def wish(given: Parameters) -> Wish:
+    """The checks that come before all others, in their order."""
+    name, priority = given.name(), given.priority_of_new()
+    found = given.data() or data.EMPTY
+    retry_after, is_unique = given.retry_after(), given.test("unique")
+    if retry_after and given.get("repeat"):
+        raise Refused(402, "Recurring auto-retrying jobs are not supported")
+    if retry_after and is_unique:
+        raise Refused(405, "Unique jobs can't be retried")
+    return Wish(
+        given=given,
+        name=name,
+        priority=priority,
+        data=data.without(found, data.MOCKED),
+        retry_after=retry_after,
+        run_at_ms=given.instant("firstRun") or 0,
+        parent_number=given.number("parentJobID") if given.get("parentJobID") else 0,
+        is_unique=is_unique,
+        says_mocked=data.has(found, data.MOCKED),
+    )
+
+
+def read_jobs(given: Parameters) -> list[Parameters]:
+    """The objects of CreateJobs' header."""
+    for text in dict.fromkeys((given.get("jobs"), given.raw.get("jobs", ""))):
+        try:
+            encoded = text.encode()
+            msgspec.json.decode(encoded)
+            objects = _decode_jobs(encoded)
+        except (ValueError, RecursionError, msgspec.MsgspecError):
+            continue
+        if not objects or not all(objects):
+            break
+        if len(objects) > JOBS_MAX:
+            raise Refused(402, "Too many jobs")
+        return [Parameters({key.lower(): _text(value) for key, value in one.items()}) for one in objects]
+    raise Refused(*_NOT_JSON)
+
+
+def _text(value: msgspec.Raw) -> str:
+    """A string as it is, null as nothing, anything else as its JSON."""
+    written = bytes(value).decode()
+    if written[:1] == '"':
+        return str(msgspec.json.decode(written))
+    return "" if written == "null" else written
+
+
+def new_job(one: Wish, job_id: bytes) -> NewJob:
+    lease_ms, retry = FOREVER_MS, ENDLESS
+    if one.retry_after:
+        fixed_ms = parse_modifiers(one.retry_after).fixed_ms
+        lease_ms = FIRST_LEASE_MS if fixed_ms is None else max(1, fixed_ms)
+        if not one.name.startswith(data.UNCOUNTED):
+            retry = Backoff(tries=DELIVERIES)
+    return NewJob(
+        queue=QUEUE,
+        name=one.name,
+        id=job_id,
+        payload=Blob(one.data),
+        priority=PRIORITY - (PRIORITY if one.priority is None else one.priority),
+        run_at_ms=one.run_at_ms,
+        unique=one.key,
+        unique_check="refuse" if one.is_unique else "none",
+        unique_while_kept=True,
+        retry=retry,
+        lease_ms=lease_ms,
+        lease_rule=one.retry_after,
+        retake=bool(one.retry_after),
+        hidden=one.is_mocked,
+        repeat=one.repeat,
+        parent=one.parent,
+        held=one.parent != b"",
+    )

@@ -1,0 +1,99 @@
+"""The JSON object of a job. Texts are kept as they were written, without white space; the keys that the server itself
+writes into it are not stored there but come from the job's own fields."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from ...core.job import Blob, Job
+from ...core.transcoding import as_json, compact
+from .refusing import Refused
+
+MOCKED, COUNT, DELETE = "mockRequest", "retryAfterCount", "delete"
+EMPTY = b"{}"
+UNCOUNTED = "manual"  # jobs whose names begin so are handed out without end
+MALFORMED = (402, "Data is not a valid JSON Object")
+_decode_object = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_TROUBLE = (ValueError, RecursionError, msgspec.MsgspecError)
+
+
+def read(text: str, raw: str) -> bytes:
+    """As it was meant, or else as it was sent: a client that does not escape its backslashes is understood too."""
+    for given in (text, raw):
+        try:
+            encoded = given.encode()
+            if isinstance(msgspec.json.decode(encoded), dict):
+                return compact(encoded)
+        except _TROUBLE:
+            continue
+    raise Refused(*MALFORMED)
+
+
+def fields(data: bytes) -> dict[str, msgspec.Raw]:
+    return _decode_object(data)
+
+
+def has(data: bytes, key: str) -> bool:
+    return b'"%b"' % key.encode() in data and key in fields(data)
+
+
+def without(data: bytes, *keys: str) -> bytes:
+    if not any(b'"%b"' % key.encode() in data for key in keys):
+        return data
+    found = fields(data)
+    return msgspec.json.encode({key: value for key, value in found.items() if key not in keys})
+
+
+def with_more(data: bytes, more: Iterable[tuple[str, str]]) -> bytes:
+    added = ",".join(f'"{key}":{value}' for key, value in more).encode()
+    if not added:
+        return data
+    return b"{" + added + b"}" if data == EMPTY else data[:-1] + b"," + added + b"}"
+
+
+def count_in(data: bytes) -> int:
+    """What a client wrote into the counter; 0 when it wrote none."""
+    if not has(data, COUNT):
+        return 0
+    text = bytes(fields(data)[COUNT])
+    return min(int(text), 2**31) if text.isdigit() else 0
+
+
+def merged(old: bytes, patch: bytes) -> bytes:
+    """RFC 7396; keys of the old object first."""
+    found = fields(old) if old[:1] == b"{" else {}
+    for key, value in fields(patch).items():
+        change = bytes(value)
+        if change == b"null":
+            found.pop(key, None)
+        elif change[:1] == b"{":
+            found[key] = msgspec.Raw(merged(bytes(found.get(key, msgspec.Raw(EMPTY))), change))
+        else:
+            found[key] = value
+    return msgspec.json.encode(found)
+
+
+def stored(payload: Blob) -> bytes:
+    """A payload as JSON; what has no form there, and nothing, is an empty object."""
+    found = as_json(payload)
+    written = EMPTY if found is None else bytes(found)
+    return EMPTY if written == b"null" else written
+
+
+def shown(job: Job, count: int) -> msgspec.Raw:
+    """With what the server adds. `count`: deliveries so far."""
+    written = stored(job.payload)
+    if written[:1] != b"{":
+        return msgspec.Raw(written)
+    more: list[tuple[str, str]] = []
+    if job.is_hidden:
+        more.append((MOCKED, "true"))
+    if is_counted(job) and count > 0:
+        more.append((COUNT, str(count)))
+    return msgspec.Raw(with_more(without(written, *(key for key, _ in more)), more))
+
+
+def is_counted(job: Job) -> bool:
+    return job.retake and not job.name.startswith(UNCOUNTED)

@@ -1,0 +1,75 @@
+"""Where commands are answered: a table of verbs, and what becomes of refusals. What a command does is in commands/."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from ...core.errors import Refusal
+from ...service import Service
+from ...service.gathering import Gathering
+from .client import Client
+from .commands.changing import Changing
+from .commands.creating import Creating
+from .commands.ending import Ending
+from .commands.getting import Getting
+from .commands.querying import Querying
+from .commands.removing import Removing
+from .jobs import CONFIGURATION, Jobs
+from .refusing import Refused, reply_to
+from .verbs import QUEUE
+from .wire import Reply, Request
+
+UNKNOWN = Reply(430, "Unrecognized command")
+
+
+class Desk:
+    def __init__(self, service: Service, gathering: Gathering) -> None:
+        self._service = service
+        self._is_ready = False
+        self._opening = asyncio.Lock()
+        jobs = Jobs(service)
+        creating, ending, changing, removing = Creating(jobs, gathering), Ending(jobs), Changing(jobs), Removing(jobs)
+        self._getting = Getting(jobs)
+        self._commands: dict[str, Callable[[Request], Awaitable[Reply]]] = {
+            "createjob": creating.create_job,
+            "createjobs": creating.create_jobs,
+            "getjob": self._getting.get_job,
+            "getjobs": self._getting.get_jobs,
+            "queryjob": changing.query_job,
+            "updatejob": changing.update_job,
+            "finishjob": ending.finish_job,
+            "retryjob": ending.retry_job,
+            "failjob": ending.fail_job,
+            "canceljob": removing.cancel_job,
+            "deletejob": removing.delete_job,
+            "requeuejobs": removing.requeue_jobs,
+            "query": Querying(jobs).query,
+        }
+
+    async def answer(self, request: Request, client: Client) -> Reply:
+        command = self._commands.get(request.verb.lower())
+        if command is None:
+            return UNKNOWN
+        try:
+            if not self._is_ready:
+                await self._open()
+            return await command(request)
+        except Refused as refused:
+            return Reply(refused.status, refused.reason)
+        except Refusal as refusal:
+            return reply_to(refusal)
+
+    async def undelivered(self, request: Request, reply: Reply) -> None:
+        await self.give_back(reply.jobs)
+
+    async def give_back(self, jobs: tuple[tuple[bytes, int], ...]) -> None:
+        await self._getting.give_back(jobs)
+
+    async def _open(self) -> None:
+        """Before the first command: the queue is divided by name, and nothing in it ends by itself. What somebody has
+        configured otherwise since then stays."""
+        async with self._opening:
+            if not (await self._service.configuration(QUEUE)).name_lanes:
+                await self._service.configure(QUEUE, CONFIGURATION)
+            self._is_ready = True

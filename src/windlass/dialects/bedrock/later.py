@@ -1,0 +1,71 @@
+"""Commands whose client does not wait for them: forgotten ones, and those for a later time. They are kept in memory,
+as Bedrock does: a server that stops finishes what has begun, and says how many it drops."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Coroutine
+from typing import Any
+
+from .client import Answering, Client
+from .wire import Reply, Request
+
+log = logging.getLogger("windlass.bedrock")
+
+QUEUED_MAX = 10_000
+QUEUED = Reply(202, "Successfully queued")
+FULL = Reply(503, "Too many commands are queued; try again in a moment")
+
+
+class Later:
+    def __init__(self, desk: Answering) -> None:
+        self._desk = desk
+        self._loop = asyncio.get_running_loop()
+        self._timers: dict[int, asyncio.TimerHandle] = {}
+        self._running: set[asyncio.Task[None]] = set()
+        self._number = 0
+
+    def __len__(self) -> int:
+        return len(self._timers) + len(self._running)
+
+    def put(self, request: Request, client: Client, pause_s: float, timeout_s: float) -> Reply:
+        if len(self) >= QUEUED_MAX:
+            return FULL
+        self._number += 1
+        arguments = self._number, request, Client(client.peer, client.who), timeout_s
+        self._timers[self._number] = self._loop.call_later(pause_s, self._begin, *arguments)
+        return QUEUED
+
+    def _begin(self, number: int, request: Request, client: Client, timeout_s: float) -> None:
+        del self._timers[number]
+        self.run(self._answer(request, client, timeout_s))
+
+    async def _answer(self, request: Request, client: Client, timeout_s: float) -> None:
+        async with asyncio.timeout(timeout_s):
+            reply = await self._desk.answer(request, client)
+        if reply.jobs:
+            await self._desk.undelivered(request, reply)
+
+    def run(self, work: Coroutine[Any, Any, None]) -> None:
+        """Beside everything else; `stop` waits for it."""
+        task = self._loop.create_task(work)
+        self._running.add(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._running.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("A command that nobody waits for failed.", exc_info=error)
+
+    async def stop(self, grace_s: float) -> None:
+        if self._timers:
+            log.warning("%d commands that were to be executed later are dropped.", len(self._timers))
+        for timer in self._timers.values():
+            timer.cancel()
+        self._timers.clear()
+        if self._running:
+            _, late = await asyncio.wait(self._running, timeout=grace_s)
+            for task in late:
+                task.cancel()
+            await asyncio.gather(*late, return_exceptions=True)

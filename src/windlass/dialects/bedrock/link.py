@@ -1,0 +1,105 @@
+"""The socket side of a connection: what it may hold unread and unsent, and how it is left. What is said on it is
+`connection`'s."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from typing import TYPE_CHECKING, cast
+
+from .client import Client
+from .wire import Reader, Reply, write
+
+if TYPE_CHECKING:
+    from .listener import Listener
+
+KEEP_ALIVE = {"TCP_KEEPIDLE": 60, "TCP_KEEPINTVL": 15, "TCP_KEEPCNT": 3}  # seconds, seconds, probes
+CROWDED = Reply(503, "Too many connections; try again in a moment")
+
+
+class Link(asyncio.Protocol):
+    # Ten thousand of them may be idle: no task, no queue and no dictionary each.
+    __slots__ = (
+        "_has_eof", "_is_blocked", "_is_paused", "_leaves_at", "_listener", "_moved_at", "_progress_at", "_reader",
+        "_transport", "_unsent", "client",
+    )  # fmt: skip
+
+    def __init__(self, listener: Listener) -> None:
+        self._listener = listener
+        self._reader = Reader(listener.bounds)
+        self._is_paused = False  # reading is
+        self._has_eof = False
+        self._is_blocked = False  # writing is: the client does not read
+        self._unsent = 0  # bytes that wait for it
+        self._moved_at = 0.0  # when it last read some
+        self._progress_at = listener.loop.time()  # when the last request began, or the last reply was written
+        self._leaves_at = 0.0  # when a connection that is closing is cut; 0: it is not closing
+
+    def _open(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        peer = transport.get_extra_info("peername")
+        self.client = Client(peer[0] if isinstance(peer, tuple) else "")
+        _keep_alive(transport.get_extra_info("socket"))
+
+    def _put(self, reply: Reply, *, closes: bool, protocol: str = "") -> None:
+        if not self.client.is_gone:
+            self._transport.write(write(reply, closes=closes, protocol=protocol))
+
+    # Reading or not.
+
+    def _pause(self) -> None:
+        if not self._is_paused and not self._transport.is_closing():
+            self._is_paused = True
+            self._transport.pause_reading()
+
+    def _resume(self) -> None:
+        if self._is_paused and not self._transport.is_closing():
+            self._is_paused = False
+            self._transport.resume_reading()
+
+    def _drop_input(self) -> None:
+        self._listener.gathered -= self._reader.held
+        self._reader = Reader(self._listener.bounds)
+
+    # Leaving.
+
+    def _fail(self, reply: Reply) -> None:
+        self._put(reply, closes=True)
+        self._leave(lingers=True)
+
+    def _leave(self, *, lingers: bool = False) -> None:
+        """Says no more. A client that has not finished sending is let finish for a moment: a socket closed with unread
+        bytes in it would take our last reply back."""
+        if self._leaves_at or self.client.is_gone:
+            return
+        lingers = lingers or self._is_paused or self._reader.is_within
+        self._drop_input()
+        self._moved_at = self._listener.loop.time()
+        self._leaves_at = self._moved_at + self._listener.bounds.linger_timeout_s
+        if self._has_eof or not lingers:
+            self._transport.close()
+            return
+        self._resume()
+        if self._transport.can_write_eof():
+            self._transport.write_eof()
+
+    def _abort(self) -> None:
+        if not self.client.is_gone:
+            self.client.is_gone = True
+            self._transport.abort()
+
+    def _sweep_sending(self, now: float) -> None:
+        unsent = self._transport.get_write_buffer_size()
+        if unsent != self._unsent:
+            self._unsent, self._moved_at = unsent, now
+        is_over = now - self._moved_at > self._listener.bounds.write_timeout_s if unsent else now >= self._leaves_at
+        if is_over and (unsent or self._leaves_at):
+            self._abort()
+
+
+def _keep_alive(peer: socket.socket) -> None:
+    """Whoever waits for a job on a machine that has vanished must be found out before a job is given to it."""
+    peer.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in KEEP_ALIVE.items():
+        if hasattr(socket, name):
+            peer.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)

@@ -1,0 +1,55 @@
+"""The listening sockets of Bedrock and their connections."""
+
+from __future__ import annotations
+
+from ...settings import BODY_MAX
+from ...web.bounds import Bounds
+from ...web.guard import Guard
+from ...web.reception import Reception
+from .admission import Admission
+from .client import Answering
+from .connection import Connection
+from .later import Later
+
+BOUNDS = Bounds(
+    connections_max=16_384,
+    header_bytes_max=BODY_MAX,  # all that a command says is in its head
+    headers_max=1000,
+    drain_bytes_max=BODY_MAX,
+    pipelined_bytes_max=256 * 1024,
+    idle_timeout_s=float("inf"),  # a worker may keep its connection for as long as it likes, unless they run out
+    crowded_timeout_s=30.0,
+    head_timeout_s=300.0,  # people type them
+)
+
+
+class Listener(Reception[Connection]):
+    def __init__(self, desk: Answering, guard: Guard, bounds: Bounds = BOUNDS) -> None:
+        super().__init__(bounds)
+        self.desk = desk
+        self.admission = Admission(guard)
+        self.later = Later(desk)
+
+    def _connection(self) -> Connection:
+        return Connection(self)
+
+    @property
+    def host(self) -> str:
+        """As `Status` names it."""
+        host, port = self.address
+        return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+    @property
+    def head_s(self) -> float:
+        """How long a request may take to arrive, now."""
+        is_pressed = self.is_closing or self.idle_s < self.bounds.idle_timeout_s
+        return min(
+            self.bounds.crowded_timeout_s if is_pressed else self.bounds.head_timeout_s, self.bounds.head_timeout_s
+        )
+
+    async def stop(self, grace_s: float) -> None:
+        self.is_stopping = True
+        for connection in list(self._connections):
+            connection.stop_waiting()
+        await super().stop(grace_s)
+        await self.later.stop(grace_s)

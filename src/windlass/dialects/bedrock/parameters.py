@@ -1,0 +1,114 @@
+"""What a command was given, checked in Bedrock's words. Parameters of a request and of one of CreateJobs' objects are
+read alike."""
+
+from __future__ import annotations
+
+import re
+
+from ...core import repeat as rules
+from ...core.errors import BadInput
+from . import data, times
+from .refusing import Refused
+from .wire import Request
+
+PRIORITIES = {"0": 0, "500": 500, "1000": 1000}
+NAME_MAX, NAMES_MAX = 255, 12_750
+DATA_MAX = 1024 * 1024
+_INT64 = range(-(2**63), 2**63)
+_CANONICAL = re.compile(r"0|-?[1-9]\d{0,18}", re.ASCII)
+_WHOLE = re.compile(r"[+-]?\d+", re.ASCII)
+
+
+class Parameters:
+    """Values by lower-case name, as they were meant; `raw`: as they were sent."""
+
+    __slots__ = ("raw", "values")
+
+    def __init__(self, values: dict[str, str], raw: dict[str, str] | None = None) -> None:
+        self.values = values
+        self.raw = values if raw is None else raw
+
+    @classmethod
+    def of(cls, request: Request) -> Parameters:
+        return cls(request.headers, request.raw)
+
+    def get(self, name: str) -> str:
+        return self.values.get(name.lower(), "")
+
+    def is_set(self, *names: str) -> bool:
+        """Whether it is there at all, whatever its value."""
+        return any(name.lower() in self.values for name in names)
+
+    def test(self, name: str) -> bool:
+        """`true` or a number other than zero."""
+        text = self.get(name).lower()
+        return text == "true" or (_WHOLE.fullmatch(text) is not None and text.strip("+-0") != "")
+
+    def number(self, name: str) -> int:
+        text = self.get(name)
+        if not text:
+            raise Refused(402, f"Missing {name}")
+        if _CANONICAL.fullmatch(text) is None or int(text) not in _INT64:
+            raise Refused(402, f"Malformed {name}")
+        return int(text)
+
+    def sized(self, name: str, most: int) -> str:
+        text = self.get(name)
+        if not text:
+            raise Refused(402, f"Missing {name}")
+        if len(text) > most or len(text.encode(errors="replace")) > most:
+            raise Refused(402, f"Malformed {name}")
+        return text
+
+    def name(self) -> str:
+        """Of a job that is to be called so."""
+        name = self.sized("name", NAME_MAX)
+        if any(char < " " for char in name):
+            raise Refused(402, "Malformed name")
+        return name
+
+    def priority(self) -> int | None:
+        """In Bedrock's numbers; None when none was given. `priority` is the old name of `jobPriority`."""
+        return _priority(self.get("jobPriority")) if self.get("jobPriority") else None
+
+    def priority_of_new(self) -> int | None:
+        """A client may send a command's own `priority` with anything: it counts only where it can be meant."""
+        return _priority(text) if (text := self.get("jobPriority") or self.get("priority")) else None
+
+    def data(self) -> bytes | None:
+        text = self.get("data")
+        return data.read(text, self.raw.get("data", "")) if text else None
+
+    def repeat(self) -> str:
+        """Empty: none was given."""
+        rule = self.get("repeat")
+        if rule:
+            try:
+                rules.parse(rule)
+            except BadInput:
+                raise Refused(402, "Malformed repeat") from None
+        return rule
+
+    def retry_after(self) -> str:
+        text = self.get("retryAfter")
+        if text:
+            try:
+                rules.parse_modifiers(text)
+            except BadInput:
+                raise Refused(402, "Malformed retryAfter") from None
+        return text
+
+    def instant(self, name: str) -> int | None:
+        text = self.get(name)
+        if not text:
+            return None
+        at_ms = times.read(text)
+        if at_ms is None:
+            raise Refused(402, f"Malformed {name}")
+        return at_ms
+
+
+def _priority(text: str) -> int:
+    if text not in PRIORITIES:
+        raise Refused(402, "Invalid priority value")
+    return PRIORITIES[text]

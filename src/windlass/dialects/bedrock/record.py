@@ -1,0 +1,66 @@
+"""A job of the engine as Bedrock's row and fields."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from ...core.job import Job
+from ...core.states import State
+from . import data, times
+
+PRIORITY = 500  # the default; the engine's are counted from it, smaller first
+STATES = {
+    State.SCHEDULED: "QUEUED",
+    State.QUEUED: "QUEUED",
+    State.WAITING: "PAUSED",
+    State.DISPATCHED: "RUNNING",
+    State.RUNNING: "RUNNING",
+    State.FINISHED: "FINISHED",
+    State.FAILED: "FAILED",
+    State.CANCELLED: "CANCELLED",
+}
+RUNS = ("RUNNING", "RUNQUEUED")
+
+
+def state_of(job: Job) -> str:
+    return "RUNQUEUED" if job.retake and job.state.is_leased else STATES[job.state]
+
+
+def fields_of(job: Job, number: int) -> dict[str, Any]:
+    """As it stands."""
+    return {
+        "created": times.seconds(job.created_at_ms),
+        "data": data.shown(job, job.attempt),
+        "jobID": number,
+        "lastRun": times.last_run(job.started_at_ms),
+        "name": job.name,
+        "nextRun": times.next_run(job),
+        "priority": PRIORITY - job.priority,
+        "repeat": job.repeat,
+        "retryAfter": job.lease_rule,
+        "state": state_of(job),
+    }
+
+
+def fields_before(job: Job, number: int, started_at_ms: int | None) -> dict[str, Any]:
+    """Of a job that was just taken: as it stood before."""
+    changed = {
+        "data": data.shown(job, job.attempt - 1),
+        "lastRun": times.last_run(started_at_ms),
+        "nextRun": times.scheduled(job),
+    }
+    found = fields_of(job, number) | changed
+    del found["state"]
+    return found
+
+
+def write(fields: Mapping[str, Any]) -> bytes:
+    """Compact, keys in the order that Bedrock gives them."""
+    return msgspec.json.encode(dict(sorted(fields.items(), key=_case_insensitively)))
+
+
+def _case_insensitively(item: tuple[str, Any]) -> str:
+    return item[0].lower()

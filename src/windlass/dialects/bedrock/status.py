@@ -1,0 +1,40 @@
+"""What the server says of itself: `Status`, and `GET /status/…` for those who watch over it by HTTP."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ... import __version__
+from .wire import Reply, Request, write_json
+
+STATE = "LEADING"  # there are no followers: every process is as good as the others
+_HTTP = {
+    "/status/handlingcommands": Reply(200, STATE),
+    "/status/isfollower": Reply(500, f"Not Following. State={STATE}"),
+}
+_NOT_FOUND = Reply(404, "Not Found")
+
+
+def status(host: str, commands: int) -> Reply:
+    """`commands`: how many are under way."""
+    found: dict[str, Any] = {
+        "commandCount": commands,
+        "host": host,
+        "isDetached": False,
+        "isLeader": True,
+        "nodeName": "windlass",
+        "peerList": [],
+        "plugins": [{"name": "Jobs", "version": __version__}],
+        "state": STATE,
+        "version": f"windlass {__version__}",
+    }
+    return Reply(200, "OK", write_json(found))
+
+
+def http_status(request: Request) -> Reply | None:
+    """None: it is another request."""
+    method, _, rest = request.line.partition(" ")
+    path = rest.partition(" ")[0].lower()
+    if method.upper() != "GET" or not path.startswith("/status/"):
+        return None
+    return _HTTP.get(path, _NOT_FOUND)

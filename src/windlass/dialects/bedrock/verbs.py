@@ -1,0 +1,36 @@
+"""Which commands there are, and who may give them. What they do is the desk's."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ...core.access import Role
+from ...web.routing import ADMIN, KNOWS, PRODUCES, READS, STEERS, WORKS
+
+QUEUE = "bedrock"  # in which all jobs of this dialect are
+
+
+class Verb(NamedTuple):
+    name: str
+    roles: frozenset[Role] | None  # None: anybody
+    takes: bool = False  # its reply gives jobs away
+
+
+_ALL = (
+    Verb("Ping", None),
+    Verb("Status", READS),
+    Verb("CreateJob", PRODUCES),
+    Verb("CreateJobs", PRODUCES),
+    Verb("GetJob", WORKS, takes=True),
+    Verb("GetJobs", WORKS, takes=True),
+    Verb("UpdateJob", WORKS),
+    Verb("FinishJob", WORKS),
+    Verb("RetryJob", WORKS),
+    Verb("FailJob", WORKS),
+    Verb("RequeueJobs", WORKS),
+    Verb("CancelJob", STEERS),
+    Verb("DeleteJob", ADMIN),
+    Verb("QueryJob", KNOWS),
+    Verb("Query", READS),
+)
+VERBS = {verb.name.lower(): verb for verb in _ALL}

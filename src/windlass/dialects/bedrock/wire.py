@@ -1,0 +1,211 @@
+"""Bytes to requests and replies to bytes, as Bedrock writes them. No I/O; what a command means is the desk's."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import msgspec
+
+from ...web.bounds import Bounds
+
+_ESCAPED = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
+_MEANT = {"n": "\n", "r": "\r", "t": "\t", "b": "\b", "f": "\f"}
+_UNSAFE = str.maketrans({"\\": "\\\\", "\r": "\\r", "\n": "\\n", "\t": "\\t"})
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+class ProtocolError(Exception):
+    """What was sent cannot be read; nothing after it can be either."""
+
+    def __init__(self, status: int, reason: str) -> None:
+        super().__init__(reason)
+        self.status = status
+        self.reason = reason
+
+
+class Request(msgspec.Struct):
+    """One command. A body may follow it; no command looks at it, so it is not kept."""
+
+    verb: str  # as typed, up to the first space of the line
+    line: str
+    headers: dict[str, str]  # lower-case names; values unescaped; of repeated ones the last
+    raw: dict[str, str]  # the same as they were sent
+
+    @property
+    def connection(self) -> str:
+        """`close`, `wait`, `forget`, or what it means nothing."""
+        return self.headers.get("connection", "").lower()
+
+    def timeout_s(self, otherwise_s: float) -> float:
+        """How long the command may take."""
+        found_ms = _whole(self.headers.get("timeout", ""))
+        return found_ms / 1000 if found_ms > 0 else otherwise_s
+
+    def pause_s(self, now_s: float) -> float:
+        """How long until it is to be executed."""
+        return max(_whole(self.headers.get("commandexecutetime", "")) / 1_000_000 - now_s, 0.0)
+
+
+class Reply(msgspec.Struct, frozen=True):
+    status: int
+    reason: str
+    body: bytes = b""
+    headers: tuple[tuple[str, str], ...] = ()
+    # For the connection, not for the client: what GetJob gave (id and lease), and what another command reported on.
+    jobs: tuple[tuple[bytes, int], ...] = ()
+    settled: tuple[bytes, ...] = ()
+
+
+class Reader:
+    """Feed it bytes as they come and take the requests out one by one; what is not taken waits as bytes."""
+
+    __slots__ = ("_body_left", "_bounds", "_buffer", "_looked", "_request")
+
+    def __init__(self, bounds: Bounds) -> None:
+        self._bounds = bounds
+        self._buffer = bytearray()
+        self._looked = 0  # bytes in which no head ends
+        self._request: Request | None = None  # whose body has not arrived
+        self._body_left = 0
+
+    def feed(self, data: bytes) -> None:
+        self._buffer += data
+
+    @property
+    def held(self) -> int:
+        """Bytes that wait."""
+        return len(self._buffer)
+
+    @property
+    def is_within(self) -> bool:
+        """A request has begun, and has not ended."""
+        return self._request is not None or bool(self._buffer)
+
+    def next(self) -> Request | None:
+        """None: more must arrive. Raises ProtocolError, and the same again if it is asked again."""
+        if self._request is None:
+            self._request = self._head()
+        request = self._request
+        if request is None or self._is_short_of_body():
+            return None
+        self._request = None
+        return request
+
+    def _head(self) -> Request | None:
+        end = self._end_of_head()
+        if end < 0:
+            return None
+        try:
+            text = self._buffer[:end].decode()
+        except UnicodeDecodeError:
+            raise ProtocolError(400, "Malformed request: its head is not UTF-8") from None
+        request = _parse(text, self._bounds.headers_max)
+        self._body_left = _length(request.headers, self._bounds.drain_bytes_max)
+        del self._buffer[:end]
+        self._looked = 0
+        return request
+
+    def _end_of_head(self) -> int:
+        buffer = self._buffer
+        if self._looked == 0:
+            self._skip_blank_lines()
+        start = max(self._looked - 2, 0)
+        ends = [at + len(end) for end in (b"\n\n", b"\n\r\n") if (at := buffer.find(end, start)) >= 0]
+        self._looked = len(buffer)
+        size = min(ends, default=len(buffer))
+        if size > self._bounds.header_bytes_max:
+            raise ProtocolError(431, f"Request too large: its head may have {self._bounds.header_bytes_max} bytes")
+        return size if ends else -1
+
+    def _skip_blank_lines(self) -> None:
+        buffer = self._buffer
+        if buffer.startswith((b"\n", b"\r")):
+            del buffer[: len(buffer) - len(buffer.lstrip(b"\r\n"))]
+
+    def _is_short_of_body(self) -> bool:
+        if self._body_left:
+            taken = min(self._body_left, len(self._buffer))
+            del self._buffer[:taken]
+            self._body_left -= taken
+        return self._body_left > 0
+
+
+def _parse(head: str, headers_max: int) -> Request:
+    lines = head.split("\n")
+    if len(lines) - 3 > headers_max:  # the method line, and the two pieces after the last line ends
+        raise ProtocolError(431, f"Request too large: it may have {headers_max} headers")
+    line, raw, last = "", dict[str, str](), ""
+    for text in lines:
+        text = text.removesuffix("\r")
+        if not line:
+            line = text.strip(" ")
+        elif text[:1] not in (" ", "\t"):
+            name, _, value = text.partition(":")
+            last = name.rstrip(" ").lower()
+            if last:
+                raw[last] = value.strip(" ")
+        elif last:
+            raw[last] = (raw[last] + text).strip(" ")
+        else:
+            line = (line + text).rstrip(" ")
+    return _request(line, raw)
+
+
+def _request(line: str, raw: dict[str, str]) -> Request:
+    """`Query: SELECT 1;` is the same as the header `query` of `Query`."""
+    if line[:6].lower() == "query:":
+        raw["query"] = line[6:].strip(" ")
+        headers = {name: unescape(value) for name, value in raw.items()} | {"query": raw["query"]}
+        return Request("Query", line, headers, raw)
+    headers = {name: unescape(value) for name, value in raw.items()}
+    return Request(line.partition(" ")[0], line, headers, raw)
+
+
+def _whole(text: str) -> int:
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= 18 else 0
+
+
+def _length(headers: dict[str, str], longest: int) -> int:
+    if headers.get("transfer-encoding", "identity").lower() != "identity":
+        raise ProtocolError(400, "Malformed request: a body needs a Content-Length, chunks are not read")
+    text = headers.get("content-length", "") or "0"
+    if not (text.isascii() and text.isdigit()):
+        raise ProtocolError(400, "Malformed Content-Length")
+    if len(text) > 18 or int(text) > longest:
+        raise ProtocolError(413, f"Request too large: its body may have {longest} bytes, and no command reads it")
+    return int(text)
+
+
+def unescape(value: str) -> str:
+    """`\\n \\r \\t \\b \\f \\uXXXX`; a backslash before anything else is left out, and what follows it stays."""
+    if "\\" not in value:
+        return value
+    found = _ESCAPED.sub(_meant, value)
+    if _SURROGATE.search(found):  # two of them are one character; one alone is none
+        return found.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return found
+
+
+def _meant(found: re.Match[str]) -> str:
+    text = found[1]
+    return chr(int(text[1:], 16)) if len(text) == 5 else _MEANT.get(text, text)
+
+
+def escape(value: str) -> str:
+    return value.translate(_UNSAFE)
+
+
+def write(reply: Reply, *, closes: bool = False, protocol: str = "") -> bytes:
+    """`protocol` stands before the status for those who asked in HTTP."""
+    lines = [f"{protocol}{reply.status} {escape(reply.reason)}"]
+    lines += [f"{name}: {escape(value)}" for name, value in reply.headers]
+    if closes:
+        lines.append("Connection: close")
+    lines.append(f"Content-Length: {len(reply.body)}\r\n\r\n")
+    return "\r\n".join(lines).encode(errors="replace") + reply.body
+
+
+def write_json(value: dict[str, Any]) -> bytes:
+    """Compact, keys in the order that Bedrock gives them."""
+    return msgspec.json.encode(dict(sorted(value.items(), key=lambda item: item[0].lower())))

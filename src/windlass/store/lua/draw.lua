@@ -1,0 +1,13 @@
+-- Draws numbers for jobs that are to be made under them. What is drawn is never drawn again.
+-- arguments: ARGV[1] clock offset; then per caller how many
+-- returns:   per caller the first of its numbers, which follow each other
+-- refusals:  none
+-- uses: keys
+local total = 0
+for i = 2, #ARGV do total = total + tonumber(ARGV[i]) end
+local first, answers = redis.call('INCRBY', P .. 'number', total) - total + 1, {}
+for i = 2, #ARGV do
+  answers[i - 1] = first
+  first = first + tonumber(ARGV[i])
+end
+return answers

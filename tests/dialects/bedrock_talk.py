@@ -1,0 +1,71 @@
+"""A client of Bedrock's port, with bare sockets."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from typing import Any, NamedTuple
+
+import msgspec
+
+LIMIT_S = 20.0
+
+
+class Answer(NamedTuple):
+    line: str
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def status(self) -> int:
+        return int(self.line.split()[0])
+
+    @property
+    def json(self) -> Any:
+        return msgspec.json.decode(self.body)
+
+
+class Talk:
+    """One connection."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader = reader
+        self.writer = writer
+
+    async def send(self, data: bytes) -> None:
+        self.writer.write(data)
+        await self.writer.drain()
+
+    async def answer(self) -> Answer:
+        async with asyncio.timeout(LIMIT_S):
+            head = await self.reader.readuntil(b"\r\n\r\n")
+            line, *lines = head.decode().removesuffix("\r\n\r\n").split("\r\n")
+            headers = dict(one.split(": ", 1) for one in lines)
+            return Answer(line, headers, await self.reader.readexactly(int(headers["Content-Length"])))
+
+    async def ask(self, data: bytes | str, /, **headers: object) -> Answer:
+        """A whole request as bytes, or a verb with its headers."""
+        await self.send(data if isinstance(data, bytes) else command(data, **headers))
+        return await self.answer()
+
+    async def end(self) -> bytes:
+        """What still comes until the server closes."""
+        async with asyncio.timeout(LIMIT_S):
+            return await self.reader.read()
+
+
+def command(verb: str, /, **headers: object) -> bytes:
+    return "\n".join([verb, *(f"{name}: {value}" for name, value in headers.items()), "", ""]).encode()
+
+
+@contextlib.asynccontextmanager
+async def talking(address: str, limit: int = 2**16) -> AsyncIterator[Talk]:
+    host, _, port = address.rpartition(":")
+    reader, writer = await asyncio.open_connection(host, int(port), limit=limit)
+    try:
+        yield Talk(reader, writer)
+    finally:
+        writer.close()
+        with contextlib.suppress(OSError):
+            await writer.wait_closed()

@@ -1,0 +1,103 @@
+"""Bedrock's listener on a real socket, with a desk that does what a test wants to see."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+from msgspec import structs
+
+from windlass.dialects.bedrock.client import Client
+from windlass.dialects.bedrock.listener import BOUNDS, Listener
+from windlass.dialects.bedrock.wire import Reply, Request
+from windlass.service import Service
+from windlass.web.guard import Guard
+from windlass.web.token_table import TokenTable
+
+JOB = (b"a job's id", 7)
+
+
+class Desk:
+    """By the name in the request. `gate` holds back what waits for it."""
+
+    def __init__(self) -> None:
+        self.gate = asyncio.Event()
+        self.entered = asyncio.Event()
+        self.cancelled = 0
+        self.answered: list[str] = []
+        self.undeliverable: list[Reply] = []
+        self.given_back: list[tuple[tuple[bytes, int], ...]] = []
+        self.changed = asyncio.Event()
+
+    async def answer(self, request: Request, client: Client) -> Reply:
+        name = request.headers.get("name", "")
+        self.entered.set()
+        try:
+            if "wait" in name:
+                await self.gate.wait()
+        except asyncio.CancelledError:
+            self.cancelled += 1
+            raise
+        finally:
+            self.answered.append(name)
+            self._change()
+        if "fail" in name:
+            raise ZeroDivisionError
+        if "large" in name:
+            return Reply(200, "OK", b"x" * 8_000_000)
+        jobs = (JOB,) if "job" in name else ()
+        settled = (JOB[0],) if request.verb == "FinishJob" else ()
+        return Reply(200, "OK", f"{name} for {client.who.name}".encode(), jobs=jobs, settled=settled)
+
+    async def undelivered(self, request: Request, reply: Reply) -> None:
+        self.undeliverable.append(reply)
+        self._change()
+
+    async def give_back(self, jobs: tuple[tuple[bytes, int], ...]) -> None:
+        self.given_back.append(jobs)
+        self._change()
+
+    def _change(self) -> None:
+        self.changed.set()
+        self.changed = asyncio.Event()
+
+    async def until(self, is_so: Callable[[], object]) -> None:
+        async with asyncio.timeout(20):
+            while not is_so():
+                await self.changed.wait()
+
+
+async def until(is_so: Callable[[], bool]) -> None:
+    """For what tells nobody."""
+    async with asyncio.timeout(20):
+        while not is_so():  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+
+
+class Trial:
+    def __init__(self, desk: Desk, listener: Listener) -> None:
+        self.desk = desk
+        self.listener = listener
+        self.address = listener.host
+
+
+@contextlib.asynccontextmanager
+async def trying(service: Service, **bounds: Any) -> AsyncIterator[Trial]:
+    table = TokenTable(service)
+    desk = Desk()
+    try:
+        await table.fresh()
+        guard = Guard(table, is_open=True, is_local=True)
+        listener = Listener(desk, guard, structs.replace(BOUNDS, **bounds))
+        await listener.start("127.0.0.1", 0)
+        try:
+            yield Trial(desk, listener)
+        finally:
+            desk.gate.set()
+            await listener.stop(grace_s=5)
+            assert listener.open == listener.under_way == listener.gathered == len(listener.later) == 0
+    finally:
+        await table.close()
+        await service.store.close()
