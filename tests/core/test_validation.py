@@ -629,7 +629,8 @@ def _audit() -> Iterator[Case]:
 
 
 CASES = [
-    *_enqueue(), *_reports(), *_interventions(), *_conclusions(), *_numbers(), *_takes(), *_reading(), *_members(), *_queues_and_workers(),
+    *_enqueue(), *_reports(), *_interventions(), *_conclusions(), *_numbers(), *_takes(),
+    *_reading(), *_members(), *_queues_and_workers(),
     *_limits_and_pauses(), *_schedules(), *_callbacks(), *_debts(), *_events(), *_logs(), *_transfer(), *_doctor(),
     *_tokens(), *_audit(),
 ]  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any, NamedTuple
 
@@ -85,9 +86,15 @@ class AtDesk:
 
     async def row(self, number: int) -> dict[str, Any]:
         """By the query language, with the parent."""
-        said = await self.good("Query", query=f"select * from jobs where jobID = {number};", format="json")
+        query = f"select * from jobs where jobID = {number};"  # noqa: S608
+        said = await self.good("Query", query=query, format="json")
         (row,) = said.body["rows"]
         return dict(zip(said.body["headers"], row, strict=True))
+
+    async def waiters(self, count: int) -> None:
+        """Until so many commands wait for a job, as the engine sees it."""
+        while (await self.service.stats(["bedrock"]))[0].waiting_takers < count:  # noqa: ASYNC110
+            await asyncio.sleep(0.001)
 
     def later(self, seconds: float) -> None:
         self.service.store.clock_offset_ms += int(seconds * 1000)

@@ -13,6 +13,7 @@ from bedrock_desk import AtDesk
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("engine", ["valkey"], indirect=True)]
 
 SECOND = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d")
+TWO_RULES = "402 Recurring auto-retrying jobs are not supported"
 MALFORMED_DATA = "402 Data is not a valid JSON Object"
 
 
@@ -61,8 +62,8 @@ async def test_a_fresh_job_is_all_defaults(desk: AtDesk) -> None:
         ({"name": "n", "data": "{" * 5000}, MALFORMED_DATA),
         ({"name": "n", "data": "x", "retryAfter": "10"}, MALFORMED_DATA),
         ({"name": "n", "retryAfter": "10"}, "402 Malformed retryAfter"),
-        ({"name": "n", "retryAfter": "+1 MINUTE", "repeat": "HOURLY"}, "402 Recurring auto-retrying jobs are not supported"),
-        ({"name": "n", "retryAfter": "+1 MINUTE", "unique": True}, "405 Unique jobs can't be retried"),
+        ({"name": "n", "retryAfter": "+1 DAY", "repeat": "DAILY"}, TWO_RULES),
+        ({"name": "n", "retryAfter": "+1 DAY", "unique": True}, "405 Unique jobs can't be retried"),
         ({"name": "n", "firstRun": "tomorrow"}, "402 Malformed firstRun"),
         ({"name": "n", "firstRun": "2030-02-30"}, "402 Malformed firstRun"),
         ({"name": "n", "firstRun": "2030-01-01 10:00"}, "402 Malformed firstRun"),

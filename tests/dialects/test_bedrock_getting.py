@@ -193,8 +193,7 @@ async def _waiting(desk: AtDesk, name: str, **given: Any) -> asyncio.Task[dict[s
     """A GetJob that waits; the engine knows of it."""
     before = (await desk.service.stats(["bedrock"]))[0].waiting_takers
     task = asyncio.create_task(desk.get(name, connection="wait", **given))
-    while (await desk.service.stats(["bedrock"]))[0].waiting_takers == before:
-        await asyncio.sleep(0)
+    await desk.waiters(before + 1)
     return task
 
 
