@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import socket
+import struct
 from collections.abc import AsyncIterator
 from typing import Any, NamedTuple
 
@@ -48,6 +50,12 @@ class Talk:
         """A whole request as bytes, or a verb with its headers."""
         await self.send(data if isinstance(data, bytes) else command(data, **headers))
         return await self.answer()
+
+    def vanish(self) -> None:
+        """Without a word of farewell: the connection is reset."""
+        peer = self.writer.get_extra_info("socket")
+        peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.writer.transport.abort()
 
     async def end(self) -> bytes:
         """What still comes until the server closes."""

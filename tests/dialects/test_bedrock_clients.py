@@ -38,7 +38,7 @@ async def test_a_waiting_client_that_has_gone_is_given_nothing(running: Serving,
         async with talking(running.bedrock) as waiting:
             await waiting.send(command("GetJob", name="foo", Connection="wait"))
             await until_waits(store)
-            waiting.writer.transport.abort()
+            waiting.vanish()
         await until_waits(store, is_so=False)
         await talk.ask("CreateJob", name="foo")
         assert await state_of(talk, 1) == "QUEUED"

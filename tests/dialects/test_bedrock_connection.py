@@ -144,6 +144,21 @@ async def test_a_time_that_has_passed_is_no_reason_to_wait(talk: Talk) -> None:
     assert (await talk.ask("CreateJob", name="now", commandExecuteTime=1_000_000)).status == 200
 
 
+async def test_a_forgotten_command_has_its_timeout_too(talk: Talk, trial: Trial) -> None:
+    await talk.ask("CreateJob", name="wait", Connection="forget", timeout=20)
+    await trial.desk.until(lambda: trial.desk.cancelled)
+
+
+async def test_only_so_many_commands_are_kept_for_later(
+    trial: Trial, talk: Talk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("windlass.dialects.bedrock.later.QUEUED_MAX", 1)
+    async with talking(trial.address) as first:
+        assert (await first.ask("CreateJob", name="wait", Connection="forget")).status == 202
+    assert (await talk.ask("CreateJob", name="b", Connection="forget")).line.startswith("503 Too many commands")
+    assert (await talk.ask("CreateJob", name="c")).status == 200
+
+
 async def test_what_was_for_later_is_dropped_aloud_when_the_server_stops(
     service: Service, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -182,7 +197,7 @@ async def test_who_waits_for_a_job_and_goes_is_given_none(trial: Trial) -> None:
     async with talking(trial.address) as talk:
         await talk.send(command("GetJob", name="wait for a job", Connection="wait"))
         await trial.desk.entered.wait()
-        talk.writer.transport.abort()
+        talk.vanish()
     await trial.desk.until(lambda: trial.desk.cancelled == 1)
 
 
@@ -190,8 +205,8 @@ async def test_a_job_whose_client_has_gone_goes_back(trial: Trial) -> None:
     async with talking(trial.address) as talk:
         await talk.send(command("GetJob", name="wait for a job"))
         await trial.desk.entered.wait()
-        talk.writer.transport.abort()
-    await asyncio.sleep(0.05)
+        talk.vanish()
+    await until(lambda: not trial.listener.open)
     trial.desk.gate.set()
     await trial.desk.until(lambda: trial.desk.undeliverable)
     assert trial.desk.cancelled == 0
@@ -216,6 +231,24 @@ async def test_a_client_that_has_closed_its_side_gets_every_other_reply(talk: Ta
     trial.desk.gate.set()
     assert [(await talk.answer()).body, (await talk.answer()).body] == [b"wait for local", b"b for local"]
     assert await talk.end() == b""
+
+
+async def test_a_client_that_asks_and_closes_its_side_in_one_breath(talk: Talk, trial: Trial) -> None:
+    """Both may be read before the command has begun."""
+    await talk.ask(b"Ping\n\n")
+    (connection,) = trial.listener._connections
+    connection.data_received(command("GetJob", name="wait for a job", Connection="wait"))
+    assert connection.eof_received()
+    assert (await talk.answer()).line.startswith("400 The client closed its side")
+    assert trial.desk.answered == []
+
+
+async def test_replies_that_wait_for_a_client_that_reads_slowly_survive_its_half_close(trial: Trial) -> None:
+    async with talking(trial.address, limit=1024) as talk:
+        await talk.send(command("CreateJob", name="large") * 3)
+        talk.writer.write_eof()
+        await asyncio.sleep(0.1)
+        assert len(await talk.end()) > 3 * 8_000_000
 
 
 async def test_other_commands_run_to_their_end_without_a_client(trial: Trial) -> None:
@@ -406,6 +439,16 @@ async def test_a_server_that_stops_answers_what_was_asked_and_tells_who_waits(se
         last = await under_way.answer()
         assert (last.body, last.headers["Connection"]) == (b"wait for local", "close")
         await stopping
+
+
+async def test_who_begins_to_wait_while_the_server_stops_is_told_at_once(service: Service) -> None:
+    async with trying(service, lull_s=5.0) as trial, talking(trial.address) as talk:
+        await talk.ask(b"Ping\n\n")
+        stopping = asyncio.create_task(trial.listener.stop(10))
+        await trial.listener.stopping.wait()
+        assert (await talk.ask("GetJob", name="wait", Connection="wait")).line == "303 Timeout"
+        await stopping
+        assert trial.desk.answered == []
 
 
 async def test_after_the_grace_what_is_left_is_cut(service: Service) -> None:

@@ -122,6 +122,9 @@ class Connection(Link):
 
     def resume_writing(self) -> None:
         self._is_blocked = False
+        self._listener.loop.call_soon(self._go_on)  # asyncio's transport does not bear being closed in here
+
+    def _go_on(self) -> None:
         if self._task is None:
             self._advance()
 
