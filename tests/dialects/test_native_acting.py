@@ -77,6 +77,17 @@ async def test_cancel_that_waits_for_no_waiting_children(api: Api, service: Serv
     assert parents == ["waiting", "queued"]
 
 
+async def test_what_runs_or_waits_for_others_is_left_alone_when_asked(api: Api, service: Service) -> None:
+    runs = await running(service)
+    answer = await api.post(path(runs.id, "/cancel"), {"spares_running": True})
+    assert (answer.status, answer.body["code"]) == (409, "wrong_state")
+    assert not (await read(service, runs.id)).is_cancel_requested
+    waits = await put(service, after=(runs.id,))
+    answer = await api.post("/api/v1/jobs:delete", {"items": [{"id": format_id(waits), "even_waiting": False}]})
+    assert answer.body["results"][0]["error"]["code"] == "wrong_state"
+    assert await state_of(service, waits) == "waiting"
+
+
 async def test_retry(api: Api, service: Service) -> None:
     job_id = await failed(service)
     answer = await api.post(path(job_id, "/retry"))

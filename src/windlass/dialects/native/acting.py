@@ -55,6 +55,7 @@ class CancelShape(Shape, frozen=True, kw_only=True):
         bool, Meta(description="False: children that wait do not keep a parent that waits for them.")
     ] = True
     even_failed: Annotated[bool, Meta(description="A job that failed becomes cancelled too.")] = False
+    spares_running: Annotated[bool, Meta(description="One that runs is left alone: it is refused.")] = False
 
 
 class CancelItem(CancelShape, frozen=True, kw_only=True):
@@ -67,14 +68,14 @@ class CancelledShape(Given, frozen=True, kw_only=True):
 
 @verb(
     routes, "cancel", roles=STEERS, takes=CancelShape, item=CancelItem, gives=CancelledShape,
-    refuses=(*_ABSENT, errors.TooLarge),
+    refuses=(*_ABSENT, errors.TooLarge, errors.WrongState),
 )  # fmt: skip
 async def cancel(ask: Ask[Any, Any], pairs: Pairs) -> list[Any]:
     """Cancel a job.
 
     `cancelled` at once when it waits; `requested` when it runs: its worker is told, and ends it. Its members are
     cancelled when it ends."""
-    options = ("reason", "counts_waiting", "even_failed")
+    options = ("reason", "counts_waiting", "even_failed", "spares_running")
     return await _asked(pairs, ask.service.cancel, options, CancelledShape)  # type: ignore[no-any-return]
 
 
@@ -125,6 +126,7 @@ async def wake(ask: Ask[Any, Any], pairs: Pairs) -> list[Any]:
 
 class DeleteShape(Shape, frozen=True, kw_only=True):
     even_leased: Annotated[bool, Meta(description="Also when somebody works on it.")] = False
+    even_waiting: Annotated[bool, Meta(description="Also when it waits for others.")] = True
 
 
 class DeleteItem(DeleteShape, frozen=True, kw_only=True):
@@ -141,7 +143,7 @@ class DeletedShape(Given, frozen=True, kw_only=True):
 )  # fmt: skip
 async def delete(ask: Ask[Any, Any], pairs: Pairs) -> list[Any]:
     """Remove a job and all that belongs to it."""
-    return await _asked(pairs, ask.service.delete, ("even_leased",), DeletedShape)  # type: ignore[no-any-return]
+    return await _asked(pairs, ask.service.delete, ("even_leased", "even_waiting"), DeletedShape)  # type: ignore[no-any-return]
 
 
 class EditShape(Shape, frozen=True, kw_only=True):

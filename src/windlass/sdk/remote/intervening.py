@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from msgspec import UNSET
 
@@ -33,12 +34,16 @@ class RemoteIntervening(RemoteAsking):
         reason: str = "cancelled",
         counts_waiting: bool = True,
         even_failed: bool = False,
+        spares_running: bool = False,
     ) -> AskedMany[str]:
-        super().cancel(ids, reason=reason, counts_waiting=counts_waiting, even_failed=even_failed)
-        items = [
-            CancelItem(id=format_id(one), reason=reason, counts_waiting=counts_waiting, even_failed=even_failed)
-            for one in ids
-        ]
+        given: dict[str, Any] = {
+            "reason": reason,
+            "counts_waiting": counts_waiting,
+            "even_failed": even_failed,
+            "spares_running": spares_running,
+        }
+        super().cancel(ids, **given)
+        items = [CancelItem(id=format_id(one), **given) for one in ids]
         return self._about("cancel", items, CancelledShape, lambda one: one.outcome)
 
     def wake(self, ids: Sequence[bytes]) -> AskedMany[str]:
@@ -59,9 +64,9 @@ class RemoteIntervening(RemoteAsking):
         items = [_edit_item(one) for one in requests]
         return self._about("edit", items, EditedShape, lambda one: Edited(one.revision, int(state_of(one.state))))
 
-    def delete(self, ids: Sequence[bytes], *, even_leased: bool = False) -> AskedMany[str]:
-        super().delete(ids, even_leased=even_leased)
-        items = [DeleteItem(id=format_id(one), even_leased=even_leased) for one in ids]
+    def delete(self, ids: Sequence[bytes], *, even_leased: bool = False, even_waiting: bool = True) -> AskedMany[str]:
+        super().delete(ids, even_leased=even_leased, even_waiting=even_waiting)
+        items = [DeleteItem(id=format_id(one), even_leased=even_leased, even_waiting=even_waiting) for one in ids]
         return self._about("delete", items, DeletedShape, lambda one: one.outcome)
 
 
