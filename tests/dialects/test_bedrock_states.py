@@ -367,6 +367,17 @@ async def test_requeued_jobs(desk: AtDesk) -> None:
     assert (await desk.good("RequeueJobs")).text == ""
 
 
+async def test_a_job_that_was_given_up_is_requeued(desk: AtDesk) -> None:
+    number = await desk.create("job", retryAfter="+0 SECOND")
+    for _ in range(10):
+        await desk.get("job")
+    assert (await desk("GetJob", name="job")).text == "{}"
+    await desk.good("RequeueJobs", jobIDs=number, decrementFailures=1)
+    row = await desk.query(number)
+    assert (row["state"], row["data"]) == ("QUEUED", {"retryAfterCount": 9})
+    assert (await desk.get("job"))["data"] == {"retryAfterCount": 9}
+
+
 async def test_a_requeued_parent_keeps_its_finished_children(desk: AtDesk) -> None:
     child = await running(desk)
     parent = (await desk.row(child))["parentJobID"]
