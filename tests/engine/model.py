@@ -297,6 +297,9 @@ class Model(Ledger):
         given = {name: value for name, value in changes.items() if value is not None}
         job.content = msgspec.structs.replace(job.content, **given)
         self._reschedule(job, "edit", request.run_at_ms)
+        if job.state is State.RUNNING and job.content.retake and request.run_at_ms is not None and job.deadline:
+            job.deadline = request.run_at_ms  # its time is when others may take it over
+            job.is_retakeable = job.is_retakeable and request.run_at_ms <= self.now_ms
         return Edited(job.revision, int(job.state or 0))
 
     def delete(self, job_id: bytes, even_leased: bool) -> str:
