@@ -19,7 +19,7 @@ from windlass.core.job import Blob, Callback, Codec, NewJob
 from windlass.core.limit import Limit, Matcher
 from windlass.core.log import Log, LogLine
 from windlass.core.queue import FOREVER_MS
-from windlass.core.requests import Edit, Fail, Filter, Finish, Held, Listing, Take, Update, WorkerInfo
+from windlass.core.requests import Conclude, Edit, Fail, Filter, Finish, Held, Listing, Take, Update, WorkerInfo
 from windlass.core.retry import Backoff
 from windlass.core.schedule import Schedule
 from windlass.core.states import State
@@ -89,6 +89,8 @@ def _enqueue() -> Iterator[Case]:
         ),
         lease_ms=(-1, FOREVER_MS + 1, float(FOREVER_MS), *WRONG_WHOLES),
         retake=WRONG_CLAIMS,
+        hidden=WRONG_CLAIMS,
+        lease_rule=("SOON", "10", *WRONG_TEXTS),
         timeout_ms=(-1, *WRONG_WHOLES),
         result_ttl_ms=(-1, *WRONG_WHOLES),
         tags=(["a"], "a", None, 5, ("",), ("a", 5), ("t" * 129,), ("a\0b",), (SURROGATE,), ("t",) * 21),
@@ -169,6 +171,16 @@ def _interventions() -> Iterator[Case]:
             lambda service, value=value: service.cancel([OK_ID], even_failed=value),
         )
         yield (
+            "cancel",
+            f"spares_running={value!r}",
+            lambda service, value=value: service.cancel([OK_ID], spares_running=value),
+        )
+        yield (
+            "delete",
+            f"even_waiting={value!r}",
+            lambda service, value=value: service.delete([OK_ID], even_waiting=value),
+        )
+        yield (
             "requeue",
             f"gives_attempt_back={value!r}",
             lambda service, value=value: service.requeue([OK_ID], gives_attempt_back=value),
@@ -190,8 +202,58 @@ def _interventions() -> Iterator[Case]:
         if_revision=(-1, 2**32, *WRONG_WHOLES),
         in_any_state=WRONG_CLAIMS,
         repeat=("SOON", *(value for value in WRONG_TEXTS if value is not None)),
+        attempt=(-1, 2**32, *(value for value in WRONG_WHOLES if value is not None)),
     )
     yield "edit", "unknown", lambda service: service.edit([Edit(id=OK_ID, name="x")])
+
+
+def _conclusions() -> Iterator[Case]:
+    yield from _wrong_lists("conclude")
+    yield from _wrong(
+        "conclude",
+        lambda **kw: Conclude(**({"id": OK_ID, "then": "finish"} | kw)),
+        id=WRONG_IDS,
+        token=(-1, 2**48, *WRONG_WHOLES),
+        then=("again", "other", None, 5),
+        run_at_ms=(-1, *(value for value in WRONG_WHOLES if value is not None)),
+        delay_ms=(-1, 2**43 + 1, *(value for value in WRONG_WHOLES if value is not None)),
+        name=("n" * 1_021, *WRONG_TEXTS),
+        unique=("u" * 513, *WRONG_TEXTS),
+        priority=(2**31, *(value for value in WRONG_WHOLES if value is not None)),
+        payload=(TOO_LARGE, *WRONG_BLOBS),
+        repeat=("SOON", *(value for value in WRONG_TEXTS if value is not None)),
+        attempt=(-1, 2**32, *(value for value in WRONG_WHOLES if value is not None)),
+        reason=("", "r" * 65, *WRONG_TEXTS),
+        if_revision=(-1, 2**32, *WRONG_WHOLES),
+        if_parent_waits=WRONG_CLAIMS,
+        in_any_state=WRONG_CLAIMS,
+        keeps_members=WRONG_CLAIMS,
+    )
+    both = Conclude(id=OK_ID, then="again", run_at_ms=5, delay_ms=5)
+    yield "conclude", "two times", lambda service: service.conclude([both])
+    yield "conclude", "unknown", lambda service: service.conclude([Conclude(id=OK_ID, then="finish")])
+
+
+def _numbers() -> Iterator[Case]:
+    yield from _wrong_lists("number")
+    for value in WRONG_IDS:
+        yield "number", f"id={value!r}", lambda service, value=value: service.number([value])
+    yield "number", "unknown", lambda service: service.number([OK_ID])
+    yield "numbered", "unknown", lambda service: service.numbered("q", [7])
+    for value in WRONG_LISTS:
+        yield "numbered", f"numbers={value!r}", lambda service, value=value: service.numbered("q", value)
+    for value in ("", "q" * 256, *WRONG_TEXTS):
+        yield "draw", f"queue={value!r:.30}", lambda service, value=value: service.draw(value)
+        yield "numbered", f"queue={value!r:.30}", lambda service, value=value: service.numbered(value, [1])
+        yield "numbered_id", f"queue={value!r:.30}", lambda service, value=value: service.numbered_id(value, 1)
+        yield "holder", f"queue={value!r:.30}", lambda service, value=value: service.holder(value, "u")
+    for value in ("", "u" * 513, *WRONG_TEXTS):
+        yield "holder", f"unique={value!r:.30}", lambda service, value=value: service.holder("q", value)
+    for value in (0, 2_001, *WRONG_WHOLES):
+        yield "draw", f"count={value!r}", lambda service, value=value: service.draw("q", value)
+    for value in (-1, 2**62, *WRONG_WHOLES):
+        yield "numbered", f"number={value!r}", lambda service, value=value: service.numbered("q", [value])
+        yield "numbered_id", f"number={value!r}", lambda service, value=value: service.numbered_id("q", value)
 
 
 def _take_requests() -> Iterator[tuple[str, Any]]:
@@ -204,6 +266,7 @@ def _take_requests() -> Iterator[tuple[str, Any]]:
             Filter(only=(5,)), Filter(only=("a",), all_but=("b",)), Filter(only=("a",), glob="b"), Filter(glob=5),  # type: ignore[arg-type]
             Filter(only=tuple(str(i) for i in range(101))), Filter(glob="*" * 17), Filter(glob="a\1b"),
             Filter(glob=SURROGATE), Filter(only=("a\0b",)), Filter(priority=2**31), Filter(priority="0"),  # type: ignore[arg-type]
+            Filter(hidden=1), Filter(hidden=None),  # type: ignore[arg-type]
         ),
         "worker": WRONG_IDS,
         "lease_ms": (-1, *WRONG_WHOLES),
@@ -566,7 +629,8 @@ def _audit() -> Iterator[Case]:
 
 
 CASES = [
-    *_enqueue(), *_reports(), *_interventions(), *_takes(), *_reading(), *_members(), *_queues_and_workers(),
+    *_enqueue(), *_reports(), *_interventions(), *_conclusions(), *_numbers(), *_takes(),
+    *_reading(), *_members(), *_queues_and_workers(),
     *_limits_and_pauses(), *_schedules(), *_callbacks(), *_debts(), *_events(), *_logs(), *_transfer(), *_doctor(),
     *_tokens(), *_audit(),
 ]  # fmt: skip

@@ -8,9 +8,11 @@ from collections.abc import AsyncIterator
 import httpx
 import pytest
 from asking import Asker
+from bedrock_desk import AtDesk
 
 from api_client import Api
 from windlass.server import Serving, serving
+from windlass.service import Service
 from windlass.settings import Settings
 from windlass.store.store import Store
 
@@ -52,3 +54,10 @@ def json_api(client: httpx.AsyncClient) -> Api:
 @pytest.fixture
 def asker(api: Api) -> Asker:
     return Asker(api)
+
+
+@pytest.fixture
+async def desk(service: Service) -> AsyncIterator[AtDesk]:
+    """Bedrock's commands, without a socket."""
+    async with service.store:
+        yield AtDesk(service)

@@ -13,6 +13,7 @@ from typing import Any
 from engine.kinship import check_families, is_needed
 from engine.limit_invariants import LIMITING, LIMITING_SINGLE, check_limits
 from windlass.core.event import Event, Happening
+from windlass.core.ids import number_of_id
 from windlass.core.job import Flag, Job
 from windlass.core.log import BYTES_KEPT, LINES_KEPT
 from windlass.core.queue import FOREVER_MS
@@ -43,7 +44,8 @@ PLACE_BYTES = 28  # ready time, sequence, id
 EXPIRING = ("m:", "throttle:", "ended:", "bell:", "waiters:", "full_at:", "followed", "events")
 SINGLE = (
     "schedules", "schedule_names", "queues", "seq", "token", "workers", "retention", "expiry", "timers:due",
-    "timers:lease", "timers:ring", "owed", "given_up", "debts", "work", "restoring", *LIMITING_SINGLE,
+    "timers:lease", "timers:ring", "owed", "given_up", "debts", "work", "restoring", "number",
+    "numbers", "numbered", *LIMITING_SINGLE,
 )  # fmt: skip
 OF_JOBS = (
     "ready", "lane", "laned", "heads", "names", "q", "u", "t", "wj", "a", "o", "l", "e", "w", "s", "sj", "b", "c", "d",
@@ -65,9 +67,10 @@ class Stored:
     def lane(self) -> str:
         name = self.job.name if self.flags & Flag.NAME_LANE else ""
         limits = "\2".join(self.job.limits)
+        tenant = f"\1{self.job.lane}" if self.job.is_hidden else self.job.lane
         if limits:
-            return f"{self.job.lane}\0{name}\0{limits}"
-        return f"{self.job.lane}\0{name}" if name or self.job.lane else ""
+            return f"{tenant}\0{name}\0{limits}"
+        return f"{tenant}\0{name}" if name or tenant else ""
 
     @property
     def place(self) -> bytes:
@@ -290,6 +293,17 @@ def check_owners(found: Snapshot) -> None:
             assert found.ttls[key] == -1, f"{key!r} would expire"
 
 
+def check_numbers(found: Snapshot) -> None:
+    """Of jobs that got a number later: both ways, none twice, none beyond what was given out."""
+    numbers = {job_id: int(number) for job_id, number in found.values.get("numbers", {}).items()}
+    assert numbers.keys() == {one.job.id for one in found.jobs.values() if one.flags & Flag.HAS_NUMBER}
+    ids = {int(number): job_id for number, job_id in found.values.get("numbered", {}).items()}
+    assert ids == {number: job_id for job_id, number in numbers.items()}
+    made = {number for one in found.jobs.values() if (number := number_of_id(one.job.id)) is not None}
+    assert not made & ids.keys(), "a number was given to two jobs"
+    assert max({*made, *ids}, default=0) <= int(found.values.get("number", 0))
+
+
 def check_logs(found: Snapshot) -> None:
     """What is kept is bounded, and numbered without a gap: what is missing before the first line was dropped."""
     for job_id, entries in found.of_kind("l:"):
@@ -359,7 +373,8 @@ def check_events(found: Snapshot) -> None:
 
 
 CHECKS = (
-    check_indexes, check_leases, check_timers, check_retention, check_counts, check_owners, check_logs, check_schedules,
+    check_indexes, check_leases, check_timers, check_retention, check_counts, check_owners, check_logs, check_numbers,
+    check_schedules,
     check_debts, check_callback_flags, check_events, check_limits, check_families,
 )  # fmt: skip
 

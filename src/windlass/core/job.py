@@ -146,9 +146,9 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     unique: str | None
     retry: Backoff
     lease_ms: int
-    lease_rule: str  # how the lease was given, if by date modifiers
-    retake: bool
-    is_hidden: bool
+    lease_rule: str = ""  # how the lease was given, if by date modifiers
+    retake: bool = False
+    is_hidden: bool = False  # only for takers that ask for hidden jobs
     timeout_ms: int
     result_ttl_ms: int
     tags: tuple[str, ...]

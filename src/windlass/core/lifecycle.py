@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .states import MOVES, Move, State
+from .states import IN_ANY_STATE, MOVES, Move, State
 
 MEANINGS = {
     State.SCHEDULED: "waits for its time",
@@ -17,6 +17,10 @@ MEANINGS = {
 EVERYWHERE = ("requeue", "delete")  # from every state: said in words, not drawn
 
 
+def _is_drawn(move: Move) -> bool:
+    return move.verb not in EVERYWHERE and move.note != IN_ANY_STATE
+
+
 def _label(state: State | None) -> str:
     return "[*]" if state is None else state.label
 
@@ -24,7 +28,7 @@ def _label(state: State | None) -> str:
 def _arrows() -> list[str]:
     verbs: dict[tuple[str, str], list[str]] = {}
     for move in MOVES:
-        if move.verb not in EVERYWHERE:
+        if _is_drawn(move):
             into = verbs.setdefault((_label(move.source), _label(move.target)), [])
             if move.verb not in into:
                 into.append(move.verb)
@@ -40,7 +44,7 @@ def _row(move: Move) -> str:
 def render() -> str:
     """docs/lifecycle.md, whole."""
     meanings = [f"| {state.label} | {MEANINGS[state]} |" for state in State]
-    drawn = [_row(move) for move in MOVES if move.verb not in EVERYWHERE]
+    drawn = [_row(move) for move in MOVES if _is_drawn(move)]
     return "\n".join(
         [
             "# The life of a job",
@@ -56,7 +60,8 @@ def render() -> str:
             *_arrows(),
             "```",
             "",
-            "From every state a person may `requeue` a job (back to queued; a lease on it ends) and `delete` it.",
+            "From every state a person may `requeue` a job (back to queued; a lease on it ends) and `delete` it; a",
+            "dialect may `conclude` it so.",
             "A job is in the index of exactly one state. The one exception: an overdue *retake* job is still running,",
             "and takeable at the same time; the old holder may report until somebody else takes it.",
             "",

@@ -46,6 +46,7 @@ class Move(NamedTuple):
 
 
 _S = State
+IN_ANY_STATE = "when asked: in any state"
 MOVES: tuple[Move, ...] = (
     Move(None, "enqueue", _S.QUEUED),
     Move(None, "enqueue", _S.SCHEDULED, "run_at lies ahead"),
@@ -106,6 +107,24 @@ MOVES: tuple[Move, ...] = (
     Move(_S.DISPATCHED, "fail", _S.QUEUED, "to be retried at once"),
     Move(_S.DISPATCHED, "fail", _S.FAILED, "for good"),
     Move(_S.DISPATCHED, "fail", _S.CANCELLED, "a requested cancel, acknowledged"),
+    *(
+        Move(state, "conclude", target, note)
+        for state in (_S.RUNNING, _S.DISPATCHED)
+        for target, note in (
+            (_S.WAITING, "hands over to its members"),
+            (_S.FINISHED, "kept, or needed by others"),
+            (None, "nothing kept"),
+            (_S.FAILED, "for good"),
+            (_S.SCHEDULED, "goes on later"),
+            (_S.QUEUED, "goes on at once"),
+            (_S.CANCELLED, "a requested cancel, instead of going on"),
+        )
+    ),
+    *(
+        Move(state, "conclude", target, IN_ANY_STATE)
+        for state in (_S.SCHEDULED, _S.QUEUED, _S.WAITING, _S.FINISHED, _S.FAILED, _S.CANCELLED)
+        for target in (_S.SCHEDULED, _S.QUEUED, _S.FINISHED, None)
+    ),
     Move(_S.RUNNING, "release", _S.QUEUED, "attempt given back"),
     Move(_S.RUNNING, "release", _S.SCHEDULED, "attempt given back; run_at was moved ahead meanwhile"),
     Move(_S.RUNNING, "release", _S.CANCELLED, "a requested cancel"),

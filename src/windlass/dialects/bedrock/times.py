@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 
 from ...core.durations import INSTANT_MAX
 from ...core.job import Job
+from ...core.states import State
 
 DAY_MS = 86_400_000
 DATE_ALONE_MS = 1
@@ -46,6 +47,8 @@ def last_run(at_ms: int | None) -> str:
 def scheduled(job: Job) -> str:
     """When it is, or was, to run, apart from any lease."""
     at_ms = job.run_at_ms
+    if job.state is State.WAITING and at_ms == job.started_at_ms:
+        return seconds(at_ms)  # it has handed over, and stands where it started
     if at_ms == job.created_at_ms:
         return milliseconds(at_ms)
     if at_ms % DAY_MS == DATE_ALONE_MS:

@@ -9,6 +9,7 @@ import msgspec
 
 from ....core.errors import Refusal
 from ....core.job import Job
+from ....core.queue import FOREVER_MS
 from ....core.repeat import parse_modifiers
 from ....core.requests import Held, Take, Taken
 from ....core.states import State
@@ -79,7 +80,11 @@ class Getting:
             await self._service.release([Held(*one) for one in jobs])
 
     async def _set_deadlines(self, jobs: Sequence[Job]) -> None:
-        """Of leases that depend on the calendar."""
+        """None for jobs from elsewhere that have a lease of their own: nobody here would extend it. And of leases that
+        depend on the calendar."""
+        own = [job for job in jobs if not job.retake and job.lease_deadline_at_ms is not None]
+        if own:
+            await self._service.extend([Held(*one) for one in _held(own)], lease_ms=FOREVER_MS)
         for job in jobs:
             if not job.lease_rule or job.started_at_ms is None:
                 continue

@@ -29,11 +29,11 @@ local function go_again(r, content, keeps_members)
     if answer ~= 'queued' then return answer end
   end
   leave(r)
-  local payload = adopt(r, content)
+  r.state, r.progress = STATE.queued, 0 -- it holds none of its limits from here on
+  r.token, r.deadline, r.worker = 0, 0, NOBODY
   unmark(r, 'cancel_requested')
   unmark(r, 'held')
-  r.progress = 0
-  r.token, r.deadline, r.worker = 0, 0, NOBODY
+  local payload = adopt(r, content)
   r.state = state_by_time(r)
   if has(r, 'has_members') and not keeps_members then begin_round(r) end
   drop_expiry(r)
@@ -52,9 +52,10 @@ end
 local function write_content(r, content)
   content.run_at, content.attempt = '', ''
   if content.name .. content.unique .. content.priority .. content.rule .. content.codec == '' then return end
-  leave(r)
+  local is_pending, is_retakeable = r.state <= STATE.waiting, has(r, 'retakeable')
+  if is_pending then leave(r) elseif is_retakeable then leave_lane(r) end
   local payload = adopt(r, content)
-  enter(r)
+  if is_pending then enter(r) elseif is_retakeable then enter_lane(r) end
   rewrite(r, payload)
 end
 
