@@ -22,6 +22,7 @@ from ...dialects.native.acting import (
 )
 from ...store.asked import AskedMany
 from .asking import RemoteAsking
+from .store import not_offered
 from .translating import state_of, value_fields
 
 
@@ -33,8 +34,11 @@ class RemoteIntervening(RemoteAsking):
         reason: str = "cancelled",
         counts_waiting: bool = True,
         even_failed: bool = False,
+        spares_running: bool = False,
     ) -> AskedMany[str]:
         super().cancel(ids, reason=reason, counts_waiting=counts_waiting, even_failed=even_failed)
+        if spares_running:
+            raise not_offered("`spares_running`")
         items = [
             CancelItem(id=format_id(one), reason=reason, counts_waiting=counts_waiting, even_failed=even_failed)
             for one in ids
@@ -56,11 +60,15 @@ class RemoteIntervening(RemoteAsking):
 
     def edit(self, requests: Sequence[Edit]) -> AskedMany[Edited]:
         super().edit(requests)
+        if any(one.attempt is not None for one in requests):
+            raise not_offered("`attempt` of an edit")
         items = [_edit_item(one) for one in requests]
         return self._about("edit", items, EditedShape, lambda one: Edited(one.revision, int(state_of(one.state))))
 
-    def delete(self, ids: Sequence[bytes], *, even_leased: bool = False) -> AskedMany[str]:
+    def delete(self, ids: Sequence[bytes], *, even_leased: bool = False, even_waiting: bool = True) -> AskedMany[str]:
         super().delete(ids, even_leased=even_leased)
+        if not even_waiting:
+            raise not_offered("`even_waiting=False`")
         items = [DeleteItem(id=format_id(one), even_leased=even_leased) for one in ids]
         return self._about("delete", items, DeletedShape, lambda one: one.outcome)
 
