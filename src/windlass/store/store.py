@@ -12,7 +12,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from typing import Any, TypeVar, cast
 
-from ..core.errors import EngineFull, WindlassError
+from ..core.errors import EngineFull
 from ..core.ids import make_id, partition_of_id
 from ..core.job import Durability
 from ..core.partition import hash_tags, partition_of, slot_of
@@ -23,6 +23,7 @@ from .clock import EngineClock
 from .coalesce import Coalescer
 from .connection import EngineReplyError
 from .deployment import Deployment
+from .driving import drive, drive_now
 from .embedded import EmbeddedEngine
 from .endpoint import Address
 from .fanout import Fanout
@@ -209,33 +210,13 @@ class Store:
     async def run(self, flow: Flow[T]) -> T:
         if self.deployment is None:
             await self.open()
-        try:
-            effect = next(flow)
-            while True:
-                try:
-                    answer = await self._perform(effect)
-                except WindlassError as error:
-                    effect = flow.throw(error)
-                else:
-                    effect = flow.send(answer)
-        except StopIteration as end:
-            return cast(T, end.value)
+        return await drive(flow, self._perform)
 
     def run_now(self, flow: Flow[T]) -> T:
         """The same without an event loop: one round trip per call, in this thread."""
         if self.deployment is None:
             self.open_now()
-        try:
-            effect = next(flow)
-            while True:
-                try:
-                    answer = self._perform_now(effect)
-                except WindlassError as error:
-                    effect = flow.throw(error)
-                else:
-                    effect = flow.send(answer)
-        except StopIteration as end:
-            return cast(T, end.value)
+        return drive_now(flow, self._perform_now)
 
     async def _perform(self, effect: Effect) -> Any:
         if isinstance(effect, list):

@@ -16,6 +16,7 @@ from ...core.errors import BadSetting, WindlassError
 from ...core.ids import make_id, partition_of_id
 from ...core.job import Durability
 from ...core.partition import partition_of
+from ...store.driving import drive, drive_now
 from .address import ServerAddress
 from .awaited import Session
 from .blocking import Connections
@@ -129,31 +130,11 @@ class RemoteStore:
 
     async def run(self, flow: Requests[T]) -> T:
         await self.open()
-        try:
-            asked = next(flow)
-            while True:
-                try:
-                    answer = await self.perform(asked)
-                except WindlassError as error:
-                    asked = flow.throw(error)
-                else:
-                    asked = flow.send(answer)
-        except StopIteration as end:
-            return cast(T, end.value)
+        return await drive(flow, self.perform)
 
     def run_now(self, flow: Requests[T]) -> T:
         self.open_now()
-        try:
-            asked = next(flow)
-            while True:
-                try:
-                    answer = self._perform_now(asked)
-                except WindlassError as error:
-                    asked = flow.throw(error)
-                else:
-                    asked = flow.send(answer)
-        except StopIteration as end:
-            return cast(T, end.value)
+        return drive_now(flow, self._perform_now)
 
     async def perform(self, asked: Any) -> Any:
         request = _request(asked)
