@@ -56,6 +56,11 @@ class Jobs:
         (later,) = await self.service.numbered(QUEUE, [number])
         return None if isinstance(later, Refusal) else await self.by_id(later)
 
+    async def by_numbers(self, numbers: Iterable[int]) -> list[Job]:
+        """Those that are there; asked for side by side."""
+        found = await asyncio.gather(*(self.by_number(number) for number in numbers))
+        return [job for job in found if job is not None]
+
     async def by_id(self, job_id: bytes) -> Job | None:
         """None also for what is kept only for people to look at, and for jobs of other queues."""
         (found,) = await self.service.job([job_id])

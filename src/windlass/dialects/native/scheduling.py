@@ -28,7 +28,7 @@ _KNOWN = (errors.TooLarge, errors.UnknownSchedule)
 _CHANGING = {"roles": ADMIN, "is_audited": True}
 _AS_THEY_ARE = (
     "queue", "name", "priority", "expires_in_ms", "lane", "unique", "unique_check", "unique_while_kept", "lease_ms",
-    "retake", "timeout_ms", "result_ttl_ms", "tags", "trace", "joins", "on_failure",
+    "lease_rule", "retake", "hidden", "timeout_ms", "result_ttl_ms", "tags", "trace", "joins", "on_failure",
 )  # fmt: skip
 
 

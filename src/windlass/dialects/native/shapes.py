@@ -95,7 +95,9 @@ class NewJobShape(Shape, frozen=True, kw_only=True):
     if_revision: Annotated[int, Meta(ge=0, le=check.UINT32_MAX)] = 0
     retry: RetryShape | None = None
     lease_ms: Term = 0
+    lease_rule: str = ""
     retake: bool = False
+    hidden: bool = False
     timeout_ms: Duration = 0
     result_ttl_ms: Term = 0
     tags: Annotated[tuple[str, ...], Meta(max_length=check.TAGS_MAX)] = ()
@@ -129,7 +131,9 @@ class NewJobShape(Shape, frozen=True, kw_only=True):
             if_revision=self.if_revision,
             retry=ENDLESS if self.retry is None else Backoff(*msgspec.structs.astuple(self.retry)),
             lease_ms=self.lease_ms,
+            lease_rule=self.lease_rule,
             retake=self.retake,
+            hidden=self.hidden,
             timeout_ms=self.timeout_ms,
             result_ttl_ms=self.result_ttl_ms,
             tags=self.tags,

@@ -35,6 +35,7 @@ class TakeShape(Shape, frozen=True, kw_only=True):
     all_but: Annotated[tuple[Name, ...], Meta(max_length=check.NAMES_PER_FILTER)] = ()
     glob: Annotated[str, Meta(max_length=check.NAME_MAX)] = ""
     priority: Annotated[int, Meta(ge=check.INT32_MIN, le=check.INT32_MAX)] | None = None
+    hidden: Annotated[bool, Meta(description="Hidden jobs too.")] = False
     worker: Annotated[str | None, Meta(description="The id under which the worker is registered, a UUID.")] = None
 
     def request(self, *, wait_ms: int) -> Take:
@@ -42,7 +43,9 @@ class TakeShape(Shape, frozen=True, kw_only=True):
             queues=self.queues,
             most=self.most,
             weights=self.weights,
-            wants=Filter(only=self.only, all_but=self.all_but, glob=self.glob, priority=self.priority),
+            wants=Filter(
+                only=self.only, all_but=self.all_but, glob=self.glob, priority=self.priority, hidden=self.hidden
+            ),
             worker=b"" if self.worker is None else parse_id(self.worker),
             lease_ms=self.lease_ms,
             accept_ms=self.accept_ms,

@@ -145,6 +145,7 @@ def _take_shape(request: Take, wait_ms: int | None = None) -> TakeShape:
         all_but=wanted.all_but,
         glob=wanted.glob,
         priority=wanted.priority,
+        hidden=wanted.hidden,
         worker=format_id(request.worker) if request.worker else None,
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from ....core.errors import Refusal
 from ....core.job import Blob, Job
 from ....core.repeat import parse
 from ....core.requests import Conclude
@@ -79,8 +80,12 @@ class Ending:
     async def _check(self, job: Job) -> None:
         if state_of(job) not in RUNS and not job.is_hidden:
             raise Refused(*NOT_RUNNING)
-        parent = None if job.parent is None else await self._service.job([job.parent]).one()
-        if parent is not None and parent.job.state is not State.WAITING:
+        if job.parent is None:
+            return
+        (parent,) = await self._service.job([job.parent])
+        if isinstance(parent, Refusal) or parent.job.state.is_ended:
+            return  # it is about to let go of its children
+        if parent.job.state is not State.WAITING:
             raise Refused(*PARENT_RUNS)
 
     async def _when(self, given: Parameters, job: Job, is_retry: bool, ignores_repeat: bool) -> When:

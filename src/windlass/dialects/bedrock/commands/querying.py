@@ -53,8 +53,7 @@ class Querying:
     async def _copy(self, wanted: Narrowed) -> list[tuple[Any, ...]]:
         give_up_at_s = time.monotonic() + query.SECONDS_MAX
         if wanted.numbers is not None and len(wanted.numbers) <= PAGE_MAX:
-            found = [job for number in wanted.numbers if (job := await self._jobs.by_number(number)) is not None]
-            return await self._rows(found)
+            return await self._rows(await self._jobs.by_numbers(wanted.numbers))
         rows: list[tuple[Any, ...]] = []
         size = 0
         for state, shown in LISTED.items():

@@ -67,7 +67,7 @@ class Removing:
         name = given.name() if given.get("name") else ""
         settled: list[bytes] = []
         for start in range(0, len(numbers), AT_ONCE):
-            some = [job for number in numbers[start : start + AT_ONCE] if (job := await self._jobs.by_number(number))]
+            some = await self._jobs.by_numbers(numbers[start : start + AT_ONCE])
             await self._requeue({job.id: job for job in some}, name, given.test("decrementFailures"))
             settled += [job.id for job in some]
         return Reply(200, "OK", settled=tuple(settled))
