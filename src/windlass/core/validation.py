@@ -36,6 +36,7 @@ LOG_LINE_MAX = 4 * 1024
 LOG_LINES_MAX = 200  # of one request
 TAKE_MAX = 1000
 AFTER_MAX = 1000
+URL_MAX = 2048
 WHOLE_MAX = 2000  # jobs that are accepted as a whole
 QUEUES_PER_TAKE = 100
 NAMES_PER_FILTER = 100
@@ -406,6 +407,7 @@ def worker_info(info: WorkerInfo) -> None:
     text("name", info.name, 255, may_be_empty=True)
     whole("pid", info.pid, 0, 2**31)
     whole("slots", info.slots, 0, 1_000_000)
+    text("url", info.url, URL_MAX, may_be_empty=True)
     if type(info.queues) is not tuple or len(info.queues) > QUEUES_PER_TAKE:
         raise BadInput(f"queues must be a tuple of at most {QUEUES_PER_TAKE} names.")
     for queue in info.queues:

@@ -1,4 +1,4 @@
--- uses: keys, clock, batch, record, kin, config, lanes, limits, parking, ring, events
+-- uses: keys, clock, batch, record, kin, config, lanes, limits, parking, ring, pushing, events
 -- The only code that puts a job into the indexes of its state and takes it out again.
 -- `enter` may mark the record (its kind of lane), so it comes before the record is saved.
 local function overdue_at(r)
@@ -75,7 +75,10 @@ end
 
 local function leave_running(r)
   z_drop(queue_key('running', r.queue), r.id)
-  if r.worker ~= NOBODY then z_drop(P .. 'wj:' .. r.worker, r.id) end
+  if r.worker ~= NOBODY then
+    z_drop(P .. 'wj:' .. r.worker, r.id)
+    note_room(r.worker)
+  end
   if r.links ~= '' then free_limits(r) end
   if has(r, 'retakeable') then
     leave_lane(r)
