@@ -154,6 +154,7 @@ class WorkerInfo(msgspec.Struct, frozen=True, kw_only=True):
     queues: tuple[str, ...] = ()
     slots: int = 1
     name: str = ""
+    url: str = ""  # where jobs are pushed to it; empty: it takes them itself
 
 
 class Running(msgspec.Struct, frozen=True):
