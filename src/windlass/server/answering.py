@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Sequence
 from socket import socket
 
 from ..core.errors import BadSetting
-from ..dialects import jobber, native, operating
+from ..dialects import jobber, lightjq, native, operating
 from ..loops.pulse import Pulse
 from ..service import Service
 from ..settings import Settings
@@ -28,7 +28,7 @@ from ..web.token_table import TokenTable
 from .deployment import running
 from .listening import are_local, open_sockets, url_of
 
-ROUTES = (*native.ROUTES, jobber.routes, health.routes, operating.routes)
+ROUTES = (*native.ROUTES, *lightjq.ROUTES, jobber.routes, health.routes, operating.routes)
 
 
 class Serving:

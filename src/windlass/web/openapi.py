@@ -212,7 +212,7 @@ def _good(route: Route, gives: Any, refs: dict[str, Any]) -> dict[str, Any]:
 
 def _media(own: str) -> list[str]:
     """Of a route with one of its own, or both that all others speak."""
-    return [own] if own in (JSON, MSGPACK) else [JSON, MSGPACK]
+    return [own] if own else [JSON, MSGPACK]
 
 
 def _refusals(route: Route) -> dict[int, list[str]]:
