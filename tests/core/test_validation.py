@@ -36,6 +36,10 @@ WRONG_BLOBS: tuple[Any, ...] = (b"raw", "text", 5, Blob("text"), Blob(None), Blo
 TOO_LARGE = Blob(b"x" * (1024 * 1024 + 1))
 WRONG_LISTS: tuple[Any, ...] = (None, 5, "text", b"bytes", {"a": 1}, {1, 2})
 WRONG_CLAIMS: tuple[Any, ...] = (1, 0, "yes", None)
+WRONG_BASE_URLS = (
+    "x", "ftp://h", "http://", "http://h/?q", "http://h/#f", "http://u:p@h", "http://h:0", "http://h:99999", "http://h /",
+    "http://h\r\n", "http://[::1", "//h", "http://h" + "x" * 2_048, "http://ключ",
+)  # fmt: skip
 
 Case = tuple[str, str, Callable[[Service], Any]]
 
@@ -167,6 +171,11 @@ def _interventions() -> Iterator[Case]:
             "cancel",
             f"even_failed={value!r}",
             lambda service, value=value: service.cancel([OK_ID], even_failed=value),
+        )
+        yield (
+            "cancel",
+            f"even_leased={value!r}",
+            lambda service, value=value: service.cancel([OK_ID], even_leased=value),
         )
         yield (
             "requeue",
@@ -302,7 +311,8 @@ def _queues_and_workers() -> Iterator[Case]:
     wrong_infos: tuple[Any, ...] = (
         None, {}, WorkerInfo(host=5), WorkerInfo(host=LONG), WorkerInfo(name="a\nb"), WorkerInfo(pid=-1),  # type: ignore[arg-type]
         WorkerInfo(pid="7"), WorkerInfo(slots=-1), WorkerInfo(slots=10**9), WorkerInfo(queues=["q"]),  # type: ignore[arg-type]
-        WorkerInfo(queues=("",)), WorkerInfo(queues=("q",) * 101), WorkerInfo(host=SURROGATE),
+        WorkerInfo(queues=("",)), WorkerInfo(queues=("q",) * 101), WorkerInfo(host=SURROGATE), WorkerInfo(url=5),  # type: ignore[arg-type]
+        *(WorkerInfo(url=url) for url in WRONG_BASE_URLS),
     )  # fmt: skip
     for value in wrong_infos:
         yield "register", f"info={value!r:.60}", lambda service, value=value: service.register(OK_ID, value)

@@ -361,3 +361,13 @@ def test_one_who_waits_hears_of_the_end_of_a_suspension(service: Service) -> Non
             return (await service.within(0).dispatch(wait_ms=15_000)).jobs
 
     assert len(asyncio.run(wait())) == 1
+
+
+def test_a_worker_that_jobs_are_pushed_to_need_not_beat(service: Service) -> None:
+    info = WorkerInfo(queues=("q",), url="http://w.example")
+    service.register(A, info, beat_ms=60_000).wait()
+    for _ in range(5):
+        service.store.clock_offset_ms += 45_000
+        assert dispatch(service) == []
+        service.recover().wait()
+    assert len(service.workers().wait()) == 1

@@ -16,6 +16,7 @@ from .repeat import parse as parse_rule
 from .requests import Edit, Fail, Filter, Finish, Held, Listing, Take, Update, WorkerInfo
 from .retry import ENDLESS, Backoff
 from .states import State
+from .urls import URL_MAX, is_base_url
 
 MIB = 1024 * 1024
 PAYLOAD_MAX = MIB
@@ -36,7 +37,6 @@ LOG_LINE_MAX = 4 * 1024
 LOG_LINES_MAX = 200  # of one request
 TAKE_MAX = 1000
 AFTER_MAX = 1000
-URL_MAX = 2048
 WHOLE_MAX = 2000  # jobs that are accepted as a whole
 QUEUES_PER_TAKE = 100
 NAMES_PER_FILTER = 100
@@ -405,9 +405,11 @@ def worker_info(info: WorkerInfo) -> None:
         raise BadInput("A worker describes itself by a WorkerInfo.")
     text("host", info.host, 255, may_be_empty=True)
     text("name", info.name, 255, may_be_empty=True)
+    text("url", info.url, URL_MAX, may_be_empty=True)
+    if info.url and not is_base_url(info.url):
+        raise BadInput("url must be an http or https URL with a host, without user, query and fragment.")
     whole("pid", info.pid, 0, 2**31)
     whole("slots", info.slots, 0, 1_000_000)
-    text("url", info.url, URL_MAX, may_be_empty=True)
     if type(info.queues) is not tuple or len(info.queues) > QUEUES_PER_TAKE:
         raise BadInput(f"queues must be a tuple of at most {QUEUES_PER_TAKE} names.")
     for queue in info.queues:

@@ -8,8 +8,8 @@ import re
 from yarl import URL
 
 from ..core.errors import BadInput
+from ..core.urls import URL_MAX
 
-URL_MAX = 2048
 _NUMBER = re.compile(r"(0[xX][0-9a-fA-F]*|[0-9]+)\.?$")
 _LABEL = re.compile(r"(?!-)[A-Za-z0-9_-]{1,63}(?<!-)$")
 

@@ -249,7 +249,7 @@ class Importer:
         yield from scatter(
             ids,
             self._store.partition_of_job,
-            lambda some, home: interventions.cancel(some, "cancelled", True, False, home),
+            lambda some, home: interventions.cancel(some, "cancelled", True, False, True, home),
         )
 
     def _note(self, line: int, what: str, name: str, answer: str | Refusal) -> None:

@@ -23,15 +23,17 @@ class Intervening(Asking):
         reason: str = "cancelled",
         counts_waiting: bool = True,
         even_failed: bool = False,
+        even_leased: bool = True,
     ) -> AskedMany[str]:
         """`cancelled` at once when it waits; `requested` when it runs. Reaches the job's members when it ends. A parent
         that waits goes on after its last child; without `counts_waiting`, children that wait do not keep it.
-        `even_failed`: a job that failed becomes cancelled too."""
+        `even_failed`: a job that failed becomes cancelled too. Without `even_leased`, one that runs is refused."""
         check.text("reason", reason, check.REASON_MAX)
         check.claim("counts_waiting", counts_waiting)
         check.claim("even_failed", even_failed)
+        check.claim("even_leased", even_leased)
         return self._about_ids(
-            ids, lambda part, home: interventions.cancel(part, reason, counts_waiting, even_failed, home)
+            ids, lambda part, home: interventions.cancel(part, reason, counts_waiting, even_failed, even_leased, home)
         )
 
     def wake(self, ids: Sequence[bytes]) -> AskedMany[str]:

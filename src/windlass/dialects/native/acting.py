@@ -55,6 +55,7 @@ class CancelShape(Shape, frozen=True, kw_only=True):
         bool, Meta(description="False: children that wait do not keep a parent that waits for them.")
     ] = True
     even_failed: Annotated[bool, Meta(description="A job that failed becomes cancelled too.")] = False
+    even_leased: Annotated[bool, Meta(description="Without, one that runs is left alone: `wrong_state`.")] = True
 
 
 class CancelItem(CancelShape, frozen=True, kw_only=True):
@@ -67,14 +68,14 @@ class CancelledShape(Given, frozen=True, kw_only=True):
 
 @verb(
     routes, "cancel", roles=STEERS, takes=CancelShape, item=CancelItem, gives=CancelledShape,
-    refuses=(*_ABSENT, errors.TooLarge),
+    refuses=(*_ABSENT, errors.WrongState, errors.TooLarge),
 )  # fmt: skip
 async def cancel(ask: Ask[Any, Any], pairs: Pairs) -> list[Any]:
     """Cancel a job.
 
     `cancelled` at once when it waits; `requested` when it runs: its worker is told, and ends it. Its members are
     cancelled when it ends."""
-    options = ("reason", "counts_waiting", "even_failed")
+    options = ("reason", "counts_waiting", "even_failed", "even_leased")
     return await _asked(pairs, ask.service.cancel, options, CancelledShape)  # type: ignore[no-any-return]
 
 

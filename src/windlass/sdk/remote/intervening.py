@@ -33,10 +33,19 @@ class RemoteIntervening(RemoteAsking):
         reason: str = "cancelled",
         counts_waiting: bool = True,
         even_failed: bool = False,
+        even_leased: bool = True,
     ) -> AskedMany[str]:
-        super().cancel(ids, reason=reason, counts_waiting=counts_waiting, even_failed=even_failed)
+        super().cancel(
+            ids, reason=reason, counts_waiting=counts_waiting, even_failed=even_failed, even_leased=even_leased
+        )
         items = [
-            CancelItem(id=format_id(one), reason=reason, counts_waiting=counts_waiting, even_failed=even_failed)
+            CancelItem(
+                id=format_id(one),
+                reason=reason,
+                counts_waiting=counts_waiting,
+                even_failed=even_failed,
+                even_leased=even_leased,
+            )
             for one in ids
         ]
         return self._about("cancel", items, CancelledShape, lambda one: one.outcome)

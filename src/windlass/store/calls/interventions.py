@@ -11,9 +11,9 @@ from .limits import Match, match_item
 
 
 def cancel(
-    ids: Sequence[bytes], reason: str, counts_waiting: bool, even_failed: bool, partition: int
+    ids: Sequence[bytes], reason: str, counts_waiting: bool, even_failed: bool, even_leased: bool, partition: int
 ) -> ItemsCall[str | Refusal]:
-    items = [(job_id, reason, int(counts_waiting), int(even_failed)) for job_id in ids]
+    items = [(job_id, reason, int(counts_waiting), int(even_failed), int(even_leased)) for job_id in ids]
     return ItemsCall("cancel", (), items, answering(text), partition=partition)
 
 

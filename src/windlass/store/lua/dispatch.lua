@@ -77,7 +77,10 @@ if #taken == 0 and #asked > 0 then
   local was_some, is_left = work_on()
   if was_some or is_left then following = math.min(following, now_ms + 10) end
 end
-if #taken == 0 then register_places() end
+if #taken == 0 then
+  register_places()
+  keep_push_workers(asked)
+end
 ring_all()
 trim_histories()
 local records, holds = {}, {}

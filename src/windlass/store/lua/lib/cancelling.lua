@@ -29,12 +29,13 @@ local function call_off(r, ignores_waiting)
   return 'cancelled'
 end
 
-local function cancel(id, reason, counts_waiting, even_failed)
+local function cancel(id, reason, counts_waiting, even_failed, even_leased)
   local r = load(id)
   if not r then return missing(id) end
   if r.state == STATE.failed and even_failed == '1' and not has(r, 'in_history') then
     return call_off(r, counts_waiting ~= '1')
   end
   if is_ended(r) then return 'already_ended' end
+  if is_leased(r) and even_leased == '0' then return 'wrong_state' end
   return cancel_job(r, reason, counts_waiting ~= '1')
 end

@@ -75,15 +75,13 @@ end
 
 local function leave_running(r)
   z_drop(queue_key('running', r.queue), r.id)
-  if r.worker ~= NOBODY then
-    z_drop(P .. 'wj:' .. r.worker, r.id)
-    note_room(r.worker)
-  end
+  if r.worker ~= NOBODY then z_drop(P .. 'wj:' .. r.worker, r.id) end
   if r.links ~= '' then free_limits(r) end
   if has(r, 'retakeable') then
     leave_lane(r)
     unmark(r, 'retakeable')
   end
+  if r.worker ~= NOBODY then note_room(r.worker) end
 end
 
 -- It must have started by its expiry: one that waits for its next attempt has.

@@ -72,7 +72,7 @@ end
 
 -- Nil: jobs are not pushed to it, or not now; then also the instant of its next chance, if that is known.
 local function push_candidate(worker)
-  local said = redis.call('HMGET', P .. 'w:' .. worker, 'push', 'suspended_until', 'failing_since', 'description')
+  local said = redis.call('HMGET', P .. 'w:' .. worker, 'push', 'suspended_until', 'failing_since', 'description', 'beat_ms')
   local slots, queues = nil, {}
   for part in string.gmatch(said[1] or '', '[^\1]+') do
     if slots then table.insert(queues, part) else slots = tonumber(part) end
@@ -87,8 +87,15 @@ local function push_candidate(worker)
   -- One that failed last is tried with a single job.
   if said[3] then room = 1 end
   local unknown = redis.call('ZRANGE', P .. 'wn:' .. worker, 0, -1)
-  return {worker = worker, room = room, queues = queues, description = said[4],
+  return {worker = worker, room = room, queues = queues, description = said[4], beat_ms = tonumber(said[5]),
     filter = #unknown > 0 and '\1except\1' .. table.concat(unknown, '\0') or ''}
+end
+
+-- They need not beat: one that is looked at is known to be there, and one that does not answer is found out by a push.
+local function keep_push_workers(candidates)
+  for _, one in ipairs(candidates) do
+    redis.call('ZADD', P .. 'workers', 'XX', 'GT', now_ms + one.beat_ms, one.worker)
+  end
 end
 
 -- Those that could have a job now, and the earliest next chance of one that is suspended.
