@@ -1,5 +1,5 @@
-"""A worker that jobs are pushed to: an ASGI application. It registers with the master, runs what it is sent, and reports
-how it ended; how it is served (uvicorn, hypercorn, granian) is its user's choice."""
+"""A worker that jobs are pushed to: an ASGI application. It registers with the master, runs what it is sent, and
+reports how it ended; how it is served (uvicorn, hypercorn, granian) is its user's choice."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ class PushedJob(msgspec.Struct, frozen=True):
 
 
 class PushWorker:
-    """`worker = PushWorker("http://master:8080/lightjq", url="http://me:9000", max_jobs=4)`, then `@worker.job("name")` on
-    functions of one argument, async or not. `url` is where the master reaches this application; `token` is the
-    master's, with the role `work`."""
+    """`worker = PushWorker("http://master:8080/lightjq", url="http://me:9000", max_jobs=4)`, then `@worker.job("name")`
+    on functions of one argument, async or not. `url` is where the master reaches this application; `token` is one of
+    the master's, with the role `work`."""
 
     def __init__(
         self, master: str, *, url: str, name: str = "push-worker", max_jobs: int = 10, token: str = ""
@@ -111,8 +111,8 @@ class PushWorker:
     # Jobs
 
     async def _answer(self, scope: Scope, receive: Receive) -> int:
-        """The status: 202 taken on, 404 unknown name, 400 not a job, 410 meant for a worker that this one is no more, 503
-        no room."""
+        """The status: 202 taken on, 404 unknown name, 400 not a job, 410 meant for a worker that this one is no more,
+        503 no room."""
         if not scope["path"].endswith(PATH):
             return 404
         if scope["method"] != "POST":
