@@ -52,8 +52,8 @@ class PushWorker:
         self._description = {"name": name, "max_jobs": max_jobs, "url": url}
         self._max_jobs = max_jobs
         self._handlers: dict[str, Callable[[Any], Any]] = {}
-        self._running: dict[str, asyncio.Task[None]] = {}
-        self._reporting: set[asyncio.Task[None]] = set()
+        self._running: set[str] = set()  # ids of jobs
+        self._under_way: set[asyncio.Task[None]] = set()  # runs, and reports of those that have ended
         self._threads = ThreadPoolExecutor(max_jobs, thread_name_prefix="windlass-push")
         self._is_known = asyncio.Event()
 
@@ -98,7 +98,7 @@ class PushWorker:
 
     async def _leave(self) -> None:
         """What runs is ended and reported first, as far as that is possible: what is left goes to others at once."""
-        under_way = {*self._running.values(), *self._reporting}
+        under_way = set(self._under_way)
         if under_way:
             await asyncio.wait(under_way, timeout=LEAVE_S)
         for task in under_way:
@@ -137,18 +137,19 @@ class PushWorker:
             return 202  # pushed again after a lost answer
         if len(self._running) >= self._max_jobs:
             return 503
-        self._running[job.id] = asyncio.create_task(self._run(job, handler, worker_id))
+        self._running.add(job.id)
+        task = asyncio.create_task(self._run(job, handler, worker_id))
+        self._under_way.add(task)
+        task.add_done_callback(self._under_way.discard)
         return 202
 
     async def _run(self, job: PushedJob, handler: Callable[[Any], Any], worker_id: str) -> None:
         try:
             outcome = await self._outcome(job, handler)
         finally:
-            del self._running[job.id]
-        # Its room is free for the master once the report is there; a slow report must not hold up other jobs.
-        reporting = asyncio.create_task(self._master.report(worker_id, {"job_id": job.id, **outcome}))
-        self._reporting.add(reporting)
-        reporting.add_done_callback(self._reporting.discard)
+            # Before the report: the master may push another job before its answer to the report is read.
+            self._running.discard(job.id)
+        await self._master.report(worker_id, {"job_id": job.id, **outcome})
 
     async def _outcome(self, job: PushedJob, handler: Callable[[Any], Any]) -> dict[str, Any]:
         try:

@@ -11,7 +11,7 @@ from ..core.errors import BadInput
 from ..core.requests import Dispatch, Pushed, Redirect
 from ..store import dispatching
 from ..store.asked import Asked, AskedMany, AskedToWait
-from ..store.calls import dispatch
+from ..store.calls import dispatch as calls
 from ..store.calls.call import Flow
 from ..store.scatter import scatter
 from .asking import Asking, asked_once
@@ -48,7 +48,7 @@ class Dispatching(Asking):
             found = Dispatch(found.jobs + more.taken.jobs, found.workers | more.workers, min(instants, default=None))
         return found
 
-    def pushed(self, requests: Sequence[Pushed]) -> AskedMany[dispatch.Given]:
+    def pushed(self, requests: Sequence[Pushed]) -> AskedMany[calls.Given]:
         """What pushes came to. Jobs that were not accepted go back, no attempt spent; a worker that does not know a
         name is not offered it again until it registers anew, one that cannot be reached is left alone for a while,
         and counts as lost after 10 s."""
@@ -56,7 +56,7 @@ class Dispatching(Asking):
         for request in requests:
             push_validation.pushed(request)
         return AskedMany(
-            self.store, lambda: scatter(requests, lambda one: self.store.partition_of_job(one.id), dispatch.pushed)
+            self.store, lambda: scatter(requests, lambda one: self.store.partition_of_job(one.id), calls.pushed)
         )
 
     def redirect(self, request: Redirect) -> Asked[Dispatch | Literal["later", "nobody"]]:
@@ -65,5 +65,5 @@ class Dispatching(Asking):
         push_validation.redirect(request)
         return Asked(
             self.store,
-            lambda: asked_once(dispatch.redirect(request, self.store.partition_of_job(request.id))),
+            lambda: asked_once(calls.redirect(request, self.store.partition_of_job(request.id))),
         )
