@@ -10,7 +10,9 @@ from socket import socket
 
 from ..core.errors import BadSetting
 from ..dialects import jobber, lightjq, native, operating
+from ..loops.dispatcher import Dispatcher
 from ..loops.pulse import Pulse
+from ..outbound import Outbound, Policy, read_policy
 from ..service import Service
 from ..settings import Settings
 from ..store.store import Store
@@ -25,7 +27,7 @@ from ..web.meter import Meter
 from ..web.routing import Office, Router
 from ..web.tls import tls_context
 from ..web.token_table import TokenTable
-from .deployment import running
+from .deployment import running, say_why
 from .listening import are_local, open_sockets, url_of
 
 ROUTES = (*native.ROUTES, *lightjq.ROUTES, jobber.routes, health.routes, operating.routes)
@@ -71,7 +73,8 @@ async def serving(
         async with running(store, pulse) as service:
             server = Serving(service, settings, listening, pulse)
             await _check_trust(server)
-            async with _tokens(server) as tokens, _access_log(settings) as log:
+            policy = read_policy(settings.allow_private_addresses, is_local=server.is_local)
+            async with _dispatching(service, policy), _tokens(server) as tokens, _access_log(settings) as log:
                 listener = _listener(server, tokens, log)
                 await listener.start(sock=listening, ssl=tls)
                 try:
@@ -81,6 +84,19 @@ async def serving(
     finally:
         for one in listening:
             one.close()
+
+
+@contextlib.asynccontextmanager
+async def _dispatching(service: Service, policy: Policy) -> AsyncIterator[None]:
+    """Jobs are pushed to workers, until the block ends and what is under way is told."""
+    async with Outbound(policy) as outbound:
+        dispatching = asyncio.create_task(Dispatcher(outbound).run(service), name="windlass-dispatcher")
+        dispatching.add_done_callback(say_why)
+        try:
+            yield
+        finally:
+            dispatching.cancel()
+            await asyncio.wait({dispatching})
 
 
 def _tls(settings: Settings) -> ssl.SSLContext | None:
