@@ -63,6 +63,21 @@ async def test_a_worker_that_is_not_described_well(light: Light, service: Servic
     assert await service.workers() == []
 
 
+async def test_a_url_that_must_not_be_called_is_refused_at_once(light: Light, service: Service) -> None:
+    """The dispatcher looks again at each call, at what it is about to dial."""
+    for url in (
+        "http://10.0.0.1/",
+        "http://169.254.169.254/latest",
+        "http://[fe80::1]:80",
+        "http://0.0.0.0:1",
+        "http://127.1/",
+    ):
+        said = await light("POST", "/worker", {"name": "w", "max_jobs": 1, "url": url})
+        assert (said.status, said.error) == (400, "bad_input"), (url, said)
+    for url in ("http://127.0.0.1:9", "http://localhost:9", "http://[::1]:9", "http://nowhere.invalid/"):
+        await light.register(url=url)
+
+
 async def test_a_worker_leaves_and_what_it_holds_goes_back(light: Light, service: Service) -> None:
     worker, job_id = await held(light, service)
     assert (await light("DELETE", "/worker", worker=worker)).status == 204

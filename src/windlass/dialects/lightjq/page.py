@@ -86,9 +86,7 @@ async def ui_jobs(ask: Ask[None, JobsPageQuery]) -> JobsPage:
     page = await ask.service.jobs(Listing(queue=QUEUE, state=lists[at], name=query.name, most=query.most, cursor=inner))
     wanted = [job for job in page.jobs if is_ours(job) and query.status in (None, status_of(job))]
     next_list = f"{lists[at + 1]}:" if at + 1 < len(lists) else ""
-    return JobsPage(
-        jobs=await _listed(ask, wanted), cursor=f"{lists[at]}:{page.cursor}" if page.cursor else next_list
-    )
+    return JobsPage(jobs=await _listed(ask, wanted), cursor=f"{lists[at]}:{page.cursor}" if page.cursor else next_list)
 
 
 Place: TypeAlias = tuple[int, str]
