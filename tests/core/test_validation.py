@@ -196,8 +196,6 @@ def _interventions() -> Iterator[Case]:
             "delete",
             f"even_waiting={value!r}",
             lambda service, value=value: service.delete([OK_ID], even_waiting=value),
-            f"even_leased={value!r}",
-            lambda service, value=value: service.cancel([OK_ID], even_leased=value),
         )
         yield (
             "requeue",

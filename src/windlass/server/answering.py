@@ -86,7 +86,7 @@ async def serving(
         async with running(store, pulse) as service:
             server = Serving(service, settings, listening, pulse)
             await _check_trust(server)
-            policy = read_policy(settings.allow_private_addresses, is_local=server.is_local)
+            policy = server.office.policy = read_policy(settings.allow_private_addresses, is_local=server.is_local)
             async with _dispatching(service, policy), _tokens(server) as tokens, _access_log(settings) as log:
                 guard = Guard(tokens, is_open=server.is_local or settings.allow_anonymous, is_local=server.is_local)
                 fronts: list[Front] = [_listener(server, guard, log)]
