@@ -50,6 +50,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     connections_max: Annotated[int, msgspec.Meta(ge=1, le=1_000_000)] = 4096  # of HTTP, of each process
     bedrock_connections_max: Annotated[int, msgspec.Meta(ge=1, le=1_000_000)] = 16_384  # they are kept for long
     grace_ms: int = 30_000  # how long requests under way may take when it stops
+    # Networks that jobs may be pushed to though they are not public, or `yes`; empty: loopback, when it listens there
+    allow_private_addresses: str = ""
     workers: Annotated[int, msgspec.Meta(ge=1, le=256)] = 1  # processes that answer
 
 

@@ -19,7 +19,20 @@ from windlass.core.job import Blob, Callback, Codec, NewJob
 from windlass.core.limit import Limit, Matcher
 from windlass.core.log import Log, LogLine
 from windlass.core.queue import FOREVER_MS
-from windlass.core.requests import Conclude, Edit, Fail, Filter, Finish, Held, Listing, Take, Update, WorkerInfo
+from windlass.core.requests import (
+    Conclude,
+    Edit,
+    Fail,
+    Filter,
+    Finish,
+    Held,
+    Listing,
+    Pushed,
+    Redirect,
+    Take,
+    Update,
+    WorkerInfo,
+)
 from windlass.core.retry import Backoff
 from windlass.core.schedule import Schedule
 from windlass.core.states import State
@@ -36,6 +49,10 @@ WRONG_BLOBS: tuple[Any, ...] = (b"raw", "text", 5, Blob("text"), Blob(None), Blo
 TOO_LARGE = Blob(b"x" * (1024 * 1024 + 1))
 WRONG_LISTS: tuple[Any, ...] = (None, 5, "text", b"bytes", {"a": 1}, {1, 2})
 WRONG_CLAIMS: tuple[Any, ...] = (1, 0, "yes", None)
+WRONG_BASE_URLS = (
+    "x", "ftp://h", "http://", "http://h/?q", "http://h/#f", "http://u:p@h", "http://h:0", "http://h:99999", "http://h /",
+    "http://h\r\n", "http://[::1", "//h", "http://h" + "x" * 2_048, "http://ключ",
+)  # fmt: skip
 
 Case = tuple[str, str, Callable[[Service], Any]]
 
@@ -365,7 +382,8 @@ def _queues_and_workers() -> Iterator[Case]:
     wrong_infos: tuple[Any, ...] = (
         None, {}, WorkerInfo(host=5), WorkerInfo(host=LONG), WorkerInfo(name="a\nb"), WorkerInfo(pid=-1),  # type: ignore[arg-type]
         WorkerInfo(pid="7"), WorkerInfo(slots=-1), WorkerInfo(slots=10**9), WorkerInfo(queues=["q"]),  # type: ignore[arg-type]
-        WorkerInfo(queues=("",)), WorkerInfo(queues=("q",) * 101), WorkerInfo(host=SURROGATE),
+        WorkerInfo(queues=("",)), WorkerInfo(queues=("q",) * 101), WorkerInfo(host=SURROGATE), WorkerInfo(url=5),  # type: ignore[arg-type]
+        *(WorkerInfo(url=url) for url in WRONG_BASE_URLS),
     )  # fmt: skip
     for value in wrong_infos:
         yield "register", f"info={value!r:.60}", lambda service, value=value: service.register(OK_ID, value)
@@ -628,11 +646,35 @@ def _audit() -> Iterator[Case]:
         yield "audits", f"cursor={value!r:.30}", lambda service, value=value: service.audits(cursor=value)
 
 
+def _pushes() -> Iterator[Case]:
+    for value in (0, 1_001, *WRONG_WHOLES):
+        yield "dispatch", f"most={value!r}", lambda service, value=value: service.dispatch(most=value)
+    for value in (0, *WRONG_WHOLES):
+        yield "dispatch", f"accept_ms={value!r}", lambda service, value=value: service.dispatch(accept_ms=value)
+    for value in (-1, *WRONG_WHOLES):
+        yield "dispatch", f"wait_ms={value!r}", lambda service, value=value: service.dispatch(wait_ms=value)
+    yield from _wrong_lists("pushed")
+    pushed = {"id": OK_ID, "token": 1, "worker": OK_ID, "outcome": "accepted"}
+    yield from _wrong(
+        "pushed", lambda **kw: Pushed(**(pushed | kw)), id=WRONG_IDS, token=WRONG_WHOLES,
+        worker=(*WRONG_IDS, bytes(16)), outcome=("", "eaten", 5, None), lease_ms=WRONG_WHOLES,
+    )  # fmt: skip
+    redirect = {"id": OK_ID, "token": 1, "refused_by": (OK_ID,)}
+    wrong: dict[str, tuple[Any, ...]] = {
+        "id": WRONG_IDS, "token": WRONG_WHOLES, "accept_ms": WRONG_WHOLES,
+        "refused_by": ((), [OK_ID], None, (b"x",), (OK_ID,) * 501),
+    }  # fmt: skip
+    for field, values in wrong.items():
+        for value in values:
+            request = Redirect(**(redirect | {field: value}))
+            yield "redirect", f"{field}={value!r:.30}", lambda service, request=request: service.redirect(request)
+
+
 CASES = [
     *_enqueue(), *_reports(), *_interventions(), *_conclusions(), *_numbers(), *_takes(),
     *_reading(), *_members(), *_queues_and_workers(),
     *_limits_and_pauses(), *_schedules(), *_callbacks(), *_debts(), *_events(), *_logs(), *_transfer(), *_doctor(),
-    *_tokens(), *_audit(),
+    *_tokens(), *_audit(), *_pushes(),
 ]  # fmt: skip
 METHODS = sorted({case[0] for case in CASES})
 # Nothing can be given to these but what the type checker sees.

@@ -9,6 +9,7 @@ import httpx
 import pytest
 from asking import Asker
 from bedrock_desk import AtDesk
+from light import Light
 
 from api_client import Api
 from windlass.server import Serving, serving
@@ -49,6 +50,11 @@ def api(client: httpx.AsyncClient, request: pytest.FixtureRequest) -> Api:
 def json_api(client: httpx.AsyncClient) -> Api:
     """Where the encoding does not matter."""
     return Api(client, "json")
+
+
+@pytest.fixture
+def light(client: httpx.AsyncClient) -> Light:
+    return Light(client)
 
 
 @pytest.fixture

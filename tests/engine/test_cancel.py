@@ -6,7 +6,7 @@ import pytest
 from helpers import counts, new, put, take
 
 from namespace import left_behind
-from windlass.core.errors import AlreadyEnded, UnknownJob
+from windlass.core.errors import AlreadyEnded, UnknownJob, WrongState
 from windlass.core.job import Blob, Job
 from windlass.core.requests import Fail, Finish, Held, WorkerInfo
 from windlass.core.retry import Backoff
@@ -45,6 +45,17 @@ def test_a_scheduled_job_is_cancelled_at_once_and_never_becomes_due(service: Ser
     assert service.promote().wait().done == 0
     assert take(service) == []
     assert counts(service) == {"cancelled": 1}
+
+
+def test_one_that_runs_can_be_left_alone(service: Service) -> None:
+    """For whoever may only take back what nobody has begun."""
+    running, waiting = put(service, new(), new())
+    (job,) = take(service)
+    answers = service.cancel([running.id, waiting.id], spares_running=True).wait()
+    assert isinstance(answers[0], WrongState)
+    assert answers[1] == "cancelled"
+    assert not service.job([job.id]).one().wait().job.is_cancel_requested
+    assert service.finish([Finish(job.id, job.lease_token)]).one().wait() is None
 
 
 def test_the_holder_sees_the_request_at_its_next_extend_and_acknowledges_it(service: Service) -> None:

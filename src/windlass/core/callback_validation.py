@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import re
 from typing import Any
-from urllib.parse import urlsplit
 
 from . import validation as check
 from .callback import HeldDebt, Undelivered
 from .errors import BadInput, TooLarge
 from .job import ENDS, Callback
+from .urls import URL_MAX, is_http_url
 
-URL_MAX = 2048
 HEADERS_MAX = 20
 HEADER_MAX = 1024
 HEADERS_BYTES_MAX = 4096  # all of them; a record's strings have 64 KiB in all
@@ -34,12 +33,7 @@ def callback(value: Any) -> None:
 
 def _url(url: Any) -> None:
     check.text("callback.url", url, URL_MAX)
-    try:
-        parts = urlsplit(url)
-        is_usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        is_usable = False
-    if not is_usable or not url.isascii() or " " in url:
+    if not is_http_url(url):
         raise BadInput("callback.url must be an http or https URL with a host, percent-encoded.")
 
 

@@ -79,16 +79,30 @@ def _decoded(payload: Blob) -> Any:
     decode = _DECODERS.get(payload.codec)
     try:
         return decode(payload.data) if decode else _MISSING
-    except (msgspec.DecodeError, RecursionError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return _MISSING
 
 
 def key_text(value: Any) -> str:
     """A key as part of a name: readable when it is short and plain, else its digest. No value is null."""
-    text = "null" if value is _MISSING else msgspec.json.encode(value).decode()
+    text = "null" if value is _MISSING else _as_json(value)
+    if text is None:  # only MessagePack has a form for it
+        return _digest(msgspec.msgpack.encode(value))
     if len(text.encode()) > KEY_MAX or any(char < " " for char in text):
-        return "#" + hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
+        return _digest(text.encode())
     return text
+
+
+def _as_json(value: Any) -> str | None:
+    """Bytes would look like the text of their base64."""
+    try:
+        return None if isinstance(value, bytes) else msgspec.json.encode(value).decode()
+    except TypeError:
+        return None
+
+
+def _digest(data: bytes) -> str:
+    return "#" + hashlib.blake2b(data, digest_size=12).hexdigest()
 
 
 class LimitTable:

@@ -183,6 +183,37 @@ class WorkerInfo(msgspec.Struct, frozen=True, kw_only=True):
     queues: tuple[str, ...] = ()
     slots: int = 1
     name: str = ""
+    url: str = ""  # where jobs are pushed to it; empty: it takes them itself
+
+
+class Dispatch(msgspec.Struct, frozen=True):
+    """Jobs to be pushed, each leased to a worker (`job.worker`), and what these workers are."""
+
+    jobs: list[Job]
+    workers: dict[bytes, WorkerInfo]
+    next_due_at_ms: int | None
+
+
+# What a push came to: the worker took the job on; it does not know the name; it could not be reached, or is in trouble;
+# it is gone for good.
+PushOutcome: TypeAlias = Literal["accepted", "unknown", "unreachable", "gone"]
+
+
+class Pushed(msgspec.Struct, frozen=True, kw_only=True):
+    id: bytes
+    token: int
+    worker: bytes
+    outcome: PushOutcome
+    lease_ms: int = 0  # of one that was accepted; 0: the job's or the queue's
+
+
+class Redirect(msgspec.Struct, frozen=True, kw_only=True):
+    """A worker refused a pushed job: another one is to have it."""
+
+    id: bytes
+    token: int
+    refused_by: tuple[bytes, ...]  # all workers that have refused it, in turn
+    accept_ms: int = 10_000
 
 
 class Running(msgspec.Struct, frozen=True):

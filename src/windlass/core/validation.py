@@ -16,6 +16,7 @@ from .repeat import parse as parse_rule
 from .requests import Conclude, Edit, Fail, Filter, Finish, Held, Listing, Take, Update, WorkerInfo
 from .retry import ENDLESS, Backoff
 from .states import State
+from .urls import URL_MAX, is_base_url
 
 MIB = 1024 * 1024
 PAYLOAD_MAX = MIB
@@ -441,6 +442,9 @@ def worker_info(info: WorkerInfo) -> None:
         raise BadInput("A worker describes itself by a WorkerInfo.")
     text("host", info.host, 255, may_be_empty=True)
     text("name", info.name, 255, may_be_empty=True)
+    text("url", info.url, URL_MAX, may_be_empty=True)
+    if info.url and not is_base_url(info.url):
+        raise BadInput("url must be an http or https URL with a host, without user, query and fragment.")
     whole("pid", info.pid, 0, 2**31)
     whole("slots", info.slots, 0, 1_000_000)
     if type(info.queues) is not tuple or len(info.queues) > QUEUES_PER_TAKE:

@@ -13,6 +13,7 @@ from ..core.errors import WindlassError
 from ..core.ids import format_id
 from ..core.job import NOTHING, Blob, Codec, NewJob
 from ..core.retry import ENDLESS, Backoff
+from ..web.encoding import Encoding
 from ..web.messages import Response
 from ..web.problems import headers_of, status_for
 from ..web.routing import PRODUCES, Ask, Routes
@@ -22,7 +23,7 @@ TYPE_MAX = check.QUEUE_MAX - len(QUEUE_PREFIX)
 _ENGINE_TROUBLE = (errors.EngineUnavailable, errors.EngineError, errors.EngineUnsuitable)
 
 
-def plain_words(error: WindlassError) -> Response:
+def plain_words(error: WindlassError, _encoding: Encoding) -> Response:
     """Jobber knows one status for all trouble with its engine."""
     status = 500 if isinstance(error, _ENGINE_TROUBLE) else status_for(error)
     return Response(status, f"{error}\n".encode(), headers_of(error), "text/plain; charset=utf-8")

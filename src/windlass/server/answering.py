@@ -11,11 +11,13 @@ from typing import TypeAlias
 from msgspec import structs
 
 from ..core.errors import BadSetting
-from ..dialects import jobber, native, operating
+from ..dialects import jobber, lightjq, native, operating
 from ..dialects.bedrock.desk import Desk
 from ..dialects.bedrock.listener import BOUNDS as BEDROCK_BOUNDS
 from ..dialects.bedrock.listener import Listener as BedrockListener
+from ..loops.dispatcher import Dispatcher
 from ..loops.pulse import Pulse
+from ..outbound import Outbound, Policy, read_policy
 from ..service import Service
 from ..settings import Settings
 from ..store.store import Store
@@ -30,11 +32,11 @@ from ..web.meter import Meter
 from ..web.routing import Office, Router
 from ..web.tls import tls_context
 from ..web.token_table import TokenTable
-from .deployment import running
+from .deployment import running, say_why
 from .listening import Sockets, address_of, are_local, open_sockets, url_of
 
 Front: TypeAlias = Listener | BedrockListener
-ROUTES = (*native.ROUTES, jobber.routes, health.routes, operating.routes)
+ROUTES = (*native.ROUTES, *lightjq.ROUTES, jobber.routes, health.routes, operating.routes)
 
 
 class Serving:
@@ -84,7 +86,8 @@ async def serving(
         async with running(store, pulse) as service:
             server = Serving(service, settings, listening, pulse)
             await _check_trust(server)
-            async with _tokens(server) as tokens, _access_log(settings) as log:
+            policy = server.office.policy = read_policy(settings.allow_private_addresses, is_local=server.is_local)
+            async with _dispatching(service, policy), _tokens(server) as tokens, _access_log(settings) as log:
                 guard = Guard(tokens, is_open=server.is_local or settings.allow_anonymous, is_local=server.is_local)
                 fronts: list[Front] = [_listener(server, guard, log)]
                 if listening.bedrock:
@@ -97,6 +100,19 @@ async def serving(
                     await server.stop(fronts)
     finally:
         listening.close()
+
+
+@contextlib.asynccontextmanager
+async def _dispatching(service: Service, policy: Policy) -> AsyncIterator[None]:
+    """Jobs are pushed to workers, until the block ends and what is under way is told."""
+    async with Outbound(policy) as outbound:
+        dispatching = asyncio.create_task(Dispatcher(outbound).run(service), name="windlass-dispatcher")
+        dispatching.add_done_callback(say_why)
+        try:
+            yield
+        finally:
+            dispatching.cancel()
+            await asyncio.wait({dispatching})
 
 
 def _tls(settings: Settings) -> ssl.SSLContext | None:

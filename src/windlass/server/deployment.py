@@ -49,7 +49,7 @@ async def running(store: Store, pulse: Pulse | None = None) -> AsyncIterator[Ser
     try:
         await store.open()
         loops = asyncio.create_task(runner.run(service, pulse=pulse), name="windlass-loops")
-        loops.add_done_callback(_say_why)
+        loops.add_done_callback(say_why)
         try:
             yield service
         finally:
@@ -59,7 +59,7 @@ async def running(store: Store, pulse: Pulse | None = None) -> AsyncIterator[Ser
         await store.close()
 
 
-def _say_why(loops: asyncio.Task[None]) -> None:
+def say_why(loops: asyncio.Task[None]) -> None:
     """They never end by themselves."""
     if not loops.cancelled() and (error := loops.exception()) is not None:
-        log.error("The loops have ended; restart this process.", exc_info=error)
+        log.error("%s has ended; restart this process.", loops.get_name(), exc_info=error)

@@ -4,6 +4,7 @@ checks what it is given and returns a question that is awaited, or answered by `
 from __future__ import annotations
 
 from .auditing import Auditing
+from .dispatching import Dispatching
 from .doctoring import Doctoring
 from .following import FollowingEvents
 from .intervening import Intervening
@@ -33,6 +34,7 @@ class Service(
     Limiting,
     Scheduling,
     Staffing,
+    Dispatching,
     Notifying,
     Numbering,
     FollowingEvents,

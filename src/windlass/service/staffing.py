@@ -23,9 +23,19 @@ class Staffing(Asking):
 
     def _register_flow(self, worker: bytes, info: WorkerInfo, beat_ms: int) -> Flow[int]:
         """In all partitions: each recovers what a silent worker held there."""
-        bells = [self.store.cancels_heard_by(home) for home in range(self.store.partitions)]
-        answers = yield [workers.register(worker, beat_ms, bell, info, home) for home, bell in enumerate(bells)]
+        answers = yield [
+            workers.register(
+                worker, beat_ms, self.store.cancels_heard_by(home), info, self._pushed_from(info, home), home
+            )
+            for home in range(self.store.partitions)
+        ]
         return answers[0]  # type: ignore[no-any-return]
+
+    def _pushed_from(self, info: WorkerInfo, home: int) -> list[str]:
+        """One partition alone counts what it holds against its slots: the one of its first queue."""
+        if not info.url or not info.queues or self.store.partition_of_queue(info.queues[0]) != home:
+            return []
+        return [queue for queue in info.queues if self.store.partition_of_queue(queue) == home]
 
     def hear_cancels(self, handler: Callable[[bytes], None]) -> None:
         """Calls `handler` at once with the id of a job that is asked to stop, when a worker holds it that was

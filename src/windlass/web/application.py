@@ -11,7 +11,15 @@ from ..core.errors import BadInput, WindlassError
 from ..core.job import Codec
 from ..settings import BODY_MAX
 from .auditing import write_down
-from .encoding import Encoding, answer, decode, encoding_of_answer, encoding_of_body, refusal_answer
+from .encoding import (
+    Encoding,
+    answer,
+    decode,
+    encoding_named,
+    encoding_of_answer,
+    encoding_of_body,
+    refusal_answer,
+)
 from .guard import Guard
 from .messages import Head, Plan, Request, Response, Streamed
 from .problems import HttpRefusal, said
@@ -54,19 +62,16 @@ class WebApplication:
         return refusal_answer(error, Codec.JSON) if head is None else self._refused(error, head)
 
     def _refused(self, error: WindlassError, head: Head, encoding: Encoding | None = None) -> Response:
-        words = self._router.words_at(head.path)
-        if words is not None:
-            return words(error)
-        return refusal_answer(error, _encoding_for_trouble(head) if encoding is None else encoding)
+        words = self._router.words_at(head.path) or refusal_answer
+        return words(error, _encoding_for_trouble(head) if encoding is None else encoding)
 
     async def _handle(self, route: Route, names: Mapping[str, str], who: Principal | None, request: Request) -> Reply:
         head = request.head
-        headers = head.headers
         encoding: Encoding = Codec.JSON
         try:
-            of_body = encoding_of_body(headers.get("content-type", "")) if not route.takes_media else encoding
+            of_body = _encoding_of_body(route, head)
             encoding = of_body  # for what goes wrong before the next line
-            encoding = encoding_of_answer(headers.get("accept", ""), of_body) if not route.media else Codec.JSON
+            encoding = _encoding_of_answer(route, head, of_body)
             if who is None:
                 who = await self._guard.admit_slowly(head, route.roles)
             head.who = who.name
@@ -89,6 +94,18 @@ class WebApplication:
             raise
         finally:
             await write_down(ask, route.operation, outcome)
+
+
+def _encoding_of_body(route: Route, head: Head) -> Encoding:
+    if route.takes_media:
+        return encoding_named(route.takes_media)
+    return encoding_of_body(head.headers.get("content-type", ""))
+
+
+def _encoding_of_answer(route: Route, head: Head, of_body: Encoding) -> Encoding:
+    if route.media:
+        return encoding_named(route.media)
+    return encoding_of_answer(head.headers.get("accept", ""), of_body)
 
 
 def _body(request: Request, route: Route, encoding: Encoding) -> Any:

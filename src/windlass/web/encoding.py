@@ -32,6 +32,11 @@ _PROBLEM_TYPES: dict[Codec, str] = {
 _ENCODERS = {Codec.JSON: msgspec.json.Encoder().encode, Codec.MSGPACK: msgspec.msgpack.Encoder().encode}
 
 
+def encoding_named(media: str) -> Encoding:
+    """Of a route that has one of its own; where that is neither, as its answers say."""
+    return Codec.MSGPACK if media == MSGPACK else Codec.JSON
+
+
 @lru_cache(256)
 def encoding_of_body(content_type: str) -> Encoding:
     """A body without a type is JSON; curl's default, a form, is not taken for anything else than it says."""

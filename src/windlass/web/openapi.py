@@ -43,17 +43,33 @@ class Examples(msgspec.Struct, frozen=True):
     queries: Mapping[str, Mapping[str, Any]] = {}
 
 
-def document(routes: Sequence[Route], examples: Examples | None = None) -> dict[str, Any]:
+class About(msgspec.Struct, frozen=True):
+    """What a document is of. `base`: where its paths are appended to."""
+
+    title: str = "Windlass"
+    description: str = _ABOUT
+    base: str = ""
+
+
+def document(routes: Sequence[Route], examples: Examples | None = None, about: About | None = None) -> dict[str, Any]:
+    about = about or About()
     listed = [route for route in routes if route.is_listed]
     schemas, components = msgspec.json.schema_components(_types(listed), ref_template=_REF)
     refs = dict(zip(map(_key, _types(listed)), schemas, strict=True))
     paths: dict[str, dict[str, Any]] = {}
     for route in listed:
-        paths.setdefault(route.path, {})[route.method.lower()] = _operation(route, refs, components)
-        _exemplify(paths[route.path][route.method.lower()], examples or Examples(), components)
+        operation = _operation(route, refs, components)
+        paths.setdefault(route.path.removeprefix(about.base), {})[route.method.lower()] = operation
+        _exemplify(operation, examples or Examples(), components)
     written = {
         "openapi": "3.1.0",
-        "info": {"title": "Windlass", "version": __version__, "description": _ABOUT, "license": {"name": "MIT"}},
+        "info": {
+            "title": about.title,
+            "version": __version__,
+            "description": about.description,
+            "license": {"name": "MIT"},
+        },
+        **({"servers": [{"url": about.base}]} if about.base else {}),
         "tags": [{"name": tag} for tag in dict.fromkeys(route.tag for route in listed)],
         "paths": paths,
         "components": {"schemas": components, "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}}},
@@ -77,7 +93,7 @@ def _key(wanted: Any) -> str:
 def _types(routes: Sequence[Route]) -> list[Any]:
     found = {_key(Problem): Problem}
     for route in routes:
-        for one in (route.takes, route.query, route.gives, *route.also.values()):
+        for one in (route.takes, route.query, route.gives, route.says, *route.also.values()):
             if one is not None:
                 found[_key(one)] = one
     return list(found.values())
@@ -99,10 +115,9 @@ def _operation(route: Route, refs: dict[str, Any], components: dict[str, Any]) -
         written["description"] = route.description
     if route.takes is not None:
         schema = refs[_key(route.takes)]
-        media = [route.takes_media] if route.takes_media else [JSON, MSGPACK]
         written["requestBody"] = {
             "required": not route.may_be_empty,
-            "content": {one: {"schema": schema} for one in media},
+            "content": {one: {"schema": schema} for one in _media(route.takes_media)},
         }
     written["security"] = [] if route.roles is None else [{"token": []}]
     return written
@@ -137,7 +152,13 @@ def _path_parameters(route: Route) -> list[dict[str, Any]]:
 
 def _header_parameters(route: Route) -> list[dict[str, Any]]:
     return [
-        {"name": name, "in": "header", "required": False, "schema": {"type": "string"}, "description": about}
+        {
+            "name": name,
+            "in": "header",
+            "required": name in route.needs,
+            "schema": {"type": "string"},
+            "description": about,
+        }
         for name, about in route.headers.items()
     ]
 
@@ -172,6 +193,8 @@ def _responses(route: Route, refs: dict[str, Any]) -> dict[str, Any]:
 
 
 def _refusal(route: Route, refs: dict[str, Any]) -> dict[str, Any]:
+    if route.says is not None:
+        return {one: {"schema": refs[_key(route.says)]} for one in _media(route.media)}
     if route.words is not None:
         return {PLAIN_TEXT: {"schema": {"type": "string"}}}
     problem = {"schema": refs[_key(Problem)]}
@@ -179,13 +202,17 @@ def _refusal(route: Route, refs: dict[str, Any]) -> dict[str, Any]:
 
 
 def _good(route: Route, gives: Any, refs: dict[str, Any]) -> dict[str, Any]:
-    if route.media and route.media != JSON:
+    if route.media not in ("", JSON, MSGPACK):
         return {"description": "Well.", "content": {route.media.partition(";")[0]: {"schema": {"type": "string"}}}}
     if gives is None:
         return _NOTHING
     schema = refs[_key(gives)]
-    media = [route.media] if route.media else [JSON, MSGPACK]
-    return {"description": "Well.", "content": {one: {"schema": schema} for one in media}}
+    return {"description": "Well.", "content": {one: {"schema": schema} for one in _media(route.media)}}
+
+
+def _media(own: str) -> list[str]:
+    """Of a route with one of its own, or both that all others speak."""
+    return [own] if own else [JSON, MSGPACK]
 
 
 def _refusals(route: Route) -> dict[int, list[str]]:

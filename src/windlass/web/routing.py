@@ -15,6 +15,7 @@ from ..core.errors import BadInput, Forbidden, WindlassError
 from ..core.ids import parse_id
 from ..core.job import Timeline
 from ..loops.pulse import Pulse
+from ..outbound import Policy
 from ..service import Service
 from ..service.gathering import Gathering
 from .encoding import Encoding
@@ -26,7 +27,7 @@ B = TypeVar("B")
 Q = TypeVar("Q")
 T = TypeVar("T")
 _ANY_ROLE = frozenset(Role)
-Words: TypeAlias = Callable[[WindlassError], Response]
+Words: TypeAlias = Callable[[WindlassError, Encoding], Response]
 # Which roles may do it; an admin may do everything. None: anybody, even without a token.
 READS = frozenset({Role.READ})
 PRODUCES = frozenset({Role.PRODUCE})
@@ -111,6 +112,7 @@ class Office:
     def __init__(self, service: Service, pulse: Pulse | None = None) -> None:
         self.service = service
         self.pulse = pulse or Pulse()  # of this process's loops
+        self.policy = Policy()  # whom this server may call
         self.gathering = Gathering(service)
         self.meter = Meter()
         self.routes: Sequence[Route] = ()  # all that are served, once they are
@@ -164,10 +166,12 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     waits: bool = False
     streams_body: bool = False
     headers: Mapping[str, str] = {}  # that it looks at, each with its description
+    needs: tuple[str, ...] = ()  # those of them without which it refuses
     is_audited: bool = False
     is_listed: bool = True  # in OpenAPI
     body_max: int = 0  # 0: the server's
     words: Words | None = None  # how its dialect says no; None: as a problem
+    says: Any = None  # the type of what these words are; None: plain text
 
     @property
     def may_be_empty(self) -> bool:
@@ -184,11 +188,12 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
 class Routes:
     """The routes of one subject; a dialect has one or several."""
 
-    def __init__(self, prefix: str = "", *, tag: str = "", words: Words | None = None) -> None:
-        """`words`: a dialect's own way to say no, for everything below its prefix."""
+    def __init__(self, prefix: str = "", *, tag: str = "", words: Words | None = None, says: Any = None) -> None:
+        """`words`: a dialect's own way to say no, for everything below its prefix; `says`: its type, if no text."""
         self.prefix = prefix
         self.tag = tag
         self.words = words
+        self.says = says
         self.all: list[Route] = []
 
     def __call__(
@@ -207,6 +212,7 @@ class Routes:
                     description=" ".join(description.split()),
                     roles=roles,
                     words=self.words,
+                    says=self.says,
                     **more,
                 )
             )

@@ -51,6 +51,7 @@ class RegisteredShape(Given, frozen=True, kw_only=True):
     queues: tuple[str, ...]
     slots: int
     name: str
+    url: Annotated[str, Meta(description="Where jobs are pushed to it; empty: it takes them itself.")] = ""
     started_at_ms: int
     silent_at_ms: Annotated[int, Meta(description="When it counts as lost unless it beats.")]
     running_count: int
@@ -79,6 +80,7 @@ def _registered(worker: Worker) -> RegisteredShape:
         queues=info.queues,
         slots=info.slots,
         name=info.name,
+        url=info.url,
         started_at_ms=worker.started_at_ms,
         silent_at_ms=worker.silent_at_ms,
         running_count=worker.running_count,

@@ -54,7 +54,9 @@ def _beat(ids: Sequence[bytes]) -> Requests[list[Refusal | None]]:
 def _worker(shape: RegisteredShape) -> Worker:
     return Worker(
         id=parse_id(shape.id),
-        info=WorkerInfo(host=shape.host, pid=shape.pid, queues=shape.queues, slots=shape.slots, name=shape.name),
+        info=WorkerInfo(
+            host=shape.host, pid=shape.pid, queues=shape.queues, slots=shape.slots, name=shape.name, url=shape.url
+        ),
         started_at_ms=shape.started_at_ms,
         silent_at_ms=shape.silent_at_ms,
         running_count=shape.running_count,

@@ -17,8 +17,12 @@ _encode = msgspec.msgpack.Encoder().encode
 _decode_info = msgspec.msgpack.Decoder(WorkerInfo).decode
 
 
-def register(worker: bytes, beat_ms: int, bell: str, info: WorkerInfo, partition: int) -> Call[int]:
-    return Call("register", [worker, beat_ms, bell, _encode(info)], int, partition=partition)
+def register(
+    worker: bytes, beat_ms: int, bell: str, info: WorkerInfo, pushed_from: Sequence[str], partition: int
+) -> Call[int]:
+    """`pushed_from`: the queues whose jobs are pushed to it from this partition."""
+    push = "\1".join((str(info.slots), *pushed_from)) if pushed_from else ""
+    return Call("register", [worker, beat_ms, bell, _encode(info), push], int, partition=partition)
 
 
 def beat(workers: Sequence[bytes], partition: int) -> ItemsCall[Refusal | None]:

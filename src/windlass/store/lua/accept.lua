@@ -4,21 +4,7 @@
 -- refusals:  unknown_job, already_ended, stale_lease, wrong_state
 -- flags: allow-oom
 -- uses: clock, batch, record, place, reports, leasing
-local function accept(id, token)
-  local r, refused = held(id, token)
-  if not r then return refused end
-  if r.state == STATE.dispatched then
-    leave(r)
-    r.state = STATE.running
-    r.started_at = now_ms
-    r.deadline = deadline_of(r, {lease_ms = tonumber(ARGV[2])})
-    enter(r)
-    save(r)
-  end
-  return string.format('%.0f', r.deadline)
-end
-
 local answers = {}
-for i = 3, #ARGV, 2 do table.insert(answers, accept(ARGV[i], tonumber(ARGV[i + 1]))) end
+for i = 3, #ARGV, 2 do table.insert(answers, accept(ARGV[i], tonumber(ARGV[i + 1]), tonumber(ARGV[2]))) end
 flush()
 return answers

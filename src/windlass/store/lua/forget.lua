@@ -3,7 +3,7 @@
 -- returns:   {jobs given back, 1 when the worker is gone, 0 when it still holds some} or a refusal
 -- refusals:  unknown_worker
 -- flags: allow-oom
--- uses: keys, batch, record, ring, ending, reports, offers
+-- uses: keys, batch, record, ring, pushing, ending, reports, offers
 local worker, most = ARGV[2], tonumber(ARGV[3])
 local ids = redis.call('ZRANGE', P .. 'wj:' .. worker, 0, most - 1)
 if #ids == 0 and redis.call('EXISTS', P .. 'w:' .. worker) == 0 then return 'unknown_worker' end
@@ -17,4 +17,5 @@ trim_histories()
 if #ids == most then return {#ids, 0} end
 redis.call('ZREM', P .. 'workers', worker)
 redis.call('DEL', P .. 'w:' .. worker)
+forget_push(worker)
 return {#ids, 1}

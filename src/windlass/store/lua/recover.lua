@@ -4,7 +4,7 @@
 -- returns:   {now, leases returned, next instant (0: none), {id + record without payload, ... of timed-out jobs}}
 -- refusals:  none
 -- flags: allow-oom
--- uses: keys, clock, batch, record, config, ring, owed, ending, overdue, offers
+-- uses: keys, clock, batch, record, config, ring, pushing, owed, ending, overdue, offers
 local most_queues, most_jobs = tonumber(ARGV[2]), tonumber(ARGV[3])
 local returned, timed_out = 0, {}
 
@@ -23,7 +23,7 @@ end
 -- A ring may have gone to somebody who died on the way: while there is work and somebody waits, all of them are rung.
 for _, queue in ipairs(due_of('timers:ring')) do
   redis.call('ZREM', P .. 'timers:ring', queue)
-  local has_work = queue == OWED and is_debt_due() or not config_of(queue).is_paused
+  local has_work = queue == OWED and is_debt_due() or queue == PUSH and has_push_workers() or not config_of(queue).is_paused
     and redis.call('EXISTS', queue_key('ready', queue), queue_key('heads', queue), queue_key('room', queue)) > 0
   while has_work and ring(queue, nil) do end
 end
@@ -44,6 +44,7 @@ for _, worker in ipairs(redis.call('ZRANGEBYSCORE', P .. 'workers', '-inf', now_
   if #held_ids < most_jobs then
     redis.call('ZREM', P .. 'workers', worker)
     redis.call('DEL', P .. 'w:' .. worker)
+    forget_push(worker)
   end
 end
 ring_all()

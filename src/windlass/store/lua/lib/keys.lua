@@ -50,6 +50,9 @@
 --   numbers, numbered        hash    id -> number, number -> id: of jobs that got theirs later
 --   workers                  zset    worker -> instant by which it must beat
 --   w:<worker>, wj:<worker>  hash, zset   what it says of itself; what it holds, score start
+--   push_workers             zset    workers that jobs are pushed to: score registration (pushing.lua)
+--   push_full                set     those of them that had no room when somebody looked
+--   wn:<worker>              zset    job names that it does not know: score when it said so
 --   schedules                zset    schedule -> its next occurrence; +inf when it is paused or over
 --   schedule_names           zset    the same names, by name
 --   s:<schedule>             hash    definition (opaque), revision, created_at, next_at (0: over), paused (why; if at all),

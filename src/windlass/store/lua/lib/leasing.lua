@@ -64,6 +64,21 @@ local function deadline_of(r, terms)
   return has(r, 'whole_seconds') and deadline - deadline % 1000 or deadline
 end
 
+-- A dispatched job is taken on: its lease begins. Answers its deadline as text.
+local function accept(id, token, lease_ms)
+  local r, refused = held(id, token)
+  if not r then return refused end
+  if r.state == STATE.dispatched then
+    leave(r)
+    r.state = STATE.running
+    r.started_at = now_ms
+    r.deadline = deadline_of(r, {lease_ms = lease_ms})
+    enter(r)
+    save(r)
+  end
+  return string.format('%.0f', r.deadline)
+end
+
 local function lease(r, token, terms)
   local waited_ms = math.max(0, now_ms - r.ready_at)
   if r.started_at > 0 then

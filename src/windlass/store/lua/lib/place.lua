@@ -1,4 +1,4 @@
--- uses: keys, clock, batch, record, kin, config, lanes, limits, parking, ring, events
+-- uses: keys, clock, batch, record, kin, config, lanes, limits, parking, ring, pushing, events
 -- The only code that puts a job into the indexes of its state and takes it out again.
 -- `enter` may mark the record (its kind of lane), so it comes before the record is saved.
 local function overdue_at(r)
@@ -85,6 +85,7 @@ local function leave_running(r)
     leave_lane(r)
     unmark(r, 'retakeable')
   end
+  if r.worker ~= NOBODY then note_room(r.worker) end
 end
 
 -- It must have started by its expiry: one that waits for its next attempt has.

@@ -1,0 +1,190 @@
+"""Constraints: limits of the engine on LightJQ's jobs, set and taken away at run time."""
+
+from __future__ import annotations
+
+import uuid
+from fractions import Fraction
+from typing import Annotated, TypeAlias
+
+import msgspec
+from msgspec import Meta
+
+from ...core import errors
+from ...core import limit_validation as limit_check
+from ...core import validation as check
+from ...core.errors import BadInput
+from ...core.limit import Level, Limit, LimitState, Matcher, Scalar
+from ...web.encoding import MSGPACK
+from ...web.routing import ADMIN, READS, Ask
+from .jobs import prepare
+from .words import QUEUE, routes_of
+
+routes = routes_of("Constraints")
+
+NAME_PREFIX = "lightjq-"
+RATE_MIN, RATE_MAX = 0.000001, 1_000_000.0  # jobs per second
+_DENOMINATOR_MAX = 1_000_000
+_PERIOD_MAX_S = check.DURATION_MAX // 2_000
+
+Field: TypeAlias = Annotated[str, Meta(min_length=1, max_length=limit_check.PATH_MAX)]
+Plain: TypeAlias = (
+    Annotated[str, Meta(max_length=limit_check.VALUE_MAX)]
+    | Annotated[int, Meta(ge=limit_check.INT64_MIN, le=limit_check.INT64_MAX)]
+    | float
+    | bool
+    | None
+)
+
+
+class JobMatcher(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """All conditions that are given must hold; none: all jobs. Unknown ones are refused: they would widen it."""
+
+    name: Annotated[str, Meta(max_length=check.NAME_MAX)] = ""
+    argument: Annotated[
+        dict[Field, Plain],
+        Meta(
+            max_length=limit_check.FIELDS_PER_MATCHER,
+            description="Fields of the argument (inner ones with dots, as `user.id`), and the value each must have.",
+        ),
+    ] = msgspec.field(default_factory=dict)
+
+
+class NewConstraint(msgspec.Struct, frozen=True, kw_only=True):
+    """`rate` with `capacity`, or `max_running`."""
+
+    matcher: JobMatcher = JobMatcher()
+    rate: Annotated[Annotated[float, Meta(ge=RATE_MIN, le=RATE_MAX)] | None, Meta(description="Starts per second.")] = (
+        None
+    )
+    capacity: Annotated[
+        Annotated[int, Meta(ge=1, le=check.UINT32_MAX)] | None, Meta(description="Starts in a row.")
+    ] = None
+    max_running: Annotated[
+        Annotated[int, Meta(ge=0, le=check.UINT32_MAX)] | None, Meta(description="Jobs at once.")
+    ] = None
+    per: Annotated[
+        Field | None, Meta(description="A field of the argument: each of its values has the constraint for itself.")
+    ] = None
+
+    def limit(self, name: str) -> Limit:
+        self._check()
+        matches = Matcher(queue=QUEUE, name=self.matcher.name, payload=self.matcher.argument)
+        if self.rate is None:
+            return Limit(name=name, matches=matches, running=self.max_running, key=self.per or "")
+        rate, per_ms = per_period(self.rate)
+        return Limit(name=name, matches=matches, rate=rate, per_ms=per_ms, burst=self.capacity or 0, key=self.per or "")
+
+    def _check(self) -> None:
+        if (self.rate is None) != (self.capacity is None):
+            raise BadInput("rate and capacity go together: how many jobs per second, and how many in a row.")
+        if (self.rate is None) == (self.max_running is None):
+            raise BadInput("A constraint has either rate and capacity, or max_running.")
+
+
+def per_period(rate: float) -> tuple[int, int]:
+    """A rate per second as whole numbers: so many jobs in so many milliseconds. Fractions are kept: a rate is off by
+    less than a millionth."""
+    if rate < 1:
+        slow = Fraction(1 / rate).limit_denominator(min(_DENOMINATOR_MAX, max(1, int(_PERIOD_MAX_S * rate))))
+        exact = Fraction(slow.denominator, slow.numerator)
+    else:
+        exact = Fraction(rate).limit_denominator(min(_DENOMINATOR_MAX, check.UINT32_MAX // (int(rate) + 1)))
+    period = exact / 1000
+    return period.numerator, period.denominator
+
+
+class Constrained(msgspec.Struct, frozen=True):
+    constraint_id: str
+
+
+class LevelShape(msgspec.Struct, frozen=True, kw_only=True):
+    """How full a constraint is, as a whole or for one value of its field."""
+
+    per: Annotated[str | None, Meta(description="The value, as JSON.")]
+    running: int
+    room: Annotated[int | None, Meta(description="Jobs that may start now; nil: no bound.")]
+    next_token_at_ms: Annotated[int | None, Meta(description="Of a rate: when the next job may start.")]
+
+
+class MatcherShape(msgspec.Struct, frozen=True, kw_only=True):
+    name: str | None
+    argument: dict[str, Scalar]
+
+
+class ConstraintShape(msgspec.Struct, frozen=True, kw_only=True):
+    constraint_id: str
+    matcher: MatcherShape
+    rate: float | None
+    capacity: int | None
+    max_running: int | None
+    per: str | None
+    levels: list[LevelShape]
+
+
+def _level(level: Level) -> LevelShape:
+    return LevelShape(per=level.key, running=level.running, room=level.room, next_token_at_ms=level.next_token_at_ms)
+
+
+def _shape(found: LimitState) -> ConstraintShape:
+    limit = found.limit
+    return ConstraintShape(
+        constraint_id=limit.name.removeprefix(NAME_PREFIX),
+        matcher=MatcherShape(name=limit.matches.name or None, argument=limit.matches.payload),
+        rate=None if limit.rate is None else limit.rate * 1000 / limit.per_ms,
+        capacity=None if limit.rate is None else limit.burst or limit.rate,
+        max_running=limit.running,
+        per=limit.key or None,
+        levels=[_level(one) for one in found.levels],
+    )
+
+
+def constraints_in(limits: list[LimitState]) -> list[ConstraintShape]:
+    """Those that were set through this dialect."""
+    return [_shape(one) for one in limits if one.limit.name.startswith(NAME_PREFIX)]
+
+
+@routes.post(
+    "/constraint", operation="set_constraint", roles=ADMIN, takes=NewConstraint, takes_media=MSGPACK,
+    gives=Constrained, media=MSGPACK, status=201, is_audited=True, is_listed=False,
+    refuses=(errors.TooLarge, errors.EngineError),
+)  # fmt: skip
+async def set_constraint(ask: Ask[NewConstraint, None]) -> Constrained:
+    """Limit the jobs that a matcher selects.
+
+    Jobs that run already count; waiting ones are held back by it at once. A job that it holds back keeps no other from
+    starting. Retries count like first attempts."""
+    ask.may_use(QUEUE)
+    constraint_id = str(uuid.uuid4())
+    ask.target = NAME_PREFIX + constraint_id
+    limiting = ask.service.limit(ask.body.limit(ask.target))
+    await prepare(ask.office)
+    await limiting
+    return Constrained(constraint_id)
+
+
+@routes.get(
+    "/constraint", operation="constraints", roles=READS, gives=list[ConstraintShape], takes_media=MSGPACK,
+    media=MSGPACK, is_listed=False, refuses=(errors.EngineError,),
+)  # fmt: skip
+async def constraints(ask: Ask[None, None]) -> list[ConstraintShape]:
+    """All constraints, and how full each is: of one per value, the values that run or hold something back."""
+    ask.may_use(QUEUE)
+    return constraints_in(await ask.service.limits())
+
+
+@routes.delete(
+    "/constraint/{id}", operation="remove_constraint", roles=ADMIN, takes_media=MSGPACK, media=MSGPACK,
+    is_audited=True, is_listed=False, refuses=(errors.UnknownLimit, errors.EngineError),
+)  # fmt: skip
+async def remove_constraint(ask: Ask[None, None]) -> None:
+    """Take a constraint away; what it held back may start."""
+    ask.may_use(QUEUE)
+    ask.target = NAME_PREFIX + ask.path["id"]
+    await ask.service.unlimit(_known_name(ask.path["id"]))
+
+
+def _known_name(text: str) -> str:
+    try:
+        return NAME_PREFIX + str(uuid.UUID(text))
+    except ValueError as error:
+        raise errors.UnknownLimit("There is no constraint of this id.") from error

@@ -1,0 +1,188 @@
+"""Pushers: jobs are enqueued, looked at, waited for and cancelled."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from typing import Annotated, Any, TypeVar
+from weakref import WeakSet
+
+import msgspec
+from msgspec import Meta, Raw
+
+from ...core import errors
+from ...core import validation as check
+from ...core.errors import AlreadyEnded, BadInput, UnknownJob, WrongState
+from ...core.ids import format_id
+from ...core.job import Blob, Codec, NewJob, Timeline
+from ...core.retry import Backoff
+from ...core.states import State
+from ...web.encoding import MSGPACK
+from ...web.problems import HttpRefusal
+from ...web.routing import PRODUCES, READS, Ask, Office
+from .status import KEEPS_RESULT, StatusShape, is_ours, keeps_result, shape_of, value_of
+from .words import NIL, QUEUE, JobId, Value, job_id_of, read_value, routes_of
+
+routes = routes_of("Pushers")
+
+T = TypeVar("T")
+RESULT_TTL_MS = 3_600_000  # how long it is told that a job is done
+MAX_RETRY, TIMEOUT_S = 10, 30
+POLL_S, POLL_MAX_S = 5, 600
+_MAPS = (*range(0x80, 0x90), 0xDE, 0xDF)  # the first byte of a map in MessagePack
+
+SpokenName = Annotated[str, Meta(min_length=1, max_length=check.NAME_MAX, examples=["send"])]
+Int32 = Annotated[int, Meta(ge=check.INT32_MIN, le=check.INT32_MAX, description="Smaller is sooner.")]
+Retries = Annotated[int, Meta(ge=0, lt=check.UINT32_MAX, description="0: none.")]
+Seconds = Annotated[float, Meta(gt=0, le=check.DURATION_MAX / 1000, description="Seconds that an attempt may take.")]
+
+
+class PushedJob(msgspec.Struct, frozen=True, kw_only=True):
+    """A job. Fields that are not known here are not looked at."""
+
+    name: SpokenName
+    argument: Annotated[Value, Meta(description="A map.")]
+    priority: Int32 = 0
+    max_retry: Retries = MAX_RETRY
+    keep_result: Annotated[bool, Meta(description="The result will be asked for.")] = False
+    timeout: Seconds = TIMEOUT_S
+
+    def new_job(self) -> NewJob:
+        return NewJob(
+            queue=QUEUE,
+            name=self.name,
+            payload=Blob(_argument(self.argument), Codec.MSGPACK),
+            priority=self.priority,
+            retry=Backoff(tries=1 + self.max_retry, base_ms=1_000, factor=2.0, cap_ms=300_000, jitter=0.1),
+            timeout_ms=max(1, round(self.timeout * 1000)),
+            result_ttl_ms=RESULT_TTL_MS,
+            tags=(KEEPS_RESULT,) if self.keep_result else (),
+        )
+
+
+def _argument(given: Raw) -> bytes:
+    found = read_value("argument", given)
+    if found[0] not in _MAPS:
+        raise BadInput("argument must be a map; put a single value under a name of its own.")
+    return found
+
+
+class Pushed(msgspec.Struct, frozen=True):
+    job_id: JobId
+
+
+class PollingQuery(msgspec.Struct, frozen=True):
+    timeout: Annotated[int, Meta(ge=0, le=POLL_MAX_S, description="Seconds to wait for its end.")] = POLL_S
+
+
+class NotEnded(HttpRefusal):
+    code = "not_ended"
+    status = 408
+    sentence = "The job has not ended within this time; ask again."
+
+
+class NotCancelable(HttpRefusal):
+    code = "not_cancelable"
+    status = 409
+    sentence = "The job has been started, or has ended; only one that waits can be cancelled."
+
+
+_prepared: WeakSet[Office] = WeakSet()
+
+
+async def prepare(office: Office) -> None:
+    """The queue is divided by name: a worker that does not know a name must not keep others from the rest."""
+    if office in _prepared:
+        return
+    if not (await office.service.configuration(QUEUE)).name_lanes:
+        await office.service.configure(QUEUE, {"name_lanes": True})
+    _prepared.add(office)
+
+
+@routes.post(
+    "/job", operation="push_job", roles=PRODUCES, takes=PushedJob, takes_media=MSGPACK, gives=Pushed, media=MSGPACK,
+    status=201, is_listed=False, refuses=(errors.TooLarge, errors.QueueFull, errors.EngineFull, errors.EngineError),
+)  # fmt: skip
+async def push_job(ask: Ask[PushedJob, None]) -> Pushed:
+    """Enqueue a job."""
+    ask.may_use(QUEUE)
+    job = ask.body.new_job()
+    await prepare(ask.office)
+    return Pushed(format_id((await ask.office.gathering.enqueue(job)).id))
+
+
+async def found(ask: Ask[Any, Any], job_id: bytes) -> Timeline:
+    try:
+        timeline = await ask.service.job([job_id]).one()
+    except AlreadyEnded as error:
+        raise UnknownJob from error
+    if not is_ours(timeline.job):
+        raise UnknownJob
+    return timeline
+
+
+async def _shown(ask: Ask[Any, Any], timeline: Timeline) -> StatusShape:
+    """The result is handed out once, to somebody who is still there and may have it."""
+    job, result = timeline.job, NIL
+    if job.state is State.FINISHED and keeps_result(job) and not ask.request.client.is_gone:
+        is_read = ask.request.head.method == "GET" and ask.who.may(PRODUCES)
+        ending = await ask.service.result(job.id, consume=is_read)
+        result = NIL if ending is None or ending.result is None else value_of(ending.result)
+    return shape_of(timeline, result)
+
+
+@routes.get(
+    "/job/{id}", operation="job_status", roles=PRODUCES | READS, gives=StatusShape, takes_media=MSGPACK, media=MSGPACK,
+    is_listed=False, refuses=(UnknownJob, errors.EngineError),
+)  # fmt: skip
+async def job_status(ask: Ask[None, None]) -> StatusShape:
+    """How a job is.
+
+    The result of one that is done is handed out once, when it was enqueued with `keep_result`; afterwards it is nil. A
+    token that may only read sees it without using it up."""
+    ask.may_use(QUEUE)
+    return await _gone_is_unknown(_shown(ask, await found(ask, job_id_of(ask.path["id"]))))
+
+
+@routes.get(
+    "/job/{id}/polling", operation="poll_job", roles=PRODUCES | READS, query=PollingQuery, gives=StatusShape,
+    takes_media=MSGPACK, media=MSGPACK, is_listed=False, waits=True,
+    refuses=(UnknownJob, NotEnded, errors.EngineError),
+)  # fmt: skip
+async def poll_job(ask: Ask[None, PollingQuery]) -> StatusShape:
+    """Wait for the end of a job.
+
+    Answers at once when it is done, or has failed with no retry left; else the moment that it is. 408 when that does
+    not happen in time."""
+    ask.may_use(QUEUE)
+    job_id = job_id_of(ask.path["id"])
+    await found(ask, job_id)
+    waiting = ask.service.result(job_id, wait_ms=ask.query.timeout * 1000)
+    if await _gone_is_unknown(ask.office.waiting(waiting, None)) is None:
+        raise NotEnded
+    timeline = await found(ask, job_id)
+    if not timeline.job.state.is_ended:  # a person has sent it on its way again, in this very moment
+        raise NotEnded
+    return await _gone_is_unknown(_shown(ask, timeline))
+
+
+async def _gone_is_unknown(question: Awaitable[T]) -> T:
+    try:
+        return await question
+    except AlreadyEnded as error:
+        raise UnknownJob from error
+
+
+@routes.delete(
+    "/job/{id}", operation="cancel_job", roles=PRODUCES, takes_media=MSGPACK, media=MSGPACK, is_listed=False,
+    refuses=(UnknownJob, NotCancelable, errors.EngineError),
+)  # fmt: skip
+async def cancel_job(ask: Ask[None, None]) -> None:
+    """Cancel a job that has not been started, or waits for its next attempt."""
+    ask.may_use(QUEUE)
+    job_id = job_id_of(ask.path["id"])
+    await found(ask, job_id)
+    try:
+        await ask.service.cancel([job_id], spares_running=True).one()
+    except (WrongState, AlreadyEnded) as error:
+        await found(ask, job_id)  # somebody else may have cancelled it just now
+        raise NotCancelable from error

@@ -1,0 +1,87 @@
+"""Workers come and go. What is pushed to them is the dispatcher's business; what they answer is in done.py."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from ...core import errors
+from ...core.errors import BadInput
+from ...core.ids import format_id
+from ...core.queue import DAY_MS
+from ...core.requests import WorkerInfo
+from ...core.urls import URL_MAX
+from ...web.encoding import MSGPACK
+from ...web.routing import WORKS, Ask
+from .jobs import prepare
+from .reachable import check_reachable
+from .words import QUEUE, routes_of, worker_id_of
+
+routes = routes_of("Workers")
+
+WORKER_ID = "worker-id"
+NEEDS_WORKER = {"headers": {WORKER_ID: "The id that the worker was given when it registered."}, "needs": (WORKER_ID,)}
+# LightJQ's workers do not beat. One with a URL is kept until it cannot be reached any more; any other for a week.
+PUSHED_MS, UNSEEN_MS = 3650 * DAY_MS, 7 * DAY_MS
+
+
+class NewWorker(msgspec.Struct, frozen=True, kw_only=True):
+    """A worker. Fields that are not known here are not looked at."""
+
+    name: Annotated[str, Meta(min_length=1, max_length=255, description="It need not be the only one of that name.")]
+    max_jobs: Annotated[int, Meta(ge=1, le=1_000_000, description="Jobs that it runs at once.")]
+    url: Annotated[
+        Annotated[str, Meta(max_length=URL_MAX)] | None,
+        Meta(description="Its base URL: jobs are posted to `<url>/worker-job`. Without, none is.", examples=[None]),
+    ] = None
+
+
+class Registered(msgspec.Struct, frozen=True):
+    worker_id: str
+
+
+@routes.post(
+    "/worker", operation="register_worker", roles=WORKS, takes=NewWorker, takes_media=MSGPACK, gives=Registered,
+    media=MSGPACK, status=201, is_listed=False, refuses=(errors.TooLarge, errors.EngineError),
+)  # fmt: skip
+async def register_worker(ask: Ask[NewWorker, None]) -> Registered:
+    """Register a worker."""
+    ask.may_use(QUEUE)
+    body, worker = ask.body, uuid.uuid4().bytes
+    info = WorkerInfo(name=body.name, slots=body.max_jobs, queues=(QUEUE,), url=(body.url or "").rstrip("/"))
+    registering = ask.service.register(worker, info, beat_ms=PUSHED_MS if info.url else UNSEEN_MS)
+    if info.url:
+        await check_reachable(info.url, ask.office.policy)
+    await prepare(ask.office)
+    await registering
+    return Registered(format_id(worker))
+
+
+def worker_of(ask: Ask[Any, Any]) -> bytes:
+    text = ask.request.head.headers.get(WORKER_ID, "").strip()
+    if not text:
+        raise BadInput("The header worker-id is missing; send the id that POST /worker has answered.")
+    return worker_id_of(text)
+
+
+@routes.delete(
+    "/worker", operation="remove_worker", roles=WORKS, takes_media=MSGPACK, media=MSGPACK, is_listed=False,
+    refuses=(errors.UnknownWorker, errors.EngineError), **NEEDS_WORKER,
+)  # fmt: skip
+async def remove_worker(ask: Ask[None, None]) -> None:
+    """A worker leaves; what it holds is given to others."""
+    ask.may_use(QUEUE)
+    await ask.service.forget(worker_of(ask))
+
+
+@routes.post(
+    "/worker/beat", operation="beat_worker", roles=WORKS, takes_media=MSGPACK, media=MSGPACK, is_listed=False,
+    refuses=(errors.UnknownWorker, errors.EngineError), **NEEDS_WORKER,
+)  # fmt: skip
+async def beat_worker(ask: Ask[None, None]) -> None:
+    """A worker asks whether it is still known: one that could not be reached for a while is not, and registers anew."""
+    ask.may_use(QUEUE)
+    await ask.service.beat([worker_of(ask)]).one()

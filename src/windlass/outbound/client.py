@@ -1,0 +1,122 @@
+"""The client. Every socket it opens is to an address that the policy has just allowed, whatever a name stood for a
+moment ago; it follows no redirects, keeps no cookies, uses no proxy, and reads no more than it was told to."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Mapping
+from typing import Any, Self
+
+import aiohttp
+import msgspec
+from aiohttp.abc import AbstractResolver
+from yarl import URL
+
+from .failures import AddressForbidden, AnswerTooLarge, Unanswered
+from .policy import Policy
+from .urls import checked_url
+
+CONNECT_S = 5.0
+CONNECTIONS_MAX = 1000
+CONNECTIONS_PER_HOST = 100
+READ_AT_ONCE = 64 * 1024
+
+
+class Answered(msgspec.Struct, frozen=True):
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+class _Forbidden(OSError):
+    """As the connector wants its trouble."""
+
+
+class Outbound:
+    """`async with Outbound(policy) as outbound`. `resolver`: instead of the system's."""
+
+    def __init__(self, policy: Policy, resolver: AbstractResolver | None = None) -> None:
+        self._policy = policy
+        self._resolver = resolver
+        self._session: aiohttp.ClientSession | None = None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    async def post(
+        self,
+        url: str,
+        body: bytes,
+        headers: Mapping[str, str],
+        *,
+        timeout_s: float = 5.0,
+        answer_max: int = 64 * 1024,
+    ) -> Answered:
+        """One request, one answer. BadInput: the URL cannot be used; Unanswered: all other trouble."""
+        target = checked_url(url)
+        try:
+            async with asyncio.timeout(timeout_s):
+                return await self._post(target, body, headers, answer_max)
+        except TimeoutError as error:
+            raise Unanswered(f"{target.origin()} has not answered within {timeout_s:g} s.") from error
+        except aiohttp.ClientConnectorError as error:
+            if isinstance(error.os_error, _Forbidden):
+                raise AddressForbidden(str(error.os_error)) from error
+            raise Unanswered(f"{target.origin()} cannot be reached: {error.os_error}") from error
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            raise Unanswered(f"{target.origin()} gave no usable answer: {error!r}") from error
+
+    async def _post(self, url: URL, body: bytes, headers: Mapping[str, str], answer_max: int) -> Answered:
+        asked = self._opened().post(url, data=body, headers=headers, allow_redirects=False)
+        async with asked as response:
+            answer = await self._read(response, answer_max)
+            return Answered(response.status, {name.lower(): value for name, value in response.headers.items()}, answer)
+
+    async def _read(self, response: aiohttp.ClientResponse, most: int) -> bytes:
+        """What is left unread closes the connection with it."""
+        parts = bytearray()
+        async for part in response.content.iter_chunked(READ_AT_ONCE):
+            parts += part
+            if len(parts) > most:
+                response.close()
+                raise AnswerTooLarge(f"{response.url.origin()} answered with more than {most} bytes.")
+        return bytes(parts)
+
+    def _opened(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            connector = aiohttp.TCPConnector(
+                resolver=self._resolver,
+                use_dns_cache=False,
+                socket_factory=self._new_socket,
+                limit=CONNECTIONS_MAX,
+                limit_per_host=CONNECTIONS_PER_HOST,
+            )
+            self._session = aiohttp.ClientSession(
+                connector=connector,
+                cookie_jar=aiohttp.DummyCookieJar(),
+                timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S),
+                trust_env=False,
+                auto_decompress=False,  # a small answer must not become a large one here
+                skip_auto_headers=("User-Agent",),
+                headers={"User-Agent": "windlass", "Accept-Encoding": "identity"},
+            )
+        return self._session
+
+    def _new_socket(self, target: Any) -> socket.socket:
+        """Called with the address that is dialled next, also for one written in the URL itself."""
+        family, kind, protocol, _, address = target
+        if not self._policy.may_dial(address[0]):
+            raise _Forbidden(
+                f"{address[0]} is not a public address, and must not be asked from here; its network can be allowed "
+                "by WINDLASS_ALLOW_PRIVATE_ADDRESSES."
+            )
+        return socket.socket(family, kind, protocol)

@@ -1,0 +1,54 @@
+"""Which URLs others may give us. Pure: the address behind a name is looked at when it is dialled."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+
+from yarl import URL
+
+from ..core.errors import BadInput
+from ..core.urls import URL_MAX
+
+_NUMBER = re.compile(r"(0[xX][0-9a-fA-F]*|[0-9]+)\.?$")
+_LABEL = re.compile(r"(?!-)[A-Za-z0-9_-]{1,63}(?<!-)$")
+
+
+def checked_url(text: str) -> URL:
+    """The URL, or BadInput with what is wrong with it. Forms that different programs read differently are refused."""
+    if len(text) > URL_MAX or any(char <= " " or char in "\\\x7f" for char in text):
+        raise BadInput(f"A URL has at most {URL_MAX} characters, and no blanks, backslashes or control characters.")
+    try:
+        url = URL(text)
+        host, port = url.raw_host, url.port
+    except ValueError as error:
+        raise BadInput(f"This is not a URL that can be used: {error}.") from error
+    if url.scheme not in ("http", "https"):
+        raise BadInput("A URL must begin with http:// or https://.")
+    if "@" in text.split("://", 1)[1].split("/", 1)[0].split("?", 1)[0].split("#", 1)[0]:
+        raise BadInput("A URL must not have a user name or a password in it.")
+    if url.raw_fragment:
+        raise BadInput("A URL must not have a fragment (#…).")
+    if not port:
+        raise BadInput("The port of a URL lies between 1 and 65535.")
+    _check_host(host or "")
+    return url
+
+
+def _check_host(host: str) -> None:
+    if ":" in host:
+        _check_address(host)
+        return
+    last = host.rstrip(".").rsplit(".", 1)[-1]
+    if _NUMBER.match(last):
+        _check_address(host)
+    elif len(host) > 253 or not all(_LABEL.match(label) for label in host.removesuffix(".").split(".")):
+        raise BadInput("The host of a URL must be a name or an address.")
+
+
+def _check_address(host: str) -> None:
+    """127.1, 0177.0.0.1, 2130706433 and 0x7f000001 are addresses to some programs and names to others."""
+    try:
+        ipaddress.ip_address(host)
+    except ValueError as error:
+        raise BadInput("An address in a URL is written as four decimal numbers, or as IPv6 in brackets.") from error
