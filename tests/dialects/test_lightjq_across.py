@@ -75,7 +75,7 @@ async def test_enqueued_by_the_sdk_seen_and_worked_here(app: Windlass, light: Li
     async def remote(value: int) -> int:
         raise AssertionError("it is not worked here")
 
-    handle = await remote.enqueue(7)
+    handle = await remote.aenqueue(7)
     job_id = str(handle.id)
     assert (await light.status(job_id)) == {"status": "queued", "retry_count": 0}
     worker = await light.register()
