@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 import httpx
 import pytest
 from asking import Asker
+from light import Light
 
 from api_client import Api
 from windlass.server import Serving, serving
@@ -47,6 +48,11 @@ def api(client: httpx.AsyncClient, request: pytest.FixtureRequest) -> Api:
 def json_api(client: httpx.AsyncClient) -> Api:
     """Where the encoding does not matter."""
     return Api(client, "json")
+
+
+@pytest.fixture
+def light(client: httpx.AsyncClient) -> Light:
+    return Light(client)
 
 
 @pytest.fixture

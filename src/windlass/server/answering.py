@@ -73,7 +73,7 @@ async def serving(
         async with running(store, pulse) as service:
             server = Serving(service, settings, listening, pulse)
             await _check_trust(server)
-            policy = read_policy(settings.allow_private_addresses, is_local=server.is_local)
+            policy = server.office.policy = read_policy(settings.allow_private_addresses, is_local=server.is_local)
             async with _dispatching(service, policy), _tokens(server) as tokens, _access_log(settings) as log:
                 listener = _listener(server, tokens, log)
                 await listener.start(sock=listening, ssl=tls)

@@ -15,6 +15,7 @@ from ..core.errors import BadInput, Forbidden, WindlassError
 from ..core.ids import parse_id
 from ..core.job import Timeline
 from ..loops.pulse import Pulse
+from ..outbound import Policy
 from ..service import Service
 from ..service.gathering import Gathering
 from .encoding import Encoding
@@ -111,6 +112,7 @@ class Office:
     def __init__(self, service: Service, pulse: Pulse | None = None) -> None:
         self.service = service
         self.pulse = pulse or Pulse()  # of this process's loops
+        self.policy = Policy()  # whom this server may call
         self.gathering = Gathering(service)
         self.meter = Meter()
         self.routes: Sequence[Route] = ()  # all that are served, once they are

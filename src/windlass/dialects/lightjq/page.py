@@ -85,11 +85,8 @@ async def ui_jobs(ask: Ask[None, JobsPageQuery]) -> JobsPage:
     at, inner = _place(query.cursor, lists)
     page = await ask.service.jobs(Listing(queue=QUEUE, state=lists[at], name=query.name, most=query.most, cursor=inner))
     wanted = [job for job in page.jobs if is_ours(job) and query.status in (None, status_of(job))]
-    if page.cursor:
-        after = f"{lists[at]}:{page.cursor}"
-    else:
-        after = f"{lists[at + 1]}:" if at + 1 < len(lists) else ""
-    return JobsPage(jobs=await _listed(ask, wanted), cursor=after)
+    next_list = f"{lists[at + 1]}:" if at + 1 < len(lists) else ""
+    return JobsPage(jobs=await _listed(ask, wanted), cursor=f"{lists[at]}:{page.cursor}" if page.cursor else next_list)
 
 
 Place: TypeAlias = tuple[int, str]

@@ -17,14 +17,15 @@ from ...core.urls import URL_MAX
 from ...web.encoding import MSGPACK
 from ...web.routing import WORKS, Ask
 from .jobs import prepare
+from .reachable import check_reachable
 from .words import QUEUE, routes_of, worker_id_of
 
 routes = routes_of("Workers")
 
 WORKER_ID = "worker-id"
 NEEDS_WORKER = {"headers": {WORKER_ID: "The id that the worker was given when it registered."}, "needs": (WORKER_ID,)}
-# LightJQ's workers do not beat. One with a URL is kept by whoever calls it; any other for this long.
-UNSEEN_MS = 7 * DAY_MS
+# LightJQ's workers do not beat. One with a URL is kept until it cannot be reached any more; any other for a week.
+PUSHED_MS, UNSEEN_MS = 3650 * DAY_MS, 7 * DAY_MS
 
 
 class NewWorker(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,7 +52,9 @@ async def register_worker(ask: Ask[NewWorker, None]) -> Registered:
     ask.may_use(QUEUE)
     body, worker = ask.body, uuid.uuid4().bytes
     info = WorkerInfo(name=body.name, slots=body.max_jobs, queues=(QUEUE,), url=(body.url or "").rstrip("/"))
-    registering = ask.service.register(worker, info, beat_ms=UNSEEN_MS)
+    registering = ask.service.register(worker, info, beat_ms=PUSHED_MS if info.url else UNSEEN_MS)
+    if info.url:
+        await check_reachable(info.url, ask.office.policy)
     await prepare(ask.office)
     await registering
     return Registered(format_id(worker))
