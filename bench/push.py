@@ -75,7 +75,7 @@ async def registered(engine: Engine, url: str, slots: int) -> AsyncIterator[Serv
 async def warm(service: Service, got: list[Any]) -> None:
     """The server listens before all of it is there: until the first job has come through."""
     await service.enqueue([NewJob(queue=QUEUE, name="no_op")])
-    while not got:
+    while not got:  # noqa: ASYNC110 (another process's news)
         await asyncio.sleep(PAUSE_S)
 
 
@@ -143,8 +143,8 @@ def section(setting: Setting) -> list[Table]:
     base = rates["bare posts"]
     rows = [(name, spread(values), ratio(values, base)) for name, values in rates.items()]
     note = (
-        f"Jobs that are posted to one worker with room for all, {AT_ONCE} at once, from enqueue to its handler; the worker "
-        "answers 202 and shares the machine. *Bare posts*: the same client, no queue."
+        f"Jobs that are posted to one worker with room for all, {AT_ONCE} at once, from enqueue to its handler; the "
+        "worker answers 202 and shares the machine. *Bare posts*: the same client, no queue."
     )
     cuts = quantiles([one for round_of in found for one in round_of], n=100)
     late = "From enqueue on an idle queue to the worker's handler, over HTTP on loopback; µs."
