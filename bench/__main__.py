@@ -12,7 +12,21 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from . import cluster, connection, drain, durability, enqueue, family, flatness, http_api, lanes, limits, sdk, waiting
+from . import (
+    cluster,
+    connection,
+    drain,
+    durability,
+    enqueue,
+    family,
+    flatness,
+    http_api,
+    lanes,
+    limits,
+    push,
+    sdk,
+    waiting,
+)
 from .engine import Engine
 from .figures import Section, Setting, Table
 
@@ -29,6 +43,7 @@ SECTIONS: dict[str, Section] = {
     "cluster": cluster.section,
     "sdk": sdk.section,
     "http": http_api.section,
+    "push": push.section,
 }
 DOCUMENT = Path(__file__).resolve().parent.parent / "docs" / "performance.md"
 INTRODUCTION = """# Performance

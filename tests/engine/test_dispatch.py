@@ -1,4 +1,4 @@
-"""dispatch, pushed, redirect: jobs leased to workers they are pushed to, by room; and what is learned from the pushes."""
+"""dispatch, pushed, redirect: jobs leased to workers they are pushed to, by room; and what pushes teach."""
 
 from __future__ import annotations
 

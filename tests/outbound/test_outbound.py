@@ -98,7 +98,9 @@ async def test_a_request_and_its_answer() -> None:
         assert b"worker-id: 7" in site.asked[0]
 
 
-@pytest.mark.parametrize("url", ["http://127.0.0.1:{}", "http://[::ffff:127.0.0.1]:{}", "http://localhost:{}", "http://0.0.0.0:{}"])
+@pytest.mark.parametrize(
+    "url", ["http://127.0.0.1:{}", "http://[::ffff:127.0.0.1]:{}", "http://localhost:{}", "http://0.0.0.0:{}"]
+)
 async def test_an_address_that_is_not_allowed_is_never_dialled(url: str) -> None:
     async with Site().open("0.0.0.0") as site, Outbound(read_policy("", is_local=False)) as outbound:  # noqa: S104
         with pytest.raises(AddressForbidden, match="WINDLASS_ALLOW_PRIVATE_ADDRESSES"):

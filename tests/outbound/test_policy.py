@@ -38,7 +38,12 @@ def test_some_never(address: str) -> None:
 
 def test_networks_are_allowed_one_by_one() -> None:
     policy = read_policy("10.1.0.0/16, fd00::/8", is_local=False)
-    assert [policy.may_dial(one) for one in ("10.1.2.3", "10.2.0.1", "fd00::5", "127.0.0.1")] == [True, False, True, False]
+    assert [policy.may_dial(one) for one in ("10.1.2.3", "10.2.0.1", "fd00::5", "127.0.0.1")] == [
+        True,
+        False,
+        True,
+        False,
+    ]
     assert policy.may_dial("::ffff:10.1.2.3")
     assert policy.may_dial("64:ff9b::a01:203")
 

@@ -21,6 +21,7 @@ from .explanation import (
     HeldByParent,
     InSteps,
     LimitFull,
+    NameUnknown,
     Next,
     NothingLeft,
     NoWorker,
@@ -130,7 +131,7 @@ def _untaken(facts: Facts) -> Iterator[Reason]:
     held_back = [*_paused(facts), *_limited(facts)]
     yield from held_back
     yield from _no_worker(facts)
-    yield from _unwanted(facts)
+    yield from (*_name_unknown(facts),) or _unwanted(facts)
     yield from _standing(facts, is_held_back=bool(held_back))
 
 
@@ -186,6 +187,15 @@ def _unwanted(facts: Facts) -> Iterator[Reason]:
         yield Unwanted(queue=job.queue, name=job.name, priority=job.priority, waiting=takers.waiting, wants=wants)
 
 
+def _name_unknown(facts: Facts) -> Iterator[Reason]:
+    """Others that wait for jobs of this name, or take from the queue themselves, would be its chance."""
+    workers = _workers_of_queue(facts, alive=True)
+    if not workers or facts.takers.wanting or facts.has_more_workers:
+        return
+    if all(worker.info.url and worker.id in facts.strangers for worker in workers):
+        yield NameUnknown(queue=facts.job.queue, name=facts.job.name, workers=len(workers))
+
+
 def described(wants: Filter) -> str:
     """A taker's filter in words."""
     parts = []
@@ -221,7 +231,7 @@ def _standing(facts: Facts, *, is_held_back: bool) -> Iterator[Reason]:
 
 
 def _busy(facts: Facts) -> Iterator[Reason]:
-    workers = _workers_of_queue(facts, alive=True)
+    workers = [worker for worker in _workers_of_queue(facts, alive=True) if worker.id not in facts.strangers]
     if workers and not facts.takers.wanting:
         slots, running = sum(one.info.slots for one in workers), sum(one.running for one in workers)
         yield WorkersBusy(queue=facts.job.queue, workers=len(workers), slots=slots, running=running)

@@ -160,6 +160,22 @@ class Unwanted(_Reason, frozen=True, kw_only=True):
         return f"{who} waiting at queue {quoted(self.queue)} {want}, not {job}."
 
 
+class NameUnknown(_Reason, frozen=True, kw_only=True):
+    """It would be pushed, but no worker that jobs are pushed to knows its name."""
+
+    queue: str
+    name: str
+    workers: int
+
+    def say(self, now_ms: int) -> str:
+        who = "The only worker" if self.workers == 1 else f"None of the {self.workers} workers"
+        does = "does not know" if self.workers == 1 else "knows"
+        return (
+            f"{who} that jobs of queue {quoted(self.queue)} are pushed to {does} the name {quoted(self.name)}; one "
+            "that knows it must register."
+        )
+
+
 class WorkersBusy(_Reason, frozen=True, kw_only=True):
     """Workers take from its queue, and none of them asks for a job now."""
 
@@ -378,9 +394,9 @@ class Ended(_Reason, frozen=True, kw_only=True):
 
 
 Reason: TypeAlias = (
-    Scheduled | Expired | Expires | Paused | LimitFull | RateLimited | NoWorker | Unwanted | WorkersBusy | Ahead | Next
-    | HeldByParent | AwaitsMembers | DeletedMembers | NothingLeft | InSteps | Dispatched | Running | Overdue
-    | WorkerSilent | StopRequested | Ended
+    Scheduled | Expired | Expires | Paused | LimitFull | RateLimited | NoWorker | NameUnknown | Unwanted | WorkersBusy
+    | Ahead | Next | HeldByParent | AwaitsMembers | DeletedMembers | NothingLeft | InSteps | Dispatched | Running
+    | Overdue | WorkerSilent | StopRequested | Ended
 )  # fmt: skip
 
 

@@ -74,6 +74,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     place: Place | None = None
     takers: Takers = Takers()
     workers: list[Employed] = []
+    strangers: list[bytes] = []  # workers that jobs are pushed to, and that do not know its name
     has_more_workers: bool = False  # than were looked at
     queue_lease_ms: int = 0
     holder: Employed | None = None

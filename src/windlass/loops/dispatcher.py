@@ -1,6 +1,6 @@
 """Pushes jobs to the workers that have registered with a URL. Who gets which job, and what is known of the workers, is
-the engine's: any number of processes may push at once, and one that dies in the middle loses nothing, since what was not
-accepted goes back by itself."""
+the engine's: any number of processes may push at once, and one that dies in the middle loses nothing, since what was
+not accepted goes back by itself."""
 
 from __future__ import annotations
 
@@ -77,9 +77,7 @@ class Dispatcher:
                     await self._tell(service, job, worker, outcome)
                     return
                 refused_by += (worker,)
-                request = Redirect(
-                    id=job.id, token=job.lease_token, refused_by=refused_by, accept_ms=self._accept_ms
-                )
+                request = Redirect(id=job.id, token=job.lease_token, refused_by=refused_by, accept_ms=self._accept_ms)
                 again = await service.redirect(request)
                 if again == "nobody":
                     await _fail(service, job, "Every worker has refused the job as invalid (400).")
@@ -89,7 +87,7 @@ class Dispatcher:
         except Refusal as refusal:
             log.debug("Job %s has gone its way meanwhile: %s", job.key, refusal)
         except WindlassError as error:
-            log.warning("What the push of job %s came to could not be told (%s); it goes back by itself.", job.key, error)
+            log.warning("What the push of job %s came to could not be told (%s); it goes back.", job.key, error)
 
     async def _ask(self, job: Job, worker: bytes, found: Dispatch) -> PushOutcome | None:
         """None: the worker does not want it."""
@@ -110,9 +108,7 @@ class Dispatcher:
         return outcome
 
     async def _tell(self, service: Service, job: Job, worker: bytes, outcome: PushOutcome) -> None:
-        request = Pushed(
-            id=job.id, token=job.lease_token, worker=worker, outcome=outcome, lease_ms=lease_ms_of(job)
-        )
+        request = Pushed(id=job.id, token=job.lease_token, worker=worker, outcome=outcome, lease_ms=lease_ms_of(job))
         await service.pushed([request]).one()
 
 

@@ -11,7 +11,7 @@ from ..core.errors import BadInput
 from ..core.requests import Dispatch, Pushed, Redirect
 from ..store import dispatching
 from ..store.asked import Asked, AskedMany, AskedToWait
-from ..store.calls import dispatch
+from ..store.calls import dispatch as calls
 from ..store.calls.call import Flow
 from ..store.scatter import scatter
 from .asking import Asking, asked_once
@@ -20,7 +20,7 @@ from .asking import Asking, asked_once
 class Dispatching(Asking):
     def dispatch(self, *, most: int = 100, accept_ms: int = 10_000, wait_ms: int = 0) -> Asked[Dispatch]:
         """Leases jobs to registered workers that have a URL and room, the one with most free room first; each is to be
-        pushed, and accepted within `accept_ms`. Waits up to `wait_ms` for the first one, in one partition (`within`)."""
+        pushed, and accepted within `accept_ms`. Waits up to `wait_ms` for the first, in one partition (`within`)."""
         check.whole("most", most, 1, check.TAKE_MAX)
         check.whole("accept_ms", accept_ms, 1, check.DURATION_MAX)
         check.whole("wait_ms", wait_ms, 0, check.DURATION_MAX)
@@ -45,27 +45,25 @@ class Dispatching(Asking):
                 break
             more = yield from dispatching.dispatch_flow(most - len(found.jobs), accept_ms, home)
             instants = [at for at in (found.next_due_at_ms, more.taken.next_due_at_ms) if at is not None]
-            found = Dispatch(
-                found.jobs + more.taken.jobs, found.workers | more.workers, min(instants, default=None)
-            )
+            found = Dispatch(found.jobs + more.taken.jobs, found.workers | more.workers, min(instants, default=None))
         return found
 
-    def pushed(self, requests: Sequence[Pushed]) -> AskedMany[dispatch.Given]:
-        """What pushes came to. Jobs that were not accepted go back, no attempt spent; a worker that does not know a name
-        is not offered it again until it registers anew, one that cannot be reached is left alone for a while, and
-        counts as lost after 10 s."""
+    def pushed(self, requests: Sequence[Pushed]) -> AskedMany[calls.Given]:
+        """What pushes came to. Jobs that were not accepted go back, no attempt spent; a worker that does not know a
+        name is not offered it again until it registers anew, one that cannot be reached is left alone for a while,
+        and counts as lost after 10 s."""
         check.items("requests", requests)
         for request in requests:
             push_validation.pushed(request)
         return AskedMany(
-            self.store, lambda: scatter(requests, lambda one: self.store.partition_of_job(one.id), dispatch.pushed)
+            self.store, lambda: scatter(requests, lambda one: self.store.partition_of_job(one.id), calls.pushed)
         )
 
     def redirect(self, request: Redirect) -> Asked[Dispatch | Literal["later", "nobody"]]:
-        """A job that its worker refused is leased to another one. `later`: the others have no room, and it has gone back
-        for a moment; `nobody`: all have refused it, and it is for the caller to end the attempt."""
+        """A job that its worker refused is leased to another one. `later`: the others have no room, and it has gone
+        back for a moment; `nobody`: all have refused it, and it is for the caller to end the attempt."""
         push_validation.redirect(request)
         return Asked(
             self.store,
-            lambda: asked_once(dispatch.redirect(request, self.store.partition_of_job(request.id))),
+            lambda: asked_once(calls.redirect(request, self.store.partition_of_job(request.id))),
         )

@@ -18,9 +18,7 @@ from .waiting import GRACE_MS, take_once
 PUSH: Place = ("\2push", "")  # as in lua/lib/pushing.lua
 
 
-def dispatch_flow(
-    most: int, accept_ms: int, partition: int, registration: Registration = UNREGISTERED
-) -> Flow[Found]:
+def dispatch_flow(most: int, accept_ms: int, partition: int, registration: Registration = UNREGISTERED) -> Flow[Found]:
     found = yield dispatch(most, accept_ms, partition, registration)
     if isinstance(found, Refusal):
         raise found
@@ -55,9 +53,7 @@ async def dispatch_waiting(store: Store, most: int, accept_ms: int, wait_ms: int
         places = wanted
 
 
-async def _look(
-    store: Store, most: int, accept_ms: int, partition: int, bell: Bell, listener: Listener
-) -> Found:
+async def _look(store: Store, most: int, accept_ms: int, partition: int, bell: Bell, listener: Listener) -> Found:
     registration = Registration(bell.name, BLOCK_S * 1000 + GRACE_MS, bell.others_wait(listener))
     return await take_once(store, dispatch_flow(most, accept_ms, partition, registration))
 

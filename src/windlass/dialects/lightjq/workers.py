@@ -75,3 +75,13 @@ async def remove_worker(ask: Ask[None, None]) -> None:
     """A worker leaves; what it holds is given to others."""
     ask.may_use(QUEUE)
     await ask.service.forget(worker_of(ask))
+
+
+@routes.post(
+    "/worker/beat", operation="beat_worker", roles=WORKS, takes_media=MSGPACK, media=MSGPACK, is_listed=False,
+    refuses=(errors.UnknownWorker, errors.EngineError), **NEEDS_WORKER,
+)  # fmt: skip
+async def beat_worker(ask: Ask[None, None]) -> None:
+    """A worker asks whether it is still known: one that could not be reached for a while is not, and registers anew."""
+    ask.may_use(QUEUE)
+    await ask.service.beat([worker_of(ask)]).one()

@@ -54,6 +54,7 @@ def _facts(job_id: bytes, parts: Any) -> Facts:
         place=_place(_only(found[b"place"], None)),
         takers=_takers(_only(found[b"takers"], (0, 0, 0, []))),
         workers=[_worker(row) for row in workers],
+        strangers=_only(found[b"strangers"], ([],))[0],
         has_more_workers=all_workers > len(workers),
         queue_lease_ms=lease_ms,
         holder=_worker(holder) if holder else None,

@@ -6,6 +6,7 @@
 --            {'place', jobs ahead, 1 when the queue is fair, lanes, lanes held back, weight of its lane},
 --            {'takers', waiting, of those that want it, jobs of the queue that are taken, {filter of one that does not, ...}},
 --            {'workers', all, {{worker, silent at, beats every ms, description, jobs held}, ...}},
+--            {'strangers', {worker that jobs are pushed to and that does not know its name, ...}},
 --            {'holder', lease_ms of the queue, its worker as above or nothing},
 --            {'parent', id, state (0: it is gone)},
 --            {'members', not ended, {{id, state (0: gone)}, ...}, deleted before their end, {id, ...}},
@@ -25,6 +26,7 @@ end
 local function tell_audience(r)
   tell('takers', unpack(waiting_takers(r, most)))
   tell('workers', redis.call('ZCARD', P .. 'workers'), registered_workers(most_workers))
+  tell('strangers', strangers_to(r, most_workers))
 end
 
 local function tell_place(r)

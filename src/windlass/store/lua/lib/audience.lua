@@ -35,3 +35,12 @@ local function registered_workers(most)
   for i, worker in ipairs(redis.call('ZREVRANGE', P .. 'workers', 0, most - 1)) do found[i] = describe_worker(worker) end
   return found
 end
+
+-- Those of the workers that jobs are pushed to that have said that they do not know its name.
+local function strangers_to(r, most)
+  local found = {}
+  for _, worker in ipairs(redis.call('ZRANGE', P .. 'push_workers', 0, most - 1)) do
+    if redis.call('ZSCORE', P .. 'wn:' .. worker, r.name) then found[#found + 1] = worker end
+  end
+  return found
+end

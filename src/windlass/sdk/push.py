@@ -1,0 +1,192 @@
+"""A worker that jobs are pushed to: an ASGI application. It registers with the master, runs what it is sent, and
+reports how it ended; how it is served (uvicorn, hypercorn, granian) is its user's choice."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import inspect
+import logging
+from collections.abc import Awaitable, Callable, MutableMapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeAlias, TypeVar
+
+import msgspec
+
+from .failures import GiveUp
+from .push_master import Master
+
+__all__ = ["PushWorker"]
+
+log = logging.getLogger("windlass.push")
+
+Scope: TypeAlias = MutableMapping[str, Any]
+Receive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send: TypeAlias = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+Handler = TypeVar("Handler", bound=Callable[[Any], Any])
+
+PATH = "/worker-job"
+BODY_MAX = 16 * 1024 * 1024
+LEAVE_S = 30.0  # for what is running when it stops
+MESSAGE_MAX = 2_000
+
+
+class PushedJob(msgspec.Struct, frozen=True):
+    """As the master sends it. Fields that are not known here are not looked at."""
+
+    id: str
+    name: str
+    argument: Any = None
+    timeout: float = 30
+
+
+class PushWorker:
+    """`worker = PushWorker("http://master:8080/lightjq", url="http://me:9000", max_jobs=4)`, then `@worker.job("name")`
+    on functions of one argument, async or not. `url` is where the master reaches this application; `token` is one of
+    the master's, with the role `work`."""
+
+    def __init__(
+        self, master: str, *, url: str, name: str = "push-worker", max_jobs: int = 10, token: str = ""
+    ) -> None:
+        self._master = Master(master, token)
+        self._description = {"name": name, "max_jobs": max_jobs, "url": url}
+        self._max_jobs = max_jobs
+        self._handlers: dict[str, Callable[[Any], Any]] = {}
+        self._running: set[str] = set()  # ids of jobs
+        self._under_way: set[asyncio.Task[None]] = set()  # runs, and reports of those that have ended
+        self._threads = ThreadPoolExecutor(max_jobs, thread_name_prefix="windlass-push")
+        self._is_known = asyncio.Event()
+
+    def job(self, name: str) -> Callable[[Handler], Handler]:
+        """The function that runs jobs of this name."""
+
+        def keep(handler: Handler) -> Handler:
+            self._handlers[name] = handler
+            return handler
+
+        return keep
+
+    @property
+    def worker_id(self) -> str:
+        """Empty until the master has taken this worker on."""
+        return self._master.worker_id
+
+    async def registered(self) -> None:
+        """Waits until the master knows this worker."""
+        await self._is_known.wait()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._live(receive, send)
+        elif scope["type"] == "http":
+            status = await self._answer(scope, receive)
+            await send({"type": "http.response.start", "status": status, "headers": [(b"content-length", b"0")]})
+            await send({"type": "http.response.body", "body": b""})
+
+    # Coming and going
+
+    async def _live(self, receive: Receive, send: Send) -> None:
+        await receive()
+        async with self._master:
+            registering = asyncio.create_task(self._master.stay_registered(self._description, self._is_known))
+            await send({"type": "lifespan.startup.complete"})
+            await receive()
+            registering.cancel()
+            await asyncio.wait({registering})
+            await self._leave()
+        await send({"type": "lifespan.shutdown.complete"})
+
+    async def _leave(self) -> None:
+        """What runs is ended and reported first, as far as that is possible: what is left goes to others at once."""
+        under_way = set(self._under_way)
+        if under_way:
+            await asyncio.wait(under_way, timeout=LEAVE_S)
+        for task in under_way:
+            task.cancel()
+        await asyncio.gather(*under_way, return_exceptions=True)
+        if self.worker_id:
+            await self._master.leave()
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    # Jobs
+
+    async def _answer(self, scope: Scope, receive: Receive) -> int:
+        """The status: 202 taken on, 404 unknown name, 400 not a job, 410 meant for a worker that this one is no more,
+        503 no room."""
+        if not scope["path"].endswith(PATH):
+            return 404
+        if scope["method"] != "POST":
+            return 405
+        body = await _read(receive)
+        if body is None:
+            return 413
+        try:
+            job = msgspec.msgpack.decode(body, type=PushedJob)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return 400
+        meant = dict(scope["headers"]).get(b"worker-id", b"").decode("latin-1")
+        if self.worker_id and meant and meant != self.worker_id:
+            return 410
+        return self._take_on(job, meant or self.worker_id)
+
+    def _take_on(self, job: PushedJob, worker_id: str) -> int:
+        handler = self._handlers.get(job.name)
+        if handler is None:
+            return 404
+        if job.id in self._running:
+            return 202  # pushed again after a lost answer
+        if len(self._running) >= self._max_jobs:
+            return 503
+        self._running.add(job.id)
+        task = asyncio.create_task(self._run(job, handler, worker_id))
+        self._under_way.add(task)
+        task.add_done_callback(self._under_way.discard)
+        return 202
+
+    async def _run(self, job: PushedJob, handler: Callable[[Any], Any], worker_id: str) -> None:
+        try:
+            outcome = await self._outcome(job, handler)
+        finally:
+            # Before the report: the master may push another job before its answer to the report is read.
+            self._running.discard(job.id)
+        await self._master.report(worker_id, {"job_id": job.id, **outcome})
+
+    async def _outcome(self, job: PushedJob, handler: Callable[[Any], Any]) -> dict[str, Any]:
+        try:
+            async with asyncio.timeout(job.timeout) as limit:
+                result = await self._call(handler, job.argument)
+            msgspec.msgpack.encode(result)
+        except TimeoutError as error:
+            if limit.expired():
+                return _failure("timeout", f"The job has taken more than {job.timeout:g} s.")
+            return _failure("other", repr(error))
+        except GiveUp as error:
+            return _failure("other", str(error) or "The job was given up.", should_retry=False)
+        except Exception as error:
+            log.info("Job %s (%s) has failed.", job.id, job.name, exc_info=True)
+            return _failure("other", f"{type(error).__name__}: {error}")
+        return {"type": "success", "result": result}
+
+    async def _call(self, handler: Callable[[Any], Any], argument: Any) -> Any:
+        if inspect.iscoroutinefunction(handler):
+            return await handler(argument)
+        return await asyncio.get_running_loop().run_in_executor(self._threads, handler, argument)
+
+
+def _failure(reason: str, message: str, *, should_retry: bool = True) -> dict[str, Any]:
+    return {"type": "failure", "reason": reason, "should_retry": should_retry, "message": message[:MESSAGE_MAX]}
+
+
+async def _read(receive: Receive) -> bytes | None:
+    """None: too long, or the master has gone in the middle."""
+    body = bytearray()
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            return None
+        with contextlib.suppress(KeyError):
+            body += message["body"]
+        if len(body) > BODY_MAX:
+            return None
+        if not message.get("more_body"):
+            return bytes(body)
