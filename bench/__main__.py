@@ -24,6 +24,7 @@ from . import (
     http_api,
     lanes,
     limits,
+    push,
     sdk,
     waiting,
 )
@@ -44,6 +45,7 @@ SECTIONS: dict[str, Section] = {
     "sdk": sdk.section,
     "http": http_api.section,
     "bedrock": bedrock.section,
+    "push": push.section,
 }
 DOCUMENT = Path(__file__).resolve().parent.parent / "docs" / "performance.md"
 INTRODUCTION = """# Performance

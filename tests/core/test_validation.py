@@ -50,8 +50,8 @@ TOO_LARGE = Blob(b"x" * (1024 * 1024 + 1))
 WRONG_LISTS: tuple[Any, ...] = (None, 5, "text", b"bytes", {"a": 1}, {1, 2})
 WRONG_CLAIMS: tuple[Any, ...] = (1, 0, "yes", None)
 WRONG_BASE_URLS = (
-    "x", "ftp://h", "http://", "http://h/?q", "http://h/#f", "http://u:p@h", "http://h:0", "http://h:99999", "http://h /",
-    "http://h\r\n", "http://[::1", "//h", "http://h" + "x" * 2_048, "http://ключ",
+    "x", "ftp://h", "http://", "http://h/?q", "http://h/#f", "http://u:p@h", "http://h:0", "http://h:99999",
+    "http://h /", "http://h\r\n", "http://[::1", "//h", "http://h" + "x" * 2_048, "http://ключ",
 )  # fmt: skip
 
 Case = tuple[str, str, Callable[[Service], Any]]

@@ -65,7 +65,7 @@ async def master(client: httpx.AsyncClient) -> AsyncIterator[Master]:
 
 async def until_running(service: Service, job_id: str) -> None:
     """Taken on by its worker: LightJQ calls a job running before that."""
-    while (await service.job([parse_id(job_id)]).one()).job.state is not State.RUNNING:
+    while (await service.job([parse_id(job_id)]).one()).job.state is not State.RUNNING:  # noqa: ASYNC110
         await asyncio.sleep(0.01)
 
 

@@ -30,7 +30,15 @@ async def test_the_worker_greets_and_shouts(engine: EngineProcess, monkeypatch: 
         monkeypatch.setenv("MASTER", server.url + "/lightjq")
         monkeypatch.setenv("ME", f"http://127.0.0.1:{port}")
         process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "uvicorn", "push_app:worker", "--port", str(port), "--log-level", "warning", cwd=EXAMPLES
+            sys.executable,
+            "-m",
+            "uvicorn",
+            "push_app:worker",
+            "--port",
+            str(port),
+            "--log-level",
+            "warning",
+            cwd=EXAMPLES,
         )
         try:
             async with httpx.AsyncClient(base_url=server.url + "/lightjq", headers=HEADERS, timeout=60) as client:

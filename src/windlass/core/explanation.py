@@ -171,8 +171,8 @@ class NameUnknown(_Reason, frozen=True, kw_only=True):
         who = "The only worker" if self.workers == 1 else f"None of the {self.workers} workers"
         does = "does not know" if self.workers == 1 else "knows"
         return (
-            f"{who} that jobs of queue {quoted(self.queue)} are pushed to {does} the name {quoted(self.name)}; one that "
-            "knows it must register."
+            f"{who} that jobs of queue {quoted(self.queue)} are pushed to {does} the name {quoted(self.name)}; one "
+            "that knows it must register."
         )
 
 
@@ -395,8 +395,8 @@ class Ended(_Reason, frozen=True, kw_only=True):
 
 Reason: TypeAlias = (
     Scheduled | Expired | Expires | Paused | LimitFull | RateLimited | NoWorker | NameUnknown | Unwanted | WorkersBusy
-    | Ahead | Next | HeldByParent | AwaitsMembers | DeletedMembers | NothingLeft | InSteps | Dispatched | Running | Overdue
-    | WorkerSilent | StopRequested | Ended
+    | Ahead | Next | HeldByParent | AwaitsMembers | DeletedMembers | NothingLeft | InSteps | Dispatched | Running
+    | Overdue | WorkerSilent | StopRequested | Ended
 )  # fmt: skip
 
 

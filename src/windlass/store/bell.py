@@ -17,6 +17,7 @@ log = logging.getLogger("windlass.store")
 
 BLOCK_S = 60  # a blocking read ends after this time and begins anew
 WATCHDOG_S = 5  # longer than the read itself: then the connection counts as dead
+SETTLE_S = 1.0
 Place: TypeAlias = tuple[str, str]  # queue, filter text
 
 
@@ -105,6 +106,11 @@ class Bell:
                     self._start_passing(*place)
             elif place == rung:
                 self._wake_first(place)
+
+    async def settle(self) -> None:
+        """Rings that are being passed on arrive: else they would wait for the recoverer."""
+        if self._passing:
+            await asyncio.wait(self._passing, timeout=SETTLE_S)
 
     def close(self) -> None:
         if self._task is not None:

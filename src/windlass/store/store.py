@@ -165,6 +165,7 @@ class Store:
             await asyncio.wait(self._background, timeout=self._patience_s)
         await self.fanout.close()
         for bell in self._bells.values():
+            await bell.settle()
             bell.close()
         await self._lines.close()
         self._bells.clear()
