@@ -163,8 +163,8 @@ async def test_its_document_is_openapi_with_the_paths_of_the_page(client: httpx.
     operations = {f"{method.upper()} {path}" for path, found in document["paths"].items() for method in found}
     assert operations == {
         "POST /job", "GET /job/{id}", "DELETE /job/{id}", "GET /job/{id}/polling", "POST /worker", "DELETE /worker",
-        "POST /done", "POST /constraint", "GET /constraint", "DELETE /constraint/{id}", "GET /ui/jobs",
-        "GET /ui/workers", "GET /ui/stats",
+        "POST /done", "POST /worker/beat", "POST /constraint", "GET /constraint", "DELETE /constraint/{id}",
+        "GET /ui/jobs", "GET /ui/workers", "GET /ui/stats",
     }  # fmt: skip
     body = document["paths"]["/job"]["post"]["requestBody"]["content"]
     assert list(body) == ["application/msgpack"]

@@ -24,12 +24,12 @@ from windlass.store.store import Store
 
 
 @pytest.fixture(scope="module")
-def served() -> Iterator[tuple[str, Service]]:
+def served() -> Iterator[tuple[httpx.Client, Service]]:
     with EngineProcess("valkey") as engine:
         store = make_store(engine)
         beside = Store(parse_url(engine.unix_url), namespace=store.namespace, is_test=True)
-        with served_in_thread(store, Settings(port=0)) as url:
-            yield url, Service(beside)
+        with served_in_thread(store, Settings(port=0)) as url, httpx.Client(base_url=f"{url}/lightjq") as client:
+            yield client, Service(beside)
         beside.close_now()
 
 
@@ -48,15 +48,15 @@ VALUES = st.recursive(
 )  # fmt: skip
 @given(argument=st.dictionaries(st.text(max_size=8), VALUES, max_size=4), result=VALUES, error=VALUES)
 def test_values_survive_both_ways(
-    served: tuple[str, Service], argument: dict[str, Any], result: Any, error: Any
+    served: tuple[httpx.Client, Service], argument: dict[str, Any], result: Any, error: Any
 ) -> None:
     """Byte for byte: text and bytes stay apart, integers keep their 64 bits."""
-    url, service = served
+    client, service = served
 
     def ask(method: str, path: str, body: Any = None, worker: str = "") -> httpx.Response:
         content = None if body is None else msgspec.msgpack.encode(body)
         headers = {"content-type": "application/msgpack", "worker-id": worker}
-        return httpx.request(method, f"{url}/lightjq{path}", content=content, headers=headers)
+        return client.request(method, path, content=content, headers=headers)
 
     worker = msgspec.msgpack.decode(ask("POST", "/worker", {"name": "w", "max_jobs": 2}).content)["worker_id"]
     fields = {"argument": argument, "keep_result": True, "max_retry": 0}

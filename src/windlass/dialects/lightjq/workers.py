@@ -78,8 +78,8 @@ async def remove_worker(ask: Ask[None, None]) -> None:
 
 
 @routes.post(
-    "/worker/beat", operation="beat_worker", roles=WORKS, takes_media=MSGPACK, media=MSGPACK, is_listed=False,
-    refuses=(errors.UnknownWorker, errors.EngineError), **NEEDS_WORKER,
+    "/worker/beat", operation="beat_worker", status=204, roles=WORKS, takes_media=MSGPACK, media=MSGPACK,
+    is_listed=False, refuses=(errors.UnknownWorker, errors.EngineError), **NEEDS_WORKER,
 )  # fmt: skip
 async def beat_worker(ask: Ask[None, None]) -> None:
     """A worker asks whether it is still known: one that could not be reached for a while is not, and registers anew."""
