@@ -30,6 +30,21 @@ anybody            GET /docs
 anybody            GET /docs.css
 read               GET /metrics
 produce            POST /jobber/queue
+anybody            GET /lightjq/openapi.json
+anybody            GET /lightjq/openapi.yaml
+produce            POST /lightjq/job
+read produce       GET /lightjq/job/{id}
+read produce       GET /lightjq/job/{id}/polling
+produce            DELETE /lightjq/job/{id}
+work               POST /lightjq/worker
+work               DELETE /lightjq/worker
+work               POST /lightjq/done
+-                  POST /lightjq/constraint
+read               GET /lightjq/constraint
+-                  DELETE /lightjq/constraint/{id}
+read               GET /lightjq/ui/jobs
+read               GET /lightjq/ui/workers
+read               GET /lightjq/ui/stats
 produce            POST /api/v1/jobs
 produce            POST /api/v1/jobs:batch
 produce            POST /api/v1/jobs:stream

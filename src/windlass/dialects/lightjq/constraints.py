@@ -173,7 +173,7 @@ async def constraints(ask: Ask[None, None]) -> list[ConstraintShape]:
 
 
 @routes.delete(
-    "/constraint/{id}", operation="remove_constraint", roles=ADMIN, takes_media=MSGPACK, media=MSGPACK,
+    "/constraint/{id}", operation="remove_constraint", status=204, roles=ADMIN, takes_media=MSGPACK, media=MSGPACK,
     is_audited=True, is_listed=False, refuses=(errors.UnknownLimit, errors.EngineError),
 )  # fmt: skip
 async def remove_constraint(ask: Ask[None, None]) -> None:

@@ -63,8 +63,8 @@ def _check_instant(text: str) -> None:
 
 
 @routes.post(
-    "/done", operation="report_done", roles=WORKS, takes=Success | Failure, takes_media=MSGPACK, media=MSGPACK,
-    is_listed=False, refuses=(
+    "/done", operation="report_done", status=204, roles=WORKS, takes=Success | Failure, takes_media=MSGPACK,
+    media=MSGPACK, is_listed=False, refuses=(
         errors.UnknownJob, errors.UnknownWorker, errors.StaleLease, errors.AlreadyEnded, errors.Unsettled,
         errors.TooLarge, errors.EngineError,
     ), **NEEDS_WORKER,

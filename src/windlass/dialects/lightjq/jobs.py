@@ -19,7 +19,7 @@ from ...core.states import State
 from ...web.encoding import MSGPACK
 from ...web.problems import HttpRefusal
 from ...web.routing import PRODUCES, READS, Ask, Office
-from .status import KEEPS_RESULT, StatusShape, is_ours, keeps_result, shape_of, value_of
+from .status import DROPS_RESULT, KEEPS_RESULT, StatusShape, is_ours, is_read_once, keeps_result, shape_of, value_of
 from .words import NIL, QUEUE, JobId, Value, job_id_of, read_value, routes_of
 
 routes = routes_of("Pushers")
@@ -55,7 +55,7 @@ class PushedJob(msgspec.Struct, frozen=True, kw_only=True):
             retry=Backoff(tries=1 + self.max_retry, base_ms=1_000, factor=2.0, cap_ms=300_000, jitter=0.1),
             timeout_ms=max(1, round(self.timeout * 1000)),
             result_ttl_ms=RESULT_TTL_MS,
-            tags=(KEEPS_RESULT,) if self.keep_result else (),
+            tags=(KEEPS_RESULT if self.keep_result else DROPS_RESULT,),
         )
 
 
@@ -124,7 +124,7 @@ async def _shown(ask: Ask[Any, Any], timeline: Timeline) -> StatusShape:
     """The result is handed out once, to somebody who is still there and may have it."""
     job, result = timeline.job, NIL
     if job.state is State.FINISHED and keeps_result(job) and not ask.request.client.is_gone:
-        is_read = ask.request.head.method == "GET" and ask.who.may(PRODUCES)
+        is_read = is_read_once(job) and ask.request.head.method == "GET" and ask.who.may(PRODUCES)
         ending = await ask.service.result(job.id, consume=is_read)
         result = NIL if ending is None or ending.result is None else value_of(ending.result)
     return shape_of(timeline, result)
@@ -173,8 +173,8 @@ async def _gone_is_unknown(question: Awaitable[T]) -> T:
 
 
 @routes.delete(
-    "/job/{id}", operation="cancel_job", roles=PRODUCES, takes_media=MSGPACK, media=MSGPACK, is_listed=False,
-    refuses=(UnknownJob, NotCancelable, errors.EngineError),
+    "/job/{id}", operation="cancel_job", status=204, roles=PRODUCES, takes_media=MSGPACK, media=MSGPACK,
+    is_listed=False, refuses=(UnknownJob, NotCancelable, errors.EngineError),
 )  # fmt: skip
 async def cancel_job(ask: Ask[None, None]) -> None:
     """Cancel a job that has not been started, or waits for its next attempt."""

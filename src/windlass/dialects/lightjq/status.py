@@ -13,7 +13,9 @@ from ...core.states import State
 from ...core.transcoding import as_msgpack
 from .words import NIL, QUEUE, Value
 
-KEEPS_RESULT = "keep_result"  # the tag of a job whose result its pusher wants
+# Tags of the jobs that were pushed here. Those of others have neither: their results are kept as they were asked to be,
+# and nothing that is looked at here is used up.
+KEEPS_RESULT, DROPS_RESULT = "keep_result", "drop_result"
 Status: TypeAlias = Literal["queued", "running", "retrying", "error", "done"]
 Reason: TypeAlias = Literal["other", "timeout"]
 _STATUSES: dict[State, Status] = {
@@ -63,6 +65,10 @@ def status_of(job: Job) -> Status:
 
 
 def keeps_result(job: Job) -> bool:
+    return DROPS_RESULT not in job.tags
+
+
+def is_read_once(job: Job) -> bool:
     return KEEPS_RESULT in job.tags
 
 

@@ -68,7 +68,7 @@ def worker_of(ask: Ask[Any, Any]) -> bytes:
 
 
 @routes.delete(
-    "/worker", operation="remove_worker", roles=WORKS, takes_media=MSGPACK, media=MSGPACK, is_listed=False,
+    "/worker", operation="remove_worker", status=204, roles=WORKS, takes_media=MSGPACK, media=MSGPACK, is_listed=False,
     refuses=(errors.UnknownWorker, errors.EngineError), **NEEDS_WORKER,
 )  # fmt: skip
 async def remove_worker(ask: Ask[None, None]) -> None:
