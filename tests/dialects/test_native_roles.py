@@ -38,6 +38,7 @@ read produce       GET /lightjq/job/{id}/polling
 produce            DELETE /lightjq/job/{id}
 work               POST /lightjq/worker
 work               DELETE /lightjq/worker
+work               POST /lightjq/worker/beat
 work               POST /lightjq/done
 -                  POST /lightjq/constraint
 read               GET /lightjq/constraint
