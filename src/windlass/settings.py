@@ -18,6 +18,7 @@ from .core.job import Durability
 
 FILE_NAME = "windlass.toml"
 TOKEN_MIN = 16  # characters: a shorter one could be guessed
+LIGHTJQ_KEEP_MS = 3_600_000
 BODY_MAX = 16 * 1024 * 1024
 _TRUE, _FALSE = {"1", "true", "yes", "on"}, {"0", "false", "no", "off", ""}
 
@@ -52,6 +53,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     grace_ms: int = 30_000  # how long requests under way may take when it stops
     # Networks that jobs may be pushed to though they are not public, or `yes`; empty: loopback, when it listens there
     allow_private_addresses: str = ""
+    lightjq_keep_ms: int = LIGHTJQ_KEEP_MS  # how long it is told that a job of LightJQ's is done
     workers: Annotated[int, msgspec.Meta(ge=1, le=256)] = 1  # processes that answer
 
 

@@ -22,6 +22,7 @@ from windlass.loops.janitor import Janitor
 from windlass.loops.scheduler import Scheduler
 from windlass.server import Serving
 from windlass.service import Service
+from windlass.settings import Settings
 from windlass.store.store import Store
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("engine", ["valkey"], indirect=True)]
@@ -281,6 +282,15 @@ async def test_what_is_done_is_forgotten_after_an_hour(light: Light, service: Se
     await Janitor().tick(service)
     for path in ("", "/polling"):
         assert (await light("GET", f"/job/{job_id}{path}")).status == 404
+
+
+@pytest.mark.parametrize("server_settings", [Settings(port=0, bedrock_port=None, lightjq_keep_ms=5_000)])
+async def test_how_long_it_is_told_is_a_setting(light: Light, service: Service, store: Store) -> None:
+    job_id, _ = await finished(light, service)
+    assert (await light.status(job_id))["status"] == "done"
+    store.clock_offset_ms += 6_000
+    await Janitor().tick(service)
+    assert (await light("GET", f"/job/{job_id}")).status == 404
 
 
 async def test_what_is_kept_for_people_only_is_gone(light: Light, service: Service) -> None:

@@ -86,6 +86,7 @@ async def serving(
         async with running(store, pulse) as service:
             server = Serving(service, settings, listening, pulse)
             await _check_trust(server)
+            server.office.lightjq_keep_ms = settings.lightjq_keep_ms
             policy = server.office.policy = read_policy(settings.allow_private_addresses, is_local=server.is_local)
             async with _dispatching(service, policy), _tokens(server) as tokens, _access_log(settings) as log:
                 guard = Guard(tokens, is_open=server.is_local or settings.allow_anonymous, is_local=server.is_local)

@@ -18,6 +18,7 @@ from ..loops.pulse import Pulse
 from ..outbound import Policy
 from ..service import Service
 from ..service.gathering import Gathering
+from ..settings import LIGHTJQ_KEEP_MS
 from .encoding import Encoding
 from .messages import Head, Request, Response, Streamed
 from .meter import Meter
@@ -113,6 +114,7 @@ class Office:
         self.service = service
         self.pulse = pulse or Pulse()  # of this process's loops
         self.policy = Policy()  # whom this server may call
+        self.lightjq_keep_ms = LIGHTJQ_KEEP_MS
         self.gathering = Gathering(service)
         self.meter = Meter()
         self.routes: Sequence[Route] = ()  # all that are served, once they are

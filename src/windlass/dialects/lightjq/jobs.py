@@ -25,7 +25,6 @@ from .words import NIL, QUEUE, JobId, Value, job_id_of, read_value, routes_of
 routes = routes_of("Pushers")
 
 T = TypeVar("T")
-RESULT_TTL_MS = 3_600_000  # how long it is told that a job is done
 MAX_RETRY, TIMEOUT_S = 10, 30
 POLL_S, POLL_MAX_S = 5, 600
 _MAPS = (*range(0x80, 0x90), 0xDE, 0xDF)  # the first byte of a map in MessagePack
@@ -46,7 +45,7 @@ class PushedJob(msgspec.Struct, frozen=True, kw_only=True):
     keep_result: Annotated[bool, Meta(description="The result will be asked for.")] = False
     timeout: Seconds = TIMEOUT_S
 
-    def new_job(self) -> NewJob:
+    def new_job(self, keep_ms: int) -> NewJob:
         return NewJob(
             queue=QUEUE,
             name=self.name,
@@ -54,7 +53,7 @@ class PushedJob(msgspec.Struct, frozen=True, kw_only=True):
             priority=self.priority,
             retry=Backoff(tries=1 + self.max_retry, base_ms=1_000, factor=2.0, cap_ms=300_000, jitter=0.1),
             timeout_ms=max(1, round(self.timeout * 1000)),
-            result_ttl_ms=RESULT_TTL_MS,
+            result_ttl_ms=keep_ms,
             tags=(KEEPS_RESULT if self.keep_result else DROPS_RESULT,),
         )
 
@@ -105,7 +104,7 @@ async def prepare(office: Office) -> None:
 async def push_job(ask: Ask[PushedJob, None]) -> Pushed:
     """Enqueue a job."""
     ask.may_use(QUEUE)
-    job = ask.body.new_job()
+    job = ask.body.new_job(ask.office.lightjq_keep_ms)
     await prepare(ask.office)
     return Pushed(format_id((await ask.office.gathering.enqueue(job)).id))
 
