@@ -124,7 +124,7 @@ async def test_a_failed_job_is_tried_again(master: Master, service: Service, ser
 
 async def test_a_worker_that_is_killed_loses_no_job(master: Master, service: Service, server_url: str) -> None:
     async with worker_process(service, server_url) as first:
-        job_id = await master.push("slow", 60, max_retry=2)
+        job_id = await master.push("slow", 2, max_retry=2, timeout=4)
         await until_running(service, job_id)
         first.send_signal(signal.SIGKILL)
         await first.wait()
@@ -132,6 +132,8 @@ async def test_a_worker_that_is_killed_loses_no_job(master: Master, service: Ser
         # The dead one is found out by what is pushed to it; the other one has it all in the end.
         jobs = [await master.push("echo", number) for number in range(10)]
         assert [(await master.end(one))["result"] for one in jobs] == list(range(10))
+        ended = await master.end(job_id)  # nobody reported: its time ran out, and it was tried again
+        assert (ended["status"], ended["retry_count"]) == ("done", 1)
 
 
 async def test_a_worker_that_comes_back_under_another_id_is_not_mistaken(
