@@ -8,10 +8,11 @@ from . import validation as check
 from .durations import INSTANT_MAX
 from .errors import BadInput, TooLarge
 from .log import Log, LogLine
+from .report_validation import held
 
 
 def log(request: Any) -> None:
-    check.held(request, Log)
+    held(request, Log)
     check.items("lines", request.lines)
     if not request.lines:
         raise BadInput("lines must hold at least one line.")

@@ -6,13 +6,14 @@ from typing import get_args
 
 from . import validation as check
 from .errors import BadInput
+from .report_validation import held
 from .requests import Pushed, PushOutcome, Redirect
 
 REFUSED_MAX = 500
 
 
 def pushed(request: Pushed) -> None:
-    check.held(request, Pushed)
+    held(request, Pushed)
     check.worker_id(request.worker)
     if request.outcome not in get_args(PushOutcome):
         raise BadInput(f"outcome must be one of {', '.join(get_args(PushOutcome))}, not {request.outcome!r}.")
@@ -20,7 +21,7 @@ def pushed(request: Pushed) -> None:
 
 
 def redirect(request: Redirect) -> None:
-    check.held(request, Redirect)
+    held(request, Redirect)
     check.whole("accept_ms", request.accept_ms, 1, check.DURATION_MAX)
     if type(request.refused_by) is not tuple or not 1 <= len(request.refused_by) <= REFUSED_MAX:
         raise BadInput(f"refused_by must be a tuple of 1 to {REFUSED_MAX} workers.")

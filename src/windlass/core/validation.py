@@ -7,13 +7,12 @@ from typing import Any
 
 from .durations import INSTANT_MAX
 from .errors import BadInput, TooLarge
-from .event import Emit
 from .ids import PARTITIONS_MAX
 from .job import Blob, Codec, NewJob
 from .queue import FOREVER_MS, Configuration
 from .repeat import RULE_MAX, parse_modifiers
 from .repeat import parse as parse_rule
-from .requests import Conclude, Edit, Fail, Filter, Finish, Held, Listing, Take, Update, WorkerInfo
+from .requests import Edit, Filter, Listing, Take, WorkerInfo
 from .retry import ENDLESS, Backoff
 from .states import State
 from .urls import URL_MAX, is_base_url
@@ -237,44 +236,6 @@ def lease(what: str, value: Any) -> None:
 kept = lease  # a retention may be FOREVER_MS too
 
 
-def held(request: Any, wanted: type = Held) -> None:
-    instance("A request", request, wanted)
-    id_bytes("id", request.id)
-    whole("token", request.token, 0, 2**48 - 1)
-
-
-def finish(request: Finish) -> None:
-    held(request, Finish)
-    if request.result is not None:
-        blob("result", request.result, RESULT_MAX)
-    claim("ignore_repeat", request.ignore_repeat)
-
-
-def fail(request: Fail) -> None:
-    held(request, Fail)
-    if request.then not in ("retry", "final", "cancelled"):
-        raise BadInput(f"then must be retry, final or cancelled, not {request.then!r}.")
-    whole("delay_ms", request.delay_ms, 0, DURATION_MAX)
-    text("reason", request.reason, REASON_MAX)
-    if request.error is not None:
-        blob("error", request.error, ERROR_MAX)
-
-
-def update(request: Update, payload_max: int = PAYLOAD_MAX) -> None:
-    held(request, Update)
-    if request.progress is not None:
-        number("progress", request.progress, 0, 1)
-    if request.note is not None:
-        opaque("note", request.note, NOTE_MAX)
-    if request.payload is not None:
-        blob("payload", request.payload, payload_max)
-
-
-def emit(request: Emit) -> None:
-    held(request, Emit)
-    blob("value", request.value, EMITTED_MAX)
-
-
 def edit(request: Edit, payload_max: int = PAYLOAD_MAX) -> None:
     instance("A request", request, Edit)
     claim("in_any_state", request.in_any_state)
@@ -291,36 +252,6 @@ def edit(request: Edit, payload_max: int = PAYLOAD_MAX) -> None:
         repeat(request.repeat)
     if request.attempt is not None:
         whole("attempt", request.attempt, 0, UINT32_MAX)
-
-
-def conclude(request: Conclude, payload_max: int = PAYLOAD_MAX) -> None:
-    held(request, Conclude)
-    if request.then not in ("finish", "again", "fail"):
-        raise BadInput(f"then must be finish, again or fail, not {request.then!r}.")
-    if request.run_at_ms is not None and request.delay_ms is not None:
-        raise BadInput("Give run_at_ms or delay_ms, not both.")
-    if request.then == "again" and request.run_at_ms is None and request.delay_ms is None:
-        raise BadInput("A job that goes on needs run_at_ms or delay_ms.")
-    if request.delay_ms is not None:
-        whole("delay_ms", request.delay_ms, 0, DURATION_MAX)
-    text("unique", request.unique, UNIQUE_MAX, may_be_empty=True)
-    text("reason", request.reason, REASON_MAX)
-    claim("if_parent_waits", request.if_parent_waits)
-    claim("keeps_members", request.keeps_members)
-    edit(
-        Edit(
-            id=request.id,
-            name=request.name,
-            priority=request.priority,
-            run_at_ms=request.run_at_ms,
-            payload=request.payload,
-            repeat=request.repeat,
-            attempt=request.attempt,
-            if_revision=request.if_revision,
-            in_any_state=request.in_any_state,
-        ),
-        payload_max,
-    )
 
 
 def take(request: Take) -> None:

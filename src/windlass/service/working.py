@@ -6,6 +6,7 @@ import random
 from collections.abc import Sequence
 
 from ..core import log_validation
+from ..core import report_validation as report_check
 from ..core import validation as check
 from ..core.errors import BadInput
 from ..core.event import Emit
@@ -58,9 +59,9 @@ class Working(Asking):
         check.items("finishes", finishes)
         check.items("failures", failures)
         for finished in finishes:
-            check.finish(finished)
+            report_check.finish(finished)
         for failed in failures:
-            check.fail(failed)
+            report_check.fail(failed)
         check.take(request)
         if len(finishes) + len(failures) > check.TAKE_MAX:
             raise BadInput(f"An exchange reports at most {check.TAKE_MAX} outcomes.")
@@ -76,20 +77,20 @@ class Working(Asking):
     def accept(self, requests: Sequence[Held], *, lease_ms: int = 0) -> AskedMany[int | None]:
         """Takes on dispatched jobs; answers their deadlines."""
         check.lease("lease_ms", lease_ms)
-        return self._about_jobs(requests, check.held, lambda part, home: reports.accept(part, lease_ms, home))
+        return self._about_jobs(requests, report_check.held, lambda part, home: reports.accept(part, lease_ms, home))
 
     def extend(self, requests: Sequence[Held], *, lease_ms: int = 0) -> AskedMany[Extended]:
         """Heartbeat of many leases; says which are lost and which jobs are asked to stop."""
         check.lease("lease_ms", lease_ms)
-        return self._about_jobs(requests, check.held, lambda part, home: reports.extend(part, lease_ms, home))
+        return self._about_jobs(requests, report_check.held, lambda part, home: reports.extend(part, lease_ms, home))
 
     def update(self, requests: Sequence[Update]) -> AskedMany[Updated]:
         """Progress, a note, or a new payload, from the holder of the lease."""
-        return self._about_jobs(requests, lambda one: check.update(one, self._payload_max), reports.update)
+        return self._about_jobs(requests, lambda one: report_check.update(one, self._payload_max), reports.update)
 
     def emit(self, requests: Sequence[Emit]) -> AskedMany[None]:
         """Values for those who follow, from the holder of the lease; nothing is kept when nobody does."""
-        return self._about_jobs(requests, check.emit, reports.emit)
+        return self._about_jobs(requests, report_check.emit, reports.emit)
 
     def log(self, requests: Sequence[Log]) -> AskedMany[None]:
         """Lines of running code, from the holder of the lease; the last ones are kept as long as the job is."""
@@ -100,7 +101,7 @@ class Working(Asking):
         goes back to wait for its next run, unless the request says otherwise."""
         check.items("requests", requests)
         for request in requests:
-            check.finish(request)
+            report_check.finish(request)
         return AskedMany(self.store, lambda: finish_flow(requests, self.store.partition_of_job))
 
     def conclude(self, requests: Sequence[Conclude]) -> AskedMany[Concluded]:
@@ -108,7 +109,7 @@ class Working(Asking):
         dialects whose report carries the content of the next run."""
         check.items("requests", requests)
         for request in requests:
-            check.conclude(request, self._payload_max)
+            report_check.conclude(request, self._payload_max)
         store = self.store
         return AskedMany(
             store, lambda: concluded(store.known_limits, requests, lambda one: store.partition_of_job(one.id))
@@ -116,8 +117,8 @@ class Working(Asking):
 
     def fail(self, requests: Sequence[Fail]) -> AskedMany[Failed]:
         """Ends attempts badly: to be retried, for good, or as cancelled."""
-        return self._about_jobs(requests, check.fail, reports.fail)
+        return self._about_jobs(requests, report_check.fail, reports.fail)
 
     def release(self, requests: Sequence[Held]) -> AskedMany[str]:
         """Gives jobs back unworked; no attempt is spent."""
-        return self._about_jobs(requests, check.held, reports.release)
+        return self._about_jobs(requests, report_check.held, reports.release)
