@@ -7,7 +7,7 @@ import contextlib
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +15,16 @@ import httpx
 import msgspec
 import pytest
 
+from api_client import Api
+from engine_process import EngineProcess
+from sdk.conftest import at_work
+from windlass import Windlass
 from windlass.core.ids import parse_id
 from windlass.core.requests import Finish, Take
 from windlass.core.states import State
 from windlass.service import Service
+from windlass.store.endpoint import parse_url
+from windlass.store.store import Store
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("engine", ["valkey"], indirect=True)]
 PROGRAM = Path(__file__).with_name("push_process.py")
@@ -199,3 +205,43 @@ async def test_a_pull_worker_serves_the_same_queue(master: Master, service: Serv
         await service.finish([Finish(job.id, job.lease_token)]).one()
         assert (await master.end(job_id))["status"] == "done"
         assert (await master.end(blocking))["result"] == "slept"
+
+
+@pytest.fixture
+async def connect(engine: EngineProcess, store: Store) -> AsyncIterator[Callable[[], Windlass]]:
+    """Applications on the server's engine."""
+    made: list[Windlass] = []
+
+    def connect() -> Windlass:
+        app = Windlass()
+        app.connect(Store(parse_url(engine.unix_url), namespace=store.namespace, is_test=True))
+        made.append(app)
+        return app
+
+    yield connect
+    for app in made:
+        await app.aclose()
+
+
+async def test_an_sdk_worker_and_a_push_worker_serve_what_either_side_creates(
+    master: Master, service: Service, server_url: str, json_api: Api, connect: Callable[[], Windlass]
+) -> None:
+    """Each of them meets names that only the other knows."""
+    pulling, producing = connect(), connect()
+
+    @pulling.task(queue="lightjq")
+    async def double(value: int) -> int:
+        return value * 2
+
+    @producing.task(queue="lightjq")
+    async def echo(value: int) -> int:
+        raise AssertionError("it is pushed to the other worker")
+
+    async with worker_process(service, server_url), at_work(pulling, queues=["lightjq"]):
+        created_here = await master.push("double", 21)
+        created_there = await echo.aenqueue(7)
+        assert (await master.end(created_here))["result"] == 42
+        assert await created_there.aresult(timeout=30) == 7
+        for job_id in (created_here, created_there.id):
+            assert (await json_api.get(f"/api/v1/jobs/{job_id}")).body["job"]["state"] == "finished"
+        assert await master.status(created_there.id) == "done"
