@@ -28,7 +28,10 @@ def served() -> Iterator[tuple[httpx.Client, Service]]:
     with EngineProcess("valkey") as engine:
         store = make_store(engine)
         beside = Store(parse_url(engine.unix_url), namespace=store.namespace, is_test=True)
-        with served_in_thread(store, Settings(port=0)) as url, httpx.Client(base_url=f"{url}/lightjq") as client:
+        with (
+            served_in_thread(store, Settings(port=0, bedrock_port=None)) as url,
+            httpx.Client(base_url=f"{url}/lightjq") as client,
+        ):
             yield client, Service(beside)
         beside.close_now()
 

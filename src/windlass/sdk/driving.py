@@ -13,7 +13,7 @@ Questions: TypeAlias = Generator[Asked[Any], Any, T]
 
 
 def driven(flow: Questions[T]) -> T:
-    return drive_now(flow, Asked.wait)
+    return drive_now(flow, lambda asked: asked.wait())
 
 
 async def adriven(flow: Questions[T]) -> T:
