@@ -104,6 +104,16 @@ def test_a_lease_that_ends_on_a_whole_second(service: Service) -> None:
     sound(service)
 
 
+def test_no_lease_at_all_never_reaches_into_the_next_second(service: Service) -> None:
+    for early_ms in range(1, 20):
+        put(service, new(lease_ms=1, lease_rule="+0 SECONDS"))
+        service.store.clock_offset_ms += 1_000 - early_ms - service.now().wait() % 1_000
+        (job,) = take(service)
+        assert job.lease_deadline_at_ms is not None
+        assert job.started_at_ms is not None
+        assert job.lease_deadline_at_ms <= job.started_at_ms, early_ms
+
+
 def test_a_taker_hears_what_went_before(service: Service) -> None:
     (made,) = put(service, new(lease_ms=1_000, retake=True, retry=Backoff(tries=2)))
     first = service.take(Take(queues=("q",))).wait()

@@ -60,8 +60,10 @@ end
 local function deadline_of(r, terms)
   local lease_ms = lease_ms_of(r, terms)
   if lease_ms >= FOREVER_MS then return 0 end
-  local deadline = now_ms + lease_ms
-  return has(r, 'whole_seconds') and deadline - deadline % 1000 or deadline
+  if not has(r, 'whole_seconds') then return now_ms + lease_ms end
+  -- The shortest lease there is stands for none: it must not reach into the next second.
+  local deadline = lease_ms > 1 and now_ms + lease_ms or now_ms
+  return deadline - deadline % 1000
 end
 
 -- A dispatched job is taken on: its lease begins. Answers its deadline as text.
