@@ -22,10 +22,10 @@ def _lists(wanted: type[msgspec.Struct]) -> frozenset[str]:
     return frozenset(field.encode_name for field in fields if isinstance(field.type, several))
 
 
-def parse_query(query: str, wanted: type[S]) -> S:
+def parse_query(query: str, wanted: type[S], fields_max: int = FIELDS_MAX) -> S:
     found: dict[str, Any] = {}
     lists = _lists(wanted)
-    for name, value in _pairs(query):
+    for name, value in _pairs(query, fields_max):
         if name in lists:
             found.setdefault(name, []).append(value)
         elif name in found:
@@ -38,8 +38,8 @@ def parse_query(query: str, wanted: type[S]) -> S:
         raise BadInput(f"The query does not fit: {error}.") from error
 
 
-def _pairs(query: str) -> list[tuple[str, str]]:
+def _pairs(query: str, fields_max: int) -> list[tuple[str, str]]:
     try:
-        return parse_qsl(query, keep_blank_values=True, max_num_fields=FIELDS_MAX, errors="strict")
+        return parse_qsl(query, keep_blank_values=True, max_num_fields=fields_max, errors="strict")
     except ValueError as error:
         raise BadInput(f"The query cannot be read: {error}.") from error
