@@ -35,7 +35,8 @@ def sparkline(values: Sequence[float], failed: Sequence[float] = (), *, label: s
     bad = _columns(failed, top, step)
     return Markup(
         '<svg class="spark" viewBox="0 0 {} {}" preserveAspectRatio="none" role="img" aria-label="{}">'
-        '<path class="spark-ground" d="M0 {}H{}"/><path class="spark-good" d="{}"/><path class="spark-bad" d="{}"/></svg>'
+        '<path class="spark-ground" d="M0 {}H{}"/><path class="spark-good" d="{}"/>'
+        '<path class="spark-bad" d="{}"/></svg>'
     ).format(SPARK_WIDTH, SPARK_HEIGHT, label, SPARK_HEIGHT - 0.5, SPARK_WIDTH, good, bad)
 
 
@@ -75,9 +76,9 @@ def time_series(
 def nice_top(most: float) -> float:
     """A round number at or above it that can be divided by the lines across."""
     if most <= LINES:
-        return LINES
+        return float(LINES)
     step = most / LINES
-    unit = 10 ** math.floor(math.log10(step))
+    unit = 10.0 ** math.floor(math.log10(step))
     return LINES * next(nice * unit for nice in _NICE if nice * unit >= step)
 
 
@@ -122,7 +123,8 @@ def _time_axis(times_ms: Sequence[int], labels: int = 6) -> str:
         x = _x(at, len(times_ms))
         anchor = "start" if at == 0 else "end" if x > WIDTH - 30 else "middle"
         parts.append(
-            f'<text class="tick" x="{x:.1f}" y="{HEIGHT - 6}" text-anchor="{anchor}" data-clock="{times_ms[at]}">{text}</text>'
+            f'<text class="tick" x="{x:.1f}" y="{HEIGHT - 6}" text-anchor="{anchor}" '
+            f'data-clock="{times_ms[at]}">{text}</text>'
         )
     return "".join(parts)
 
@@ -133,5 +135,6 @@ def gauge(part: float, whole: float, *, label: str) -> Markup:
     kind = "full" if whole > 0 and part >= whole else "high" if share > 0.8 else "fine"
     return Markup(
         '<svg class="gauge gauge-{}" viewBox="0 0 100 6" preserveAspectRatio="none" role="img" aria-label="{}">'
-        '<rect class="gauge-ground" width="100" height="6" rx="3"/><rect class="gauge-fill" width="{}" height="6" rx="3"/></svg>'
+        '<rect class="gauge-ground" width="100" height="6" rx="3"/>'
+        '<rect class="gauge-fill" width="{}" height="6" rx="3"/></svg>'
     ).format(kind, label, f"{share * 100:.1f}")

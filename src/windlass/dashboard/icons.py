@@ -38,7 +38,7 @@ _PATHS = {
     # States of a job: each has a shape of its own
     "queued": "M8 3.5a4.5 4.5 0 100 9 4.5 4.5 0 000-9z",
     "scheduled": "M8 2a6 6 0 100 12A6 6 0 008 2zM8 4.8V8l2.2 1.6",
-    "waiting": "M4 2.5h8M4 13.5h8M5 2.5c0 3.5 6 3.5 6 5.5M11 2.5c0 3.5-6 3.5-6 5.5M5 13.5C5 10 11 10 11 8M11 13.5C11 10 5 10 5 8",
+    "waiting": "M4 2.5h8M4 13.5h8M5 2.5c0 4 6 7 6 11M11 2.5c0 4-6 7-6 11",
     "dispatched": "M2 8h9M8 4l4 4-4 4",
     "running": "M5 3l8 5-8 5z",
     "finished": "M3 8.5l3.5 3.5L13 4.5",

@@ -95,7 +95,7 @@ class Visit(Generic[Q]):
         return self.settings.base_path
 
     def link(self, *segments: str, **query: Any) -> str:
-        """The address of one of our pages: `link("queues", name, state="failed")`. What is None or empty is left out."""
+        """Where a page is: `link("queues", name, state="failed")`. What is None or empty is left out."""
         path = "/".join(quote(segment, safe="") for segment in segments)
         given = {name: value for name, value in query.items() if value not in (None, "", ())}
         return f"{self.base}/{path}" + (f"?{urlencode(given, doseq=True)}" if given else "")

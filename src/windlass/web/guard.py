@@ -37,12 +37,14 @@ class Guard:
         if not self._table.is_fresh:
             return None
         shown = _shown(head)
-        if not shown:
-            session = self._session(head)
-            if session is None:
-                return self._without_token(head)
+        session = None if shown else self._session(head)
+        if session is not None:
             _check_session_use(head)
-        who = self._table.known(shown) if shown else self._table.known_session(session)
+            who = self._table.known_session(session)
+        elif not shown:
+            return self._without_token(head)
+        else:
+            who = self._table.known(shown)
         return None if who is None else self._checked(who, roles)
 
     def is_probable(self, head: Head) -> bool:

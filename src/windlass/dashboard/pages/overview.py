@@ -15,6 +15,7 @@ routes = DashboardRoutes()
 
 MINUTE_MS = 60_000
 MINUTES = 60
+TOTALS = ("queued", "running", "scheduled", "waiting", "failed")
 QUEUES_SHOWN = 50  # the busiest
 
 
@@ -50,10 +51,7 @@ async def overview(visit: Visit[None]) -> OverviewView:
     times_ms = [now_ms // MINUTE_MS * MINUTE_MS - MINUTE_MS * back for back in range(MINUTES - 1, -1, -1)]
     return OverviewView(
         now_ms,
-        {
-            what: sum(getattr(one, what) for one in stats)
-            for what in ("queued", "running", "scheduled", "waiting", "failed")
-        },
+        {what: sum(getattr(one, what) for one in stats) for what in TOTALS},
         [_row(one, minutes, times_ms) for one, minutes in zip(busiest, histories, strict=True)],
         len(stats),
         times_ms,
