@@ -4,12 +4,14 @@ current. docs/dashboard.md says how a page is added."""
 from __future__ import annotations
 
 from . import entering, live, static_files
+from .actions import limits as limit_actions
 from .actions import queues as queue_actions
-from .pages import overview
+from .actions import schedules as schedule_actions
+from .pages import limits, overview, queues, schedules, workers
 from .refusing import refusal_page
 
 __all__ = ["ROUTES", "refusal_page"]
 
-_PAGES = (overview,)
-_ACTIONS = (queue_actions,)
+_PAGES = (overview, queues, workers, schedules, limits)
+_ACTIONS = (queue_actions, limit_actions, schedule_actions)
 ROUTES = tuple(subject.routes for subject in (static_files, entering, live, *_PAGES, *_ACTIONS))
