@@ -19,6 +19,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("engine", ["valkey"], i
 
 EVERYTHING = frozenset({Role.ADMIN})
 READING = frozenset({Role.READ})
+STATIC = "a-token-from-the-settings"
 
 
 def _token(service: Service, name: str = "me", roles: frozenset[Role] = EVERYTHING, **more: object) -> str:
@@ -87,17 +88,14 @@ async def test_a_token_of_the_same_name_does_not_take_over_a_session(
         pass
 
 
-async def test_the_static_token_begins_a_session_too(store: object, service: Service) -> None:
-    from windlass.server import serving
+class TestStaticToken:
+    @pytest.fixture
+    def server_settings(self) -> Settings:
+        return Settings(port=0, bedrock_port=None, token=STATIC)
 
-    settings = Settings(port=0, bedrock_port=None, token="a-token-from-the-settings")
-    async with (
-        serving(service.store, settings) as running,
-        httpx.AsyncClient(base_url=running.url, headers={"accept": "text/html"}) as client,
-    ):
-        looker = Looker(client)
+    async def test_it_begins_a_session_too(self, looker: Looker) -> None:
         assert (await looker.look("/")).status == 401
-        await looker.log_in("a-token-from-the-settings")
+        await looker.log_in(STATIC)
         assert (await looker.look("/")).status == 200
 
 
@@ -121,17 +119,6 @@ async def test_a_session_cannot_be_made_longer_or_anothers(token: str, looker: L
         answer = await looker.client.get("/", headers={"cookie": f"{sessions.COOKIE}={forged}"})
         assert answer.status_code == 401
     assert (await looker.client.get("/", headers={"cookie": f"{sessions.COOKIE}={mine}"})).status_code == 200
-
-
-def test_a_session_is_over_after_its_time() -> None:
-    begun = sessions.begin("abc", b"digest", now_s=1000)
-    read = sessions.parse(begun.text)
-    assert read == begun
-    assert read is not None
-    assert read.is_made_with(b"digest")
-    assert not read.is_made_with(b"another")
-    assert not read.is_over(1000 + sessions.LASTS_S - 1)
-    assert read.is_over(1000 + sessions.LASTS_S)
 
 
 async def test_who_comes_back_late_gets_a_whole_session_again(token: str, looker: Looker, running: Serving) -> None:
