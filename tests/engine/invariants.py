@@ -169,6 +169,10 @@ def _grouped(
         if job.state in LEASED and not job.is_overdue:
             for limit in job.limits:
                 expected[f"holders:{limit}"][job.id] = job.started_at_ms or 0
+        if job.state not in ENDED:
+            for limit in job.limits:
+                if limit.lstrip("0123456789").startswith("="):
+                    expected[f"under:{limit}"][job.id] = job.state
         if job.state is State.QUEUED or job.is_overdue:
             _expect_in_lane(one, aging_ms(job.queue), expected)
     return expected
@@ -207,7 +211,7 @@ def check_indexes(found: Snapshot) -> None:
     expected = _grouped(found.jobs.values(), orphans, lambda queue: found.number(queue, b"aging_ms"))
     expected = {**expected, **_add_heads(found, expected)}
     lines = ("ready:", "lane:", "laned:", "heads:", "parked:", "names:")
-    kinds = (*(f"{kind}:" for kind in INDEXES), "wj:", "t:", "u:", "holders:", *lines)
+    kinds = (*(f"{kind}:" for kind in INDEXES), "wj:", "t:", "u:", "holders:", "under:", *lines)
     actual = {key: value for key, value in found.values.items() if key.startswith(kinds) or key == "expiry"}
     for key in sorted(expected.keys() | actual.keys()):
         assert actual.get(key, {}) == expected.get(key, {}), (

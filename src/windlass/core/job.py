@@ -75,6 +75,15 @@ class Callback(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     data: Blob | None = None  # for whoever delivers it; the engine never looks inside
 
 
+class Cap(msgspec.Struct, frozen=True, kw_only=True):
+    """How many jobs of a key may run at once, under a limit with `own_caps`. It holds from the first job that brings
+    one until the key has had no jobs for a while; what later jobs bring meanwhile changes nothing."""
+
+    limit: str  # its name
+    running: int
+    note: str = ""  # kept with it, for whoever works the key's jobs
+
+
 class NewJob(msgspec.Struct, frozen=True, kw_only=True):
     """A job to be enqueued. Only `queue` and `name` are needed."""
 
@@ -113,6 +122,7 @@ class NewJob(msgspec.Struct, frozen=True, kw_only=True):
         ""  # what a failed member means; "": `fail` with after or joins, else `collect`
     )
     callback: Callback | None = None  # owed when it ends
+    cap: Cap | None = None  # for its key under a limit, unless the key has one
 
 
 class Attempt(msgspec.Struct, frozen=True, kw_only=True):
