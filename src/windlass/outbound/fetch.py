@@ -17,7 +17,7 @@ from .incoming import Incoming, trouble
 from .policy import Policy, refusal_of
 from .proxies import Proxy, proxy_of_environment, read_proxy
 from .redirecting import REDIRECTS, headers_for, target_of
-from .urls import checked_url, without_credentials
+from .urls import basic, checked_url, without_credentials
 
 DIAL_S = 5.0
 HANDSHAKE_S = 4.0
@@ -72,15 +72,18 @@ class Fetch:
 
     async def _ask(self, url: URL, headers: Mapping[str, str]) -> aiohttp.ClientResponse:
         proxy = self._proxy_for(url)
+        to_proxy: dict[str, str] = {}
         if proxy is not None:
             await self._check_behind(url)
+            to_proxy = {"Proxy-Authorization": proxy.authorization} if proxy.authorization else {}
+        is_tunnel = url.scheme == "https"
         try:
             return await self._session.get(
                 url,
-                headers=headers,
+                headers=headers if is_tunnel else {**headers, **to_proxy},
                 allow_redirects=False,
                 proxy=proxy.url if proxy else None,
-                proxy_auth=proxy.auth if proxy else None,
+                proxy_headers=to_proxy if is_tunnel else None,
                 timeout=aiohttp.ClientTimeout(total=None, sock_connect=_connect_s(url, proxy)),
             )
         except TimeoutError as error:  # also the connector's; the caller's own time is measured outside
@@ -115,7 +118,7 @@ def _first(wanted: Wanted) -> tuple[URL, dict[str, str]]:
     url = URL(text, encoded=True) if _NEEDS_NO_QUOTING.fullmatch(text) else checked
     headers = {name: value for name, value in wanted.headers.items() if name.lower() not in _NOT_TO_BE_GIVEN}
     if credentials and not any(name.lower() == "authorization" for name in headers):
-        headers["Authorization"] = aiohttp.BasicAuth(*credentials, encoding="utf-8").encode()
+        headers["Authorization"] = basic(*credentials)
     return url, headers
 
 

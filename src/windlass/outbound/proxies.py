@@ -7,16 +7,15 @@ import ipaddress
 from typing import NamedTuple
 from urllib.request import getproxies_environment, proxy_bypass_environment  # type: ignore[attr-defined]
 
-import aiohttp
 from yarl import URL
 
 from ..core.errors import BadInput
-from .urls import checked_url, without_credentials
+from .urls import basic, checked_url, without_credentials
 
 
 class Proxy(NamedTuple):
     url: URL
-    auth: aiohttp.BasicAuth | None
+    authorization: str  # empty: it asks for none
 
 
 def read_proxy(text: str) -> Proxy:
@@ -25,7 +24,7 @@ def read_proxy(text: str) -> Proxy:
     url = checked_url(address)
     if url.path not in ("", "/") or url.query_string:
         raise BadInput("A proxy is a scheme, a host and a port, without a path.")
-    return Proxy(url, aiohttp.BasicAuth(*credentials, encoding="utf-8") if credentials else None)
+    return Proxy(url, basic(*credentials) if credentials else "")
 
 
 def proxy_of_environment(url: URL) -> str:

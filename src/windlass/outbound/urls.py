@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
+from base64 import b64encode
 from urllib.parse import unquote
 
 from yarl import URL
@@ -45,6 +46,11 @@ def without_credentials(text: str) -> tuple[str, tuple[str, str] | None]:
         return text, None
     user, _, password = user_info.partition(":")
     return f"{scheme}://{host}{rest[end:]}", (unquote(user), unquote(password))
+
+
+def basic(user: str, password: str) -> str:
+    """As a header has them."""
+    return "Basic " + b64encode(f"{user}:{password}".encode()).decode()
 
 
 def _check_host(host: str) -> None:
