@@ -12,7 +12,7 @@ import pytest
 from namespace import dump
 from windlass.core.access import NewToken, Role, Tokens
 from windlass.core.audit import AuditEntry
-from windlass.core.callback import HeldDebt, Undelivered
+from windlass.core.callback import HeldDebt, Room, Undelivered
 from windlass.core.errors import REFUSALS, Refusal
 from windlass.core.event import Emit
 from windlass.core.job import Blob, Callback, Cap, Codec, NewJob
@@ -37,6 +37,7 @@ from windlass.core.retry import Backoff
 from windlass.core.schedule import Schedule
 from windlass.core.states import State
 from windlass.service import Service
+from windlass.store.owing import Opening
 from windlass.store.store import Store
 
 SURROGATE = "a\ud800"
@@ -502,6 +503,10 @@ def _schedules() -> Iterator[Case]:
         )
 
 
+def _opening(room: Any) -> Opening:
+    return Opening(lambda: room)
+
+
 def _callbacks() -> Iterator[Case]:
     url = "https://example.org/"
     wrong = {
@@ -534,6 +539,11 @@ def _callbacks() -> Iterator[Case]:
         ("take_callbacks", "most", (0, 101, *WRONG_WHOLES)),
         ("take_callbacks", "lease_ms", (0, *WRONG_WHOLES)),
         ("take_callbacks", "wait_ms", (-1, *WRONG_WHOLES)),
+        (
+            "take_callbacks",
+            "opening",
+            (5, Room(most=1), *map(_opening, (None, Room(most=-1), Room(most=1, usual=101)))),
+        ),
         ("callbacks", "given_up", WRONG_CLAIMS),
         ("callbacks", "most", (0, 101, *WRONG_WHOLES)),
         ("callbacks", "cursor", ("x", "1", "1.x", "-1.0", ".", *WRONG_TEXTS)),
@@ -564,10 +574,14 @@ def _debts() -> Iterator[Case]:
         delay_ms=(-1, *WRONG_WHOLES),
         error=(5, None, b"e", "e" * 1_025),
         give_up=WRONG_CLAIMS,
+        is_unspent=WRONG_CLAIMS,
     )
+    both = Undelivered(id=debt, token=1, give_up=True, is_unspent=True)
+    yield "retry_callbacks", "given up, but not tried", lambda service: service.retry_callbacks([both])
     yield "retry_callbacks", "unknown", lambda service: service.retry_callbacks([Undelivered(id=debt, token=1)])
-    yield from _wrong_lists("owe_again")
-    yield "owe_again", "unknown", lambda service: service.owe_again([debt])
+    yield from _wrong_lists("redeliver")
+    yield "redeliver", "not an id", lambda service: service.redeliver([debt + b"x"])
+    yield "redeliver", "unknown", lambda service: service.redeliver([debt])
 
 
 def _events() -> Iterator[Case]:

@@ -22,7 +22,7 @@ from windlass.service import Service
 DERIVED = (
     "ready", "lane", "laned", "heads", "names", "parked", "parked_at", "parked_in", "room", "rates", "held", "holders",
     "scheduled", "waiting", "running", "finished", "failed", "cancelled", "history", "u", "t", "wj", "expiry", "timers",
-    "queues", "schedules", "schedule_names", "owed", "token", "seq", "c", "d",
+    "queues", "schedules", "schedule_names", "owed", "od", "owed_to", "token", "seq", "c", "d",
     "caps", "keyed", "under", "idle_caps",
 )  # fmt: skip
 SEEDS = range(16)

@@ -69,7 +69,9 @@ ENDS: tuple[End, ...] = ("finished", "failed", "cancelled")
 class Callback(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A notice that a producer wants when a job ends."""
 
-    url: str  # http or https
+    url: str = ""  # http or https
+    type: str = ""  # instead of a URL: who delivers it, e.g. `kafka`; not checked until then
+    destination: str = ""  # ... and where to, in the words of whoever delivers it
     events: tuple[End, ...] = ENDS  # the ends that owe one
     headers: tuple[tuple[str, str], ...] = ()
     data: Blob | None = None  # for whoever delivers it; the engine never looks inside

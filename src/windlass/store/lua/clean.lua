@@ -30,7 +30,7 @@ for _, id in ipairs(expired) do
   end
 end
 local forgotten = due_of('given_up')
-for _, debt in ipairs(forgotten) do forget_debt('given_up', debt) end
+for _, debt in ipairs(forgotten) do forget_given_up(debt) end
 forget_idle_caps(most)
 flush()
 ring_all()

@@ -72,8 +72,13 @@ local KIND = {
     entry = function(_, name) check_scheduled_name('schedules', name) end},
   schedule_names = {type = 'zset', entry = function(_, name) check_scheduled_name('schedule_names', name) end},
   b = {type = 'hash', whole = check_debt},
-  owed = {type = 'zset', entry = function(_, debt) check_debt_entry('owed', debt) end},
-  given_up = {type = 'zset', entry = function(_, debt) check_debt_entry('given_up', debt) end},
+  owed = {type = 'zset', entry = function(_, debt) check_debt_entry('owed', debt, true) end},
+  od = {type = 'zset', entry = check_owed_to_entry},
+  owed_to = {type = 'zset', entry = function(_, destination, at) check_destination(destination, at) end},
+  given_up = {type = 'zset', entry = function(_, debt) check_debt_entry('given_up', debt, true) end},
+  given_up_ids = {type = 'zset', entry = function(_, debt)
+    check_debt_entry('given_up_ids', debt, redis.call('ZSCORE', P .. 'given_up', debt))
+  end},
   w = {type = 'hash', whole = check_worker},
   number = plain('string'),
   numbers = {type = 'hash', entry = function(_, id, number) check_numbers(id, number) end},

@@ -64,7 +64,10 @@
 --   sj:<schedule>            list    ids of the jobs it made last, newest first, at most 20
 --   bell:<process>           list    what wakes a process
 --   owed, given_up           zset    debt -> instant at which it is due | at which it is removed (owed.lua)
---   b:<debt>                 hash    a callback owed: the job as it ended, its result, how often it was tried
+--   od:<destination>         zset    the same of the debts owed to one destination
+--   owed_to                  zset    destination -> instant at which its first debt is due
+--   given_up_ids             zset    the debts that were given up, by id
+--   b:<debt>                 hash    a callback owed: the job as it ended, its result, how often it was tried, its destination
 --   debts                    string  numbers of debts and of their leases
 --   followed                 string  somebody follows what happens: the epoch of events.lua; expires
 --   events                   stream  what happened, bounded; written only while `followed` is there; expires
