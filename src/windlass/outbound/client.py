@@ -107,6 +107,7 @@ class Outbound:
             if not timeout.expired():
                 raise
             raise Unanswered(f"{wanted.url} has not been read within {wanted.timeout_s:g} s.") from error
+
     async def _read_some(self, response: aiohttp.ClientResponse, most: int) -> bytes:
         """The beginning, as far as it comes. A connection whose answer was not read to its end is not used again."""
         parts = bytearray()
