@@ -4,14 +4,15 @@ current. docs/dashboard.md says how a page is added."""
 from __future__ import annotations
 
 from . import entering, live, static_files
+from .actions import callbacks as callback_actions
 from .actions import limits as limit_actions
 from .actions import queues as queue_actions
 from .actions import schedules as schedule_actions
-from .pages import limits, overview, queues, schedules, workers
+from .pages import aggregations, callbacks, limits, overview, queues, schedules, workers
 from .refusing import refusal_page
 
 __all__ = ["ROUTES", "refusal_page"]
 
-_PAGES = (overview, queues, workers, schedules, limits)
-_ACTIONS = (queue_actions, limit_actions, schedule_actions)
+_PAGES = (overview, queues, workers, schedules, limits, aggregations, callbacks)
+_ACTIONS = (queue_actions, limit_actions, schedule_actions, callback_actions)
 ROUTES = tuple(subject.routes for subject in (static_files, entering, live, *_PAGES, *_ACTIONS))
