@@ -131,6 +131,22 @@ read               GET /live
 read               GET /
 -                  POST /do/pause-queue
 -                  POST /do/resume-queue
+read               GET /queues
+read               GET /queues/{queue}
+read               GET /workers
+read               GET /schedules
+read               GET /limits
+read               GET /aggregations
+read               GET /callbacks
+-                  POST /do/configure-queue
+-                  POST /do/set-limit
+-                  POST /do/change-limit
+-                  POST /do/delete-limit
+-                  POST /do/run-schedule
+-                  POST /do/pause-schedule
+-                  POST /do/resume-schedule
+-                  POST /do/delete-schedule
+-                  POST /do/redeliver
 """
 
 
