@@ -51,6 +51,7 @@ produce            POST /api/v1/jobs:batch
 produce            POST /api/v1/jobs:stream
 produce            POST /api/v1/jobs:whole
 read               GET /api/v1/jobs
+read               GET /api/v1/failures
 read               GET /api/v1/events
 read produce work  GET /api/v1/jobs/{id}
 read produce work  POST /api/v1/jobs:get
@@ -94,6 +95,7 @@ read               GET /api/v1/queues/{queue}
 read               GET /api/v1/queues/{queue}/configuration
 read               GET /api/v1/queues/{queue}/pauses
 read               GET /api/v1/queues/{queue}/history
+read               GET /api/v1/history
 -                  PATCH /api/v1/queues/{queue}/configuration
 -                  PUT /api/v1/queues/{queue}/weights
 -                  POST /api/v1/queues/{queue}/pause
