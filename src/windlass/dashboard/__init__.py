@@ -7,8 +7,9 @@ from . import entering, live, static_files
 from .actions import queues as queue_actions
 from .pages import overview
 from .refusing import refusal_page
+from .rendering import prepare
 
-__all__ = ["ROUTES", "refusal_page"]
+__all__ = ["ROUTES", "prepare", "refusal_page"]
 
 _PAGES = (overview,)
 _ACTIONS = (queue_actions,)
