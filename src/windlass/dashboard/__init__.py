@@ -4,13 +4,14 @@ current. docs/dashboard.md says how a page is added."""
 from __future__ import annotations
 
 from . import entering, live, static_files
+from .actions import doctor
 from .actions import queues as queue_actions
-from .pages import overview
+from .pages import audit, engine, overview
 from .refusing import refusal_page
 from .rendering import prepare
 
 __all__ = ["ROUTES", "prepare", "refusal_page"]
 
-_PAGES = (overview,)
-_ACTIONS = (queue_actions,)
+_PAGES = (overview, engine, audit)
+_ACTIONS = (queue_actions, doctor)
 ROUTES = tuple(subject.routes for subject in (static_files, entering, live, *_PAGES, *_ACTIONS))
