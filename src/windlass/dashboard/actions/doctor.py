@@ -27,6 +27,11 @@ class DoctorView(msgspec.Struct, frozen=True):
     repair: bool
     limit_s: int
 
+    @property
+    def can_be_repaired(self) -> bool:
+        findings = () if self.diagnosis is None else self.diagnosis.findings
+        return any(one.is_open and "--repair" in one.remedy for one in findings)
+
 
 def _question(form: DoctorForm) -> str:
     return "Repair what needs no judgement? Jobs may flow meanwhile." if form.repair else ""
