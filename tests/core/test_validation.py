@@ -749,6 +749,7 @@ METHODS = sorted({case[0] for case in CASES})
 # Nothing can be given to these but what the type checker sees.
 WITHOUT_INPUT = {
     "queues", "limits", "promote", "recover", "clean", "hear_cancels", "schedules", "fire", "export", "now", "ping",
+    "engines",
 }  # fmt: skip
 
 

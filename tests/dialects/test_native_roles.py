@@ -129,6 +129,9 @@ anybody            POST /login
 anybody            POST /logout
 read               GET /live
 read               GET /
+read               GET /engine
+-                  GET /audit
+-                  POST /do/doctor
 -                  POST /do/pause-queue
 -                  POST /do/resume-queue
 read               GET /queues

@@ -56,6 +56,7 @@ class Word(NamedTuple):
     title: str
     path: str
     key: str
+    role: str = "read"  # that is needed to see it
 
 
 NAVIGATION = (
@@ -69,7 +70,7 @@ NAVIGATION = (
     Word("aggregations", "Aggregations", "aggregations", "a"),
     Word("callbacks", "Callbacks", "callbacks", "c"),
     Word("engine", "Engine", "engine", "e"),
-    Word("audit", "Audit", "audit", "u"),
+    Word("audit", "Audit", "audit", "u", "admin"),
 )
 
 

@@ -27,7 +27,7 @@ from .visit import Visit
 FORM = "application/x-www-form-urlencoded"
 FORM_MAX = 4 * 1024 * 1024  # a payload may be typed into one
 FIELDS_MAX = 2000
-PATIENCE_S = 5.0  # for the engine: somebody looks at an empty window meanwhile
+PATIENCE_S = 3.0  # for the engine: somebody looks at an empty window meanwhile
 _OWN = re.compile(r"/(?![/\\])[!-~]*", re.ASCII)
 
 F = TypeVar("F", bound="Form")
@@ -50,6 +50,13 @@ class Done(msgspec.Struct, frozen=True):
     kind: str = "good"
 
 
+class Shown(msgspec.Struct, frozen=True):
+    """What was found, as a page: for an action whose answer cannot be asked for again."""
+
+    template: str
+    view: Any
+
+
 class Confirmation(msgspec.Struct, frozen=True):
     """Something will be destroyed: a question, and the form that answers it."""
 
@@ -57,6 +64,10 @@ class Confirmation(msgspec.Struct, frozen=True):
     action: str
     fields: list[tuple[str, str]]
     back: str
+
+
+Outcome: TypeAlias = Done | Shown
+ActionHandler: TypeAlias = Callable[[Visit[Any], F], Awaitable[Outcome]]
 
 
 class StaleForm(HttpRefusal):
@@ -109,11 +120,11 @@ class DashboardRoutes(Routes):
         roles: frozenset[Role] = ADMIN,
         asks: Callable[[F], str] | str = "",
         patience_s: float = PATIENCE_S,
-    ) -> Callable[[Callable[[Visit[Any], F], Awaitable[Done]]], Callable[[Visit[Any], F], Awaitable[Done]]]:
+    ) -> Callable[[ActionHandler[F]], ActionHandler[F]]:
         """POST /do/<verb>: audited under the handler's name, then back to a page that says how it went. `asks`: the
         question that must be answered first, of what cannot be undone; empty: there is none."""
 
-        def add(handler: Callable[[Visit[Any], F], Awaitable[Done]]) -> Callable[[Visit[Any], F], Awaitable[Done]]:
+        def add(handler: ActionHandler[F]) -> ActionHandler[F]:
             async def answer(ask: Ask[Any, Any]) -> Response:
                 visit: Visit[Any] = Visit(ask.office, ask.request.head, ask)
                 filled = read_form(visit, form)
@@ -121,7 +132,7 @@ class DashboardRoutes(Routes):
                 if question and not filled.confirmed:
                     return shown("confirm.html", _confirmation(visit, question, filled), visit)
                 done = await _audited(ask, handler.__name__, handler(visit, filled), patience_s)
-                return _back(visit, done, filled)
+                return shown(done.template, done.view, visit) if isinstance(done, Shown) else _back(visit, done, filled)
 
             self._add("POST", f"/do/{verb}", handler.__name__, handler, answer, roles=roles, takes_media=FORM)
             return handler
@@ -149,7 +160,7 @@ def read_form(visit: Visit[Any], wanted: type[F], *, may_be_read_only: bool = Fa
     return filled
 
 
-async def _audited(ask: Ask[Any, Any], operation: str, doing: Awaitable[Done], patience_s: float) -> Done:
+async def _audited(ask: Ask[Any, Any], operation: str, doing: Awaitable[Outcome], patience_s: float) -> Outcome:
     outcome = "unknown"
     try:
         async with asyncio.timeout(patience_s):

@@ -4,3 +4,4 @@ import "./confirm.js";
 import "./select.js";
 import "./keys.js";
 import "./live.js";
+import "./plots.js";
