@@ -420,6 +420,7 @@ def _queues_and_workers() -> Iterator[Case]:
         yield "register", f"id={value!r}", lambda service, value=value: service.register(value, info)
         yield "beat", f"id={value!r}", lambda service, value=value: service.beat([value])
         yield "forget", f"id={value!r}", lambda service, value=value: service.forget(value)
+        yield "stop_worker", f"id={value!r}", lambda service, value=value: service.stop_worker(value)
     wrong_infos: tuple[Any, ...] = (
         None, {}, WorkerInfo(host=5), WorkerInfo(host=LONG), WorkerInfo(name="a\nb"), WorkerInfo(pid=-1),  # type: ignore[arg-type]
         WorkerInfo(pid="7"), WorkerInfo(slots=-1), WorkerInfo(slots=10**9), WorkerInfo(queues=["q"]),  # type: ignore[arg-type]
@@ -434,6 +435,7 @@ def _queues_and_workers() -> Iterator[Case]:
         yield "beat", f"ids={value!r}", lambda service, value=value: service.beat(value)
     yield "beat", "unknown", lambda service: service.beat([OK_ID])
     yield "forget", "unknown", lambda service: service.forget(OK_ID)
+    yield "stop_worker", "unknown", lambda service: service.stop_worker(OK_ID)
     for value in (-1, *WRONG_WHOLES):
         yield "workers", f"start={value!r}", lambda service, value=value: service.workers(start=value)
         yield "workers", f"most={value!r}", lambda service, value=value: service.workers(most=value)

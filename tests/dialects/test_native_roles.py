@@ -119,6 +119,7 @@ read               GET /api/v1/workers
 work               PUT /api/v1/workers/{id}
 work               DELETE /api/v1/workers/{id}
 work               POST /api/v1/workers/{id}/beat
+-                  POST /api/v1/workers/{id}/stop
 read               GET /api/v1/callbacks
 -                  POST /api/v1/jobs:owe_again
 read produce work  GET /api/v1/info
