@@ -11,6 +11,7 @@ import pytest
 
 from namespace import dump
 from windlass.core.access import NewToken, Role, Tokens
+from windlass.core.action import Action
 from windlass.core.audit import AuditEntry
 from windlass.core.callback import HeldDebt, Room, Undelivered
 from windlass.core.errors import REFUSALS, Refusal
@@ -359,6 +360,25 @@ def _failures() -> Iterator[Case]:
         yield "failures", f"looked_at={value!r}", lambda service, value=value: service.failures(looked_at=value)
 
 
+def _actions() -> Iterator[Case]:
+    good = {"verb": "retry", "listing": Listing(queue="q", state="failed")}
+    fields: dict[str, tuple[Any, ...]] = {
+        "verb": ("wake", "", None, 5),
+        "listing": (None, 5, "q", Listing(), Listing(queue="q", state="queued"), Listing(state="failed", cursor="x")),
+        "reason": ("", "x" * 65, *WRONG_TEXTS),
+        "asked_by": ("x" * 256, *WRONG_TEXTS),
+    }
+    for field, values in fields.items():
+        for value in values:
+            wanted = Action(**(good | {field: value}))  # type: ignore[arg-type]
+            yield "act", f"{field}={value!r:.30}", lambda service, wanted=wanted: service.act(wanted)
+    for value in (None, 5, "retry"):
+        yield "act", f"action={value!r}", lambda service, value=value: service.act(value)
+    for value in WRONG_IDS:
+        yield "action", f"id={value!r}", lambda service, value=value: service.action(value)
+    yield "action", "unknown", lambda service: service.action(OK_ID)
+
+
 def _members() -> Iterator[Case]:
     for value in WRONG_IDS:
         yield "members", f"id={value!r}", lambda service, value=value: service.members(value)
@@ -402,6 +422,7 @@ def _queues_and_workers() -> Iterator[Case]:
         yield "register", f"id={value!r}", lambda service, value=value: service.register(value, info)
         yield "beat", f"id={value!r}", lambda service, value=value: service.beat([value])
         yield "forget", f"id={value!r}", lambda service, value=value: service.forget(value)
+        yield "stop_worker", f"id={value!r}", lambda service, value=value: service.stop_worker(value)
     wrong_infos: tuple[Any, ...] = (
         None, {}, WorkerInfo(host=5), WorkerInfo(host=LONG), WorkerInfo(name="a\nb"), WorkerInfo(pid=-1),  # type: ignore[arg-type]
         WorkerInfo(pid="7"), WorkerInfo(slots=-1), WorkerInfo(slots=10**9), WorkerInfo(queues=["q"]),  # type: ignore[arg-type]
@@ -416,6 +437,7 @@ def _queues_and_workers() -> Iterator[Case]:
         yield "beat", f"ids={value!r}", lambda service, value=value: service.beat(value)
     yield "beat", "unknown", lambda service: service.beat([OK_ID])
     yield "forget", "unknown", lambda service: service.forget(OK_ID)
+    yield "stop_worker", "unknown", lambda service: service.stop_worker(OK_ID)
     for value in (-1, *WRONG_WHOLES):
         yield "workers", f"start={value!r}", lambda service, value=value: service.workers(start=value)
         yield "workers", f"most={value!r}", lambda service, value=value: service.workers(most=value)
@@ -738,7 +760,7 @@ def _pushes() -> Iterator[Case]:
 
 CASES = [
     *_enqueue(), *_reports(), *_interventions(), *_conclusions(), *_numbers(), *_takes(),
-    *_reading(), *_failures(), *_members(), *_queues_and_workers(),
+    *_reading(), *_failures(), *_actions(), *_members(), *_queues_and_workers(),
     *_limits_and_pauses(), *_schedules(), *_callbacks(), *_debts(), *_events(), *_logs(), *_transfer(), *_doctor(),
     *_tokens(), *_audit(), *_pushes(),
     *_reading(), *_members(), *_queues_and_workers(),
@@ -750,6 +772,8 @@ METHODS = sorted({case[0] for case in CASES})
 WITHOUT_INPUT = {
     "queues", "limits", "promote", "recover", "clean", "hear_cancels", "schedules", "fire", "export", "now", "ping",
     "engines",
+    "queues", "limits", "actions", "promote", "recover", "clean", "hear_cancels", "schedules", "fire", "export", "now",
+    "ping",
 }  # fmt: skip
 
 

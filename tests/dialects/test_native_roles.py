@@ -52,6 +52,10 @@ produce            POST /api/v1/jobs:stream
 produce            POST /api/v1/jobs:whole
 read               GET /api/v1/jobs
 read               GET /api/v1/failures
+-                  POST /api/v1/actions
+read               GET /api/v1/actions
+read               GET /api/v1/actions/{id}
+-                  POST /api/v1/actions/{id}/cancel
 read               GET /api/v1/events
 read produce work  GET /api/v1/jobs/{id}
 read produce work  POST /api/v1/jobs:get
@@ -115,6 +119,7 @@ read               GET /api/v1/workers
 work               PUT /api/v1/workers/{id}
 work               DELETE /api/v1/workers/{id}
 work               POST /api/v1/workers/{id}/beat
+-                  POST /api/v1/workers/{id}/stop
 read               GET /api/v1/callbacks
 -                  POST /api/v1/callbacks:redeliver
 read produce work  GET /api/v1/info
