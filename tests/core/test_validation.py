@@ -772,8 +772,7 @@ METHODS = sorted({case[0] for case in CASES})
 WITHOUT_INPUT = {
     "queues", "limits", "promote", "recover", "clean", "hear_cancels", "schedules", "fire", "export", "now", "ping",
     "engines",
-    "queues", "limits", "actions", "promote", "recover", "clean", "hear_cancels", "schedules", "fire", "export", "now",
-    "ping",
+    "actions",
 }  # fmt: skip
 
 

@@ -75,8 +75,8 @@ async def test_a_queue_shows_what_it_holds_and_why_it_is_paused(service: Service
         assert text in page.text
     assert not [one for one in page.all("script") if "src" not in one]
     assert page.all("svg", **{"class": "chart"})
-    assert (await looker.look("/queues/mail?period=day")).status == 200
-    assert (await looker.look("/queues/mail?period=year")).status == 400
+    assert (await looker.look("/queues/mail?span=day")).status == 200
+    assert (await looker.look("/queues/mail?span=year")).status == 400
 
 
 async def test_a_queue_is_configured(service: Service, looker: Looker) -> None:
@@ -130,6 +130,18 @@ async def test_a_worker_that_was_not_heard_of(service: Service, looker: Looker) 
     service.store.clock_offset_ms += 40_000
     page = await looker.look("/workers")
     assert page.all("span", **{"class": "badge badge-bad"}) or "Nobody works" in page.text
+
+
+async def test_a_worker_is_asked_to_stop(service: Service, looker: Looker) -> None:
+    await service.register(WORKER, WorkerInfo(queues=("mail",), name="app-1"))
+    page = await looker.look("/workers")
+    asked = await looker.send("/do/stop-worker", page.form("/do/stop-worker"))
+    assert "Stop app-1?" in asked.text
+    assert (await service.workers())[0].stopping_since_ms is None
+    page = await done(looker, Page(asked), "stop-worker", {})
+    assert (await service.workers())[0].stopping_since_ms
+    assert "stopping" in page.text
+    assert "/do/stop-worker" not in page.actions
 
 
 # Schedules

@@ -155,6 +155,7 @@ read               GET /callbacks
 -                  POST /do/resume-schedule
 -                  POST /do/delete-schedule
 -                  POST /do/redeliver
+-                  POST /do/stop-worker
 """
 
 

@@ -94,13 +94,12 @@ async def serving(
             policy = server.office.policy = read_policy(settings.allow_private_addresses, is_local=server.is_local)
             async with (
                 _dispatching(service, policy),
+                _acting(service),
                 notifying(service, policy, settings) as notifier,
                 _tokens(server) as tokens,
                 _access_log(settings) as log,
             ):
                 server.office.callback_numbers = notifier.numbers if notifier else dict
-                _dispatching(service, policy), _acting(service), _tokens(server) as tokens, _access_log(settings) as log
-            ):  # fmt: skip
                 guard = Guard(tokens, is_open=server.is_local or settings.allow_anonymous, is_local=server.is_local)
                 fronts: list[Front] = [_listener(server, guard, log)]
                 if listening.bedrock:

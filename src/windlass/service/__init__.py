@@ -3,8 +3,8 @@ checks what it is given and returns a question that is awaited, or answered by `
 
 from __future__ import annotations
 
-from .aggregating import Aggregating
 from .acting import Acting
+from .aggregating import Aggregating
 from .auditing import Auditing
 from .dispatching import Dispatching
 from .doctoring import Doctoring

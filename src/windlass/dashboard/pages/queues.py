@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from ...core.queue import Pause, QueueStats
-from ..flow import STEPS, Flow, Period, flow_of
+from ..flow import SPANS, Flow, SpanName, flow_of
 from ..properties import Property, properties
 from ..routes import DashboardRoutes
 from ..visit import Visit
@@ -47,7 +47,7 @@ async def queues(visit: Visit[QueuesQuery]) -> QueuesView:
 
 
 class QueueQuery(msgspec.Struct, frozen=True, kw_only=True):
-    period: Period = "hour"
+    span: SpanName = "hour"
 
 
 class QueueView(msgspec.Struct, frozen=True, kw_only=True):
@@ -67,6 +67,10 @@ class QueueView(msgspec.Struct, frozen=True, kw_only=True):
         return next((one for one in self.pauses if not one.lane and not one.name), None)
 
     @property
+    def changed(self) -> list[Property]:
+        return [one for one in self.properties if one.is_changed]
+
+    @property
     def partial_pauses(self) -> list[Pause]:
         return [one for one in self.pauses if one.lane or one.name]
 
@@ -76,8 +80,8 @@ async def queue(visit: Visit[QueueQuery]) -> QueueView:
     """One queue."""
     name, service = visit.names["queue"], visit.service
     visit.ask.may_use(name)
-    step_minutes, steps = STEPS[visit.query.period]
-    histories_asked = service.histories([name], step_minutes=step_minutes, steps=steps)
+    chosen = SPANS[visit.query.span]
+    histories_asked = service.histories([name], step_minutes=chosen.step_minutes, steps=chosen.steps)
     now_ms, stats, histories = await asyncio.gather(service.now(), service.stats([name]), histories_asked)
     pauses, limits = await asyncio.gather(service.pauses(name), service.limits())
     configuration, weights = await asyncio.gather(service.configuration(name), service.weigh(name, {}))
@@ -86,7 +90,7 @@ async def queue(visit: Visit[QueueQuery]) -> QueueView:
         now_ms=now_ms,
         queue=name,
         stats=stats[0],
-        flow=flow_of(histories, now_ms, visit.query.period),
+        flow=flow_of([histories[name]], now_ms, visit.query.span),
         pauses=pauses,
         limits=[row_of(one) for one in limits if one.limit.matches.queue in ("", name)],
         lanes=[],
