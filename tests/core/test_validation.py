@@ -379,6 +379,21 @@ def _actions() -> Iterator[Case]:
     yield "action", "unknown", lambda service: service.action(OK_ID)
 
 
+def _lanes() -> Iterator[Case]:
+    for value in ("", "q" * 256, *WRONG_TEXTS):
+        yield "lanes", f"queue={value!r:.30}", lambda service, value=value: service.lanes(value)
+        yield "holders", f"name={value!r:.30}", lambda service, value=value: service.holders(value)
+    for value in (0, 501, *WRONG_WHOLES):
+        yield "lanes", f"most={value!r}", lambda service, value=value: service.lanes("q", most=value)
+        yield "holders", f"most={value!r}", lambda service, value=value: service.holders("l", most=value)
+    for value in ("x", "ü", "x" * 10_000, *WRONG_TEXTS):
+        yield "lanes", f"cursor={value!r:.30}", lambda service, value=value: service.lanes("q", cursor=value)
+    for value in ("", 5, b"k", "a\0b", LONG):
+        yield "holders", f"key={value!r:.30}", lambda service, value=value: service.holders("l", key=value)
+    for value in (-1, *WRONG_WHOLES):
+        yield "holders", f"start={value!r}", lambda service, value=value: service.holders("l", start=value)
+
+
 def _members() -> Iterator[Case]:
     for value in WRONG_IDS:
         yield "members", f"id={value!r}", lambda service, value=value: service.members(value)
@@ -760,7 +775,7 @@ def _pushes() -> Iterator[Case]:
 
 CASES = [
     *_enqueue(), *_reports(), *_interventions(), *_conclusions(), *_numbers(), *_takes(),
-    *_reading(), *_failures(), *_actions(), *_members(), *_queues_and_workers(),
+    *_reading(), *_failures(), *_actions(), *_lanes(), *_members(), *_queues_and_workers(),
     *_limits_and_pauses(), *_schedules(), *_callbacks(), *_debts(), *_events(), *_logs(), *_transfer(), *_doctor(),
     *_tokens(), *_audit(), *_pushes(),
     *_reading(), *_members(), *_queues_and_workers(),

@@ -99,6 +99,8 @@ read               GET /api/v1/queues/{queue}
 read               GET /api/v1/queues/{queue}/configuration
 read               GET /api/v1/queues/{queue}/pauses
 read               GET /api/v1/queues/{queue}/history
+read               GET /api/v1/queues/{queue}/lanes
+read               GET /api/v1/limits/{name}/holders
 read               GET /api/v1/history
 -                  PATCH /api/v1/queues/{queue}/configuration
 -                  PUT /api/v1/queues/{queue}/weights
