@@ -217,6 +217,23 @@ async def test_how_full_limits_are(service: Service, looker: Looker) -> None:
     assert page.all("svg", **{"class": "gauge gauge-full"})
 
 
+async def test_who_holds_a_limit(service: Service, looker: Looker) -> None:
+    await service.limit(Limit(name="per customer", matches=Matcher(queue="mail"), running=1, key="customer"))
+    payloads = (b'{"customer": 7}', b'{"customer": 7}', b'{"customer": "<i>"}')
+    await service.enqueue([NewJob(queue="mail", name="send", payload=Blob(one)) for one in payloads])
+    first, second = (await service.take(Take(queues=("mail",), most=4))).jobs
+    page = await looker.look("/limits/per%20customer")
+    links = [one["href"] for one in page.all("a") if "key=" in one.get("href", "")]
+    assert len(links) == 2
+    shown = [await looker.look(link) for link in links]
+    assert {f"/jobs/{format_id(job.id)}" for job in (first, second)} == {
+        one["href"] for page in shown for one in page.all("a") if one["href"].startswith("/jobs/")
+    }
+    lanes = await looker.look("/queues/mail")
+    assert "/limits/per%20customer" in [one["href"] for one in lanes.all("a")]
+    assert (await looker.look("/limits/nothing")).status == 404
+
+
 # Callbacks and aggregations
 
 

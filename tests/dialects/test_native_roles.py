@@ -146,6 +146,7 @@ read               GET /queues/{queue}
 read               GET /workers
 read               GET /schedules
 read               GET /limits
+read               GET /limits/{name}
 read               GET /aggregations
 read               GET /callbacks
 -                  POST /do/configure-queue

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
 import msgspec
 
-from ...core.queue import Pause, QueueStats
+from ...core.queue import Lanes, Pause, QueueStats
 from ..flow import SPANS, Flow, SpanName, flow_of
 from ..properties import Property, properties
 from ..routes import DashboardRoutes
@@ -17,6 +16,7 @@ from .limits import LimitRow, row_of
 routes = DashboardRoutes()
 
 QUEUES_PER_PAGE = 100
+LANES_PER_PAGE = 50
 
 
 class QueuesQuery(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,6 +48,7 @@ async def queues(visit: Visit[QueuesQuery]) -> QueuesView:
 
 class QueueQuery(msgspec.Struct, frozen=True, kw_only=True):
     span: SpanName = "hour"
+    lanes: str = ""  # cursor of their pages
 
 
 class QueueView(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,7 +58,7 @@ class QueueView(msgspec.Struct, frozen=True, kw_only=True):
     flow: Flow
     pauses: list[Pause]
     limits: list[LimitRow]
-    lanes: list[Any]
+    lanes: Lanes
     properties: list[Property]
     weights: dict[str, int]
 
@@ -83,7 +84,8 @@ async def queue(visit: Visit[QueueQuery]) -> QueueView:
     chosen = SPANS[visit.query.span]
     histories_asked = service.histories([name], step_minutes=chosen.step_minutes, steps=chosen.steps)
     now_ms, stats, histories = await asyncio.gather(service.now(), service.stats([name]), histories_asked)
-    pauses, limits = await asyncio.gather(service.pauses(name), service.limits())
+    lanes_asked = service.lanes(name, most=LANES_PER_PAGE, cursor=visit.query.lanes)
+    pauses, limits, lanes = await asyncio.gather(service.pauses(name), service.limits(), lanes_asked)
     configuration, weights = await asyncio.gather(service.configuration(name), service.weigh(name, {}))
     visit.now_ms = now_ms
     return QueueView(
@@ -93,7 +95,7 @@ async def queue(visit: Visit[QueueQuery]) -> QueueView:
         flow=flow_of([histories[name]], now_ms, visit.query.span),
         pauses=pauses,
         limits=[row_of(one) for one in limits if one.limit.matches.queue in ("", name)],
-        lanes=[],
+        lanes=lanes,
         properties=properties(configuration),
         weights=weights,
     )
