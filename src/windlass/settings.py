@@ -4,6 +4,7 @@ default. What came from where can be shown."""
 from __future__ import annotations
 
 import os
+import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -20,6 +21,7 @@ FILE_NAME = "windlass.toml"
 TOKEN_MIN = 16  # characters: a shorter one could be guessed
 LIGHTJQ_KEEP_MS = 3_600_000
 BODY_MAX = 16 * 1024 * 1024
+_BASE_PATH = re.compile(r"(?:/(?!\.{1,2}(?:/|$))[A-Za-z0-9._~-]+)+", re.ASCII)
 _TRUE, _FALSE = {"1", "true", "yes", "on"}, {"0", "false", "no", "off", ""}
 
 
@@ -55,6 +57,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     allow_private_addresses: str = ""
     lightjq_keep_ms: int = LIGHTJQ_KEEP_MS  # how long it is told that a job of LightJQ's is done
     workers: Annotated[int, msgspec.Meta(ge=1, le=256)] = 1  # processes that answer
+    base_path: str = ""  # a proxy serves us below this path: /jobs; with or without it in what it passes on
+    dashboard: bool = True  # the web pages
+    dashboard_read_only: bool = False  # they show, and change nothing, whoever looks at them
+    dashboard_hide_payloads: bool = False  # payloads, results and lines of logs are not shown
 
 
 class Origin(NamedTuple):
@@ -125,6 +131,8 @@ def _read(name: str, value: Any, source: str) -> Any:
             value = None
         elif name == "token":
             _check_token(value)
+        elif name == "base_path":
+            value = _base_path(value)
         elif isinstance(value, str) and isinstance(_DEFAULTS[name], bool):
             value = _boolean(value)
         elif isinstance(value, str) and isinstance(_DEFAULTS[name], int):
@@ -144,6 +152,16 @@ def _whole(text: str) -> int:
     if not (text.isascii() and text.isdigit()):
         raise BadInput(f"{text!r} is not a whole number.")
     return int(text)
+
+
+def _base_path(text: Any) -> Any:
+    """Begins with a slash and does not end with one; empty: none."""
+    if not isinstance(text, str) or not text.strip("/"):
+        return "" if isinstance(text, str) else text
+    path = f"/{text.strip('/')}"
+    if not _BASE_PATH.fullmatch(path):
+        raise BadInput("a path has letters, digits, and the signs . _ ~ - between its slashes, such as /ops/jobs.")
+    return path
 
 
 def _check_token(text: Any) -> None:

@@ -323,7 +323,12 @@ def _reading() -> Iterator[Case]:
     yield "result", "unknown", lambda service: service.result(OK_ID)
     yield "explain", "unknown", lambda service: service.explain(OK_ID)
     fields: dict[str, tuple[Any, ...]] = {
-        "queue": ("", "q" * 256, *WRONG_TEXTS),
+        "queue": ("q" * 256, *WRONG_TEXTS),
+        "ended_from_ms": (-1, *WRONG_WHOLES),
+        "ended_before_ms": (-1, *WRONG_WHOLES),
+        "error": ("x" * 256, *WRONG_TEXTS),
+        "error_shape": ("x" * 301, 5, None, b"x"),
+        "with_errors": WRONG_CLAIMS,
         "state": ("", "dispatched", "other", None, 5, 0),
         "tag": ("t" * 129, *WRONG_TEXTS),
         "name": ("*" * 17, *WRONG_TEXTS),
@@ -343,6 +348,15 @@ def _reading() -> Iterator[Case]:
         yield "jobs", f"request={value!r}", lambda service, value=value: service.jobs(value)
 
 
+def _failures() -> Iterator[Case]:
+    for value in ("q" * 256, *WRONG_TEXTS):
+        yield "failures", f"queue={value!r:.30}", lambda service, value=value: service.failures(queue=value)
+    for value in ("*" * 17, *WRONG_TEXTS):
+        yield "failures", f"name={value!r:.30}", lambda service, value=value: service.failures(name=value)
+    for value in (0, 10_001, *WRONG_WHOLES):
+        yield "failures", f"looked_at={value!r}", lambda service, value=value: service.failures(looked_at=value)
+
+
 def _members() -> Iterator[Case]:
     for value in WRONG_IDS:
         yield "members", f"id={value!r}", lambda service, value=value: service.members(value)
@@ -359,10 +373,17 @@ def _queues_and_workers() -> Iterator[Case]:
     for value in ("", "q" * 256, *WRONG_TEXTS):
         yield "stats", f"name={value!r:.30}", lambda service, value=value: service.stats([value])
         yield "history", f"queue={value!r:.30}", lambda service, value=value: service.history(value)
+        yield "histories", f"queue={value!r:.30}", lambda service, value=value: service.histories([value])
         yield "configure", f"queue={value!r:.30}", lambda service, value=value: service.configure(value, {})
         yield "configuration", f"queue={value!r:.30}", lambda service, value=value: service.configuration(value)
     for value in WRONG_LISTS:
         yield "stats", f"names={value!r}", lambda service, value=value: service.stats(value)
+        yield "histories", f"names={value!r}", lambda service, value=value: service.histories(value)
+    for value in (0, 7, 61, *WRONG_WHOLES):
+        yield "histories", f"step={value!r}", lambda service, value=value: service.histories([], step_minutes=value)
+    for value in (0, 201, *WRONG_WHOLES):
+        yield "histories", f"steps={value!r}", lambda service, value=value: service.histories([], steps=value)
+    yield "histories", "too far", lambda service: service.histories([], steps=49, step_minutes=60)
     for value in (0, 49, *WRONG_WHOLES):
         yield "history", f"hours={value!r}", lambda service, value=value: service.history("q", hours=value)
     wrong_changes: tuple[Any, ...] = (None, 5, "text", ["lease_ms"], {"colour": 5}, {5: 5}, {"bytes": 5})
@@ -672,7 +693,7 @@ def _pushes() -> Iterator[Case]:
 
 CASES = [
     *_enqueue(), *_reports(), *_interventions(), *_conclusions(), *_numbers(), *_takes(),
-    *_reading(), *_members(), *_queues_and_workers(),
+    *_reading(), *_failures(), *_members(), *_queues_and_workers(),
     *_limits_and_pauses(), *_schedules(), *_callbacks(), *_debts(), *_events(), *_logs(), *_transfer(), *_doctor(),
     *_tokens(), *_audit(), *_pushes(),
 ]  # fmt: skip

@@ -51,6 +51,7 @@ produce            POST /api/v1/jobs:batch
 produce            POST /api/v1/jobs:stream
 produce            POST /api/v1/jobs:whole
 read               GET /api/v1/jobs
+read               GET /api/v1/failures
 read               GET /api/v1/events
 read produce work  GET /api/v1/jobs/{id}
 read produce work  POST /api/v1/jobs:get
@@ -94,6 +95,7 @@ read               GET /api/v1/queues/{queue}
 read               GET /api/v1/queues/{queue}/configuration
 read               GET /api/v1/queues/{queue}/pauses
 read               GET /api/v1/queues/{queue}/history
+read               GET /api/v1/history
 -                  PATCH /api/v1/queues/{queue}/configuration
 -                  PUT /api/v1/queues/{queue}/weights
 -                  POST /api/v1/queues/{queue}/pause
@@ -121,6 +123,14 @@ read produce work  GET /api/v1/info
 -                  POST /api/v1/tokens
 -                  DELETE /api/v1/tokens/{name}
 -                  GET /api/v1/audit
+anybody            GET /static/{version}/{file}
+anybody            GET /login
+anybody            POST /login
+anybody            POST /logout
+read               GET /live
+read               GET /
+-                  POST /do/pause-queue
+-                  POST /do/resume-queue
 """
 
 
@@ -146,7 +156,7 @@ async def _outcomes(client: httpx.AsyncClient, headers: Mapping[str, str]) -> di
 
     async def status_of(route: str) -> int:
         method, path = route.split()
-        path = path.format(id=ID, queue="q", name="nobody")
+        path = path.format(id=ID, queue="q", name="nobody", version="v", file="windlass.css")
         async with client.stream(method, path, headers=dict(headers)) as answer:
             return answer.status_code
 

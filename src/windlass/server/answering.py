@@ -10,6 +10,7 @@ from typing import TypeAlias
 
 from msgspec import structs
 
+from .. import dashboard
 from ..core.errors import BadSetting
 from ..dialects import jobber, lightjq, native, operating
 from ..dialects.bedrock.desk import Desk
@@ -29,14 +30,14 @@ from ..web.guard import Guard
 from ..web.listener import Listener, OnAnswer
 from ..web.messages import Client, Head
 from ..web.meter import Meter
-from ..web.routing import Office, Router
+from ..web.routing import Office, Router, Routes
 from ..web.tls import tls_context
 from ..web.token_table import TokenTable
 from .deployment import running, say_why
 from .listening import Sockets, address_of, are_local, open_sockets, url_of
 
 Front: TypeAlias = Listener | BedrockListener
-ROUTES = (*native.ROUTES, *lightjq.ROUTES, jobber.routes, health.routes, operating.routes)
+ROUTES = (*native.ROUTES, *lightjq.ROUTES, jobber.routes, health.routes, operating.routes, *dashboard.ROUTES)
 
 
 class Serving:
@@ -87,6 +88,7 @@ async def serving(
             server = Serving(service, settings, listening, pulse)
             await _check_trust(server)
             server.office.lightjq_keep_ms = settings.lightjq_keep_ms
+            server.office.settings = settings
             policy = server.office.policy = read_policy(settings.allow_private_addresses, is_local=server.is_local)
             async with _dispatching(service, policy), _tokens(server) as tokens, _access_log(settings) as log:
                 guard = Guard(tokens, is_open=server.is_local or settings.allow_anonymous, is_local=server.is_local)
@@ -149,11 +151,17 @@ async def _tokens(server: Serving) -> AsyncIterator[TokenTable]:
 
 def _listener(server: Serving, guard: Guard, log: AccessLog | None) -> Listener:
     settings = server.settings
-    application = WebApplication(Router(ROUTES), server.office, guard, settings.body_max)
+    if settings.dashboard:
+        server.office.refusal_page = dashboard.refusal_page
+    application = WebApplication(Router(_served(settings)), server.office, guard, settings.body_max)
     bounds = Bounds(connections_max=settings.connections_max)
     listener = Listener(application, bounds, _on_answer(server.office.meter, log))
     server.office.meter.listener = listener
     return listener
+
+
+def _served(settings: Settings) -> Sequence[Routes]:
+    return ROUTES if settings.dashboard else [some for some in ROUTES if some not in dashboard.ROUTES]
 
 
 def _bedrock_listener(server: Serving, guard: Guard) -> BedrockListener:

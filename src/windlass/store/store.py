@@ -19,6 +19,7 @@ from ..core.partition import hash_tags, partition_of, slot_of
 from .bell import Bell, BlockingBell, Listener
 from .calls import upkeep
 from .calls.call import Argument, Effect, Flow, Inquiry, ItemsCall, NotConfirmed, Now, Torn
+from .chronicle import Chronicle
 from .clock import EngineClock
 from .coalesce import Coalescer
 from .connection import EngineReplyError
@@ -28,6 +29,7 @@ from .embedded import EmbeddedEngine
 from .endpoint import Address
 from .fanout import Fanout
 from .known_limits import KnownLimits
+from .lately import Lately
 from .lines import Lines, topology_of
 from .link import BlockingLink, Link
 from .opening import Terms, open_deployment, root_of
@@ -68,6 +70,8 @@ class Store:
         self._opening = threading.Lock()
         self._clock = EngineClock()
         self.known_limits = KnownLimits()
+        self.chronicle = Chronicle()
+        self.lately = Lately()
         self._tags: tuple[str, ...] = ("0",)
         self._roots = [root_of(namespace, "0")]
         self._lines = Lines(self.topology, engine, patience_s)

@@ -38,13 +38,17 @@ class WebApplication:
         self._office = office
         office.routes = router.routes
         office.still_admits = guard.still_admits
+        office.entrance = guard
+        self._base = office.settings.base_path
         self._guard = guard
         self._body_max = body_max
 
     def plan(self, head: Head) -> Plan | Response:
         try:
+            if self._base and (head.path == self._base or head.path.startswith(f"{self._base}/")):
+                head.path = head.path[len(self._base) :] or "/"
             route, names = self._router.find(head.method, head.path)
-            head.operation = route.operation
+            head.operation, head.is_page = route.operation, route.is_page
             who = self._guard.admit(head, route.roles)
         except WindlassError as error:
             return self._refused(error, head)
@@ -61,13 +65,19 @@ class WebApplication:
         error = said(status, detail)
         return refusal_answer(error, Codec.JSON) if head is None else self._refused(error, head)
 
-    def _refused(self, error: WindlassError, head: Head, encoding: Encoding | None = None) -> Response:
+    def _refused(
+        self, error: WindlassError, head: Head, encoding: Encoding | None = None, ask: Ask[Any, Any] | None = None
+    ) -> Response:
+        page = self._office.refusal_page
+        if page is not None and (head.is_page or _is_lost(head)):
+            return page(self._office, error, head, ask)
         words = self._router.words_at(head.path) or refusal_answer
         return words(error, _encoding_for_trouble(head) if encoding is None else encoding)
 
     async def _handle(self, route: Route, names: Mapping[str, str], who: Principal | None, request: Request) -> Reply:
         head = request.head
         encoding: Encoding = Codec.JSON
+        ask: Ask[Any, Any] | None = None
         try:
             of_body = _encoding_of_body(route, head)
             encoding = of_body  # for what goes wrong before the next line
@@ -81,7 +91,7 @@ class WebApplication:
             given = await (self._audited(route, ask) if route.is_audited else route.handler(ask))
             return _reply(route, given, encoding)
         except WindlassError as error:
-            return self._refused(error, head, encoding)
+            return self._refused(error, head, encoding, ask)
 
     async def _audited(self, route: Route, ask: Ask[Any, Any]) -> Any:
         outcome = "unknown"
@@ -122,6 +132,11 @@ def _reply(route: Route, given: Any, encoding: Encoding) -> Reply:
     if isinstance(given, Answer):
         return answer(given.status or route.status, given.value, encoding, given.headers)
     return Response(204) if given is None else answer(route.status, given, encoding)
+
+
+def _is_lost(head: Head) -> bool:
+    """Somebody with a browser, at a path where nothing is."""
+    return not head.operation and head.method == "GET" and "text/html" in head.headers.get("accept", "")
 
 
 def _encoding_for_trouble(head: Head) -> Encoding:

@@ -1,4 +1,5 @@
-"""Who is let in: where no token exists, everybody on this machine, but no web page; else whoever shows a token."""
+"""Who is let in: where no token exists, everybody on this machine, but no web page of others; else whoever shows a
+token, or the cookie of a session that one began."""
 
 from __future__ import annotations
 
@@ -9,8 +10,10 @@ from functools import lru_cache
 
 from ..core.access import Principal, Role
 from ..core.errors import Forbidden, TooManyRequests, Unauthorized
+from . import sessions
 from .messages import Head
 from .rate import Rates
+from .sessions import Begun, Session
 from .token_table import TokenTable
 
 ANYBODY = Principal("anybody", frozenset())
@@ -34,25 +37,58 @@ class Guard:
         if not self._table.is_fresh:
             return None
         shown = _shown(head)
-        if not shown:
+        session = None if shown else self._session(head)
+        if session is not None:
+            _check_session_use(head)
+            who = self._table.known_session(session)
+        elif not shown:
             return self._without_token(head)
-        who = self._table.known(shown)
+        else:
+            who = self._table.known(shown)
         return None if who is None else self._checked(who, roles)
 
     def is_probable(self, head: Head) -> bool:
         """Whether `admit_slowly` will let them in, as far as can be told without asking: others send little."""
         shown = _shown(head)
-        return self._table.known(shown) is not None if shown else self._is_open and not self._table.has_tokens
+        if shown:
+            return self._table.known(shown) is not None
+        session = self._session(head)
+        if session is not None:
+            return self._table.known_session(session) is not None
+        return self._is_open and not self._table.has_tokens
 
     async def admit_slowly(self, head: Head, roles: frozenset[Role] | None) -> Principal:
         shown = _shown(head)
         if not shown:
             await self._table.fresh()
-            return self._without_token(head)
+            session = self._session(head)
+            return self._without_token(head) if session is None else await self._in_session(head, session, roles)
         who = await self._table.principal(shown)
         if who is None:
             raise Unauthorized("This token is not known, was revoked or has expired; ask for another one.")
         return self._checked(who, roles or frozenset())
+
+    async def _in_session(self, head: Head, session: Session, roles: frozenset[Role] | None) -> Principal:
+        _check_session_use(head)
+        who = await self._table.principal_of(session)
+        if who is None:
+            raise Unauthorized("This session has ended; log in again.")
+        return self._checked(who, roles or frozenset())
+
+    def _session(self, head: Head) -> Session | None:
+        """Where no tokens exist none is needed: an old cookie must not keep anybody out."""
+        return sessions.shown(head.headers) if self._table.has_tokens else None
+
+    async def begin_session(self, text: str) -> Begun | None:
+        return await self._table.begin_session(text)
+
+    def renewed_session(self, head: Head) -> Session | None:
+        session = self._session(head)
+        return None if session is None else self._table.renewed(session)
+
+    async def needs_login(self) -> bool:
+        await self._table.fresh()
+        return self._table.has_tokens or not self._is_open
 
     async def still_admits(self, head: Head, roles: frozenset[Role]) -> bool:
         """Of somebody who is being answered for long: whether they would be let in again. Nothing of their rate is
@@ -61,9 +97,13 @@ class Guard:
             shown = _shown(head)
             if not shown:
                 await self._table.fresh()
-                self._without_token(head)
-                return True
-            who = await self._table.principal(shown)
+                session = self._session(head)
+                if session is None:
+                    self._without_token(head)
+                    return True
+                who = await self._table.principal_of(session)
+            else:
+                who = await self._table.principal(shown)
             return who is not None and who.may(roles)
         except (Unauthorized, Forbidden):
             return False
@@ -105,7 +145,38 @@ def _check_host(head: Head) -> None:
         )
 
 
+def _check_session_use(head: Head) -> None:
+    """A cookie is sent by the browser, whoever made it ask: what changes something is for our own forms, which show
+    that they are ours."""
+    if head.method not in ("GET", "HEAD") and not head.is_page:
+        raise Unauthorized("A session is for the dashboard; here a token is needed: Authorization: Bearer.")
+    if not _is_visit(head) and not is_same_origin(head):
+        raise Forbidden("A session counts for pages of this server only, not for those of others.")
+
+
+def _is_visit(head: Head) -> bool:
+    """Somebody has followed a link to a page: nothing is changed by it, and whoever made the link sees nothing."""
+    headers = head.headers
+    return (
+        head.is_page
+        and head.method in ("GET", "HEAD")
+        and headers.get("sec-fetch-mode") == "navigate"
+        and headers.get("sec-fetch-dest") == "document"
+    )
+
+
+def is_same_origin(head: Head) -> bool:
+    """As the browser says; older ones, and those that reach us without TLS, at least name the origin."""
+    site = head.headers.get("sec-fetch-site")
+    if site is not None:
+        return site in ("none", "same-origin")
+    origin = head.headers.get("origin")
+    return origin is None or origin.lower().partition("://")[2] == head.headers.get("host", "").lower()
+
+
 def _check_origin(head: Head) -> None:
+    if _is_visit(head):
+        return
     origin = head.headers.get("origin")
     if origin is not None and origin.lower().partition("://")[2] != head.headers.get("host", "").lower():
         raise Forbidden(f"Without tokens this server answers no web page of another origin ({origin!r}).")

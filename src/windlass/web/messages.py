@@ -19,6 +19,7 @@ class Head(msgspec.Struct):
     # Filled in by the application, for those who count and write down what was asked.
     operation: str = ""
     who: str = ""
+    is_page: bool = False  # of the dashboard: for a browser, and for somebody who looks at it
 
 
 class Client:

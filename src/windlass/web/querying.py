@@ -19,13 +19,18 @@ def _lists(wanted: type[msgspec.Struct]) -> frozenset[str]:
     """The fields that may be given several times."""
     fields = msgspec.inspect.type_info(wanted).fields  # type: ignore[attr-defined]
     several = (msgspec.inspect.VarTupleType, msgspec.inspect.ListType)
-    return frozenset(field.encode_name for field in fields if isinstance(field.type, several))
+    return frozenset(field.encode_name for field in fields if isinstance(_bare(field.type), several))
 
 
-def parse_query(query: str, wanted: type[S]) -> S:
+def _bare(kind: msgspec.inspect.Type) -> msgspec.inspect.Type:
+    """Without the description that may stand around it."""
+    return kind.type if isinstance(kind, msgspec.inspect.Metadata) else kind
+
+
+def parse_query(query: str, wanted: type[S], fields_max: int = FIELDS_MAX) -> S:
     found: dict[str, Any] = {}
     lists = _lists(wanted)
-    for name, value in _pairs(query):
+    for name, value in _pairs(query, fields_max):
         if name in lists:
             found.setdefault(name, []).append(value)
         elif name in found:
@@ -38,8 +43,8 @@ def parse_query(query: str, wanted: type[S]) -> S:
         raise BadInput(f"The query does not fit: {error}.") from error
 
 
-def _pairs(query: str) -> list[tuple[str, str]]:
+def _pairs(query: str, fields_max: int) -> list[tuple[str, str]]:
     try:
-        return parse_qsl(query, keep_blank_values=True, max_num_fields=FIELDS_MAX, errors="strict")
+        return parse_qsl(query, keep_blank_values=True, max_num_fields=fields_max, errors="strict")
     except ValueError as error:
         raise BadInput(f"The query cannot be read: {error}.") from error

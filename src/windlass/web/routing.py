@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 from urllib.parse import unquote
 
 import msgspec
@@ -18,11 +18,12 @@ from ..loops.pulse import Pulse
 from ..outbound import Policy
 from ..service import Service
 from ..service.gathering import Gathering
-from ..settings import LIGHTJQ_KEEP_MS
+from ..settings import LIGHTJQ_KEEP_MS, Settings
 from .encoding import Encoding
 from .messages import Head, Request, Response, Streamed
 from .meter import Meter
 from .problems import Headers, MethodNotAllowed, NotFound
+from .sessions import Begun, Session
 
 B = TypeVar("B")
 Q = TypeVar("Q")
@@ -100,11 +101,22 @@ class Ask(Generic[B, Q]):
             raise Forbidden(f"The token {self.who.name!r} is for some queues only; this is about all of them.")
 
 
+RefusalPage: TypeAlias = "Callable[[Office, WindlassError, Head, Ask[Any, Any] | None], Response]"
 StillAdmits: TypeAlias = Callable[[Head, frozenset[Role]], Awaitable[bool]]
 
 
 async def _always(_head: Head, _roles: frozenset[Role]) -> bool:
     return True
+
+
+class Entrance(Protocol):
+    """Sessions of browsers, as the guard knows them."""
+
+    async def begin_session(self, text: str) -> Begun | None: ...
+
+    def renewed_session(self, head: Head) -> Session | None: ...
+
+    async def needs_login(self) -> bool: ...
 
 
 class Office:
@@ -115,6 +127,9 @@ class Office:
         self.pulse = pulse or Pulse()  # of this process's loops
         self.policy = Policy()  # whom this server may call
         self.lightjq_keep_ms = LIGHTJQ_KEEP_MS
+        self.settings = Settings()
+        self.entrance: Entrance | None = None  # the guard's, once there is one
+        self.refusal_page: RefusalPage | None = None  # a no for somebody with a browser; the dashboard's
         self.gathering = Gathering(service)
         self.meter = Meter()
         self.routes: Sequence[Route] = ()  # all that are served, once they are
@@ -171,6 +186,7 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     needs: tuple[str, ...] = ()  # those of them without which it refuses
     is_audited: bool = False
     is_listed: bool = True  # in OpenAPI
+    is_page: bool = False  # of the dashboard
     body_max: int = 0  # 0: the server's
     words: Words | None = None  # how its dialect says no; None: as a problem
     says: Any = None  # the type of what these words are; None: plain text

@@ -12,6 +12,8 @@ from collections.abc import Callable
 from ..core.access import Principal, Role, Token, Tokens, digest_of, parse_token
 from ..core.errors import EngineUnavailable, Unauthorized, WindlassError
 from ..service import Service
+from . import sessions
+from .sessions import Begun, Session
 
 log = logging.getLogger("windlass.web")
 
@@ -65,6 +67,49 @@ class TokenTable:
         if token is None or not token.verifies(shown.secret) or token.is_expired(self._now_ms()):
             return None
         return token.principal
+
+    async def begin_session(self, text: str) -> Begun | None:
+        """For whoever shows a token, so that it need not be shown again; None: it is nobody's."""
+        who = await self.principal(text)
+        if who is None:
+            return None
+        now_s = time.time()
+        if who is STATIC and self._static is not None:
+            return Begun(sessions.begin(sessions.STATIC_ID, self._static, now_s), who)
+        token = self._by_id[parse_token(text).id]
+        return Begun(sessions.begin(token.id, token.digest, now_s), who)
+
+    def renewed(self, session: Session) -> Session | None:
+        """The same with its whole time, when less than half of it is left."""
+        digest = self._digest_of(session.token_id)
+        now_s = time.time()
+        if digest is None or session.expires_at_s - now_s > sessions.RENEWED_BELOW_S:
+            return None
+        return sessions.begin(session.token_id, digest, now_s)
+
+    async def principal_of(self, session: Session) -> Principal | None:
+        """Whose session this is; None: it is over, or its token is."""
+        asked_at_s = self._clock()
+        await self._renew()
+        if self._digest_of(session.token_id) is None and self._known_since_s < asked_at_s:
+            await self._read_from_now_on()
+        return self.known_session(session)
+
+    def known_session(self, session: Session) -> Principal | None:
+        """The same from what is known, as `known`."""
+        digest = self._digest_of(session.token_id)
+        if digest is None or not session.is_made_with(digest) or session.is_over(time.time()):
+            return None
+        if session.token_id == sessions.STATIC_ID:
+            return STATIC
+        token = self._by_id[session.token_id]
+        return None if token.is_expired(self._now_ms()) else token.principal
+
+    def _digest_of(self, token_id: str) -> bytes | None:
+        if token_id == sessions.STATIC_ID:
+            return self._static
+        token = self._by_id.get(token_id)
+        return None if token is None else token.digest
 
     @property
     def is_fresh(self) -> bool:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from . import (
     acting,
+    failing,
     following,
+    history,
     limiting,
     notifying,
     producing,
@@ -19,6 +21,6 @@ from . import (
     whole,
 )
 
-_JOBS = (producing, whole, reading, several, following, acting, taking, reporting)
-_AROUND = (queueing, limiting, scheduling, staffing, notifying, steering)
+_JOBS = (producing, whole, reading, several, failing, following, acting, taking, reporting)
+_AROUND = (queueing, history, limiting, scheduling, staffing, notifying, steering)
 ROUTES = tuple(subject.routes for subject in (*_JOBS, *_AROUND))

@@ -1,0 +1,44 @@
+"""Stylesheet, scripts and pictures, as they are shipped. One version for all of them, made from their content, stands
+in their address: modules import each other by name, and what a browser has it need not ask for again."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+from functools import cached_property
+from importlib import resources
+from typing import NamedTuple
+
+_TYPES = {
+    "css": "text/css; charset=utf-8",
+    "js": "text/javascript; charset=utf-8",
+    "svg": "image/svg+xml",
+    "txt": "text/plain; charset=utf-8",
+}
+
+
+class Asset(NamedTuple):
+    body: bytes
+    packed: bytes  # by gzip
+    media: str
+
+
+class Assets:
+    @cached_property
+    def files(self) -> dict[str, Asset]:
+        folder = resources.files("windlass.dashboard").joinpath("static")
+        found = {file.name: file.read_bytes() for file in folder.iterdir() if file.name.rpartition(".")[2] in _TYPES}
+        return {
+            name: Asset(body, gzip.compress(body, mtime=0), _TYPES[name.rpartition(".")[2]])
+            for name, body in sorted(found.items())
+        }
+
+    @cached_property
+    def version(self) -> str:
+        digest = hashlib.blake2b(digest_size=6)
+        for name, asset in self.files.items():
+            digest.update(f"{name}\0{len(asset.body)}\0".encode() + asset.body)
+        return digest.hexdigest()
+
+
+ASSETS = Assets()

@@ -1,0 +1,81 @@
+"""Small pictures, drawn here: outlines on a grid of 16, in the colour of the text beside them. And the words of the
+navigation with theirs."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from markupsafe import Markup
+
+_PATHS = {
+    "overview": "M2 13V9M6 13V5M10 13V7M14 13V3",
+    "queues": "M2 4h12M2 8h12M2 12h7",
+    "jobs": "M3 3h10v10H3zM5.5 8l2 2 3.5-4",
+    "failures": "M8 2l6.5 11.5h-13zM8 6.5v3M8 11.6v.1",
+    "workers": "M4 4h8v8H4zM6 1.5V4M10 1.5V4M6 12v2.5M10 12v2.5M1.5 6H4M1.5 10H4M12 6h2.5M12 10h2.5",
+    "schedules": "M8 2a6 6 0 100 12A6 6 0 008 2zM8 4.8V8l2.2 1.6",
+    "limits": "M2 11a6 6 0 1112 0M8 11l3-4",
+    "aggregations": "M2 3h5v4H2zM9 3h5v4H9zM5.5 10h5v4h-5zM4.5 7v1.5h7V7M8 8.5V10",
+    "callbacks": "M9 3l5 4-5 4V8.5C5.5 8.5 3.5 10 2 13c.3-4.5 2.8-7.3 7-7.5z",
+    "engine": "M3 4c0-3 10-3 10 0v8c0 3-10 3-10 0zM3 4c0 3 10 3 10 0M3 8c0 3 10 3 10 0",
+    "audit": "M4 2h6l3 3v9H4zM6.5 7h4M6.5 9.5h4M6.5 12h2.5",
+    "search": "M7 2.5a4.5 4.5 0 100 9 4.5 4.5 0 000-9zM10.3 10.3L14 14",
+    "menu": "M2 4h12M2 8h12M2 12h12",
+    "pause": "M5 3v10M11 3v10",
+    "resume": "M4.5 2.5l8 5.5-8 5.5z",
+    "more": "M3 8h.1M8 8h.1M13 8h.1",
+    "close": "M3.5 3.5l9 9M12.5 3.5l-9 9",
+    "check": "M3 8.5l3.5 3.5L13 4.5",
+    "warning": "M8 2l6.5 11.5h-13zM8 6.5v3M8 11.6v.1",
+    "next": "M6 3l5 5-5 5",
+    "previous": "M10 3L5 8l5 5",
+    "add": "M8 3v10M3 8h10",
+    "retry": "M13 8a5 5 0 11-1.5-3.6M13 2v3h-3",
+    "delete": "M3 4.5h10M6 4.5V3h4v1.5M4.5 4.5l.5 9h6l.5-9",
+    "edit": "M3 13l.7-3L10.5 3.2l2.3 2.3L6 12.3z",
+    "logout": "M6 3H3v10h3M7 8h7M11 5l3 3-3 3",
+    "key": "M5 7.5a3 3 0 100 6 3 3 0 000-6zM7.2 8.4L13 2.5M10.5 5l2 2",
+    # States of a job: each has a shape of its own
+    "queued": "M8 3.5a4.5 4.5 0 100 9 4.5 4.5 0 000-9z",
+    "scheduled": "M8 2a6 6 0 100 12A6 6 0 008 2zM8 4.8V8l2.2 1.6",
+    "waiting": "M4 2.5h8M4 13.5h8M5 2.5c0 4 6 7 6 11M11 2.5c0 4-6 7-6 11",
+    "dispatched": "M2 8h9M8 4l4 4-4 4",
+    "running": "M5 3l8 5-8 5z",
+    "finished": "M3 8.5l3.5 3.5L13 4.5",
+    "failed": "M4 4l8 8M12 4l-8 8",
+    "cancelled": "M8 2.5a5.5 5.5 0 100 11 5.5 5.5 0 000-11zM4.2 4.2l7.6 7.6",
+    "paused": "M5.5 3.5v9M10.5 3.5v9",
+    "gone": "M3 8h10",
+}
+
+
+class Word(NamedTuple):
+    """Of the navigation: `key` follows g."""
+
+    page: str
+    title: str
+    path: str
+    key: str
+
+
+NAVIGATION = (
+    Word("overview", "Overview", "", "o"),
+    Word("queues", "Queues", "queues", "q"),
+    Word("jobs", "Jobs", "jobs", "j"),
+    Word("failures", "Failures", "failures", "f"),
+    Word("workers", "Workers", "workers", "w"),
+    Word("schedules", "Schedules", "schedules", "s"),
+    Word("limits", "Limits", "limits", "l"),
+    Word("aggregations", "Aggregations", "aggregations", "a"),
+    Word("callbacks", "Callbacks", "callbacks", "c"),
+    Word("engine", "Engine", "engine", "e"),
+    Word("audit", "Audit", "audit", "u"),
+)
+
+
+def icon(name: str, title: str = "") -> Markup:
+    """Hidden from those who listen, unless it has a title: then it stands for that."""
+    told = Markup('role="img" aria-label="{}"').format(title) if title else Markup('aria-hidden="true"')
+    return Markup('<svg class="icon icon-{}" viewBox="0 0 16 16" {}><path d="{}"/></svg>').format(
+        name, told, _PATHS[name]
+    )

@@ -1,0 +1,1 @@
+"""One module per page: it asks the service, and gives a view to the template of the same name."""

@@ -1,0 +1,50 @@
+"""Templates to bytes. Every text is escaped, an unknown name is an error, and no page may run what is not ours."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import jinja2
+
+from .. import __version__
+from ..web.messages import Response
+from . import charts, figures, icons
+from .visit import Visit
+
+HTML = "text/html; charset=utf-8"
+_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; "
+    "base-uri 'none'; frame-ancestors 'none'"
+)
+HEADERS = (
+    ("Content-Security-Policy", _POLICY),
+    ("X-Content-Type-Options", "nosniff"),
+    ("Referrer-Policy", "same-origin"),  # without a referrer a browser names no origin either
+    ("Cross-Origin-Opener-Policy", "same-origin"),
+    ("Cross-Origin-Resource-Policy", "same-origin"),
+    ("Cache-Control", "no-store"),
+)
+
+
+@cache
+def environment() -> jinja2.Environment:
+    made = jinja2.Environment(
+        loader=jinja2.PackageLoader("windlass.dashboard"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        auto_reload=False,
+    )
+    made.filters |= figures.FILTERS
+    made.globals |= {"icon": icons.icon, "charts": charts, "version": __version__, "NAVIGATION": icons.NAVIGATION}
+    return made
+
+
+def render(template: str, view: Any, visit: Visit[Any]) -> bytes:
+    return environment().get_template(template).render(view=view, visit=visit).encode(errors="replace")
+
+
+def shown(template: str, view: Any, visit: Visit[Any], *, status: int = 200) -> Response:
+    return Response(status, render(template, view, visit), (*HEADERS, *visit.cookies_to_set()), HTML)

@@ -1,0 +1,188 @@
+"""How a page or an action becomes a route: what is done before and after, the same for all of them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any, TypeAlias, TypeVar
+
+import msgspec
+
+from ..core.access import Role
+from ..core.audit import DONE
+from ..core.errors import BadInput, EngineUnavailable, Forbidden, WindlassError
+from ..web.auditing import write_down
+from ..web.guard import is_same_origin
+from ..web.messages import Response
+from ..web.problems import HttpRefusal
+from ..web.querying import parse_query
+from ..web.routing import ADMIN, READS, Ask, Routes
+from . import flash
+from .flash import Flash
+from .rendering import HEADERS, HTML, shown
+from .visit import Visit
+
+FORM = "application/x-www-form-urlencoded"
+FORM_MAX = 4 * 1024 * 1024  # a payload may be typed into one
+FIELDS_MAX = 2000
+PATIENCE_S = 3.0  # for the engine: somebody looks at an empty window meanwhile
+_OWN = re.compile(r"/(?![/\\])[!-~]*", re.ASCII)
+
+F = TypeVar("F", bound="Form")
+PageHandler: TypeAlias = Callable[[Visit[Any]], Awaitable[Any]]
+
+
+class Form(msgspec.Struct, frozen=True, kw_only=True):
+    """What every form of ours says. An action's own fields are those of a subclass."""
+
+    csrf: str = ""
+    back: str = ""  # the page to return to
+    confirmed: bool = False
+
+
+class Done(msgspec.Struct, frozen=True):
+    """What was done, in a sentence; and where to go on, if not where the form was."""
+
+    text: str
+    to: str = ""
+    kind: str = "good"
+
+
+class Confirmation(msgspec.Struct, frozen=True):
+    """Something will be destroyed: a question, and the form that answers it."""
+
+    question: str
+    action: str
+    fields: list[tuple[str, str]]
+    back: str
+
+
+class StaleForm(HttpRefusal):
+    code = "stale_form"
+    status = 400
+    sentence = "This form is too old, or not of this page: nothing was done. Reload the page and try again."
+
+
+@contextlib.asynccontextmanager
+async def patience() -> AsyncIterator[None]:
+    try:
+        async with asyncio.timeout(PATIENCE_S):
+            yield
+    except TimeoutError:
+        raise EngineUnavailable(f"The engine has not answered within {PATIENCE_S:g} s.") from None
+
+
+class DashboardRoutes(Routes):
+    def __init__(self) -> None:
+        super().__init__(tag="Dashboard")
+
+    def page(
+        self,
+        path: str,
+        template: str,
+        *,
+        page: str,
+        roles: frozenset[Role] | None = READS,
+        query: type[msgspec.Struct] | None = None,
+    ) -> Callable[[PageHandler], PageHandler]:
+        """The handler gives what its template shows. `page`: the word of the navigation that it belongs to."""
+
+        def add(handler: PageHandler) -> PageHandler:
+            async def answer(ask: Ask[Any, Any]) -> Response:
+                visit: Visit[Any] = Visit(ask.office, ask.request.head, ask, page)
+                async with patience():
+                    view = await handler(visit)
+                return view if isinstance(view, Response) else shown(template, view, visit)
+
+            self._add("GET", path, f"{handler.__name__}_page", handler, answer, roles=roles, query=query)
+            return handler
+
+        return add
+
+    def action(
+        self,
+        verb: str,
+        form: type[F],
+        *,
+        roles: frozenset[Role] = ADMIN,
+        asks: Callable[[F], str] | str = "",
+        patience_s: float = PATIENCE_S,
+    ) -> Callable[[Callable[[Visit[Any], F], Awaitable[Done]]], Callable[[Visit[Any], F], Awaitable[Done]]]:
+        """POST /do/<verb>: audited under the handler's name, then back to a page that says how it went. `asks`: the
+        question that must be answered first, of what cannot be undone; empty: there is none."""
+
+        def add(handler: Callable[[Visit[Any], F], Awaitable[Done]]) -> Callable[[Visit[Any], F], Awaitable[Done]]:
+            async def answer(ask: Ask[Any, Any]) -> Response:
+                visit: Visit[Any] = Visit(ask.office, ask.request.head, ask)
+                filled = read_form(visit, form)
+                question = asks if isinstance(asks, str) else asks(filled)
+                if question and not filled.confirmed:
+                    return shown("confirm.html", _confirmation(visit, question, filled), visit)
+                done = await _audited(ask, handler.__name__, handler(visit, filled), patience_s)
+                return _back(visit, done, filled)
+
+            self._add("POST", f"/do/{verb}", handler.__name__, handler, answer, roles=roles, takes_media=FORM)
+            return handler
+
+        return add
+
+    def _add(self, method: str, path: str, operation: str, told: Any, answer: Any, **more: Any) -> None:
+        answer.__doc__ = told.__doc__
+        self(
+            method, path, operation=operation, media=HTML, is_listed=False, is_page=True,
+            body_max=FORM_MAX, **more,
+        )(answer)  # fmt: skip
+
+
+def read_form(visit: Visit[Any], wanted: type[F], *, may_be_read_only: bool = False) -> F:
+    """Raises when it is not one of ours, or when nothing may be changed here."""
+    if visit.is_read_only and not may_be_read_only:
+        raise Forbidden("This dashboard only shows: it was started with dashboard_read_only. Nothing was done.")
+    try:
+        filled = parse_query(visit.ask.request.body.decode(), wanted, FIELDS_MAX)
+    except UnicodeDecodeError as error:
+        raise BadInput("The form is not UTF-8.") from error
+    if not is_same_origin(visit.ask.request.head) or not visit.is_own_form(filled.csrf):
+        raise StaleForm
+    return filled
+
+
+async def _audited(ask: Ask[Any, Any], operation: str, doing: Awaitable[Done], patience_s: float) -> Done:
+    outcome = "unknown"
+    try:
+        async with asyncio.timeout(patience_s):
+            done = await doing
+        outcome = DONE
+        return done
+    except TimeoutError:
+        raise EngineUnavailable("The engine has not answered in time; look whether it was done.") from None
+    except WindlassError as error:
+        outcome = error.code
+        raise
+    finally:
+        await write_down(ask, operation, outcome)
+
+
+def _confirmation(visit: Visit[Any], question: str, form: Form) -> Confirmation:
+    fields = []
+    for name, value in msgspec.structs.asdict(form).items():
+        if name == "confirmed" or value is None:
+            continue
+        many = value if isinstance(value, list | tuple) else (value,)
+        fields += [(name, str(int(one)) if isinstance(one, bool) else str(one)) for one in many]
+    return Confirmation(question, f"{visit.base}{visit.ask.request.head.path}", fields, own_path(visit, form.back))
+
+
+def own_path(visit: Visit[Any], path: str) -> str:
+    """A page of ours, whatever the form says."""
+    if _OWN.fullmatch(path) and path.startswith(f"{visit.base}/"):
+        return path
+    return visit.link()
+
+
+def _back(visit: Visit[Any], done: Done, form: Form) -> Response:
+    told = visit.cookie(flash.COOKIE, flash.write(Flash(done.text, done.kind)), flash.LASTS_S)
+    to = own_path(visit, done.to or form.back)
+    return Response(303, b"", (*HEADERS, ("Location", to), told), HTML)

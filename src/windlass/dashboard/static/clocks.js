@@ -1,0 +1,47 @@
+// Instants in the time zone of whoever looks, and ages that grow, without asking anybody.
+
+const NARROW = "\u202f";
+const STEPS = [
+  [86400000, "d", 3600000, "h"],
+  [3600000, "h", 60000, "m"],
+  [60000, "m", 1000, "s"],
+];
+let ahead = 0; // of the server's clock
+
+export function span(ms) {
+  for (const [step, unit, less, smaller] of STEPS) {
+    if (ms >= step) {
+      const rest = Math.floor((ms % step) / less);
+      return `${Math.floor(ms / step)}${NARROW}${unit}${rest ? ` ${rest}${NARROW}${smaller}` : ""}`;
+    }
+  }
+  return ms >= 1000 ? `${Math.floor(ms / 1000)}${NARROW}s` : `<${NARROW}1${NARROW}s`;
+}
+
+const two = (number) => String(number).padStart(2, "0");
+const clock = (at) => `${two(at.getHours())}:${two(at.getMinutes())}`;
+const written = (at) =>
+  `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())} ${clock(at)}:${two(at.getSeconds())}`;
+
+const KINDS = {
+  at: (ms) => written(new Date(ms)),
+  clock: (ms) => clock(new Date(ms)),
+  ago: (ms, now) => (now - ms < 1000 ? "now" : `${span(now - ms)} ago`),
+  since: (ms, now) => span(Math.max(0, now - ms)),
+  until: (ms, now) => (ms - now < 1000 ? "now" : `in ${span(ms - now)}`),
+};
+
+export function tick() {
+  const now = Date.now() + ahead;
+  for (const [kind, write] of Object.entries(KINDS)) {
+    for (const element of document.querySelectorAll(`[data-${kind}]`)) {
+      const text = write(Number(element.dataset[kind]), now);
+      if (element.textContent !== text) element.textContent = text;
+    }
+  }
+}
+
+const told = Number(document.documentElement.dataset.now);
+if (told) ahead = told - Date.now();
+tick();
+setInterval(() => document.hidden || tick(), 1000);

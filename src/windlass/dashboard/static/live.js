@@ -1,0 +1,123 @@
+// Keeps the marked regions of a page current. One stream says that something has happened; the page is then asked for
+// again, and its regions are changed in place. Nothing is asked while nobody looks, or nothing happens.
+import { tick } from "./clocks.js";
+import { morph } from "./morph.js";
+
+const APART_MS = 900; // between two looks, at least
+const APART_MOST_MS = 4000; // however slow the server is
+const TICK_MS = 5000; // for regions that change without an event: ages, workers, pauses
+const AGAIN_MS = 2000; // when the server or the engine is away
+const PATIENCE_MS = 10000;
+
+const base = document.documentElement.dataset.base;
+const banner = document.getElementById("lost");
+const regions = () => [...document.querySelectorAll("[data-live]")];
+const wants = (topic) => regions().some((region) => region.dataset.live.split(" ").includes(topic));
+const queue = document.querySelector("[data-live-queue]")?.dataset.liveQueue ?? "";
+
+let stream = null;
+let timer = 0;
+let dueAt = Infinity;
+let lookedAt = 0;
+let tookMs = 0;
+let isLooking = false;
+let isAway = false;
+
+function say(isLost, text) {
+  isAway = isLost;
+  if (isLost) banner.querySelector("[data-lost-text]").textContent = text;
+  banner.hidden = !isLost;
+  document.body.classList.toggle("is-lost", isLost);
+}
+
+function plan(inMs) {
+  const at = Math.max(Date.now() + inMs, lookedAt + Math.max(APART_MS, Math.min(4 * tookMs, APART_MOST_MS)));
+  if (at >= dueAt) return;
+  dueAt = at;
+  clearTimeout(timer);
+  timer = setTimeout(look, at - Date.now());
+}
+
+// Whoever has marked text keeps it until they are done.
+function isMarked(region) {
+  const selection = getSelection();
+  return selection && !selection.isCollapsed && selection.rangeCount > 0 && selection.getRangeAt(0).intersectsNode(region);
+}
+
+function show(text) {
+  const wanted = new DOMParser().parseFromString(text, "text/html");
+  const focused = document.activeElement;
+  for (const region of regions()) {
+    const next = wanted.getElementById(region.id);
+    if (next && !isMarked(region)) morph(region, next);
+  }
+  if (focused && focused !== document.activeElement && focused.isConnected) focused.focus({ preventScroll: true });
+  tick();
+  document.dispatchEvent(new CustomEvent("windlass:live"));
+}
+
+async function look() {
+  dueAt = Infinity;
+  if (document.hidden || isLooking) return;
+  isLooking = true;
+  const begin = (lookedAt = Date.now());
+  try {
+    const answer = await fetch(location.href, {
+      headers: { "X-Windlass-Live": "1" },
+      cache: "no-store",
+      signal: AbortSignal.timeout(PATIENCE_MS),
+    });
+    if (answer.status === 401) return location.reload();
+    if (answer.status >= 500) throw new Error("engine");
+    const text = await answer.text();
+    tookMs = Date.now() - begin;
+    if (answer.ok) show(text);
+    if (isAway) say(false);
+    listen();
+  } catch (error) {
+    say(true, error.message === "engine" ? "The engine is away, trying again…" : "Connection lost, trying again…");
+    setTimeout(() => plan(0), AGAIN_MS);
+  } finally {
+    isLooking = false;
+  }
+}
+
+function listen() {
+  if (stream || document.hidden || !wants("jobs")) return;
+  const opened = (stream = new EventSource(`${base}/live${queue ? `?queue=${encodeURIComponent(queue)}` : ""}`));
+  opened.addEventListener("happened", () => plan(0));
+  opened.addEventListener("error", () => {
+    if (stream !== opened) return;
+    opened.close();
+    stream = null;
+    setTimeout(() => plan(0), 300); // whether the server is there is told by the next look
+  });
+}
+
+function stopListening() {
+  stream?.close();
+  stream = null;
+}
+
+document.addEventListener("visibilitychange", () => {
+  if (document.hidden) {
+    stopListening();
+  } else {
+    plan(0);
+  }
+});
+addEventListener("pagehide", stopListening);
+
+if (document.querySelector("[data-returns]")) {
+  setInterval(async () => {
+    if (document.hidden) return;
+    const answer = await fetch(location.href, { headers: { "X-Windlass-Live": "1" }, cache: "no-store" }).catch(() => null);
+    if (answer && answer.status < 500) location.reload();
+  }, AGAIN_MS);
+} else if (regions().length) {
+  lookedAt = Date.now();
+  listen();
+  setInterval(() => {
+    if (!document.hidden && wants("tick")) plan(0);
+  }, TICK_MS);
+}

@@ -1,0 +1,6 @@
+// What pages do beyond showing. Everything works without it, only less comfortably.
+import "./clocks.js";
+import "./confirm.js";
+import "./select.js";
+import "./keys.js";
+import "./live.js";
