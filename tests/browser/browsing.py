@@ -85,4 +85,5 @@ async def visiting(browser: Browser, url: str) -> AsyncIterator[Visitor]:
         yield visitor
     finally:
         await visitor.leave()
-    assert visitor.watch.complaints == []
+    if visitor.watch.complaints:
+        raise AssertionError("\n".join(visitor.watch.complaints))

@@ -27,6 +27,7 @@ from windlass.service import Service
 from windlass.store.store import Store
 
 HOUR_MS = 60 * MINUTE_MS
+WAITING_SINCE_MS, RUNNING_SINCE_MS = 4 * MINUTE_MS, 3 * MINUTE_MS
 PUSHED = b"worker of pushes"
 # Numbers that a browser's own arithmetic would change.
 EXACT = b'{"order": 9007199254740993, "amount": 0.10, "huge": 123456789012345678901234567890, "none": null, "ok": true}'
@@ -80,8 +81,12 @@ class Present:
     async def arrange(self) -> None:
         await register_worker(self.service, self.say)
         await self._limits()
+        store = self.service.store
+        store.clock_offset_ms = -WAITING_SINCE_MS
         await self._waiting_jobs()
+        store.clock_offset_ms = -RUNNING_SINCE_MS
         await self._held_jobs()
+        store.clock_offset_ms = 0
         await self._failed_job()
         await self._callbacks()
         await self._pauses()
