@@ -359,10 +359,17 @@ def _queues_and_workers() -> Iterator[Case]:
     for value in ("", "q" * 256, *WRONG_TEXTS):
         yield "stats", f"name={value!r:.30}", lambda service, value=value: service.stats([value])
         yield "history", f"queue={value!r:.30}", lambda service, value=value: service.history(value)
+        yield "histories", f"queue={value!r:.30}", lambda service, value=value: service.histories([value])
         yield "configure", f"queue={value!r:.30}", lambda service, value=value: service.configure(value, {})
         yield "configuration", f"queue={value!r:.30}", lambda service, value=value: service.configuration(value)
     for value in WRONG_LISTS:
         yield "stats", f"names={value!r}", lambda service, value=value: service.stats(value)
+        yield "histories", f"names={value!r}", lambda service, value=value: service.histories(value)
+    for value in (0, 7, 61, *WRONG_WHOLES):
+        yield "histories", f"step={value!r}", lambda service, value=value: service.histories([], step_minutes=value)
+    for value in (0, 201, *WRONG_WHOLES):
+        yield "histories", f"steps={value!r}", lambda service, value=value: service.histories([], steps=value)
+    yield "histories", "too far", lambda service: service.histories([], steps=49, step_minutes=60)
     for value in (0, 49, *WRONG_WHOLES):
         yield "history", f"hours={value!r}", lambda service, value=value: service.history("q", hours=value)
     wrong_changes: tuple[Any, ...] = (None, 5, "text", ["lease_ms"], {"colour": 5}, {5: 5}, {"bytes": 5})

@@ -13,6 +13,7 @@ from windlass.core.job import NewJob
 from windlass.core.requests import Finish, Take
 from windlass.server import Serving
 from windlass.service import Service
+from windlass.store import chronicle
 from windlass.store.store import Store
 from windlass.web import metrics
 from windlass.web.meter import BOUNDS_S
@@ -135,7 +136,8 @@ async def test_a_scrape_is_bounded(
 async def test_every_queue_is_told_once_however_many_are_asked_for_together(
     client: httpx.AsyncClient, service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(metrics, "TOGETHER", 5)
+    monkeypatch.setattr(chronicle, "QUEUES_PER_CALL", 5)
+    monkeypatch.setattr(chronicle, "HASHES_PER_CALL", 5)
     await service.enqueue([NewJob(queue=f"q{number:02}", name="n") for number in range(12)])
     figures = await _scraped(client)
     assert len(figures.by("queue", "windlass_queue_minute_jobs", what="taken")) == 12

@@ -26,7 +26,7 @@ def enqueue(service: Service, queue: str, count: int = 1, **more: Any) -> list[b
 
 
 def plain(value: Any) -> Any:
-    return msgspec.to_builtins(value)
+    return msgspec.json.decode(msgspec.json.encode(value))
 
 
 # Looking
@@ -252,10 +252,27 @@ async def test_history_is_told_minute_by_minute(asker: Asker, service: Service) 
     enqueue(service, "mail", 3)
     service.take(Take(queues=("mail",), most=2)).wait()
     answer = await asker.get("/queues/mail/history?hours=2")
-    assert answer == {"minutes": plain(service.history("mail", hours=2).wait())}
+    minutes = service.history("mail", hours=2).wait()
+    told = ("wait_p50_ms", "wait_p95_ms", "run_p50_ms", "run_p95_ms")
+    assert answer == {"minutes": [plain(one) | {name: getattr(one, name) for name in told} for one in minutes]}
+    assert sum(sum(one["waits"]) for one in answer["minutes"]) == 2
     assert sum(one["enqueued"] for one in answer["minutes"]) == 3
     for hours in ("0", "49", "x", ""):
         assert (await asker("GET", f"/queues/mail/history?hours={hours}")).code == "bad_input"
+
+
+async def test_the_history_of_all_queues_comes_at_once(asker: Asker, service: Service) -> None:
+    enqueue(service, "mail", 3)
+    enqueue(service, "news", 2)
+    answer = await asker.get("/history?step_minutes=60&steps=2")
+    assert sum(one["enqueued"] for one in answer["total"]) == 5
+    assert {name: sum(one["enqueued"] for one in steps) for name, steps in answer["queues"].items()} == {
+        "mail": 3,
+        "news": 2,
+    }
+    assert list((await asker.get("/history?queue=news&queue=none"))["queues"]) == ["news", "none"]
+    for query in ("step_minutes=7", "steps=0", "steps=201", "step_minutes=60&steps=49", "queue="):
+        assert (await asker("GET", f"/history?{query}")).code == "bad_input", query
 
 
 # Purging

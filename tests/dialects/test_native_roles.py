@@ -94,6 +94,7 @@ read               GET /api/v1/queues/{queue}
 read               GET /api/v1/queues/{queue}/configuration
 read               GET /api/v1/queues/{queue}/pauses
 read               GET /api/v1/queues/{queue}/history
+read               GET /api/v1/history
 -                  PATCH /api/v1/queues/{queue}/configuration
 -                  PUT /api/v1/queues/{queue}/weights
 -                  POST /api/v1/queues/{queue}/pause

@@ -45,8 +45,11 @@ def test_everything_is_counted_in_its_minute(service: Service) -> None:
     assert 5_000 <= wait_ms < 7_500
     assert 4_000 <= run_ms < 6_000
     assert first == Minute(
-        at_ms=at_ms, enqueued=6, taken=5, finished=2, failed=1, retried=1, cancelled=1, wait_ms=wait_ms, run_ms=run_ms
-    )
+        at_ms=at_ms, enqueued=6, taken=5, finished=2, failed=1, retried=1, cancelled=1, wait_ms=wait_ms, run_ms=run_ms,
+        waits=first.waits, runs=first.runs,
+    )  # fmt: skip
+    assert (sum(first.waits), sum(first.runs)) == (5, 2)
+    assert 512 <= (first.wait_p50_ms or 0) < 2_048 <= (first.run_p95_ms or 0) + 1_024
     service.store.clock_offset_ms += MINUTE_MS
     service.recover().wait()
     assert [one.recovered for one in service.history("q").wait()] == [0, 1]

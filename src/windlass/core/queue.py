@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from .spans import Spans, percentile
+
 DAY_MS = 86_400_000
 FOREVER_MS = 2**48 - 1  # as a lease: no deadline; as a retention: until deleted
 
@@ -64,3 +66,21 @@ class Minute(msgspec.Struct, frozen=True, kw_only=True):
     recovered: int = 0
     wait_ms: int = 0  # sum over the jobs taken: from takeable to taken
     run_ms: int = 0  # sum over the jobs finished: from start to end
+    waits: Spans = ()  # the jobs taken, by how long they had waited
+    runs: Spans = ()  # the jobs finished, by how long they ran
+
+    @property
+    def wait_p50_ms(self) -> int | None:
+        return percentile(self.waits, 0.5)
+
+    @property
+    def wait_p95_ms(self) -> int | None:
+        return percentile(self.waits, 0.95)
+
+    @property
+    def run_p50_ms(self) -> int | None:
+        return percentile(self.runs, 0.5)
+
+    @property
+    def run_p95_ms(self) -> int | None:
+        return percentile(self.runs, 0.95)

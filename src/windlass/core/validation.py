@@ -42,6 +42,7 @@ NAMES_PER_FILTER = 100
 WILDCARDS_MAX = 16
 PAGE_MAX = 500
 HISTORY_HOURS_MAX = 48
+HISTORY_STEPS_MAX = 200  # of one queue in one answer
 AGING_MAX = 2**20  # about 17 minutes; times an int32 it must stay an exact number
 INT32_MIN, INT32_MAX = -(2**31), 2**31 - 1
 DURATION_MAX = 2**43  # 278 years
@@ -332,6 +333,15 @@ def members(states: Any, most: Any, cursor: Any) -> None:
         raise BadInput("states must be a tuple of State.")
     whole("most", most, 1, PAGE_MAX)
     text("cursor", cursor, CURSOR_MAX, may_be_empty=True)
+
+
+def histories(step_minutes: Any, steps: Any) -> None:
+    whole("step_minutes", step_minutes, 1, 60)
+    if 60 % step_minutes:
+        raise BadInput(f"step_minutes must divide an hour evenly, as 1, 5, 15 or 60 do, not {step_minutes}.")
+    whole("steps", steps, 1, HISTORY_STEPS_MAX)
+    if step_minutes * steps > HISTORY_HOURS_MAX * 60:
+        raise BadInput(f"The history goes back {HISTORY_HOURS_MAX} hours; ask for fewer or shorter steps.")
 
 
 def configuration(changes: Any) -> None:

@@ -52,7 +52,23 @@ class Queueing(Asking):
         """What happened in a queue, minute by minute."""
         check.text("queue", queue, check.QUEUE_MAX)
         check.whole("hours", hours, 1, check.HISTORY_HOURS_MAX)
-        return Asked(self.store, lambda: ask(queues.history(queue, hours, self.store.partition_of_queue(queue))))
+        return Asked(self.store, lambda: self._history_flow(queue, hours))
+
+    def _history_flow(self, queue: str, hours: int) -> Flow[list[Minute]]:
+        home = self.store.partition_of_queue(queue)
+        found: queues.Histories = yield queues.history([queue], hours * 60, home)
+        return found.minutes[0]
+
+    def histories(
+        self, names: Sequence[str], *, step_minutes: int = 1, steps: int = 60
+    ) -> Asked[dict[str, list[Minute]]]:
+        """What happened in queues, in steps of some minutes, the last of them under way; steps without events
+        are left out. What is over is remembered by this process: asked again, it costs the last minutes only."""
+        check.items("names", names)
+        for name in names:
+            check.text("queue", name, check.QUEUE_MAX)
+        check.histories(step_minutes, steps)
+        return Asked(self.store, lambda: self.store.chronicle.read(self.store, names, step_minutes, steps))
 
     def configure(self, queue: str, changes: Mapping[str, int | bool | None]) -> Asked[Configuration]:
         """Changes properties of a queue at run time and answers all of them; None is the default again."""

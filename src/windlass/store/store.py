@@ -19,6 +19,7 @@ from ..core.partition import hash_tags, partition_of, slot_of
 from .bell import Bell, BlockingBell, Listener
 from .calls import upkeep
 from .calls.call import Argument, Effect, Flow, Inquiry, ItemsCall, NotConfirmed, Now, Torn
+from .chronicle import Chronicle
 from .clock import EngineClock
 from .coalesce import Coalescer
 from .connection import EngineReplyError
@@ -68,6 +69,7 @@ class Store:
         self._opening = threading.Lock()
         self._clock = EngineClock()
         self.known_limits = KnownLimits()
+        self.chronicle = Chronicle()
         self._tags: tuple[str, ...] = ("0",)
         self._roots = [root_of(namespace, "0")]
         self._lines = Lines(self.topology, engine, patience_s)

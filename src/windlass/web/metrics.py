@@ -22,7 +22,6 @@ from .meter import BOUNDS_S
 from .routing import Office
 
 QUEUES_MAX = 1000  # of one scrape
-TOGETHER = 50  # histories asked for at a time
 PATIENCE_S = 5.0  # for the engine: a scraper that waits longer has given up
 MINUTE_MS = 60_000
 NO_QUEUE = "windlass-metrics"  # nothing is in it; asking costs a round trip and little more
@@ -64,16 +63,14 @@ async def _look(service: Service, may_see: Callable[[str], bool]) -> _Seen:
     names = [name for name in await service.queues() if may_see(name)]
     shown = names[:QUEUES_MAX]
     stats = await service.stats(shown) if shown else []
-    minutes: list[Minute] = []
-    for start in range(0, len(shown), TOGETHER):
-        asked = (_last_minute(service, name, now_ms) for name in shown[start : start + TOGETHER])
-        minutes += await asyncio.gather(*asked)
+    histories = await service.histories(shown, steps=3)  # a minute may begin meanwhile
+    minutes = [_last_minute(histories[name], now_ms) for name in shown]
     return _Seen(round_trip_s, list(zip(stats, minutes, strict=True)), len(names) - len(shown))
 
 
-async def _last_minute(service: Service, queue: str, now_ms: int) -> Minute:
+def _last_minute(history: Sequence[Minute], now_ms: int) -> Minute:
     at_ms = now_ms // MINUTE_MS * MINUTE_MS - MINUTE_MS
-    found = [one for one in await service.history(queue) if one.at_ms == at_ms]
+    found = [one for one in history if one.at_ms == at_ms]
     return found[0] if found else Minute(at_ms=at_ms)
 
 

@@ -19,7 +19,12 @@ def _lists(wanted: type[msgspec.Struct]) -> frozenset[str]:
     """The fields that may be given several times."""
     fields = msgspec.inspect.type_info(wanted).fields  # type: ignore[attr-defined]
     several = (msgspec.inspect.VarTupleType, msgspec.inspect.ListType)
-    return frozenset(field.encode_name for field in fields if isinstance(field.type, several))
+    return frozenset(field.encode_name for field in fields if isinstance(_bare(field.type), several))
+
+
+def _bare(kind: msgspec.inspect.Type) -> msgspec.inspect.Type:
+    """Without the description that may stand around it."""
+    return kind.type if isinstance(kind, msgspec.inspect.Metadata) else kind
 
 
 def parse_query(query: str, wanted: type[S], fields_max: int = FIELDS_MAX) -> S:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from . import (
     acting,
     following,
+    history,
     limiting,
     notifying,
     producing,
@@ -20,5 +21,5 @@ from . import (
 )
 
 _JOBS = (producing, whole, reading, several, following, acting, taking, reporting)
-_AROUND = (queueing, limiting, scheduling, staffing, notifying, steering)
+_AROUND = (queueing, history, limiting, scheduling, staffing, notifying, steering)
 ROUTES = tuple(subject.routes for subject in (*_JOBS, *_AROUND))

@@ -1,4 +1,4 @@
-"""Queues: what they hold, what happened in them, their properties, pauses and shares; and how they are emptied."""
+"""Queues: what they hold, their properties, pauses and shares; and how they are emptied."""
 
 from __future__ import annotations
 
@@ -267,41 +267,6 @@ async def resume_queue(ask: Ask[ResumeShape, None]) -> WasPausedShape:
 
 def _part(body: ResumeShape) -> str:
     return f"lane {body.lane}: " if body.lane else f"name {body.name}: " if body.name else ""
-
-
-# History
-
-
-class HistoryQuery(Shape, frozen=True, kw_only=True):
-    hours: Annotated[int, Meta(ge=1, le=check.HISTORY_HOURS_MAX)] = 1
-
-
-class MinuteShape(Given, frozen=True, kw_only=True):
-    """What happened in a queue within one minute."""
-
-    at_ms: int
-    enqueued: int
-    taken: int
-    finished: int
-    failed: int
-    retried: int
-    cancelled: int
-    recovered: int
-    wait_ms: Annotated[int, Meta(description="Sum over the jobs taken: from takeable to taken.")]
-    run_ms: Annotated[int, Meta(description="Sum over the jobs finished: from start to end.")]
-
-
-class HistoryShape(Given, frozen=True, kw_only=True):
-    """Oldest first; minutes in which nothing happened are left out."""
-
-    minutes: list[MinuteShape]
-
-
-@routes.get("/queues/{queue}/history", query=HistoryQuery, gives=HistoryShape, **_READING)
-async def queue_history(ask: Ask[None, HistoryQuery]) -> HistoryShape:
-    """What happened in a queue, minute by minute."""
-    found = await ask.service.history(_queue(ask), hours=ask.query.hours)
-    return HistoryShape(minutes=[shaped(one, MinuteShape) for one in found])
 
 
 # Purging

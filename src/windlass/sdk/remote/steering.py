@@ -12,11 +12,11 @@ from ...core.limit import Level, Limit, LimitState, Matcher
 from ...core.queue import Configuration, Minute, Pause, QueueStats
 from ...core.schedule import Schedule, ScheduleStatus
 from ...core.validation import PAGE_MAX
+from ...dialects.native.history import HistoryShape
 from ...dialects.native.limiting import LimitShape, LimitsShape, LimitStateShape, MatchedShape, MatcherShape
 from ...dialects.native.queueing import (
     ConfigurationChangesShape,
     ConfigurationShape,
-    HistoryShape,
     PauseShape,
     PausesShape,
     QueueShape,

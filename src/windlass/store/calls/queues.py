@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
+from ...core import spans
 from ...core.errors import Refusal
 from ...core.queue import Configuration, Minute, Pause, QueueStats
 from .call import Argument, Call, answering
 
 RELANED_PER_CALL = 500
-_MINUTE_FIELDS = frozenset(Minute.__struct_fields__) - {"at_ms"}
+MINUTE_MS = 60_000
+_MINUTE_FIELDS = frozenset(Minute.__struct_fields__) - {"at_ms", "waits", "runs"}
+_SPANS = {kind: frozenset(f"{kind}{bits}" for bits in range(32)) for kind in "wr"}
 
 
 def _pairs(flat: Sequence[Any]) -> dict[Any, Any]:
@@ -133,19 +136,46 @@ def _stats_of(queue: str, now_ms: int, row: list[int]) -> QueueStats:
     )
 
 
-def history(queue: str, hours: int, partition: int) -> Call[list[Minute]]:
-    return Call("history", [queue, hours], _read_history, partition=partition)
+class Histories(NamedTuple):
+    """Of each queue its minutes, in the order in which they were asked for."""
+
+    now_ms: int
+    minutes: list[list[Minute]]
 
 
-def _read_history(reply: Any) -> list[Minute]:
-    _now_ms, parts = reply
+def history(names: Sequence[str], back: int, partition: int, *, first: int = 0) -> Call[Histories]:
+    """From the minute `back` before the present one, but not from before minute `first` (since 1970)."""
+    return Call(
+        "history", [first, back, *names], lambda reply: _read_histories(first, back, reply), partition=partition
+    )
+
+
+def _read_histories(first: int, back: int, reply: Any) -> Histories:
+    now_ms, rows = reply
+    from_ms = max(first, now_ms // MINUTE_MS - back) * MINUTE_MS
+    return Histories(now_ms, [[one for one in _read_minutes(row) if one.at_ms >= from_ms] for row in rows])
+
+
+def _read_minutes(parts: Any) -> list[Minute]:
     minutes: dict[int, dict[str, int]] = defaultdict(dict)
     for hour, fields in _pairs(parts).items():
         for key, value in _pairs(fields).items():
             minute, _, what = key.decode().partition(":")
-            if what in _MINUTE_FIELDS:
-                minutes[(hour * 60 + int(minute)) * 60_000][what] = int(value)
-    return [Minute(at_ms=at_ms, **counts) for at_ms, counts in sorted(minutes.items())]
+            minutes[(hour * 60 + int(minute)) * MINUTE_MS][what] = int(value)
+    return [_read_minute(at_ms, counted) for at_ms, counted in sorted(minutes.items())]
+
+
+def _read_minute(at_ms: int, counted: Mapping[str, int]) -> Minute:
+    """What was taken and what was finished are sums over spans, see lua/lib/tally.lua."""
+    known = {what: value for what, value in counted.items() if what in _MINUTE_FIELDS}
+    waits, runs = (_spans(counted, kind) for kind in "wr")
+    known["taken"] = known.get("taken", 0) + sum(waits)
+    known["finished"] = known.get("finished", 0) + sum(runs)
+    return Minute(at_ms=at_ms, waits=waits, runs=runs, **known)
+
+
+def _spans(counted: Mapping[str, int], kind: str) -> tuple[int, ...]:
+    return spans.counts({int(what[1:]): value for what, value in counted.items() if what in _SPANS[kind]})
 
 
 def queues(cursor: str, about: int, partition: int) -> Call[tuple[str, list[str]]]:

@@ -60,8 +60,8 @@ local function write_content(r, content)
 end
 
 -- One that has ended already, by whatever way, ends well instead.
-local function end_well(r)
-  tally(r.queue, 'finished', 1)
+local function end_well(r, ran_ms)
+  tally_finished(r.queue, ran_ms)
   if is_ended(r) then
     leave(r)
     r.state = STATE.finished
@@ -84,11 +84,12 @@ end
 local function finish_with(r, content)
   local run_at = content.run_at
   write_content(r, content)
-  if is_leased(r) then tally(r.queue, 'run_ms', math.max(0, now_ms - r.started_at)) end
+  local ran_ms = is_leased(r) and math.max(0, now_ms - r.started_at) or nil
+  if ran_ms then tally(r.queue, 'run_ms', ran_ms) end
   local instead = is_leased(r) and has(r, 'has_members') and hand_over(r)
   if instead then return instead end
-  if run_at == '' then return end_well(r) end
+  if run_at == '' then return end_well(r, ran_ms) end
   if has(r, 'cancel_requested') then return call_off_instead(r) end
-  tally(r.queue, 'finished', 1)
+  tally_finished(r.queue, ran_ms)
   return go_again(r, {name = '', unique = '', priority = '', run_at = run_at, attempt = 0, rule = '', codec = ''})
 end

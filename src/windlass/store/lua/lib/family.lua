@@ -11,7 +11,7 @@ at_start[#at_start + 1] = function() budget, looks_left, rings = STEP_BUDGET, LO
 -- Ends the wait of a job.
 local function end_wait(r)
   if has(r, 'joins') then
-    tally(r.queue, 'finished', 1)
+    tally_finished(r.queue, nil)
     end_job(r, STATE.finished)
     return 'finished'
   end

@@ -114,10 +114,11 @@ local function lease_all(queue, chosen, terms, taken)
   local last_token = redis.call('INCRBY', P .. 'token', #chosen)
   local waited_ms = 0
   for i, r in ipairs(chosen) do
-    waited_ms = waited_ms + lease(r, last_token - #chosen + i, terms)
+    local one_ms = lease(r, last_token - #chosen + i, terms)
+    waited_ms = waited_ms + one_ms
+    tally_taken(queue, one_ms)
     taken[#taken + 1] = r
   end
-  tally(queue, 'taken', #chosen)
   tally(queue, 'wait_ms', waited_ms)
 end
 

@@ -48,9 +48,9 @@ local function run_again(r, at)
   rewrite(r, payload_of(r))
 end
 
-local function go_on(r, then_at)
+local function go_on(r, then_at, ran_ms)
   if then_at ~= 'never' then
-    tally(r.queue, 'finished', 1)
+    tally_finished(r.queue, ran_ms)
     run_again(r, tonumber(then_at))
   else
     log_attempt(r, 'repeat_out_of_range', '')
@@ -77,10 +77,11 @@ local function finish(id, token, result, then_at, revision)
   local instead = has(r, 'has_members') and hand_over(r)
   local asked = not instead and question(r, then_at, revision)
   if asked then return asked end
-  tally(r.queue, 'run_ms', math.max(0, now_ms - r.started_at))
+  local ran_ms = math.max(0, now_ms - r.started_at)
+  tally(r.queue, 'run_ms', ran_ms)
   if instead then return instead end
-  if is_to_repeat(r, then_at) then return go_on(r, then_at) end
-  tally(r.queue, 'finished', 1)
+  if is_to_repeat(r, then_at) then return go_on(r, then_at, ran_ms) end
+  tally_finished(r.queue, ran_ms)
   if result ~= '' and (policy_of(r).result_ttl_ms > 0 or is_needed(r)) then
     mark(r, 'has_outcome')
     put(P .. 'o:' .. r.id, result)

@@ -13,6 +13,31 @@ local function tally(queue, what, delta)
   fields[what] = (fields[what] or 0) + delta
 end
 
+-- Spans are counted by their number of bits, so that a median can be told from few counters: bits 3 are 4 to 7 ms.
+local BITS_MAX = 31
+local WAITED, RAN = {}, {}
+for bits = 0, BITS_MAX do WAITED[bits], RAN[bits] = 'w' .. bits, 'r' .. bits end
+local TALLIED = {'enqueued', 'taken', 'finished', 'failed', 'retried', 'cancelled', 'recovered', 'wait_ms', 'run_ms'}
+for bits = 0, BITS_MAX do
+  TALLIED[#TALLIED + 1] = WAITED[bits]
+  TALLIED[#TALLIED + 1] = RAN[bits]
+end
+
+local function span_name(names, span_ms)
+  local _, bits = math.frexp(span_ms)
+  return names[bits < BITS_MAX and bits or BITS_MAX]
+end
+
+-- The jobs taken are the sum over their waits; there is no counter beside.
+local function tally_taken(queue, waited_ms)
+  tally(queue, span_name(WAITED, waited_ms), 1)
+end
+
+-- The jobs finished are that of their runs, and those that ended without one (`ran_ms` nil).
+local function tally_finished(queue, ran_ms)
+  tally(queue, ran_ms and span_name(RAN, ran_ms) or 'finished', 1)
+end
+
 after_flush[#after_flush + 1] = function()
   local minute = math.floor(now_ms / 60000)
   local hour = math.floor(minute / 60)
