@@ -68,6 +68,13 @@ def test_ls_shows_what_went_wrong(filled: Service) -> None:
     assert "--limit 0" in did(filled, "failed", "ls", "--limit", "5").err
 
 
+def test_groups_are_told_the_largest_first(filled: Service) -> None:
+    rows = did(filled, "failed", "groups").rows
+    assert rows[0][:3] == ["3", "mail", "send"]
+    assert len(rows) == 3
+    assert len(did(filled, "failed", "groups", "--queue", "mail", "--name", "rep*").rows) == 1
+
+
 def test_delete_asks_and_tells_how_many(filled: Service) -> None:
     refused = run(filled, "failed", "delete", "--queue", "mail", "--error", "full")
     assert refused.code == 2

@@ -323,7 +323,12 @@ def _reading() -> Iterator[Case]:
     yield "result", "unknown", lambda service: service.result(OK_ID)
     yield "explain", "unknown", lambda service: service.explain(OK_ID)
     fields: dict[str, tuple[Any, ...]] = {
-        "queue": ("", "q" * 256, *WRONG_TEXTS),
+        "queue": ("q" * 256, *WRONG_TEXTS),
+        "ended_from_ms": (-1, *WRONG_WHOLES),
+        "ended_before_ms": (-1, *WRONG_WHOLES),
+        "error": ("x" * 256, *WRONG_TEXTS),
+        "error_shape": ("x" * 301, 5, None, b"x"),
+        "with_errors": WRONG_CLAIMS,
         "state": ("", "dispatched", "other", None, 5, 0),
         "tag": ("t" * 129, *WRONG_TEXTS),
         "name": ("*" * 17, *WRONG_TEXTS),
@@ -341,6 +346,15 @@ def _reading() -> Iterator[Case]:
     yield "jobs", "a tag's history", lambda service: service.jobs(Listing(tag="t", state="history"))
     for value in (None, 5, "q"):
         yield "jobs", f"request={value!r}", lambda service, value=value: service.jobs(value)
+
+
+def _failures() -> Iterator[Case]:
+    for value in ("q" * 256, *WRONG_TEXTS):
+        yield "failures", f"queue={value!r:.30}", lambda service, value=value: service.failures(queue=value)
+    for value in ("*" * 17, *WRONG_TEXTS):
+        yield "failures", f"name={value!r:.30}", lambda service, value=value: service.failures(name=value)
+    for value in (0, 10_001, *WRONG_WHOLES):
+        yield "failures", f"looked_at={value!r}", lambda service, value=value: service.failures(looked_at=value)
 
 
 def _members() -> Iterator[Case]:
@@ -679,7 +693,7 @@ def _pushes() -> Iterator[Case]:
 
 CASES = [
     *_enqueue(), *_reports(), *_interventions(), *_conclusions(), *_numbers(), *_takes(),
-    *_reading(), *_members(), *_queues_and_workers(),
+    *_reading(), *_failures(), *_members(), *_queues_and_workers(),
     *_limits_and_pauses(), *_schedules(), *_callbacks(), *_debts(), *_events(), *_logs(), *_transfer(), *_doctor(),
     *_tokens(), *_audit(), *_pushes(),
 ]  # fmt: skip

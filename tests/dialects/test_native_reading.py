@@ -345,12 +345,30 @@ async def test_names_of_queues_may_be_anything(api: Api, service: Service, queue
     assert await listed(api, f"queue={quote(queue, safe='')}&state=queued") == [format_id(job_id)]
 
 
+async def test_failed_jobs_are_sought_by_their_error_and_grouped(api: Api, service: Service) -> None:
+    for queue, text in (("a", "order 1 is gone"), ("b", "order 2 is gone"), ("b", "no room")):
+        job = await running(service, queue=queue)
+        error = Blob(msgspec.json.encode({"message": text}))
+        await service.fail([Fail(id=job.id, token=job.lease_token, error=error)]).one()
+    answer = await api.get("/api/v1/jobs?queue=b&state=failed&with_errors=true&error=gone&newest_first=true&most=1")
+    [first] = answer.body["jobs"]
+    assert answer.body["last_attempts"][first["id"]]["error"] == {"message": "order 2 is gone"}
+    assert len(await listed(api, "state=failed&error=gone")) == 2
+    assert len(await listed(api, "queue=b&state=failed&ended_from_ms=1")) == 2
+    groups = (await api.get("/api/v1/failures")).body["groups"]
+    assert sorted((one["queue"], one["error_shape"], one["count"]) for one in groups) == [
+        ("a", "order <n> is gone", 1),
+        ("b", "no room", 1),
+        ("b", "order <n> is gone", 1),
+    ]
+    assert len((await api.get("/api/v1/failures?queue=a")).body["groups"]) == 1
+
+
 @pytest.mark.parametrize(
     ("query", "says"),
     [
-        ("", "needs a queue and a state, or a tag"),
-        ("queue=q", "needs a queue and a state, or a tag"),
-        ("state=queued", "needs a queue and a state, or a tag"),
+        ("", "needs a state, or a tag"),
+        ("queue=q", "needs a state, or a tag"),
         ("queue=q&state=dispatched", "state must be one of"),
         ("tag=red&state=history", "state must be one of"),
         ("queue=q&state=odd", "state"),

@@ -51,6 +51,7 @@ produce            POST /api/v1/jobs:batch
 produce            POST /api/v1/jobs:stream
 produce            POST /api/v1/jobs:whole
 read               GET /api/v1/jobs
+read               GET /api/v1/failures
 read               GET /api/v1/events
 read produce work  GET /api/v1/jobs/{id}
 read produce work  POST /api/v1/jobs:get

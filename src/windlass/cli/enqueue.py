@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from ..core.durations import format_duration
+from ..core.error_text import plain_line
 from ..core.errors import WindlassError
 from ..core.ids import format_id
 from ..core.job import Blob, Ending, NewJob
@@ -16,7 +17,7 @@ from ..core.retry import Backoff
 from ..core.states import State
 from ..core.validation import INT32_MAX, INT32_MIN, UINT32_MAX
 from ..service import Service
-from .blobs import as_line, as_text, error_text
+from .blobs import as_text, error_text
 from .connection import connected
 from .output import is_for_people, json_document, json_option, note, printable, say
 from .parameters import DURATION, DURATION_OR_FOREVER, DURATION_OR_INSTANT, INSTANT, JOB_ID, PAYLOAD, When
@@ -149,7 +150,7 @@ def _print_end(job_id: bytes, ending: Ending, as_json: bool) -> None:
         end = {"id": format_id(job_id), "state": ending.state.label, **result}
         json_document(end | ({"last_attempt": record(last)} if last else {}))
     elif ending.result is not None:
-        text = as_text(ending.result) if is_for_people() else as_line(ending.result)
+        text = as_text(ending.result) if is_for_people() else plain_line(ending.result)
         click.echo(printable(text, keeps_lines=True))
     if ending.state is State.FINISHED:
         return

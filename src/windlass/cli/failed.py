@@ -12,6 +12,7 @@ import click
 from ..core.errors import Refusal
 from ..core.job import Job
 from ..service import Service
+from ..service.failing import LOOKED_AT_MAX
 from .bulk import ask, carry_out, in_steps, progress, yes_option
 from .connection import Command, connected
 from .listing import Wanted, find, with_errors
@@ -26,6 +27,15 @@ COLUMNS = (
     Column("name", rank=1, shrinks=12),
     Column("attempt", is_right=True, rank=4),
     Column("failed", rank=3),
+    Column("error", shrinks=30),
+)
+
+
+GROUP_COLUMNS = (
+    Column("jobs", is_right=True),
+    Column("queue", rank=2, shrinks=10),
+    Column("name", rank=1, shrinks=12),
+    Column("last", rank=3),
     Column("error", shrinks=30),
 )
 
@@ -96,6 +106,32 @@ def ls(service: Service, sought: Sought, limit: int, as_json: bool) -> None:
         table(COLUMNS, (_row(job, error, now_ms) for job, error in shown), empty="No failed jobs.")
     if limit and next(found, None) is not None:
         note(f"The first {counted(limit, 'job')}; there are more: --limit 0 shows all.")
+
+
+@failed.command("groups")
+@click.option("--queue", "-q", default="", help="Of this queue. Default: all.")
+@click.option("--name", default="", metavar="GLOB", help="With such a name, e.g. 'send_*'.")
+@json_option
+@connected
+def groups(service: Service, queue: str, name: str, as_json: bool) -> None:
+    """Group the last failed jobs by what went wrong.
+
+    Ids, numbers and quoted texts of errors are masked. The largest group comes first. With --json, one object per line.
+
+    \b
+    Example:
+      windlass failed groups --queue mail
+    """
+    found = service.failures(queue=queue, name=name, looked_at=LOOKED_AT_MAX).wait()
+    now_ms = service.now().wait()
+    if as_json:
+        for group in found.groups:
+            json_line(record(group))
+    else:
+        rows = ((one.count, one.queue, one.name, At(one.last_at_ms, now_ms), one.error_shape) for one in found.groups)
+        table(GROUP_COLUMNS, rows, empty="No failed jobs.")
+    if not found.is_all:
+        note(f"Of the last {counted(found.looked_at, 'failed job')}; there are more.")
 
 
 def _row(job: Job, error: str, now_ms: int) -> tuple[object, ...]:

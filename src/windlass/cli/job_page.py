@@ -9,6 +9,7 @@ import msgspec
 
 from ..core import wording
 from ..core.durations import format_duration
+from ..core.error_text import error_line
 from ..core.explanation import Explanation
 from ..core.ids import format_id
 from ..core.job import Attempt, Blob, Job, Member, Timeline
@@ -16,7 +17,7 @@ from ..core.log import KeptLine, Logs
 from ..core.queue import FOREVER_MS
 from ..core.retry import Backoff
 from ..service import Service
-from .blobs import as_text, error_line, error_text
+from .blobs import as_text, error_text
 from .output import (
     ID,
     Column,

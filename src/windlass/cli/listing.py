@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 import msgspec
 
+from ..core.error_text import error_line
 from ..core.job import Job, Timeline
 from ..core.requests import Listing
 from ..core.validation import PAGE_MAX
 from ..service import Service
-from .blobs import error_line
 
 STATES = ("running", "queued", "scheduled", "waiting", "failed", "cancelled", "finished")
 LISTS = (*STATES, "history")

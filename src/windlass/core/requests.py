@@ -6,7 +6,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from .job import Blob, Job, Member
+from .job import Attempt, Blob, Job, Member
 
 
 class Enqueued(msgspec.Struct, frozen=True):
@@ -148,14 +148,19 @@ class Exchanged(msgspec.Struct, frozen=True):
 
 
 class Listing(msgspec.Struct, frozen=True, kw_only=True):
-    """One page of jobs. Either `queue` with `state`, or `tag`; the other conditions narrow it further."""
+    """One page of jobs: by `state`, of a queue or of all, or by `tag`; the other conditions narrow it further."""
 
-    queue: str = ""
+    queue: str = ""  # with a state, empty: of all queues, merged in the order of the list
     state: str = ""  # queued, scheduled, waiting, running, finished, failed, cancelled, history
     tag: str = ""
     name: str = ""  # GLOB
     created_from_ms: int = 0
     created_before_ms: int = 0
+    ended_from_ms: int = 0
+    ended_before_ms: int = 0
+    error: str = ""  # text that the last error holds, in any case
+    error_shape: str = ""  # the shape of the last error, as `failures` tells it
+    with_errors: bool = False  # pages carry the last attempts that did not end well
     newest_first: bool = False
     most: int = 50
     cursor: str = ""
@@ -166,6 +171,8 @@ class Page(msgspec.Struct, frozen=True):
 
     jobs: list[Job]
     cursor: str
+    looked_at: int = 0  # jobs, to find these
+    last_attempts: dict[bytes, Attempt] = {}  # id -> what went wrong last, when the listing wants it
 
 
 class Members(msgspec.Struct, frozen=True):

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .durations import INSTANT_MAX
+from .error_text import SHAPE_MAX
 from .errors import BadInput, TooLarge
 from .ids import PARTITIONS_MAX
 from .job import Blob, Codec, NewJob
@@ -41,6 +42,7 @@ QUEUES_PER_TAKE = 100
 NAMES_PER_FILTER = 100
 WILDCARDS_MAX = 16
 PAGE_MAX = 500
+SOUGHT_MAX = 255  # text sought in errors
 HISTORY_HOURS_MAX = 48
 HISTORY_STEPS_MAX = 200  # of one queue in one answer
 AGING_MAX = 2**20  # about 17 minutes; times an int32 it must stay an exact number
@@ -315,8 +317,8 @@ def listing(request: Listing) -> None:
     instance("A request", request, Listing)
     text("queue", request.queue, QUEUE_MAX, may_be_empty=True)
     text("tag", request.tag, TAG_MAX, may_be_empty=True)
-    if not request.tag and not (request.queue and request.state):
-        raise BadInput("A list needs a queue and a state, or a tag.")
+    if not request.tag and not request.state:
+        raise BadInput("A list needs a state, or a tag.")
     allowed = tuple(state.label for state in State) if request.tag else LISTS
     if request.state != "" and request.state not in allowed:
         raise BadInput(f"state must be one of {', '.join(allowed)}, not {request.state!r}.")
@@ -326,6 +328,12 @@ def listing(request: Listing) -> None:
     whole("most", request.most, 1, PAGE_MAX)
     whole("created_from_ms", request.created_from_ms, 0, INSTANT_MAX)
     whole("created_before_ms", request.created_before_ms, 0, INSTANT_MAX)
+    whole("ended_from_ms", request.ended_from_ms, 0, INSTANT_MAX)
+    whole("ended_before_ms", request.ended_before_ms, 0, INSTANT_MAX)
+    text("error", request.error, SOUGHT_MAX, may_be_empty=True)
+    if type(request.error_shape) is not str or len(request.error_shape) > SHAPE_MAX:
+        raise BadInput(f"error_shape must be text of at most {SHAPE_MAX} characters, as failures are told with.")
+    claim("with_errors", request.with_errors)
 
 
 def members(states: Any, most: Any, cursor: Any) -> None:

@@ -6,14 +6,13 @@ from __future__ import annotations
 from .auditing import Auditing
 from .dispatching import Dispatching
 from .doctoring import Doctoring
+from .failing import Failing
 from .following import FollowingEvents
 from .intervening import Intervening
 from .limiting import Limiting
 from .notifying import Notifying
 from .numbering import Numbering
 from .producing import Producing
-from .queueing import Queueing
-from .reading import Reading
 from .scheduling import Scheduling
 from .staffing import Staffing
 from .transferring import Transferring
@@ -28,8 +27,7 @@ class Service(
     Producing,
     Working,
     Intervening,
-    Reading,
-    Queueing,
+    Failing,
     Transferring,
     Limiting,
     Scheduling,

@@ -11,6 +11,7 @@ from ..core.explanation import Explanation
 from ..core.facts import Facts
 from ..core.job import Ending, Timeline
 from ..core.log import Logs
+from ..core.queue import QueueStats
 from ..core.requests import Listing, Members, Page
 from ..core.states import State
 from ..store import awaiting
@@ -18,12 +19,15 @@ from ..store.asked import Asked, AskedMany, AskedToWait
 from ..store.calls import explain as explaining
 from ..store.calls import logging, queues, reading
 from ..store.calls.call import Flow, Now
-from ..store.pages import page, page_by_tag
+from ..store.pages import page, page_by_tag, page_of_all
 from ..store.scatter import scatter
-from .asking import Asking, asked_once
+from .asking import asked_once
+from .queueing import Queueing
+
+MERGED_MAX = 1_000  # queues in one list
 
 
-class Reading(Asking):
+class Reading(Queueing):
     def job(self, ids: Sequence[bytes]) -> AskedMany[Timeline]:
         """Jobs with their attempts."""
         check.items("ids", ids)
@@ -72,14 +76,23 @@ class Reading(Asking):
         return explain(facts)
 
     def jobs(self, listing: Listing) -> Asked[Page]:
-        """One page of jobs by queue and state, or by tag: partition by partition, in order within each."""
+        """One page of jobs by state, of one queue or merged over all (the first 1,000 that hold any), or by tag, then
+        partition by partition. A page looks at a bounded number of jobs: it may be empty and still go on."""
         check.listing(listing)
         return Asked(self.store, lambda: self._jobs_flow(listing))
 
     def _jobs_flow(self, listing: Listing) -> Flow[Page]:
         if listing.tag:
             return (yield from page_by_tag(listing, self.store.partitions))
+        if not listing.queue:
+            names = yield from self._holding(listing.state)
+            return (yield from page_of_all(listing, [(name, self.store.partition_of_queue(name)) for name in names]))
         return (yield from page(listing, self.store.partition_of_queue(listing.queue)))
+
+    def _holding(self, state: str) -> Flow[list[str]]:
+        """Queues with jobs in a state."""
+        found: list[QueueStats] = yield from self._stats_flow((yield from self._queues_flow()))
+        return [one.queue for one in found if getattr(one, state)][:MERGED_MAX]
 
     def members(
         self, job_id: bytes, states: tuple[State, ...] = (), *, most: int = 50, cursor: str = ""

@@ -29,6 +29,7 @@ from .embedded import EmbeddedEngine
 from .endpoint import Address
 from .fanout import Fanout
 from .known_limits import KnownLimits
+from .lately import Lately
 from .lines import Lines, topology_of
 from .link import BlockingLink, Link
 from .opening import Terms, open_deployment, root_of
@@ -70,6 +71,7 @@ class Store:
         self._clock = EngineClock()
         self.known_limits = KnownLimits()
         self.chronicle = Chronicle()
+        self.lately = Lately()
         self._tags: tuple[str, ...] = ("0",)
         self._roots = [root_of(namespace, "0")]
         self._lines = Lines(self.topology, engine, patience_s)

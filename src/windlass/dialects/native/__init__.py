@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from . import (
     acting,
+    failing,
     following,
     history,
     limiting,
@@ -20,6 +21,6 @@ from . import (
     whole,
 )
 
-_JOBS = (producing, whole, reading, several, following, acting, taking, reporting)
+_JOBS = (producing, whole, reading, several, failing, following, acting, taking, reporting)
 _AROUND = (queueing, history, limiting, scheduling, staffing, notifying, steering)
 ROUTES = tuple(subject.routes for subject in (*_JOBS, *_AROUND))

@@ -9,7 +9,9 @@ from msgspec import UNSET, Meta, UnsetType
 
 from ...core import errors
 from ...core import validation as check
+from ...core.error_text import SHAPE_MAX
 from ...core.explanation import Explanation
+from ...core.ids import format_id
 from ...core.job import End, Ending, Member
 from ...core.log import Logs
 from ...core.requests import Listing
@@ -212,15 +214,24 @@ async def members(ask: Ask[None, MembersQuery]) -> MembersShape:
 
 
 class JobsQuery(Shape, frozen=True, kw_only=True):
-    queue: Annotated[str, Meta(max_length=check.QUEUE_MAX)] = ""
+    queue: Annotated[str, Meta(max_length=check.QUEUE_MAX, description="Empty: all queues, merged.")] = ""
     state: Annotated[
         StateName | Literal["history", ""],
-        Meta(description="With a queue it is needed; dispatched jobs are among the running ones."),
+        Meta(description="Needed unless there is a tag; dispatched jobs are among the running ones."),
     ] = ""
     tag: Annotated[str, Meta(max_length=check.TAG_MAX)] = ""
     name: Annotated[str, Meta(max_length=check.NAME_MAX, description="A pattern: * and ?.")] = ""
     created_from_ms: Instant = 0
     created_before_ms: Instant = 0
+    ended_from_ms: Instant = 0
+    ended_before_ms: Instant = 0
+    error: Annotated[
+        str, Meta(max_length=check.SOUGHT_MAX, description="Text that the last error holds, in any case.")
+    ] = ""
+    error_shape: Annotated[
+        str, Meta(max_length=SHAPE_MAX, description="The shape of the last error, as GET /failures tells it.")
+    ] = ""
+    with_errors: Annotated[bool, Meta(description="Tell what went wrong last with the jobs of the page.")] = False
     newest_first: bool = False
     most: Most = 50
     cursor: Cursor = ""
@@ -232,19 +243,29 @@ class PageShape(Given, frozen=True, kw_only=True):
 
     jobs: list[JobShape]
     cursor: str
+    looked_at: Annotated[int, Meta(description="Jobs that were looked at to find these.")]
+    last_attempts: Annotated[
+        dict[str, AttemptShape], Meta(description="By the ids of jobs that did not go well; with `with_errors`.")
+    ]
 
 
 @routes.get("/jobs", roles=READS, query=JobsQuery, gives=PageShape, refuses=(errors.TooLarge,))
 async def jobs(ask: Ask[None, JobsQuery]) -> PageShape:
-    """One page of jobs, by queue and state or by tag.
+    """One page of jobs, by state, of one queue or of all, or by tag.
 
-    The other conditions narrow it further. A token for some queues sees the jobs in these."""
+    The other conditions narrow it further. A page looks at a bounded number of jobs: go on with its cursor. A
+    token for some queues sees the jobs in these."""
     query = ask.query
     listing = Listing(**{field: getattr(query, field) for field in query.__struct_fields__})
     question = ask.service.jobs(listing)
     if query.queue:
         ask.may_use(query.queue)
     page = await question
+    seen = [one for one in page.jobs if ask.who.may_use(one.queue)]
+    said = {one.id: page.last_attempts[one.id] for one in seen if one.id in page.last_attempts}
     return PageShape(
-        jobs=[job_shape(one, ask.wanted) for one in page.jobs if ask.who.may_use(one.queue)], cursor=page.cursor
+        jobs=[job_shape(one, ask.wanted) for one in seen],
+        cursor=page.cursor,
+        looked_at=page.looked_at,
+        last_attempts={format_id(job_id): attempt_shape(one, ask.wanted) for job_id, one in said.items()},
     )

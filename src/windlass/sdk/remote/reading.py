@@ -10,7 +10,7 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from ...core.explanation import Explanation
-from ...core.ids import format_id
+from ...core.ids import format_id, parse_id
 from ...core.job import Ending, Member, Timeline
 from ...core.log import Logs
 from ...core.requests import Listing, Members, Page
@@ -60,7 +60,13 @@ class RemoteReading(RemoteAsking):
         super().jobs(listing)
         query = {name: value for name, value in msgspec.structs.asdict(listing).items() if value}
         return self._one(
-            get("/jobs", PageShape, query=query), lambda page: Page([job_of(one) for one in page.jobs], page.cursor)
+            get("/jobs", PageShape, query=query),
+            lambda page: Page(
+                [job_of(one) for one in page.jobs],
+                page.cursor,
+                page.looked_at,
+                {parse_id(job_id): attempt_of(one) for job_id, one in page.last_attempts.items()},
+            ),
         )
 
     def members(

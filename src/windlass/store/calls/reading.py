@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import base64
+import json
 import re
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
+import msgspec
+
+from ...core.error_text import error_shape, plain_parts, says
 from ...core.errors import BadInput, Refusal
-from ...core.job import Ending, Member, Timeline
+from ...core.job import Attempt, Ending, Job, Member, Timeline
 from ...core.requests import Listing, Members, Page
 from ...core.states import State
 from ..record import unpack, unpack_attempt, unpack_blob
@@ -58,13 +62,68 @@ def _uncursor(cursor: str) -> tuple[bytes, bytes]:
     return score, member
 
 
-def _read_page(reply: Any) -> Page:
-    score, member, entries = reply
+class Position(NamedTuple):
+    """Of an entry in the order of an index."""
+
+    score: float
+    member: bytes
+    text: bytes  # the score as the engine writes it
+
+    @property
+    def cursor(self) -> str:
+        return _cursor(self.text, self.member)
+
+
+class Found(NamedTuple):
+    """A page of one index. `until` is how far it has looked; None: to the end."""
+
+    jobs: list[Job]
+    positions: list[Position]  # of these jobs
+    until: Position | None
+    looked_at: int
+    last_attempts: dict[bytes, Attempt]
+
+    @property
+    def page(self) -> Page:
+        return Page(self.jobs, self.until.cursor if self.until else "", self.looked_at, self.last_attempts)
+
+
+def _position(score: bytes, member: bytes) -> Position:
+    return Position(float(score), member, score)
+
+
+def _read_page(listing: Listing, reply: Any) -> Found:
+    score, member, entries, places, looked_at, said = reply
     jobs = [unpack(entry, is_whole=len(entry) < 16 + PEEK_BYTES) for entry in entries]
-    return Page(jobs, _cursor(score, member))
+    positions = [_position(places[i], places[i + 1]) for i in range(0, len(places), 2)]
+    attempts = {job.id: unpack_attempt(one) for job, one in zip(jobs, said, strict=bool(said)) if one}
+    if listing.error or listing.error_shape:
+        kept = [at for at, job in enumerate(jobs) if _is_sought(listing, attempts.get(job.id))]
+        jobs, positions = [jobs[at] for at in kept], [positions[at] for at in kept]
+        attempts = {job.id: attempts[job.id] for job in jobs} if listing.with_errors else {}
+    return Found(jobs, positions, _position(score, member) if score else None, looked_at, attempts)
 
 
-def jobs(index: str, owner: str, listing: Listing, partition: int) -> Call[Page]:
+def _is_sought(listing: Listing, attempt: Attempt | None) -> bool:
+    if listing.error and not says(attempt, listing.error):
+        return False
+    return not listing.error_shape or error_shape(attempt) == listing.error_shape
+
+
+def _sought(listing: Listing) -> list[bytes]:
+    """Texts that an error must hold so that its line can be as wanted: the line is put together from parts, and JSON
+    may write them in two ways. The page is looked through again with the line itself."""
+    texts = [listing.error, *plain_parts(listing.error_shape)]
+    parts = [part for text in texts for part in text.split(": ") if part]
+    forms = [{part.encode(), json.dumps(part)[1:-1].encode(), msgspec.json.encode(part)[1:-1]} for part in parts]
+    return [b"\1".join(sorted(form.lower() for form in some)) for some in forms]
+
+
+# By which time an index is in order, so that a page begins and ends where the wanted time does.
+_TIMED = {"t": "created", "waiting": "created"} | dict.fromkeys(("finished", "failed", "cancelled", "history"), "ended")
+
+
+def jobs(index: str, owner: str, listing: Listing, partition: int, looked_at: int = 0) -> Call[Found]:
     """`index` and `owner` name the sorted set: a state's of a queue, or a tag's."""
     score, member = _uncursor(listing.cursor) if listing.cursor else (b"", b"")
     is_by_tag = index == "t"
@@ -73,7 +132,7 @@ def jobs(index: str, owner: str, listing: Listing, partition: int) -> Call[Page]
         index,
         owner,
         listing.most,
-        LOOKED_AT,
+        looked_at or LOOKED_AT,
         "down" if listing.newest_first else "up",
         score,
         member,
@@ -82,8 +141,13 @@ def jobs(index: str, owner: str, listing: Listing, partition: int) -> Call[Page]
         int(state),
         listing.created_from_ms,
         listing.created_before_ms,
+        listing.ended_from_ms,
+        listing.ended_before_ms,
+        _TIMED.get(index, ""),
+        int(listing.with_errors or bool(listing.error or listing.error_shape)),
+        *_sought(listing),
     ]
-    return Call("jobs", args, _read_page, partition=partition)
+    return Call("jobs", args, lambda reply: _read_page(listing, reply), partition=partition)
 
 
 def _read_member(reply: Any) -> Member:
