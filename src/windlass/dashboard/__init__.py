@@ -4,12 +4,13 @@ current. docs/dashboard.md says how a page is added."""
 from __future__ import annotations
 
 from . import entering, live, static_files
+from .actions import jobs as job_actions
 from .actions import queues as queue_actions
-from .pages import job, overview
+from .pages import job, jobs, overview
 from .refusing import refusal_page
 
 __all__ = ["ROUTES", "refusal_page"]
 
-_PAGES = (overview, job)
-_ACTIONS = (queue_actions,)
+_PAGES = (overview, jobs, job)
+_ACTIONS = (queue_actions, job_actions)
 ROUTES = tuple(subject.routes for subject in (static_files, entering, live, *_PAGES, *_ACTIONS))

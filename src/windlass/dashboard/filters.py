@@ -27,6 +27,7 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
     name: str = ""
     tag: str = ""
     error: str = ""
+    shape: str = ""  # of errors, as the page of failures groups them
     since: str = ""
     before: str = ""
 
@@ -39,7 +40,7 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_narrow(self) -> bool:
-        return any((self.queue, self.name, self.tag, self.error, self.since, self.before))
+        return any((self.queue, self.name, self.tag, self.error, self.shape, self.since, self.before))
 
     @property
     def fields(self) -> dict[str, str]:
@@ -58,6 +59,7 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
             tag=self.tag.strip(),
             name=pattern(self.name),
             error=self.error.strip(),
+            error_shape=self.shape,
             with_errors=self.list in WITH_ERRORS,
             newest_first=self.list in ENDED_LISTS or not self.list,
             most=ROWS,
