@@ -123,6 +123,14 @@ read produce work  GET /api/v1/info
 -                  POST /api/v1/tokens
 -                  DELETE /api/v1/tokens/{name}
 -                  GET /api/v1/audit
+anybody            GET /static/{version}/{file}
+anybody            GET /login
+anybody            POST /login
+anybody            POST /logout
+read               GET /live
+read               GET /
+-                  POST /do/pause-queue
+-                  POST /do/resume-queue
 """
 
 
@@ -148,7 +156,7 @@ async def _outcomes(client: httpx.AsyncClient, headers: Mapping[str, str]) -> di
 
     async def status_of(route: str) -> int:
         method, path = route.split()
-        path = path.format(id=ID, queue="q", name="nobody")
+        path = path.format(id=ID, queue="q", name="nobody", version="v", file="windlass.css")
         async with client.stream(method, path, headers=dict(headers)) as answer:
             return answer.status_code
 

@@ -27,7 +27,7 @@ from .visit import Visit
 FORM = "application/x-www-form-urlencoded"
 FORM_MAX = 4 * 1024 * 1024  # a payload may be typed into one
 FIELDS_MAX = 2000
-PATIENCE_S = 5.0  # for the engine: somebody looks at an empty window meanwhile
+PATIENCE_S = 3.0  # for the engine: somebody looks at an empty window meanwhile
 _OWN = re.compile(r"/(?![/\\])[!-~]*", re.ASCII)
 
 F = TypeVar("F", bound="Form")

@@ -4,6 +4,7 @@ import { tick } from "./clocks.js";
 import { morph } from "./morph.js";
 
 const APART_MS = 900; // between two looks, at least
+const APART_MOST_MS = 4000; // however slow the server is
 const TICK_MS = 5000; // for regions that change without an event: ages, workers, pauses
 const AGAIN_MS = 2000; // when the server or the engine is away
 const PATIENCE_MS = 10000;
@@ -30,7 +31,7 @@ function say(isLost, text) {
 }
 
 function plan(inMs) {
-  const at = Math.max(Date.now() + inMs, lookedAt + Math.max(APART_MS, 4 * tookMs));
+  const at = Math.max(Date.now() + inMs, lookedAt + Math.max(APART_MS, Math.min(4 * tookMs, APART_MOST_MS)));
   if (at >= dueAt) return;
   dueAt = at;
   clearTimeout(timer);

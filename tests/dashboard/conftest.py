@@ -1,0 +1,31 @@
+"""A real server with its dashboard, and somebody who looks at it without a browser."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import httpx
+import pytest
+from looking import Looker
+
+from windlass.server import Serving, serving
+from windlass.settings import Settings
+from windlass.store.store import Store
+
+
+@pytest.fixture
+def server_settings() -> Settings:
+    """For tests to override."""
+    return Settings(port=0, bedrock_port=None)
+
+
+@pytest.fixture
+async def running(store: Store, server_settings: Settings) -> AsyncIterator[Serving]:
+    async with serving(store, server_settings) as running:
+        yield running
+
+
+@pytest.fixture
+async def looker(running: Serving) -> AsyncIterator[Looker]:
+    async with httpx.AsyncClient(base_url=running.url, timeout=30, headers={"accept": "text/html"}) as client:
+        yield Looker(client)

@@ -1,0 +1,113 @@
+"""The parts of pages that need no server: sessions as text, figures, charts, files, the prefix as it is set."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from windlass.core.errors import BadSetting
+from windlass.dashboard import charts, figures, flash, icons
+from windlass.dashboard.assets import ASSETS
+from windlass.settings import load
+from windlass.web import sessions
+
+MINUTE_MS = 60_000
+
+
+def test_a_session_is_over_after_its_time() -> None:
+    begun = sessions.begin("abc", b"digest", now_s=1000)
+    read = sessions.parse(begun.text)
+    assert read == begun
+    assert read is not None
+    assert read.is_made_with(b"digest")
+    assert not read.is_made_with(b"another")
+    assert not read.is_over(1000 + sessions.LASTS_S - 1)
+    assert read.is_over(1000 + sessions.LASTS_S)
+
+
+def test_of_cookies_with_one_name_the_first_counts() -> None:
+    assert sessions.cookies({"cookie": 'a=1; b="2"; a=3; c; d=x=y'}) == {"a": "1", "b": "2", "d": "x=y"}
+
+
+@pytest.mark.parametrize(
+    ("duration_ms", "written"),
+    [
+        (0, "0 ms"),
+        (999, "999 ms"),
+        (3210, "3.2 s"),
+        (61_000, "1 m 1 s"),
+        (7_500_000, "2 h 5 m"),
+        (90_000_000, "1 d 1 h"),
+    ],
+)
+def test_spans_have_two_units_at_most(duration_ms: int, written: str) -> None:
+    assert figures.span(duration_ms).replace(figures.NARROW, " ") == written
+
+
+@pytest.mark.parametrize(
+    ("number", "written"), [(0, "0"), (0.25, "0.2"), (999, "999"), (1000, "1k"), (12_345, "12.3k"), (2_000_000, "2M")]
+)
+def test_short_numbers(number: float, written: str) -> None:
+    assert figures.short(number) == written
+
+
+@pytest.mark.parametrize(("size", "written"), [(0, "0 B"), (1023, "1023 B"), (1536, "1.5 KiB"), (2**40, "1.0 TiB")])
+def test_sizes(size: int, written: str) -> None:
+    assert figures.size(size).replace(figures.NARROW, " ") == written
+
+
+@pytest.mark.parametrize("at_ms", [1, 1_700_000_000_000, 2**48 - 1, 2**63])
+def test_any_instant_can_be_written(at_ms: int) -> None:
+    ElementTree.fromstring(figures.when(at_ms))  # noqa: S314 (it is ours)
+
+
+@pytest.mark.parametrize("values", [[], [0], [5], [0, 0, 0], [1, 10, 1e12], [0.5] * 60])
+def test_charts_are_well_formed_whatever_they_show(values: list[float]) -> None:
+    times_ms = [at * MINUTE_MS for at in range(len(values))]
+    series = [charts.Series("<b>", "enqueued", values)]
+    for made in (
+        charts.time_series(series, times_ms, title='"<&>'),
+        charts.sparkline(values, values, label='"<&>'),
+        charts.gauge(sum(values), 10, label='"<&>'),
+    ):
+        read = ElementTree.fromstring(made)  # noqa: S314 (it is ours)
+        assert '"<&>' in read.attrib["aria-label"]
+        assert "nan" not in made
+        assert "style" not in made
+
+
+@pytest.mark.parametrize("most", [0, 1, 4, 5, 17, 99, 100, 101, 12_345, 3.2e9])
+def test_the_top_of_an_axis_is_round_and_near(most: float) -> None:
+    top = charts.nice_top(most)
+    assert most <= top <= max(4, 2.1 * most)
+
+
+def test_every_page_of_the_navigation_has_a_picture_and_a_key_of_its_own() -> None:
+    assert len({word.key for word in icons.NAVIGATION}) == len(icons.NAVIGATION)
+    for word in icons.NAVIGATION:
+        ElementTree.fromstring(icons.icon(word.page))  # noqa: S314 (it is ours)
+
+
+def test_a_message_survives_its_cookie() -> None:
+    told = flash.Flash('Größe: <b>; "x"', "bad")
+    assert flash.read({flash.COOKIE: flash.write(told)}) == told
+    assert re.fullmatch(r"[A-Za-z0-9_-]+", flash.write(told))
+    assert flash.read({flash.COOKIE: "%%%"}) is None
+
+
+def test_modules_import_only_what_is_shipped() -> None:
+    for name, asset in ASSETS.files.items():
+        if name.endswith(".js"):
+            for imported in re.findall(r'(?:from|import) "\./([^"]+)"', asset.body.decode()):
+                assert imported in ASSETS.files
+
+
+def test_the_base_path_is_a_path(tmp_path: Path) -> None:
+    for given, wanted in (("", ""), ("/", ""), ("ops", "/ops"), ("/ops/jobs/", "/ops/jobs")):
+        assert load(environment={"WINDLASS_BASE_PATH": given}, directory=tmp_path)[0].base_path == wanted
+    for wrong in ("/a b", "/a?x", "/../x", "/a//b", "/é"):
+        with pytest.raises(BadSetting):
+            load(environment={"WINDLASS_BASE_PATH": wrong}, directory=tmp_path)
