@@ -103,17 +103,21 @@ def pattern(text: str) -> str:
 
 
 def _instant_ms(text: str, now_ms: int) -> int:
-    """1h (ago), or an instant; without an offset it is UTC."""
+    """1h (ago), or an instant."""
     text = text.strip()
     if not text:
         return 0
     try:
         return max(1, now_ms - parse_duration_ms(text))
     except BadInput:
-        pass
+        return instant_ms(text)
+
+
+def instant_ms(text: str) -> int:
+    """Without an offset it is UTC."""
     try:
         at = datetime.fromisoformat(text)
         at_ms = int((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1000)
     except (ValueError, OverflowError) as error:
-        raise BadInput(f"{text!r} is no time; write 30m, 6h or 7d (ago), or 2026-01-31 08:00 (UTC).") from error
+        raise BadInput(f"{text!r} is no time; write 30m, 6h or 7d, or 2026-01-31 08:00 (UTC).") from error
     return min(max(at_ms, 1), INSTANT_MAX)
