@@ -4,12 +4,14 @@ current. docs/dashboard.md says how a page is added."""
 from __future__ import annotations
 
 from . import entering, live, static_files
+from .actions import job_forms as job_form_actions
+from .actions import jobs as job_actions
 from .actions import queues as queue_actions
-from .pages import overview
+from .pages import job, job_forms, jobs, overview
 from .refusing import refusal_page
 
 __all__ = ["ROUTES", "refusal_page"]
 
-_PAGES = (overview,)
-_ACTIONS = (queue_actions,)
+_PAGES = (overview, jobs, job, job_forms)
+_ACTIONS = (queue_actions, job_actions, job_form_actions)
 ROUTES = tuple(subject.routes for subject in (static_files, entering, live, *_PAGES, *_ACTIONS))

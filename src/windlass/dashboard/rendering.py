@@ -9,7 +9,7 @@ import jinja2
 
 from .. import __version__
 from ..web.messages import Response
-from . import charts, figures, icons
+from . import charts, figures, icons, lifeline
 from .visit import Visit
 
 HTML = "text/html; charset=utf-8"
@@ -38,7 +38,7 @@ def environment() -> jinja2.Environment:
         auto_reload=False,
     )
     made.filters |= figures.FILTERS
-    made.globals |= {"icon": icons.icon, "charts": charts, "version": __version__, "NAVIGATION": icons.NAVIGATION}
+    made.globals |= {"icon": icons.icon, "charts": charts, "lifeline": lifeline, "version": __version__, "NAVIGATION": icons.NAVIGATION}
     return made
 
 

@@ -3,4 +3,5 @@ import "./clocks.js";
 import "./confirm.js";
 import "./select.js";
 import "./keys.js";
+import "./typing.js";
 import "./live.js";
