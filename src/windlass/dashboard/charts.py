@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from markupsafe import Markup, escape
 
-from .figures import short
+from .figures import short, span
 
 SPARK_WIDTH, SPARK_HEIGHT = 120, 28
 WIDTH, HEIGHT = 640, 200
@@ -71,6 +71,11 @@ def time_series(
     return Markup(
         '<svg class="chart" viewBox="0 0 {} {}" role="img" aria-label="{}"><title>{}</title><desc>{}</desc>{}</svg>'
     ).format(WIDTH, HEIGHT, f"{title}: {described}", title, described, Markup("".join(body)))  # noqa: S704 (numbers, and texts that are escaped)
+
+
+def brief_span(duration_ms: float) -> str:
+    """Milliseconds at an axis."""
+    return span(duration_ms) if duration_ms else "0"
 
 
 def nice_top(most: float) -> float:

@@ -3,6 +3,7 @@ checks what it is given and returns a question that is awaited, or answered by `
 
 from __future__ import annotations
 
+from .aggregating import Aggregating
 from .auditing import Auditing
 from .dispatching import Dispatching
 from .doctoring import Doctoring
@@ -30,6 +31,7 @@ class Service(
     Failing,
     Transferring,
     Limiting,
+    Aggregating,
     Scheduling,
     Staffing,
     Dispatching,
