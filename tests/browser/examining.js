@@ -22,7 +22,7 @@
     const ids = all("[id]").map((one) => one.id);
     for (const id of new Set(ids)) if (ids.filter((one) => one === id).length > 1) wrong.push(`the id ${id} stands twice`);
     for (const name of ["for", "aria-labelledby", "aria-describedby", "aria-controls"])
-        for (const one of all(`[${name}]`))
+        for (const one of all(`[${name}]`).filter(isShown))
             for (const id of one.getAttribute(name).split(/\s+/))
                 if (!document.getElementById(id)) wrong.push(`${name}=${id} leads nowhere: ${told(one)}`);
 
@@ -105,8 +105,8 @@
     wrong.push(...faint);
 
     // Size: what a finger must hit, and the page as a whole
-    for (const one of all("button,select,input:not([type=hidden]),summary").filter(isShown)) {
-        const box = (one.closest("label") ?? one).getBoundingClientRect();
+    for (const one of all("button,select,input:not([type=hidden],[type=checkbox],[type=radio])").filter(isShown)) {
+        const box = one.getBoundingClientRect();
         if (box.width < 24 || box.height < 24) wrong.push(`too small for a finger (${box.width.toFixed()}×${box.height.toFixed()}): ${told(one)}`);
     }
     const root = document.scrollingElement;

@@ -3,19 +3,28 @@ for markup or script, nothing is unnamed or illegible, and no page is wider than
 
 from __future__ import annotations
 
+from urllib.parse import quote
+
 import pytest
 from playwright.async_api import Page, expect
 
 from browser.browsing import DESK, PHONE, Visitor
 from browser.conftest import Ground
 from browser.examining import faults
+from browser.wording import hostilely
 from windlass import dashboard
 from windlass.web.routing import Router
 
 pytestmark = pytest.mark.anyio
 
 # Of pages about one thing, which; by the path of their route.
-ABOUT: dict[str, list[str]] = {}
+ABOUT = {
+    "/queues/{queue}": [f"/queues/{quote(hostilely(queue), safe='')}" for queue in ("mail", "feeds", "newsletters")],
+    "/jobs/{id}": [f"/jobs/{{{word}}}" for word in ("queued", "held back", "running", "failed", "finished", "parent")],
+    "/jobs/{id}/edit": ["/jobs/{queued}/edit"],
+    "/jobs/{id}/payload": [],  # files
+    "/jobs/{id}/result": [],
+}
 ROUTES = [route.path for route in Router(dashboard.ROUTES).routes if route.is_page and route.method == "GET"]
 
 _BACKGROUND = "getComputedStyle(document.documentElement).backgroundColor.match(/[0-9.]+/g).map(Number)"
@@ -32,19 +41,18 @@ async def unfold(page: Page) -> None:
     await page.evaluate("document.querySelectorAll('main details').forEach((one) => (one.open = true))")
 
 
-@pytest.mark.parametrize("size", [DESK, PHONE], ids=["desk", "phone"])
-@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+# Colours and sizes have nothing to do with each other: each of them is looked at once.
+@pytest.mark.parametrize(("dark", "size"), [(False, DESK), (True, PHONE)], ids=["light-desk", "dark-phone"])
 async def test_every_page_is_fit_to_be_looked_at(
     reader: Visitor, ground: Ground, dark: bool, size: tuple[int, int]
 ) -> None:
     page = await reader.open("/", dark=dark, size=size)
-    found = {}
+    found = []
     for path in paths(ground):
         await page.goto(path)
         await unfold(page)
-        if wrong := await faults(page):
-            found[path] = wrong
-    assert found == {}
+        found += [f"{path}: {wrong}" for wrong in await faults(page)]
+    assert not found, "\n".join(found)
     parts = await page.evaluate(_BACKGROUND)
     assert (max(parts[:3]) < 128) is dark
 
