@@ -11,8 +11,9 @@ from .actions import queues as queue_actions
 from .actions import schedules as schedule_actions
 from .pages import job, job_forms, jobs, limits, overview, queues, schedules, workers
 from .refusing import refusal_page
+from .rendering import prepare
 
-__all__ = ["ROUTES", "refusal_page"]
+__all__ = ["ROUTES", "prepare", "refusal_page"]
 
 _PAGES = (overview, queues, jobs, job, job_forms, workers, schedules, limits)
 _ACTIONS = (queue_actions, job_actions, job_form_actions, limit_actions, schedule_actions)

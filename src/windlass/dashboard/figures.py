@@ -40,7 +40,7 @@ def span(duration_ms: float | None) -> str:
             rest //= less
             return f"{whole}{NARROW}{unit}" + (f" {rest}{NARROW}{smaller}" if rest else "")
     if duration_ms >= 1000:
-        return f"{duration_ms / 1000:.1f}{NARROW}s"
+        return f"{duration_ms / 1000:.1f}".removesuffix(".0") + f"{NARROW}s"
     return f"{duration_ms:.0f}{NARROW}ms"
 
 

@@ -10,6 +10,7 @@ import jinja2
 from .. import __version__
 from ..web.messages import Response
 from . import charts, figures, icons, lifeline
+from .assets import ASSETS
 from .visit import Visit
 
 HTML = "text/html; charset=utf-8"
@@ -40,6 +41,13 @@ def environment() -> jinja2.Environment:
     made.filters |= figures.FILTERS
     made.globals |= {"icon": icons.icon, "charts": charts, "lifeline": lifeline, "version": __version__, "NAVIGATION": icons.NAVIGATION}
     return made
+
+
+def prepare() -> None:
+    """All that is made once, before somebody waits for it: some tenths of a second."""
+    for template in environment().list_templates():
+        environment().get_template(template)
+    _ = ASSETS.version
 
 
 def render(template: str, view: Any, visit: Visit[Any]) -> bytes:

@@ -102,12 +102,14 @@ async def serving(
                 fronts: list[Front] = [_listener(server, guard, log)]
                 if listening.bedrock:
                     fronts.append(_bedrock_listener(server, guard))
+                preparing = asyncio.create_task(_prepare_pages(settings))
                 try:
                     for front, its in zip(fronts, listening, strict=False):
                         await front.start(sock=its, ssl=tls)
                     yield server
                 finally:
                     await server.stop(fronts)
+                    await preparing
     finally:
         listening.close()
 
@@ -165,6 +167,12 @@ def _listener(server: Serving, guard: Guard, log: AccessLog | None) -> Listener:
     listener = Listener(application, bounds, _on_answer(server.office.meter, log))
     server.office.meter.listener = listener
     return listener
+
+
+async def _prepare_pages(settings: Settings) -> None:
+    """Beside the event loop, while nobody looks yet."""
+    if settings.dashboard:
+        await asyncio.to_thread(dashboard.prepare)
 
 
 def _served(settings: Settings) -> Sequence[Routes]:
