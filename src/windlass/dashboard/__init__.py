@@ -6,12 +6,13 @@ from __future__ import annotations
 from . import entering, live, static_files
 from .actions import job_forms as job_form_actions
 from .actions import jobs as job_actions
+from .actions import matching as matching_actions
 from .actions import queues as queue_actions
-from .pages import job, job_forms, jobs, overview
+from .pages import actions, failures, job, job_forms, jobs, overview, search
 from .refusing import refusal_page
 
 __all__ = ["ROUTES", "refusal_page"]
 
-_PAGES = (overview, jobs, job, job_forms)
-_ACTIONS = (queue_actions, job_actions, job_form_actions)
+_PAGES = (overview, jobs, job, job_forms, search, failures, actions)
+_ACTIONS = (queue_actions, job_actions, job_form_actions, matching_actions)
 ROUTES = tuple(subject.routes for subject in (static_files, entering, live, *_PAGES, *_ACTIONS))
