@@ -52,6 +52,10 @@ produce            POST /api/v1/jobs:stream
 produce            POST /api/v1/jobs:whole
 read               GET /api/v1/jobs
 read               GET /api/v1/failures
+-                  POST /api/v1/actions
+read               GET /api/v1/actions
+read               GET /api/v1/actions/{id}
+-                  POST /api/v1/actions/{id}/cancel
 read               GET /api/v1/events
 read produce work  GET /api/v1/jobs/{id}
 read produce work  POST /api/v1/jobs:get
