@@ -11,6 +11,7 @@ import pytest
 
 from namespace import dump
 from windlass.core.access import NewToken, Role, Tokens
+from windlass.core.action import Action
 from windlass.core.audit import AuditEntry
 from windlass.core.callback import HeldDebt, Room, Undelivered
 from windlass.core.errors import REFUSALS, Refusal
@@ -357,6 +358,25 @@ def _failures() -> Iterator[Case]:
         yield "failures", f"name={value!r:.30}", lambda service, value=value: service.failures(name=value)
     for value in (0, 10_001, *WRONG_WHOLES):
         yield "failures", f"looked_at={value!r}", lambda service, value=value: service.failures(looked_at=value)
+
+
+def _actions() -> Iterator[Case]:
+    good = {"verb": "retry", "listing": Listing(queue="q", state="failed")}
+    fields: dict[str, tuple[Any, ...]] = {
+        "verb": ("wake", "", None, 5),
+        "listing": (None, 5, "q", Listing(), Listing(queue="q", state="queued"), Listing(state="failed", cursor="x")),
+        "reason": ("", "x" * 65, *WRONG_TEXTS),
+        "asked_by": ("x" * 256, *WRONG_TEXTS),
+    }
+    for field, values in fields.items():
+        for value in values:
+            wanted = Action(**(good | {field: value}))  # type: ignore[arg-type]
+            yield "act", f"{field}={value!r:.30}", lambda service, wanted=wanted: service.act(wanted)
+    for value in (None, 5, "retry"):
+        yield "act", f"action={value!r}", lambda service, value=value: service.act(value)
+    for value in WRONG_IDS:
+        yield "action", f"id={value!r}", lambda service, value=value: service.action(value)
+    yield "action", "unknown", lambda service: service.action(OK_ID)
 
 
 def _members() -> Iterator[Case]:
@@ -738,7 +758,7 @@ def _pushes() -> Iterator[Case]:
 
 CASES = [
     *_enqueue(), *_reports(), *_interventions(), *_conclusions(), *_numbers(), *_takes(),
-    *_reading(), *_failures(), *_members(), *_queues_and_workers(),
+    *_reading(), *_failures(), *_actions(), *_members(), *_queues_and_workers(),
     *_limits_and_pauses(), *_schedules(), *_callbacks(), *_debts(), *_events(), *_logs(), *_transfer(), *_doctor(),
     *_tokens(), *_audit(), *_pushes(),
     *_reading(), *_members(), *_queues_and_workers(),
@@ -748,7 +768,8 @@ CASES = [
 METHODS = sorted({case[0] for case in CASES})
 # Nothing can be given to these but what the type checker sees.
 WITHOUT_INPUT = {
-    "queues", "limits", "promote", "recover", "clean", "hear_cancels", "schedules", "fire", "export", "now", "ping",
+    "queues", "limits", "actions", "promote", "recover", "clean", "hear_cancels", "schedules", "fire", "export", "now",
+    "ping",
 }  # fmt: skip
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 from typing import Any
 
@@ -17,6 +18,7 @@ WITH_ERRORS = ("failed", "cancelled", "scheduled", "")
 ROWS = 50
 TRAIL_MAX = 12  # pages that can be gone back one by one; then to the first
 _BETWEEN = "~"  # in no cursor
+_SPECIAL = re.compile(r"[*?\[]")
 
 
 class Filter(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,6 +43,11 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def is_narrow(self) -> bool:
         return any((self.queue, self.name, self.tag, self.error, self.shape, self.since, self.before))
+
+    @property
+    def is_plain(self) -> bool:
+        """Nothing but a queue narrows it: how many there are is known."""
+        return not any((self.name, self.tag, self.error, self.shape, self.since, self.before))
 
     @property
     def fields(self) -> dict[str, str]:
@@ -97,9 +104,15 @@ class JobsQuery(Filter, frozen=True, kw_only=True):
 
 
 def pattern(text: str) -> str:
-    """A name as people type it: a part of it is enough, * and ? are as in GLOB."""
+    """A name as people type it: a part of it is enough, * and ? are as in GLOB, = means exactly this one."""
     text = text.strip()
-    return text if not text or any(char in text for char in "*?[") else f"*{text}*"
+    if text.startswith("="):
+        return _SPECIAL.sub(r"[\g<0>]", text[1:])
+    return text if not text or _SPECIAL.search(text) else f"*{text}*"
+
+
+def exactly(name: str) -> str:
+    return f"={name}"
 
 
 def _instant_ms(text: str, now_ms: int) -> int:

@@ -39,7 +39,13 @@ def environment() -> jinja2.Environment:
         auto_reload=False,
     )
     made.filters |= figures.FILTERS
-    made.globals |= {"icon": icons.icon, "charts": charts, "lifeline": lifeline, "version": __version__, "NAVIGATION": icons.NAVIGATION}
+    made.globals |= {
+        "icon": icons.icon,
+        "charts": charts,
+        "lifeline": lifeline,
+        "version": __version__,
+        "NAVIGATION": icons.NAVIGATION,
+    }
     return made
 
 

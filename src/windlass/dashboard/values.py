@@ -1,5 +1,5 @@
-"""Payloads and results for people's eyes: JSON that folds, every number as it was written, bytes shown as bytes. What is
-long is cut: a page stays small, and the whole can be downloaded."""
+"""Payloads and results for people's eyes: JSON that folds, every number as it was written, bytes shown as bytes. What
+is long is cut: a page stays small, and the whole can be downloaded."""
 
 from __future__ import annotations
 
@@ -53,9 +53,7 @@ def shown_value(blob: Blob, is_whole: bool = True) -> Shown:
 
 def _decoded(blob: Blob) -> Any:
     if blob.codec is Codec.JSON:
-        return json.loads(
-            blob.data.decode(), parse_int=Figure, parse_float=Figure, parse_constant=_no_constant, object_pairs_hook=Pairs
-        )  # fmt: skip
+        return _READER.decode(blob.data.decode())
     if blob.codec is Codec.MSGPACK:
         return msgspec.msgpack.decode(blob.data)
     raise ValueError("raw bytes have no form")
@@ -63,6 +61,9 @@ def _decoded(blob: Blob) -> Any:
 
 def _no_constant(word: str) -> Any:
     raise ValueError(f"{word} is not JSON")
+
+
+_READER = json.JSONDecoder(parse_int=Figure, parse_float=Figure, parse_constant=_no_constant, object_pairs_hook=Pairs)
 
 
 def _plain(data: bytes) -> Markup:
@@ -163,6 +164,7 @@ class _Writer:
         is_open = " open" if depth == 0 or (number <= OPEN_NODES and depth < 4) else ""
         plural = "" if number == 1 else "s"
         yield f'<details{is_open}><summary><span class="brace">{begin}</span>'
-        yield f'<span class="folded"> {count(number)} {what}{plural} <span class="brace">{end}</span></span></summary><ul>'
+        yield f'<span class="folded"> {count(number)} {what}{plural} <span class="brace">{end}</span></span>'
+        yield "</summary><ul>"
         yield from inside
         yield f'</ul><span class="brace">{end}</span></details>'

@@ -37,5 +37,7 @@ def read_payload(text: str, codec: Codec = Codec.JSON) -> Blob:
         return written
     packed = as_msgpack(written)
     if packed is None:
-        raise BadInput("The payload of this job is MessagePack, which has no form for it: an integer is beyond 64 bits.")
+        raise BadInput(
+            "The payload of this job is MessagePack, which has no form for it: an integer is beyond 64 bits."
+        )
     return Blob(bytes(packed), Codec.MSGPACK)

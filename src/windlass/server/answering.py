@@ -16,6 +16,7 @@ from ..dialects import jobber, lightjq, native, operating
 from ..dialects.bedrock.desk import Desk
 from ..dialects.bedrock.listener import BOUNDS as BEDROCK_BOUNDS
 from ..dialects.bedrock.listener import Listener as BedrockListener
+from ..loops.actor import Actor
 from ..loops.dispatcher import Dispatcher
 from ..loops.pulse import Pulse
 from ..outbound import Outbound, Policy, read_policy
@@ -93,6 +94,7 @@ async def serving(
             policy = server.office.policy = read_policy(settings.allow_private_addresses, is_local=server.is_local)
             async with (
                 _dispatching(service, policy),
+                _acting(service),
                 notifying(service, policy, settings) as notifier,
                 _tokens(server) as tokens,
                 _access_log(settings) as log,
@@ -125,6 +127,18 @@ async def _dispatching(service: Service, policy: Policy) -> AsyncIterator[None]:
         finally:
             dispatching.cancel()
             await asyncio.wait({dispatching})
+
+
+@contextlib.asynccontextmanager
+async def _acting(service: Service) -> AsyncIterator[None]:
+    """Actions on all jobs that match are carried out, until the block ends."""
+    acting = asyncio.create_task(Actor().run(service), name="windlass-actor")
+    acting.add_done_callback(say_why)
+    try:
+        yield
+    finally:
+        acting.cancel()
+        await asyncio.wait({acting})
 
 
 def _tls(settings: Settings) -> ssl.SSLContext | None:

@@ -69,7 +69,9 @@ async def retry_jobs(visit: Visit[None], form: Chosen) -> Done:
     return await _done("Retried", visit.service.retry(ids))
 
 
-@routes.action("cancel-jobs", Chosen, roles=STEERS, asks=lambda form: f"Cancel {form.told}? What runs is asked to stop.")
+@routes.action(
+    "cancel-jobs", Chosen, roles=STEERS, asks=lambda form: f"Cancel {form.told}? What runs is asked to stop."
+)
 async def cancel_jobs(visit: Visit[None], form: Chosen) -> Done:
     """Cancel jobs; those that run are asked to stop."""
     ids = await _about(visit, form)

@@ -28,7 +28,11 @@ routes = DashboardRoutes()
 
 MEMBERS_SHOWN = 50
 ANCESTORS_MAX = 5
-_MEDIA = {Codec.JSON: "application/json", Codec.MSGPACK: "application/vnd.msgpack", Codec.RAW: "application/octet-stream"}
+_MEDIA = {
+    Codec.JSON: "application/json",
+    Codec.MSGPACK: "application/vnd.msgpack",
+    Codec.RAW: "application/octet-stream",
+}
 _ENDINGS = {Codec.JSON: "json", Codec.MSGPACK: "msgpack", Codec.RAW: "bin"}
 
 
@@ -97,7 +101,11 @@ async def job(visit: Visit[None]) -> JobView:
     timeline = await read_job(visit, job_id)
     found = timeline.job
     explanation, logs, ending, (family, has_more), limits = await asyncio.gather(
-        service.explain(job_id), service.logs(job_id), _result(visit, found), _family(visit, found), _limits(visit, found)
+        service.explain(job_id),
+        service.logs(job_id),
+        _result(visit, found),
+        _family(visit, found),
+        _limits(visit, found),
     )
     visit.now_ms = explanation.at_ms
     hides = visit.hides_payloads
@@ -191,7 +199,7 @@ async def _ancestors(visit: Visit[None], found: Job) -> list[Relative]:
 async def _limits(visit: Visit[None], found: Job) -> list[Bound]:
     if not found.limits or found.state.is_ended:
         return []
-    known = {number: one for number, one in enumerate(await visit.service.limits())}
+    known = dict(enumerate(await visit.service.limits()))
     table = LimitTable(0, {number: one.limit for number, one in known.items()})
     bounds = []
     for word in table.match(found.queue, found.name, found.lane, found.payload):

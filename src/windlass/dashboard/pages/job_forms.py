@@ -58,7 +58,9 @@ async def new_job(visit: Visit[NewQuery]) -> FormView:
     """A new job, or a copy of one."""
     query = visit.query
     if not query.copy:
-        return FormView(JobForm(queue=query.queue, payload="{}", priority="0", attempts="3"), None, await _queues(visit))
+        return FormView(
+            JobForm(queue=query.queue, payload="{}", priority="0", attempts="3"), None, await _queues(visit)
+        )
     original = await _original(visit, query.copy)
     form = JobForm(
         id=original.key,

@@ -13,6 +13,7 @@ from ..filters import ENDED_LISTS, LISTS, JobsQuery
 from ..routes import DashboardRoutes
 from ..seeking import Found, seek
 from ..visit import Visit
+from .actions import in_words
 
 routes = DashboardRoutes()
 
@@ -55,6 +56,10 @@ class JobsView(msgspec.Struct, frozen=True):
         return {**self.query.fields, "state": name}
 
     @property
+    def about(self) -> str:
+        return in_words(self.query.listing(self.now_ms))
+
+    @property
     def next_page(self) -> dict[str, Any]:
         return self.query.next_page(self.found.cursor) if self.found.cursor else {}
 
@@ -78,9 +83,7 @@ async def jobs(visit: Visit[JobsQuery]) -> JobsView:
     if query.queue:
         visit.ask.may_use(query.queue)
     visit.now_ms = now_ms = await visit.service.now()
-    listing = msgspec.structs.replace(
-        query.listing(now_ms), newest_first=query.is_newest_first, cursor=query.cursor
-    )
+    listing = msgspec.structs.replace(query.listing(now_ms), newest_first=query.is_newest_first, cursor=query.cursor)
     (queues, counts), found = await asyncio.gather(_queues(visit, query), seek(visit, listing))  # type: ignore[arg-type]
     return JobsView(query, query.list, counts, queues[:QUEUES_OFFERED], found, now_ms)
 
