@@ -3,16 +3,16 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-# By package name: a second engine, the sources of a locale to run one in, what makes a certificate for one, and clients
-# of the HTTP API that are not ours.
-TEST_PACKAGES := redis-server locales openssl curl nodejs
+# By package name: a second engine, the sources of a locale to run one in, what makes a certificate for one, clients of the
+# HTTP API that are not ours, and a browser.
+TEST_PACKAGES := redis-server locales openssl curl nodejs chromium
 MACHINES := $(wildcard tests/engine/test_*machine.py)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test-packages serve test test-deep check bench mutants docs clean
+.PHONY: help setup test-packages serve test test-deep check bench mutants docs screenshots clean
 
 help: ## Show these words.
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s  %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-11s  %s\n", $$1, $$2}'
 
 setup: $(STAMP) ## Virtual environment and packages.
 
@@ -24,7 +24,7 @@ $(STAMP): pyproject.toml constraints.txt
 	@touch $(STAMP)
 
 test-packages:
-	@{ command -v redis-server && command -v openssl && command -v curl && command -v node && command -v localedef && test -e /usr/share/i18n/locales/en_US; } >/dev/null \
+	@{ command -v redis-server && command -v openssl && command -v curl && command -v node && command -v chromium && command -v localedef && test -e /usr/share/i18n/locales/en_US; } >/dev/null \
 	  || $(MAKE) --no-print-directory install-test-packages
 
 .PHONY: install-test-packages
@@ -63,6 +63,9 @@ mutants: setup ## Plant known bugs one by one; each must be found.
 
 docs: setup ## Write the documents that are made from the code.
 	$(BIN)/python tools/write_lifecycle.py
+
+screenshots: setup test-packages ## Take the pictures in docs/images anew.
+	$(BIN)/python tools/screenshots.py
 
 clean: ## Remove what set-up made.
 	rm -rf $(VENV) .mypy_cache .ruff_cache .hypothesis .import_linter_cache

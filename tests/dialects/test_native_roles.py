@@ -52,6 +52,10 @@ produce            POST /api/v1/jobs:stream
 produce            POST /api/v1/jobs:whole
 read               GET /api/v1/jobs
 read               GET /api/v1/failures
+-                  POST /api/v1/actions
+read               GET /api/v1/actions
+read               GET /api/v1/actions/{id}
+-                  POST /api/v1/actions/{id}/cancel
 read               GET /api/v1/events
 read produce work  GET /api/v1/jobs/{id}
 read produce work  POST /api/v1/jobs:get
@@ -116,7 +120,7 @@ work               PUT /api/v1/workers/{id}
 work               DELETE /api/v1/workers/{id}
 work               POST /api/v1/workers/{id}/beat
 read               GET /api/v1/callbacks
--                  POST /api/v1/jobs:owe_again
+-                  POST /api/v1/callbacks:redeliver
 read produce work  GET /api/v1/info
 -                  POST /api/v1/doctor
 -                  GET /api/v1/tokens
@@ -134,6 +138,29 @@ read               GET /engine
 -                  POST /do/doctor
 -                  POST /do/pause-queue
 -                  POST /do/resume-queue
+read               GET /jobs
+produce            GET /jobs/new
+read               GET /jobs/{id}
+-                  GET /jobs/{id}/edit
+read               GET /jobs/{id}/payload
+read               GET /jobs/{id}/result
+read               GET /search
+read               GET /failures
+read               GET /actions
+read               GET /actions/{id}
+produce            POST /do/enqueue-job
+-                  POST /do/edit-job
+-                  POST /do/retry-jobs
+produce            POST /do/cancel-jobs
+-                  POST /do/delete-jobs
+-                  POST /do/requeue-jobs
+-                  POST /do/wake-jobs
+-                  POST /do/run-jobs-now
+-                  POST /do/retry-matching
+-                  POST /do/cancel-matching
+-                  POST /do/delete-matching
+-                  POST /do/requeue-matching
+-                  POST /do/call-off
 """
 
 

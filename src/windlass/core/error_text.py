@@ -18,13 +18,17 @@ _MASK = re.compile(r"<(?:id|hex|n|text)>")
 _NUMBER = re.compile(r"\d+(?:\.\d+)*")
 
 
-def error_map(blob: Blob) -> dict[str, Any]:
-    """Empty when the error is not one of ours."""
+def _decoded(blob: Blob) -> Any:
     written = as_json(blob)
     try:
-        found = None if written is None else json.loads(bytes(written))
+        return None if written is None else json.loads(bytes(written))
     except (ValueError, RecursionError):  # an integer of thousands of digits
-        found = None
+        return None
+
+
+def error_map(blob: Blob) -> dict[str, Any]:
+    """Empty when the error is not one of ours."""
+    found = _decoded(blob)
     return found if isinstance(found, dict) and ("message" in found or "type" in found) else {}
 
 
@@ -34,7 +38,8 @@ def error_line(reason: str, blob: Blob | None) -> str:
         return reason
     error = error_map(blob)
     if not error:
-        return f"{reason}: {plain_line(blob)}"
+        found = _decoded(blob)
+        return f"{reason}: {found if isinstance(found, str) else plain_line(blob)}"
     named = ": ".join(str(error[part]) for part in ("type", "message") if error.get(part))
     return named if reason == "error" else f"{reason}: {named}"
 

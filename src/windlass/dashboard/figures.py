@@ -8,6 +8,8 @@ from typing import Any
 
 from markupsafe import Markup
 
+from ..core.durations import format_duration
+
 NARROW = "\u202f"  # between a figure and its unit, and between thousands
 _STEPS = ((86_400_000, "d", 3_600_000, "h"), (3_600_000, "h", 60_000, "m"), (60_000, "m", 1000, "s"))
 _SIZES = ("B", "KiB", "MiB", "GiB", "TiB")
@@ -104,6 +106,7 @@ FILTERS: dict[str, Callable[..., Any]] = {
     "count": count,
     "short": short,
     "span": span,
+    "duration": format_duration,
     "size": size,
     "percent": percent,
     "when": when,

@@ -16,6 +16,7 @@ from ..dialects import jobber, lightjq, native, operating
 from ..dialects.bedrock.desk import Desk
 from ..dialects.bedrock.listener import BOUNDS as BEDROCK_BOUNDS
 from ..dialects.bedrock.listener import Listener as BedrockListener
+from ..loops.actor import Actor
 from ..loops.dispatcher import Dispatcher
 from ..loops.pulse import Pulse
 from ..outbound import Outbound, Policy, read_policy
@@ -35,6 +36,7 @@ from ..web.tls import tls_context
 from ..web.token_table import TokenTable
 from .deployment import running, say_why
 from .listening import Sockets, address_of, are_local, open_sockets, url_of
+from .notifying import notifying
 
 Front: TypeAlias = Listener | BedrockListener
 ROUTES = (*native.ROUTES, *lightjq.ROUTES, jobber.routes, health.routes, operating.routes, *dashboard.ROUTES)
@@ -90,7 +92,14 @@ async def serving(
             server.office.lightjq_keep_ms = settings.lightjq_keep_ms
             server.office.settings = settings
             policy = server.office.policy = read_policy(settings.allow_private_addresses, is_local=server.is_local)
-            async with _dispatching(service, policy), _tokens(server) as tokens, _access_log(settings) as log:
+            async with (
+                _dispatching(service, policy),
+                _acting(service),
+                notifying(service, policy, settings) as notifier,
+                _tokens(server) as tokens,
+                _access_log(settings) as log,
+            ):
+                server.office.callback_numbers = notifier.numbers if notifier else dict
                 guard = Guard(tokens, is_open=server.is_local or settings.allow_anonymous, is_local=server.is_local)
                 fronts: list[Front] = [_listener(server, guard, log)]
                 if listening.bedrock:
@@ -118,6 +127,18 @@ async def _dispatching(service: Service, policy: Policy) -> AsyncIterator[None]:
         finally:
             dispatching.cancel()
             await asyncio.wait({dispatching})
+
+
+@contextlib.asynccontextmanager
+async def _acting(service: Service) -> AsyncIterator[None]:
+    """Actions on all jobs that match are carried out, until the block ends."""
+    acting = asyncio.create_task(Actor().run(service), name="windlass-actor")
+    acting.add_done_callback(say_why)
+    try:
+        yield
+    finally:
+        acting.cancel()
+        await asyncio.wait({acting})
 
 
 def _tls(settings: Settings) -> ssl.SSLContext | None:

@@ -3,16 +3,16 @@ checks what it is given and returns a question that is awaited, or answered by `
 
 from __future__ import annotations
 
+from .acting import Acting
+from .aggregating import Aggregating
 from .auditing import Auditing
 from .dispatching import Dispatching
 from .doctoring import Doctoring
-from .failing import Failing
 from .following import FollowingEvents
 from .intervening import Intervening
 from .limiting import Limiting
 from .notifying import Notifying
 from .numbering import Numbering
-from .producing import Producing
 from .scheduling import Scheduling
 from .staffing import Staffing
 from .transferring import Transferring
@@ -24,12 +24,12 @@ __all__ = ["Service"]
 
 
 class Service(
-    Producing,
+    Acting,
     Working,
     Intervening,
-    Failing,
     Transferring,
     Limiting,
+    Aggregating,
     Scheduling,
     Staffing,
     Dispatching,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from . import (
     acting,
+    background,
     failing,
     following,
     history,
@@ -21,6 +22,6 @@ from . import (
     whole,
 )
 
-_JOBS = (producing, whole, reading, several, failing, following, acting, taking, reporting)
+_JOBS = (producing, whole, reading, several, failing, following, acting, background, taking, reporting)
 _AROUND = (queueing, history, limiting, scheduling, staffing, notifying, steering)
 ROUTES = tuple(subject.routes for subject in (*_JOBS, *_AROUND))

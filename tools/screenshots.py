@@ -1,0 +1,63 @@
+"""Writes the pictures of the main pages to docs/images, light and dark, from a deployment in the middle of its day: the
+one that the tests visit, plainly worded."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.append(str(ROOT / "tests"))
+
+from browser.browsing import Visitor, browsing, visiting  # noqa: E402
+from browser.present import populated  # noqa: E402
+from browser.small_png import small_png  # noqa: E402
+from browser.wording import plainly  # noqa: E402
+from engine_process import EngineProcess  # noqa: E402
+from stores import make_store  # noqa: E402
+from windlass.server import serving  # noqa: E402
+from windlass.settings import Settings  # noqa: E402
+
+IMAGES = ROOT / "docs" / "images"
+SIZE = (1280, 800)
+BYTES_MAX = 150_000
+DAY_MINUTES = 24 * 60
+PAGES = {"docs": "/docs"}  # name of the picture: path, with {ids} of jobs
+
+
+async def main() -> int:
+    socket.gethostname = lambda: "app-1.example"  # whoever makes the pictures is not in them
+    ago_minutes = [*range(DAY_MINUTES, 60, -5), *range(60, -1, -1)]
+    with EngineProcess("valkey", config=("--save", "", "--appendonly", "no")) as engine:
+        async with (
+            make_store(engine) as store,
+            populated(store, plainly, ago_minutes) as ids,
+            serving(store.twin(), Settings(port=0, bedrock_port=None)) as running,
+            browsing() as browser,
+            visiting(browser, running.url) as visitor,
+        ):
+            sizes = [
+                await picture(visitor, f"{name}-{'dark' if dark else 'light'}", path.format(**ids), dark)
+                for name, path in PAGES.items()
+                for dark in (False, True)
+            ]
+    return int(max(sizes) > BYTES_MAX)
+
+
+async def picture(visitor: Visitor, name: str, path: str, dark: bool) -> int:
+    page = await visitor.open(path, dark=dark, size=SIZE)
+    taken = await page.screenshot(type="png", animations="disabled", caret="hide")
+    await page.goto("about:blank")
+    data = await small_png(page, taken)
+    await page.close()
+    IMAGES.mkdir(exist_ok=True)
+    file = IMAGES / f"{name}.png"
+    file.write_bytes(data)
+    print(f"{file.relative_to(ROOT)}: {len(data):,} bytes{' (too big)' * (len(data) > BYTES_MAX)}")
+    return len(data)
+
+
+if __name__ == "__main__":
+    sys.exit(asyncio.run(main()))
