@@ -159,6 +159,29 @@ read               GET /callbacks
 -                  POST /do/delete-schedule
 -                  POST /do/redeliver
 -                  POST /do/stop-worker
+read               GET /jobs
+produce            GET /jobs/new
+read               GET /jobs/{id}
+-                  GET /jobs/{id}/edit
+read               GET /jobs/{id}/payload
+read               GET /jobs/{id}/result
+read               GET /search
+read               GET /failures
+read               GET /actions
+read               GET /actions/{id}
+produce            POST /do/enqueue-job
+-                  POST /do/edit-job
+-                  POST /do/retry-jobs
+produce            POST /do/cancel-jobs
+-                  POST /do/delete-jobs
+-                  POST /do/requeue-jobs
+-                  POST /do/wake-jobs
+-                  POST /do/run-jobs-now
+-                  POST /do/retry-matching
+-                  POST /do/cancel-matching
+-                  POST /do/delete-matching
+-                  POST /do/requeue-matching
+-                  POST /do/call-off
 """
 
 

@@ -34,6 +34,8 @@ _PATHS = {
     "delete": "M3 4.5h10M6 4.5V3h4v1.5M4.5 4.5l.5 9h6l.5-9",
     "edit": "M3 13l.7-3L10.5 3.2l2.3 2.3L6 12.3z",
     "logout": "M6 3H3v10h3M7 8h7M11 5l3 3-3 3",
+    "copy": "M6 6h7v7H6zM10 6V3H3v7h3",
+    "download": "M8 2.5v7M5 7l3 3 3-3M3 13h10",
     "key": "M5 7.5a3 3 0 100 6 3 3 0 000-6zM7.2 8.4L13 2.5M10.5 5l2 2",
     # States of a job: each has a shape of its own
     "queued": "M8 3.5a4.5 4.5 0 100 9 4.5 4.5 0 000-9z",

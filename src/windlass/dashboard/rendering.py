@@ -9,7 +9,7 @@ import jinja2
 
 from .. import __version__
 from ..web.messages import Response
-from . import charts, figures, icons
+from . import charts, figures, icons, lifeline
 from .assets import ASSETS
 from .visit import Visit
 
@@ -39,7 +39,13 @@ def environment() -> jinja2.Environment:
         auto_reload=False,
     )
     made.filters |= figures.FILTERS
-    made.globals |= {"icon": icons.icon, "charts": charts, "version": __version__, "NAVIGATION": icons.NAVIGATION}
+    made.globals |= {
+        "icon": icons.icon,
+        "charts": charts,
+        "lifeline": lifeline,
+        "version": __version__,
+        "NAVIGATION": icons.NAVIGATION,
+    }
     return made
 
 

@@ -120,9 +120,11 @@ class DashboardRoutes(Routes):
         roles: frozenset[Role] = ADMIN,
         asks: Callable[[F], str] | str = "",
         patience_s: float = PATIENCE_S,
+        again: Callable[[Visit[Any], F, WindlassError], Awaitable[Response]] | None = None,
     ) -> Callable[[ActionHandler[F]], ActionHandler[F]]:
         """POST /do/<verb>: audited under the handler's name, then back to a page that says how it went. `asks`: the
-        question that must be answered first, of what cannot be undone; empty: there is none."""
+        question that must be answered first, of what cannot be undone; empty: there is none. `again`: the form once
+        more, with what was typed and what is wrong with it."""
 
         def add(handler: ActionHandler[F]) -> ActionHandler[F]:
             async def answer(ask: Ask[Any, Any]) -> Response:
@@ -131,7 +133,12 @@ class DashboardRoutes(Routes):
                 question = asks if isinstance(asks, str) else asks(filled)
                 if question and not filled.confirmed:
                     return shown("confirm.html", _confirmation(visit, question, filled), visit)
-                done = await _audited(ask, handler.__name__, handler(visit, filled), patience_s)
+                try:
+                    done = await _audited(ask, handler.__name__, handler(visit, filled), patience_s)
+                except WindlassError as error:
+                    if again is None or isinstance(error, EngineUnavailable):
+                        raise
+                    return await again(visit, filled, error)
                 return shown(done.template, done.view, visit) if isinstance(done, Shown) else _back(visit, done, filled)
 
             self._add("POST", f"/do/{verb}", handler.__name__, handler, answer, roles=roles, takes_media=FORM)

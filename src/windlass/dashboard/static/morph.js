@@ -1,4 +1,5 @@
 // Makes one piece of a page equal to another, and keeps what is there: the focus, open details, ticked boxes, typed text.
+import { settle } from "./steady.js";
 
 const keyOf = (node) => (node.nodeType === Node.ELEMENT_NODE ? node.dataset.key || node.id || "" : "");
 
@@ -55,5 +56,6 @@ export function morph(node, wanted) {
   }
   if (node.nodeName === "TEXTAREA" || "keep" in node.dataset) return;
   morphAttributes(node, wanted);
+  if ("steady" in node.dataset && settle(node, wanted, morph)) return;
   morphChildren(node, wanted);
 }

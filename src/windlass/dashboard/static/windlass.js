@@ -3,5 +3,6 @@ import "./clocks.js";
 import "./confirm.js";
 import "./select.js";
 import "./keys.js";
+import "./typing.js";
 import "./live.js";
 import "./plots.js";

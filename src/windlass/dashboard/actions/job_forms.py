@@ -1,0 +1,108 @@
+"""What was typed becomes a job, or changes one."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import msgspec
+
+from ...core.durations import parse_duration_ms
+from ...core.errors import BadInput
+from ...core.ids import format_id, parse_id
+from ...core.job import Job, NewJob
+from ...core.requests import Edit
+from ...core.retry import Backoff
+from ...web.routing import PRODUCES
+from ..filters import instant_ms
+from ..pages.job import read_job
+from ..pages.job_forms import JobForm, again
+from ..routes import DashboardRoutes, Done
+from ..visit import Visit
+from ..writing import read_payload
+
+routes = DashboardRoutes()
+
+_WHOLE = re.compile(r"[+-]?[0-9]{1,12}", re.ASCII)
+# What a copy has in common with its original, besides what is typed.
+_COPIED = ("lease_ms", "lease_rule", "retake", "timeout_ms", "result_ttl_ms", "callback")
+
+
+@routes.action("enqueue-job", JobForm, roles=PRODUCES, again=again)
+async def enqueue_job(visit: Visit[None], form: JobForm) -> Done:
+    """A new job, or a copy of one."""
+    visit.ask.target, visit.ask.detail = form.queue, f"{form.name}, a copy of {form.id}" if form.id else form.name
+    visit.ask.may_use(form.queue)
+    original = (await read_job(visit, parse_id(form.id))).job if form.id and visit.may("read") else None
+    new = NewJob(**_fields(form, original))
+    (made,) = await visit.service.enqueue([new])
+    if isinstance(made, Exception):
+        raise made
+    visit.ask.target = format_id(made.id)
+    return Done(f"Enqueued {form.name}: it is {made.status}.", to=visit.link("jobs", format_id(made.id)))
+
+
+def _fields(form: JobForm, original: Job | None) -> dict[str, Any]:
+    copied = {name: getattr(original, name) for name in _COPIED} if original else {}
+    retry = original.retry if original else Backoff()
+    return {
+        **copied,
+        "hidden": original.is_hidden if original else False,
+        "queue": form.queue.strip(),
+        "name": form.name.strip(),
+        "payload": _payload(form, original),
+        "delay_ms": parse_duration_ms(form.when) if form.when.strip() else 0,
+        "priority": _whole("priority", form.priority, 0),
+        "retry": msgspec.structs.replace(retry, tries=_whole("attempts", form.attempts, retry.tries)),
+        "tags": tuple(tag.strip() for tag in form.tags.split(",") if tag.strip()),
+        "lane": form.lane.strip(),
+    }
+
+
+def _payload(form: JobForm, original: Job | None) -> Any:
+    if form.payload is not None:
+        return read_payload(form.payload, *((original.payload.codec,) if original else ()))
+    if original is None:
+        raise BadInput("The payload is missing.")
+    return original.payload
+
+
+def _whole(what: str, text: str, otherwise: int) -> int:
+    text = text.strip()
+    if not text:
+        return otherwise
+    if not _WHOLE.fullmatch(text):
+        raise BadInput(f"{what} must be a whole number, not {text!r}.")
+    return int(text)
+
+
+@routes.action("edit-job", JobForm, again=again)
+async def edit_job(visit: Visit[None], form: JobForm) -> Done:
+    """Payload, priority, name and time of a job that has not started."""
+    job_id = parse_id(form.id)
+    visit.ask.target, visit.ask.detail = form.id, "payload" if form.payload is not None else ""
+    original = (await read_job(visit, job_id)).job
+    now_ms = await visit.service.now()
+    when = form.when.strip()
+    change = Edit(
+        id=job_id,
+        name=form.name.strip(),
+        priority=_whole("priority", form.priority, original.priority),
+        run_at_ms=_due_ms(when, now_ms) if when else None,
+        payload=None if form.payload is None else _payload(form, original),
+        if_revision=form.revision,
+    )
+    (edited,) = await visit.service.edit([change])
+    if isinstance(edited, Exception):
+        raise edited
+    return Done(f"Changed {form.name}: it is revision {edited.revision} now.", to=visit.link("jobs", original.key))
+
+
+def _due_ms(text: str, now_ms: int) -> int:
+    """now, 10m (from now), or an instant."""
+    if text == "now":
+        return now_ms
+    try:
+        return now_ms + parse_duration_ms(text)
+    except BadInput:
+        return instant_ms(text)

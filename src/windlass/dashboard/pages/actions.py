@@ -1,0 +1,84 @@
+"""Actions on all jobs that match: how far each has come."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from ...core.action import ActionStatus
+from ...core.ids import format_id
+from ...core.requests import Listing
+from ..routes import DashboardRoutes
+from ..visit import Visit
+
+routes = DashboardRoutes()
+
+_DOING = {"retry": "Retrying", "cancel": "Cancelling", "delete": "Deleting", "requeue": "Requeueing"}
+_DID = {"retry": "Retried", "cancel": "Cancelled", "delete": "Deleted", "requeue": "Requeued"}
+
+
+class ActionRow(msgspec.Struct, frozen=True):
+    status: ActionStatus
+    id: str
+    about: str  # which jobs, in words
+
+    @property
+    def is_over(self) -> bool:
+        return self.status.ended_at_ms is not None
+
+    @property
+    def title(self) -> str:
+        return (_DID if self.is_over else _DOING)[self.status.verb]
+
+    @property
+    def share(self) -> float:
+        status = self.status
+        if status.state == "finished":
+            return 1.0
+        return min(1.0, status.looked_at / status.total) if status.total else 0.0
+
+
+class ActionsView(msgspec.Struct, frozen=True):
+    rows: list[ActionRow]
+
+
+@routes.page("/actions", "actions.html", page="jobs")
+async def background_actions(visit: Visit[None]) -> ActionsView:
+    """Actions on all jobs that match."""
+    visit.now_ms = await visit.service.now()
+    return ActionsView([row_of(one) for one in await visit.service.actions() if _is_theirs(visit, one)])
+
+
+@routes.page("/actions/{id}", "action.html", page="jobs")
+async def background_action(visit: Visit[None]) -> ActionRow:
+    """One of them, and how far it has come."""
+    visit.now_ms = await visit.service.now()
+    status = await visit.service.action(visit.ask.job_id)
+    may_see(visit, status.listing)
+    return row_of(status)
+
+
+def may_see(visit: Visit[Any], listing: Listing) -> None:
+    """Raises Forbidden: what is about all queues is not for a token that is for some."""
+    visit.ask.may_use(listing.queue) if listing.queue else visit.ask.may_use_all()
+
+
+def _is_theirs(visit: Visit[Any], status: ActionStatus) -> bool:
+    return not visit.who.queues or (bool(status.listing.queue) and visit.may_use(status.listing.queue))
+
+
+def row_of(status: ActionStatus) -> ActionRow:
+    return ActionRow(status, format_id(status.id), in_words(status.listing))
+
+
+def in_words(listing: Listing) -> str:
+    """failed jobs of mail, named send_*, …"""
+    parts = [f"{listing.state} jobs".strip() if listing.state else "jobs"]
+    parts[0] += f" of {listing.queue}" if listing.queue else " of all queues"
+    for word, value in (
+        ("tagged", listing.tag), ("named", listing.name), ("with an error that says", listing.error),
+        ("with errors like", listing.error_shape),
+    ):  # fmt: skip
+        parts += [f"{word} {value}"] if value else []
+    return ", ".join(parts)

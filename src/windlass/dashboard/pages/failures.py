@@ -1,0 +1,54 @@
+"""What went wrong, each thing once: failed jobs by queue, name and the shape of their errors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from ...core.failure import FailureGroup
+from ...core.ids import format_id
+from ..filters import exactly
+from ..routes import DashboardRoutes
+from ..visit import Visit
+
+routes = DashboardRoutes()
+
+LOOKED_AT = 5_000  # the last failed jobs
+
+
+class FailuresQuery(msgspec.Struct, frozen=True, kw_only=True):
+    queue: str = ""
+
+
+class GroupRow(msgspec.Struct, frozen=True):
+    group: FailureGroup
+    sample: str
+    share: float  # of the largest
+    filter: dict[str, Any]  # the list of its jobs
+
+
+class FailuresView(msgspec.Struct, frozen=True):
+    queue: str
+    rows: list[GroupRow]
+    total: int
+    looked_at: int
+    is_all: bool
+
+
+@routes.page("/failures", "failures.html", page="failures", query=FailuresQuery)
+async def failures(visit: Visit[FailuresQuery]) -> FailuresView:
+    """Failed jobs, grouped by what went wrong."""
+    queue = visit.query.queue.strip()
+    if queue:
+        visit.ask.may_use(queue)
+    visit.now_ms = await visit.service.now()
+    found = await visit.service.failures(queue=queue, looked_at=LOOKED_AT)
+    groups = [one for one in found.groups if visit.may_use(one.queue)]
+    most = max((one.count for one in groups), default=1)
+    rows = [GroupRow(one, format_id(one.sample), one.count / most, _filter(one)) for one in groups]
+    return FailuresView(queue, rows, sum(one.count for one in groups), found.looked_at, found.is_all)
+
+
+def _filter(group: FailureGroup) -> dict[str, Any]:
+    return {"state": "failed", "queue": group.queue, "name": exactly(group.name), "shape": group.error_shape}

@@ -1,0 +1,244 @@
+"""One job: what it is, where it stands and why, what it was given and gave, what went wrong, and to whom it belongs."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import NamedTuple
+
+import msgspec
+
+from ...core.error_text import error_line, error_map, plain_line
+from ...core.errors import Forbidden, Refusal, UnknownJob
+from ...core.explanation import Explanation, Running
+from ...core.ids import format_id, number_of_id
+from ...core.job import Attempt, Blob, Codec, Job, Member, Timeline
+from ...core.limit import LimitState, LimitTable
+from ...core.log import Logs
+from ...core.parties import Holder
+from ...web.messages import Response
+from .. import lifeline
+from ..figures import count, span
+from ..lifeline import Phase
+from ..rendering import HEADERS
+from ..routes import DashboardRoutes
+from ..values import Shown, shown_value
+from ..visit import Visit
+
+routes = DashboardRoutes()
+
+MEMBERS_SHOWN = 50
+ANCESTORS_MAX = 5
+_MEDIA = {
+    Codec.JSON: "application/json",
+    Codec.MSGPACK: "application/vnd.msgpack",
+    Codec.RAW: "application/octet-stream",
+}
+_ENDINGS = {Codec.JSON: "json", Codec.MSGPACK: "msgpack", Codec.RAW: "bin"}
+
+
+class Relative(NamedTuple):
+    """A job of the family, as it stands in the tree."""
+
+    id: str
+    name: str
+    state: str
+    depth: int
+    is_this: bool = False
+    role: str = ""
+
+
+class Failure(NamedTuple):
+    """An attempt that did not end well."""
+
+    attempt: Attempt
+    line: str
+    text: str  # the traceback, or all that was said; empty: the line is all
+
+
+class Bound(NamedTuple):
+    """A limit that it counts against."""
+
+    name: str
+    key: str
+    running: int
+    cap: int | None  # None: it is about starts per time
+    told: str
+
+
+class JobView(msgspec.Struct, frozen=True):
+    job: Job
+    number: int | None
+    explanation: Explanation
+    phases: list[Phase]
+    failures: list[Failure]
+    payload: Shown | None
+    result: Shown | None
+    logs: Logs
+    family: list[Relative]
+    has_more_members: bool
+    limits: list[Bound]
+    holder: Holder | None
+
+    @property
+    def reasons(self) -> list[str]:
+        """Those that the summary does not hold already."""
+        summary = self.explanation.summary
+        return [one.sentence for one in self.explanation.reasons if one.sentence[1:-1] not in summary]
+
+    @property
+    def waited_ms(self) -> int:
+        return lifeline.waited_ms(self.phases)
+
+    @property
+    def ran_ms(self) -> int:
+        return lifeline.ran_ms(self.phases)
+
+
+@routes.page("/jobs/{id}", "job.html", page="jobs")
+async def job(visit: Visit[None]) -> JobView:
+    """One job with all that is known of it."""
+    service, job_id = visit.service, visit.ask.job_id
+    timeline = await read_job(visit, job_id)
+    found = timeline.job
+    explanation, logs, ending, (family, has_more), limits = await asyncio.gather(
+        service.explain(job_id),
+        service.logs(job_id),
+        _result(visit, found),
+        _family(visit, found),
+        _limits(visit, found),
+    )
+    visit.now_ms = explanation.at_ms
+    hides = visit.hides_payloads
+    return JobView(
+        found,
+        number_of_id(found.id),
+        explanation,
+        lifeline.phases(timeline, explanation.at_ms),
+        [_failure(one) for one in reversed(timeline.attempts)],
+        None if hides else shown_value(found.payload),
+        None if hides or ending is None else shown_value(ending),
+        Logs([]) if hides else logs,
+        family,
+        has_more,
+        limits,
+        next((one.worker for one in explanation.reasons if isinstance(one, Running)), None),
+    )
+
+
+async def read_job(visit: Visit[None], job_id: bytes) -> Timeline:
+    """Raises when it is not there, or of a queue that is none of theirs."""
+    (found,) = await visit.service.job([job_id])
+    if isinstance(found, Refusal):
+        raise found
+    visit.ask.may_use(found.job.queue)
+    return found
+
+
+async def _result(visit: Visit[None], found: Job) -> Blob | None:
+    if not found.state.is_ended:
+        return None
+    try:
+        ending = await visit.service.result(found.id)
+    except UnknownJob:
+        return None
+    return ending.result if ending else None
+
+
+def _failure(attempt: Attempt) -> Failure:
+    line = error_line(attempt.reason, attempt.error).strip()
+    first, _, _ = line.partition("\n")
+    error = error_map(attempt.error) if attempt.error else {}
+    text = str(error.get("traceback") or "").rstrip()
+    if not text and attempt.error and (first != line or len(first) > 300):
+        text = line if error else plain_line(attempt.error)
+    return Failure(attempt, first[:600], text)
+
+
+# Its family
+
+
+async def _family(visit: Visit[None], found: Job) -> tuple[list[Relative], bool]:
+    ancestors = await _ancestors(visit, found)
+    members: list[Member] = []
+    has_more = False
+    if found.has_members:
+        page = await visit.service.members(found.id, most=MEMBERS_SHOWN)
+        members, has_more = [one for one in page.members if visit.may_use(one.job.queue)], bool(page.cursor)
+    if not ancestors and not members:
+        return [], has_more
+    depth = len(ancestors)
+    tree = [Relative(one.id, one.name, one.state, at, role="parent") for at, one in enumerate(ancestors)]
+    tree.append(Relative(found.key, found.name, found.state.label, depth, is_this=True))
+    tree += [
+        Relative(one.job.key, one.job.name, one.job.state.label, depth + 1, role=_role(found, one)) for one in members
+    ]
+    return tree, has_more
+
+
+def _role(found: Job, member: Member) -> str:
+    return "child" if member.job.parent == found.id else "before it"
+
+
+async def _ancestors(visit: Visit[None], found: Job) -> list[Relative]:
+    line: list[Relative] = []
+    above = found.parent
+    while above is not None and len(line) < ANCESTORS_MAX:
+        (one,) = await visit.service.job([above])
+        if isinstance(one, Refusal) or not visit.may_use(one.job.queue):
+            gone = "gone" if isinstance(one, Refusal) else "of another queue"
+            line.append(Relative(format_id(above), gone, "gone", 0))
+            break
+        line.append(Relative(one.job.key, one.job.name, one.job.state.label, 0))
+        above = one.job.parent
+    return line[::-1]
+
+
+# Limits
+
+
+async def _limits(visit: Visit[None], found: Job) -> list[Bound]:
+    if not found.limits or found.state.is_ended:
+        return []
+    known = dict(enumerate(await visit.service.limits()))
+    table = LimitTable(0, {number: one.limit for number, one in known.items()})
+    bounds = []
+    for word in table.match(found.queue, found.name, found.lane, found.payload):
+        number, _, key = word.partition(":")
+        bounds.append(_bound(known[int(number)], key))
+    return bounds
+
+
+def _bound(known: LimitState, key: str) -> Bound:
+    limit = known.limit
+    running = sum(level.running for level in known.levels if not key or level.key == key)
+    if limit.running is None:
+        return Bound(limit.name, key, running, None, f"{count(limit.rate)} per {span(limit.per_ms)}")
+    return Bound(limit.name, key, running, limit.running, f"{count(running)} of {count(limit.running)}")
+
+
+# Downloads
+
+
+@routes.page("/jobs/{id}/payload", "job.html", page="jobs")
+async def job_payload(visit: Visit[None]) -> Response:
+    """All of a payload, as it is stored."""
+    timeline = await read_job(visit, visit.ask.job_id)
+    return _download(visit, timeline.job, timeline.job.payload, "payload")
+
+
+@routes.page("/jobs/{id}/result", "job.html", page="jobs")
+async def job_result(visit: Visit[None]) -> Response:
+    """All of a result, as it is stored."""
+    timeline = await read_job(visit, visit.ask.job_id)
+    result = await _result(visit, timeline.job)
+    if result is None:
+        raise UnknownJob("This job has no result, or it is kept no more.")
+    return _download(visit, timeline.job, result, "result")
+
+
+def _download(visit: Visit[None], found: Job, blob: Blob, what: str) -> Response:
+    if visit.hides_payloads:
+        raise Forbidden("Payloads and results are hidden here: the server was started with dashboard_hide_payloads.")
+    name = f"{found.key}-{what}.{_ENDINGS[blob.codec]}"
+    disposition = ("Content-Disposition", f'attachment; filename="{name}"')
+    return Response(200, blob.data, (*HEADERS, disposition), _MEDIA[blob.codec])

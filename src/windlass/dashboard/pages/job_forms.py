@@ -1,0 +1,121 @@
+"""Forms: a new job, a copy of one, and changes of one that has not started."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from ...core.errors import BadInput, WindlassError
+from ...core.ids import parse_id
+from ...core.job import Blob, Job
+from ...web.messages import Response
+from ...web.problems import status_for
+from ...web.routing import ADMIN, PRODUCES
+from ..rendering import shown
+from ..routes import DashboardRoutes, Form
+from ..visit import Visit
+from ..writing import editable
+from .job import read_job
+
+routes = DashboardRoutes()
+
+
+class NewQuery(msgspec.Struct, frozen=True, kw_only=True):
+    queue: str = ""
+    copy: str = ""  # id of the job to copy
+
+
+class JobForm(Form, frozen=True, kw_only=True):
+    """As it is typed: texts."""
+
+    id: str = ""  # of the job that is edited or copied
+    revision: int = 0
+    queue: str = ""
+    name: str = ""
+    payload: str | None = None  # None: as it was
+    when: str = ""
+    priority: str = ""
+    attempts: str = ""
+    tags: str = ""
+    lane: str = ""
+
+
+class FormView(msgspec.Struct, frozen=True):
+    form: JobForm
+    original: Job | None  # of a copy or an edit
+    queues: list[str]
+    trouble: str = ""
+    kept: str = ""  # why the payload cannot be edited; empty: it can
+
+    @property
+    def is_about_payload(self) -> bool:
+        return "payload" in self.trouble.lower()
+
+
+@routes.page("/jobs/new", "job_new.html", page="jobs", roles=PRODUCES, query=NewQuery)
+async def new_job(visit: Visit[NewQuery]) -> FormView:
+    """A new job, or a copy of one."""
+    query = visit.query
+    if not query.copy:
+        return FormView(
+            JobForm(queue=query.queue, payload="{}", priority="0", attempts="3"), None, await _queues(visit)
+        )
+    original = await _original(visit, query.copy)
+    form = JobForm(
+        id=original.key,
+        queue=original.queue,
+        name=original.name,
+        payload=_text(visit, original.payload),
+        priority=str(original.priority),
+        attempts=str(original.retry.tries),
+        tags=", ".join(original.tags),
+        lane=original.lane,
+    )
+    return FormView(form, original, await _queues(visit), kept=_kept(visit, original.payload))
+
+
+@routes.page("/jobs/{id}/edit", "job_edit.html", page="jobs", roles=ADMIN)
+async def job_edit(visit: Visit[None]) -> FormView:
+    """Changes of a job that has not started."""
+    original = await _original(visit, visit.names["id"])
+    form = JobForm(
+        id=original.key,
+        revision=original.revision,
+        name=original.name,
+        payload=_text(visit, original.payload),
+        priority=str(original.priority),
+    )
+    return FormView(form, original, [], kept=_kept(visit, original.payload))
+
+
+async def again(visit: Visit[Any], form: JobForm, error: WindlassError) -> Response:
+    """The form as it was typed, and what is wrong with it."""
+    original = await _original(visit, form.id) if form.id else None
+    is_edit = form.revision > 0
+    kept = _kept(visit, original.payload) if original and form.payload is None else ""
+    view = FormView(form, original, [] if is_edit else await _queues(visit), str(error), kept)
+    visit.page = "jobs"
+    return shown("job_edit.html" if is_edit else "job_new.html", view, visit, status=status_for(error))
+
+
+async def _original(visit: Visit[Any], text: str) -> Job:
+    if not visit.may("read"):
+        raise BadInput("A copy is made by somebody who may look at the original.")
+    return (await read_job(visit, parse_id(text))).job
+
+
+async def _queues(visit: Visit[Any]) -> list[str]:
+    return [name for name in await visit.service.queues() if visit.may_use(name)][:200]
+
+
+def _text(visit: Visit[Any], payload: Blob) -> str | None:
+    return None if visit.hides_payloads else editable(payload)
+
+
+def _kept(visit: Visit[Any], payload: Blob) -> str:
+    if visit.hides_payloads:
+        return "Payloads are hidden here: it stays as it is."
+    if editable(payload) is None:
+        return "It is binary, or too long to be edited here: it stays as it is."
+    return ""

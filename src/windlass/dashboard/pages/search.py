@@ -1,0 +1,112 @@
+"""The search box: an id of any dialect leads to its job; all else is sought among tags, names and queues."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+
+import msgspec
+
+from ...core import validation as check
+from ...core.errors import BadInput, Refusal
+from ...core.ids import NUMBER_MAX, parse_id
+from ...core.job import Timeline
+from ...core.requests import Listing
+from ...web.messages import Response
+from ..filters import LISTS, Filter
+from ..rendering import HEADERS, HTML
+from ..routes import DashboardRoutes
+from ..seeking import Found, seek
+from ..visit import Visit
+
+routes = DashboardRoutes()
+
+BEDROCK_QUEUE = "bedrock"
+QUEUES_MAX = 200  # in which a unique key is looked up
+SHOWN = 5  # of each list
+LOOKED_AT = 1_000  # jobs, for each list
+_NUMBER = re.compile(r"[0-9]{1,19}", re.ASCII)
+
+
+class SearchQuery(msgspec.Struct, frozen=True, kw_only=True):
+    q: str = ""
+
+
+class Hits(msgspec.Struct, frozen=True):
+    """Of one list: the first, and where all of them are."""
+
+    title: str
+    list: str
+    found: Found
+    filter: dict[str, str]
+
+
+class SearchView(msgspec.Struct, frozen=True):
+    q: str
+    queues: list[str]
+    hits: list[Hits]
+    looked_at: int
+
+
+@routes.page("/search", "search.html", page="jobs", query=SearchQuery)
+async def search(visit: Visit[SearchQuery]) -> SearchView | Response:
+    """Jobs by id, unique key, tag or name."""
+    q = visit.query.q.strip()
+    if not q:
+        return SearchView("", [], [], 0)
+    names = [name for name in await visit.service.queues() if visit.may_use(name)]
+    found = await _by_id(visit, q) or await _by_unique_key(visit, q, names)
+    if found is not None:
+        return _to(visit.link("jobs", found))
+    visit.now_ms = await visit.service.now()
+    hits = await _by_words(visit, q)
+    return SearchView(
+        q,
+        [name for name in names if q.casefold() in name.casefold()][:20],
+        [one for one in hits if one.found.jobs],
+        sum(one.found.looked_at for one in hits),
+    )
+
+
+def _to(path: str) -> Response:
+    return Response(303, b"", (*HEADERS, ("Location", path)), HTML)
+
+
+async def _by_id(visit: Visit[SearchQuery], q: str) -> str | None:
+    """Also by the number that Bedrock's clients know a job by."""
+    candidates = []
+    if _NUMBER.fullmatch(q) and int(q) <= NUMBER_MAX:
+        candidates.append(visit.service.numbered_id(BEDROCK_QUEUE, int(q)))
+        (later,) = await visit.service.numbered(BEDROCK_QUEUE, [int(q)])
+        candidates += [] if isinstance(later, Refusal) else [later]
+    with contextlib.suppress(BadInput):
+        candidates.append(parse_id(q))
+    for found in await visit.service.job(candidates) if candidates else ():
+        if isinstance(found, Timeline) and visit.may_use(found.job.queue):
+            return found.job.key
+    return None
+
+
+async def _by_unique_key(visit: Visit[SearchQuery], q: str, names: list[str]) -> str | None:
+    """A processor's uuid, a downloader's id, and whatever else jobs are unique by."""
+    if len(q.encode()) > check.UNIQUE_MAX:
+        return None
+    holders = await asyncio.gather(*(visit.service.holder(name, q) for name in names[:QUEUES_MAX]))
+    held = [one for one in holders if one is not None]
+    for found in await visit.service.job(held[:1]) if held else ():
+        if isinstance(found, Timeline):
+            return found.job.key
+    return None
+
+
+async def _by_words(visit: Visit[SearchQuery], q: str) -> list[Hits]:
+    wanted = [("Tagged", Filter(tag=q))] if len(q.encode()) <= check.TAG_MAX else []
+    if len(q.encode()) < check.NAME_MAX:
+        wanted += [(name.capitalize(), Filter(state=name, name=q)) for name in LISTS]
+    return list(await asyncio.gather(*(_hits(visit, title, one) for title, one in wanted)))
+
+
+async def _hits(visit: Visit[SearchQuery], title: str, wanted: Filter) -> Hits:
+    listing: Listing = msgspec.structs.replace(wanted.listing(visit.now_ms), most=SHOWN)
+    return Hits(title, wanted.list, await seek(visit, listing, LOOKED_AT), wanted.fields)  # type: ignore[arg-type]

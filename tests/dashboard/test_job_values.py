@@ -1,0 +1,236 @@
+"""Parts of the pages about jobs that need no server: values that fold, the picture of a life, filters, payloads as they
+are edited."""
+
+from __future__ import annotations
+
+import json
+import re
+from html import unescape
+
+import msgspec
+import pytest
+
+from windlass.core.errors import BadInput
+from windlass.core.job import Attempt, Blob, Codec, Job, Timeline
+from windlass.core.retry import Backoff
+from windlass.core.states import State
+from windlass.dashboard import lifeline
+from windlass.dashboard.filters import Filter, JobsQuery, exactly, instant_ms, pattern
+from windlass.dashboard.values import DEPTH_MAX, NODES_MAX, TEXT_MAX, shown_value
+from windlass.dashboard.writing import EDITED_MAX, editable, read_payload
+
+HOUR_MS = 3_600_000
+HOSTILE = "<script>alert(1)</script>"
+
+
+def _text(blob: Blob) -> str:
+    """What is read on the page."""
+    return " ".join(unescape(re.sub(r"<[^>]+>", " ", shown_value(blob).markup)).split())
+
+
+def test_numbers_are_shown_as_they_were_written() -> None:
+    shown = _text(Blob(b'{"a": 9007199254740993, "b": 0.10, "c": 1e400, "d": -0, "e": ' + b"7" * 5000 + b"}"))
+    assert "9007199254740993" in shown
+    assert "0.10" in shown
+    assert "1e400" in shown
+    assert "-0" in shown
+    assert "7" * TEXT_MAX in shown
+    assert "18446744073709551615" in _text(Blob(msgspec.msgpack.encode(2**64 - 1), Codec.MSGPACK))
+
+
+def test_a_key_that_is_named_twice_is_shown_twice() -> None:
+    assert _text(Blob(b'{"a": 1, "a": 2}')).count("a :") == 2
+
+
+@pytest.mark.parametrize("codec", [Codec.JSON, Codec.MSGPACK])
+def test_texts_and_keys_are_text(codec: Codec) -> None:
+    encode = msgspec.json.encode if codec is Codec.JSON else msgspec.msgpack.encode
+    shown = shown_value(Blob(encode({HOSTILE: [HOSTILE, None, True]}), codec))
+    assert "<script" not in shown.markup
+    assert _text(Blob(encode({HOSTILE: HOSTILE}), codec)).count(HOSTILE) == 2
+
+
+@pytest.mark.parametrize(
+    ("blob", "told"),
+    [
+        (Blob(msgspec.msgpack.encode({"key": b"\x00\x01\xff"}), Codec.MSGPACK), "3 B of binary data 00 01 ff"),
+        (Blob(b"\x80\x81", Codec.RAW), "2 B of binary data 80 81"),
+        (Blob(b"just <b>text</b>", Codec.RAW), "just <b>text</b>"),
+        (Blob(b'{"cut": "in the mid'), '{"cut": "in the mid'),
+        (Blob(b"\xc1", Codec.MSGPACK), "1 B of binary data c1"),
+        (Blob(b"NaN"), "NaN"),
+        (Blob(msgspec.msgpack.encode({1: "one"}), Codec.MSGPACK), '{ 1 : "one" }'),
+        (Blob(b"{}"), "{}"),
+        (Blob(b'[[], {}, ""]'), '[ [] {} "" ]'),
+    ],
+)  # fmt: skip
+def test_what_is_not_plain_json_is_shown_as_what_it_is(blob: Blob, told: str) -> None:
+    shown = _text(blob)
+    shown = re.sub(r"\d+ (field|item)s? [}\]] ", "", shown).replace("\u202f", " ")
+    assert told in shown
+
+
+def test_what_is_long_is_cut_and_said_to_be() -> None:
+    wide = shown_value(Blob(json.dumps(list(range(10 * NODES_MAX))).encode()))
+    assert wide.is_cut
+    assert wide.markup.count("<li>") <= NODES_MAX
+    assert "more" in wide.markup
+    long = shown_value(Blob(json.dumps("x" * (TEXT_MAX + 7)).encode()))
+    assert long.is_cut
+    assert "7 more characters" in long.markup
+    deep = shown_value(Blob(b"[" * (DEPTH_MAX + 5) + b"]" * (DEPTH_MAX + 5)))
+    assert deep.is_cut
+    assert not shown_value(Blob(b'{"a": 1}')).is_cut
+
+
+def test_nesting_beyond_all_bounds_is_shown_as_text() -> None:
+    assert shown_value(Blob(b"[" * 200_000 + b"]" * 200_000)).is_cut
+
+
+# The picture of a life
+
+
+def _job(**fields: object) -> Job:
+    given = {
+        "id": b"\0" * 16, "state": State.QUEUED, "queue": "q", "name": "n", "payload": Blob(b"1"), "payload_is_whole": True,
+        "priority": 0, "sequence": 1, "created_at_ms": 1000, "run_at_ms": 1000, "started_at_ms": None, "ended_at_ms": None,
+        "expires_at_ms": None, "lane": "", "unique": None, "retry": Backoff(), "lease_ms": 0, "timeout_ms": 0,
+        "result_ttl_ms": 0, "tags": (), "trace": "", "repeat": "", "schedule": "", "planned_at_ms": None, "parent": None,
+        "is_held": False, "joins": False, "has_members": False, "on_failure": "collect", "callback": None, "limits": (),
+        "attempt": 0, "revision": 1, "progress": 0.0, "is_cancel_requested": False, "is_overdue": False,
+        "is_history": False, "worker": None, "lease_token": 0, "lease_deadline_at_ms": None,
+    }  # fmt: skip
+    return Job(**(given | fields))  # type: ignore[arg-type]
+
+
+def _attempt(number: int, from_ms: int, to_ms: int) -> Attempt:
+    return Attempt(attempt=number, started_at_ms=from_ms, ended_at_ms=to_ms, worker=None, reason="error", error=None)
+
+
+@pytest.mark.parametrize(
+    ("job", "attempts", "kinds"),
+    [
+        (_job(), [], [("wait", 4000)]),
+        (_job(run_at_ms=3000), [], [("plan", 2000), ("wait", 2000)]),
+        (_job(run_at_ms=9000, state=State.SCHEDULED), [], [("plan", 4000), ("ahead", 4000)]),
+        (_job(state=State.RUNNING, started_at_ms=2000), [], [("wait", 1000), ("run", 3000)]),
+        (_job(state=State.FINISHED, started_at_ms=1000, ended_at_ms=1000), [], [("good", 0)]),
+        (_job(state=State.CANCELLED, ended_at_ms=2000), [], [("wait", 1000)]),
+        (_job(state=State.WAITING, started_at_ms=2000), [], [("wait", 1000), ("wait", 3000)]),
+        (
+            _job(state=State.FAILED, started_at_ms=3000, ended_at_ms=3500),
+            [_attempt(1, 1500, 2000), _attempt(2, 3000, 3500)],
+            [("wait", 500), ("bad", 500), ("wait", 1000), ("bad", 500)],
+        ),
+        (
+            _job(state=State.FINISHED, started_at_ms=3000, ended_at_ms=4000),
+            [_attempt(1, 1000, 2000)],
+            [("bad", 1000), ("wait", 1000), ("good", 1000)],
+        ),
+    ],
+)
+def test_a_life_is_told_phase_by_phase(job: Job, attempts: list[Attempt], kinds: list[tuple[str, int]]) -> None:
+    phases = lifeline.phases(Timeline(job, attempts), now_ms=5000)
+    assert [(phase.kind, phase.lasts_ms) for phase in phases] == kinds
+
+
+def test_an_attempt_of_a_millisecond_in_a_day_is_seen() -> None:
+    job = _job(state=State.FINISHED, started_at_ms=24 * HOUR_MS, ended_at_ms=24 * HOUR_MS + 1)
+    picture = lifeline.picture(lifeline.phases(Timeline(job, []), now_ms=25 * HOUR_MS))
+    widths = [float(width) for width in re.findall(r'<rect[^>]* width="([\d.]+)"', picture)]
+    assert len(widths) == 2
+    assert min(widths) >= 3
+    assert sum(widths) <= lifeline.WIDTH
+
+
+# Filters
+
+
+def test_a_filter_without_a_state_is_about_what_is_queued_or_about_all_with_a_tag() -> None:
+    assert Filter().list == "queued"
+    assert Filter(tag="x").list == ""
+    with pytest.raises(BadInput, match="there are queued, running"):
+        _ = Filter(state="nonsense").list
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("", ""),
+        ("mail", "*mail*"),
+        (" mail ", "*mail*"),
+        ("send_*", "send_*"),
+        ("=send", "send"),
+        ("=a*b[", "a[*]b[[]"),
+    ],
+)
+def test_a_part_of_a_name_is_enough(typed: str, meant: str) -> None:
+    assert pattern(typed) == meant
+
+
+def test_names_are_meant_exactly_when_a_group_is_about_them() -> None:
+    assert pattern(exactly("mail")) == "mail"
+
+
+def test_times_are_spans_or_instants_and_of_the_end_where_lists_are_in_that_order() -> None:
+    now_ms = 100 * HOUR_MS
+    assert Filter(state="failed", since="1h").times(now_ms) == {"ended_from_ms": 99 * HOUR_MS, "ended_before_ms": 0}
+    assert Filter(state="queued", before="2h").times(now_ms) == {
+        "created_from_ms": 0,
+        "created_before_ms": 98 * HOUR_MS,
+    }
+    assert instant_ms("1970-01-02 00:00") == 24 * HOUR_MS
+    assert instant_ms("1970-01-02T01:00+01:00") == 24 * HOUR_MS
+    with pytest.raises(BadInput, match="write 30m"):
+        Filter(since="yesterday").times(now_ms)
+
+
+def test_pages_are_gone_through_and_back() -> None:
+    first = JobsQuery(state="failed", queue="mail")
+    second = msgspec.convert(first.next_page("c1"), JobsQuery)
+    third = msgspec.convert(second.next_page("c2"), JobsQuery)
+    assert (third.cursor, third.queue) == ("c2", "mail")
+    assert msgspec.convert(third.previous_page(), JobsQuery) == second
+    assert msgspec.convert(second.previous_page(), JobsQuery) == first
+
+
+# Payloads as they are edited
+
+
+@pytest.mark.parametrize("text", [b'{"n": 123456789012345678901234567890, "f": 0.10, "t": "\\u00e9<"}', b"null", b"[]"])
+def test_what_is_edited_and_not_changed_is_the_same(text: bytes) -> None:
+    written = editable(Blob(text))
+    assert written is not None
+    again = read_payload(written)
+    assert b"".join(again.data.split()) == b"".join(text.split())
+
+
+def test_messagepack_stays_messagepack() -> None:
+    blob = Blob(msgspec.msgpack.encode({"n": 2**63, "f": 1.5, "list": [None, True]}), Codec.MSGPACK)
+    written = editable(blob)
+    assert written is not None
+    again = read_payload(written, Codec.MSGPACK)
+    assert again.codec is Codec.MSGPACK
+    assert msgspec.msgpack.decode(again.data) == msgspec.msgpack.decode(blob.data)
+    with pytest.raises(BadInput, match="beyond 64 bits"):
+        read_payload(str(2**70), Codec.MSGPACK)
+
+
+@pytest.mark.parametrize(
+    "blob",
+    [
+        Blob(msgspec.msgpack.encode({"picture": b"\xff"}), Codec.MSGPACK),
+        Blob(msgspec.msgpack.encode(b"bytes"), Codec.MSGPACK),
+        Blob(b"raw", Codec.RAW),
+        Blob(b"no json"),
+        Blob(b'"' + b"x" * EDITED_MAX + b'"'),
+    ],
+)
+def test_what_would_not_come_back_as_it_was_is_not_edited(blob: Blob) -> None:
+    assert editable(blob) is None
+
+
+def test_what_is_not_json_is_refused_with_the_place() -> None:
+    with pytest.raises(BadInput, match="not JSON"):
+        read_payload('{"a": }')
+    assert read_payload("  ") == Blob(b"null")
