@@ -24,6 +24,7 @@ from .urls import checked_url
 CONNECT_S = 5.0
 CONNECTIONS_MAX = 1000
 CONNECTIONS_PER_HOST = 100
+BODY_S = 2.0  # for a body that is not needed: only a connection that has been read empty can be used again
 READ_AT_ONCE = 64 * 1024
 
 
@@ -62,21 +63,26 @@ class Outbound:
         *,
         timeout_s: float = 5.0,
         answer_max: int = 64 * 1024,
+        needs_body: bool = True,
     ) -> Answered:
-        """One request, one answer. BadInput: the URL cannot be used; Unanswered: all other trouble."""
+        """One request, one answer. BadInput: the URL cannot be used; Unanswered: all other trouble. Without
+        `needs_body` the status is an answer, whatever comes of the body."""
         target = checked_url(url)
         try:
             async with asyncio.timeout(timeout_s):
-                return await self._post(target, body, headers, answer_max)
+                return await self._post(target, body, headers, answer_max, needs_body=needs_body)
         except TimeoutError as error:
             raise Unanswered(f"{target.origin()} has not answered within {timeout_s:g} s.") from error
         except (aiohttp.ClientError, OSError, ValueError) as error:
             raise trouble(str(target.origin()), error) from error
 
-    async def _post(self, url: URL, body: bytes, headers: Mapping[str, str], answer_max: int) -> Answered:
+    async def _post(
+        self, url: URL, body: bytes, headers: Mapping[str, str], answer_max: int, *, needs_body: bool
+    ) -> Answered:
         asked = self._opened().post(url, data=body, headers=headers, allow_redirects=False)
         async with asked as response:
-            answer = await self._read(response, answer_max)
+            read = self._read if needs_body else self._read_some
+            answer = await read(response, answer_max)
             return Answered(response.status, {name.lower(): value for name, value in response.headers.items()}, answer)
 
     async def _read(self, response: aiohttp.ClientResponse, most: int) -> bytes:
@@ -88,6 +94,22 @@ class Outbound:
                 response.close()
                 raise AnswerTooLarge(f"{response.url.origin()} answered with more than {most} bytes.")
         return bytes(parts)
+
+    async def _read_some(self, response: aiohttp.ClientResponse, most: int) -> bytes:
+        """The beginning, as far as it comes. A connection whose answer was not read to its end is not used again."""
+        parts = bytearray()
+        try:
+            async with asyncio.timeout(BODY_S):
+                async for part in response.content.iter_chunked(READ_AT_ONCE):
+                    parts += part
+                    if len(parts) > most:
+                        break
+                else:
+                    return bytes(parts)
+        except (TimeoutError, aiohttp.ClientError, OSError, ValueError):
+            pass
+        response.close()
+        return bytes(parts[:most])
 
     @contextlib.asynccontextmanager
     async def get(self, wanted: Wanted) -> AsyncIterator[Incoming]:

@@ -34,6 +34,7 @@ from ..web.tls import tls_context
 from ..web.token_table import TokenTable
 from .deployment import running, say_why
 from .listening import Sockets, address_of, are_local, open_sockets, url_of
+from .notifying import notifying
 
 Front: TypeAlias = Listener | BedrockListener
 ROUTES = (*native.ROUTES, *lightjq.ROUTES, jobber.routes, health.routes, operating.routes)
@@ -88,7 +89,13 @@ async def serving(
             await _check_trust(server)
             server.office.lightjq_keep_ms = settings.lightjq_keep_ms
             policy = server.office.policy = read_policy(settings.allow_private_addresses, is_local=server.is_local)
-            async with _dispatching(service, policy), _tokens(server) as tokens, _access_log(settings) as log:
+            async with (
+                _dispatching(service, policy),
+                notifying(service, policy, settings) as notifier,
+                _tokens(server) as tokens,
+                _access_log(settings) as log,
+            ):
+                server.office.callback_numbers = notifier.numbers if notifier else dict
                 guard = Guard(tokens, is_open=server.is_local or settings.allow_anonymous, is_local=server.is_local)
                 fronts: list[Front] = [_listener(server, guard, log)]
                 if listening.bedrock:

@@ -115,6 +115,7 @@ class Office:
         self.pulse = pulse or Pulse()  # of this process's loops
         self.policy = Policy()  # whom this server may call
         self.lightjq_keep_ms = LIGHTJQ_KEEP_MS
+        self.callback_numbers: Callable[[], Mapping[str, int]] = dict  # of this process's notifier; none: it has none
         self.gathering = Gathering(service)
         self.meter = Meter()
         self.routes: Sequence[Route] = ()  # all that are served, once they are
