@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -15,15 +15,38 @@ from .core.durations import format_duration, parse_duration_ms
 from .core.errors import BadInput, BadSetting
 from .core.ids import PARTITIONS_MAX
 from .core.job import Durability
+from .core.roles import ROLES, read_roles
 from .core.signing import read_keys
+from .core.urls import is_base_url
 from .loops.notifying.kafka import read_kafka_config
 
 FILE_NAME = "windlass.toml"
 TOKEN_MIN = 16  # characters: a shorter one could be guessed
-_CHECKS = {"callback_keys": read_keys, "callback_kafka": read_kafka_config}
 LIGHTJQ_KEEP_MS = 3_600_000
 BODY_MAX = 16 * 1024 * 1024
 _TRUE, _FALSE = {"1", "true", "yes", "on"}, {"0", "false", "no", "off", ""}
+
+
+def read_headers(text: str) -> dict[str, str]:
+    """From a JSON object of strings."""
+    try:
+        return msgspec.json.decode(text, type=dict[str, str]) if text else {}
+    except msgspec.DecodeError as error:
+        raise BadInput(f'it must be a JSON object of strings, as {{"User-Agent": "shop"}}: {error}.') from error
+
+
+def _check_base(text: str) -> None:
+    if text and not is_base_url(text):
+        raise BadInput("it must be an http or https URL without a query, to which a path can be appended.")
+
+
+_CHECKS: dict[str, Callable[[str], object]] = {
+    "callback_keys": read_keys,
+    "callback_kafka": read_kafka_config,
+    "roles": read_roles,
+    "download_headers": read_headers,
+    "download_url": _check_base,
+}
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,6 +63,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     log_format: Literal["text", "json"] = "text"  # of `windlass serve` and `windlass worker`
 
     # Of `windlass serve`
+    roles: str = ",".join(ROLES)  # what this server does (docs/server.md)
+    # Of a server without the role `api`: where it tells how it is; None, `off`: nowhere
+    health_port: Annotated[int, msgspec.Meta(ge=0, le=65535)] | None = None
     host: str = "127.0.0.1"  # the address it listens on
     port: Annotated[int, msgspec.Meta(ge=0, le=65535)] = 8080  # 0: any that is free
     bedrock_port: Annotated[int, msgspec.Meta(ge=0, le=65535)] | None = (
@@ -63,6 +89,17 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     callback_retry_delay_ms: int = 5_000  # after the first attempt; it doubles with each
     callback_keys: str = ""  # one or two, with a comma between: each signs; empty: callbacks are not signed
     callback_kafka: str = ""  # settings of librdkafka, e.g. bootstrap.servers=one:9092; empty: nothing goes to Kafka
+    # Downloads (docs/downloader.md)
+    download_url: str = ""  # what the URLs of files begin with; empty: this server's own
+    download_dir: str = ""  # where files are; empty: `downloads` within the data directory
+    download_concurrency: Annotated[int, msgspec.Meta(ge=1, le=10_000)] = 50  # at once, in each process
+    download_retry_delay_ms: int = 5_000  # after the n-th attempt n times as much
+    download_keep_ms: int = 3 * 3_600_000  # how long a file stays when its callback was delivered
+    download_headers: str = ""  # of every request, as a JSON object
+    download_s3_bucket: str = ""  # files go there, and not into the directory
+    download_s3_region: str = ""
+    download_s3_endpoint: str = ""  # empty: Amazon's
+    heartbeat_file: str = ""  # while it exists, GET /downloader/hb answers 503
     lightjq_keep_ms: int = LIGHTJQ_KEEP_MS  # how long it is told that a job of LightJQ's is done
     workers: Annotated[int, msgspec.Meta(ge=1, le=256)] = 1  # processes that answer
 
@@ -131,7 +168,7 @@ def _read(name: str, value: Any, source: str) -> Any:
             value = parse_duration_ms(value)
         elif name == "durability":
             value = value or None
-        elif name == "bedrock_port" and value in ("", "off"):
+        elif name in ("bedrock_port", "health_port") and value in ("", "off"):
             value = None
         elif name == "token":
             _check_token(value)

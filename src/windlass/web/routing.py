@@ -115,6 +115,8 @@ class Office:
         self.pulse = pulse or Pulse()  # of this process's loops
         self.policy = Policy()  # whom this server may call
         self.lightjq_keep_ms = LIGHTJQ_KEEP_MS
+        self.download_dir = ""  # where downloaded files are; empty: none are served
+        self.heartbeat_file = ""  # while it exists, the downloader says that it is out of service
         self.callback_numbers: Callable[[], Mapping[str, int]] = dict  # of this process's notifier; none: it has none
         self.gathering = Gathering(service)
         self.meter = Meter()
