@@ -14,6 +14,7 @@ from pathlib import Path
 
 from . import (
     bedrock,
+    callbacks,
     cluster,
     connection,
     drain,
@@ -46,6 +47,7 @@ SECTIONS: dict[str, Section] = {
     "http": http_api.section,
     "bedrock": bedrock.section,
     "push": push.section,
+    "callbacks": callbacks.section,
 }
 DOCUMENT = Path(__file__).resolve().parent.parent / "docs" / "performance.md"
 INTRODUCTION = """# Performance
