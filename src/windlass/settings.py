@@ -51,8 +51,20 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     connections_max: Annotated[int, msgspec.Meta(ge=1, le=1_000_000)] = 4096  # of HTTP, of each process
     bedrock_connections_max: Annotated[int, msgspec.Meta(ge=1, le=1_000_000)] = 16_384  # they are kept for long
     grace_ms: int = 30_000  # how long requests under way may take when it stops
-    # Networks that jobs may be pushed to though they are not public, or `yes`; empty: loopback, when it listens there
+    # Networks that jobs may be pushed to, or files fetched from, though they are not public, or `yes`; empty: loopback,
+    # when it listens there
     allow_private_addresses: str = ""
+    # Downloads (docs/downloads.md)
+    download_dir: str = ""  # where files are kept, shared by all processors; empty: `downloads` in the data directory
+    download_url: str = ""  # base of `download_url`; empty: this server's /downloader/files
+    download_slots: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 50  # at once, in each process
+    download_retry_delay_ms: int = 5_000  # after the first attempt, twice as much after the second, and so on
+    download_keep_ms: int = 10_800_000  # how long a file stays when its callback has arrived
+    download_max: Annotated[int, msgspec.Meta(ge=1, le=2**53)] = 100 * 2**30  # bytes of one
+    download_headers: str = ""  # of every request, as a JSON object of strings
+    download_s3_bucket: str = ""  # all files go there instead, and must have a region
+    download_s3_region: str = ""
+    download_s3_endpoint: str = ""  # of these and of the buckets that jobs name; empty: Amazon's
     lightjq_keep_ms: int = LIGHTJQ_KEEP_MS  # how long it is told that a job of LightJQ's is done
     workers: Annotated[int, msgspec.Meta(ge=1, le=256)] = 1  # processes that answer
 

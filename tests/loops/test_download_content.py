@@ -12,7 +12,8 @@ from download_origin import png
 from hypothesis import given
 from hypothesis import strategies as st
 
-from windlass.core.errors import BadInput
+from windlass.core.errors import BadInput, BadSetting
+from windlass.loops.downloading import read_headers
 from windlass.loops.downloading.globs import read_globs
 from windlass.loops.downloading.image_size import NotAnImage, image_size
 from windlass.loops.downloading.sniffing import mime_type_of
@@ -162,3 +163,10 @@ def test_sizes_of_images(mime_type: str, content: bytes, size: str) -> None:
 def test_an_image_that_cannot_be_read(mime_type: str, content: bytes) -> None:
     with pytest.raises(NotAnImage):
         image_size(mime_type, io.BytesIO(content))
+
+
+def test_headers_are_read_from_a_setting() -> None:
+    assert (read_headers(""), read_headers('{"A": "b"}')) == ({}, {"A": "b"})
+    for wrong in ("A: b", '{"A": 1}', "[]"):
+        with pytest.raises(BadSetting, match="download_headers"):
+            read_headers(wrong)

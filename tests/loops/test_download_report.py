@@ -11,7 +11,7 @@ import msgspec
 import pytest
 from download_origin import BASE, AtWork, Origin, answer, at_work
 
-from windlass.core.callback import Debt
+from windlass.core.callback import Debt, HeldDebt
 from windlass.core.errors import AlreadyEnded, UnknownJob
 from windlass.core.job import Blob, Callback, NewJob
 from windlass.core.requests import Fail, Take
@@ -149,6 +149,7 @@ async def test_when_it_has_arrived_the_job_goes_at_once_and_the_file_later(
         debt = await debt_of(opened)
         for _ in range(2):  # the first may not have been heard of
             await delivered(opened, debt, keep_ms=3_600_000)
+        await opened.settle_callbacks([HeldDebt(debt.id, debt.token)]).one()
         with pytest.raises((UnknownJob, AlreadyEnded)):
             await opened.job([job_id]).one()
         assert work.files() == {f"abc/{NAME}": b"x"}
