@@ -16,6 +16,7 @@ from . import (
     bedrock,
     cluster,
     connection,
+    downloads,
     drain,
     durability,
     enqueue,
@@ -46,6 +47,7 @@ SECTIONS: dict[str, Section] = {
     "http": http_api.section,
     "bedrock": bedrock.section,
     "push": push.section,
+    "downloads": downloads.section,
 }
 DOCUMENT = Path(__file__).resolve().parent.parent / "docs" / "performance.md"
 INTRODUCTION = """# Performance
