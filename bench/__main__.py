@@ -17,6 +17,7 @@ from . import (
     callbacks,
     cluster,
     connection,
+    downloads,
     drain,
     durability,
     enqueue,
@@ -48,6 +49,7 @@ SECTIONS: dict[str, Section] = {
     "bedrock": bedrock.section,
     "push": push.section,
     "callbacks": callbacks.section,
+    "downloads": downloads.section,
 }
 DOCUMENT = Path(__file__).resolve().parent.parent / "docs" / "performance.md"
 INTRODUCTION = """# Performance

@@ -27,14 +27,6 @@ BODY_MAX = 16 * 1024 * 1024
 _TRUE, _FALSE = {"1", "true", "yes", "on"}, {"0", "false", "no", "off", ""}
 
 
-def read_headers(text: str) -> dict[str, str]:
-    """From a JSON object of strings."""
-    try:
-        return msgspec.json.decode(text, type=dict[str, str]) if text else {}
-    except msgspec.DecodeError as error:
-        raise BadInput(f'it must be a JSON object of strings, as {{"User-Agent": "shop"}}: {error}.') from error
-
-
 def _check_base(text: str) -> None:
     if text and not is_base_url(text):
         raise BadInput("it must be an http or https URL without a query, to which a path can be appended.")
@@ -44,7 +36,6 @@ _CHECKS: dict[str, Callable[[str], object]] = {
     "callback_keys": read_keys,
     "callback_kafka": read_kafka_config,
     "roles": read_roles,
-    "download_headers": read_headers,
     "download_url": _check_base,
 }
 
@@ -80,7 +71,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     connections_max: Annotated[int, msgspec.Meta(ge=1, le=1_000_000)] = 4096  # of HTTP, of each process
     bedrock_connections_max: Annotated[int, msgspec.Meta(ge=1, le=1_000_000)] = 16_384  # they are kept for long
     grace_ms: int = 30_000  # how long requests under way may take when it stops
-    # Networks that jobs may be pushed to though they are not public, or `yes`; empty: loopback, when it listens there
+    # Networks that jobs may be pushed to, or files fetched from, though they are not public, or `yes`; empty: loopback,
+    # when it listens there
     allow_private_addresses: str = ""
     # Callbacks (docs/callbacks.md); concurrency 0: this server delivers none
     callback_concurrency: Annotated[int, msgspec.Meta(ge=0, le=1000)] = 200  # under way at once, in all
@@ -90,15 +82,16 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     callback_keys: str = ""  # one or two, with a comma between: each signs; empty: callbacks are not signed
     callback_kafka: str = ""  # settings of librdkafka, e.g. bootstrap.servers=one:9092; empty: nothing goes to Kafka
     # Downloads (docs/downloader.md)
-    download_url: str = ""  # what the URLs of files begin with; empty: this server's own
-    download_dir: str = ""  # where files are; empty: `downloads` within the data directory
-    download_concurrency: Annotated[int, msgspec.Meta(ge=1, le=10_000)] = 50  # at once, in each process
-    download_retry_delay_ms: int = 5_000  # after the n-th attempt n times as much
-    download_keep_ms: int = 3 * 3_600_000  # how long a file stays when its callback was delivered
-    download_headers: str = ""  # of every request, as a JSON object
-    download_s3_bucket: str = ""  # files go there, and not into the directory
+    download_dir: str = ""  # where files are kept, shared by all processors; empty: `downloads` in the data directory
+    download_url: str = ""  # base of `download_url`; empty: this server's /downloader/files
+    download_slots: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 50  # at once, in each process
+    download_retry_delay_ms: int = 5_000  # after the first attempt, twice as much after the second, and so on
+    download_keep_ms: int = 10_800_000  # how long a file stays when its callback has arrived
+    download_max: Annotated[int, msgspec.Meta(ge=1, le=2**53)] = 100 * 2**30  # bytes of one
+    download_headers: str = ""  # of every request, as a JSON object of strings
+    download_s3_bucket: str = ""  # all files go there instead, and must have a region
     download_s3_region: str = ""
-    download_s3_endpoint: str = ""  # empty: Amazon's
+    download_s3_endpoint: str = ""  # of these and of the buckets that jobs name; empty: Amazon's
     heartbeat_file: str = ""  # while it exists, GET /downloader/hb answers 503
     lightjq_keep_ms: int = LIGHTJQ_KEEP_MS  # how long it is told that a job of LightJQ's is done
     workers: Annotated[int, msgspec.Meta(ge=1, le=256)] = 1  # processes that answer

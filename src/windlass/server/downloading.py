@@ -10,10 +10,10 @@ from ..core.errors import BadSetting
 from ..core.roles import PROCESSOR, read_roles
 from ..dialects.downloader.aggregation import proxy_of
 from ..dialects.downloader.words import PREFIX
-from ..loops.downloading import Options, Processor
+from ..loops.downloading import Options, Processor, read_headers
 from ..outbound import Outbound, Policy
 from ..service import Service
-from ..settings import Settings, read_headers
+from ..settings import Settings
 from .deployment import download_dir, say_why
 from .publishing import publishing
 
@@ -35,8 +35,9 @@ def _options(settings: Settings, base: str) -> Options:
     return Options(
         directory=download_dir(settings),
         base=base,
-        slots=settings.download_concurrency,
+        slots=settings.download_slots,
         retry_delay_ms=settings.download_retry_delay_ms,
+        size_max=settings.download_max,
         headers=read_headers(settings.download_headers),
         s3_bucket=settings.download_s3_bucket,
         s3_region=settings.download_s3_region,

@@ -82,13 +82,13 @@ class Bucket:
 
 def _trouble(error: Exception) -> Trouble:
     """A bucket that refuses will refuse again; a line that broke may hold the next time."""
-    from botocore.exceptions import ClientError, HTTPClientError
+    from botocore import exceptions
 
-    cause = error
-    while isinstance(cause.__context__, ClientError | HTTPClientError):
-        cause = cause.__context__
-    status = cause.response["ResponseMetadata"]["HTTPStatusCode"] if isinstance(cause, ClientError) else 0
-    is_passing = isinstance(cause, HTTPClientError) or status >= 500 or status == 429
+    is_passing = isinstance(error, exceptions.ConnectionError | exceptions.HTTPClientError)
+    cause = error if isinstance(error, exceptions.ClientError) else error.__context__
+    if isinstance(cause, exceptions.ClientError):
+        status = cause.response["ResponseMetadata"]["HTTPStatusCode"]
+        is_passing = status >= 500 or status == 429
     return Trouble(PHASE, str(error), is_retriable=is_passing)
 
 

@@ -24,6 +24,11 @@ class TempFile:
         self._fd = _locked(self.path)
         os.ftruncate(self._fd, 0)
 
+    @property
+    def is_open(self) -> bool:
+        """Until it is moved or discarded."""
+        return self._fd >= 0
+
     def write(self, parts: Sequence[bytes]) -> None:
         left = memoryview(b"".join(parts))
         while left:
@@ -42,13 +47,13 @@ class TempFile:
 
     def discard(self) -> None:
         """Nothing is left of it; after a move there is nothing to do."""
-        if self._fd >= 0:
+        if self.is_open:
             with contextlib.suppress(FileNotFoundError):
                 self.path.unlink()
             self.close()
 
     def close(self) -> None:
-        if self._fd >= 0:
+        if self.is_open:
             os.close(self._fd)
             self._fd = -1
 
