@@ -169,7 +169,7 @@ def _read(name: str, value: Any, source: str) -> Any:
             _CHECKS[name](value)
         elif isinstance(value, str) and isinstance(_DEFAULTS[name], bool):
             value = _boolean(value)
-        elif isinstance(value, str) and isinstance(_DEFAULTS[name], int):
+        elif isinstance(value, str) and (isinstance(_DEFAULTS[name], int) or name == "health_port"):
             value = _whole(value)
         return getattr(msgspec.convert({field: value}, Settings), field)
     except (msgspec.ValidationError, BadInput, AttributeError) as error:
