@@ -8,7 +8,7 @@ import asyncio
 import contextlib
 import logging
 import random
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 from ..core.callback import Debt, HeldDebt, Undelivered, destination_mark
@@ -145,13 +145,12 @@ class Notifier:
         """Whether nobody answered."""
         try:
             await self._hand_over(debt)
+            # Before it is settled: a crash in between repeats both, and never leaves something undone.
+            await self._follow_up(debt)
         except Undeliverable as trouble:
             await self._retry(service, debt, trouble)
             return trouble.is_silent
         self._numbers["successfulCallbacks"] += 1
-        # Before it is settled: a crash in between repeats both, and never leaves something undone.
-        if debt.job.queue in self._delivered:
-            await self._delivered[debt.job.queue](debt)
         await service.settle_callbacks([HeldDebt(debt.id, debt.token)]).one()
         return False
 
@@ -162,12 +161,15 @@ class Notifier:
             self._numbers["undefinedBackendWithCallback"] += 1
             known = ", ".join(self._backends)
             raise Undeliverable(f"This server delivers no callbacks of type {kind!r}; it knows {known}.")
-        try:
+        with _as_trouble(debt, "What is to be told could not be made"):
             body = self._bodies.get(debt.job.queue, native_body)(debt)
-        except Exception as error:
-            log.exception("What is to be told by callback %s could not be made.", debt.key)
-            raise Undeliverable(f"What is to be told could not be made: {error!r}") from error
-        await backend.deliver(debt, body)
+        with _as_trouble(debt, "It could not be delivered"):
+            await backend.deliver(debt, body)
+
+    async def _follow_up(self, debt: Debt) -> None:
+        if debt.job.queue in self._delivered:
+            with _as_trouble(debt, "It was received, but what is to follow failed"):
+                await self._delivered[debt.job.queue](debt)
 
     async def _retry(self, service: Service, debt: Debt, trouble: Undeliverable) -> None:
         self._numbers["failedCallbacks"] += 1
@@ -207,6 +209,18 @@ class Notifier:
 async def _put_back(service: Service, debts: Sequence[Debt]) -> None:
     if debts:
         await service.retry_callbacks([Undelivered(id=one.id, token=one.token, is_unspent=True) for one in debts])
+
+
+@contextlib.contextmanager
+def _as_trouble(debt: Debt, what: str) -> Iterator[None]:
+    """Code of others may raise anything; that is a failed attempt, since attempts come to an end."""
+    try:
+        yield
+    except Undeliverable:
+        raise
+    except Exception as error:
+        log.exception("Callback %s: %s.", debt.key, what)
+        raise Undeliverable(f"{what}: {error!r}") from error
 
 
 def _cut(text: str) -> str:

@@ -36,6 +36,13 @@ local function list_owed(debt, destination, at)
   mark_destination(destination)
 end
 
+-- One that stands nowhere yet can only bring the instant of its destination forward.
+local function list_new(debt, destination, at)
+  redis.call('ZADD', P .. 'owed', at, debt)
+  redis.call('ZADD', destination_key(destination), at, debt)
+  redis.call('ZADD', P .. 'owed_to', 'LT', at, destination)
+end
+
 local function unlist_owed(debt, destination)
   redis.call('ZREM', P .. 'owed', debt)
   redis.call('ZREM', destination_key(destination), debt)
@@ -66,7 +73,7 @@ local function owe(r, result)
   redis.call('HSET', debt_key(debt), 'job', r.id .. record_owed(r), 'tries', 0, 'to', destination,
     'is_whole', r.bytes <= r.head_bytes + OWED_BYTES and 1 or 0, 'result', fits and result or '', 'is_too_big', fits and 0 or 1,
     'attempt', r.state ~= STATE.finished and redis.call('LINDEX', P .. 'a:' .. r.id, -1) or '')
-  list_owed(debt, destination, now_ms)
+  list_new(debt, destination, now_ms)
   has_new_debts = true
 end
 
