@@ -332,6 +332,33 @@ async def test_a_destination_that_is_no_url_is_a_failed_attempt(opened: Service)
         assert "must begin with http" in (await owed(opened))[0].error
 
 
+async def test_a_connection_that_was_closed_meanwhile_costs_no_attempt(opened: Service) -> None:
+    """As with a receiver whose patience with idle connections is shorter than ours."""
+    answered = dropped = 0
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal answered, dropped
+        head = await reader.readuntil(b"\r\n\r\n")
+        await reader.readexactly(int(head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0]))
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+        answered += 1
+        if await reader.read(1):  # the second request over this connection
+            dropped += 1
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
+    async with notifier() as one:
+        for _ in range(3):
+            await end(opened, url)
+            await one.deliver_once(opened)
+        assert await owed(opened) == []
+        assert one.numbers()["failedCallbacks"] == 0
+    assert (answered, dropped) == (3, 2)
+    server.close()
+    await server.wait_closed()
+
+
 # Signatures
 
 

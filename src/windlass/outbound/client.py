@@ -34,6 +34,16 @@ class _Forbidden(OSError):
     """As the connector wants its trouble."""
 
 
+class _Kept:
+    """Whether a request went over a connection that was open already."""
+
+    is_used = False
+
+
+async def _on_reuse(_session: object, context: Any, _: object) -> None:
+    context.trace_request_ctx.is_used = True
+
+
 class Outbound:
     """`async with Outbound(policy) as outbound`. `resolver`: instead of the system's."""
 
@@ -62,13 +72,21 @@ class Outbound:
         timeout_s: float = 5.0,
         answer_max: int = 64 * 1024,
         needs_body: bool = True,
+        may_repeat: bool = False,
     ) -> Answered:
         """One request, one answer. BadInput: the URL cannot be used; Unanswered: all other trouble. Without
-        `needs_body` the status is an answer, whatever comes of the body."""
+        `needs_body` the status is an answer, whatever comes of the body. With `may_repeat` it is sent again when a kept
+        connection turns out to be closed: nobody can tell whether it was read."""
         target = checked_url(url)
         try:
             async with asyncio.timeout(timeout_s):
-                return await self._post(target, body, headers, answer_max, needs_body=needs_body)
+                kept = _Kept()
+                try:
+                    return await self._post(target, body, headers, answer_max, kept, needs_body=needs_body)
+                except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError):
+                    if not (may_repeat and kept.is_used):
+                        raise
+                return await self._post(target, body, headers, answer_max, kept, needs_body=needs_body)
         except TimeoutError as error:
             raise Unanswered(f"{target.origin()} has not answered within {timeout_s:g} s.") from error
         except aiohttp.ClientConnectorError as error:
@@ -79,9 +97,9 @@ class Outbound:
             raise Unanswered(f"{target.origin()} gave no usable answer: {error!r}") from error
 
     async def _post(
-        self, url: URL, body: bytes, headers: Mapping[str, str], answer_max: int, *, needs_body: bool
+        self, url: URL, body: bytes, headers: Mapping[str, str], answer_max: int, kept: _Kept, *, needs_body: bool
     ) -> Answered:
-        asked = self._opened().post(url, data=body, headers=headers, allow_redirects=False)
+        asked = self._opened().post(url, data=body, headers=headers, allow_redirects=False, trace_request_ctx=kept)
         async with asked as response:
             read = self._read if needs_body else self._read_some
             answer = await read(response, answer_max)
@@ -122,8 +140,11 @@ class Outbound:
                 limit=CONNECTIONS_MAX,
                 limit_per_host=CONNECTIONS_PER_HOST,
             )
+            tracing = aiohttp.TraceConfig()
+            tracing.on_connection_reuseconn.append(_on_reuse)
             self._session = aiohttp.ClientSession(
                 connector=connector,
+                trace_configs=[tracing],
                 cookie_jar=aiohttp.DummyCookieJar(),
                 timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S),
                 trust_env=False,
