@@ -11,7 +11,7 @@ import random
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
-from ..core.callback import Debt, HeldDebt, Undelivered, destination_mark
+from ..core.callback import Debt, HeldDebt, Undelivered
 from ..core.callback_validation import DELIVERY_ERROR_MAX
 from ..core.errors import Refusal, WindlassError
 from ..core.retry import Backoff
@@ -119,16 +119,15 @@ class Notifier:
         """Answers with those for which there is no room any more: the loops of several partitions share it."""
         late = []
         for debt in debts:
-            mark = destination_mark(debt.callback)
-            if self._traffic.begin(mark):
-                task = asyncio.create_task(self._deliver(service, debt, mark))
+            if self._traffic.begin(debt.destination):
+                task = asyncio.create_task(self._deliver(service, debt))
                 self._under_way[task] = service, debt
                 task.add_done_callback(lambda done: self._under_way.pop(done, None))
             else:
                 late.append(debt)
         return late
 
-    async def _deliver(self, service: Service, debt: Debt, mark: str) -> None:
+    async def _deliver(self, service: Service, debt: Debt) -> None:
         is_silent = False
         try:
             is_silent = await self._attempt(service, debt)
@@ -137,7 +136,7 @@ class Notifier:
         except WindlassError as error:
             log.warning("What came of callback %s could not be told (%s); it is delivered again.", debt.key, error)
         finally:
-            if self._traffic.end(mark, is_silent=is_silent):
+            if self._traffic.end(debt.destination, is_silent=is_silent):
                 for opening in self._openings:
                     opening.look_again()
 

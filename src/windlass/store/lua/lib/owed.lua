@@ -5,7 +5,7 @@
 local OWED_BYTES = 65536 -- of a payload or a result; what is longer is cut, or left out
 local OWED = '\2owed' -- where those who deliver wait to be rung: no queue has such a name
 local DESTINATION = '^[\128-\143]\161d\176(%x%x%x%x%x%x%x%x%x%x%x%x%x%x%x%x)'
-local DEBT_FIELDS = {'job', 'is_whole', 'result', 'is_too_big', 'attempt', 'tries', 'error', 'token'}
+local DEBT_FIELDS = {'job', 'is_whole', 'result', 'is_too_big', 'attempt', 'tries', 'error', 'token', 'to'}
 local has_new_debts
 at_start[#at_start + 1] = function() has_new_debts = false end
 
