@@ -103,7 +103,8 @@ async def test_leases_are_kept_as_long_as_it_takes(opened: Service, tmp_path: Pa
     async with Origin(slow).open() as origin, at_work(opened, tmp_path, lease_ms=1500) as work:
         job_id = await work.put(origin.url())
         first = (await work.until(job_id, lambda read: read.job.state == State.RUNNING)).job.lease_deadline_at_ms or 0
-        await work.until(job_id, lambda read: (read.job.lease_deadline_at_ms or 0) > first)
+        longer = await work.until(job_id, lambda read: (read.job.lease_deadline_at_ms or 0) > first)
+        assert longer.job.attempt == 1
         slow.may_go_on.set()
         assert (await work.end_of(job_id))["success"]
 

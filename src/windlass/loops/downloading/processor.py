@@ -15,7 +15,7 @@ import msgspec
 
 from ...core.errors import EngineError, EngineFull, EngineUnavailable, WindlassError
 from ...core.job import Blob, Job
-from ...core.requests import Conclude, Fail, Finish, Held, Take, WorkerInfo
+from ...core.requests import Conclude, Fail, Finish, Take, WorkerInfo
 from ...outbound import Outbound
 from ...service import Service
 from .attempt import Attempts
@@ -40,7 +40,7 @@ MESSAGE_MAX = 2000  # characters of an error, each of which may become six
 SHORTEST_INTERNAL_PAUSE_MS = 1000
 
 ProxyOf: TypeAlias = Callable[[Service, str], Awaitable[str]]
-Outcome: TypeAlias = Finish | Fail | Conclude | Held | None
+Outcome: TypeAlias = Finish | Fail | Conclude | None
 
 
 async def no_proxy(service: Service, aggregation: str) -> str:
@@ -251,7 +251,7 @@ class Processor:
                 log.info("Download %s has gone its way meanwhile: %s", job.key, refusal)
                 return
 
-    async def _told(self, outcome: Finish | Fail | Conclude | Held) -> None:
+    async def _told(self, outcome: Finish | Fail | Conclude) -> None:
         match outcome:
             case Finish():
                 await self._service.finish([outcome]).one()
@@ -259,8 +259,6 @@ class Processor:
                 await self._service.fail([outcome]).one()
             case Conclude():
                 await self._service.conclude([outcome]).one()
-            case Held():
-                await self._service.release([outcome]).one()
 
 
 def _failed(job: Job, trouble: Trouble, retry_in_ms: int | None = None) -> Fail:
@@ -277,4 +275,4 @@ def _failed(job: Job, trouble: Trouble, retry_in_ms: int | None = None) -> Fail:
 def _stopped(hold: Hold) -> Outcome:
     if hold.why == "cancelled":
         return Fail(id=hold.job.id, token=hold.job.lease_token, then="cancelled", reason="cancelled")
-    return hold.held if hold.why == "stopping" else None
+    return None  # lost; or the processor stops, and all that it holds goes back when it takes its leave
