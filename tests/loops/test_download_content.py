@@ -5,6 +5,7 @@ from __future__ import annotations
 import fnmatch
 import io
 import struct
+import threading
 import zipfile
 from pathlib import Path
 
@@ -176,7 +177,7 @@ def test_headers_are_read_from_a_setting() -> None:
 
 def test_what_another_has_left_is_written_over(tmp_path: Path) -> None:
     (tmp_path / "name.tmp").write_bytes(b"longer than what comes")
-    temp = TempFile(tmp_path, "name")
+    temp = TempFile(tmp_path, "name", threading.Event())
     temp.open()
     temp.write([b"a", b"b"])
     temp.move(tmp_path / "new" / "place")

@@ -34,6 +34,7 @@ log = logging.getLogger("windlass.downloads")
 
 WAIT_MS = 60_000
 TROUBLE_PAUSE_S = 1.0
+THREADS = 16  # that wait for the disk
 CLEAN_EVERY_S = 3600.0
 LEAVE_S = 5.0  # for taking leave of the engine
 MESSAGE_MAX = 2000  # characters of an error, each of which may become six
@@ -65,7 +66,7 @@ class Processor:
         self._options = options
         self._proxy_of = proxy_of
         self._counts = Counts()
-        self._threads = Threads()
+        self._threads = Threads(THREADS)
         self._attempts = Attempts(outbound, options, self._threads, self._counts)
         self._worker = os.urandom(16)
         self._disk = Disk(options.directory, self._disk_changed, used=used, every_s=look_every_s)
@@ -119,16 +120,17 @@ class Processor:
             await asyncio.sleep(CLEAN_EVERY_S)
 
     async def _leave(self) -> None:
-        holds = self._holds.all()
-        for hold in holds:
+        for hold in self._holds.all():
             hold.stop("stopping")
+        if tasks := [hold.task for hold in self._holds.all() if hold.task is not None]:
+            await asyncio.wait(tasks, timeout=LEAVE_S)
         try:
             async with asyncio.timeout(LEAVE_S):
-                await asyncio.gather(*(hold.task for hold in holds if hold.task), return_exceptions=True)
                 await self._service.forget(self._worker)
         except (TimeoutError, WindlassError) as error:
             log.warning("The processor could not take its leave (%r); its leases run out.", error)
         self._threads.close()
+        self._attempts.close()
 
     # Taking
 
@@ -209,7 +211,7 @@ class Processor:
         try:
             proxy = await self._proxy_of(self._service, order.aggr_id)
             report = await self._attempts.attempt(
-                order, proxy, lambda received, length: self._holds.heard(hold, received, length)
+                order, proxy, lambda received, length: self._holds.heard(hold, received, length), hold.unwanted
             )
             return Finish(job.id, job.lease_token, Blob(msgspec.json.encode(report)))
         except Trouble as trouble:
