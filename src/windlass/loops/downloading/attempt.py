@@ -53,7 +53,7 @@ class Attempts:
         storage, metadata = self._storage_for(order)
         self._check_proxy(proxy)
         temp = TempFile(self._options.directory, order.id, unwanted)
-        threads = self._uploads if isinstance(storage, Bucket) else self._threads
+        threads = self.threads_for(storage)
         try:
             await threads.run(_prepare, storage, temp)
             status, whole = await self._fetch(order, proxy, globs, temp, heard)
@@ -65,6 +65,9 @@ class Attempts:
                 await self._threads.run(temp.discard)
         self._counts.add(f"download.response.{status}")
         return report.success(order, self._options.base, status, size)
+
+    def threads_for(self, storage: Storage) -> Threads:
+        return self._uploads if isinstance(storage, Bucket) else self._threads
 
     def _storage_for(self, order: Order) -> tuple[Storage, Mapping[str, str]]:
         if order.s3_bucket:

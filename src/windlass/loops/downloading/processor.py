@@ -70,7 +70,10 @@ class Processor:
         self._attempts = Attempts(outbound, options, self._threads, self._counts)
         self._worker = os.urandom(16)
         self._disk = Disk(options.directory, self._disk_changed, used=used, every_s=look_every_s)
-        self._reaper = Reaper(self._attempts.storage, self._threads, self._counts, self._worker, options.retry_delay_ms)
+        storage = self._attempts.storage
+        self._reaper = Reaper(
+            storage, self._attempts.threads_for(storage), self._counts, self._worker, options.retry_delay_ms
+        )
         self._taking: asyncio.Task[list[Job]] | None = None
         self._changed = asyncio.Event()  # a slot is free, or the disk has room
         self._service: Service
