@@ -1,14 +1,16 @@
-"""What a content is, by its first bytes; whether that was wanted; how large an image is."""
+"""What a content is, by its first bytes; whether that was wanted; how large an image is; where it is written to."""
 
 from __future__ import annotations
 
 import fnmatch
 import io
 import struct
+import threading
 import zipfile
+from pathlib import Path
 
 import pytest
-from download_origin import png
+from download_origin import files_in, png
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,6 +19,7 @@ from windlass.loops.downloading import read_headers
 from windlass.loops.downloading.globs import read_globs
 from windlass.loops.downloading.image_size import NotAnImage, image_size
 from windlass.loops.downloading.sniffing import mime_type_of
+from windlass.loops.downloading.temp_file import TempFile
 
 
 def _zip() -> bytes:
@@ -170,3 +173,12 @@ def test_headers_are_read_from_a_setting() -> None:
     for wrong in ("A: b", '{"A": 1}', "[]"):
         with pytest.raises(BadSetting, match="download_headers"):
             read_headers(wrong)
+
+
+def test_what_another_has_left_is_written_over(tmp_path: Path) -> None:
+    (tmp_path / "name.tmp").write_bytes(b"longer than what comes")
+    temp = TempFile(tmp_path, "name", threading.Event())
+    temp.open()
+    temp.write([b"a", b"b"])
+    temp.move(tmp_path / "new" / "place")
+    assert (files_in(tmp_path), temp.is_open) == ({"new/place": b"ab"}, False)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import builtins
+import gc
+import threading
+import warnings
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +18,9 @@ from moto.server import ThreadedMotoServer
 
 from windlass.core.job import Blob, NewJob
 from windlass.loops.downloading import FILES_QUEUE
+from windlass.loops.downloading.s3 import Bucket, Clients
+from windlass.loops.downloading.temp_file import TempFile
+from windlass.loops.downloading.trouble import Trouble
 from windlass.service import Service
 from windlass.store.store import Store
 
@@ -120,6 +126,22 @@ async def test_a_line_to_the_bucket_that_breaks_is_tried_again(opened: Service, 
             end = await work.download(origin.url(), s3_bucket="theirs", s3_region="us-east-1", max_retries=1)
             assert (end["attempt"], work.files()) == (2, {})
             assert "retriable: true" in end["message"]
+
+
+def test_an_upload_that_nobody_wants_any_more_ends(engine: object, s3: Any, endpoint: str, tmp_path: Path) -> None:
+    unwanted = threading.Event()
+    temp = TempFile(tmp_path, NAME, unwanted)
+    temp.open()
+    temp.write([bytes(2**20)])
+    unwanted.set()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)  # boto3 leaves the file to the collector
+        with pytest.raises(Trouble, match="no longer wanted") as raised:
+            Bucket(Clients(endpoint), "theirs", "us-east-1").keep(temp, NAME, "text/plain", {})
+        del raised
+        gc.collect()
+    temp.discard()
+    assert "Contents" not in s3.list_objects_v2(Bucket="theirs")
 
 
 async def test_without_the_extra_such_jobs_fail_and_say_what_to_do(

@@ -89,7 +89,7 @@ async def test_a_processor_that_stops_gives_back_what_it_has_not_done(opened: Se
 
 async def test_a_lease_that_is_lost_ends_the_download(opened: Service, store: Store, tmp_path: Path) -> None:
     slow = Slow()
-    async with Origin(slow).open() as origin, at_work(opened, tmp_path, lease_ms=1500) as work:
+    async with Origin(slow).open() as origin, at_work(opened, tmp_path, lease_ms=3000) as work:
         job_id = await work.put(origin.url())
         await slow.is_asked.wait()
         await opened.pause(QUEUE)
@@ -100,10 +100,11 @@ async def test_a_lease_that_is_lost_ends_the_download(opened: Service, store: St
 
 async def test_leases_are_kept_as_long_as_it_takes(opened: Service, tmp_path: Path) -> None:
     slow = Slow()
-    async with Origin(slow).open() as origin, at_work(opened, tmp_path, lease_ms=1500) as work:
+    async with Origin(slow).open() as origin, at_work(opened, tmp_path, lease_ms=3000) as work:
         job_id = await work.put(origin.url())
         first = (await work.until(job_id, lambda read: read.job.state == State.RUNNING)).job.lease_deadline_at_ms or 0
-        await work.until(job_id, lambda read: (read.job.lease_deadline_at_ms or 0) > first)
+        longer = await work.until(job_id, lambda read: (read.job.lease_deadline_at_ms or 0) > first)
+        assert longer.job.attempt == 1
         slow.may_go_on.set()
         assert (await work.end_of(job_id))["success"]
 

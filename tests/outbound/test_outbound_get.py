@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from aiohttp.abc import ResolveResult
 from test_outbound import LOCAL, Names, Site
 
 from windlass.core.errors import BadInput
-from windlass.outbound import AddressForbidden, Outbound, TlsFailed, Unanswered, Wanted, read_policy, read_proxy
+from windlass.outbound import AddressForbidden, Outbound, TlsFailed, Unanswered, Wanted, fetch, read_policy, read_proxy
 
 pytestmark = pytest.mark.anyio
 FINE = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"
@@ -53,6 +54,23 @@ async def test_a_name_that_turns_inward_after_the_redirect_gains_nothing() -> No
             with pytest.raises(AddressForbidden, match=r"127\.0\.0\.2"):
                 await read(outbound, Wanted(url=f"http://a.example:{site.port}/"))
         assert len(site.asked) == 1
+
+
+async def test_a_name_that_nobody_answers_for_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Silent(Names):
+        async def resolve(self, *_: object, **__: object) -> list[ResolveResult]:
+            await asyncio.Event().wait()
+            return []
+
+    monkeypatch.setattr(fetch, "DIAL_S", 0.05)
+    async with Outbound(LOCAL, Silent([])) as outbound:
+        with pytest.raises(Unanswered, match="cannot be reached in time"):
+            await read(outbound, Wanted(url="http://silent.example/"))
+
+
+async def test_a_long_url_is_fetched() -> None:
+    async with Site(FINE).open() as site, Outbound(LOCAL) as outbound:
+        assert await read(outbound, Wanted(url=f"{site.url}/?signed={'x' * 8000}")) == b"hello"
 
 
 async def test_what_a_proxy_would_reach_is_checked_by_what_its_name_means_here() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping
 from typing import NamedTuple, TypeAlias
 
@@ -34,6 +35,7 @@ class Attempts:
         self._outbound = outbound
         self._options = options
         self._threads = threads
+        self._uploads = Threads(options.slots)  # a slow bucket must not keep files from being written
         self._counts = counts
         self._clients = Clients(options.s3_endpoint)
         self.storage: Storage = (
@@ -42,16 +44,20 @@ class Attempts:
             else Directory(options.directory)
         )
 
-    async def attempt(self, order: Order, proxy: str, heard: Heard) -> Report:
-        """Trouble: it came to nothing."""
+    def close(self) -> None:
+        self._uploads.close()
+
+    async def attempt(self, order: Order, proxy: str, heard: Heard, unwanted: threading.Event) -> Report:
+        """Trouble: it came to nothing. `unwanted` is set when it is cancelled: threads cannot be."""
         globs = _globs_of(order)
         storage, metadata = self._storage_for(order)
         self._check_proxy(proxy)
-        temp = TempFile(self._options.directory, order.id)
+        temp = TempFile(self._options.directory, order.id, unwanted)
+        threads = self.threads_for(storage)
         try:
-            await self._threads.run(_prepare, storage, temp)
+            await threads.run(_prepare, storage, temp)
             status, whole = await self._fetch(order, proxy, globs, temp, heard)
-            size = await self._threads.run(_keep, order, status, whole, temp, storage, metadata)
+            size = await threads.run(_keep, order, status, whole, temp, storage, metadata)
         except OSError as error:
             raise of_disk(error) from error
         finally:
@@ -59,6 +65,9 @@ class Attempts:
                 await self._threads.run(temp.discard)
         self._counts.add(f"download.response.{status}")
         return report.success(order, self._options.base, status, size)
+
+    def threads_for(self, storage: Storage) -> Threads:
+        return self._uploads if isinstance(storage, Bucket) else self._threads
 
     def _storage_for(self, order: Order) -> tuple[Storage, Mapping[str, str]]:
         if order.s3_bucket:

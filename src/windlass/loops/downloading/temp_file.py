@@ -7,6 +7,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -14,9 +15,15 @@ SUFFIX = ".tmp"
 
 
 class TempFile:
-    def __init__(self, directory: Path, name: str) -> None:
+    def __init__(self, directory: Path, name: str, unwanted: threading.Event) -> None:
         self.path = directory / f"{name}{SUFFIX}"
+        self._unwanted = unwanted
         self._fd = -1
+
+    def check(self, _: int = 0) -> None:
+        """Called again and again by whoever is busy with it for long."""
+        if self._unwanted.is_set():
+            raise InterruptedError(f"{self.path.name} is no longer wanted")
 
     def open(self) -> None:
         """Empty, whatever another process has left there."""
