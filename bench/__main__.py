@@ -14,8 +14,10 @@ from pathlib import Path
 
 from . import (
     bedrock,
+    callbacks,
     cluster,
     connection,
+    downloads,
     drain,
     durability,
     enqueue,
@@ -46,6 +48,8 @@ SECTIONS: dict[str, Section] = {
     "http": http_api.section,
     "bedrock": bedrock.section,
     "push": push.section,
+    "callbacks": callbacks.section,
+    "downloads": downloads.section,
 }
 DOCUMENT = Path(__file__).resolve().parent.parent / "docs" / "performance.md"
 INTRODUCTION = """# Performance

@@ -17,6 +17,14 @@ settings.register_profile("house", deadline=None)  # how long something takes is
 settings.load_profile("house")
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _no_data_of_the_user(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """What is kept by default is kept elsewhere while tests run, also by processes that they start."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_DATA_HOME", str(tmp_path_factory.mktemp("data")))
+        yield
+
+
 @pytest.fixture
 def anyio_backend() -> str:
     return "asyncio"

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from download_origin import BASE, Asked, AtWork, Handler, Origin, answer, at_work, in_turn, png
 
+from windlass.core.job import Blob, NewJob
 from windlass.core.states import State
 from windlass.outbound import read_policy
 from windlass.service import Service
@@ -457,8 +458,6 @@ async def test_the_proxy_of_the_environment_is_not_for_this_machine(
     [b"null", b"{}", b'{"url":7}', b'{"url":"http://127.0.0.1/","id":"../../x"}', b'{"url":"http://x/","id":"a/b/c"}'],
 )
 async def test_a_job_that_is_no_download_fails_and_says_why(work: AtWork, payload: bytes) -> None:
-    from windlass.core.job import Blob, NewJob
-
     job = NewJob(queue="downloads", name="other", payload=Blob(payload), result_ttl_ms=60_000)
     end = await work.end_of((await work.service.enqueue([job]).one()).id)
     assert end["state"] == "FAILED"
@@ -467,8 +466,6 @@ async def test_a_job_that_is_no_download_fails_and_says_why(work: AtWork, payloa
 
 
 async def test_a_job_of_anybody_else_gets_the_defaults(work: AtWork) -> None:
-    from windlass.core.job import Blob, NewJob
-
     async with Origin(answer(b"x")).open() as origin:
         payload: dict[str, Any] = {"url": origin.url()}
         job = NewJob(queue="downloads", name="n", payload=Blob(json.dumps(payload).encode()), result_ttl_ms=60_000)

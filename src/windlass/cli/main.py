@@ -22,6 +22,7 @@ from ..core.errors import (
     WindlassError,
 )
 from .audit import audit
+from .callbacks import callbacks
 from .completion import completion
 from .config import config
 from .doctor import doctor
@@ -65,6 +66,7 @@ windlass.add_command(failed)
 windlass.add_command(queues)
 windlass.add_command(limits)
 windlass.add_command(schedules)
+windlass.add_command(callbacks)
 windlass.add_command(workers)
 windlass.add_command(top)
 windlass.add_command(tokens)
