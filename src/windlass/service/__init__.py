@@ -3,6 +3,7 @@ checks what it is given and returns a question that is awaited, or answered by `
 
 from __future__ import annotations
 
+from .assigning import Assigning
 from .auditing import Auditing
 from .dispatching import Dispatching
 from .doctoring import Doctoring
@@ -35,6 +36,7 @@ class Service(
     Scheduling,
     Staffing,
     Dispatching,
+    Assigning,
     Notifying,
     Numbering,
     FollowingEvents,
