@@ -83,6 +83,25 @@ def test_a_worker_that_has_finished_is_idle(service: Service) -> None:
     assert len(assign(service)) == 1
 
 
+def test_a_worker_that_says_finished_and_idle_is_given_one_job(service: Service) -> None:
+    assigned(service)
+    say(service, "accepted", unique="u")
+    put(service, *(new() for _ in range(4)))
+    say(service, "finished", unique="u")
+    assert len(assign(service)) == 1
+    say(service, "idle")
+    assert assign(service) == []
+    say(service, "idle")
+    assert len(assign(service)) == 1
+
+
+def test_a_worker_that_says_idle_again_is_given_another(service: Service) -> None:
+    put(service, new(), new())
+    for _ in range(2):
+        say(service, "idle")
+        assert len(assign(service)) == 1
+
+
 def test_workers_of_one_queue_get_no_jobs_of_another(service: Service) -> None:
     put(service, new(queue="other"))
     say(service, "idle")

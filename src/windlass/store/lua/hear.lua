@@ -54,6 +54,25 @@ local function renew_all(worker)
   end
 end
 
+local function awaits_acceptance(worker)
+  for _, id in ipairs(redis.call('ZRANGE', P .. 'wj:' .. worker, 0, HELD_AT_ONCE - 1)) do
+    local r = load(id)
+    if r and r.state == STATE.dispatched and r.worker == worker then return true end
+  end
+  return false
+end
+
+-- Workers that have finished a job say also that they are idle, before they can know that the end has brought them the
+-- next one. Without this they would be given two.
+local function is_echo(worker, what)
+  local key = P .. 'w:' .. worker
+  if what == 'finished' then
+    redis.call('HSET', key, 'echo', 1)
+    return false
+  end
+  return redis.call('HDEL', key, 'echo') == 1 and what == 'idle' and awaits_acceptance(worker)
+end
+
 local DO = {}
 function DO.idle() return 'ok' end
 DO.heard = DO.idle
@@ -72,8 +91,8 @@ function DO.finished(r, _, _, result)
 end
 
 local function hear(queue, worker, description, what, unique, id, age, idle_ms, progress, result)
-  note_heard(worker, description, tonumber(age), silent_ms)
-  if what == 'heard' then return 'ok' end
+  local is_there = note_heard(worker, description, tonumber(age), silent_ms)
+  if what == 'heard' or (is_there and is_echo(worker, what)) then return 'ok' end
   if what == 'progress' then renew_all(worker) end
   is_idle_for(queue, worker, tonumber(idle_ms))
   if what == 'idle' then return 'ok' end

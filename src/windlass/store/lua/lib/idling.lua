@@ -25,13 +25,15 @@ local function next_idle(queue)
   return worker
 end
 
--- A worker was heard so long ago. One that is new must be known to the recoverer, or it would look too late.
+-- A worker was heard so long ago. One that is new must be known to the recoverer, or it would look too late. Says whether
+-- the worker counts as there.
 local function note_heard(worker, description, age_ms, silent_ms)
-  if age_ms >= silent_ms then return end
+  if age_ms >= silent_ms then return false end
   local key = P .. 'w:' .. worker
   if redis.call('HGET', key, 'description') ~= description then
     redis.call('HSET', key, 'description', description, 'beat_ms', silent_ms, 'bell', '', 'push', '')
     redis.call('HSETNX', key, 'started_at', now_ms)
   end
   if redis.call('ZADD', P .. 'workers', 'GT', now_ms + silent_ms - age_ms, worker) == 1 then ring('', nil) end
+  return true
 end
