@@ -105,7 +105,7 @@ class Reader:
         self._queues: dict[str, tuple[str, ...]] = {}  # worker -> those that it has named
 
     def read(self, line: bytes, now_ms: int) -> Message:
-        """BadInput says what is wrong with it."""
+        """A refusal says what is wrong with it."""
         envelope = opened(line)
         if not envelope.topic.startswith(self._prefix):
             return NOT_MEANT

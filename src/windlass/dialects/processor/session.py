@@ -9,7 +9,7 @@ import time
 from collections.abc import Coroutine
 from typing import Any
 
-from ...core.errors import BadInput
+from ...core.errors import Refusal
 from ...core.requests import Held
 from ...service import Service
 from .desk import Desk
@@ -78,7 +78,7 @@ class Session:
             return None
         try:
             message = self._reader.read(line, now_ms)
-        except BadInput as error:
+        except Refusal as error:
             log.error("%s The line: %s", error, line[:QUOTED].decode(errors="backslashreplace"))
             return None
         if isinstance(message, Speak | Nothing) and (warning := _warning(message)):
