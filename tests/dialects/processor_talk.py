@@ -202,6 +202,8 @@ class ProcessorProcess:
         return code
 
     def __enter__(self) -> Self:
+        """Ready: what is said to it is then not old before it is heard."""
+        until(lambda: any("Ready" in one["log_message"] for one in self.logs) or self.process.poll() is not None)
         return self
 
     def __exit__(

@@ -104,5 +104,7 @@ async def _run(settings: Settings, terms: Terms) -> int:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, session.stop)
+        # The first message must not wait for what the engine has to load: it would be old when it is heard.
+        await service.ping()
         log.info("Ready on %s.", service.store.endpoint)
         return 0 if await session.run() else FAILED
