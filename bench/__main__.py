@@ -24,6 +24,7 @@ from . import (
     http_api,
     lanes,
     limits,
+    processor,
     push,
     sdk,
     waiting,
@@ -46,6 +47,7 @@ SECTIONS: dict[str, Section] = {
     "http": http_api.section,
     "bedrock": bedrock.section,
     "push": push.section,
+    "processor": processor.section,
 }
 DOCUMENT = Path(__file__).resolve().parent.parent / "docs" / "performance.md"
 INTRODUCTION = """# Performance

@@ -79,7 +79,7 @@ def processor(
 
     \b
     Example:
-      mqtt-adapter | windlass processor --url redis://localhost:6379/0 | mqtt-adapter
+      windlass processor --tick 3s < messages.jsonl
     """
     if not tick:
         raise click.UsageError("--tick must be longer than nothing.")

@@ -23,6 +23,7 @@ COLUMNS = (
     Column("running"),
     Column("longest", is_right=True, rank=2),
     Column("started", rank=1),
+    Column("seen", rank=6),
     Column("heartbeat"),
 )
 
@@ -71,5 +72,6 @@ def _row(worker: Worker, now_ms: int) -> tuple[object, ...]:
         f"{worker.running_count} of {info.slots}",
         Span(longest_ms),
         At(worker.started_at_ms, now_ms),
+        At(worker.beat_at_ms, now_ms),
         "in time" if worker.silent_at_ms > now_ms else "silent",
     )

@@ -249,5 +249,6 @@ class Worker(msgspec.Struct, frozen=True, kw_only=True):
     info: WorkerInfo
     started_at_ms: int
     silent_at_ms: int  # when it counts as lost unless it beats
+    beat_at_ms: int = 0  # when it was last heard
     running_count: int
     running: list[Running]

@@ -24,7 +24,7 @@ async def shown(service: Service, asked: Show, terms: Terms) -> bytes:
     """The payload of the answer."""
     rows: list[dict[str, Any]] = []
     what = "workers" if asked.what == "workers" else "jobs"
-    found = _workers(service, asked.queue, terms) if asked.what == "workers" else _jobs(service, asked, terms)
+    found = _workers(service, asked.queue) if asked.what == "workers" else _jobs(service, asked, terms)
     is_complete = True
     async for at_ms, row in found:
         if not asked.later_than_ms <= at_ms <= asked.earlier_than_ms:
@@ -44,16 +44,15 @@ async def _everyone(service: Service) -> AsyncIterator[Worker]:
         start += len(page)
 
 
-async def _workers(service: Service, queue: str, terms: Terms) -> AsyncIterator[tuple[int, dict[str, Any]]]:
+async def _workers(service: Service, queue: str) -> AsyncIterator[tuple[int, dict[str, Any]]]:
     async for worker in _everyone(service):
         if queue in worker.info.queues:
-            seen_at_ms = worker.silent_at_ms - terms.expiry_ms
             yield (
-                seen_at_ms,
+                worker.beat_at_ms,
                 {
                     "worker_uuid": worker.info.name or format_id(worker.id),
                     "state": "busy" if worker.running_count else "idle",
-                    "last_seen": instants.written(seen_at_ms),
+                    "last_seen": instants.written(worker.beat_at_ms),
                 },
             )
 
