@@ -26,6 +26,7 @@ from . import (
     http_api,
     lanes,
     limits,
+    processor,
     push,
     sdk,
     waiting,
@@ -50,6 +51,7 @@ SECTIONS: dict[str, Section] = {
     "push": push.section,
     "callbacks": callbacks.section,
     "downloads": downloads.section,
+    "processor": processor.section,
 }
 DOCUMENT = Path(__file__).resolve().parent.parent / "docs" / "performance.md"
 INTRODUCTION = """# Performance

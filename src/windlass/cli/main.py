@@ -30,6 +30,7 @@ from .enqueue import enqueue
 from .failed import failed
 from .jobs import jobs
 from .limits import limits
+from .processor import processor
 from .queues import queues
 from .schedules import schedules
 from .serve import serve
@@ -60,6 +61,7 @@ def windlass() -> None:
 
 windlass.add_command(serve)
 windlass.add_command(worker)
+windlass.add_command(processor)
 windlass.add_command(enqueue)
 windlass.add_command(jobs)
 windlass.add_command(failed)
