@@ -99,6 +99,8 @@ read               GET /api/v1/queues/{queue}
 read               GET /api/v1/queues/{queue}/configuration
 read               GET /api/v1/queues/{queue}/pauses
 read               GET /api/v1/queues/{queue}/history
+read               GET /api/v1/queues/{queue}/lanes
+read               GET /api/v1/limits/{name}/holders
 read               GET /api/v1/history
 -                  PATCH /api/v1/queues/{queue}/configuration
 -                  PUT /api/v1/queues/{queue}/weights
@@ -119,6 +121,7 @@ read               GET /api/v1/workers
 work               PUT /api/v1/workers/{id}
 work               DELETE /api/v1/workers/{id}
 work               POST /api/v1/workers/{id}/beat
+-                  POST /api/v1/workers/{id}/stop
 read               GET /api/v1/callbacks
 -                  POST /api/v1/callbacks:redeliver
 read produce work  GET /api/v1/info
@@ -138,6 +141,24 @@ read               GET /engine
 -                  POST /do/doctor
 -                  POST /do/pause-queue
 -                  POST /do/resume-queue
+read               GET /queues
+read               GET /queues/{queue}
+read               GET /workers
+read               GET /schedules
+read               GET /limits
+read               GET /limits/{name}
+read               GET /aggregations
+read               GET /callbacks
+-                  POST /do/configure-queue
+-                  POST /do/set-limit
+-                  POST /do/change-limit
+-                  POST /do/delete-limit
+-                  POST /do/run-schedule
+-                  POST /do/pause-schedule
+-                  POST /do/resume-schedule
+-                  POST /do/delete-schedule
+-                  POST /do/redeliver
+-                  POST /do/stop-worker
 read               GET /jobs
 produce            GET /jobs/new
 read               GET /jobs/{id}

@@ -110,11 +110,6 @@ def time_series(
     )
 
 
-def brief_span(duration_ms: float) -> str:
-    """Milliseconds at an axis."""
-    return span(duration_ms) if duration_ms else "0"
-
-
 def nice_top(most: float) -> float:
     """A round number at or above it that can be divided by the lines across."""
     if most <= LINES:
