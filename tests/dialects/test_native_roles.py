@@ -201,8 +201,8 @@ async def test_a_role_may_call_its_routes_and_no_other(client: httpx.AsyncClient
     assert allowed == {route for route, roles in EXPECTED.items() if roles & {role, "anybody"}}
     found.pop("GET /readyz")  # it may take a moment until the loops have ticked
     assert [route for route, status in found.items() if status in (401, 429) or status >= 500] == []
-    if role != "admin":
-        assert service.audits().wait().entries == []
+    if role != "admin":  # beside what the dashboard's forms do, whoever sends them
+        assert {entry.what for entry in service.audits().wait().entries} <= {"enqueue_job"}
 
 
 @pytest.mark.anyio

@@ -9,7 +9,7 @@ import jinja2
 
 from .. import __version__
 from ..web.messages import Response
-from . import charts, figures, icons, lifeline
+from . import charts, figures, icons, lifeline, values
 from .visit import Visit
 
 HTML = "text/html; charset=utf-8"
@@ -37,7 +37,7 @@ def environment() -> jinja2.Environment:
         lstrip_blocks=True,
         auto_reload=False,
     )
-    made.filters |= figures.FILTERS
+    made.filters |= {**figures.FILTERS, "snippet": values.snippet}
     made.globals |= {
         "icon": icons.icon,
         "charts": charts,
