@@ -16,9 +16,12 @@ from .core.durations import format_duration, parse_duration_ms
 from .core.errors import BadInput, BadSetting
 from .core.ids import PARTITIONS_MAX
 from .core.job import Durability
+from .core.signing import read_keys
+from .loops.notifying.kafka import read_kafka_config
 
 FILE_NAME = "windlass.toml"
 TOKEN_MIN = 16  # characters: a shorter one could be guessed
+_CHECKS = {"callback_keys": read_keys, "callback_kafka": read_kafka_config}
 LIGHTJQ_KEEP_MS = 3_600_000
 BODY_MAX = 16 * 1024 * 1024
 _BASE_PATH = re.compile(r"(?:/(?!\.{1,2}(?:/|$))[A-Za-z0-9._~-]+)+", re.ASCII)
@@ -55,6 +58,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     grace_ms: int = 30_000  # how long requests under way may take when it stops
     # Networks that jobs may be pushed to though they are not public, or `yes`; empty: loopback, when it listens there
     allow_private_addresses: str = ""
+    # Callbacks (docs/callbacks.md); concurrency 0: this server delivers none
+    callback_concurrency: Annotated[int, msgspec.Meta(ge=0, le=1000)] = 200  # under way at once, in all
+    callback_host_concurrency: Annotated[int, msgspec.Meta(ge=1, le=100)] = 20  # ... to one host and port
+    callback_attempts: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 12  # then it is given up
+    callback_retry_delay_ms: int = 5_000  # after the first attempt; it doubles with each
+    callback_keys: str = ""  # one or two, with a comma between: each signs; empty: callbacks are not signed
+    callback_kafka: str = ""  # settings of librdkafka, e.g. bootstrap.servers=one:9092; empty: nothing goes to Kafka
     lightjq_keep_ms: int = LIGHTJQ_KEEP_MS  # how long it is told that a job of LightJQ's is done
     workers: Annotated[int, msgspec.Meta(ge=1, le=256)] = 1  # processes that answer
     base_path: str = ""  # a proxy serves us below this path: /jobs; with or without it in what it passes on
@@ -133,6 +143,8 @@ def _read(name: str, value: Any, source: str) -> Any:
             _check_token(value)
         elif name == "base_path":
             value = _base_path(value)
+        elif name in _CHECKS and isinstance(value, str):
+            _CHECKS[name](value)
         elif isinstance(value, str) and isinstance(_DEFAULTS[name], bool):
             value = _boolean(value)
         elif isinstance(value, str) and isinstance(_DEFAULTS[name], int):

@@ -13,6 +13,8 @@ from playwright.async_api import Browser, BrowserContext, Page, async_playwright
 from browser.watching import Watch
 
 PATIENCE_MS = 30_000  # a busy machine is not a broken page
+# Elements tell the names and roles that they have for assistive technology.
+COMPUTED = "--enable-blink-features=ComputedAccessibilityInfo"
 DESK, PHONE = (1280, 900), (360, 740)
 
 expect.set_options(timeout=PATIENCE_MS)
@@ -25,7 +27,9 @@ async def browsing() -> AsyncIterator[Browser]:
     assert path, "chromium is not installed; `make test` installs it"
     async with async_playwright() as playwright:
         # Without its sandbox: root cannot have it, and it visits nobody but us.
-        browser = await playwright.chromium.launch(executable_path=path, chromium_sandbox=False, timeout=120_000)
+        browser = await playwright.chromium.launch(
+            executable_path=path, chromium_sandbox=False, args=[COMPUTED], timeout=120_000
+        )
         try:
             yield browser
         finally:
@@ -81,4 +85,5 @@ async def visiting(browser: Browser, url: str) -> AsyncIterator[Visitor]:
         yield visitor
     finally:
         await visitor.leave()
-    assert visitor.watch.complaints == []
+    if visitor.watch.complaints:
+        raise AssertionError("\n".join(visitor.watch.complaints))

@@ -27,6 +27,7 @@ from windlass.service import Service
 from windlass.store.store import Store
 
 HOUR_MS = 60 * MINUTE_MS
+WAITING_SINCE_MS, RUNNING_SINCE_MS = 4 * MINUTE_MS, 3 * MINUTE_MS
 PUSHED = b"worker of pushes"
 # Numbers that a browser's own arithmetic would change.
 EXACT = b'{"order": 9007199254740993, "amount": 0.10, "huge": 123456789012345678901234567890, "none": null, "ok": true}'
@@ -80,8 +81,12 @@ class Present:
     async def arrange(self) -> None:
         await register_worker(self.service, self.say)
         await self._limits()
+        store = self.service.store
+        store.clock_offset_ms = -WAITING_SINCE_MS
         await self._waiting_jobs()
+        store.clock_offset_ms = -RUNNING_SINCE_MS
         await self._held_jobs()
+        store.clock_offset_ms = 0
         await self._failed_job()
         await self._callbacks()
         await self._pauses()
@@ -146,7 +151,8 @@ class Present:
         note = self.say("14,200 of 51,000 rows", 200)
         for job, done in zip(taken, (0.28, 0.81), strict=True):
             await self.service.update([Update(id=job.id, token=job.lease_token, progress=done, note=note)])
-        lines = [LogLine(1_790_000_000_000 + at, level, self.say(f"row {at}", 900)) for at, level in _LEVELS]
+        now_ms = await self.service.now()
+        lines = [LogLine(now_ms + at, level, self.say(f"row {at}", 900)) for at, level in _LEVELS]
         await self.service.log([Log(taken[0].id, taken[0].lease_token, lines)])
         say = self.say
         info = WorkerInfo(
@@ -159,18 +165,24 @@ class Present:
         return (await self.service.take(request)).jobs
 
     async def _failed_job(self) -> None:
-        """After three attempts, each with its error."""
+        """After three attempts within some minutes, each with its error and a line."""
+        store = self.service.store
+        store.clock_offset_ms = -11 * MINUTE_MS
         retry = Backoff(tries=3, base_ms=0, jitter=0)
         key = self.ids["failed"] = await self.enqueue("charges", "charge_card", payload=Blob(EXACT), retry=retry)
         kind, message = ERRORS["payments"]
         text = self.say(message, 1_000)
         for attempt in (1, 2, 3):
+            store.clock_offset_ms += attempt * MINUTE_MS
             (job,) = await self._take("charges")
             assert job.key == key
-            await self.service.log([Log(job.id, job.lease_token, [LogLine(1_790_000_000_000, "info", "charging")])])
+            lines = [LogLine(await self.service.now(), "info", self.say("asking the bank", 1_000))]
+            await self.service.log([Log(job.id, job.lease_token, lines)])
+            store.clock_offset_ms += 20_000
             error = stored_as(kind, text, traceback_of(kind, text))
             then = "retry" if attempt < 3 else "final"
             await self.service.fail([Fail(id=job.id, token=job.lease_token, error=error, then=then)])  # type: ignore[arg-type]
+        store.clock_offset_ms = 0
 
     async def _callbacks(self) -> None:
         """One is owed in an hour, after a failed delivery; one was given up."""

@@ -13,10 +13,10 @@ from namespace import dump
 from windlass.core.access import NewToken, Role, Tokens
 from windlass.core.action import Action
 from windlass.core.audit import AuditEntry
-from windlass.core.callback import HeldDebt, Undelivered
+from windlass.core.callback import HeldDebt, Room, Undelivered
 from windlass.core.errors import REFUSALS, Refusal
 from windlass.core.event import Emit
-from windlass.core.job import Blob, Callback, Codec, NewJob
+from windlass.core.job import Blob, Callback, Cap, Codec, NewJob
 from windlass.core.limit import Limit, Matcher
 from windlass.core.log import Log, LogLine
 from windlass.core.queue import FOREVER_MS
@@ -38,6 +38,7 @@ from windlass.core.retry import Backoff
 from windlass.core.schedule import Schedule
 from windlass.core.states import State
 from windlass.service import Service
+from windlass.store.owing import Opening
 from windlass.store.store import Store
 
 SURROGATE = "a\ud800"
@@ -87,6 +88,7 @@ def _enqueue() -> Iterator[Case]:
         _job,
         queue=("", "q" * 256, *WRONG_TEXTS),
         name=("", "n" * 1_021, *WRONG_TEXTS),
+        cap=(7, "c", Cap(limit="", running=1), Cap(limit="l", running=0)),
         payload=(TOO_LARGE, None, *WRONG_BLOBS),
         id=WRONG_IDS,
         priority=(2**31, -(2**31) - 1, *WRONG_WHOLES),
@@ -455,10 +457,40 @@ def _limits_and_pauses() -> Iterator[Case]:
         yield "unlimit", f"name={value!r}", lambda service, value=value: service.unlimit(value)
     for value in (None, 7, "l", {"name": "l"}, Limit(name="l", matches=Matcher()), Limit(name="l", matches=None)):  # type: ignore[arg-type]
         yield "limit", f"limit={value!r}", lambda service, value=value: service.limit(value)
+    for value in ("", "n" * 129, *WRONG_TEXTS):
+        yield "aggregations", f"limit={value!r}", lambda service, value=value: service.aggregations(value)
+        yield "aggregation", f"limit={value!r}", lambda service, value=value: service.aggregation(value, "k")
+    for value in (0, 501, -1, "1", None, True):
+        yield "aggregations", f"most={value!r}", lambda service, value=value: service.aggregations("l", most=value)
+    for value in ("c" * 1025, *WRONG_TEXTS):
+        yield "aggregations", f"cursor={value!r}", lambda service, value=value: service.aggregations("l", cursor=value)
+    for value in (None, 7, b"k", "k" * 65_537, "\ud800"):
+        yield "aggregation", f"key={value!r:.20}", lambda service, value=value: service.aggregation("l", value)
+    yield "aggregations", "no such limit", lambda service: service.aggregations("l")
+    yield "aggregation", "no such limit", lambda service: service.aggregation("l", "k")
     for value in (None, 7, {"a": 0}, {"a": "1"}, {7: 1}, {"a": 101}):
         yield "weigh", f"weights={value!r}", lambda service, value=value: service.weigh("q", value)
     for value in (-1, 1, "0", None, True):
         yield "rematch", f"partition={value!r}", lambda service, value=value: service.rematch(value)
+
+
+def _statistics() -> Iterator[Case]:
+    for value in ("", "c" * 65, *WRONG_TEXTS):
+        yield "stats_of", f"component={value!r}", lambda service, value=value: service.stats_of(value)
+        yield (
+            "publish_stats",
+            f"component={value!r}",
+            lambda service, value=value: service.publish_stats(value, "i", {}),
+        )
+    for value in ("", "i" * 256, *WRONG_TEXTS):
+        yield "publish_stats", f"instance={value!r}", lambda service, value=value: service.publish_stats("c", value, {})
+    many = {f"n{at}": 1 for at in range(1_001)}
+    for value in (None, 7, [1], {"a": 1.5}, {"a": "1"}, {"a": True}, {7: 1}, {"": 1}, {"a": 2**63}, many):
+        yield (
+            "publish_stats",
+            f"numbers={value!r:.30}",
+            lambda service, value=value: service.publish_stats("c", "i", value),
+        )
 
 
 def _schedules() -> Iterator[Case]:
@@ -512,6 +544,10 @@ def _schedules() -> Iterator[Case]:
         )
 
 
+def _opening(room: Any) -> Opening:
+    return Opening(lambda: room)
+
+
 def _callbacks() -> Iterator[Case]:
     url = "https://example.org/"
     wrong = {
@@ -544,6 +580,11 @@ def _callbacks() -> Iterator[Case]:
         ("take_callbacks", "most", (0, 101, *WRONG_WHOLES)),
         ("take_callbacks", "lease_ms", (0, *WRONG_WHOLES)),
         ("take_callbacks", "wait_ms", (-1, *WRONG_WHOLES)),
+        (
+            "take_callbacks",
+            "opening",
+            (5, Room(most=1), *map(_opening, (None, Room(most=-1), Room(most=1, usual=101)))),
+        ),
         ("callbacks", "given_up", WRONG_CLAIMS),
         ("callbacks", "most", (0, 101, *WRONG_WHOLES)),
         ("callbacks", "cursor", ("x", "1", "1.x", "-1.0", ".", *WRONG_TEXTS)),
@@ -574,10 +615,14 @@ def _debts() -> Iterator[Case]:
         delay_ms=(-1, *WRONG_WHOLES),
         error=(5, None, b"e", "e" * 1_025),
         give_up=WRONG_CLAIMS,
+        is_unspent=WRONG_CLAIMS,
     )
+    both = Undelivered(id=debt, token=1, give_up=True, is_unspent=True)
+    yield "retry_callbacks", "given up, but not tried", lambda service: service.retry_callbacks([both])
     yield "retry_callbacks", "unknown", lambda service: service.retry_callbacks([Undelivered(id=debt, token=1)])
-    yield from _wrong_lists("owe_again")
-    yield "owe_again", "unknown", lambda service: service.owe_again([debt])
+    yield from _wrong_lists("redeliver")
+    yield "redeliver", "not an id", lambda service: service.redeliver([debt + b"x"])
+    yield "redeliver", "unknown", lambda service: service.redeliver([debt])
 
 
 def _events() -> Iterator[Case]:
@@ -716,12 +761,15 @@ CASES = [
     *_reading(), *_failures(), *_actions(), *_members(), *_queues_and_workers(),
     *_limits_and_pauses(), *_schedules(), *_callbacks(), *_debts(), *_events(), *_logs(), *_transfer(), *_doctor(),
     *_tokens(), *_audit(), *_pushes(),
+    *_reading(), *_members(), *_queues_and_workers(),
+    *_limits_and_pauses(), *_statistics(), *_schedules(), *_callbacks(), *_debts(), *_events(), *_logs(),
+    *_transfer(), *_doctor(), *_tokens(), *_audit(), *_pushes(),
 ]  # fmt: skip
 METHODS = sorted({case[0] for case in CASES})
 # Nothing can be given to these but what the type checker sees.
 WITHOUT_INPUT = {
     "queues", "limits", "actions", "promote", "recover", "clean", "hear_cancels", "schedules", "fire", "export", "now",
-    "ping",
+    "ping", "engines",
 }  # fmt: skip
 
 

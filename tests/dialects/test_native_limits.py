@@ -46,7 +46,7 @@ async def test_a_limit_is_set_and_holds(asker: Asker, service: Service) -> None:
     assert shown.pop("levels") == msgspec.to_builtins(state.levels)
     assert shown == {
         "name": "two", "matches": {"queue": "mail", "name": "", "lane": "", "payload": {}}, "running": 2, "rate": None,
-        "per_ms": 1_000, "burst": 0, "key": "",
+        "per_ms": 1_000, "burst": 0, "key": "", "own_caps": False,
     }  # fmt: skip
 
 

@@ -120,7 +120,7 @@ work               PUT /api/v1/workers/{id}
 work               DELETE /api/v1/workers/{id}
 work               POST /api/v1/workers/{id}/beat
 read               GET /api/v1/callbacks
--                  POST /api/v1/jobs:owe_again
+-                  POST /api/v1/callbacks:redeliver
 read produce work  GET /api/v1/info
 -                  POST /api/v1/doctor
 -                  GET /api/v1/tokens
@@ -133,6 +133,9 @@ anybody            POST /login
 anybody            POST /logout
 read               GET /live
 read               GET /
+read               GET /engine
+-                  GET /audit
+-                  POST /do/doctor
 -                  POST /do/pause-queue
 -                  POST /do/resume-queue
 read               GET /jobs

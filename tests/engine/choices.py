@@ -19,7 +19,7 @@ NAMES = ("a", "b", "ab")
 WORKERS = tuple(bytes([n]) * 16 for n in (1, 2, 3))
 BELLS = ("bell1", "bell2")
 REFUSED_MOST = 2  # a taker of so many asks by name even where that is refused
-HOOKS = (Callback(url="http://h/"), Callback(url="http://h/", events=("failed", "cancelled")))
+HOOKS = (Callback(url="http://h/"), Callback(url="http://i/", events=("failed", "cancelled")))
 LONG = b"x" * 1500  # beyond what a change writes anew
 SEVERAL_REPEATED_IDS = 6
 

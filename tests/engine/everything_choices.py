@@ -129,7 +129,7 @@ SHARES = {
         "schedule", name=st.sampled_from(SCHEDULES), queue=queues, template=templates,
         overlap=st.sampled_from(("allow", "skip", "replace")), how=mostly("make", "remove", "run", "pause", "resume"),
     ): 2,
-    deed("callbacks", how=st.sampled_from(("settle", "retry", "give up"))): 1,
+    deed("callbacks", how=st.sampled_from(("settle", "retry", "give up", "put back", "redeliver"))): 1,
     deed("loop", name=st.sampled_from(("promote", "recover", "clean", "sweep", "fire"))): 3,
     deed("pass_time", by_ms=st.sampled_from((1, 333, 1_000, 6_000, 40_000)), loops=mostly(True, False)): 4,
 }  # fmt: skip

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fnmatch import fnmatchcase
 
 from engine.invariants import Snapshot, Stored
-from engine.limit_invariants import room
+from engine.limit_invariants import number_of, room
 from windlass.core.job import Job
 from windlass.core.limit import Limit
 from windlass.core.requests import Filter, Take
@@ -67,7 +67,7 @@ def note_starts(starts: dict[str, list[int]], limits: dict[int, Limit], taken: l
     """Within any time there are no more starts than the burst and what flowed in meanwhile."""
     for job in taken:
         for holdup in job.limits:
-            limit = limits[int(holdup.partition(":")[0])]
+            limit = limits[int(number_of(holdup))]
             if limit.rate is None:
                 continue
             instants = starts.setdefault(holdup, [])

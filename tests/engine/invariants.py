@@ -12,6 +12,7 @@ from typing import Any
 
 from engine.kinship import check_families, is_needed
 from engine.limit_invariants import LIMITING, LIMITING_SINGLE, check_limits
+from windlass.core.callback import destination_mark
 from windlass.core.event import Event, Happening
 from windlass.core.ids import number_of_id
 from windlass.core.job import Flag, Job
@@ -44,11 +45,12 @@ PLACE_BYTES = 28  # ready time, sequence, id
 EXPIRING = ("m:", "throttle:", "ended:", "bell:", "waiters:", "full_at:", "followed", "events")
 SINGLE = (
     "schedules", "schedule_names", "queues", "seq", "token", "workers", "retention", "expiry", "timers:due",
-    "timers:lease", "timers:ring", "owed", "given_up", "debts", "work", "restoring", "number",
-    "numbers", "numbered", *LIMITING_SINGLE,
+    "timers:lease", "timers:ring", "owed", "owed_to", "given_up", "given_up_ids", "debts", "work", "restoring",
+    "number", "numbers", "numbered", *LIMITING_SINGLE,
 )  # fmt: skip
 OF_JOBS = (
     "ready", "lane", "laned", "heads", "names", "q", "u", "t", "wj", "a", "o", "l", "e", "w", "s", "sj", "b", "c", "d",
+    "od",
     *LIMITING,
 )  # fmt: skip
 Zset = dict[bytes, float]
@@ -169,6 +171,10 @@ def _grouped(
         if job.state in LEASED and not job.is_overdue:
             for limit in job.limits:
                 expected[f"holders:{limit}"][job.id] = job.started_at_ms or 0
+        if job.state not in ENDED:
+            for limit in job.limits:
+                if limit.lstrip("0123456789").startswith("="):
+                    expected[f"under:{limit}"][job.id] = job.state
         if job.state is State.QUEUED or job.is_overdue:
             _expect_in_lane(one, aging_ms(job.queue), expected)
     return expected
@@ -207,7 +213,7 @@ def check_indexes(found: Snapshot) -> None:
     expected = _grouped(found.jobs.values(), orphans, lambda queue: found.number(queue, b"aging_ms"))
     expected = {**expected, **_add_heads(found, expected)}
     lines = ("ready:", "lane:", "laned:", "heads:", "parked:", "names:")
-    kinds = (*(f"{kind}:" for kind in INDEXES), "wj:", "t:", "u:", "holders:", *lines)
+    kinds = (*(f"{kind}:" for kind in INDEXES), "wj:", "t:", "u:", "holders:", "under:", *lines)
     actual = {key: value for key, value in found.values.items() if key.startswith(kinds) or key == "expiry"}
     for key in sorted(expected.keys() | actual.keys()):
         assert actual.get(key, {}) == expected.get(key, {}), (
@@ -336,10 +342,18 @@ def check_debts(found: Snapshot) -> None:
     debts = {key.encode("latin-1"): fields for key, fields in found.of_kind("b:")}
     assert not owed.keys() & given_up.keys(), "a callback that is owed and given up"
     assert owed.keys() | given_up.keys() == debts.keys(), "callbacks and their lists differ"
+    assert given_up.keys() == found.zset("given_up_ids").keys(), "given up, but not found by id"
+    listed = dict(found.of_kind("od:"))
+    firsts = {mark.encode(): min(debts_of.values()) for mark, debts_of in listed.items()}
+    assert found.zset("owed_to") == firsts, "destinations are not where their first callback is"
+    assert {debt: at for debts_of in listed.values() for debt, at in debts_of.items()} == owed, "lists differ"
     for debt, fields in debts.items():
         job = unpack(fields[b"job"])
         assert job.id == debt[:16], f"a callback of another job: {job}"
         assert job.callback is not None, f"nobody asked for a callback: {job}"
+        mark = destination_mark(job.callback)
+        assert fields[b"to"] == mark.encode(), f"for another destination: {job}"
+        assert debt in given_up or debt in listed[mark], f"listed for another destination: {job}"
         assert job.state.label in job.callback.events, f"owed for another end: {job}"
         assert int.from_bytes(debt[16:], "big") <= int(found.values["debts"]), "a number that was not given out"
         assert b"token" not in fields or (debt in owed and int(fields[b"tries"]) > 0), "leased, but not owed"

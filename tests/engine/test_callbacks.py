@@ -279,15 +279,15 @@ def test_one_that_is_given_up_stays_for_people_to_see(service: Service, store: S
     service.store.clock_offset_ms += 14 * DAY_MS - 60_000
     step = service.clean().wait()
     assert (step.done, step.next_at_ms) == (0, seen.removed_at_ms)
-    assert service.owe_again([debt.id]).one().wait() == "owed"
+    assert service.redeliver([debt.id]).one().wait() == "owed"
     sound(store)
-    assert isinstance(service.owe_again([debt.id]).wait()[0], WrongState)
+    assert isinstance(service.redeliver([debt.id]).wait()[0], WrongState)
     (again,) = taken(service)
     assert (again.id, again.attempt, again.result) == (debt.id, 1, debt.result)
     service.retry_callbacks([Undelivered(id=again.id, token=again.token, give_up=True)]).one().wait()
     service.store.clock_offset_ms += 14 * DAY_MS + 1
     assert service.clean().wait().done == 1
-    assert isinstance(service.owe_again([debt.id]).wait()[0], UnknownCallback)
+    assert isinstance(service.redeliver([debt.id]).wait()[0], UnknownCallback)
     assert not {key for key in keys(store) if key.startswith((b"b:", b"owed", b"given_up"))}
 
 
@@ -340,7 +340,7 @@ async def test_an_end_wakes_whoever_waits(service: Service, store: Store) -> Non
     assert debt.job.id == answer.id
     give_up = Undelivered(id=debt.id, token=debt.token, give_up=True)
     await service.retry_callbacks([give_up]).one()
-    (again,) = await _delivered(service, store, lambda: service.owe_again([debt.id]).one())
+    (again,) = await _delivered(service, store, lambda: service.redeliver([debt.id]).one())
     assert again.id == debt.id
     retry = Undelivered(id=again.id, token=again.token, delay_ms=50)
     (third,) = await _delivered(service, store, lambda: service.retry_callbacks([retry]).one())
@@ -425,6 +425,8 @@ def test_a_killed_taker_costs_its_lease(service: Service, store: Store) -> None:
         ({"url": "https://h/ü"}, BadInput),
         ({"url": ""}, BadInput),
         ({"url": "https://h/" + "x" * 2048}, TooLarge),
+        ({"url": "", "type": "k" * 65, "destination": "topic"}, TooLarge),
+        ({"url": "", "type": "kafka", "destination": "t" * 2049}, TooLarge),
         ({"events": ()}, BadInput),
         ({"events": ("running",)}, BadInput),
         ({"events": "failed"}, BadInput),
@@ -472,7 +474,7 @@ def test_the_largest_callback(service: Service, store: Store) -> None:
         lambda service: service.retry_callbacks([HeldDebt(bytes(22), 1)]),
         lambda service: service.retry_callbacks([Undelivered(id=bytes(22), token=1, delay_ms=-1)]),
         lambda service: service.retry_callbacks([Undelivered(id=bytes(22), token=1, error="x" * 1_025)]),
-        lambda service: service.owe_again([b"1"]),
+        lambda service: service.redeliver([b"1"]),
         lambda service: service.callbacks(cursor="x"),
         lambda service: service.callbacks(given_up=1),
     ],
@@ -490,7 +492,7 @@ def test_what_nobody_owes(service: Service, store: Store) -> None:
     answers: list[Any] = [
         *service.settle_callbacks([HeldDebt(unknown, 1), HeldDebt(owed.id, 1)]).wait(),
         *service.retry_callbacks([Undelivered(id=unknown, token=1), Undelivered(id=owed.id, token=1)]).wait(),
-        *service.owe_again([unknown, owed.id]).wait(),
+        *service.redeliver([unknown, owed.id]).wait(),
     ]
     assert [type(one) for one in answers] == [
         UnknownCallback, StaleLease, UnknownCallback, StaleLease, UnknownCallback, WrongState,

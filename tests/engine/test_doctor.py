@@ -14,7 +14,7 @@ from engine.examined import assert_healthy, findings
 from engine.scheduled import now_ms, scheduled
 from namespace import ask, dump
 from windlass.core.diagnosis import Progress, Severity
-from windlass.core.job import Blob, Callback
+from windlass.core.job import Blob, Callback, Cap
 from windlass.core.limit import Limit, Matcher
 from windlass.core.log import Log, LogLine
 from windlass.core.requests import Enqueued, Fail, Finish, Held, Take
@@ -639,3 +639,41 @@ def test_a_healthy_namespace_with_a_bit_of_everything(service: Service) -> None:
     service.fire().wait()
     assert_healthy(service)
     agree(service)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        ("ZREM", "keyed:1", '1="a"'),
+        ("ZADD", "keyed:1", 5, '1="a"'),
+        ("ZADD", "idle_caps", 2**46, '1="a"'),
+        ("ZREM", "idle_caps", '1="gone"'),
+        ("ZADD", "idle_caps", 2**46, '1="gone"'),
+        ("HSET", "caps:1", '1="a"', "xx"),
+        ("HSET", "caps:1", '1="b"', "0000 and more"),
+    ],
+)
+def test_caps_that_do_not_fit_their_jobs(service: Service, damage: tuple[Any, ...]) -> None:
+    service.limit(Limit(name="l", matches=Matcher(queue="q"), running=2, key="k", own_caps=True)).wait()
+    cap = Cap(limit="l", running=1)
+    gone = put(service, *(new(payload=Blob(b'{"k": "%s"}' % key), cap=cap) for key in (b"gone", b"a", b"a")))[0]
+    service.delete([gone.id]).wait()
+    raw(service, *damage)
+    mend(service, "cap_wrong")
+
+
+@pytest.mark.parametrize("key", ["keyed:1", "idle_caps"])
+def test_keys_with_caps_that_are_not_there(service: Service, key: str) -> None:
+    service.limit(Limit(name="l", matches=Matcher(queue="q"), running=2, key="k", own_caps=True)).wait()
+    raw(service, "ZADD", key, 2**46, '1="b"')
+    mend(service, "ghost")
+
+
+def test_a_key_that_misses_a_job(service: Service) -> None:
+    service.limit(Limit(name="l", matches=Matcher(queue="q"), running=2, key="k", own_caps=True)).wait()
+    put(service, new(payload=Blob(b'{"k": "a"}'), cap=Cap(limit="l", running=1)))
+    raw(service, "DEL", 'under:1="a"')
+    raw(service, "ZADD", 'under:1="b"', 2, bytes(16))
+    mend(service, "job_not_in_index", "ghost")
+    (found,) = service.aggregations("l").wait().aggregations
+    assert (found.key, found.queued, found.cap) == ("a", 1, 1)

@@ -13,7 +13,7 @@ from helpers import new, put, read, take
 from engine import invariants
 from engine.examined import assert_healthy, findings
 from engine.scheduled import now_ms, scheduled
-from windlass.core.job import Blob, Callback
+from windlass.core.job import Blob, Callback, Cap
 from windlass.core.limit import Limit, Matcher
 from windlass.core.requests import Fail, Finish
 from windlass.core.states import ENDED, State
@@ -22,7 +22,8 @@ from windlass.service import Service
 DERIVED = (
     "ready", "lane", "laned", "heads", "names", "parked", "parked_at", "parked_in", "room", "rates", "held", "holders",
     "scheduled", "waiting", "running", "finished", "failed", "cancelled", "history", "u", "t", "wj", "expiry", "timers",
-    "queues", "schedules", "schedule_names", "owed", "token", "seq", "c", "d",
+    "queues", "schedules", "schedule_names", "owed", "od", "owed_to", "token", "seq", "c", "d",
+    "caps", "keyed", "under", "idle_caps",
 )  # fmt: skip
 SEEDS = range(16)
 JUDGED = {"loops_behind", "waits_forever"}
@@ -32,7 +33,8 @@ def furnish(service: Service, chance: random.Random) -> None:
     """A bit of everything, in every state."""
     service.configure("q", {"name_lanes": chance.random() < 0.5, "fair_share": chance.random() < 0.5}).wait()
     service.configure("h", {"history_length": 3}).wait()
-    service.limit(Limit(name="l", matches=Matcher(queue="q"), running=2, key="k")).wait()
+    has_caps = chance.random() < 0.5
+    service.limit(Limit(name="l", matches=Matcher(queue="q"), running=2, key="k", own_caps=has_caps)).wait()
     service.limit(Limit(name="r", matches=Matcher(name="b"), rate=1, per_ms=1_000, burst=2)).wait()
     service.schedule(scheduled("s", every_ms=60_000, queue="h")).wait()
     for at in range(30):
@@ -52,6 +54,8 @@ def furnish(service: Service, chance: random.Random) -> None:
                 callback=chance.choice((None, Callback(url="http://x/"))),
             ),
         )
+    if has_caps:
+        furnish_caps(service)
     put(service, new("p"))
     (parent,) = take(service, "p")
     children = put(service, *[new("p", parent=parent.id, held=chance.random() < 0.5) for _ in range(3)])
@@ -60,6 +64,13 @@ def furnish(service: Service, chance: random.Random) -> None:
     for queue in ("q", "h", "p"):
         for job in take(service, queue, most=4, worker=bytes(15) + b"w"):
             report(service, chance, job)
+
+
+def furnish_caps(service: Service) -> None:
+    """Keys with caps of their own; two of them have lost their jobs."""
+    capped = [new(payload=Blob(b'{"k": %d}' % key), cap=Cap(limit="l", running=1 + key)) for key in range(5)]
+    sent = put(service, *capped)
+    service.delete([sent[3].id, sent[4].id]).wait()
 
 
 def report(service: Service, chance: random.Random, job: Any) -> None:

@@ -376,10 +376,14 @@ class EverythingMachine(RuleBasedStateMachine):
 
     def callbacks(self, how: str) -> None:
         debts = self.service.take_callbacks(most=5).wait().debts
-        if how == "settle" and debts:
+        if how == "redeliver":
+            debts += self.service.callbacks(given_up=True, most=5).wait().debts
+            self.service.redeliver([debt.job.id for debt in debts] or [bytes(16)]).wait()
+        elif how == "settle" and debts:
             self.service.settle_callbacks([HeldDebt(debt.id, debt.token) for debt in debts]).wait()
         elif debts:
-            again = [Undelivered(id=debt.id, token=debt.token, give_up=how == "give up") for debt in debts]
+            outcome = {"give_up": how == "give up", "is_unspent": how == "put back"}
+            again = [Undelivered(id=debt.id, token=debt.token, **outcome) for debt in debts]
             self.service.retry_callbacks(again).wait()
         self.look()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 import os
 import sys
 from collections import Counter
@@ -19,11 +20,11 @@ from engine import invariants
 from engine.examined import assert_healthy
 from engine.expected_takes import expected, is_settled, note_starts
 from engine.frozen import START_MS, frozen_store, frozen_time
-from engine.limit_invariants import room
+from engine.limit_invariants import own_cap, room
 from engine.profiles import ENGINE, machine_settings
 from engine.takers import pass_ring, said
 from engine_process import EngineProcess
-from windlass.core.job import Blob, Job, NewJob
+from windlass.core.job import Blob, Cap, Job, NewJob
 from windlass.core.limit import Limit, Matcher
 from windlass.core.requests import Edit, Fail, Filter, Finish, Held, Take
 from windlass.core.states import LEASED, State
@@ -45,6 +46,9 @@ LIMITS = [
     Limit(name="l3", matches=Matcher(), rate=1, per_ms=1000, burst=2),
     Limit(name="l3", matches=Matcher(name="b"), rate=3, per_ms=1000, key="k"),
     Limit(name="l4", matches=Matcher(lane="x"), running=1),
+    Limit(name="l5", matches=Matcher(), running=1, key="k", own_caps=True),
+    Limit(name="l5", matches=Matcher(queue="q"), running=2, key="k", own_caps=True),
+    Limit(name="l5", matches=Matcher(), running=2, key="k"),
     Limit(name="l4", matches=Matcher(payload={"k": 1}), running=1, key="m"),
 ]
 FILTERS = [
@@ -64,6 +68,7 @@ queues = st.sampled_from(QUEUES)
 enqueues = deed(
     "enqueue", queue=queues, name=st.sampled_from(NAMES), lane=st.sampled_from(LANES), k=st.integers(1, 3),
     priority=st.integers(0, 2), delay_ms=st.sampled_from((0, 0, 0, 700)), copies=counts, retake=st.booleans(),
+    cap=st.sampled_from((0, 0, 1, 3)),
 )  # fmt: skip
 takes = deed("take", queue=queues, wanted=st.sampled_from(FILTERS), most=counts, bell=st.sampled_from((*BELLS, "", "")))
 reports = deed(
@@ -151,15 +156,42 @@ class LimitMachine(RuleBasedStateMachine):
                 assert job.limits == table.match(job.queue, job.name, job.lane, job.payload), job
 
     def enqueue(
-        self, queue: str, name: str, lane: str, k: int, priority: int, delay_ms: int, copies: int, retake: bool
+        self,
+        queue: str,
+        name: str,
+        lane: str,
+        k: int,
+        priority: int,
+        delay_ms: int,
+        copies: int,
+        retake: bool,
+        cap: int,
     ) -> None:
         payload = Blob(json.dumps({"k": k, "m": priority}).encode())
         job = NewJob(
             queue=queue, name=name, lane=lane, priority=priority, delay_ms=delay_ms, payload=payload, retake=retake,
-            lease_ms=5_000,
+            lease_ms=5_000, cap=Cap(limit="l5", running=cap) if cap else None,
         )  # fmt: skip
-        self.service.enqueue([job] * copies).wait()
+        before = self.seen
+        answers = self.service.enqueue([job] * copies).wait()
+        if cap:
+            self.check_cap(job, before, answers)
         self.settle()
+
+    def check_cap(self, job: NewJob, before: invariants.Snapshot, answers: list[Any]) -> None:
+        """It is the one that was there, unless that had had its time; it is refused where there is no such limit."""
+        assert job.cap is not None
+        table = self.store.known_limits.table(0)
+        matched = table.match(job.queue, job.name, job.lane, job.payload)
+        target = table.capped("l5", matched, job.payload)
+        if target is None:
+            assert {getattr(answer, "code", "") for answer in answers} == {"unknown_limit"}
+            return
+        was = own_cap(before, target[0])
+        if before.zset("idle_caps").get(target[0].encode(), math.inf) <= self.now_ms:
+            was = None
+        self.look()
+        assert own_cap(self.seen, target[0]) == (was or job.cap.running)
 
     def take(self, queue: str, wanted: Filter, most: int, bell: str) -> None:
         if bell in self.waits:
@@ -285,6 +317,8 @@ class LimitMachine(RuleBasedStateMachine):
         for _ in range(3):
             self.service.promote().wait()
             self.service.recover().wait()
+        if step_ms % 2:
+            self.service.clean().wait()
         self.settle()
         late = [self.seen.zset(f"rates:{queue}") for queue in set(QUEUES)]
         assert all(at > self.now_ms for rates in late for at in rates.values()), "a token that nobody looked at"

@@ -84,7 +84,7 @@ def test_callbacks_are_taken_from_all_partitions(divided: Service) -> None:
     assert sorted(debt.job.queue for debt in debts) == sorted(QUEUES)
     divided.retry_callbacks([Undelivered(id=debt.id, token=debt.token, give_up=True) for debt in debts[:4]]).wait()
     assert divided.settle_callbacks([HeldDebt(debt.id, debt.token) for debt in debts[4:]]).wait() == [None] * 4
-    assert divided.owe_again([debt.id for debt in debts[:4]]).wait() == ["owed"] * 4
+    assert divided.redeliver([debt.id for debt in debts[:4]]).wait() == ["owed"] * 4
 
 
 @pytest.mark.anyio

@@ -11,6 +11,7 @@ from ..settings import Origin, load
 from .output import json_option
 
 SECRET = {"url"}
+HIDDEN = {"token", "callback_keys", "callback_kafka"}
 
 
 @click.command()
@@ -34,9 +35,9 @@ def config(as_json: bool) -> None:
 
 
 def _hidden(origin: Origin) -> object:
-    """A token is a secret. A URL may hold passwords: one before its host, and the sentinels' among its options."""
+    """Tokens and keys are secrets. A URL may hold passwords: one before its host, the sentinels' among its options."""
     text = str(origin.written)
-    if origin.name == "token" and text:
+    if origin.name in HIDDEN and text:
         return "set"
     if origin.name not in SECRET:
         return origin.written

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import click
 import msgspec
 
+from ..core import limit_wording
 from ..core.limit import Level, Limit, LimitState, Matcher, Scalar
 from ..core.transcoding import compact
 from ..core.validation import UINT32_MAX
@@ -14,7 +15,6 @@ from ..service import Service
 from .connection import connected
 from .output import At, Column, counted, json_line, json_option, say, table
 from .parameters import ASSIGNMENT, RATE
-from .queue_page import written_cap, written_matcher
 from .records import record
 
 COLUMNS = (
@@ -61,7 +61,13 @@ def _rows(state: LimitState, now_ms: int) -> Iterator[tuple[object, ...]]:
     for level in state.levels or [unused]:
         token = At(level.next_token_at_ms, now_ms)
         counts = (level.running, level.room, level.blocked_lanes, token)
-        yield (state.limit.name, written_cap(state.limit), written_matcher(state.limit.matches), level.key, *counts)
+        yield (
+            state.limit.name,
+            limit_wording.cap(state.limit),
+            limit_wording.matcher(state.limit.matches),
+            level.key,
+            *counts,
+        )
 
 
 @limits.command("set")

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-import msgspec
-
-from ..core import wording
+from ..core import limit_wording, wording
 from ..core.durations import format_duration
-from ..core.limit import Limit, LimitState, Matcher
+from ..core.limit import LimitState
 from ..core.queue import FOREVER_MS, Configuration, Minute, Pause, QueueStats
 from ..service import Service
 from .output import brief, fields, heading, title
@@ -85,7 +83,7 @@ def show(page: QueuePage) -> None:
     if page.limits:
         heading("Limits")
         fields(
-            (one.limit.name, f"{written_cap(one.limit)}, of {written_matcher(one.limit.matches)}")
+            (one.limit.name, f"{limit_wording.cap(one.limit)}, of {limit_wording.matcher(one.limit.matches)}")
             for one in page.limits
         )
 
@@ -131,18 +129,3 @@ def _property(field: str, value: int | bool) -> str:
     if field.endswith("_ms"):
         return "for ever" if value == FOREVER_MS else format_duration(value) if value else "none"
     return "no bound" if value == 0 and field.startswith("max") else f"{value:,}"
-
-
-def written_cap(limit: Limit) -> str:
-    if limit.running is not None:
-        cap = f"{limit.running:,} at once"
-    else:
-        burst = f", burst {limit.burst:,}" if limit.burst else ""
-        cap = f"{limit.rate:,} per {format_duration(limit.per_ms)}{burst}"
-    return f"{cap}, each {limit.key}" if limit.key else cap
-
-
-def written_matcher(matches: Matcher) -> str:
-    places = [f"{what}={getattr(matches, what)}" for what in ("queue", "name", "lane") if getattr(matches, what)]
-    values = [f"{path}={msgspec.json.encode(value).decode()}" for path, value in matches.payload.items()]
-    return " ".join(places + values) or "all jobs"

@@ -9,7 +9,8 @@ import click
 from ..core import wording
 from ..core.durations import format_duration
 from ..core.ids import format_id
-from ..core.schedule import Schedule, ScheduleStatus
+from ..core.rhythm_wording import rhythm
+from ..core.schedule import ScheduleStatus
 from ..service import Service
 from .blobs import as_text
 from .bulk import ask, yes_option
@@ -62,12 +63,6 @@ def _row(status: ScheduleStatus, now_ms: int) -> tuple[object, ...]:
     last = At(status.last_fired_at_ms, now_ms)
     job = schedule.job
     return (schedule.name, rhythm(schedule), job.queue, job.name, following, last, status.fired, status.missed)
-
-
-def rhythm(schedule: Schedule) -> str:
-    if schedule.cron:
-        return schedule.cron if schedule.timezone == "UTC" else f"{schedule.cron} {schedule.timezone}"
-    return f"every {format_duration(schedule.every_ms)}" if schedule.every_ms else schedule.repeat
 
 
 @schedules.command()

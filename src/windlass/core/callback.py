@@ -3,13 +3,40 @@ asks for, is part of a job."""
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Mapping
+from urllib.parse import urlsplit
+
 import msgspec
 
-from .ids import format_id
+from .errors import BadInput
+from .ids import format_id, parse_id
 from .job import Attempt, Blob, Callback, Job
 
 GIVEN_UP_KEPT_MS = 14 * 86_400_000
 GIVEN_UP_MOST = 10_000  # per partition; the oldest go first
+CALLBACKS_MAX = 100  # in one call: each may carry 64 KiB of payload and of result
+
+
+def destination_mark(callback: Callback) -> str:
+    """Of those to be delivered to one receiver: 16 hexadecimal digits. By its host and port, since they are one
+    program as a rule, whatever the path; all of the same mark share its room."""
+    target = callback.url or callback.destination
+    try:
+        parts = urlsplit(target)
+        if parts.scheme in ("http", "https") and parts.hostname:
+            target = f"{parts.hostname}:{parts.port or (443 if parts.scheme == 'https' else 80)}"
+    except ValueError:
+        pass
+    return hashlib.blake2b(f"{callback.type or 'http'}\0{target}".encode(), digest_size=8).hexdigest()
+
+
+class Room(msgspec.Struct, frozen=True, kw_only=True):
+    """How many callbacks somebody who delivers them can take on now."""
+
+    most: int
+    usual: int = CALLBACKS_MAX  # of one destination
+    of: Mapping[str, int] = {}  # destination mark -> of this one
 
 
 class Debt(msgspec.Struct, frozen=True, kw_only=True):
@@ -31,6 +58,14 @@ class Debt(msgspec.Struct, frozen=True, kw_only=True):
     def key(self) -> str:
         """The id as people write it."""
         return f"{format_id(self.id[:16])}-{int.from_bytes(self.id[16:], 'big')}"
+
+
+def parse_debt_id(text: str) -> bytes:
+    """The id from the form that `Debt.key` gives. BadInput: it is none."""
+    job, _, number = text.rpartition("-")
+    if not (number.isascii() and number.isdigit() and len(number) < 16 and int(number) < 2**48):
+        raise BadInput(f"{text!r} is not the id of a callback.")
+    return parse_id(job) + int(number).to_bytes(6, "big")
 
 
 class Debts(msgspec.Struct, frozen=True):
@@ -62,3 +97,4 @@ class Undelivered(msgspec.Struct, frozen=True, kw_only=True):
     delay_ms: int = 0
     error: str = ""
     give_up: bool = False
+    is_unspent: bool = False  # the attempt was not made, and does not count

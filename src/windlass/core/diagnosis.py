@@ -121,6 +121,12 @@ MEANINGS: dict[str, Meaning] = {
     "limit_not_listed": Meaning(
         _W, "Limits do not know all of their keys.", "A change of such a limit may not reach them.", _REPAIR
     ),
+    "cap_wrong": Meaning(
+        _W,
+        "Keys with caps of their own are not listed, or their caps do not fit their jobs.",
+        "A cap is not shown, stays for ever, or is forgotten too early.",
+        _REPAIR,
+    ),
     "pauses_miscounted": Meaning(
         _E, "Queues count their pauses wrongly.", "A pause may be ignored, or be looked for in vain.", _REPAIR
     ),

@@ -161,7 +161,7 @@ def _limited(facts: Facts) -> Iterator[Reason]:
             )
         else:
             holders = [format_id(holder) for holder in full.holders]
-            cap = limit.running or 0
+            cap = full.own_cap or limit.running or 0
             yield LimitFull(limit=limit.name, key=full.key, cap=cap, running=full.running, holders=holders)
 
 

@@ -15,6 +15,7 @@ from .states import State
 class FullLimit(msgspec.Struct, frozen=True, kw_only=True):
     limit: Limit
     key: str | None
+    own_cap: int | None = None  # of the key
     running: int
     next_token_at_ms: int | None  # of a rate
     holders: list[bytes]

@@ -69,10 +69,21 @@ ENDS: tuple[End, ...] = ("finished", "failed", "cancelled")
 class Callback(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A notice that a producer wants when a job ends."""
 
-    url: str  # http or https
+    url: str = ""  # http or https
+    type: str = ""  # instead of a URL: who delivers it, e.g. `kafka`; not checked until then
+    destination: str = ""  # ... and where to, in the words of whoever delivers it
     events: tuple[End, ...] = ENDS  # the ends that owe one
     headers: tuple[tuple[str, str], ...] = ()
     data: Blob | None = None  # for whoever delivers it; the engine never looks inside
+
+
+class Cap(msgspec.Struct, frozen=True, kw_only=True):
+    """How many jobs of a key may run at once, under a limit with `own_caps`. It holds from the first job that brings
+    one until the key has had no jobs for a while; what later jobs bring meanwhile changes nothing."""
+
+    limit: str  # its name
+    running: int
+    note: str = ""  # kept with it, for whoever works the key's jobs
 
 
 class NewJob(msgspec.Struct, frozen=True, kw_only=True):
@@ -113,6 +124,7 @@ class NewJob(msgspec.Struct, frozen=True, kw_only=True):
         ""  # what a failed member means; "": `fail` with after or joins, else `collect`
     )
     callback: Callback | None = None  # owed when it ends
+    cap: Cap | None = None  # for its key under a limit, unless the key has one
 
 
 class Attempt(msgspec.Struct, frozen=True, kw_only=True):

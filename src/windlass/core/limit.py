@@ -39,6 +39,7 @@ class Limit(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     per_ms: int = 1_000
     burst: int = 0  # 0: as many as `rate`
     key: str = ""  # path of a payload field: each of its values has the limit for itself
+    own_caps: bool = False  # with `key` and `running`: a key's first job may give it a cap of its own (core/job.py)
 
 
 class Level(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,6 +50,24 @@ class Level(msgspec.Struct, frozen=True, kw_only=True):
     blocked_lanes: int
     room: int | None  # jobs that may start now; None: no bound
     next_token_at_ms: int | None  # of a rate
+
+
+class Aggregation(msgspec.Struct, frozen=True, kw_only=True):
+    """One key of a limit with `own_caps`: its jobs that have not ended, and its cap."""
+
+    key: str  # a text as it is, any other value as JSON; a long one that has no cap as its digest
+    queued: int
+    scheduled: int  # and waiting for others
+    running: int  # and dispatched
+    cap: int | None  # None: it has none of its own, so the limit's counts
+    note: str = ""
+
+
+class AggregationPage(msgspec.Struct, frozen=True, kw_only=True):
+    """`cursor` is empty at the end; a page may be short, even empty, and still go on."""
+
+    aggregations: list[Aggregation]
+    cursor: str
 
 
 class LimitState(msgspec.Struct, frozen=True, kw_only=True):
@@ -83,6 +102,21 @@ def _decoded(payload: Blob) -> Any:
         return _MISSING
 
 
+def key_in(holdup: str) -> str | None:
+    """The key in what the engine calls a limit that holds something back: number, number:key or number=key."""
+    rest = holdup.lstrip("0123456789")
+    return rest[1:] if rest else None
+
+
+def key_shown(text: str) -> str:
+    """A key as people know it: of a text without the quotes."""
+    try:
+        value = msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        return text
+    return value if isinstance(value, str) else text
+
+
 def key_text(value: Any) -> str:
     """A key as part of a name: readable when it is short and plain, else its digest. No value is null."""
     text = "null" if value is _MISSING else _as_json(value)
@@ -103,6 +137,17 @@ def _as_json(value: Any) -> str | None:
 
 def _digest(data: bytes) -> str:
     return "#" + hashlib.blake2b(data, digest_size=12).hexdigest()
+
+
+def _holdup(number: int, limit: Limit, content: Any) -> str:
+    if not limit.key:
+        return str(number)
+    return f"{number}{'=' if limit.own_caps else ':'}{key_text(field_of(content, limit.key))}"
+
+
+def _shown_in(payload: Blob, path: str) -> str:
+    value = field_of(_decoded(payload), path)
+    return value if isinstance(value, str) else key_text(value)
 
 
 class LimitTable:
@@ -126,11 +171,20 @@ class LimitTable:
         looks_inside = any(limit.key or limit.matches.payload for _, limit in candidates)
         content = _decoded(payload) if looks_inside else _MISSING
         found = [
-            (number, f"{number}:{key_text(field_of(content, limit.key))}" if limit.key else str(number))
+            (number, _holdup(number, limit, content))
             for number, limit in candidates
             if all(_same(field_of(content, path), value) for path, value in limit.matches.payload.items())
         ]
         return tuple(text for _, text in sorted(found))
+
+    def capped(self, name: str, holdups: Sequence[str], payload: Blob) -> tuple[str, str] | None:
+        """Which of these is of the limit of this name, whose keys may have caps; and its key, as people know it."""
+        for number, limit in self.limits.items():
+            if limit.name == name and limit.own_caps:
+                for holdup in holdups:
+                    if holdup.startswith(f"{number}="):
+                        return holdup, _shown_in(payload, limit.key)
+        return None
 
     def _candidates(self, queue: str, name: str, lane: str) -> Iterator[tuple[int, Limit]]:
         for of_queue in dict.fromkeys(("", queue)):

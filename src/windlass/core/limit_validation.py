@@ -8,6 +8,7 @@ from typing import Any
 
 from . import validation as check
 from .errors import BadInput, TooLarge
+from .job import Cap
 from .limit import Limit, Matcher
 
 LIMIT_NAME_MAX = 128
@@ -17,6 +18,7 @@ VALUE_MAX = 1024  # bytes of a text that a field is compared with; every produce
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
 WEIGHT_MAX = 100
 PAUSE_REASON_MAX = 500
+CAP_NOTE_MAX = 4096
 
 
 def pausing(queue: Any, lane: Any, name: Any) -> None:
@@ -42,12 +44,22 @@ def limit(value: Any) -> None:
     _matcher(value.matches)
     if (value.running is None) == (value.rate is None):
         raise BadInput("A limit has either running (jobs at once) or rate (starts per time).")
+    check.claim("own_caps", value.own_caps)
+    if value.own_caps and not (value.key and value.running is not None):
+        raise BadInput("own_caps goes with running and a key: it is a key that has a cap of its own.")
     if value.running is not None:
         check.whole("running", value.running, 0, check.UINT32_MAX)
         return
     check.whole("rate", value.rate, 1, check.UINT32_MAX)
     check.whole("per_ms", value.per_ms, 1, check.DURATION_MAX)
     check.whole("burst", value.burst, 0, check.UINT32_MAX)
+
+
+def cap(value: Any) -> None:
+    check.instance("cap", value, Cap)
+    check.text("the limit of a cap", value.limit, LIMIT_NAME_MAX)
+    check.whole("running of a cap", value.running, 1, check.UINT32_MAX)
+    check.opaque("note of a cap", value.note, CAP_NOTE_MAX)
 
 
 def _matcher(matches: Any) -> None:

@@ -23,6 +23,7 @@ Misfire: TypeAlias = Literal["all", "latest", "none"]
 # What a schedule decides itself, or what makes no sense for the same job again and again.
 _NOT_IN_TEMPLATE = (
     "id", "run_at_ms", "delay_ms", "expires_at_ms", "if_revision", "repeat", "debounce_ms", "throttle_ms", "parent",
+    "cap",
 )  # fmt: skip
 
 

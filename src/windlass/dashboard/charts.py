@@ -1,5 +1,5 @@
 """Series of numbers as SVG, without scripts and styles of their own: the stylesheet gives lines and areas their colours
-by class. Each chart says in words what it shows."""
+by class. Each chart says in words what it shows, and carries its numbers for the script that tells them."""
 
 from __future__ import annotations
 
@@ -8,69 +8,110 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import NamedTuple
 
+import msgspec
 from markupsafe import Markup, escape
 
-from .figures import short
+from .figures import short, span
 
-SPARK_WIDTH, SPARK_HEIGHT = 120, 28
-WIDTH, HEIGHT = 640, 200
-LEFT, RIGHT, TOP, BOTTOM = 44, 8, 10, 22
+SPARK_HEIGHT = 28
+WIDTH, HEIGHT = 560, 196
+LEFT, RIGHT, TOP, BOTTOM = 46, 6, 10, 24
+FOOT = HEIGHT - BOTTOM
 LINES = 4  # across, above the axis
+LABELS = 6  # along it
 _NICE = (1, 2, 2.5, 5, 10)
+_SPANS_MS = (1, 10, 100, 1000, 10_000, 60_000, 600_000, 3_600_000, 36_000_000, 360_000_000, 3_600_000_000)
 
 
 class Series(NamedTuple):
-    """`kind` is a class of the stylesheet: enqueued, finished, failed, latency…"""
+    """`kind` is a class of the stylesheet: enqueued, finished, failed, wait, run. None: nothing is known of then."""
 
     name: str
     kind: str
-    values: Sequence[float]
+    values: Sequence[float | None]
+    is_faint: bool = False
+
+
+class Scale(NamedTuple):
+    """From a value to its height, and which values stand at the axis."""
+
+    ticks: Sequence[float]
+    place: Callable[[float], float]  # 0 at the foot, 1 at the top
+    write: Callable[[float], str]
+
+    def y(self, value: float) -> float:
+        return FOOT - (FOOT - TOP) * min(1.0, max(0.0, self.place(value)))
+
+
+# Small ones
 
 
 def sparkline(values: Sequence[float], failed: Sequence[float] = (), *, label: str) -> Markup:
-    """Columns, oldest first; the part of them that failed stands at the foot in another colour."""
+    """Steps, oldest first; those of failures stand before the others."""
     top = max([*values, *failed, 1])
-    step = SPARK_WIDTH / max(1, len(values))
-    good = _columns(values, top, step)
-    bad = _columns(failed, top, step)
+    paths = "".join(
+        f'<path class="spark-{kind}" d="{_steps(some, top)}"/>'
+        for kind, some in (("good", values), ("bad", failed))
+        if any(some)
+    )
     return Markup(
-        '<svg class="spark" viewBox="0 0 {} {}" preserveAspectRatio="none" role="img" aria-label="{}">'
-        '<path class="spark-ground" d="M0 {}H{}"/><path class="spark-good" d="{}"/>'
-        '<path class="spark-bad" d="{}"/></svg>'
-    ).format(SPARK_WIDTH, SPARK_HEIGHT, label, SPARK_HEIGHT - 0.5, SPARK_WIDTH, good, bad)
+        '<svg class="spark" viewBox="0 0 {width} {height}" preserveAspectRatio="none" role="img" aria-label="{label}">'
+        '<path class="spark-ground" d="M0 {height}H{width}"/>{paths}</svg>'
+    ).format(width=max(1, len(values)) * 2, height=SPARK_HEIGHT, label=label, paths=Markup(paths))  # noqa: S704 (numbers)
 
 
-def _columns(values: Sequence[float], top: float, step: float) -> str:
-    parts = []
-    width = max(0.5, step - 0.6)
-    for at, value in enumerate(values):
-        if value > 0:
-            height = max(1.5, value / top * (SPARK_HEIGHT - 2))
-            parts.append(f"M{at * step:.1f} {SPARK_HEIGHT}v-{height:.1f}h{width:.1f}v{height:.1f}z")
-    return "".join(parts)
+def _steps(values: Sequence[float], top: float) -> str:
+    """A path over the values: what is not nothing can be seen, however little it is."""
+    parts, height = [f"M0 {SPARK_HEIGHT}"], 0
+    for value in values:
+        wanted = max(2, round(value / top * (SPARK_HEIGHT - 2))) if value > 0 else 0
+        if wanted != height:
+            parts.append(f"v{height - wanted}")
+        height = wanted
+        parts.append("h2")
+    return "".join(parts) + f"V{SPARK_HEIGHT}z"
+
+
+def gauge(part: float, whole: float, *, label: str) -> Markup:
+    """A bar that fills; what is full stands out."""
+    share = 0.0 if whole <= 0 else min(1.0, max(0.0, part / whole))
+    kind = "full" if whole > 0 and part >= whole else "high" if share > 0.8 else "fine"
+    return Markup(
+        '<svg class="gauge gauge-{}" viewBox="0 0 100 6" preserveAspectRatio="none" role="img" aria-label="{}">'
+        '<rect class="gauge-ground" width="100" height="6" rx="3"/>'
+        '<rect class="gauge-fill" width="{}" height="6" rx="3"/></svg>'
+    ).format(kind, label, f"{share * 100:.1f}")
+
+
+# Over time
 
 
 def time_series(
-    series: Sequence[Series],
-    times_ms: Sequence[int],
-    *,
-    title: str,
-    write: Callable[[float], str] = short,
-    areas: bool = True,
+    series: Sequence[Series], times_ms: Sequence[int], *, title: str, are_spans: bool = False, areas: bool = True
 ) -> Markup:
-    """Lines over time, with axes. `write`: how a number stands at the axis."""
-    top = nice_top(max((value for one in series for value in one.values), default=0))
-    body = [_grid(top, write), _time_axis(times_ms)]
+    """Lines over time, with axes; the last step is under way, and drawn so. `are_spans`: of milliseconds, which lie
+    far apart: each line across is some times the one below."""
+    known = [value for one in series for value in one.values if value is not None]
+    scale = _scale_of_spans(known) if are_spans else _scale_of_numbers(known)
+    body = [_across(scale), _along(times_ms)]
     for one in series:
-        line = _line(one.values, top)
-        if line and areas:
-            foot = HEIGHT - BOTTOM
-            body.append(f'<path class="area area-{one.kind}" d="{line}V{foot}H{_x(0, len(one.values)):.1f}Z"/>')
-        body.append(f'<path class="line line-{one.kind}" d="{line}"/>')
-    described = "; ".join(_described(one, write) for one in series)
+        body += _drawn(one, scale, areas and not one.is_faint)
+    described = "; ".join(_described(one, scale) for one in series)
     return Markup(
-        '<svg class="chart" viewBox="0 0 {} {}" role="img" aria-label="{}"><title>{}</title><desc>{}</desc>{}</svg>'
-    ).format(WIDTH, HEIGHT, f"{title}: {described}", title, described, Markup("".join(body)))  # noqa: S704 (numbers, and texts that are escaped)
+        '<svg class="chart" viewBox="0 0 {} {}" role="img" aria-label="{}" data-chart="{}"><desc>{}</desc>{}</svg>'
+    ).format(
+        WIDTH,
+        HEIGHT,
+        f"{title}. {described}",
+        _numbers(series, times_ms, are_spans),
+        described,
+        Markup("".join(body)),  # noqa: S704 (numbers, and texts that are escaped)
+    )
+
+
+def brief_span(duration_ms: float) -> str:
+    """Milliseconds at an axis."""
+    return span(duration_ms) if duration_ms else "0"
 
 
 def nice_top(most: float) -> float:
@@ -82,59 +123,103 @@ def nice_top(most: float) -> float:
     return LINES * next(nice * unit for nice in _NICE if nice * unit >= step)
 
 
-def _described(one: Series, write: Callable[[float], str]) -> str:
-    if not one.values:
+def _scale_of_numbers(known: Sequence[float]) -> Scale:
+    top = nice_top(max(known, default=0))
+    return Scale([top * number / LINES for number in range(LINES + 1)], lambda value: value / top, short)
+
+
+def _scale_of_spans(known: Sequence[float]) -> Scale:
+    lowest = max((at for at, tick in enumerate(_SPANS_MS) if tick <= max(1, min(known, default=1))), default=0)
+    most = max(known, default=1)
+    highest = next((at for at, tick in enumerate(_SPANS_MS) if tick >= most), len(_SPANS_MS) - 1)
+    ticks = _SPANS_MS[lowest : max(highest, lowest + 2) + 1]
+    if len(ticks) > LABELS:
+        ticks = (*ticks[:-1:2], ticks[-1])
+    low, high = math.log(ticks[0]), math.log(ticks[-1])
+    return Scale(ticks, lambda value: (math.log(max(value, ticks[0])) - low) / (high - low), span)
+
+
+def _described(one: Series, scale: Scale) -> str:
+    known = [value for value in one.values if value is not None]
+    if not known:
         return f"{one.name}: nothing"
-    return f"{one.name}: last {write(one.values[-1])}, most {write(max(one.values))}"
+    return f"{one.name}: last {scale.write(known[-1])}, most {scale.write(max(known))}"
+
+
+def _numbers(series: Sequence[Series], times_ms: Sequence[int], are_spans: bool) -> str:
+    told = {
+        "times": times_ms,
+        "unit": "ms" if are_spans else "",
+        "left": LEFT / WIDTH,
+        "right": 1 - RIGHT / WIDTH,
+        "series": [{"name": one.name, "kind": one.kind, "values": one.values} for one in series],
+    }
+    return msgspec.json.encode(told).decode()
 
 
 def _x(at: int, number: int) -> float:
     return LEFT + (WIDTH - LEFT - RIGHT) * at / max(1, number - 1)
 
 
-def _y(value: float, top: float) -> float:
-    return HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * value / top
-
-
-def _line(values: Sequence[float], top: float) -> str:
-    points = [f"{_x(at, len(values)):.1f} {_y(value, top):.1f}" for at, value in enumerate(values)]
-    return f"M{'L'.join(points)}" if points else ""
-
-
-def _grid(top: float, write: Callable[[float], str]) -> str:
+def _drawn(one: Series, scale: Scale, has_area: bool) -> list[str]:
+    last = len(one.values) - 1
     parts = []
-    for number in range(LINES + 1):
-        value = top * number / LINES
-        y = _y(value, top)
-        kind = "axis" if number == 0 else "grid"
-        parts.append(f'<path class="{kind}" d="M{LEFT} {y:.1f}H{WIDTH - RIGHT}"/>')
-        parts.append(
-            f'<text class="tick" x="{LEFT - 6}" y="{y + 3.5:.1f}" text-anchor="end">{escape(write(value))}</text>'
-        )
+    kind = f"line line-{one.kind}{' is-faint' if one.is_faint else ''}"
+    for run in _runs(one.values):
+        points = [f"{_x(at, len(one.values)):.1f} {scale.y(one.values[at] or 0):.1f}" for at in run]
+        if has_area:
+            ends = f"V{FOOT}H{_x(run[0], len(one.values)):.1f}Z"
+            parts.append(f'<path class="area area-{one.kind}" d="M{"L".join(points)}{ends}"/>')
+        if run[-1] == last and len(run) > 1:
+            parts.append(f'<path class="{kind} is-open" d="M{"L".join(points[-2:])}"/>')
+            points = points[:-1]
+        parts.append(f'<path class="{kind}" d="M{"L".join(points)}h.01"/>')  # a point alone is seen too
+    return parts
+
+
+def _runs(values: Sequence[float | None]) -> list[list[int]]:
+    """Places without a gap between them."""
+    runs: list[list[int]] = []
+    for at, value in enumerate(values):
+        if value is None:
+            continue
+        if runs and runs[-1][-1] == at - 1:
+            runs[-1].append(at)
+        else:
+            runs.append([at])
+    return runs
+
+
+def _across(scale: Scale) -> str:
+    parts = []
+    for number, tick in enumerate(scale.ticks):
+        y = scale.y(tick)
+        parts.append(f'<path class="{"grid-line" if number else "axis"}" d="M{LEFT} {y:.1f}H{WIDTH - RIGHT}"/>')
+        text = escape(scale.write(tick))
+        parts.append(f'<text class="tick" x="{LEFT - 7}" y="{y + 3.5:.1f}" text-anchor="end">{text}</text>')
     return "".join(parts)
 
 
-def _time_axis(times_ms: Sequence[int], labels: int = 6) -> str:
-    """Some of the instants; a script writes them in the time zone of whoever looks."""
+def _along(times_ms: Sequence[int]) -> str:
+    """Some of the instants, round ones; a script writes them in the time zone of whoever looks."""
     parts = []
-    every = max(1, round((len(times_ms) - 1) / labels)) if times_ms else 1
-    for at in range(0, len(times_ms), every):
-        text = datetime.fromtimestamp(times_ms[at] / 1000, UTC).strftime("%H:%M")
-        x = _x(at, len(times_ms))
-        anchor = "start" if at == 0 else "end" if x > WIDTH - 30 else "middle"
-        parts.append(
-            f'<text class="tick" x="{x:.1f}" y="{HEIGHT - 6}" text-anchor="{anchor}" '
-            f'data-clock="{times_ms[at]}">{text}</text>'
-        )
+    if len(times_ms) > 1:
+        step_ms = times_ms[1] - times_ms[0]
+        every_ms = _round_up((times_ms[-1] - times_ms[0]) / LABELS, step_ms)
+        for at, at_ms in enumerate(times_ms):
+            x = _x(at, len(times_ms))
+            if at_ms % every_ms == 0 and LEFT + 8 < x < WIDTH - 18:
+                text = datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%H:%M")
+                place = f'x="{x:.1f}" y="{HEIGHT - 6}" text-anchor="middle"'
+                parts.append(f'<text class="tick" {place} data-clock="{at_ms}">{text}</text>')
     return "".join(parts)
 
 
-def gauge(part: float, whole: float, *, label: str) -> Markup:
-    """A bar that fills; what is over stands out."""
-    share = 0.0 if whole <= 0 else min(1.0, max(0.0, part / whole))
-    kind = "full" if whole > 0 and part >= whole else "high" if share > 0.8 else "fine"
-    return Markup(
-        '<svg class="gauge gauge-{}" viewBox="0 0 100 6" preserveAspectRatio="none" role="img" aria-label="{}">'
-        '<rect class="gauge-ground" width="100" height="6" rx="3"/>'
-        '<rect class="gauge-fill" width="{}" height="6" rx="3"/></svg>'
-    ).format(kind, label, f"{share * 100:.1f}")
+_ROUND_MINUTES = (1, 2, 5, 10, 15, 30, 60, 120, 180, 240, 360, 720)
+
+
+def _round_up(wanted_ms: float, step_ms: int) -> int:
+    for minutes in _ROUND_MINUTES:
+        if minutes * 60_000 >= wanted_ms and minutes * 60_000 % step_ms == 0:
+            return minutes * 60_000
+    return 86_400_000

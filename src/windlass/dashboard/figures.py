@@ -8,6 +8,8 @@ from typing import Any
 
 from markupsafe import Markup
 
+from ..core.durations import format_duration
+
 NARROW = "\u202f"  # between a figure and its unit, and between thousands
 _STEPS = ((86_400_000, "d", 3_600_000, "h"), (3_600_000, "h", 60_000, "m"), (60_000, "m", 1000, "s"))
 _SIZES = ("B", "KiB", "MiB", "GiB", "TiB")
@@ -38,7 +40,7 @@ def span(duration_ms: float | None) -> str:
             rest //= less
             return f"{whole}{NARROW}{unit}" + (f" {rest}{NARROW}{smaller}" if rest else "")
     if duration_ms >= 1000:
-        return f"{duration_ms / 1000:.1f}{NARROW}s"
+        return f"{duration_ms / 1000:.1f}".removesuffix(".0") + f"{NARROW}s"
     return f"{duration_ms:.0f}{NARROW}ms"
 
 
@@ -94,14 +96,22 @@ def _counting(kind: str, at_ms: int, text: str) -> Markup:
     return made.format(at.isoformat(timespec="milliseconds"), kind, at_ms, f"{at:%Y-%m-%d %H:%M:%S} UTC", text)
 
 
+def prose(text: str) -> Markup:
+    """Words between backticks are code."""
+    parts = text.split("`")
+    return Markup("").join(Markup("<code>{}</code>").format(part) if at % 2 else part for at, part in enumerate(parts))
+
+
 FILTERS: dict[str, Callable[..., Any]] = {
     "count": count,
     "short": short,
     "span": span,
+    "duration": format_duration,
     "size": size,
     "percent": percent,
     "when": when,
     "ago": ago,
     "since": since,
     "until": until,
+    "prose": prose,
 }

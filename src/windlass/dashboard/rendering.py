@@ -10,6 +10,7 @@ import jinja2
 from .. import __version__
 from ..web.messages import Response
 from . import charts, figures, icons, lifeline, values
+from .assets import ASSETS
 from .visit import Visit
 
 HTML = "text/html; charset=utf-8"
@@ -46,6 +47,13 @@ def environment() -> jinja2.Environment:
         "NAVIGATION": icons.NAVIGATION,
     }
     return made
+
+
+def prepare() -> None:
+    """All that is made once, before somebody waits for it: some tenths of a second."""
+    for template in environment().list_templates():
+        environment().get_template(template)
+    _ = ASSETS.version
 
 
 def render(template: str, view: Any, visit: Visit[Any]) -> bytes:

@@ -42,7 +42,7 @@ _BODIES: dict[str, Any] = {
     "pause_schedule": {"reason": "holidays"},
     "register": {"host": "worker-1", "queues": ["mail"], "slots": 8},
     "create_token": {"name": "shop", "roles": ["produce"], "queues": ["mail*"]},
-    "owe_again": {"items": [{"id": f"{ID}-1"}]},
+    "redeliver": {"items": [{"id": f"{ID}-1"}]},
     "doctor": {"repair": False},
     "jobber_queue": {"type": "mail", "payload": {"order": 7}},
 }

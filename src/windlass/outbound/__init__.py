@@ -1,20 +1,30 @@
-"""How do we ask others? The one guarded HTTP client for addresses that come from outside (pushes to workers, later
-callbacks): nobody makes this server reach what only it can reach."""
+"""How do we ask others? The one guarded HTTP client for addresses that come from outside (pushes to workers, callbacks,
+downloads): nobody makes this server reach what only it can reach."""
 
 from __future__ import annotations
 
 from .client import Answered, Outbound
-from .failures import AddressForbidden, AnswerTooLarge, Unanswered
+from .failures import AddressForbidden, AnswerTooLarge, AstrayRedirect, CutShort, TlsFailed, Unanswered
+from .fetch import Wanted
+from .incoming import Incoming
 from .policy import Policy, read_policy
+from .proxies import Proxy, read_proxy
 from .urls import checked_url
 
 __all__ = [
     "AddressForbidden",
     "AnswerTooLarge",
     "Answered",
+    "AstrayRedirect",
+    "CutShort",
+    "Incoming",
     "Outbound",
     "Policy",
+    "Proxy",
+    "TlsFailed",
     "Unanswered",
+    "Wanted",
     "checked_url",
     "read_policy",
+    "read_proxy",
 ]

@@ -1,11 +1,13 @@
 """The client. Every socket it opens is to an address that the policy has just allowed, whatever a name stood for a
-moment ago; it follows no redirects, keeps no cookies, uses no proxy, and reads no more than it was told to."""
+moment ago; it keeps no cookies, and reads no more than it was told to. `post` follows no redirects and uses no proxy;
+`get` does, and each step of the way is looked at as the first one was (see fetch.py)."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import socket
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from typing import Any, Self
 
 import aiohttp
@@ -13,13 +15,16 @@ import msgspec
 from aiohttp.abc import AbstractResolver
 from yarl import URL
 
-from .failures import AddressForbidden, AnswerTooLarge, Unanswered
-from .policy import Policy
+from .failures import AnswerTooLarge, Unanswered
+from .fetch import Fetch, Wanted
+from .incoming import BUFFER, Forbidden, Incoming, trouble
+from .policy import Policy, refusal_of
 from .urls import checked_url
 
 CONNECT_S = 5.0
 CONNECTIONS_MAX = 1000
 CONNECTIONS_PER_HOST = 100
+BODY_S = 2.0  # for a body that is not needed: only a connection that has been read empty can be used again
 READ_AT_ONCE = 64 * 1024
 
 
@@ -29,10 +34,6 @@ class Answered(msgspec.Struct, frozen=True):
     body: bytes
 
 
-class _Forbidden(OSError):
-    """As the connector wants its trouble."""
-
-
 class Outbound:
     """`async with Outbound(policy) as outbound`. `resolver`: instead of the system's."""
 
@@ -40,6 +41,7 @@ class Outbound:
         self._policy = policy
         self._resolver = resolver
         self._session: aiohttp.ClientSession | None = None
+        self._fetching: aiohttp.ClientSession | None = None
 
     async def __aenter__(self) -> Self:
         return self
@@ -48,9 +50,10 @@ class Outbound:
         await self.close()
 
     async def close(self) -> None:
-        if self._session is not None:
-            await self._session.close()
-            self._session = None
+        for session in (self._session, self._fetching):
+            if session is not None:
+                await session.close()
+        self._session = self._fetching = None
 
     async def post(
         self,
@@ -60,25 +63,26 @@ class Outbound:
         *,
         timeout_s: float = 5.0,
         answer_max: int = 64 * 1024,
+        needs_body: bool = True,
     ) -> Answered:
-        """One request, one answer. BadInput: the URL cannot be used; Unanswered: all other trouble."""
+        """One request, one answer. BadInput: the URL cannot be used; Unanswered: all other trouble. Without
+        `needs_body` the status is an answer, whatever comes of the body."""
         target = checked_url(url)
         try:
             async with asyncio.timeout(timeout_s):
-                return await self._post(target, body, headers, answer_max)
+                return await self._post(target, body, headers, answer_max, needs_body=needs_body)
         except TimeoutError as error:
             raise Unanswered(f"{target.origin()} has not answered within {timeout_s:g} s.") from error
-        except aiohttp.ClientConnectorError as error:
-            if isinstance(error.os_error, _Forbidden):
-                raise AddressForbidden(str(error.os_error)) from error
-            raise Unanswered(f"{target.origin()} cannot be reached: {error.os_error}") from error
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            raise Unanswered(f"{target.origin()} gave no usable answer: {error!r}") from error
+            raise trouble(str(target.origin()), error) from error
 
-    async def _post(self, url: URL, body: bytes, headers: Mapping[str, str], answer_max: int) -> Answered:
+    async def _post(
+        self, url: URL, body: bytes, headers: Mapping[str, str], answer_max: int, *, needs_body: bool
+    ) -> Answered:
         asked = self._opened().post(url, data=body, headers=headers, allow_redirects=False)
         async with asked as response:
-            answer = await self._read(response, answer_max)
+            read = self._read if needs_body else self._read_some
+            answer = await read(response, answer_max)
             return Answered(response.status, {name.lower(): value for name, value in response.headers.items()}, answer)
 
     async def _read(self, response: aiohttp.ClientResponse, most: int) -> bytes:
@@ -91,32 +95,70 @@ class Outbound:
                 raise AnswerTooLarge(f"{response.url.origin()} answered with more than {most} bytes.")
         return bytes(parts)
 
+    @contextlib.asynccontextmanager
+    async def get(self, wanted: Wanted) -> AsyncIterator[Incoming]:
+        """A body of any size, to be read within the block. BadInput: an address cannot be used; Unanswered, or one of
+        its kinds: all other trouble, also while the body is read."""
+        timeout = asyncio.timeout(wanted.timeout_s)
+        try:
+            async with timeout, Fetch(self._opened_for_fetching(), self._policy, self._resolver, wanted) as incoming:
+                yield incoming
+        except TimeoutError as error:
+            if not timeout.expired():
+                raise
+            raise Unanswered(f"{wanted.url} has not been read within {wanted.timeout_s:g} s.") from error
+
+    async def _read_some(self, response: aiohttp.ClientResponse, most: int) -> bytes:
+        """The beginning, as far as it comes. A connection whose answer was not read to its end is not used again."""
+        parts = bytearray()
+        try:
+            async with asyncio.timeout(BODY_S):
+                async for part in response.content.iter_chunked(READ_AT_ONCE):
+                    parts += part
+                    if len(parts) > most:
+                        break
+                else:
+                    return bytes(parts)
+        except (TimeoutError, aiohttp.ClientError, OSError, ValueError):
+            pass
+        response.close()
+        return bytes(parts[:most])
+
     def _opened(self) -> aiohttp.ClientSession:
         if self._session is None:
-            connector = aiohttp.TCPConnector(
-                resolver=self._resolver,
-                use_dns_cache=False,
-                socket_factory=self._new_socket,
-                limit=CONNECTIONS_MAX,
-                limit_per_host=CONNECTIONS_PER_HOST,
-            )
-            self._session = aiohttp.ClientSession(
-                connector=connector,
-                cookie_jar=aiohttp.DummyCookieJar(),
-                timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S),
-                trust_env=False,
-                auto_decompress=False,  # a small answer must not become a large one here
-                skip_auto_headers=("User-Agent",),
-                headers={"User-Agent": "windlass", "Accept-Encoding": "identity"},
-            )
+            self._session = self._new_session(CONNECTIONS_MAX, CONNECTIONS_PER_HOST)
         return self._session
+
+    def _opened_for_fetching(self) -> aiohttp.ClientSession:
+        """How many there are at once is the caller's affair."""
+        if self._fetching is None:
+            self._fetching = self._new_session(0, 0)
+        return self._fetching
+
+    def _new_session(self, most: int, per_host: int) -> aiohttp.ClientSession:
+        connector = aiohttp.TCPConnector(
+            resolver=self._resolver,
+            use_dns_cache=False,
+            socket_factory=self._new_socket,
+            limit=most,
+            limit_per_host=per_host,
+        )
+        return aiohttp.ClientSession(
+            connector=connector,
+            cookie_jar=aiohttp.DummyCookieJar(),
+            timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S),
+            trust_env=False,
+            auto_decompress=False,  # a small answer must not become a large one here
+            skip_auto_headers=("User-Agent",),
+            headers={"User-Agent": "windlass", "Accept-Encoding": "identity"},
+            read_bufsize=BUFFER,
+        )
 
     def _new_socket(self, target: Any) -> socket.socket:
         """Called with the address that is dialled next, also for one written in the URL itself."""
         family, kind, protocol, _, address = target
         if not self._policy.may_dial(address[0]):
-            raise _Forbidden(
-                f"{address[0]} is not a public address, and must not be asked from here; its network can be allowed "
-                "by WINDLASS_ALLOW_PRIVATE_ADDRESSES."
-            )
-        return socket.socket(family, kind, protocol)
+            raise Forbidden(refusal_of(address[0]))
+        made = socket.socket(family, kind, protocol)
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)  # a peer that has vanished is noticed some day
+        return made

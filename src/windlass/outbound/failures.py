@@ -19,3 +19,21 @@ class AddressForbidden(Unanswered):
 
 class AnswerTooLarge(Unanswered):
     code = "answer_too_large"
+
+
+class TlsFailed(Unanswered):
+    """The other side is not who it should be, or speaks TLS in no way that we do."""
+
+    code = "tls_failed"
+
+
+class CutShort(Unanswered):
+    """The body ended before its announced end."""
+
+    code = "cut_short"
+
+
+class AstrayRedirect(Unanswered):
+    """A redirect to where nobody can go, or too many of them."""
+
+    code = "astray_redirect"

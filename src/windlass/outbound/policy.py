@@ -46,6 +46,13 @@ class Policy(msgspec.Struct, frozen=True):
         return _is_public(address) or any(address in network for network in self.allowed)
 
 
+def refusal_of(address: str) -> str:
+    return (
+        f"{address} is not a public address, and must not be asked from here; its network can be allowed "
+        "by WINDLASS_ALLOW_PRIVATE_ADDRESSES."
+    )
+
+
 def _meant(address: Address) -> tuple[Address, ...]:
     """The addresses that a packet to this one ends up at: of a form that holds an IPv4 address, that one."""
     if isinstance(address, IPv4Address):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ipaddress
 import re
+from base64 import b64encode
+from urllib.parse import unquote
 
 from yarl import URL
 
@@ -33,6 +35,22 @@ def checked_url(text: str) -> URL:
         raise BadInput("The port of a URL lies between 1 and 65535.")
     _check_host(host or "")
     return url
+
+
+def without_credentials(text: str) -> tuple[str, tuple[str, str] | None]:
+    """The URL without its user and password, and these two."""
+    scheme, mark, rest = text.partition("://")
+    end = next((at for at, character in enumerate(rest) if character in "/?#"), len(rest))
+    user_info, at_sign, host = rest[:end].rpartition("@")
+    if not mark or not at_sign:
+        return text, None
+    user, _, password = user_info.partition(":")
+    return f"{scheme}://{host}{rest[end:]}", (unquote(user), unquote(password))
+
+
+def basic(user: str, password: str) -> str:
+    """As a header has them."""
+    return "Basic " + b64encode(f"{user}:{password}".encode()).decode()
 
 
 def _check_host(host: str) -> None:

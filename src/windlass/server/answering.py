@@ -36,6 +36,7 @@ from ..web.tls import tls_context
 from ..web.token_table import TokenTable
 from .deployment import running, say_why
 from .listening import Sockets, address_of, are_local, open_sockets, url_of
+from .notifying import notifying
 
 Front: TypeAlias = Listener | BedrockListener
 ROUTES = (*native.ROUTES, *lightjq.ROUTES, jobber.routes, health.routes, operating.routes, *dashboard.ROUTES)
@@ -92,18 +93,25 @@ async def serving(
             server.office.settings = settings
             policy = server.office.policy = read_policy(settings.allow_private_addresses, is_local=server.is_local)
             async with (
-                _dispatching(service, policy), _acting(service), _tokens(server) as tokens, _access_log(settings) as log
-            ):  # fmt: skip
+                _dispatching(service, policy),
+                _acting(service),
+                notifying(service, policy, settings) as notifier,
+                _tokens(server) as tokens,
+                _access_log(settings) as log,
+            ):
+                server.office.callback_numbers = notifier.numbers if notifier else dict
                 guard = Guard(tokens, is_open=server.is_local or settings.allow_anonymous, is_local=server.is_local)
                 fronts: list[Front] = [_listener(server, guard, log)]
                 if listening.bedrock:
                     fronts.append(_bedrock_listener(server, guard))
+                preparing = asyncio.create_task(_prepare_pages(settings))
                 try:
                     for front, its in zip(fronts, listening, strict=False):
                         await front.start(sock=its, ssl=tls)
                     yield server
                 finally:
                     await server.stop(fronts)
+                    await preparing
     finally:
         listening.close()
 
@@ -173,6 +181,12 @@ def _listener(server: Serving, guard: Guard, log: AccessLog | None) -> Listener:
     listener = Listener(application, bounds, _on_answer(server.office.meter, log))
     server.office.meter.listener = listener
     return listener
+
+
+async def _prepare_pages(settings: Settings) -> None:
+    """Beside the event loop, while nobody looks yet."""
+    if settings.dashboard:
+        await asyncio.to_thread(dashboard.prepare)
 
 
 def _served(settings: Settings) -> Sequence[Routes]:

@@ -4,6 +4,7 @@ checks what it is given and returns a question that is awaited, or answered by `
 from __future__ import annotations
 
 from .acting import Acting
+from .aggregating import Aggregating
 from .auditing import Auditing
 from .dispatching import Dispatching
 from .doctoring import Doctoring
@@ -28,6 +29,7 @@ class Service(
     Intervening,
     Transferring,
     Limiting,
+    Aggregating,
     Scheduling,
     Staffing,
     Dispatching,

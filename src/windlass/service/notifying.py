@@ -6,25 +6,33 @@ from collections.abc import Sequence
 
 from ..core import callback_validation
 from ..core import validation as check
-from ..core.callback import DebtPage, Debts, HeldDebt, Undelivered
+from ..core.callback import CALLBACKS_MAX, DebtPage, Debts, HeldDebt, Room, Undelivered
 from ..store import owing
 from ..store.asked import Asked, AskedMany, AskedToWait
 from ..store.calls import callbacks
+from ..store.owing import Opening
 from ..store.scatter import scatter
 from .asking import Asking
 
 
 class Notifying(Asking):
-    def take_callbacks(self, *, most: int = 10, lease_ms: int = 60_000, wait_ms: int = 0) -> Asked[Debts]:
+    def take_callbacks(
+        self, *, most: int = 10, lease_ms: int = 60_000, wait_ms: int = 0, opening: Opening | None = None
+    ) -> Asked[Debts]:
         """Leases callbacks that are due; waits up to `wait_ms` for the first. One that is neither settled nor retried
-        is due again when its lease is over: a receiver may hear of an end more than once."""
-        check.whole("most", most, 1, callback_validation.CALLBACKS_MAX)
+        is due again when its lease is over: a receiver may hear of an end more than once. `opening`, instead of `most`:
+        how many of which destination, asked at each look."""
+        check.whole("most", most, 1, CALLBACKS_MAX)
         check.whole("lease_ms", lease_ms, 1, check.DURATION_MAX)
         check.whole("wait_ms", wait_ms, 0, check.DURATION_MAX)
+        if opening is None:
+            opening = Opening(lambda: Room(most=most))
+        check.instance("opening", opening, Opening)
+        callback_validation.room(opening.room())
         return AskedToWait(
             self.store,
-            lambda: owing.take_waiting(self.store, most, lease_ms, wait_ms),
-            lambda: owing.take_now(self.store, most, lease_ms, wait_ms),
+            lambda: owing.take_waiting(self.store, lambda: self.homes, opening, lease_ms, wait_ms),
+            lambda: owing.take_now(self.store, lambda: self.homes, opening.room(), lease_ms, wait_ms),
         )
 
     def settle_callbacks(self, requests: Sequence[HeldDebt]) -> AskedMany[None]:
@@ -48,16 +56,17 @@ class Notifying(Asking):
     def callbacks(self, *, given_up: bool = False, most: int = 50, cursor: str = "") -> Asked[DebtPage]:
         """One page of what is owed, the next due first; or of what was given up, the oldest first."""
         check.claim("given_up", given_up)
-        check.whole("most", most, 1, callback_validation.CALLBACKS_MAX)
+        check.whole("most", most, 1, CALLBACKS_MAX)
         check.text("cursor", cursor, check.CURSOR_MAX, may_be_empty=True)
         return Asked(self.store, lambda: owing.page_flow(self.store.partitions, given_up, most, cursor))
 
-    def owe_again(self, ids: Sequence[bytes]) -> AskedMany[str]:
-        """Callbacks that were given up are due at once, with all attempts anew."""
+    def redeliver(self, ids: Sequence[bytes]) -> AskedMany[str]:
+        """Callbacks that were given up are due at once, with all attempts anew. With the ids of callbacks; or of jobs,
+        for all that were given up of each."""
         check.items("ids", ids)
-        for debt in ids:
-            callback_validation.debt_id(debt)
-        return AskedMany(self.store, lambda: scatter(ids, self._home_of_debt, callbacks.owe_again))
+        for one in ids:
+            callback_validation.debt_or_job_id(one)
+        return AskedMany(self.store, lambda: scatter(ids, self._home_of_debt, callbacks.redeliver))
 
     def _home_of_debt(self, debt: bytes) -> int:
         return self.store.partition_of_job(debt[:16])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..core import callback_validation
+from ..core import callback_validation, limit_validation
 from ..core import validation as check
 from ..core.errors import BadInput, CrossPartition, Refusal, TooLarge
 from ..core.job import Durability, NewJob
@@ -28,6 +28,8 @@ class Producing(Asking):
             check.new_job(job, self._payload_max)
             if job.callback is not None:
                 callback_validation.callback(job.callback)
+            if job.cap is not None:
+                limit_validation.cap(job.cap)
         level = durability or self.store.durability
         if level not in ("memory", "fsync", "replica"):
             raise BadInput(f"durability must be memory, fsync or replica, not {level!r}.")

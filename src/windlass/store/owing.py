@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import TypeAlias
 
-from ..core.callback import Debt, DebtPage, Debts
+from ..core.callback import Debt, DebtPage, Debts, Room, destination_mark
 from ..core.errors import BadInput
 from .bell import BLOCK_S, Bell, Listener, Place
 from .calls import callbacks
@@ -15,40 +16,75 @@ from .calls.call import Flow
 from .store import Store
 
 OWED: Place = ("\2owed", "")  # as in lua/lib/owed.lua
+Homes: TypeAlias = Callable[[], Sequence[int]]  # partitions, known when the store is open
 GRACE_MS = 5_000  # a registration outlives the wait by this
 
 
+class Opening:
+    """How much room somebody who delivers has: asked at each look, so that what changes while they wait counts."""
+
+    def __init__(self, room: Callable[[], Room]) -> None:
+        self.room = room
+        self.is_closed = False  # nobody wants to wait any longer
+        self._event: asyncio.Event | None = None
+
+    def look_again(self) -> None:
+        """There is more room than when it was asked."""
+        if self._event is not None:
+            self._event.set()
+
+    def close(self) -> None:
+        """A wait ends with what there is. Cancelling it could lose what was leased at that moment."""
+        self.is_closed = True
+        self.look_again()
+
+    def wake_by(self, event: asyncio.Event) -> None:
+        self._event = event
+
+
+def _less(room: Room, debts: Sequence[Debt]) -> Room:
+    """What is left of it behind these."""
+    of = dict(room.of)
+    for debt in debts:
+        mark = destination_mark(debt.callback)
+        of[mark] = max(0, of.get(mark, room.usual) - 1)
+    return Room(most=room.most - len(debts), usual=room.usual, of=of)
+
+
 def take_flow(
-    partitions: int, most: int, lease_ms: int, waits: Sequence[callbacks.Waiting] = ()
+    homes: Sequence[int], room: Room, lease_ms: int, waits: Sequence[callbacks.Waiting] = ()
 ) -> Flow[callbacks.Found]:
-    """One look at all partitions. The instants are those of the last one looked at, the next the earliest of all."""
+    """One look at all these partitions. The instants are those of the last one looked at, the next the earliest."""
     debts: list[Debt] = []
     now_ms, following = 0, []
-    for partition in range(partitions):
-        if len(debts) == most:
+    for at, partition in enumerate(homes):
+        if len(debts) == room.most:
             break
-        waiting = waits[partition] if waits else callbacks.Waiting()
-        found = yield callbacks.take_callbacks(most - len(debts), lease_ms, waiting, partition)
+        waiting = waits[at] if waits else callbacks.Waiting()
+        left = _less(room, debts) if debts else room
+        found = yield callbacks.take_callbacks(left, lease_ms, waiting, partition)
         now_ms = found.now_ms
         debts += found.debts
         following += [found.next_at_ms] if found.next_at_ms is not None else []
     return callbacks.Found(now_ms, min(following, default=None), debts)
 
 
-async def take_waiting(store: Store, most: int, lease_ms: int, wait_ms: int) -> Debts:
+async def take_waiting(store: Store, homes: Homes, opening: Opening, lease_ms: int, wait_ms: int) -> Debts:
     await store.open()
+    partitions = homes()
     give_up_at_s = time.monotonic() + wait_ms / 1000
     earlier: set[Place] = set()  # where an earlier look may have left us registered; a ring ends a registration
     while True:
-        async with _listening(store) as listeners:
+        async with _listening(store, partitions) as listeners:
+            opening.wake_by(listeners[0][1].event)  # before the room is asked for: no change of it is missed
             owed, looks_again = {OWED}, False
             try:
                 left_s = max(0.0, give_up_at_s - time.monotonic())
-                found = await store.run(_registering(store, most, lease_ms, listeners, left_s))
+                found = await store.run(_registering(partitions, opening.room(), lease_ms, listeners, left_s))
                 left_s = give_up_at_s - time.monotonic()
                 if found.debts or not wait_ms:
                     owed = earlier
-                if found.debts or left_s <= 0:
+                if found.debts or left_s <= 0 or opening.is_closed:
                     return _debts(found)
                 await _rung(listeners, min(left_s, BLOCK_S, _until_due_s(found)))
                 earlier = {OWED} if any(one.was_rung is None for _, one in listeners) else set()
@@ -59,12 +95,12 @@ async def take_waiting(store: Store, most: int, lease_ms: int, wait_ms: int) -> 
 
 
 @contextlib.asynccontextmanager
-async def _listening(store: Store) -> AsyncIterator[list[tuple[Bell, Listener]]]:
+async def _listening(store: Store, homes: Sequence[int]) -> AsyncIterator[list[tuple[Bell, Listener]]]:
     """One listener per partition; they share their event."""
     event = asyncio.Event()
     async with contextlib.AsyncExitStack() as stack:
         found = []
-        for partition in range(store.partitions):
+        for partition in homes:
             listener = Listener((OWED,))
             listener.event = event
             found.append((await stack.enter_async_context(store.listening(partition, listener)), listener))
@@ -72,11 +108,11 @@ async def _listening(store: Store) -> AsyncIterator[list[tuple[Bell, Listener]]]
 
 
 def _registering(
-    store: Store, most: int, lease_ms: int, listeners: list[tuple[Bell, Listener]], left_s: float
+    homes: Sequence[int], room: Room, lease_ms: int, listeners: list[tuple[Bell, Listener]], left_s: float
 ) -> Flow[callbacks.Found]:
     for_ms = int(min(left_s, BLOCK_S) * 1000) + GRACE_MS
     waits = [callbacks.Waiting(bell.name, for_ms, bell.others_wait(one)) for bell, one in listeners] if left_s else ()
-    return take_flow(store.partitions, most, lease_ms, waits)
+    return take_flow(homes, room, lease_ms, waits)
 
 
 def _until_due_s(found: callbacks.Found) -> float:
@@ -89,11 +125,11 @@ async def _rung(listeners: list[tuple[Bell, Listener]], within_s: float) -> None
             await listeners[0][1].event.wait()
 
 
-def take_now(store: Store, most: int, lease_ms: int, wait_ms: int) -> Debts:
+def take_now(store: Store, homes: Homes, room: Room, lease_ms: int, wait_ms: int) -> Debts:
     if wait_ms:
         raise BadInput("Callbacks are waited for in an event loop; await this, or ask with wait_ms=0.")
     store.open_now()
-    return _debts(store.run_now(take_flow(store.partitions, most, lease_ms)))
+    return _debts(store.run_now(take_flow(homes(), room, lease_ms)))
 
 
 def _debts(found: callbacks.Found) -> Debts:

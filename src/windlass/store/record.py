@@ -9,6 +9,7 @@ from functools import lru_cache
 
 import msgspec
 
+from ..core.callback import destination_mark
 from ..core.job import Attempt, Blob, Callback, Codec, Flag, Job, NewJob, OnFailure
 from ..core.retry import ENDLESS, Backoff
 from ..core.states import LEASED, State
@@ -50,10 +51,20 @@ class Origin(msgspec.Struct, frozen=True):
 class Extras(
     msgspec.Struct,
     omit_defaults=True,
-    rename={"retry": "r", "trace": "t", "schedule": "s", "planned_at_ms": "p", "callback": "c", "lease_rule": "l"},
+    rename={
+        "destination": "d",
+        "retry": "r",
+        "trace": "t",
+        "schedule": "s",
+        "planned_at_ms": "p",
+        "callback": "c",
+        "lease_rule": "l",
+    },
 ):
-    """What a record carries that no script looks at; a repeat rule, which scripts know, stands in front of it."""
+    """What a record carries that no script looks at, but for the first: a script finds it without decoding the rest
+    (lua/lib/owed.lua). A repeat rule, which scripts know, stands in front of all."""
 
+    destination: str = ""  # mark of the callback's
     retry: Backoff = ENDLESS
     trace: str = ""
     schedule: str = ""
@@ -123,7 +134,10 @@ def _extras(job: NewJob, run_at_ms: int, origin: Origin) -> bytes:
     rule = b""
     if job.repeat:
         rule = run_at_ms.to_bytes(6, "big") + _short(job.repeat.encode())
-    extras = Extras(job.retry, job.trace, origin.schedule, origin.planned_at_ms, job.callback, job.lease_rule)
+    destination = "" if job.callback is None else destination_mark(job.callback)
+    extras = Extras(
+        destination, job.retry, job.trace, origin.schedule, origin.planned_at_ms, job.callback, job.lease_rule
+    )
     return rule if extras == _NO_EXTRAS else rule + _encode(extras)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from ..core import transfer
+from ..core.callback import destination_mark
 from ..core.ids import format_id, parse_id
 from ..core.job import NOTHING, Attempt, Flag, Job, NewJob
 from ..core.log import KeptLine, Logs
@@ -345,6 +346,7 @@ def read_callback(line: transfer.CallbackLine, job: NewJob) -> Restoring:
         "is_too_big": str(int(line.is_result_too_big)),
         "attempt": pack_attempt(attempt_in(line.last_attempt)) if line.last_attempt else b"",
         "error": line.error,
+        "to": "" if job.callback is None else destination_mark(job.callback),
     }
     body = {"list": "given_up" if line.is_given_up else "owed", "at": line.at_ms, "fields": fields}
     return Restoring("b", job.id + line.number.to_bytes(6, "big"), body)

@@ -50,6 +50,7 @@ async def scrape(office: Office, may_see: Callable[[str], bool]) -> bytes:
             write(written, seen)
             await asyncio.sleep(0)  # thousands of lines each: others may go between
     _write_server(written, office)
+    _write_callbacks(written, office)
     _write_answers(written, office)
     _write_process(written, office)
     return written.encode()
@@ -149,6 +150,24 @@ def _write_server(written: Exposition, office: Office) -> None:
         written.sample("windlass_server_requests_under_way", listener.under_way, pid=pid)
     written.family("windlass_server_sent_bytes_total", "counter", "Bytes of bodies of answers.")
     written.sample("windlass_server_sent_bytes_total", office.meter.bytes_sent, pid=pid)
+
+
+_CALLBACKS = {
+    "successfulCallbacks": "delivered",
+    "failedCallbacks": "failed",
+    "undefinedBackendWithCallback": "unknown_type",
+    "unknownTopicOrPartition": "unknown_topic",
+}
+
+
+def _write_callbacks(written: Exposition, office: Office) -> None:
+    numbers, pid = office.callback_numbers(), str(os.getpid())
+    if not numbers:
+        return
+    name = "windlass_callback_attempts_total"
+    written.family(name, "counter", "Attempts to deliver callbacks; those of an unknown type or topic have failed too.")
+    for key, outcome in _CALLBACKS.items():
+        written.sample(name, numbers[key], outcome=outcome, pid=pid)
 
 
 def _write_answers(written: Exposition, office: Office) -> None:

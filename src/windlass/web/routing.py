@@ -130,6 +130,7 @@ class Office:
         self.settings = Settings()
         self.entrance: Entrance | None = None  # the guard's, once there is one
         self.refusal_page: RefusalPage | None = None  # a no for somebody with a browser; the dashboard's
+        self.callback_numbers: Callable[[], Mapping[str, int]] = dict  # of this process's notifier; none: it has none
         self.gathering = Gathering(service)
         self.meter = Meter()
         self.routes: Sequence[Route] = ()  # all that are served, once they are

@@ -1,7 +1,8 @@
-"""Queues are paused and resumed."""
+"""Queues are paused, resumed and configured."""
 
 from __future__ import annotations
 
+from .. import properties
 from ..routes import DashboardRoutes, Done, Form
 from ..visit import Visit
 
@@ -40,3 +41,33 @@ async def resume_queue(visit: Visit[None], form: PauseForm) -> Done:
     visit.ask.target, visit.ask.detail = form.queue, form.part
     was_paused = await visit.service.resume(form.queue, lane=form.lane, name=form.name)
     return Done(f"{form.told} runs again." if was_paused else f"{form.told} was not paused.")
+
+
+class ConfigureForm(Form, frozen=True, kw_only=True):
+    """What is not given stays as it is."""
+
+    queue: str = ""
+    lease_ms: str | None = None
+    max_length: str | None = None
+    max_bytes: str | None = None
+    history_length: str | None = None
+    history_bytes: str | None = None
+    retention_ms: str | None = None
+    aging_ms: str | None = None
+    name_lanes: str | None = None
+    fair_share: str | None = None
+
+
+@routes.action("configure-queue", ConfigureForm)
+async def configure_queue(visit: Visit[None], form: ConfigureForm) -> Done:
+    """Change properties of a queue."""
+    visit.ask.may_use(form.queue)
+    visit.ask.target = form.queue
+    now = properties.properties(await visit.service.configuration(form.queue))
+    wanted = {one.field: properties.read(one.field, given) for one in now if (given := getattr(form, one.field))}
+    changes = {one.field: wanted[one.field] for one in now if wanted.get(one.field, one.value) != one.value}
+    visit.ask.detail = ", ".join(f"{field}={properties.written(field, value)}" for field, value in changes.items())
+    if not changes:
+        return Done("Nothing was changed.")
+    await visit.service.configure(form.queue, changes)
+    return Done(f"{form.queue} has another {' and another '.join(field.removesuffix('_ms') for field in changes)}.")

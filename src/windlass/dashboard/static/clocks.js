@@ -8,18 +8,19 @@ const STEPS = [
 ];
 let ahead = 0; // of the server's clock
 
-export function span(ms) {
+export function span(ms, isExact = false) {
   for (const [step, unit, less, smaller] of STEPS) {
     if (ms >= step) {
       const rest = Math.floor((ms % step) / less);
       return `${Math.floor(ms / step)}${NARROW}${unit}${rest ? ` ${rest}${NARROW}${smaller}` : ""}`;
     }
   }
+  if (isExact) return ms >= 1000 ? `${(ms / 1000).toFixed(1)}${NARROW}s` : `${Math.round(ms)}${NARROW}ms`;
   return ms >= 1000 ? `${Math.floor(ms / 1000)}${NARROW}s` : `<${NARROW}1${NARROW}s`;
 }
 
 const two = (number) => String(number).padStart(2, "0");
-const clock = (at) => `${two(at.getHours())}:${two(at.getMinutes())}`;
+export const clock = (at) => `${two(at.getHours())}:${two(at.getMinutes())}`;
 const written = (at) =>
   `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())} ${clock(at)}:${two(at.getSeconds())}`;
 

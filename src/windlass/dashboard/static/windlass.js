@@ -5,3 +5,4 @@ import "./select.js";
 import "./keys.js";
 import "./typing.js";
 import "./live.js";
+import "./plots.js";

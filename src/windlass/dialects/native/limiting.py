@@ -61,6 +61,7 @@ class LimitShape(Shape, frozen=True, kw_only=True):
             description="Path of a payload field: each of its values has the limit for itself.",
         ),
     ] = ""
+    own_caps: Annotated[bool, Meta(description="A key's first job may give it a cap of its own.")] = False
 
     def limit(self, name: str) -> Limit:
         return Limit(
@@ -71,6 +72,7 @@ class LimitShape(Shape, frozen=True, kw_only=True):
             per_ms=self.per_ms,
             burst=self.burst,
             key=self.key,
+            own_caps=self.own_caps,
         )
 
 
@@ -101,6 +103,7 @@ class LimitStateShape(Given, frozen=True, kw_only=True):
     per_ms: int
     burst: int
     key: str
+    own_caps: bool
     levels: list[LevelShape]
 
 
@@ -122,6 +125,7 @@ def _state(found: LimitState) -> LimitStateShape:
         per_ms=limit.per_ms,
         burst=limit.burst,
         key=limit.key,
+        own_caps=limit.own_caps,
         levels=[shaped(level, LevelShape) for level in found.levels],
     )
 

@@ -6,10 +6,8 @@ from typing import Annotated, TypeAlias
 
 from msgspec import UNSET, Meta, UnsetType
 
-from ...core import callback_validation
 from ...core import validation as check
-from ...core.callback import Debt
-from ...core.errors import BadInput
+from ...core.callback import CALLBACKS_MAX, Debt, parse_debt_id
 from ...core.ids import parse_id
 from ...web.encoding import Encoding
 from ...web.routing import ADMIN, READS, Ask, Routes
@@ -59,7 +57,7 @@ class DebtsShape(Given, frozen=True, kw_only=True):
 
 class DebtsQuery(Shape, frozen=True, kw_only=True):
     given_up: Annotated[bool, Meta(description="Those that nobody tries to deliver any more.")] = False
-    most: Annotated[int, Meta(ge=1, le=callback_validation.CALLBACKS_MAX)] = 50
+    most: Annotated[int, Meta(ge=1, le=CALLBACKS_MAX)] = 50
     cursor: Annotated[str, Meta(max_length=check.CURSOR_MAX)] = ""
 
 
@@ -91,26 +89,25 @@ async def callbacks(ask: Ask[None, DebtsQuery]) -> DebtsShape:
 
 
 class DebtItemShape(Shape, frozen=True, kw_only=True):
-    id: DebtId
+    id: Annotated[
+        str, Meta(description="The id of a callback, or of a job: of all that were given up of it.", max_length=64)
+    ]
 
 
 class OwedShape(Given, frozen=True, kw_only=True):
     status: str
 
 
-@routes.post("/jobs:owe_again", roles=ADMIN, takes=Items[DebtItemShape], gives=Results[OwedShape], is_audited=True)
-async def owe_again(ask: Ask[Items[DebtItemShape], None]) -> Results[OwedShape]:
+@routes.post("/callbacks:redeliver", roles=ADMIN, takes=Items[DebtItemShape], gives=Results[OwedShape], is_audited=True)
+async def redeliver(ask: Ask[Items[DebtItemShape], None]) -> Results[OwedShape]:
     """Callbacks that were given up are due at once, with all attempts anew.
 
-    With the ids that GET /callbacks shows."""
+    With the ids that GET /callbacks shows, or those of jobs."""
     ask.may_use_all()
-    ids = [_debt_id(item.id) for item in ask.body.items]
+    ids = [_id(item.id) for item in ask.body.items]
     ask.target, ask.detail = "", f"{len(ids)} callbacks"
-    return results(await ask.service.owe_again(ids), lambda status: OwedShape(status=status))
+    return results(await ask.service.redeliver(ids), lambda status: OwedShape(status=status))
 
 
-def _debt_id(text: str) -> bytes:
-    job, _, number = text.rpartition("-")
-    if not (number.isascii() and number.isdigit() and len(number) < 16 and int(number) < 2**48):
-        raise BadInput(f"{text!r} is not the id of a callback; GET /api/v1/callbacks shows them.")
-    return parse_id(job) + int(number).to_bytes(6, "big")
+def _id(text: str) -> bytes:
+    return parse_debt_id(text) if text.count("-") == 5 else parse_id(text)

@@ -10,6 +10,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from ...core import validation as check
+from ...core.callback_validation import TYPE_MAX
 from ...core.durations import INSTANT_MAX
 from ...core.errors import Refusal
 from ...core.ids import format_id, parse_id
@@ -66,7 +67,9 @@ class RetryShape(Shape, frozen=True, kw_only=True):
 class CallbackShape(Shape, frozen=True, kw_only=True):
     """A notice that is owed when the job ends."""
 
-    url: str
+    url: Annotated[str, Meta(description="http or https; empty with `type` and `destination`.")] = ""
+    type: Annotated[str, Meta(description="Who delivers it instead, e.g. `kafka`.", max_length=TYPE_MAX)] = ""
+    destination: Annotated[str, Meta(description="Of that type: where to, e.g. a topic.")] = ""
     events: tuple[End, ...] = ENDS
     headers: dict[str, str] = {}
 
@@ -144,12 +147,18 @@ class NewJobShape(Shape, frozen=True, kw_only=True):
             after=tuple(map(parse_id, self.after)) if self.after else (),
             joins=self.joins,
             on_failure=self.on_failure,
-            callback=None if self.callback is None else _callback(self.callback),
+            callback=None if self.callback is None else callback_of(self.callback),
         )
 
 
-def _callback(shape: CallbackShape) -> Callback:
-    return Callback(url=shape.url, events=shape.events, headers=tuple(shape.headers.items()))
+def callback_of(shape: CallbackShape) -> Callback:
+    return Callback(
+        url=shape.url,
+        type=shape.type,
+        destination=shape.destination,
+        events=shape.events,
+        headers=tuple(shape.headers.items()),
+    )
 
 
 class JobShape(Given, frozen=True, kw_only=True):
@@ -252,7 +261,13 @@ def job_shape(job: Job, encoding: Encoding) -> JobShape:
 
 
 def callback_shape(callback: Callback) -> CallbackShape:
-    return CallbackShape(url=callback.url, events=callback.events, headers=dict(callback.headers))
+    return CallbackShape(
+        url=callback.url,
+        type=callback.type,
+        destination=callback.destination,
+        events=callback.events,
+        headers=dict(callback.headers),
+    )
 
 
 def id_or_none(job_id: bytes | None) -> str | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ...core.errors import Refusal
+from ...core.errors import BadInput, Refusal
 from ...core.ids import parse_id
 from ...core.job import Durability, NewJob
 from ...core.requests import Enqueued
@@ -24,6 +24,8 @@ class RemoteProducing(RemoteAsking):
         self, jobs: Sequence[NewJob], *, durability: Durability | None = None, whole: bool = False
     ) -> AskedMany[Enqueued]:
         super().enqueue(jobs, durability=durability, whole=whole)
+        if any(job.cap is not None for job in jobs):
+            raise BadInput("A cap cannot be given over HTTP; enqueue such jobs at the engine itself.")
         made: list[NewJobShape] = []
         level = durability or self.remote.asked_durability
         return AskedMany(self.remote, lambda: self._send(jobs, made, level, whole))

@@ -16,6 +16,7 @@ from ...core.nesting import is_too_deep
 from ...core.retry import Backoff
 from ...core.states import State
 from ...core.transcoding import as_msgpack
+from ...dialects.native import shapes
 from ...dialects.native.shapes import (
     AttemptShape,
     CallbackShape,
@@ -82,11 +83,11 @@ def new_job_shape(job_id: bytes, job: NewJob) -> NewJobShape:
 def _callback_shape(callback: Callback) -> CallbackShape:
     if callback.data is not None:
         raise not_offered("`data` of a callback")
-    return CallbackShape(url=callback.url, events=callback.events, headers=dict(callback.headers))
+    return shapes.callback_shape(callback)
 
 
 def callback_of(shape: CallbackShape | None) -> Callback | None:
-    return None if shape is None else Callback(url=shape.url, events=shape.events, headers=tuple(shape.headers.items()))
+    return None if shape is None else shapes.callback_of(shape)
 
 
 def state_of(label: str) -> State:

@@ -1,17 +1,17 @@
-"""Callbacks owed: take_callbacks, settle_callbacks, retry_callbacks, callbacks, owe_again."""
+"""Callbacks owed: take_callbacks, settle_callbacks, retry_callbacks, callbacks, redeliver."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from ...core.callback import GIVEN_UP_KEPT_MS, GIVEN_UP_MOST, Debt, HeldDebt, Undelivered
+from ...core.callback import GIVEN_UP_KEPT_MS, GIVEN_UP_MOST, Debt, HeldDebt, Room, Undelivered
 from ...core.errors import Refusal
 from ...core.job import Callback
 from ..record import unpack, unpack_attempt, unpack_blob
 from .call import Call, ItemsCall, answering, nothing, text
 
-_NO_CALLBACK = Callback(url="")
+_NO_CALLBACK = Callback()
 
 
 class Found(NamedTuple):
@@ -47,13 +47,14 @@ class Waiting(NamedTuple):
     others_wait: bool = False  # behind the same bell
 
 
-def take_callbacks(most: int, lease_ms: int, waiting: Waiting, partition: int) -> Call[Found]:
+def take_callbacks(room: Room, lease_ms: int, waiting: Waiting, partition: int) -> Call[Found]:
     def read(reply: Any) -> Found:
         return Found(reply[0], reply[1] or None, [_debt(fields) for fields in reply[2]])
 
+    less = [part for pair in room.of.items() for part in pair]
     return Call(
         "take_callbacks",
-        [most, lease_ms, waiting.bell, waiting.for_ms, int(waiting.others_wait)],
+        [room.most, lease_ms, waiting.bell, waiting.for_ms, int(waiting.others_wait), room.usual, *less],
         read,
         partition=partition,
     )
@@ -65,15 +66,17 @@ def settle_callbacks(requests: Sequence[HeldDebt], partition: int) -> ItemsCall[
 
 
 def retry_callbacks(requests: Sequence[Undelivered], partition: int) -> ItemsCall[str | Refusal]:
-    items = [
-        (one.id, one.token, one.delay_ms, int(one.give_up), one.error.encode(errors="replace")) for one in requests
-    ]
+    items = [(one.id, one.token, one.delay_ms, _becomes(one), one.error.encode(errors="replace")) for one in requests]
     head = (GIVEN_UP_KEPT_MS, GIVEN_UP_MOST)
     return ItemsCall("retry_callbacks", head, items, answering(text), partition=partition)
 
 
-def owe_again(ids: Sequence[bytes], partition: int) -> ItemsCall[str | Refusal]:
-    return ItemsCall("owe_again", (), [(debt,) for debt in ids], answering(text), partition=partition)
+def _becomes(one: Undelivered) -> str:
+    return "given_up" if one.give_up else "unspent" if one.is_unspent else "again"
+
+
+def redeliver(ids: Sequence[bytes], partition: int) -> ItemsCall[str | Refusal]:
+    return ItemsCall("redeliver", (), [(debt,) for debt in ids], answering(text), partition=partition)
 
 
 def callbacks(given_up: bool, start: int, most: int, partition: int) -> Call[list[Debt]]:

@@ -6,22 +6,35 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...core.errors import Refusal, refusal
-from ...core.job import Durability, NewJob
+from ...core.job import Cap, Durability, NewJob
 from ...core.limit import LimitTable
 from ...core.requests import Enqueued
 from .. import record
 from .call import Argument, ItemsCall, NotConfirmed, Relations
+from .caps import pack_cap
 from .limits import joined
 
 _TOGETHER = b"\xff"  # with the next job, or not at all
+_CAPPED = b"\xfe"  # a cap follows
 _NONE, _KEEP, _REPLACE, _DEBOUNCE, _THROTTLE, _REFUSE = b"\0", b"\1", b"\2", b"\3", b"\4", b"\5"
 _ACCEPTED = {b"queued", b"scheduled", b"waiting", b"existing", b"replaced", b"ended"}
 
 
-def _terms(job: NewJob) -> bytes:
-    """What to do about the job's unique key, and the jobs it waits for; nothing where there is nothing to do."""
+def _terms(job: NewJob, limits: LimitTable, matched: Sequence[str]) -> bytes:
+    """The cap it brings, what to do about its unique key, and the jobs it waits for; nothing where there is nothing."""
     unique = _unique_terms(job)
-    return Relations((unique or _NONE) + b"".join(job.after)) if job.after else unique
+    cap = b"" if job.cap is None else _cap_terms(job.cap, limits.capped(job.cap.limit, matched, job.payload))
+    if job.after:
+        return Relations(cap + (unique or _NONE) + b"".join(job.after))
+    return cap + unique
+
+
+def _cap_terms(cap: Cap, target: tuple[str, str] | None) -> bytes:
+    if target is None:
+        return _CAPPED + (2).to_bytes(2, "big") + bytes(2)
+    holdup = target[0].encode()
+    content = len(holdup).to_bytes(2, "big") + holdup + pack_cap(cap, target[1])
+    return _CAPPED + len(content).to_bytes(2, "big") + content
 
 
 def _unique_terms(job: NewJob) -> bytes:
@@ -56,8 +69,9 @@ def item(
 ) -> tuple[Argument, Argument]:
     """Id and record, and what to do about the unique key: a new job as every script that adds one reads it."""
     run_at_ms, expires_at_ms = _instants(job, now_ms)
-    matched = joined(limits.match(job.queue, job.name, job.lane, job.payload)) if limits.limits else ""
-    return record.pack(job, job_id, run_at_ms, expires_at_ms, matched, origin), _terms(job)
+    matched = limits.match(job.queue, job.name, job.lane, job.payload) if limits.limits else ()
+    packed = record.pack(job, job_id, run_at_ms, expires_at_ms, joined(matched), origin)
+    return packed, _terms(job, limits, matched)
 
 
 def enqueue(

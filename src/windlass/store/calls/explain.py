@@ -7,6 +7,7 @@ from typing import Any
 
 from ...core.errors import Refusal
 from ...core.facts import Awaited, Employed, Facts, FullLimit, Place, Relative, Takers
+from ...core.limit import key_in
 from ...core.parties import Step
 from ...core.queue import Pause
 from ...core.requests import ANYTHING, Filter
@@ -75,11 +76,11 @@ def _pauses(queue: str, facts: list[Any]) -> list[Pause]:
 
 
 def _limit(fact: Any) -> FullLimit:
-    holdup, definition, running, token_at, holders = fact
-    _, is_keyed, key = holdup.decode().partition(":")
+    holdup, definition, running, token_at, holders, own_cap = fact
     return FullLimit(
         limit=read_limit(definition),
-        key=key if is_keyed else None,
+        key=key_in(holdup.decode()),
+        own_cap=own_cap or None,
         running=running,
         next_token_at_ms=token_at or None,
         holders=holders,

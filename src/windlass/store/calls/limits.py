@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from ...core.errors import Refusal
-from ...core.limit import Level, Limit, LimitTable
+from ...core.limit import Level, Limit, LimitTable, key_in
 from ..record import LIMITS_SEPARATOR
 from .call import Argument, Call, ItemsCall, answering, nothing
 
@@ -75,9 +75,8 @@ class LevelPage(NamedTuple):
 
 def _level(row: list[Any]) -> Level:
     holdup, running, lanes, room, token_at = row
-    _, is_keyed, key = holdup.decode().partition(":")
     return Level(
-        key=key if is_keyed else None,
+        key=key_in(holdup.decode()),
         running=running,
         blocked_lanes=lanes,
         room=None if room < 0 else room,

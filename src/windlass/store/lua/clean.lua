@@ -1,10 +1,10 @@
--- The janitor's step: removes ended jobs whose retention is over, fails waiting jobs that expired unreached, and forgets
--- callbacks that were given up long ago.
+-- The janitor's step: removes ended jobs whose retention is over, fails waiting jobs that expired unreached, forgets
+-- callbacks that were given up long ago, and caps of keys that have had no jobs for a while.
 -- arguments: ARGV[1] clock offset, [2] most jobs of each kind
 -- returns:   {now, removed (jobs and callbacks), expired, next instant (0: none)}
 -- refusals:  none
 -- flags: allow-oom
--- uses: keys, clock, batch, record, ring, place, tally, ending, attempts, family, owed, offers
+-- uses: keys, clock, batch, record, ring, place, tally, ending, attempts, family, owed, caps, offers
 local most = tonumber(ARGV[2])
 local function due_of(key) return redis.call('ZRANGEBYSCORE', P .. key, '-inf', now_ms, 'LIMIT', 0, most) end
 
@@ -30,13 +30,14 @@ for _, id in ipairs(expired) do
   end
 end
 local forgotten = due_of('given_up')
-for _, debt in ipairs(forgotten) do forget_debt('given_up', debt) end
+for _, debt in ipairs(forgotten) do forget_given_up(debt) end
+forget_idle_caps(most)
 flush()
 ring_all()
 trim_histories()
 
 local following = math.huge
-for _, key in ipairs({'retention', 'expiry', 'given_up'}) do
+for _, key in ipairs({'retention', 'expiry', 'given_up', 'idle_caps'}) do
   local first = redis.call('ZRANGE', P .. key, 0, 0, 'WITHSCORES')
   if first[2] then following = math.min(following, tonumber(first[2])) end
 end

@@ -2,13 +2,16 @@
 -- arguments: ARGV[1] clock offset, [2] version of the limits the jobs were matched against; then per job: id + record
 --            as packed by the caller, and its terms: '' or what to do about its unique key: B 0 nothing; B 1 keep; B 2
 --            replace, I4 revision guard (0: none); B 3 debounce, I6 pause, I6 most from creation (0: any); B 4 throttle,
---            I6 period; B 5 refuse; then the ids of jobs to wait for. B 255 before all that: this job and the next one
---            come in together or not at all
+--            I6 period; B 5 refuse; then the ids of jobs to wait for. Before all that: B 255 this job and the next one come
+--            in together or not at all; then B 254, I2 length, I2 length of a holdup, the holdup ('': it matches no such
+--            limit), I4 its cap if it has none yet, what callers keep with it
 -- returns:   per job {status, id, revision}; status 'queued', 'scheduled', 'waiting', 'existing', 'replaced', 'ended' or
 --            a refusal
--- refusals:  id_conflict, queue_full, revision_conflict, unique_conflict, unknown_parent, parent_state, unknown_member; limits_changed for
+-- refusals:  id_conflict, queue_full, revision_conflict, unique_conflict, unknown_parent, parent_state, unknown_member,
+--            unknown_limit (for a cap); limits_changed for
 --            all of them: match them anew
--- uses: keys, batch, record, events, ring, ending, adding, joining, together, family, offers
+-- uses: keys, batch, record, events, ring, caps, ending, adding, joining, together, family, offers
+local CAME_IN = {queued = true, scheduled = true, waiting = true, replaced = true}
 local ids, keys = {}, {}
 for i = 1, (#ARGV - 2) / 2 do
   ids[i] = string.sub(ARGV[2 * i + 1], 1, 16)
@@ -39,8 +42,14 @@ for i = 1, #ids do
   if refusal then
     answers[i] = {refusal, ids[i], 0}
   else
-    local own = is_marked and own_terms(terms) or terms
-    answers[i] = enqueue_one(ids[i], keys[i], ARGV[2 * i + 1], own, first + i - 1, some_stored, ended[i])
+    local own, cap = terms, nil
+    if terms ~= '' then own, cap = own_terms(terms) end
+    if lacks_limit(cap) then
+      answers[i] = {'unknown_limit', ids[i], 0}
+    else
+      answers[i] = enqueue_one(ids[i], keys[i], ARGV[2 * i + 1], own, first + i - 1, some_stored, ended[i])
+      if cap and CAME_IN[answers[i][1]] then give_cap(cap) end
+    end
   end
   goes_on = is_marked
   if not goes_on then refusal = nil end

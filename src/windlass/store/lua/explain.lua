@@ -2,7 +2,7 @@
 -- arguments: ARGV[1] clock offset, [2] id, [3] most ids of each list, [4] most workers looked at
 -- returns:   {now, record without payload beyond 1 KiB, last attempt that ended badly or '', {fact, ...}}; a fact is one of
 --            {'pause', what ('' the queue, 'l' + lane, 'n' + name), since (6 bytes) + why},
---            {'limit', holdup, definition, running, next token at (0: no rate), {id of a holder, ...}},
+--            {'limit', holdup, definition, running, next token at (0: no rate), {id of a holder, ...}, own cap (0: none)},
 --            {'place', jobs ahead, 1 when the queue is fair, lanes, lanes held back, weight of its lane},
 --            {'takers', waiting, of those that want it, jobs of the queue that are taken, {filter of one that does not, ...}},
 --            {'workers', all, {{worker, silent at, beats every ms, description, jobs held}, ...}},

@@ -3,7 +3,7 @@
 -- returns:   per job 'ok' or a refusal; one that was edited meanwhile was matched then
 -- refusals:  unknown_job, already_ended, revision_conflict, limits_changed (match it anew)
 -- flags: allow-oom
--- uses: keys, batch, record, lanes, limits, ring, place, ending, offers
+-- uses: keys, batch, record, lanes, limits, caps, ring, place, ending, offers
 local is_stale = have_limits_changed(ARGV[2])
 
 local function rematch(id, revision, limits)

@@ -1,6 +1,7 @@
 -- Callbacks could not be delivered: they are due again later, or given up and kept for people to see.
 -- arguments: ARGV[1] clock offset, [2] how long one that is given up is kept in ms, [3] most that are kept; then per
---            callback: id, token, delay_ms, '1' to give up, what went wrong
+--            callback: id, token, delay_ms, what becomes of it ('again', 'given_up', or 'unspent': this attempt was not
+--            made, and does not count), what went wrong
 -- returns:   per callback 'owed', 'given_up' or a refusal
 -- refusals:  unknown_callback, stale_lease
 -- flags: allow-oom
@@ -9,21 +10,25 @@ local kept_ms, most_kept = tonumber(ARGV[2]), tonumber(ARGV[3])
 local has_retries = false
 
 local function give_up(debt)
-  redis.call('ZREM', P .. 'owed', debt)
-  redis.call('ZADD', P .. 'given_up', now_ms + kept_ms, debt)
+  unlist_owed(debt, to_of(debt))
+  list_given_up(debt, now_ms + kept_ms)
   if redis.call('ZCARD', P .. 'given_up') > most_kept then
-    forget_debt('given_up', redis.call('ZRANGE', P .. 'given_up', 0, 0)[1])
+    forget_given_up(redis.call('ZRANGE', P .. 'given_up', 0, 0)[1])
   end
   return 'given_up'
 end
 
-local function retry_callback(debt, token, delay_ms, gives_up, problem)
+local function retry_callback(debt, token, delay_ms, becomes, problem)
   local refused = refused_debt(debt, token)
   if refused then return refused end
   redis.call('HDEL', debt_key(debt), 'token')
-  redis.call('HSET', debt_key(debt), 'error', problem)
-  if gives_up == '1' then return give_up(debt) end
-  redis.call('ZADD', P .. 'owed', now_ms + tonumber(delay_ms), debt)
+  if becomes == 'unspent' then
+    redis.call('HINCRBY', debt_key(debt), 'tries', -1)
+  else
+    redis.call('HSET', debt_key(debt), 'error', problem)
+  end
+  if becomes == 'given_up' then return give_up(debt) end
+  list_owed(debt, to_of(debt), now_ms + tonumber(delay_ms))
   has_retries = true
   return 'owed'
 end

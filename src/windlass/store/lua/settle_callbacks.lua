@@ -7,7 +7,10 @@
 local answers = {}
 for i = 2, #ARGV, 2 do
   local refused = refused_debt(ARGV[i], ARGV[i + 1])
-  if not refused then forget_debt('owed', ARGV[i]) end
+  if not refused then
+    unlist_owed(ARGV[i], to_of(ARGV[i]))
+    redis.call('DEL', debt_key(ARGV[i]))
+  end
   table.insert(answers, refused or 'ok')
 end
 return answers

@@ -1,4 +1,4 @@
--- uses: keys, clock, batch, record, new_record, repeating, config, limits, ring, place, tally, unique, ending, joining
+-- uses: keys, clock, batch, record, new_record, repeating, config, limits, caps, ring, place, tally, unique, ending, joining
 -- How a job comes in: shared by enqueue and by schedules that fire.
 local CHECK = {none = 0, keep = 1, replace = 2, debounce = 3, throttle = 4, refuse = 5} -- what to do about a unique key
 local TERMS_BYTES = {[0] = 1, 1, 5, 13, 7, 1} -- of each; the ids of jobs to wait for follow

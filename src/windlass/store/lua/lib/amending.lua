@@ -1,4 +1,4 @@
--- uses: record, limits, repeating
+-- uses: record, limits, caps, repeating
 -- What a job is made of is changed: shared by edit and conclude. The record must be written anew afterwards.
 
 -- A new time is a new plan too: a rule counts from it. `rule`: '' as it is, '-' none any more.

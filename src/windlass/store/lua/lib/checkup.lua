@@ -1,4 +1,4 @@
--- uses: keys, batch, record, lanes, findings, places, checkup_job, checkup_kin, checkup_lines, checkup_lists
+-- uses: keys, batch, record, lanes, findings, places, checkup_job, checkup_kin, checkup_lines, checkup_lists, caps, checkup_caps
 -- What each kind of key must agree with. A key is looked at as a whole first, then entry by entry in bounded pages.
 local PAGE = 200
 local OWN_EXPIRY_MS = 172800000 -- given to what should go by itself and would not: no use of it lasts longer
@@ -7,6 +7,7 @@ local SCAN = {zset = 'ZSCAN', set = 'SSCAN', hash = 'HSCAN'}
 local function drop_entry(name, kind, rest, entry)
   if kind == 'lane' then touch_lane(string.match(rest, '^([^%z]*)%z(.*)$')) end
   if kind == 'holders' then free_holder(rest, string.sub(entry, 1, 16)) end
+  if kind == 'under' then met[rest] = met[rest] or false end
   z_drop(P .. name, entry)
 end
 
@@ -59,6 +60,11 @@ local KIND = {
     entry = function(queue, holdup) check_mark('rates', queue, holdup) end},
   parked_in = {type = 'set', entry = check_parked_in},
   held = {type = 'set', entry = check_held},
+  under = of_jobs(check_under),
+  keyed = {type = 'zset', entry = check_keyed},
+  caps = {type = 'hash', entry = check_cap},
+  idle_caps = {type = 'zset', whole = function() check_loops('idle_caps') end,
+    entry = function(_, holdup, idle_until) check_idle_cap(holdup, idle_until) end},
   retention = {type = 'zset', whole = function() check_loops('retention') end, entry = function(_, id) check_retention(id) end},
   s = {type = 'hash', whole = check_schedule},
   sj = {type = 'list', whole = check_schedule_jobs},
@@ -66,8 +72,13 @@ local KIND = {
     entry = function(_, name) check_scheduled_name('schedules', name) end},
   schedule_names = {type = 'zset', entry = function(_, name) check_scheduled_name('schedule_names', name) end},
   b = {type = 'hash', whole = check_debt},
-  owed = {type = 'zset', entry = function(_, debt) check_debt_entry('owed', debt) end},
-  given_up = {type = 'zset', entry = function(_, debt) check_debt_entry('given_up', debt) end},
+  owed = {type = 'zset', entry = function(_, debt) check_debt_entry('owed', debt, true) end},
+  od = {type = 'zset', entry = check_owed_to_entry},
+  owed_to = {type = 'zset', entry = function(_, destination, at) check_destination(destination, at) end},
+  given_up = {type = 'zset', entry = function(_, debt) check_debt_entry('given_up', debt, true) end},
+  given_up_ids = {type = 'zset', entry = function(_, debt)
+    check_debt_entry('given_up_ids', debt, redis.call('ZSCORE', P .. 'given_up', debt))
+  end},
   w = {type = 'hash', whole = check_worker},
   number = plain('string'),
   numbers = {type = 'hash', entry = function(_, id, number) check_numbers(id, number) end},
@@ -78,7 +89,7 @@ local KIND = {
   tokens = plain('hash'), tokens_version = plain('string'), audit = plain('stream'),
   workers = plain('zset'), debts = plain('string'), restoring = plain('zset'),
   m = passing('hash'), throttle = passing('string'), ended = passing('set'), bell = passing('list'),
-  waiters = passing('zset'), full_at = passing('string'), followed = passing('string'), events = passing('stream'),
+  waiters = passing('zset'), full_at = passing('string'), followed = passing('string'), events = passing('stream'), stats = passing('hash'),
 }
 
 -- Is the key what it should be? What goes by itself must have an end; what has an owner must not.

@@ -64,24 +64,43 @@ local function check_schedule_jobs(name)
   find('orphan', key_example('sj:' .. name), function() redis.call('DEL', schedule_jobs_key(name)) end)
 end
 
-local function check_debt(debt)
-  local is_owed = redis.call('ZSCORE', P .. 'owed', debt)
-  local is_given_up = redis.call('ZSCORE', P .. 'given_up', debt)
-  if is_owed and is_given_up then
-    find('callback_not_listed', job_example(string.sub(debt, 1, 16)), function()
-      redis.call('ZREM', P .. 'given_up', debt)
-    end)
-  elseif not is_owed and not is_given_up then
-    find('callback_not_listed', job_example(string.sub(debt, 1, 16)), function()
-      redis.call('ZADD', P .. 'owed', now_ms, debt)
-      ring(OWED, nil)
-    end)
-  end
+local function is_listed_owed(debt, at)
+  local destination = to_of(debt)
+  local marked_at = redis.call('ZSCORE', P .. 'owed_to', destination)
+  return redis.call('ZSCORE', destination_key(destination), debt) == at and marked_at and tonumber(marked_at) <= tonumber(at)
 end
 
-local function check_debt_entry(index, debt)
-  if redis.call('EXISTS', debt_key(debt)) == 1 then return end
-  find('ghost', job_example(string.sub(debt, 1, 16)), function() redis.call('ZREM', P .. index, debt) end)
+local function check_debt(debt)
+  local at = redis.call('ZSCORE', P .. 'owed', debt)
+  local removed_at = redis.call('ZSCORE', P .. 'given_up', debt)
+  if at and not removed_at and is_listed_owed(debt, at) then return end
+  if removed_at and not at and redis.call('ZSCORE', P .. 'given_up_ids', debt) then return end
+  find('callback_not_listed', job_example(string.sub(debt, 1, 16)), function()
+    if removed_at and not at then return list_given_up(debt, removed_at) end
+    unlist_given_up(debt)
+    list_owed(debt, to_of(debt), at or now_ms)
+    ring(OWED, nil)
+  end)
+end
+
+-- Of one of the lists of debts; `is_right`: it has its place there.
+local function check_debt_entry(key, debt, is_right)
+  if is_right and redis.call('EXISTS', debt_key(debt)) == 1 then return end
+  find('ghost', job_example(string.sub(debt, 1, 16)), function() redis.call('ZREM', P .. key, debt) end)
+end
+
+local function check_owed_to_entry(destination, debt)
+  if redis.call('ZSCORE', P .. 'owed', debt) and to_of(debt) == destination then return end
+  find('ghost', job_example(string.sub(debt, 1, 16)), function()
+    redis.call('ZREM', destination_key(destination), debt)
+    mark_destination(destination)
+  end)
+end
+
+local function check_destination(destination, at)
+  local first = redis.call('ZRANGE', destination_key(destination), 0, 0, 'WITHSCORES')
+  if first[2] and tonumber(first[2]) == tonumber(at) then return end
+  find('ghost', key_example('od:' .. destination), function() mark_destination(destination) end)
 end
 
 -- A worker that nobody expects to beat would stay for ever: the recoverer is told to look.

@@ -41,10 +41,14 @@
 --   limits, limit_names      hash    number -> limit; name -> number
 --   limits_version, limit_number   string   grow with every change; with every new limit
 --   rematch                  string  version of the limits against which waiting jobs are being matched
---   holders:<holdup>         zset    jobs that run under a limit: score start; a holdup is number or number:key
+--   holders:<holdup>         zset    jobs that run under a limit: score start; a holdup is number, number:key or number=key
 --   full_at:<holdup>         string  when a rate's bucket is full again; expires then
 --   parked_in:<holdup>       set     queues with lanes parked under a limit
 --   held:<number>            set     holdups of a limit that have holders or parked lanes
+--   caps:<number>            hash    holdup -> its own cap + what callers keep with it (caps.lua)
+--   keyed:<number>           zset    holdups that may have a cap of their own, and have one, or jobs: score 0
+--   under:<holdup>           zset    jobs of such a holdup that have not ended: score state
+--   idle_caps                zset    holdups with a cap and without jobs -> instant at which the cap is forgotten
 --   seq, token               string  enqueue sequence; lease token
 --   number                   string  the last number that was given to a job (numbers.lua)
 --   numbers, numbered        hash    id -> number, number -> id: of jobs that got theirs later
@@ -60,12 +64,16 @@
 --   sj:<schedule>            list    ids of the jobs it made last, newest first, at most 20
 --   bell:<process>           list    what wakes a process
 --   owed, given_up           zset    debt -> instant at which it is due | at which it is removed (owed.lua)
---   b:<debt>                 hash    a callback owed: the job as it ended, its result, how often it was tried
+--   od:<destination>         zset    the same of the debts owed to one destination
+--   owed_to                  zset    destination -> instant at which its first debt is due
+--   given_up_ids             zset    the debts that were given up, by id
+--   b:<debt>                 hash    a callback owed: the job as it ended, its result, how often it was tried, its destination
 --   debts                    string  numbers of debts and of their leases
 --   followed                 string  somebody follows what happens: the epoch of events.lua; expires
 --   events                   stream  what happened, bounded; written only while `followed` is there; expires
 --   tokens                   hash    name -> when a token was made and expires + its definition (tokens.lua); partition 0
 --   tokens_version           string  another after every change of them
+--   stats:<component>        hash    instance -> until when + what it counted last (opaque); expires; in partition 0
 --   audit                    stream  who did what, bounded (audit.lua); in partition 0
 -- STATE, EVENT, FLAG, LOG and DEFAULT come from the loader, out of the Python code; so do KEYS, ARGV and `at_start`.
 local P

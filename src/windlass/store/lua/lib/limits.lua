@@ -1,6 +1,6 @@
 -- uses: keys, clock, batch, record, config, lanes
 -- What may hold a lane back: limits and pauses. A holdup is named by the limit's number, with `:key` when it is per key
--- ('7', '7:acme'), or, for a pause within the queue, by 'l' + lane or 'n' + name.
+-- ('7', '7:acme'; '7=acme' when a key may have a cap of its own), or, for a pause within the queue, by 'l' + lane or 'n' + name.
 local RUNNING_KIND = 1 -- jobs at once; the other kind is a rate
 local definitions, rooms, arrivals
 local held_now, freed_now -- holdups that got, or lost, a holder in this call
@@ -34,6 +34,12 @@ local function definition_of(holdup)
   return definitions[number]
 end
 
+-- A key's own cap, or nil.
+local function cap_of(holdup)
+  local raw = string.find(holdup, '^%d+=') and redis.call('HGET', P .. 'caps:' .. limit_number(holdup), holdup)
+  return raw and struct.unpack('>I4', raw) or nil
+end
+
 -- When the bucket will be full again. One number is all there is to keep.
 local function full_at(holdup)
   if not arrivals[holdup] then
@@ -57,7 +63,7 @@ local function room_under(queue, holdup)
   local limit = definition_of(holdup)
   if not limit then return math.huge end
   if limit.is_rate then return tokens_of(holdup, limit) end
-  return limit.amount - redis.call('ZCARD', P .. 'holders:' .. holdup)
+  return (cap_of(holdup) or limit.amount) - redis.call('ZCARD', P .. 'holders:' .. holdup)
 end
 
 -- How many more jobs may start now. Read once; jobs that are picked use it up.
@@ -105,16 +111,6 @@ local function free_limits(r)
     z_drop(P .. 'holders:' .. holdup, r.id)
     freed_now[holdup] = true
   end)
-end
-
--- The limits of a job that stands in no lane just now (one that is overdue and takeable has left its own).
-local function change_limits(r, limits)
-  local links = links_of(r)
-  if links.limits == limits then return end
-  local is_holding = is_leased(r) and not has(r, 'retakeable')
-  if is_holding then free_limits(r) end
-  set_links(r, {parent = links.parent, on_failure = links.on_failure, limits = limits})
-  if is_holding then hold_limits(r) end
 end
 
 -- A lease was given: one token of each rate.

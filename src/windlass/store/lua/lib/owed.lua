@@ -1,13 +1,57 @@
 -- uses: keys, clock, record, ring
 -- Callbacks owed: a debt is written in the step that ends its job, and outlives it until somebody has delivered it.
--- A debt's id is the job's and a number: one per end, since a job that is retried may end again.
+-- A debt's id is the job's and a number: one per end, since a job that is retried may end again. Debts stand in one list
+-- for all, and in one for each destination: whoever has no room for a destination passes over all of its debts at once.
 local OWED_BYTES = 65536 -- of a payload or a result; what is longer is cut, or left out
 local OWED = '\2owed' -- where those who deliver wait to be rung: no queue has such a name
+local DESTINATION = '^[\128-\143]\161d\176(%x%x%x%x%x%x%x%x%x%x%x%x%x%x%x%x)'
 local DEBT_FIELDS = {'job', 'is_whole', 'result', 'is_too_big', 'attempt', 'tries', 'error', 'token'}
 local has_new_debts
 at_start[#at_start + 1] = function() has_new_debts = false end
 
 local function debt_key(debt) return P .. 'b:' .. debt end
+local function destination_key(destination) return P .. 'od:' .. destination end
+
+-- Its mark is the first entry of the extras (store/record.py), behind a rule of repetition: nothing else is decoded.
+local function destination_of(r)
+  local at = has(r, 'repeats') and 8 + string.byte(r.extras, 7) or 1
+  return string.match(r.extras, DESTINATION, at) or ''
+end
+
+local function to_of(debt) return redis.call('HGET', debt_key(debt), 'to') or '' end
+
+-- A destination stands at the instant of its first debt.
+local function mark_destination(destination)
+  local first = redis.call('ZRANGE', destination_key(destination), 0, 0, 'WITHSCORES')
+  if first[2] then
+    redis.call('ZADD', P .. 'owed_to', first[2], destination)
+  else
+    redis.call('ZREM', P .. 'owed_to', destination)
+  end
+end
+
+local function list_owed(debt, destination, at)
+  redis.call('ZADD', P .. 'owed', at, debt)
+  redis.call('ZADD', destination_key(destination), at, debt)
+  mark_destination(destination)
+end
+
+local function unlist_owed(debt, destination)
+  redis.call('ZREM', P .. 'owed', debt)
+  redis.call('ZREM', destination_key(destination), debt)
+  mark_destination(destination)
+end
+
+local function list_given_up(debt, at)
+  redis.call('ZADD', P .. 'given_up', at, debt)
+  redis.call('ZADD', P .. 'given_up_ids', 0, debt)
+end
+
+-- Says whether it was there.
+local function unlist_given_up(debt)
+  redis.call('ZREM', P .. 'given_up_ids', debt)
+  return redis.call('ZREM', P .. 'given_up', debt) == 1
+end
 
 -- The record as the job ended, with the beginning of its payload.
 local function record_owed(r)
@@ -18,11 +62,11 @@ end
 
 local function owe(r, result)
   local debt = r.id .. struct.pack('>I6', redis.call('INCR', P .. 'debts'))
-  local fits = #result <= OWED_BYTES
-  redis.call('HSET', debt_key(debt), 'job', r.id .. record_owed(r), 'tries', 0,
+  local fits, destination = #result <= OWED_BYTES, destination_of(r)
+  redis.call('HSET', debt_key(debt), 'job', r.id .. record_owed(r), 'tries', 0, 'to', destination,
     'is_whole', r.bytes <= r.head_bytes + OWED_BYTES and 1 or 0, 'result', fits and result or '', 'is_too_big', fits and 0 or 1,
     'attempt', r.state ~= STATE.finished and redis.call('LINDEX', P .. 'a:' .. r.id, -1) or '')
-  redis.call('ZADD', P .. 'owed', now_ms, debt)
+  list_owed(debt, destination, now_ms)
   has_new_debts = true
 end
 
@@ -46,8 +90,8 @@ local function refused_debt(debt, token)
   return (held_by or redis.call('EXISTS', debt_key(debt)) == 1) and 'stale_lease' or 'unknown_callback'
 end
 
-local function forget_debt(index, debt)
-  redis.call('ZREM', P .. index, debt)
+local function forget_given_up(debt)
+  unlist_given_up(debt)
   redis.call('DEL', debt_key(debt))
 end
 

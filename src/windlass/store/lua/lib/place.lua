@@ -1,4 +1,4 @@
--- uses: keys, clock, batch, record, kin, config, lanes, limits, parking, ring, pushing, events
+-- uses: keys, clock, batch, record, kin, config, lanes, limits, caps, parking, ring, pushing, events
 -- The only code that puts a job into the indexes of its state and takes it out again.
 -- `enter` may mark the record (its kind of lane), so it comes before the record is saved.
 local function overdue_at(r)
@@ -109,12 +109,16 @@ local function enter(r)
     z_add(P .. kind .. r.queue, r.ended_at, r.id)
   end
   if may_expire(r) then z_add(P .. 'expiry', policy_of(r).expires_at, r.id) end
-  if r.links ~= '' then follow(r) end
+  if r.links ~= '' then
+    follow(r)
+    if not is_ended(r) then come_under(r) end
+  end
   if r.told ~= state then announce_state(r) end
 end
 
 local function leave(r)
   local state = r.state
+  if r.links ~= '' and not is_ended(r) then leave_under(r) end
   if state == STATE.queued then
     leave_lane(r)
   elseif is_leased(r) then

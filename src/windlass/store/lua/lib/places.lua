@@ -1,4 +1,4 @@
--- uses: keys, clock, batch, record, config, lanes, limits, ring, place, ending, unique
+-- uses: keys, clock, batch, record, config, lanes, limits, caps, ring, place, ending, unique
 -- Where a job stands, said by its record alone: what indexes are compared with, and put right by.
 
 -- nil and false when there is none, nil and true when it cannot be read.
@@ -52,6 +52,9 @@ local function places_of(r)
   end
   if stands_in_lane(r) then add_lane(places, r) end
   if is_leased(r) then add_lease(places, r) end
+  if not is_ended(r) then
+    each_key(r, function(holdup) places[P .. 'under:' .. holdup] = {member = r.id, score = r.state} end)
+  end
   if may_expire(r) then places[P .. 'expiry'] = {member = r.id, score = policy_of(r).expires_at} end
   if holds_unique(r) then places[unique_key(r)] = {member = r.id, score = r.sequence} end
   each_tag(r, function(key) places[key] = {member = r.id, score = r.created_at} end)
@@ -78,5 +81,6 @@ local function put_in_place(r)
   if is_leased(r) and not has(r, 'retakeable') then
     each_limit(links_of(r).limits, function(holdup) held_now[holdup] = true end)
   end
+  if not is_ended(r) then each_key(r, function(holdup) met[holdup] = true end) end
   wake_for(r)
 end

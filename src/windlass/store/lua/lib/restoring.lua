@@ -94,7 +94,11 @@ end
 function RESTORE.b(debt, body)
   if redis.call('EXISTS', debt_key(debt)) == 1 then return 'existing' end
   for field, value in pairs(body.fields) do redis.call('HSET', debt_key(debt), field, value) end
-  redis.call('ZADD', P .. body.list, body.at, debt)
+  if body.list == 'owed' then
+    list_owed(debt, body.fields.to, body.at)
+  else
+    list_given_up(debt, body.at)
+  end
   local number = struct.unpack('>I6', debt, 17)
   if number > tonumber(redis.call('GET', P .. 'debts') or 0) then redis.call('SET', P .. 'debts', number) end
   has_new_debts = true

@@ -1,4 +1,4 @@
--- uses: keys, clock, batch, record, note, limits, kin, place, unique
+-- uses: keys, clock, batch, record, note, limits, caps, kin, place, unique
 -- Back to queued from an end: retry and requeue share it.
 local function drop_expiry(r)
   local policy = policy_of(r)

@@ -18,7 +18,7 @@ local function pauses_on(r)
 end
 
 -- Every limit on the lane that has no room, with its definition, how many it counts, the instant of its next token
--- (0: it is no rate) and the first of those that hold it.
+-- (0: it is no rate), the first of those that hold it, and its own cap (0: it has none).
 local function full_limits(queue, lane, most)
   local found = {}
   each_limit(limits_of_lane(lane), function(holdup)
@@ -27,6 +27,7 @@ local function full_limits(queue, lane, most)
     found[#found + 1] = {
       holdup, redis.call('HGET', P .. 'limits', limit_number(holdup)), redis.call('ZCARD', holders),
       limit.is_rate and next_token_at(holdup, limit) or 0, redis.call('ZRANGE', holders, 0, most - 1),
+      cap_of(holdup) or 0,
     }
   end)
   return found

@@ -1,9 +1,17 @@
--- uses: keys, record, new_record, config, unique, ending, joining, adding
+-- uses: keys, record, new_record, config, caps, unique, ending, joining, adding
 -- Jobs that come in together or not at all: all of them are looked at before the first is written.
 local TOGETHER = 255 -- as the first byte of a job's terms: it comes in with the next one
 
 local function is_with_next(terms) return string.byte(terms) == TOGETHER end
-local function own_terms(terms) return is_with_next(terms) and string.sub(terms, 2) or terms end
+local CAPPED = 254 -- as the next byte: I2 length of a cap, and the cap
+
+-- What is left of a job's terms, and the cap it brings with it, or nil.
+local function own_terms(terms)
+  if is_with_next(terms) then terms = string.sub(terms, 2) end
+  if string.byte(terms) ~= CAPPED then return terms, nil end
+  local size = struct.unpack('>I2', terms, 2)
+  return string.sub(terms, size + 4), string.sub(terms, 4, size + 3)
+end
 
 local function lacks_parent(r, before)
   if r.links == '' or before[links_of(r).parent] then return nil end
@@ -47,7 +55,8 @@ local function refusal_together(first, last, entry_of, terms_of, has_ended)
     local known = load(r.id)
     if known and known.fingerprint ~= r.fingerprint then return 'id_conflict' end
     if not known and not has_ended[i] then
-      local terms = own_terms(terms_of(i))
+      local terms, cap = own_terms(terms_of(i))
+      if lacks_limit(cap) then return 'unknown_limit' end
       local refusal = lacks_parent(r, before) or lacks_awaited(terms, before) or lacks_key(r, terms, before)
         or lacks_room(r, needed)
       if refusal then return refusal end

@@ -1,0 +1,78 @@
+"""Limits are set, changed and taken away."""
+
+from __future__ import annotations
+
+import msgspec
+
+from ...core.durations import parse_duration_ms
+from ...core.errors import BadInput, UnknownLimit
+from ...core.limit import Limit, Matcher
+from ...core.limit_wording import cap
+from ..routes import DashboardRoutes, Done, Form
+from ..visit import Visit
+
+routes = DashboardRoutes()
+
+
+class LimitForm(Form, frozen=True, kw_only=True):
+    name: str = ""
+    queue: str = ""
+    job: str = ""
+    key: str = ""
+    running: str = ""
+    rate: str = ""
+    per: str = ""
+
+    def figures(self) -> dict[str, int | None]:
+        if bool(self.running) == bool(self.rate):
+            raise BadInput("Give either how many jobs may run at once, or how many may start per time.")
+        if self.running:
+            return {"running": _whole(self.running), "rate": None}
+        return {"running": None, "rate": _whole(self.rate), "per_ms": parse_duration_ms(self.per)}
+
+
+@routes.action("set-limit", LimitForm)
+async def set_limit(visit: Visit[None], form: LimitForm) -> Done:
+    """Cap jobs: so many at once, or per time."""
+    wanted = msgspec.convert(
+        {"name": form.name, "matches": Matcher(queue=form.queue, name=form.job), "key": form.key} | form.figures(),
+        Limit,
+    )
+    if any(one.limit.name == form.name for one in await visit.service.limits()):
+        raise BadInput(f"There is a limit {form.name!r} already: change it, or give this one another name.")
+    return await _set(visit, wanted)
+
+
+@routes.action("change-limit", LimitForm)
+async def change_limit(visit: Visit[None], form: LimitForm) -> Done:
+    """Let more or fewer jobs run."""
+    for one in await visit.service.limits():
+        if one.limit.name == form.name:
+            return await _set(visit, msgspec.structs.replace(one.limit, **form.figures()))
+    raise UnknownLimit(f"There is no limit {form.name!r}.")
+
+
+async def _set(visit: Visit[None], limit: Limit) -> Done:
+    visit.ask.may_use_all()
+    visit.ask.target, visit.ask.detail = limit.name, cap(limit)
+    await visit.service.limit(limit)
+    return Done(f"{limit.name} allows {cap(limit)}.")
+
+
+class NamedForm(Form, frozen=True, kw_only=True):
+    name: str = ""
+
+
+@routes.action("delete-limit", NamedForm, asks=lambda form: f"Take the limit {form.name} away?")
+async def delete_limit(visit: Visit[None], form: NamedForm) -> Done:
+    """Take a limit away: what it holds back may run at once."""
+    visit.ask.may_use_all()
+    visit.ask.target = form.name
+    await visit.service.unlimit(form.name)
+    return Done(f"The limit {form.name} is gone.")
+
+
+def _whole(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) < 10):
+        raise BadInput(f"{text!r} is not a whole number.")
+    return int(text)

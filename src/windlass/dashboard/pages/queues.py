@@ -1,0 +1,95 @@
+"""All queues by name; and one queue: what it holds and does, its lanes, limits, pauses and properties."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import msgspec
+
+from ...core.queue import Pause, QueueStats
+from ..flow import STEPS, Flow, Period, flow_of
+from ..properties import Property, properties
+from ..routes import DashboardRoutes
+from ..visit import Visit
+from .limits import LimitRow, row_of
+
+routes = DashboardRoutes()
+
+QUEUES_PER_PAGE = 100
+
+
+class QueuesQuery(msgspec.Struct, frozen=True, kw_only=True):
+    search: str = ""
+    after: str = ""
+
+
+class QueuesView(msgspec.Struct, frozen=True):
+    now_ms: int
+    rows: list[QueueStats]
+    count: int
+    search: str
+    following: str  # the page after this one begins behind it; empty: it is the last
+
+
+@routes.page("/queues", "queues.html", page="queues", query=QueuesQuery)
+async def queues(visit: Visit[QueuesQuery]) -> QueuesView:
+    """All queues by name."""
+    query = visit.query
+    now_ms, names = await asyncio.gather(visit.service.now(), visit.service.queues())
+    visit.now_ms = now_ms
+    wanted = [name for name in names if visit.may_use(name) and query.search.lower() in name.lower()]
+    behind = [name for name in wanted if name > query.after]
+    shown = behind[:QUEUES_PER_PAGE]
+    stats = await visit.service.stats(shown) if shown else []
+    following = shown[-1] if len(behind) > len(shown) else ""
+    return QueuesView(now_ms, stats, len(wanted), query.search, following)
+
+
+class QueueQuery(msgspec.Struct, frozen=True, kw_only=True):
+    period: Period = "hour"
+
+
+class QueueView(msgspec.Struct, frozen=True, kw_only=True):
+    now_ms: int
+    queue: str
+    stats: QueueStats
+    flow: Flow
+    pauses: list[Pause]
+    limits: list[LimitRow]
+    lanes: list[Any]
+    properties: list[Property]
+    weights: dict[str, int]
+
+    @property
+    def pause(self) -> Pause | None:
+        """Of the queue as a whole."""
+        return next((one for one in self.pauses if not one.lane and not one.name), None)
+
+    @property
+    def partial_pauses(self) -> list[Pause]:
+        return [one for one in self.pauses if one.lane or one.name]
+
+
+@routes.page("/queues/{queue}", "queue.html", page="queues", query=QueueQuery)
+async def queue(visit: Visit[QueueQuery]) -> QueueView:
+    """One queue."""
+    name, service = visit.names["queue"], visit.service
+    visit.ask.may_use(name)
+    step_minutes, steps = STEPS[visit.query.period]
+    histories_asked = service.histories([name], step_minutes=step_minutes, steps=steps)
+    now_ms, stats, histories = await asyncio.gather(service.now(), service.stats([name]), histories_asked)
+    pauses, limits = await asyncio.gather(service.pauses(name), service.limits())
+    configuration, weights = await asyncio.gather(service.configuration(name), service.weigh(name, {}))
+    visit.now_ms = now_ms
+    return QueueView(
+        now_ms=now_ms,
+        queue=name,
+        stats=stats[0],
+        flow=flow_of(histories, now_ms, visit.query.period),
+        pauses=pauses,
+        limits=[row_of(one) for one in limits if one.limit.matches.queue in ("", name)],
+        lanes=[],
+        properties=properties(configuration),
+        weights=weights,
+    )

@@ -1,0 +1,43 @@
+"""What fires by itself: when next, when last, in plain words."""
+
+from __future__ import annotations
+
+import asyncio
+
+import msgspec
+
+from ...core.ids import format_id
+from ...core.rhythm_wording import in_words, rhythm
+from ...core.schedule import ScheduleStatus
+from ..routes import DashboardRoutes
+from ..visit import Visit
+
+routes = DashboardRoutes()
+
+
+class ScheduleRow(msgspec.Struct, frozen=True):
+    status: ScheduleStatus
+    words: str
+    written: str
+
+    @property
+    def name(self) -> str:
+        return self.status.schedule.name
+
+    @property
+    def last_job(self) -> str:
+        return format_id(self.status.last_job) if self.status.last_job else ""
+
+
+class SchedulesView(msgspec.Struct, frozen=True):
+    now_ms: int
+    rows: list[ScheduleRow]
+
+
+@routes.page("/schedules", "schedules.html", page="schedules")
+async def schedules(visit: Visit[None]) -> SchedulesView:
+    """What fires by itself."""
+    now_ms, found = await asyncio.gather(visit.service.now(), visit.service.schedules())
+    visit.now_ms = now_ms
+    mine = [one for one in found if visit.may_use(one.schedule.job.queue)]
+    return SchedulesView(now_ms, [ScheduleRow(one, in_words(one.schedule), rhythm(one.schedule)) for one in mine])

@@ -1,0 +1,96 @@
+"""Who works: what each worker runs and since when, and when it was last heard of."""
+
+from __future__ import annotations
+
+import asyncio
+
+import msgspec
+
+from ...core.errors import Refusal
+from ...core.ids import format_id
+from ...core.job import Job
+from ...core.requests import Worker
+from ..routes import DashboardRoutes
+from ..visit import Visit
+
+routes = DashboardRoutes()
+
+WORKERS_PER_PAGE = 50
+RUNNING_SHOWN = 5  # of each worker
+
+
+class WorkersQuery(msgspec.Struct, frozen=True, kw_only=True):
+    start: int = 0
+
+
+class RunningJob(msgspec.Struct, frozen=True):
+    id: str
+    name: str
+    queue: str
+    since_ms: int
+    progress: float
+
+
+class WorkerRow(msgspec.Struct, frozen=True):
+    key: str
+    worker: Worker
+    running: list[RunningJob]
+    more: int  # that run, and are not shown
+
+    @property
+    def title(self) -> str:
+        info = self.worker.info
+        return info.name or info.host or self.key[:8]
+
+
+class WorkersView(msgspec.Struct, frozen=True):
+    now_ms: int
+    rows: list[WorkerRow]
+    start: int
+    following: int  # 0: there are no more
+
+    @property
+    def slots(self) -> int:
+        return sum(row.worker.info.slots for row in self.rows)
+
+    @property
+    def busy(self) -> int:
+        return sum(row.worker.running_count for row in self.rows)
+
+    @property
+    def lost(self) -> int:
+        return sum(row.worker.silent_at_ms <= self.now_ms for row in self.rows)
+
+
+@routes.page("/workers", "workers.html", page="workers", query=WorkersQuery)
+async def workers(visit: Visit[WorkersQuery]) -> WorkersView:
+    """Who works."""
+    start = max(0, visit.query.start)
+    now_ms, found = await asyncio.gather(
+        visit.service.now(), visit.service.workers(start=start, most=WORKERS_PER_PAGE + 1)
+    )
+    visit.now_ms = now_ms
+    shown = [one for one in found[:WORKERS_PER_PAGE] if _may_see(visit, one)]
+    jobs = await _jobs(visit, shown)
+    following = start + WORKERS_PER_PAGE if len(found) > WORKERS_PER_PAGE else 0
+    return WorkersView(now_ms, [_row(one, jobs) for one in shown], start, following)
+
+
+def _may_see(visit: Visit[WorkersQuery], worker: Worker) -> bool:
+    return not worker.info.queues or any(visit.may_use(queue) for queue in worker.info.queues)
+
+
+async def _jobs(visit: Visit[WorkersQuery], found: list[Worker]) -> dict[bytes, Job]:
+    ids = [one.id for worker in found for one in worker.running[:RUNNING_SHOWN]]
+    answers = await visit.service.job(ids) if ids else []
+    jobs = [one.job for one in answers if not isinstance(one, Refusal)]
+    return {job.id: job for job in jobs if visit.may_use(job.queue)}
+
+
+def _row(worker: Worker, jobs: dict[bytes, Job]) -> WorkerRow:
+    running = [
+        RunningJob(format_id(one.id), job.name, job.queue, one.since_ms, job.progress)
+        for one in worker.running[:RUNNING_SHOWN]
+        if (job := jobs.get(one.id)) is not None
+    ]
+    return WorkerRow(format_id(worker.id), worker, running, worker.running_count - len(running))

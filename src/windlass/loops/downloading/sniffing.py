@@ -1,0 +1,71 @@
+"""What kind of content begins with these bytes? Signatures are a library's; what has none is told apart here, and named
+as libmagic names it. Pure."""
+
+from __future__ import annotations
+
+import re
+
+import filetype
+
+LOOKED_AT = 1024  # bytes
+EMPTY, TEXT, UNKNOWN = "application/x-empty", "text/plain", "application/octet-stream"
+
+# Where the library and libmagic differ.
+_AS_LIBMAGIC_SAYS = {
+    "application/rtf": "text/rtf",
+    "application/x-msdownload": "application/vnd.microsoft.portable-executable",
+    "image/x-icon": "image/vnd.microsoft.icon",
+}
+# Formats that are text all through, or may be in their first bytes. What else looks like text is text: a signature of
+# two letters does not make it an image.
+_WRITTEN_AS_TEXT = frozenset({"application/pdf", "application/postscript", "text/rtf"})
+# What has been matched of a beginning is not tried in other ways: it comes from outside.
+_HTML = re.compile(
+    rb"(?>\s|<!--.*?-->|<\?xml[^>]*\?>)*+<(?:!doctype\s+html|(?:html|head|title|body|script|style|table|h1|a\s+href=)\b)",
+    re.IGNORECASE | re.DOTALL,
+)
+_SVG = re.compile(rb"(?>\s|<!--.*?-->|<\?xml[^>]*\?>|<!doctype[^>]*>)*+<svg\b", re.IGNORECASE | re.DOTALL)
+_JSON = re.compile(rb"""\s*+(?:\{\s*+(?:"(?:[^"\\]|\\.)*+"\s*+:|\}\s*$)|\[\s*+(?:[\[{"\d-]|true|false|null|\]\s*$))""")
+_SHELL = re.compile(rb"#!\s*/\S*(?:/env\s+)?\S*sh\b")
+# The control characters that text may have: bell, backspace, tab, line feed, form feed, return, escape.
+_NOT_IN_TEXT = bytes(set(range(32)) - {7, 8, 9, 10, 12, 13, 27}) + b"\x7f"
+_BYTE_ORDER_MARKS = ((b"\xef\xbb\xbf", "utf-8"), (b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"))
+
+
+def mime_type_of(beginning: bytes) -> str:
+    """Of a content that begins so; it may be all of it."""
+    beginning = beginning[:LOOKED_AT]
+    if not beginning:
+        return EMPTY
+    found = filetype.guess_mime(beginning)
+    known = _AS_LIBMAGIC_SAYS.get(found, found) if found else ""
+    text = _text_in(beginning)
+    if text is None or known in _WRITTEN_AS_TEXT:
+        return known or UNKNOWN
+    return _kind_of_text(text)
+
+
+def _text_in(beginning: bytes) -> bytes | None:
+    """None: it is not text."""
+    for mark, encoding in _BYTE_ORDER_MARKS:
+        if beginning.startswith(mark):
+            text = beginning[len(mark) :].decode(encoding, errors="replace").encode()
+            return None if _has_any(text, _NOT_IN_TEXT) else text
+    # A byte beyond ASCII is a letter in one of many old alphabets, if not in UTF-8.
+    return None if _has_any(beginning, _NOT_IN_TEXT) else beginning
+
+
+def _has_any(text: bytes, wanted: bytes) -> bool:
+    return len(text.translate(None, wanted)) != len(text)
+
+
+def _kind_of_text(text: bytes) -> str:
+    if _SVG.match(text):
+        return "image/svg+xml"
+    if _HTML.match(text):
+        return "text/html"
+    if _SHELL.match(text):
+        return "text/x-shellscript"
+    if text.lstrip().startswith(b"<?xml"):
+        return "text/xml"
+    return "application/json" if _JSON.match(text) else TEXT  # the beginning of an object or an array

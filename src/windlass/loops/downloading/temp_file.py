@@ -1,0 +1,112 @@
+"""Where a body is written until it is whole. The one who writes holds a lock on the file: what has none was left by a
+process that is gone, and nobody ever writes into, or moves, what another writes. All of this blocks: it runs in
+threads."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+SUFFIX = ".tmp"
+
+
+class TempFile:
+    def __init__(self, directory: Path, name: str) -> None:
+        self.path = directory / f"{name}{SUFFIX}"
+        self._fd = -1
+
+    def open(self) -> None:
+        """Empty, whatever another process has left there."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        self._fd = _locked(self.path)
+        os.ftruncate(self._fd, 0)
+
+    def write(self, parts: Sequence[bytes]) -> None:
+        left = memoryview(b"".join(parts))
+        while left:
+            left = left[os.write(self._fd, left) :]
+
+    def move(self, target: Path) -> None:
+        """Whole and on the disk, or not there at all."""
+        os.fsync(self._fd)
+        is_new = not target.parent.exists()
+        target.parent.mkdir(parents=True, exist_ok=True)
+        self.path.rename(target)
+        _sync_directory(target.parent)
+        if is_new:
+            _sync_directory(target.parent.parent)
+        self.close()
+
+    def discard(self) -> None:
+        """Nothing is left of it; after a move there is nothing to do."""
+        if self._fd >= 0:
+            with contextlib.suppress(FileNotFoundError):
+                self.path.unlink()
+            self.close()
+
+    def close(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+
+def _locked(path: Path) -> int:
+    """A file that another has unlinked while it was opened here is none: then once more."""
+    while True:
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if _is_at(fd, path):
+                return fd
+        except BlockingIOError as error:
+            os.close(fd)
+            raise BlockingIOError(error.errno, f"{path.name} is still written by another process") from error
+        except BaseException:
+            os.close(fd)
+            raise
+        os.close(fd)
+
+
+def _is_at(fd: int, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(fd), path.stat())
+    except FileNotFoundError:
+        return False
+
+
+def _sync_directory(directory: Path) -> None:
+    fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def remove_left_behind(directory: Path) -> int:
+    """Files of processes that died in the middle; answers how many."""
+    removed = 0
+    with contextlib.suppress(FileNotFoundError), os.scandir(directory) as entries:
+        for entry in entries:
+            if entry.name.endswith(SUFFIX) and entry.is_file(follow_symlinks=False):
+                removed += _remove_unlocked(Path(entry.path))
+    return removed
+
+
+def _remove_unlocked(path: Path) -> bool:
+    try:
+        fd = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if not _is_at(fd, path):
+            return False
+        path.unlink()
+        return True
+    except OSError:
+        return False
+    finally:
+        os.close(fd)

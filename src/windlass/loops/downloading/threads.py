@@ -1,0 +1,33 @@
+"""Disks and buckets block: what asks them runs in threads of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import ParamSpec, TypeVar
+
+P = ParamSpec("P")
+T = TypeVar("T")
+MOST = 16
+
+
+class Threads:
+    def __init__(self) -> None:
+        self._pool = ThreadPoolExecutor(MOST, "windlass-downloads")
+
+    async def run(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Work that has begun ends before this does, cancelled or not: nothing is closed under it."""
+        future = asyncio.get_running_loop().run_in_executor(self._pool, lambda: work(*args, **kwargs))
+        try:
+            return await asyncio.shield(future)
+        except asyncio.CancelledError:
+            while not future.done():
+                with contextlib.suppress(asyncio.CancelledError):
+                    await asyncio.wait({future})
+            future.exception()  # it is the cancelling that is told
+            raise
+
+    def close(self) -> None:
+        self._pool.shutdown(wait=False)

@@ -1,0 +1,127 @@
+"""One large answer is fetched: redirects are followed, and every address on the way is looked at, whoever dials it."""
+
+from __future__ import annotations
+
+import re
+import socket
+from collections.abc import Mapping
+from types import TracebackType
+
+import aiohttp
+import msgspec
+from aiohttp.abc import AbstractResolver
+from yarl import URL
+
+from .failures import AddressForbidden, AstrayRedirect, Unanswered
+from .incoming import Incoming, trouble
+from .policy import Policy, refusal_of
+from .proxies import Proxy, proxy_of_environment, read_proxy
+from .redirecting import REDIRECTS, headers_for, target_of
+from .urls import basic, checked_url, without_credentials
+
+DIAL_S = 5.0
+HANDSHAKE_S = 4.0
+REDIRECTS_MAX = 10
+_NEEDS_NO_QUOTING = re.compile(r"(?:[A-Za-z0-9._~:/?\[\]@!$&'()*+,;=-]|%[0-9A-Fa-f]{2})*")
+# They belong to a connection, or to whoever makes it.
+_NOT_TO_BE_GIVEN = frozenset(
+    {"connection", "content-length", "expect", "keep-alive", "proxy-authorization", "proxy-connection", "te", "trailer",
+     "transfer-encoding", "upgrade"}
+)  # fmt: skip
+
+
+class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+    url: str  # http or https; with a user and password, if it must be
+    headers: Mapping[str, str] = {}
+    proxy: str = ""  # empty: as the environment says
+    timeout_s: float | None = None  # for all of it
+    size_max: int = 2**63
+
+
+class Fetch:
+    """`async with` gives the answer that is not a redirect."""
+
+    def __init__(
+        self, session: aiohttp.ClientSession, policy: Policy, resolver: AbstractResolver | None, wanted: Wanted
+    ) -> None:
+        self._session = session
+        self._policy = policy
+        self._resolver = resolver
+        self._wanted = wanted
+        self._response: aiohttp.ClientResponse | None = None
+
+    async def __aenter__(self) -> Incoming:
+        url, headers = _first(self._wanted)
+        for _ in range(REDIRECTS_MAX + 1):
+            response = await self._ask(url, headers)
+            location = response.headers.get("Location")
+            if response.status not in REDIRECTS or not location:
+                self._response = response
+                return Incoming(response, self._wanted.size_max)
+            response.close()
+            target = target_of(url, location)
+            url, headers = target, headers_for(target, url, headers)
+        raise AstrayRedirect(f"Stopped after {REDIRECTS_MAX} redirects, the last one to {url}.")
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
+    ) -> None:
+        """A body that was read to its end leaves a connection that can be used again."""
+        if self._response is not None:
+            self._response.release() if self._response.content.at_eof() else self._response.close()
+
+    async def _ask(self, url: URL, headers: Mapping[str, str]) -> aiohttp.ClientResponse:
+        proxy = self._proxy_for(url)
+        to_proxy: dict[str, str] = {}
+        if proxy is not None:
+            await self._check_behind(url)
+            to_proxy = {"Proxy-Authorization": proxy.authorization} if proxy.authorization else {}
+        is_tunnel = url.scheme == "https"
+        try:
+            return await self._session.get(
+                url,
+                headers=headers if is_tunnel else {**headers, **to_proxy},
+                allow_redirects=False,
+                proxy=proxy.url if proxy else None,
+                proxy_headers=to_proxy if is_tunnel else None,
+                timeout=aiohttp.ClientTimeout(total=None, sock_connect=_connect_s(url, proxy)),
+            )
+        except TimeoutError as error:  # also the connector's; the caller's own time is measured outside
+            raise Unanswered(f"{url.origin()} cannot be reached in time.") from error
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            raise trouble(str(url.origin()), error) from error
+
+    def _proxy_for(self, url: URL) -> Proxy | None:
+        text = self._wanted.proxy or proxy_of_environment(url)
+        return read_proxy(text) if text else None
+
+    async def _check_behind(self, url: URL) -> None:
+        """What a proxy is sent to is looked at as far as it can be seen from here. A name that means nothing here is
+        the proxy's to know."""
+        for address in await self._addresses_of(url):
+            if not self._policy.may_dial(address):
+                raise AddressForbidden(refusal_of(address))
+
+    async def _addresses_of(self, url: URL) -> list[str]:
+        host = url.raw_host or ""
+        resolver = self._resolver or aiohttp.ThreadedResolver()
+        try:
+            return [one["host"] for one in await resolver.resolve(host, url.port or 0, socket.AF_UNSPEC)]
+        except OSError:
+            return []
+
+
+def _first(wanted: Wanted) -> tuple[URL, dict[str, str]]:
+    text, credentials = without_credentials(wanted.url.partition("#")[0].replace(" ", "%20"))
+    checked = checked_url(text)
+    # Some servers sign the very characters of a URL: those that need no quoting are sent as they were written.
+    url = URL(text, encoded=True) if _NEEDS_NO_QUOTING.fullmatch(text) else checked
+    headers = {name: value for name, value in wanted.headers.items() if name.lower() not in _NOT_TO_BE_GIVEN}
+    if credentials and not any(name.lower() == "authorization" for name in headers):
+        headers["Authorization"] = basic(*credentials)
+    return url, headers
+
+
+def _connect_s(url: URL, proxy: Proxy | None) -> float:
+    """The client measures dialling and handshake together."""
+    return DIAL_S + HANDSHAKE_S if "https" in (url.scheme, proxy.url.scheme if proxy else "") else DIAL_S

@@ -1,0 +1,52 @@
+"""Callbacks, as the settings say: who carries them, and how many at once."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+
+from ..core.signing import read_keys
+from ..loops.notifier import Notifier
+from ..loops.notifying.backend import Backend
+from ..loops.notifying.http import HttpBackend
+from ..loops.notifying.kafka import KafkaBackend, read_kafka_config
+from ..outbound import Outbound, Policy
+from ..service import Service
+from ..settings import Settings
+from .deployment import say_why
+
+
+@contextlib.asynccontextmanager
+async def notifying(service: Service, policy: Policy, settings: Settings) -> AsyncIterator[Notifier | None]:
+    """Callbacks are delivered, until the block ends and what is under way is told. None: not by this server."""
+    if not settings.callback_concurrency:
+        yield None
+        return
+    async with Outbound(policy) as outbound, _backends(outbound, settings) as backends:
+        notifier = Notifier(
+            backends,
+            at_once=settings.callback_concurrency,
+            at_once_to_one=settings.callback_host_concurrency,
+            attempts=settings.callback_attempts,
+            retry_delay_ms=settings.callback_retry_delay_ms,
+        )
+        delivering = asyncio.create_task(notifier.run(service), name="windlass-notifier")
+        delivering.add_done_callback(say_why)
+        try:
+            yield notifier
+        finally:
+            delivering.cancel()
+            await asyncio.wait({delivering})
+
+
+@contextlib.asynccontextmanager
+async def _backends(outbound: Outbound, settings: Settings) -> AsyncIterator[dict[str, Backend]]:
+    backends: dict[str, Backend] = {"http": HttpBackend(outbound, read_keys(settings.callback_keys))}
+    if settings.callback_kafka:
+        backends["kafka"] = KafkaBackend(read_kafka_config(settings.callback_kafka))
+    try:
+        yield backends
+    finally:
+        for backend in backends.values():
+            await backend.close()

@@ -1,0 +1,14 @@
+-- What the instances of a component counted last, of those that have said so lately.
+-- arguments: ARGV[1] clock offset, [2] component
+-- returns:   {instance, numbers (opaque), ...}
+-- refusals:  none
+-- flags: no-writes
+-- uses: keys, clock
+local known, found = redis.call('HGETALL', P .. 'stats:' .. ARGV[2]), {}
+for i = 1, #known, 2 do
+  if struct.unpack('>I6', known[i + 1]) > now_ms then
+    found[#found + 1] = known[i]
+    found[#found + 1] = string.sub(known[i + 1], 7)
+  end
+end
+return found

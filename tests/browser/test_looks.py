@@ -1,0 +1,67 @@
+"""Every page in a real browser, full of hostile texts: by day and by night, on a desk and on a phone. Nothing is taken
+for markup or script, nothing is unnamed or illegible, and no page is wider than its window."""
+
+from __future__ import annotations
+
+from urllib.parse import quote
+
+import pytest
+from playwright.async_api import Page, expect
+
+from browser.browsing import DESK, PHONE, Visitor
+from browser.conftest import Ground
+from browser.examining import faults
+from browser.wording import hostilely
+from windlass import dashboard
+from windlass.web.routing import Router
+
+pytestmark = pytest.mark.anyio
+
+# Of pages about one thing, which; by the path of their route.
+ABOUT = {
+    "/queues/{queue}": [f"/queues/{quote(hostilely(queue), safe='')}" for queue in ("mail", "feeds", "newsletters")],
+    "/jobs/{id}": [f"/jobs/{{{word}}}" for word in ("queued", "held back", "running", "failed", "finished", "parent")],
+    "/jobs/{id}/edit": ["/jobs/{queued}/edit"],
+    "/jobs/{id}/payload": [],  # files
+    "/jobs/{id}/result": [],
+}
+ROUTES = [route.path for route in Router(dashboard.ROUTES).routes if route.is_page and route.method == "GET"]
+
+_BACKGROUND = "getComputedStyle(document.documentElement).backgroundColor.match(/[0-9.]+/g).map(Number)"
+
+
+def paths(ground: Ground) -> list[str]:
+    """Of all pages. A page that is new and about one thing wants to be in the table above."""
+    plain = [path for path in ROUTES if "{" not in path and path != "/login"]
+    return [*plain, *(path.format(**ground.ids) for path in ROUTES if "{" in path for path in ABOUT[path])]
+
+
+async def unfold(page: Page) -> None:
+    """What is folded is looked at, too."""
+    await page.evaluate("document.querySelectorAll('main details').forEach((one) => (one.open = true))")
+
+
+# Colours and sizes have nothing to do with each other: each of them is looked at once.
+@pytest.mark.parametrize(("dark", "size"), [(False, DESK), (True, PHONE)], ids=["light-desk", "dark-phone"])
+async def test_every_page_is_fit_to_be_looked_at(
+    reader: Visitor, ground: Ground, dark: bool, size: tuple[int, int]
+) -> None:
+    page = await reader.open("/", dark=dark, size=size)
+    found = []
+    for path in paths(ground):
+        await page.goto(path)
+        await unfold(page)
+        found += [f"{path}: {wrong}" for wrong in await faults(page)]
+    assert not found, "\n".join(found)
+    parts = await page.evaluate(_BACKGROUND)
+    assert (max(parts[:3]) < 128) is dark
+
+
+async def test_a_page_is_there_without_scripts(reader: Visitor, ground: Ground) -> None:
+    page = await reader.open("/", scripts=False)
+    for path in paths(ground):
+        await page.goto(path)
+        await expect(page.get_by_role("heading", level=1)).to_be_visible()
+    await page.goto("/")
+    await page.get_by_role("link", name="Queues", exact=True).click()
+    await expect(page).to_have_url(f"{ground.url}/queues")
