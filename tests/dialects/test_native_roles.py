@@ -63,6 +63,7 @@ read produce work  GET /api/v1/jobs/{id}/result
 read produce work  GET /api/v1/jobs/{id}/explain
 read produce work  GET /api/v1/jobs/{id}/logs
 read produce work  GET /api/v1/jobs/{id}/members
+read produce work  GET /api/v1/jobs/{id}/callbacks
 read produce work  GET /api/v1/jobs/{id}/events
 produce            POST /api/v1/jobs/{id}/cancel
 produce            POST /api/v1/jobs:cancel

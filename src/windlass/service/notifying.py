@@ -6,12 +6,14 @@ from collections.abc import Sequence
 
 from ..core import callback_validation
 from ..core import validation as check
-from ..core.callback import DebtPage, Debts, HeldDebt, Undelivered
+from ..core.callback import DebtPage, Debts, HeldDebt, JobCallbacks, Undelivered
 from ..store import owing
 from ..store.asked import Asked, AskedMany, AskedToWait
 from ..store.calls import callbacks
 from ..store.scatter import scatter
-from .asking import Asking
+from .asking import Asking, ask
+
+LOOKED_AT_MAX = 10_000  # callbacks of all jobs, to find those of one
 
 
 class Notifying(Asking):
@@ -58,6 +60,12 @@ class Notifying(Asking):
         for debt in ids:
             callback_validation.debt_id(debt)
         return AskedMany(self.store, lambda: scatter(ids, self._home_of_debt, callbacks.owe_again))
+
+    def job_callbacks(self, job_id: bytes) -> Asked[JobCallbacks]:
+        """Callbacks of one job that are owed or were given up; what was delivered is gone."""
+        check.id_bytes("id", job_id)
+        home = self.store.partition_of_job
+        return Asked(self.store, lambda: ask(callbacks.job_callbacks(job_id, LOOKED_AT_MAX, home(job_id))))
 
     def _home_of_debt(self, debt: bytes) -> int:
         return self.store.partition_of_job(debt[:16])
