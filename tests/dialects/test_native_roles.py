@@ -63,6 +63,7 @@ read produce work  GET /api/v1/jobs/{id}/result
 read produce work  GET /api/v1/jobs/{id}/explain
 read produce work  GET /api/v1/jobs/{id}/logs
 read produce work  GET /api/v1/jobs/{id}/members
+read produce work  GET /api/v1/jobs/{id}/callbacks
 read produce work  GET /api/v1/jobs/{id}/events
 produce            POST /api/v1/jobs/{id}/cancel
 produce            POST /api/v1/jobs:cancel
@@ -99,6 +100,8 @@ read               GET /api/v1/queues/{queue}
 read               GET /api/v1/queues/{queue}/configuration
 read               GET /api/v1/queues/{queue}/pauses
 read               GET /api/v1/queues/{queue}/history
+read               GET /api/v1/queues/{queue}/lanes
+read               GET /api/v1/limits/{name}/holders
 read               GET /api/v1/history
 -                  PATCH /api/v1/queues/{queue}/configuration
 -                  PUT /api/v1/queues/{queue}/weights
@@ -119,6 +122,7 @@ read               GET /api/v1/workers
 work               PUT /api/v1/workers/{id}
 work               DELETE /api/v1/workers/{id}
 work               POST /api/v1/workers/{id}/beat
+-                  POST /api/v1/workers/{id}/stop
 read               GET /api/v1/callbacks
 -                  POST /api/v1/callbacks:redeliver
 read produce work  GET /api/v1/info
