@@ -379,9 +379,25 @@ def _actions() -> Iterator[Case]:
     yield "action", "unknown", lambda service: service.action(OK_ID)
 
 
+def _lanes() -> Iterator[Case]:
+    for value in ("", "q" * 256, *WRONG_TEXTS):
+        yield "lanes", f"queue={value!r:.30}", lambda service, value=value: service.lanes(value)
+        yield "holders", f"name={value!r:.30}", lambda service, value=value: service.holders(value)
+    for value in (0, 501, *WRONG_WHOLES):
+        yield "lanes", f"most={value!r}", lambda service, value=value: service.lanes("q", most=value)
+        yield "holders", f"most={value!r}", lambda service, value=value: service.holders("l", most=value)
+    for value in ("x", "ü", "x" * 10_000, *WRONG_TEXTS):
+        yield "lanes", f"cursor={value!r:.30}", lambda service, value=value: service.lanes("q", cursor=value)
+    for value in ("", 5, b"k", "a\0b", LONG):
+        yield "holders", f"key={value!r:.30}", lambda service, value=value: service.holders("l", key=value)
+    for value in (-1, *WRONG_WHOLES):
+        yield "holders", f"start={value!r}", lambda service, value=value: service.holders("l", start=value)
+
+
 def _members() -> Iterator[Case]:
     for value in WRONG_IDS:
         yield "members", f"id={value!r}", lambda service, value=value: service.members(value)
+        yield "job_callbacks", f"id={value!r}", lambda service, value=value: service.job_callbacks(value)
     for value in ([State.FAILED], ("failed",), (7,), None, State.FAILED):
         yield "members", f"states={value!r}", lambda service, value=value: service.members(OK_ID, value)
     for value in (0, 501, *WRONG_WHOLES):
@@ -422,6 +438,7 @@ def _queues_and_workers() -> Iterator[Case]:
         yield "register", f"id={value!r}", lambda service, value=value: service.register(value, info)
         yield "beat", f"id={value!r}", lambda service, value=value: service.beat([value])
         yield "forget", f"id={value!r}", lambda service, value=value: service.forget(value)
+        yield "stop_worker", f"id={value!r}", lambda service, value=value: service.stop_worker(value)
     wrong_infos: tuple[Any, ...] = (
         None, {}, WorkerInfo(host=5), WorkerInfo(host=LONG), WorkerInfo(name="a\nb"), WorkerInfo(pid=-1),  # type: ignore[arg-type]
         WorkerInfo(pid="7"), WorkerInfo(slots=-1), WorkerInfo(slots=10**9), WorkerInfo(queues=["q"]),  # type: ignore[arg-type]
@@ -436,6 +453,7 @@ def _queues_and_workers() -> Iterator[Case]:
         yield "beat", f"ids={value!r}", lambda service, value=value: service.beat(value)
     yield "beat", "unknown", lambda service: service.beat([OK_ID])
     yield "forget", "unknown", lambda service: service.forget(OK_ID)
+    yield "stop_worker", "unknown", lambda service: service.stop_worker(OK_ID)
     for value in (-1, *WRONG_WHOLES):
         yield "workers", f"start={value!r}", lambda service, value=value: service.workers(start=value)
         yield "workers", f"most={value!r}", lambda service, value=value: service.workers(most=value)
@@ -758,7 +776,7 @@ def _pushes() -> Iterator[Case]:
 
 CASES = [
     *_enqueue(), *_reports(), *_interventions(), *_conclusions(), *_numbers(), *_takes(),
-    *_reading(), *_failures(), *_actions(), *_members(), *_queues_and_workers(),
+    *_reading(), *_failures(), *_actions(), *_lanes(), *_members(), *_queues_and_workers(),
     *_limits_and_pauses(), *_schedules(), *_callbacks(), *_debts(), *_events(), *_logs(), *_transfer(), *_doctor(),
     *_tokens(), *_audit(), *_pushes(),
     *_reading(), *_members(), *_queues_and_workers(),
@@ -769,7 +787,7 @@ METHODS = sorted({case[0] for case in CASES})
 # Nothing can be given to these but what the type checker sees.
 WITHOUT_INPUT = {
     "queues", "limits", "actions", "promote", "recover", "clean", "hear_cancels", "schedules", "fire", "export", "now",
-    "ping",
+    "ping", "engines",
 }  # fmt: skip
 
 

@@ -9,7 +9,9 @@ import pytest
 from asking import Asker, segment
 
 from windlass.core.access import NewToken, Role
+from windlass.core.ids import format_id
 from windlass.core.job import NewJob
+from windlass.core.limit import Limit, Matcher
 from windlass.core.queue import FOREVER_MS, Configuration
 from windlass.core.requests import Fail, Finish, Take
 from windlass.service import Service
@@ -243,6 +245,26 @@ async def test_pauses_that_cannot_be_are_refused(asker: Asker, service: Service)
         reply = await asker("POST", "/queues/mail/pause", body)
         assert (reply.status, reply.code) == (status, code), body
         assert service.pauses("mail").wait() == [], body
+
+
+# Lanes
+
+
+async def test_lanes_come_in_pages_with_what_holds_them_back(asker: Asker, service: Service) -> None:
+    for lane in ("a", "b", "c"):
+        enqueue(service, "mail", 2, lane=lane)
+    service.limit(Limit(name="few", matches=Matcher(queue="mail"), running=1)).wait()
+    held = [job.id for job in service.take(Take(queues=("mail",), most=9)).wait().jobs]
+    page = await asker.get("/queues/mail/lanes?most=2")
+    assert [one["lane"] for one in page["lanes"]] == ["a", "b"]
+    assert all(one["held_by"] == {"limit": "few", "key": None, "pause": ""} for one in page["lanes"])
+    rest = await asker.get(f"/queues/mail/lanes?cursor={segment(page['cursor'])}")
+    assert ([one["lane"] for one in rest["lanes"]], rest["cursor"]) == (["c"], "")
+    holders = await asker.get("/limits/few/holders")
+    assert (holders["count"], [one["id"] for one in holders["holders"]]) == (1, [format_id(one) for one in held])
+    assert (await asker("GET", "/limits/none/holders")).code == "unknown_limit"
+    assert (await asker("GET", "/limits/few/holders?key=x")).code == "bad_input"
+    assert (await asker("GET", "/queues/mail/lanes?cursor=x")).code == "bad_input"
 
 
 # History

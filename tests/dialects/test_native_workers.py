@@ -37,6 +37,7 @@ async def test_a_worker_registers_and_is_shown_with_what_it_holds(asker: Asker, 
         "id": str(WORKER), "host": "h1", "pid": 7, "queues": ["mail", "ключ"], "slots": 4, "name": "w", "url": "",
         "started_at_ms": known.started_at_ms, "silent_at_ms": known.silent_at_ms, "running_count": 1,
         "running": [{"id": format_id(job), "since_ms": known.running[0].since_ms}],
+        "stopping_since_ms": None,
     }  # fmt: skip
 
 
@@ -50,7 +51,7 @@ async def test_a_beat_keeps_a_worker(asker: Asker, service: Service, store: Stor
     hold(service)
     store.clock_offset_ms += 4_000
     reply = await asker("POST", f"/workers/{WORKER}/beat")
-    assert (reply.status, reply.value) == (204, None)
+    assert (reply.status, reply.value) == (200, {"is_asked_to_stop": False})
     store.clock_offset_ms += 4_000
     service.recover().wait()
     assert service.workers().wait()[0].running_count == 1
@@ -127,3 +128,11 @@ async def test_a_worker_serves_the_queues_of_its_token(asker: Asker, service: Se
 async def test_who_works_where_is_about_all_queues(asker: Asker, service: Service) -> None:
     token = service.create_token(NewToken(name="t", roles=frozenset({Role.READ}), queues=("mail",))).wait().text
     assert (await asker("GET", "/workers", token=token)).code == "forbidden"
+
+
+async def test_a_worker_is_asked_to_end(asker: Asker, service: Service) -> None:
+    await asker.good("PUT", f"/workers/{WORKER}", {})
+    assert await asker.good("POST", f"/workers/{WORKER}/stop") == {"was_asked": False}
+    assert await asker.good("POST", f"/workers/{WORKER}/stop") == {"was_asked": True}
+    assert await asker.good("POST", f"/workers/{WORKER}/beat") == {"is_asked_to_stop": True}
+    assert service.audits().wait().entries[0].target == str(WORKER)

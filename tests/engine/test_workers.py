@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 from helpers import counts, new, put, take
 
@@ -36,7 +38,7 @@ def test_a_beat_moves_the_instant_of_silence(service: Service) -> None:
     before = service.workers().wait()[0].silent_at_ms
     service.store.clock_offset_ms += 4_000
     answers = service.beat([A, B]).wait()
-    assert answers[0] is None
+    assert answers[0] is False
     assert isinstance(answers[1], UnknownWorker)
     assert service.workers().wait()[0].silent_at_ms >= before + 4_000
     service.store.clock_offset_ms += 4_000
@@ -148,3 +150,37 @@ def test_many_overdue_retake_jobs_do_not_keep_a_silent_worker_alive(service: Ser
     assert service.recover().wait().done == 0
     assert len(take(service, most=500)) == 450
     assert counts(service) == {"running": 450}
+
+
+def test_a_worker_is_asked_to_end_and_hears_so_with_its_heartbeat(service: Service) -> None:
+    service.register(A, INFO).wait()
+    service.register(B, INFO).wait()
+    assert service.beat([A, B]).wait() == [False, False]
+    assert service.stop_worker(A).wait() is True
+    assert service.stop_worker(A).wait() is False
+    assert service.beat([A, B]).wait() == [True, False]
+    stopping = {worker.id: worker.stopping_since_ms for worker in service.workers().wait()}
+    assert stopping[A]
+    assert stopping[B] is None
+    service.forget(A).wait()
+    with pytest.raises(UnknownWorker):
+        service.stop_worker(A).wait()
+    service.register(A, INFO).wait()
+    assert service.beat([A]).one().wait() is False
+
+
+def test_jobs_are_pushed_no_more_to_a_worker_that_is_to_end(service: Service) -> None:
+    service.register(A, WorkerInfo(queues=("q",), slots=5, url="http://127.0.0.1:9")).wait()
+    put(service, new(), new())
+    assert len(service.dispatch(most=1, accept_ms=10_000).wait().jobs) == 1
+    service.stop_worker(A).wait()
+    assert service.dispatch(most=1, accept_ms=10_000).wait().jobs == []
+    assert service.workers().wait()[0].running_count == 1, "what it has stays with it"
+
+
+def test_a_worker_of_several_partitions_hears_it_from_any(divided_store: Callable[[int], Store]) -> None:
+    service = Service(divided_store(3))
+    service.register(A, INFO).wait()
+    assert service.stop_worker(A).wait() is True
+    assert service.beat([A, B]).wait()[0] is True
+    assert isinstance(service.beat([A, B]).wait()[1], UnknownWorker)

@@ -11,7 +11,8 @@ from ..core.requests import Worker
 from ..core.validation import PAGE_MAX
 from ..service import Service
 from .connection import connected
-from .output import ID, At, Column, Span, json_line, json_option, table
+from .output import ID, At, Column, Span, json_line, json_option, say, table
+from .parameters import JOB_ID
 from .records import record
 
 COLUMNS = (
@@ -29,7 +30,7 @@ COLUMNS = (
 
 @click.group()
 def workers() -> None:
-    """Look at workers."""
+    """Look at workers, and stop them."""
 
 
 @workers.command("ls")
@@ -52,6 +53,23 @@ def ls(service: Service, as_json: bool) -> None:
         table(COLUMNS, (_row(worker, now_ms) for worker in everyone(service)), empty="No workers are registered.")
 
 
+@workers.command()
+@click.argument("worker", type=JOB_ID)
+@connected
+def stop(service: Service, worker: bytes) -> None:
+    """Ask a worker to end gently.
+
+    It hears so with its next heartbeat: it takes no more, ends what it runs, and leaves. A process that has a
+    supervisor is replaced by another.
+
+    \b
+    Example:
+      windlass workers stop 01890a5d-ac96-774b-bcce-b302099a8057
+    """
+    is_new = service.stop_worker(worker).wait()
+    say("It ends when its jobs have ended." if is_new else "It was asked already.")
+
+
 def everyone(service: Service) -> Iterator[Worker]:
     start = 0
     while page := service.workers(start=start, most=PAGE_MAX).wait():
@@ -71,5 +89,11 @@ def _row(worker: Worker, now_ms: int) -> tuple[object, ...]:
         f"{worker.running_count} of {info.slots}",
         Span(longest_ms),
         At(worker.started_at_ms, now_ms),
-        "in time" if worker.silent_at_ms > now_ms else "silent",
+        _life(worker, now_ms),
     )
+
+
+def _life(worker: Worker, now_ms: int) -> str:
+    if worker.silent_at_ms <= now_ms:
+        return "silent"
+    return "stopping" if worker.stopping_since_ms else "in time"

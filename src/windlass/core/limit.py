@@ -75,6 +75,20 @@ class LimitState(msgspec.Struct, frozen=True, kw_only=True):
     levels: list[Level]
 
 
+class LimitHolder(msgspec.Struct, frozen=True):
+    """A job that runs under a limit."""
+
+    id: bytes
+    since_ms: int
+
+
+class LimitHolders(msgspec.Struct, frozen=True, kw_only=True):
+    """Those first that have run longest."""
+
+    count: int
+    holders: list[LimitHolder]
+
+
 def field_of(content: Any, path: str) -> Any:
     """The value at a dotted path, or `_MISSING`."""
     for part in path.split("."):

@@ -53,6 +53,33 @@ class Pause(msgspec.Struct, frozen=True, kw_only=True):
     reason: str
 
 
+class HeldUp(msgspec.Struct, frozen=True, kw_only=True):
+    """What holds a lane back: a limit, with its key if it has one, or a pause of the lane or of its name."""
+
+    limit: str = ""
+    key: str | None = None
+    pause: str = ""  # lane or name
+
+
+class Lane(msgspec.Struct, frozen=True, kw_only=True):
+    """Jobs of a queue that wait in one line: they agree in lane, name (in a queue with name_lanes) and limits."""
+
+    lane: str  # empty: the default one
+    name: str
+    is_hidden: bool
+    limits: tuple[str, ...]  # that its jobs count against, as name or name:key
+    queued: int
+    oldest_age_ms: int
+    held_by: HeldUp | None
+
+
+class Lanes(msgspec.Struct, frozen=True, kw_only=True):
+    """`cursor` is empty at the end."""
+
+    lanes: list[Lane]
+    cursor: str
+
+
 class Minute(msgspec.Struct, frozen=True, kw_only=True):
     """What happened in a queue within one minute."""
 

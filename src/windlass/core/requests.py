@@ -235,3 +235,4 @@ class Worker(msgspec.Struct, frozen=True, kw_only=True):
     silent_at_ms: int  # when it counts as lost unless it beats
     running_count: int
     running: list[Running]
+    stopping_since_ms: int | None = None  # it was asked to end

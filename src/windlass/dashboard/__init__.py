@@ -4,18 +4,43 @@ current. docs/dashboard.md says how a page is added."""
 from __future__ import annotations
 
 from . import entering, live, static_files
+from .actions import callbacks as callback_actions
+from .actions import doctor
 from .actions import job_forms as job_form_actions
 from .actions import jobs as job_actions
 from .actions import limits as limit_actions
 from .actions import matching as matching_actions
 from .actions import queues as queue_actions
 from .actions import schedules as schedule_actions
-from .pages import actions, failures, job, job_forms, jobs, limits, overview, queues, schedules, search, workers
+from .actions import workers as worker_actions
+from .pages import (
+    actions,
+    aggregations,
+    audit,
+    callbacks,
+    engine,
+    failures,
+    job,
+    job_forms,
+    jobs,
+    limits,
+    overview,
+    queues,
+    schedules,
+    search,
+    workers,
+)
 from .refusing import refusal_page
 from .rendering import prepare
 
 __all__ = ["ROUTES", "prepare", "refusal_page"]
 
-_PAGES = (overview, queues, jobs, job, job_forms, search, failures, actions, workers, schedules, limits)
-_ACTIONS = (queue_actions, job_actions, job_form_actions, matching_actions, limit_actions, schedule_actions)
+_PAGES = (
+    overview, queues, jobs, job, job_forms, search, failures, actions, workers, schedules, limits, aggregations,
+    callbacks, engine, audit,
+)  # fmt: skip
+_ACTIONS = (
+    queue_actions, job_actions, job_form_actions, matching_actions, limit_actions, schedule_actions, worker_actions,
+    callback_actions, doctor,
+)  # fmt: skip
 ROUTES = tuple(subject.routes for subject in (static_files, entering, live, *_PAGES, *_ACTIONS))

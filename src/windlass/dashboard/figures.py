@@ -96,6 +96,12 @@ def _counting(kind: str, at_ms: int, text: str) -> Markup:
     return made.format(at.isoformat(timespec="milliseconds"), kind, at_ms, f"{at:%Y-%m-%d %H:%M:%S} UTC", text)
 
 
+def prose(text: str) -> Markup:
+    """Words between backticks are code."""
+    parts = text.split("`")
+    return Markup("").join(Markup("<code>{}</code>").format(part) if at % 2 else part for at, part in enumerate(parts))
+
+
 FILTERS: dict[str, Callable[..., Any]] = {
     "count": count,
     "short": short,
@@ -107,4 +113,5 @@ FILTERS: dict[str, Callable[..., Any]] = {
     "ago": ago,
     "since": since,
     "until": until,
+    "prose": prose,
 }

@@ -58,6 +58,7 @@ class Word(NamedTuple):
     title: str
     path: str
     key: str
+    role: str = "read"  # that is needed to see it
 
 
 NAVIGATION = (
@@ -71,7 +72,7 @@ NAVIGATION = (
     Word("aggregations", "Aggregations", "aggregations", "a"),
     Word("callbacks", "Callbacks", "callbacks", "c"),
     Word("engine", "Engine", "engine", "e"),
-    Word("audit", "Audit", "audit", "u"),
+    Word("audit", "Audit", "audit", "u", "admin"),
 )
 
 

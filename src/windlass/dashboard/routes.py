@@ -50,6 +50,13 @@ class Done(msgspec.Struct, frozen=True):
     kind: str = "good"
 
 
+class Shown(msgspec.Struct, frozen=True):
+    """What was found, as a page: for an action whose answer cannot be asked for again."""
+
+    template: str
+    view: Any
+
+
 class Confirmation(msgspec.Struct, frozen=True):
     """Something will be destroyed: a question, and the form that answers it."""
 
@@ -57,6 +64,10 @@ class Confirmation(msgspec.Struct, frozen=True):
     action: str
     fields: list[tuple[str, str]]
     back: str
+
+
+Outcome: TypeAlias = Done | Shown
+ActionHandler: TypeAlias = Callable[[Visit[Any], F], Awaitable[Outcome]]
 
 
 class StaleForm(HttpRefusal):
@@ -110,12 +121,12 @@ class DashboardRoutes(Routes):
         asks: Callable[[F], str] | str = "",
         patience_s: float = PATIENCE_S,
         again: Callable[[Visit[Any], F, WindlassError], Awaitable[Response]] | None = None,
-    ) -> Callable[[Callable[[Visit[Any], F], Awaitable[Done]]], Callable[[Visit[Any], F], Awaitable[Done]]]:
+    ) -> Callable[[ActionHandler[F]], ActionHandler[F]]:
         """POST /do/<verb>: audited under the handler's name, then back to a page that says how it went. `asks`: the
         question that must be answered first, of what cannot be undone; empty: there is none. `again`: the form once
         more, with what was typed and what is wrong with it."""
 
-        def add(handler: Callable[[Visit[Any], F], Awaitable[Done]]) -> Callable[[Visit[Any], F], Awaitable[Done]]:
+        def add(handler: ActionHandler[F]) -> ActionHandler[F]:
             async def answer(ask: Ask[Any, Any]) -> Response:
                 visit: Visit[Any] = Visit(ask.office, ask.request.head, ask)
                 filled = read_form(visit, form)
@@ -128,7 +139,7 @@ class DashboardRoutes(Routes):
                     if again is None or isinstance(error, EngineUnavailable):
                         raise
                     return await again(visit, filled, error)
-                return _back(visit, done, filled)
+                return shown(done.template, done.view, visit) if isinstance(done, Shown) else _back(visit, done, filled)
 
             self._add("POST", f"/do/{verb}", handler.__name__, handler, answer, roles=roles, takes_media=FORM)
             return handler
@@ -156,7 +167,7 @@ def read_form(visit: Visit[Any], wanted: type[F], *, may_be_read_only: bool = Fa
     return filled
 
 
-async def _audited(ask: Ask[Any, Any], operation: str, doing: Awaitable[Done], patience_s: float) -> Done:
+async def _audited(ask: Ask[Any, Any], operation: str, doing: Awaitable[Outcome], patience_s: float) -> Outcome:
     outcome = "unknown"
     try:
         async with asyncio.timeout(patience_s):

@@ -85,6 +85,10 @@ class Visit(Generic[Q]):
             return False
         return self.is_known and self.who.may(wanted)
 
+    def may_see(self, role: str) -> bool:
+        """The same for what changes nothing: also in read-only mode."""
+        return self.is_known and self.who.may(frozenset({Role(role)}))
+
     def may_use(self, queue: str) -> bool:
         return self.who.may_use(queue)
 

@@ -1,13 +1,15 @@
-"""The deployment is looked over, and put right."""
+"""The deployment is looked over, and put right; its engine is asked how it does."""
 
 from __future__ import annotations
 
 from ..core import validation as check
 from ..core.diagnosis import Diagnosis
+from ..core.engine import EngineState
 from ..core.errors import BadInput
 from ..store.asked import Asked
 from ..store.calls.call import Flow
 from ..store.doctoring import Follow, doctor_flow
+from ..store.engines import engines_flow
 from .asking import Asking
 
 
@@ -23,3 +25,8 @@ class Doctoring(Asking):
     def _doctor_flow(self, repair: bool, follow: Follow | None) -> Flow[Diagnosis]:
         homes = range(self.store.partitions)  # known when the store is open: when the flow runs
         return (yield from doctor_flow(homes, repair, self.store.durability, follow))
+
+    def engines(self) -> Asked[list[EngineState]]:
+        """How each node of the engine does: memory, persistence, round trip, and what is at risk in its settings. No
+        job is looked at."""
+        return Asked(self.store, lambda: engines_flow(range(self.store.partitions), self.store.durability))

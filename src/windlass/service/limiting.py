@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..core import limit_validation as limit_check
 from ..core import validation as check
 from ..core.errors import BadInput, CrossPartition, UnknownLimit
-from ..core.limit import Level, Limit, LimitState
+from ..core.limit import Level, Limit, LimitHolders, LimitState
 from ..store import matching
 from ..store.asked import Asked
 from ..store.calls import limits
@@ -56,6 +56,28 @@ class Limiting(Asking):
                 shown = [level for level in levels if level.key is not None] if limit.key else levels[:1]
                 found.append(LimitState(limit=limit, levels=shown))
         return sorted(found, key=lambda one: one.limit.name)
+
+    def holders(self, name: str, *, key: str | None = None, start: int = 0, most: int = 100) -> Asked[LimitHolders]:
+        """Which jobs run under a limit; of one per key, under this key (as its levels name it)."""
+        check.text("name", name, limit_check.LIMIT_NAME_MAX)
+        if key is not None:
+            check.text("key", key, limit_check.LIMIT_NAME_MAX)
+        check.whole("start", start, 0, check.UINT32_MAX)
+        check.whole("most", most, 1, check.PAGE_MAX)
+        return Asked(self.store, lambda: self._holders_flow(name, key, start, most))
+
+    def _holders_flow(self, name: str, key: str | None, start: int, most: int) -> Flow[LimitHolders]:
+        for partition in range(self.store.partitions):
+            known: Limits = yield limits.limits(partition)
+            for number, limit in known.table.limits.items():
+                if limit.name == name:
+                    if bool(limit.key) != (key is not None):
+                        raise BadInput(
+                            f"The limit {name!r} is per key: say which." if limit.key else f"{name!r} has no keys."
+                        )
+                    holdup = str(number) if key is None else f"{number}:{key}"
+                    return (yield limits.holders(holdup, start, most, partition))  # type: ignore[no-any-return]
+        raise UnknownLimit(f"There is no limit {name!r}.")
 
     def rematch(self, partition: int) -> Asked[int]:
         """What is left of a change whose caller died: jobs are matched against the limits as they are now."""

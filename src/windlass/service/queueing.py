@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 
 from ..core import limit_validation as limit_check
 from ..core import validation as check
-from ..core.queue import Configuration, Minute, Pause, QueueStats
+from ..core.queue import Configuration, Lanes, Minute, Pause, QueueStats
 from ..store.asked import Asked
-from ..store.calls import queues
+from ..store.calls import lanes, limits, queues
 from ..store.calls.call import Flow
+from ..store.calls.limits import Limits
 from ..store.waiting import parts_of
 from .asking import Asking, ask, asked_once
 
@@ -69,6 +70,19 @@ class Queueing(Asking):
             check.text("queue", name, check.QUEUE_MAX)
         check.histories(step_minutes, steps)
         return Asked(self.store, lambda: self.store.chronicle.read(self.store, names, step_minutes, steps))
+
+    def lanes(self, queue: str, *, most: int = 100, cursor: str = "") -> Asked[Lanes]:
+        """One page of the lanes in which jobs wait: how many, how long, and what holds each back; by name."""
+        check.text("queue", queue, check.QUEUE_MAX)
+        check.whole("most", most, 1, check.PAGE_MAX)
+        check.text("cursor", cursor, lanes.CURSOR_MAX, may_be_empty=True)
+        lanes.check_cursor(cursor)
+        return Asked(self.store, lambda: self._lanes_flow(queue, most, cursor))
+
+    def _lanes_flow(self, queue: str, most: int, cursor: str) -> Flow[Lanes]:
+        home = self.store.partition_of_queue(queue)
+        known: Limits = yield limits.limits(home)
+        return (yield lanes.lanes(queue, cursor, most, known.table, home))  # type: ignore[no-any-return]
 
     def configure(self, queue: str, changes: Mapping[str, int | bool | None]) -> Asked[Configuration]:
         """Changes properties of a queue at run time and answers all of them; None is the default again."""

@@ -42,20 +42,33 @@ class Staffing(Asking):
         registered from here afterwards. Needs a running event loop. Heartbeats tell the same, later."""
         self.store.hear_cancels(handler)
 
-    def beat(self, ids: Sequence[bytes]) -> AskedMany[None]:
-        """Workers say that they are alive."""
+    def beat(self, ids: Sequence[bytes]) -> AskedMany[bool]:
+        """Workers say that they are alive. True: one is asked to end gently, see `stop_worker`."""
         check.items("ids", ids)
         for worker in ids:
             check.worker_id(worker)
         return AskedMany(self.store, lambda: self._beat_flow(ids))
 
-    def _beat_flow(self, ids: Sequence[bytes]) -> Flow[list[Refusal | None]]:
+    def _beat_flow(self, ids: Sequence[bytes]) -> Flow[list[bool | Refusal]]:
         """Everywhere; a partition that does not know a worker makes it register anew."""
         homes = range(self.store.partitions)
         calls = [part for home in homes for part in bounded(workers.beat(ids, home))]
         replies = yield calls
         flat = [answer for reply in replies for answer in reply]
-        return [next(filter(None, flat[at :: len(ids)]), None) for at in range(len(ids))]
+        return [_told([flat[place] for place in range(at, len(flat), len(ids))]) for at in range(len(ids))]
+
+    def stop_worker(self, worker: bytes) -> Asked[bool]:
+        """Asks a worker to end gently: with its next heartbeat it hears so, takes no more, ends what it runs, and
+        leaves. One that jobs are pushed to gets no more. False: it was asked before."""
+        check.worker_id(worker)
+        return Asked(self.store, lambda: self._stop_worker_flow(worker))
+
+    def _stop_worker_flow(self, worker: bytes) -> Flow[bool]:
+        answers = yield [workers.stop_worker(worker, home) for home in range(self.store.partitions)]
+        found = [one for one in answers if not isinstance(one, Refusal)]
+        if not found:
+            raise answers[0]
+        return any(found)
 
     def forget(self, worker: bytes) -> Asked[int]:
         """A worker leaves; what it holds goes back. Answers how many jobs that were."""
@@ -90,3 +103,9 @@ class Staffing(Asking):
         ids = [worker.id for worker in page]
         elsewhere = yield [workers.workers(0, 0, home, ids) for home in range(1, self.store.partitions)]
         return [workers.together(same) for same in zip(page, *elsewhere, strict=True)]
+
+
+def _told(answers: Sequence[bool | Refusal]) -> bool | Refusal:
+    """By all partitions about one worker: a refusal makes it register anew."""
+    refused = [one for one in answers if isinstance(one, Refusal)]
+    return refused[0] if refused else any(answers)

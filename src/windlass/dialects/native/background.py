@@ -23,7 +23,7 @@ routes = Routes("/api/v1", tag="Acting")
 Sought = Annotated[str, Meta(max_length=check.SOUGHT_MAX, description="Text that the last error holds, in any case.")]
 
 
-class MatchesShape(Shape, frozen=True, kw_only=True):
+class SoughtJobsShape(Shape, frozen=True, kw_only=True):
     """Which jobs: as GET /jobs would list them now."""
 
     queue: Annotated[str, Meta(max_length=check.QUEUE_MAX, description="Empty: all queues.")] = ""
@@ -43,7 +43,7 @@ class ActionShape(Shape, frozen=True, kw_only=True):
     works on, `requeue` for those that are not queued."""
 
     verb: Verb
-    matches: MatchesShape
+    matches: SoughtJobsShape
     reason: Annotated[str, Meta(min_length=1, max_length=check.REASON_MAX, description="Of a cancel.")] = "cancelled"
 
 
@@ -52,7 +52,7 @@ class ActionStatusShape(Given, frozen=True, kw_only=True):
 
     id: Id
     verb: Verb
-    matches: MatchesShape
+    matches: SoughtJobsShape
     reason: str
     asked_by: str
     asked_at_ms: int
@@ -79,8 +79,8 @@ def _shape(status: ActionStatus) -> ActionStatusShape:
     return ActionStatusShape(**{name: given[name] for name in ActionStatusShape.__struct_fields__})
 
 
-def _matches(listing: Listing) -> MatchesShape:
-    return MatchesShape(**{name: getattr(listing, name) for name in MatchesShape.__struct_fields__})
+def _matches(listing: Listing) -> SoughtJobsShape:
+    return SoughtJobsShape(**{name: getattr(listing, name) for name in SoughtJobsShape.__struct_fields__})
 
 
 def _may_use(ask: Ask[Any, Any], listing: Listing) -> None:

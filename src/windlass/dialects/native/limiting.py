@@ -10,9 +10,10 @@ from msgspec import Meta
 from ...core import errors
 from ...core import limit_validation as limit_check
 from ...core import validation as check
+from ...core.ids import format_id
 from ...core.limit import Limit, LimitState, Matcher, Scalar
 from ...web.routing import ADMIN, READS, Ask, Routes
-from .shapes import Given, Shape, shaped
+from .shapes import Given, Id, Shape, shaped
 
 routes = Routes("/api/v1", tag="Limits")
 
@@ -107,6 +108,26 @@ class LimitStateShape(Given, frozen=True, kw_only=True):
     levels: list[LevelShape]
 
 
+class LimitHolderShape(Given, frozen=True, kw_only=True):
+    id: Id
+    since_ms: int
+
+
+class LimitHoldersShape(Given, frozen=True, kw_only=True):
+    """Those first that have run longest."""
+
+    count: int
+    holders: list[LimitHolderShape]
+
+
+class HoldersQuery(Shape, frozen=True, kw_only=True):
+    key: Annotated[
+        str | None, Meta(description="Of a limit per key: which, as its levels name it; else it must not be given.")
+    ] = None
+    start: Annotated[int, Meta(ge=0, le=check.UINT32_MAX, description="How many to pass over.")] = 0
+    most: Annotated[int, Meta(ge=1, le=check.PAGE_MAX)] = 100
+
+
 class LimitsShape(Given, frozen=True, kw_only=True):
     limits: list[LimitStateShape]
 
@@ -136,6 +157,19 @@ async def limits(ask: Ask[None, None]) -> LimitsShape:
 
     A token for some queues is shown the limits that are about one of them."""
     return LimitsShape(limits=[_state(one) for one in await ask.service.limits() if _may_see(ask, one)])
+
+
+@routes.get(
+    "/limits/{name}/holders", roles=READS, query=HoldersQuery, gives=LimitHoldersShape,
+    refuses=(errors.TooLarge, errors.UnknownLimit),
+)  # fmt: skip
+async def limit_holders(ask: Ask[None, HoldersQuery]) -> LimitHoldersShape:
+    """Which jobs run under a limit; of one per key, under one of its keys."""
+    ask.may_use_all()
+    query = ask.query
+    found = await ask.service.holders(ask.path["name"], key=query.key, start=query.start, most=query.most)
+    holders = [LimitHolderShape(id=format_id(one.id), since_ms=one.since_ms) for one in found.holders]
+    return LimitHoldersShape(count=found.count, holders=holders)
 
 
 def _may_see(ask: Ask[Any, Any], found: LimitState) -> bool:

@@ -11,7 +11,7 @@ from ...core import errors
 from ...core import limit_validation as limit_check
 from ...core import validation as check
 from ...core.errors import BadInput, Refusal
-from ...core.queue import FOREVER_MS
+from ...core.queue import FOREVER_MS, Lanes
 from ...core.requests import Listing
 from ...core.states import State
 from ...web.routing import ADMIN, READS, Ask, Routes
@@ -211,6 +211,17 @@ async def weigh_lanes(ask: Ask[WeightsShape, None]) -> AllWeightsShape:
     limit_check.weights(name, wanted)
     before = await ask.service.weigh(name, {})
     return AllWeightsShape(weights=await ask.service.weigh(name, dict.fromkeys(before, 1) | wanted))
+
+
+class LanesQuery(Shape, frozen=True, kw_only=True):
+    most: Annotated[int, Meta(ge=1, le=check.PAGE_MAX)] = 100
+    cursor: Annotated[str, Meta(max_length=8192, description="Of the page before; empty: from the start.")] = ""
+
+
+@routes.get("/queues/{queue}/lanes", query=LanesQuery, gives=Lanes, **_READING)
+async def queue_lanes(ask: Ask[None, LanesQuery]) -> Lanes:
+    """One page of the lanes in which jobs wait: how many, how long, and what holds each back."""
+    return await ask.service.lanes(_queue(ask), most=ask.query.most, cursor=ask.query.cursor)
 
 
 # Pauses

@@ -11,7 +11,7 @@ from ...core import validation as check
 from ...core.errors import BadInput
 from ...core.ids import format_id, parse_id
 from ...core.requests import Worker, WorkerInfo
-from ...web.routing import READS, WORKS, Ask, Routes
+from ...web.routing import ADMIN, READS, WORKS, Ask, Routes
 from .shapes import Given, Id, QueueName, Shape
 
 routes = Routes("/api/v1", tag="Workers")
@@ -56,6 +56,15 @@ class RegisteredShape(Given, frozen=True, kw_only=True):
     silent_at_ms: Annotated[int, Meta(description="When it counts as lost unless it beats.")]
     running_count: int
     running: list[HeldJobShape]
+    stopping_since_ms: Annotated[int | None, Meta(description="When it was asked to end.")]
+
+
+class HeardShape(Given, frozen=True, kw_only=True):
+    is_asked_to_stop: Annotated[bool, Meta(description="Take no more, end what runs, and leave.")]
+
+
+class AskedToStopShape(Given, frozen=True, kw_only=True):
+    was_asked: Annotated[bool, Meta(description="Whether it was asked before.")]
 
 
 class WorkersShape(Given, frozen=True, kw_only=True):
@@ -85,6 +94,7 @@ def _registered(worker: Worker) -> RegisteredShape:
         silent_at_ms=worker.silent_at_ms,
         running_count=worker.running_count,
         running=[HeldJobShape(id=format_id(one.id), since_ms=one.since_ms) for one in worker.running],
+        stopping_since_ms=worker.stopping_since_ms,
     )
 
 
@@ -113,10 +123,23 @@ async def register(ask: Ask[WorkerShape, None]) -> ExpectedShape:
 # Who knows the id of a worker is that worker, or was told by it: whatever the queues of the token.
 
 
-@routes.post("/workers/{id}/beat", roles=WORKS, refuses=(errors.UnknownWorker,))
-async def beat(ask: Ask[None, None]) -> None:
-    """A worker says that it is alive."""
-    await ask.service.beat([_worker_id(ask)]).one()
+@routes.post("/workers/{id}/beat", roles=WORKS, gives=HeardShape, refuses=(errors.UnknownWorker,))
+async def beat(ask: Ask[None, None]) -> HeardShape:
+    """A worker says that it is alive, and hears whether somebody wants it to end."""
+    return HeardShape(is_asked_to_stop=await ask.service.beat([_worker_id(ask)]).one())
+
+
+@routes.post(
+    "/workers/{id}/stop", roles=ADMIN, gives=AskedToStopShape, refuses=(errors.UnknownWorker,), is_audited=True
+)
+async def stop_worker(ask: Ask[None, None]) -> AskedToStopShape:
+    """Ask a worker to end gently.
+
+    With its next heartbeat it hears so: it takes no more, ends what it runs, and leaves. One that jobs are pushed to
+    gets no more."""
+    worker = _worker_id(ask)
+    ask.target = format_id(worker)
+    return AskedToStopShape(was_asked=not await ask.service.stop_worker(worker))
 
 
 @routes.delete("/workers/{id}", roles=WORKS, gives=GivenBackShape, refuses=(errors.UnknownWorker,))

@@ -7,7 +7,15 @@ from collections.abc import Callable, Sequence
 from ...core.errors import Refusal
 from ...core.ids import format_id, parse_id
 from ...core.requests import Running, Worker, WorkerInfo
-from ...dialects.native.staffing import ExpectedShape, GivenBackShape, RegisteredShape, WorkerShape, WorkersShape
+from ...dialects.native.staffing import (
+    AskedToStopShape,
+    ExpectedShape,
+    GivenBackShape,
+    HeardShape,
+    RegisteredShape,
+    WorkerShape,
+    WorkersShape,
+)
 from ...store.asked import Asked, AskedMany
 from .asking import RemoteAsking
 from .request import Request, Requests, get, post
@@ -25,7 +33,7 @@ class RemoteStaffing(RemoteAsking):
     def hear_cancels(self, handler: Callable[[bytes], None]) -> None:
         """Nobody calls us: what is asked to stop is seen with the next heartbeat."""
 
-    def beat(self, ids: Sequence[bytes]) -> AskedMany[None]:
+    def beat(self, ids: Sequence[bytes]) -> AskedMany[bool]:
         super().beat(ids)
         return AskedMany(self.remote, lambda: _beat(ids))
 
@@ -34,18 +42,23 @@ class RemoteStaffing(RemoteAsking):
         request = Request(method="DELETE", path=f"/workers/{format_id(worker)}", gives=GivenBackShape)
         return self._one(request, lambda found: found.given_back)
 
+    def stop_worker(self, worker: bytes) -> Asked[bool]:
+        super().stop_worker(worker)
+        request = post(f"/workers/{format_id(worker)}/stop", AskedToStopShape)
+        return self._one(request, lambda found: not found.was_asked)
+
     def workers(self, *, start: int = 0, most: int = 100) -> Asked[list[Worker]]:
         super().workers(start=start, most=most)
         request = get("/workers", WorkersShape, query={"start": start, "most": most})
         return self._one(request, lambda found: [_worker(one) for one in found.workers])
 
 
-def _beat(ids: Sequence[bytes]) -> Requests[list[Refusal | None]]:
-    answers: list[Refusal | None] = []
+def _beat(ids: Sequence[bytes]) -> Requests[list[bool | Refusal]]:
+    answers: list[bool | Refusal] = []
     for worker in ids:
         try:
-            yield post(f"/workers/{format_id(worker)}/beat", None)
-            answers.append(None)
+            heard = yield post(f"/workers/{format_id(worker)}/beat", HeardShape)
+            answers.append(heard.is_asked_to_stop)
         except Refusal as refusal:
             answers.append(refusal)
     return answers
@@ -61,4 +74,5 @@ def _worker(shape: RegisteredShape) -> Worker:
         silent_at_ms=shape.silent_at_ms,
         running_count=shape.running_count,
         running=[Running(parse_id(one.id), one.since_ms) for one in shape.running],
+        stopping_since_ms=shape.stopping_since_ms,
     )

@@ -32,7 +32,8 @@ SHORTEST_BEAT_S = 0.05
 
 
 class Keeper:
-    """`runs` answers the jobs in hand; `lost` and `stop` are called in the keeper's thread."""
+    """`runs` answers the jobs in hand; `lost`, `stop` (a job) and `dismissed` (the worker is to end) are called in the
+    keeper's thread."""
 
     def __init__(
         self,
@@ -43,6 +44,7 @@ class Keeper:
         runs: Callable[[], list[Run]],
         lost: Callable[[Run], None],
         stop: Callable[[bytes], None],
+        dismissed: Callable[[], None],
         has_loops: bool = True,
         beat_every_s: float = BEAT_EVERY_S,
     ) -> None:
@@ -52,6 +54,7 @@ class Keeper:
         self._runs = runs
         self._lost = lost
         self._stop = stop
+        self._dismissed = dismissed
         self._has_loops = has_loops
         self._rhythm_s = beat_every_s
         self._beat_every_s = beat_every_s
@@ -178,6 +181,8 @@ class Keeper:
         (answer,) = await self._service.beat([self._worker])
         if isinstance(answer, UnknownWorker):
             await self._register()
+        elif answer is True:
+            self._dismissed()
 
     def _listen_to_worker(self) -> None:
         """A worker whose event loop does not answer is shown with what it does."""

@@ -160,6 +160,7 @@ class Worker:
             runs=lambda: list(self._runs.values()),
             lost=lambda run: self._from_outside(self._lost, run),
             stop=self._asked_to_stop,
+            dismissed=lambda: self._from_outside(self._dismiss),
             has_loops=self._has_loops and is_engine,
             beat_every_s=BEAT_EVERY_S if is_engine else REMOTE_BEAT_EVERY_S,
         )
@@ -268,6 +269,12 @@ class Worker:
             return
         run.request_stop()  # at once, for a thread that looks at it
         self._from_outside(self._stopping.stop, run, "cancelled")
+
+    def _dismiss(self) -> None:
+        """Somebody has asked for it from outside; each heartbeat says so again, once is enough."""
+        if not self._is_stopping:
+            log.info("This worker was asked to end.")
+            self.stop()
 
     def _lost(self, run: Run) -> None:
         if self._runs.get(run.job.id) is run and not run.is_reported:

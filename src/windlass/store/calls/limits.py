@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from ...core.errors import Refusal
-from ...core.limit import Level, Limit, LimitTable, key_in
+from ...core.limit import Level, Limit, LimitHolder, LimitHolders, LimitTable, key_in
 from ..record import LIMITS_SEPARATOR
 from .call import Argument, Call, ItemsCall, answering, nothing
 
@@ -91,6 +91,15 @@ def levels(number: int, cursor: str, partition: int) -> Call[LevelPage]:
         lambda reply: LevelPage(reply[1].decode(), [_level(row) for row in reply[2]]),
         partition=partition,
     )
+
+
+def holders(holdup: str, start: int, most: int, partition: int) -> Call[LimitHolders]:
+    def read(reply: Any) -> LimitHolders:
+        count, flat = reply
+        found = [LimitHolder(flat[i], int(flat[i + 1])) for i in range(0, len(flat), 2)]
+        return LimitHolders(count=count, holders=found)
+
+    return Call("holders", [holdup, start, most], read, partition=partition)
 
 
 def reopen(number: int, cursor: str, partition: int) -> Call[str]:

@@ -9,7 +9,7 @@ import msgspec
 
 from ...core.errors import Refusal
 from ...core.requests import Running, Worker, WorkerInfo
-from .call import Argument, Call, ItemsCall, answer, answering, nothing
+from .call import Argument, Call, ItemsCall, answer, answering
 
 GIVEN_BACK_PER_CALL = 500
 SHOWN_PER_WORKER = 100
@@ -25,8 +25,14 @@ def register(
     return Call("register", [worker, beat_ms, bell, _encode(info), push], int, partition=partition)
 
 
-def beat(workers: Sequence[bytes], partition: int) -> ItemsCall[Refusal | None]:
-    return ItemsCall("beat", (), [(worker,) for worker in workers], answering(nothing), partition=partition)
+def beat(workers: Sequence[bytes], partition: int) -> ItemsCall[bool | Refusal]:
+    """Answers whether it was asked to stop."""
+    items = [(worker,) for worker in workers]
+    return ItemsCall("beat", (), items, answering(lambda reply: bool(reply == b"stop")), partition=partition)
+
+
+def stop_worker(worker: bytes, partition: int) -> Call[bool | Refusal]:
+    return Call("stop_worker", [worker], answering(bool), partition=partition)
 
 
 def forget(worker: bytes, partition: int) -> Call[tuple[int, bool] | Refusal]:
@@ -44,7 +50,7 @@ def read_info(description: bytes) -> WorkerInfo:
 
 
 def _worker(row: Any) -> Worker:
-    worker, silent_at, started_at, description, running_count, jobs = row
+    worker, silent_at, started_at, description, running_count, jobs, stopping_at = row
     return Worker(
         id=worker,
         info=read_info(description),
@@ -52,6 +58,7 @@ def _worker(row: Any) -> Worker:
         silent_at_ms=silent_at,
         running_count=running_count,
         running=[Running(jobs[i], int(jobs[i + 1])) for i in range(0, len(jobs), 2)],
+        stopping_since_ms=stopping_at or None,
     )
 
 

@@ -1,0 +1,57 @@
+"""The doctor looks at all keys while somebody waits for it: for a bounded time. What it finds is the page."""
+
+from __future__ import annotations
+
+import asyncio
+
+import msgspec
+
+from ...core.diagnosis import Diagnosis, Progress
+from ..routes import DashboardRoutes, Form, Shown
+from ..visit import Visit
+
+routes = DashboardRoutes()
+
+LIMIT_S = 20.0
+
+
+class DoctorForm(Form, frozen=True, kw_only=True):
+    repair: bool = False
+
+
+class DoctorView(msgspec.Struct, frozen=True):
+    """`diagnosis` is None when the time was over before the end."""
+
+    diagnosis: Diagnosis | None
+    reached: Progress
+    repair: bool
+    limit_s: int
+
+    @property
+    def can_be_repaired(self) -> bool:
+        findings = () if self.diagnosis is None else self.diagnosis.findings
+        return any(one.is_open and "--repair" in one.remedy for one in findings)
+
+
+def _question(form: DoctorForm) -> str:
+    return "Repair what needs no judgement? Jobs may flow meanwhile." if form.repair else ""
+
+
+@routes.action("doctor", DoctorForm, asks=_question, patience_s=LIMIT_S + 5)
+async def doctor(visit: Visit[None], form: DoctorForm) -> Shown:
+    """Compare all records and indexes; repair what needs no judgement, if wanted."""
+    visit.page = "engine"
+    visit.ask.target, visit.ask.detail = "engine", "repair" if form.repair else "look"
+    reached = Progress(keys=0, jobs=0, findings=0)
+
+    def follow(progress: Progress) -> None:
+        nonlocal reached
+        reached = progress
+
+    diagnosis: Diagnosis | None = None
+    try:
+        async with asyncio.timeout(LIMIT_S):
+            diagnosis = await visit.service.doctor(form.repair, on_progress=follow)
+    except TimeoutError:
+        visit.ask.detail += ", not to its end"
+    return Shown("doctor.html", DoctorView(diagnosis, reached, form.repair, round(LIMIT_S)))

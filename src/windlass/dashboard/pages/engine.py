@@ -1,0 +1,55 @@
+"""The engine: what each of its nodes says of itself, what answers here, and what the doctor finds when it is asked."""
+
+from __future__ import annotations
+
+import sys
+
+import msgspec
+
+from ... import __version__
+from ...core.engine import EngineState
+from ..routes import DashboardRoutes
+from ..sharing import shared
+from ..visit import Visit
+
+routes = DashboardRoutes()
+
+KEPT_S = 2.0  # what the engine says of itself: it need not be newer
+
+
+class EngineView(msgspec.Struct, frozen=True):
+    now_ms: int
+    engines: list[EngineState]
+    version: str
+    python: str
+    address: str  # of the engine
+    is_embedded: bool
+    partitions: int
+    durability: str
+    namespace: str
+    late: list[int]  # partitions whose loops have not run lately, in this process
+
+    @property
+    def has_findings(self) -> bool:
+        return any(one.findings for one in self.engines)
+
+
+@routes.page("/engine", "engine.html", page="engine")
+async def engine(visit: Visit[None]) -> EngineView:
+    """What the engine says of itself."""
+    service, office = visit.service, visit.ask.office
+    engines = await shared(office, "engines", service.engines, KEPT_S)
+    visit.now_ms = await service.now()
+    store = service.store
+    return EngineView(
+        visit.now_ms,
+        engines,
+        __version__,
+        ".".join(map(str, sys.version_info[:3])),
+        str(store.topology),
+        store.is_embedded,
+        store.partitions,
+        store.durability,
+        store.namespace,
+        office.pulse.late(store.partitions),
+    )

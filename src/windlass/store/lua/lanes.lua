@@ -1,0 +1,25 @@
+-- Lanes of a queue with what waits in them, a page at a time by name; on the first page the default lane too.
+-- arguments: ARGV[1] clock offset, [2] queue, [3] cursor ('': from the start), [4] most
+-- returns:   {now, next cursor ('' at the end), {lane, jobs, ready time of its first, what holds it back ('': nothing)}, ...}
+-- refusals:  none
+-- flags: no-writes
+-- uses: keys, clock, lanes
+local queue, most = ARGV[2], tonumber(ARGV[4])
+
+local function row_of(lane)
+  local key = lane_key(queue, lane)
+  local first = first_of(key)
+  return {lane, redis.call('ZCARD', key), first and struct.unpack('>I6', first) or 0, parked_under(queue, lane) or ''}
+end
+
+local rows = {}
+if ARGV[3] == '' then
+  local default = row_of('')
+  if default[2] > 0 then rows[1] = default end
+end
+local names = redis.call('ZRANGEBYLEX', queue_key('names', queue), ARGV[3] == '' and '-' or '(' .. ARGV[3], '+',
+  'LIMIT', 0, most + 1)
+for i = 1, math.min(most, #names) do
+  rows[#rows + 1] = row_of(string.match(names[i], '^[^%z]*%z(.*)$'))
+end
+return {now_ms, #names > most and names[most] or '', rows}
