@@ -398,6 +398,7 @@ def _lanes() -> Iterator[Case]:
 def _members() -> Iterator[Case]:
     for value in WRONG_IDS:
         yield "members", f"id={value!r}", lambda service, value=value: service.members(value)
+        yield "job_callbacks", f"id={value!r}", lambda service, value=value: service.job_callbacks(value)
     for value in ([State.FAILED], ("failed",), (7,), None, State.FAILED):
         yield "members", f"states={value!r}", lambda service, value=value: service.members(OK_ID, value)
     for value in (0, 501, *WRONG_WHOLES):

@@ -92,13 +92,14 @@ def test_nesting_beyond_all_bounds_is_shown_as_text() -> None:
 
 def _job(**fields: object) -> Job:
     given = {
-        "id": b"\0" * 16, "state": State.QUEUED, "queue": "q", "name": "n", "payload": Blob(b"1"), "payload_is_whole": True,
-        "priority": 0, "sequence": 1, "created_at_ms": 1000, "run_at_ms": 1000, "started_at_ms": None, "ended_at_ms": None,
-        "expires_at_ms": None, "lane": "", "unique": None, "retry": Backoff(), "lease_ms": 0, "timeout_ms": 0,
-        "result_ttl_ms": 0, "tags": (), "trace": "", "repeat": "", "schedule": "", "planned_at_ms": None, "parent": None,
-        "is_held": False, "joins": False, "has_members": False, "on_failure": "collect", "callback": None, "limits": (),
-        "attempt": 0, "revision": 1, "progress": 0.0, "is_cancel_requested": False, "is_overdue": False,
-        "is_history": False, "worker": None, "lease_token": 0, "lease_deadline_at_ms": None,
+        "id": b"\0" * 16, "state": State.QUEUED, "queue": "q", "name": "n", "payload": Blob(b"1"),
+        "payload_is_whole": True, "priority": 0, "sequence": 1, "created_at_ms": 1000, "run_at_ms": 1000,
+        "started_at_ms": None, "ended_at_ms": None, "expires_at_ms": None, "lane": "", "unique": None,
+        "retry": Backoff(), "lease_ms": 0, "timeout_ms": 0, "result_ttl_ms": 0, "tags": (), "trace": "", "repeat": "",
+        "schedule": "", "planned_at_ms": None, "parent": None, "is_held": False, "joins": False, "has_members": False,
+        "on_failure": "collect", "callback": None, "limits": (), "attempt": 0, "revision": 1, "progress": 0.0,
+        "is_cancel_requested": False, "is_overdue": False, "is_history": False, "worker": None, "lease_token": 0,
+        "lease_deadline_at_ms": None,
     }  # fmt: skip
     return Job(**(given | fields))  # type: ignore[arg-type]
 
@@ -147,10 +148,10 @@ def test_an_attempt_of_a_millisecond_in_a_day_is_seen() -> None:
 
 
 def test_a_filter_without_a_state_is_about_what_is_queued_or_about_all_with_a_tag() -> None:
-    assert Filter().list == "queued"
-    assert Filter(tag="x").list == ""
+    assert Filter().listed == "queued"
+    assert Filter(tag="x").listed == ""
     with pytest.raises(BadInput, match="there are queued, running"):
-        _ = Filter(state="nonsense").list
+        _ = Filter(state="nonsense").listed
 
 
 @pytest.mark.parametrize(

@@ -83,6 +83,13 @@ class DebtPage(msgspec.Struct, frozen=True):
     cursor: str
 
 
+class JobCallbacks(msgspec.Struct, frozen=True):
+    """Of one job: what is owed (`due_at_ms`) and what was given up (`removed_at_ms`). What was delivered is gone."""
+
+    debts: list[Debt]
+    is_all: bool  # False: there are so many callbacks of all jobs that not all were looked at
+
+
 class HeldDebt(msgspec.Struct, frozen=True):
     """A leased debt as its holder knows it."""
 

@@ -34,7 +34,7 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
     before: str = ""
 
     @property
-    def list(self) -> str:
+    def listed(self) -> str:
         """A tag goes over all states; else there is one."""
         if self.state and self.state not in LISTS:
             raise BadInput(f"There is no list {self.state!r}; there are {', '.join(LISTS)}.")
@@ -53,22 +53,22 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
     def fields(self) -> dict[str, str]:
         return {name: value for name, value in msgspec.structs.asdict(self).items() if value and name in _FIELDS}
 
-    def times(self, now_ms: int) -> dict[str, int]:
+    def times(self, now_ms: int) -> dict[str, Any]:
         """By the time of the end in lists of what has ended: they are in that order."""
         since_ms, before_ms = (_instant_ms(text, now_ms) for text in (self.since, self.before))
-        what = "ended" if self.list in ENDED_LISTS else "created"
+        what = "ended" if self.listed in ENDED_LISTS else "created"
         return {f"{what}_from_ms": since_ms, f"{what}_before_ms": before_ms}
 
     def listing(self, now_ms: int) -> Listing:
         return Listing(
             queue=self.queue.strip(),
-            state=self.list,
+            state=self.listed,
             tag=self.tag.strip(),
             name=pattern(self.name),
             error=self.error.strip(),
             error_shape=self.shape,
-            with_errors=self.list in WITH_ERRORS,
-            newest_first=self.list in ENDED_LISTS or not self.list,
+            with_errors=self.listed in WITH_ERRORS,
+            newest_first=self.listed in ENDED_LISTS or not self.listed,
             most=ROWS,
             **self.times(now_ms),
         )
@@ -86,7 +86,7 @@ class JobsQuery(Filter, frozen=True, kw_only=True):
 
     @property
     def is_newest_first(self) -> bool:
-        return self.order == "newest" or (not self.order and (self.list in ENDED_LISTS or not self.list))
+        return self.order == "newest" or (not self.order and (self.listed in ENDED_LISTS or not self.listed))
 
     @property
     def pages_before(self) -> list[str]:

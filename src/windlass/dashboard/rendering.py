@@ -9,7 +9,7 @@ import jinja2
 
 from .. import __version__
 from ..web.messages import Response
-from . import charts, figures, icons, lifeline
+from . import charts, figures, icons, lifeline, values
 from .assets import ASSETS
 from .visit import Visit
 
@@ -38,7 +38,7 @@ def environment() -> jinja2.Environment:
         lstrip_blocks=True,
         auto_reload=False,
     )
-    made.filters |= figures.FILTERS
+    made.filters |= {**figures.FILTERS, "snippet": values.snippet}
     made.globals |= {
         "icon": icons.icon,
         "charts": charts,

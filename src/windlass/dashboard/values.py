@@ -11,6 +11,7 @@ import msgspec
 from markupsafe import Markup, escape
 
 from ..core.job import Blob, Codec
+from ..core.transcoding import as_json
 from .figures import count, size
 
 NODES_MAX = 1_000  # shown of one value
@@ -18,6 +19,7 @@ TEXT_MAX = 2_000  # characters of one text
 BYTES_SHOWN = 64
 OPEN_NODES = 60  # what is smaller starts open
 DEPTH_MAX = 60
+SNIPPET_MAX = 160
 _TROUBLE = (ValueError, RecursionError, msgspec.MsgspecError, OverflowError)
 
 
@@ -49,6 +51,17 @@ def shown_value(blob: Blob, is_whole: bool = True) -> Shown:
         return Shown(_plain(blob.data), name if is_whole else f"{name}, cut", len(blob.data), len(blob.data) > TEXT_MAX)
     writer = _Writer()
     return Shown(Markup("".join(writer.value(value, 0))), name, len(blob.data), writer.is_cut)  # noqa: S704 (escaped there)
+
+
+def snippet(blob: Blob) -> str:
+    """The beginning in one line, for lists; of a long payload they have only that."""
+    if blob.codec is Codec.MSGPACK:
+        written = as_json(blob)
+        data = b"" if written is None else bytes(written)
+    else:
+        data = blob.data
+    line = " ".join(data[: 4 * SNIPPET_MAX].decode(errors="ignore").split())
+    return "" if line == "null" or not line.isprintable() else line[:SNIPPET_MAX]
 
 
 def _decoded(blob: Blob) -> Any:

@@ -6,13 +6,15 @@ from collections.abc import Sequence
 
 from ..core import callback_validation
 from ..core import validation as check
-from ..core.callback import CALLBACKS_MAX, DebtPage, Debts, HeldDebt, Room, Undelivered
+from ..core.callback import CALLBACKS_MAX, DebtPage, Debts, HeldDebt, JobCallbacks, Room, Undelivered
 from ..store import owing
 from ..store.asked import Asked, AskedMany, AskedToWait
 from ..store.calls import callbacks
 from ..store.owing import Opening
 from ..store.scatter import scatter
-from .asking import Asking
+from .asking import Asking, ask
+
+LOOKED_AT_MAX = 10_000  # callbacks of all jobs, to find those of one
 
 
 class Notifying(Asking):
@@ -67,6 +69,12 @@ class Notifying(Asking):
         for one in ids:
             callback_validation.debt_or_job_id(one)
         return AskedMany(self.store, lambda: scatter(ids, self._home_of_debt, callbacks.redeliver))
+
+    def job_callbacks(self, job_id: bytes) -> Asked[JobCallbacks]:
+        """Callbacks of one job that are owed or were given up; what was delivered is gone."""
+        check.id_bytes("id", job_id)
+        home = self.store.partition_of_job
+        return Asked(self.store, lambda: ask(callbacks.job_callbacks(job_id, LOOKED_AT_MAX, home(job_id))))
 
     def _home_of_debt(self, debt: bytes) -> int:
         return self.store.partition_of_job(debt[:16])

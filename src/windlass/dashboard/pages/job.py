@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from ...core.callback import Debt
 from ...core.error_text import error_line, error_map, plain_line
 from ...core.errors import Forbidden, Refusal, UnknownJob
 from ...core.explanation import Explanation, Running
@@ -78,6 +79,7 @@ class JobView(msgspec.Struct, frozen=True):
     has_more_members: bool
     limits: list[Bound]
     holder: Holder | None
+    debts: list[Debt]  # what is owed of its callback, or was given up
 
     @property
     def reasons(self) -> list[str]:
@@ -100,12 +102,13 @@ async def job(visit: Visit[None]) -> JobView:
     service, job_id = visit.service, visit.ask.job_id
     timeline = await read_job(visit, job_id)
     found = timeline.job
-    explanation, logs, ending, (family, has_more), limits = await asyncio.gather(
+    explanation, logs, ending, (family, has_more), limits, debts = await asyncio.gather(
         service.explain(job_id),
         service.logs(job_id),
         _result(visit, found),
         _family(visit, found),
         _limits(visit, found),
+        _debts(visit, found),
     )
     visit.now_ms = explanation.at_ms
     hides = visit.hides_payloads
@@ -122,6 +125,7 @@ async def job(visit: Visit[None]) -> JobView:
         has_more,
         limits,
         next((one.worker for one in explanation.reasons if isinstance(one, Running)), None),
+        debts,
     )
 
 
@@ -142,6 +146,12 @@ async def _result(visit: Visit[None], found: Job) -> Blob | None:
     except UnknownJob:
         return None
     return ending.result if ending else None
+
+
+async def _debts(visit: Visit[None], found: Job) -> list[Debt]:
+    if found.callback is None or not found.state.is_ended:
+        return []
+    return (await visit.service.job_callbacks(found.id)).debts
 
 
 def _failure(attempt: Attempt) -> Failure:

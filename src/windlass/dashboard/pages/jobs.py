@@ -24,7 +24,7 @@ LIVE_MAX = 2_000  # a list that looks at more is not asked for again by itself
 
 class JobsView(msgspec.Struct, frozen=True):
     query: JobsQuery
-    list: str
+    listed: str  # which list; empty: all states
     counts: dict[str, int] | None  # by list; None: not counted
     queues: list[str]  # to choose from
     found: Found
@@ -40,7 +40,7 @@ class JobsView(msgspec.Struct, frozen=True):
 
     @property
     def has_ended(self) -> bool:
-        return self.list in ENDED_LISTS
+        return self.listed in ENDED_LISTS
 
     @property
     def is_live(self) -> bool:
@@ -85,7 +85,7 @@ async def jobs(visit: Visit[JobsQuery]) -> JobsView:
     visit.now_ms = now_ms = await visit.service.now()
     listing = msgspec.structs.replace(query.listing(now_ms), newest_first=query.is_newest_first, cursor=query.cursor)
     (queues, counts), found = await asyncio.gather(_queues(visit, query), seek(visit, listing))  # type: ignore[arg-type]
-    return JobsView(query, query.list, counts, queues[:QUEUES_OFFERED], found, now_ms)
+    return JobsView(query, query.listed, counts, queues[:QUEUES_OFFERED], found, now_ms)
 
 
 async def _queues(visit: Visit[JobsQuery], query: JobsQuery) -> tuple[list[str], dict[str, int] | None]:

@@ -37,7 +37,7 @@ class Hits(msgspec.Struct, frozen=True):
     """Of one list: the first, and where all of them are."""
 
     title: str
-    list: str
+    listed: str
     found: Found
     filter: dict[str, str]
 
@@ -109,4 +109,4 @@ async def _by_words(visit: Visit[SearchQuery], q: str) -> list[Hits]:
 
 async def _hits(visit: Visit[SearchQuery], title: str, wanted: Filter) -> Hits:
     listing: Listing = msgspec.structs.replace(wanted.listing(visit.now_ms), most=SHOWN)
-    return Hits(title, wanted.list, await seek(visit, listing, LOOKED_AT), wanted.fields)  # type: ignore[arg-type]
+    return Hits(title, wanted.listed, await seek(visit, listing, LOOKED_AT), wanted.fields)  # type: ignore[arg-type]

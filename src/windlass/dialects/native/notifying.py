@@ -10,7 +10,7 @@ from ...core import validation as check
 from ...core.callback import CALLBACKS_MAX, Debt, parse_debt_id
 from ...core.ids import parse_id
 from ...web.encoding import Encoding
-from ...web.routing import ADMIN, READS, Ask, Routes
+from ...web.routing import ADMIN, KNOWS, READS, Ask, Routes
 from .shapes import (
     AttemptShape,
     CallbackShape,
@@ -86,6 +86,22 @@ async def callbacks(ask: Ask[None, DebtsQuery]) -> DebtsShape:
     query = ask.query
     page = await ask.service.callbacks(given_up=query.given_up, most=query.most, cursor=query.cursor)
     return DebtsShape(callbacks=[_debt(one, ask.wanted) for one in page.debts], cursor=page.cursor)
+
+
+class JobCallbacksShape(Given, frozen=True, kw_only=True):
+    """Owed ones have `due_at_ms`, those that were given up `removed_at_ms`. What was delivered is gone."""
+
+    callbacks: list[DebtShape]
+    is_all: Annotated[bool, Meta(description="False: there are too many callbacks of all jobs to look at each.")]
+
+
+@routes.get("/jobs/{id}/callbacks", roles=KNOWS, gives=JobCallbacksShape)
+async def job_callbacks(ask: Ask[None, None]) -> JobCallbacksShape:
+    """Callbacks of a job that are owed or were given up; they may outlive the job."""
+    found = await ask.service.job_callbacks(ask.job_id)
+    for debt in found.debts:
+        ask.may_use(debt.job.queue)
+    return JobCallbacksShape(callbacks=[_debt(one, ask.wanted) for one in found.debts], is_all=found.is_all)
 
 
 class DebtItemShape(Shape, frozen=True, kw_only=True):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from ...core.callback import GIVEN_UP_KEPT_MS, GIVEN_UP_MOST, Debt, HeldDebt, Room, Undelivered
+from ...core.callback import GIVEN_UP_KEPT_MS, GIVEN_UP_MOST, Debt, HeldDebt, JobCallbacks, Room, Undelivered
 from ...core.errors import Refusal
 from ...core.job import Callback
 from ..record import unpack, unpack_attempt, unpack_blob
@@ -87,3 +87,13 @@ def callbacks(given_up: bool, start: int, most: int, partition: int) -> Call[lis
         return [_debt(fields, due_at_ms=at_ms) for at_ms, fields in reply]
 
     return Call("callbacks", ["given_up" if given_up else "owed", start, most], read, partition=partition)
+
+
+def job_callbacks(job_id: bytes, looked_at: int, partition: int) -> Call[JobCallbacks]:
+    def read(reply: Any) -> JobCallbacks:
+        is_all, owed, given_up = reply
+        debts = [_debt(fields, due_at_ms=at_ms) for at_ms, fields in owed]
+        debts += [_debt(fields, removed_at_ms=at_ms) for at_ms, fields in given_up]
+        return JobCallbacks(sorted({debt.id: debt for debt in debts}.values(), key=lambda debt: debt.id), bool(is_all))
+
+    return Call("job_callbacks", [job_id, looked_at], read, partition=partition)
