@@ -170,7 +170,7 @@ def section(setting: Setting) -> list[Table]:
                 ("downloaded", spread(large["downloaded"]), ratio(large["downloaded"], read), number(max(grown_mib))),
                 ("only read", spread(read), ratio(read, read), ""),
             ],
-            f"{size // MIB} MiB, synced to the disk. *More memory*: by how much the largest amount that the process has "
-            "ever used grew meanwhile.",
+            f"{size // MIB} MiB, synced to the disk. *More memory*: by how much the largest amount that the process "
+            "has ever used grew meanwhile.",
         ),
     ]
