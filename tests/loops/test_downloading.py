@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from download_origin import BASE, Asked, AtWork, Handler, Origin, answer, at_work, in_turn, png
 
+from windlass.core.errors import EngineUnavailable
 from windlass.core.job import Blob, NewJob
 from windlass.core.states import State
 from windlass.outbound import read_policy
@@ -434,6 +435,20 @@ async def test_a_proxy_that_is_none_is_final_and_counted(opened: Service, tmp_pa
         end = await work.download(origin.url())
         assert "the proxy of the aggregation cannot be used" in end["message"]
         assert (origin.asked, work.processor.numbers()["invalidProxies"]) == ([], 1)
+
+
+async def test_a_proxy_that_cannot_be_asked_for_spends_no_attempt(opened: Service, tmp_path: Path) -> None:
+    async def proxy_of(_: Service, aggregation: str) -> str:
+        raise EngineUnavailable("away")
+
+    async with (
+        Origin(answer(b"x")).open() as origin,
+        at_work(opened, tmp_path, given={"proxy_of": proxy_of}, retry_delay_ms=60_000) as work,
+    ):
+        job_id = await work.put(origin.url(), "aaaa", max_retries=0)
+        read = await work.until(job_id, lambda read: read.job.state == State.SCHEDULED)
+        assert (read.job.attempt, origin.asked) == (0, [])
+        assert (await work.download(origin.url(), "bbbb", aggr_id=""))["success"]
 
 
 async def test_the_proxy_of_the_environment_is_not_for_this_machine(

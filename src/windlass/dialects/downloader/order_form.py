@@ -11,7 +11,6 @@ import msgspec
 from msgspec import UNSET, Meta
 
 from ...core import callback_validation
-from ...core import validation as check
 from ...core.errors import BadInput, TooLarge
 from ...core.job import Callback
 from ...core.limit_validation import CAP_NOTE_MAX
@@ -21,7 +20,7 @@ from ...outbound.urls import checked_url, without_credentials
 
 AGGREGATION_MAX = 1024  # bytes
 MAX_RETRIES = 2
-ID_BYTES = 64  # more than the id takes that is added
+ORDER_MAX = 48 * 1024  # bytes of all fields: a callback carries 64 KiB of payload and of report
 NUMBER_MAX = 2**31 - 1  # a larger one counts as this
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
@@ -233,6 +232,6 @@ def _accepted(name: str, callback: Callback) -> Callback:
 
 
 def _check_size(fields: dict[str, Any]) -> None:
-    size = len(msgspec.json.encode(fields)) + ID_BYTES
-    if size > check.PAYLOAD_MAX:
-        raise BadInput(f"url, extra and the rest have {size} bytes; at most {check.PAYLOAD_MAX} are allowed.")
+    size = len(msgspec.json.encode(fields))
+    if size > ORDER_MAX:
+        raise BadInput(f"url, extra and the rest have {size} bytes; at most {ORDER_MAX} are allowed.")

@@ -126,7 +126,9 @@ class Processor:
         for hold in self._holds.all():
             hold.stop("stopping")
         if tasks := [hold.task for hold in self._holds.all() if hold.task is not None]:
-            await asyncio.wait(tasks, timeout=LEAVE_S)
+            _, left = await asyncio.wait(tasks, timeout=LEAVE_S)
+            for task in left:
+                task.cancel()
         try:
             async with asyncio.timeout(LEAVE_S):
                 await self._service.forget(self._worker)
@@ -212,7 +214,7 @@ class Processor:
     async def _attempted(self, hold: Hold, order: Order) -> Outcome:
         job = hold.job
         try:
-            proxy = await self._proxy_of(self._service, order.aggr_id)
+            proxy = await self._find_proxy(order.aggr_id)
             report = await self._attempts.attempt(
                 order, proxy, lambda received, length: self._holds.heard(hold, received, length), hold.unwanted
             )
@@ -225,6 +227,12 @@ class Processor:
             return self._retried_or_failed(
                 job, order, Trouble("downloading", repr(error), is_retriable=True, is_internal=True)
             )
+
+    async def _find_proxy(self, aggregation: str) -> str:
+        try:
+            return await self._proxy_of(self._service, aggregation) if aggregation else ""
+        except WindlassError as error:
+            raise Trouble("looking for its proxy", str(error), is_retriable=True, is_internal=True) from error
 
     def _after(self, job: Job, order: Order, trouble: Trouble) -> Outcome:
         if trouble.counted_as:
