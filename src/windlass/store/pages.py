@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 
 from ..core.errors import BadInput
+from ..core.queue import QueueStats
 from ..core.requests import Listing, Page
 from .calls import reading
 from .calls.call import Flow
@@ -59,11 +60,10 @@ def _page_of_queued(listing: Listing, partition: int) -> Flow[Page]:
     return msgspec.structs.replace(found, cursor="laned:" if index == "ready" else "")
 
 
-def page_of_all(listing: Listing, queues: Sequence[tuple[str, int]]) -> Flow[Page]:
-    """Of several queues, each with its partition, merged. The cursor is a position in the order that they share: every
+def page_of_all(listing: Listing, queues: Sequence[QueueStats], home_of: Callable[[str], int]) -> Flow[Page]:
+    """Of several queues, merged. The cursor is a position in the order that they share: every
     index goes on from there. Nothing is shown from beyond the place that the least advanced of them has seen."""
-    indexes = QUEUED_INDEXES if listing.state == "queued" else (listing.state,)
-    sources = [(index, queue, home) for queue, home in queues for index in indexes]
+    sources = [(index, one.queue, home_of(one.queue)) for one in queues for index in _indexes(listing.state, one)]
     if not sources:
         return Page([], "")
     share = max(2, min(listing.most, 4 * listing.most // len(sources)))
@@ -73,6 +73,12 @@ def page_of_all(listing: Listing, queues: Sequence[tuple[str, int]]) -> Flow[Pag
         reading.jobs(index, queue, narrowed, home, min(looked_at, reading.LOOKED_AT)) for index, queue, home in sources
     ]
     return _merged(listing, replies)
+
+
+def _indexes(state: str, stats: QueueStats) -> Sequence[str]:
+    if state != "queued":
+        return (state,)
+    return QUEUED_INDEXES if stats.lanes or stats.blocked_lanes else QUEUED_INDEXES[:1]
 
 
 def _merged(listing: Listing, replies: Sequence[Found]) -> Page:
