@@ -27,6 +27,8 @@ class Page(HTMLParser):
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         given = {name: value or "" for name, value in attrs}
         self.elements.append((tag, given))
+        if tag == "option" and self._open[-1:] == ["option"]:
+            self._open.pop()
         if tag not in VOID:
             self._open.append(tag)
         if tag == "form":
@@ -35,6 +37,8 @@ class Page(HTMLParser):
             self.forms[-1][1][given["name"]] = given["value"]
 
     def handle_endtag(self, tag: str) -> None:
+        if tag != "option" and self._open[-1:] == ["option"]:
+            self._open.pop()  # it may end by itself
         assert self._open, f"</{tag}> without its beginning"
         begun = self._open.pop()
         assert begun == tag, f"<{begun}> ends as </{tag}>"

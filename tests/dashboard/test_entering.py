@@ -35,7 +35,7 @@ def token(service: Service) -> str:
 async def test_without_tokens_there_is_no_login(looker: Looker) -> None:
     page = await looker.look("/")
     assert page.status == 200
-    assert "Log out" not in page.text
+    assert "/logout" not in page.actions
     assert (await looker.look("/login")).status == 303
 
 

@@ -7,7 +7,9 @@ from looking import Looker, Page
 
 from windlass import dashboard
 from windlass.core.access import NewToken, Role
+from windlass.core.audit import AuditEntry
 from windlass.core.job import NewJob
+from windlass.dashboard import live
 from windlass.dashboard.assets import ASSETS
 from windlass.server import Serving
 from windlass.service import Service
@@ -266,3 +268,31 @@ async def _next_event(lines: object) -> tuple[str, str]:
         elif line.startswith("data: "):
             return kind, line.removeprefix("data: ")
     raise AssertionError("the stream has ended")
+
+
+async def test_what_somebody_changes_is_told_and_that_the_engine_is_there(
+    looker: Looker, running: Serving, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live, "LOOK_EVERY_S", 1.1)
+    async with looker.client.stream("GET", "/live") as stream:
+        lines = stream.aiter_lines()
+        assert await _next_event(lines) == ("hello", "{}")
+        assert await _next_event(lines) == ("alive", "{}")
+        await running.service.audit([AuditEntry(who="me", what="pause_queue")])
+        assert "changed" in [(await _next_event(lines))[0] for _ in range(2)]
+
+
+async def test_an_engine_that_is_away_is_told(
+    looker: Looker, running: Serving, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def away(_office: object) -> live.Look:
+        return live.Look(is_away=True)
+
+    async with looker.client.stream("GET", "/live") as stream:
+        lines = stream.aiter_lines()
+        await _next_event(lines)
+        monkeypatch.setattr(live, "LOOK_EVERY_S", 0.1)
+        monkeypatch.setattr(live, "_look", away)
+        await running.service.enqueue([NewJob(queue="mail", name="send")])
+        while (await _next_event(lines))[0] != "away":
+            pass

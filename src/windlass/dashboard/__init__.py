@@ -4,6 +4,7 @@ current. docs/dashboard.md says how a page is added."""
 from __future__ import annotations
 
 from . import entering, live, static_files
+from .actions import callbacks as callback_actions
 from .actions import doctor
 from .actions import job_forms as job_form_actions
 from .actions import jobs as job_actions
@@ -11,9 +12,12 @@ from .actions import limits as limit_actions
 from .actions import matching as matching_actions
 from .actions import queues as queue_actions
 from .actions import schedules as schedule_actions
+from .actions import workers as worker_actions
 from .pages import (
     actions,
+    aggregations,
     audit,
+    callbacks,
     engine,
     failures,
     job,
@@ -31,6 +35,12 @@ from .rendering import prepare
 
 __all__ = ["ROUTES", "prepare", "refusal_page"]
 
-_PAGES = (overview, queues, jobs, job, job_forms, search, failures, actions, workers, schedules, limits, engine, audit)
-_ACTIONS = (queue_actions, job_actions, job_form_actions, matching_actions, limit_actions, schedule_actions, doctor)
+_PAGES = (
+    overview, queues, jobs, job, job_forms, search, failures, actions, workers, schedules, limits, aggregations,
+    callbacks, engine, audit,
+)  # fmt: skip
+_ACTIONS = (
+    queue_actions, job_actions, job_form_actions, matching_actions, limit_actions, schedule_actions, worker_actions,
+    callback_actions, doctor,
+)  # fmt: skip
 ROUTES = tuple(subject.routes for subject in (static_files, entering, live, *_PAGES, *_ACTIONS))

@@ -19,6 +19,7 @@ LEFT, RIGHT, TOP, BOTTOM = 46, 6, 10, 24
 FOOT = HEIGHT - BOTTOM
 LINES = 4  # across, above the axis
 LABELS = 6  # along it
+GAP_MAX = 10  # steps of which nothing is known, within a line
 _NICE = (1, 2, 2.5, 5, 10)
 _SPANS_MS = (1, 10, 100, 1000, 10_000, 60_000, 600_000, 3_600_000, 36_000_000, 360_000_000, 3_600_000_000)
 
@@ -74,7 +75,7 @@ def _steps(values: Sequence[float], top: float) -> str:
 
 def gauge(part: float, whole: float, *, label: str) -> Markup:
     """A bar that fills; what is full stands out."""
-    share = 0.0 if whole <= 0 else min(1.0, max(0.0, part / whole))
+    share = 0.0 if whole <= 0 else min(1.0, max(0.01 if part > 0 else 0.0, part / whole))  # the least can be seen
     kind = "full" if whole > 0 and part >= whole else "high" if share > 0.8 else "fine"
     return Markup(
         '<svg class="gauge gauge-{}" viewBox="0 0 100 6" preserveAspectRatio="none" role="img" aria-label="{}">'
@@ -107,11 +108,6 @@ def time_series(
         described,
         Markup("".join(body)),  # noqa: S704 (numbers, and texts that are escaped)
     )
-
-
-def brief_span(duration_ms: float) -> str:
-    """Milliseconds at an axis."""
-    return span(duration_ms) if duration_ms else "0"
 
 
 def nice_top(most: float) -> float:
@@ -173,17 +169,18 @@ def _drawn(one: Series, scale: Scale, has_area: bool) -> list[str]:
         if run[-1] == last and len(run) > 1:
             parts.append(f'<path class="{kind} is-open" d="M{"L".join(points[-2:])}"/>')
             points = points[:-1]
-        parts.append(f'<path class="{kind}" d="M{"L".join(points)}h.01"/>')  # a point alone is seen too
+        dot = "" if len(points) > 1 else " is-dot"
+        parts.append(f'<path class="{kind}{dot}" d="M{"L".join(points)}h.01"/>')
     return parts
 
 
 def _runs(values: Sequence[float | None]) -> list[list[int]]:
-    """Places without a gap between them."""
+    """Places without a wide gap between them: where little happens, what is known now and then is still a line."""
     runs: list[list[int]] = []
     for at, value in enumerate(values):
         if value is None:
             continue
-        if runs and runs[-1][-1] == at - 1:
+        if runs and at - runs[-1][-1] <= GAP_MAX:
             runs[-1].append(at)
         else:
             runs.append([at])

@@ -14,7 +14,7 @@ from .visit import Visit
 
 routes = DashboardRoutes()
 
-_UNKNOWN = "This token is not known, was revoked or has expired. It begins with wl_; windlass tokens create makes one."
+_UNKNOWN = "This token is not known, was revoked or has expired."
 _CANNOT_LOOK = "This token may not look at things: it needs the role read or admin."
 
 

@@ -7,48 +7,75 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
+from ..core.minutes import over_all
 from ..core.queue import Minute
-from ..core.spans import added, percentile
 
 MINUTE_MS = 60_000
-Period: TypeAlias = Literal["hour", "day"]
-STEPS: dict[Period, tuple[int, int]] = {"hour": (1, 60), "day": (15, 96)}  # minutes of a step, steps
-COUNTED = ("enqueued", "finished", "failed")
+SpanName: TypeAlias = Literal["hour", "day"]
+LATELY = 5  # full minutes that a rate is taken over
 
 
-class Flow(msgspec.Struct, frozen=True, kw_only=True):
-    """One value per step, the oldest first; a latency is 0 where nothing was taken or finished."""
+class Span(msgspec.Struct, frozen=True):
+    title: str
+    step_minutes: int
+    steps: int
 
-    period: Period
+    def times_ms(self, now_ms: int) -> list[int]:
+        """When its steps begin, the oldest first."""
+        step_ms = self.step_minutes * MINUTE_MS
+        last_ms = now_ms // step_ms * step_ms
+        return [last_ms - step_ms * back for back in range(self.steps - 1, -1, -1)]
+
+
+SPANS: dict[SpanName, Span] = {"hour": Span("Last hour", 1, 60), "day": Span("Last day", 15, 96)}
+
+
+class Flow(msgspec.Struct, frozen=True):
+    """One value per step, the oldest first: jobs per minute; milliseconds, None where nothing was taken or finished."""
+
+    span: SpanName
     times_ms: list[int]
-    enqueued: list[int]
-    finished: list[int]
-    failed: list[int]
-    wait_p50: list[int]
-    wait_p95: list[int]
-    run_p50: list[int]
-    run_p95: list[int]
+    enqueued: list[float]
+    finished: list[float]
+    failed: list[float]
+    waits: tuple[list[int | None], list[int | None]]  # median, 95 percent
+    runs: tuple[list[int | None], list[int | None]]
+
+    @property
+    def finished_lately(self) -> float:
+        return lately(self.finished, SPANS[self.span])
 
 
-def flow_of(histories: Mapping[str, Sequence[Minute]], now_ms: int, period: Period) -> Flow:
-    step_minutes, steps = STEPS[period]
-    step_ms = step_minutes * MINUTE_MS
-    last_ms = now_ms // step_ms * step_ms
-    times_ms = [last_ms - step_ms * back for back in range(steps - 1, -1, -1)]
-    by_time: dict[int, list[Minute]] = {at_ms: [] for at_ms in times_ms}
-    for history in histories.values():
-        for one in history:
-            if one.at_ms in by_time:
-                by_time[one.at_ms].append(one)
-    columns = list(by_time.values())
+def flow_of(histories: Sequence[Sequence[Minute]], now_ms: int, span: SpanName) -> Flow:
+    chosen = SPANS[span]
+    times_ms = chosen.times_ms(now_ms)
+    minutes = by_time(over_all(histories), times_ms)
     return Flow(
-        period=period,
-        times_ms=times_ms,
-        **{what: [sum(getattr(one, what) for one in column) for column in columns] for what in COUNTED},
-        **_latencies("wait", [added(one.waits for one in column) for column in columns]),
-        **_latencies("run", [added(one.runs for one in column) for column in columns]),
+        span,
+        times_ms,
+        rates(minutes, "enqueued", chosen),
+        rates(minutes, "finished", chosen),
+        rates(minutes, "failed", chosen),
+        (_told(minutes, "wait_p50_ms"), _told(minutes, "wait_p95_ms")),
+        (_told(minutes, "run_p50_ms"), _told(minutes, "run_p95_ms")),
     )
 
 
-def _latencies(what: str, spans: Sequence[tuple[int, ...]]) -> dict[str, list[int]]:
-    return {f"{what}_p{share}": [percentile(one, share / 100) or 0 for one in spans] for share in (50, 95)}
+def by_time(minutes: Sequence[Minute], times_ms: Sequence[int]) -> list[Minute | None]:
+    known: Mapping[int, Minute] = {minute.at_ms: minute for minute in minutes}
+    return [known.get(at_ms) for at_ms in times_ms]
+
+
+def rates(minutes: Sequence[Minute | None], what: str, chosen: Span) -> list[float]:
+    """Per minute, however long a step is."""
+    return [0 if one is None else round(getattr(one, what) / chosen.step_minutes, 2) for one in minutes]
+
+
+def lately(values: Sequence[float], chosen: Span) -> float:
+    """Per minute, over the last full ones."""
+    steps = max(1, LATELY // chosen.step_minutes)
+    return sum(values[-steps - 1 : -1]) / steps
+
+
+def _told(minutes: Sequence[Minute | None], what: str) -> list[int | None]:
+    return [None if one is None else getattr(one, what) for one in minutes]

@@ -1,26 +1,33 @@
 """What happens, for pages that are open: not each event, but at most a few times a second that there were some, and
-where. A page then asks for itself again. Costs a browser little, however many jobs flow."""
+where; that somebody changed something; that the engine is away. A page then asks for itself again. Costs a browser
+little, however many jobs flow, and the engine one question in five seconds, however many look."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import msgspec
 from msgspec import Meta
 
 from ..core import validation as check
+from ..core.audit import AuditEntry
+from ..core.errors import WindlassError
 from ..core.event import Event, Happening
 from ..store.shared_following import SharedFollowing
 from ..web import sse
 from ..web.messages import Streamed
-from ..web.routing import READS, Ask, Routes
+from ..web.routing import READS, Ask, Office, Routes
+from .sharing import shared
 
 routes = Routes(tag="Dashboard")
 
 GATHERED_S = 0.4  # what happens within it is told together
+LOOK_EVERY_S = 5.0  # at what no event tells: the engine's absence, and what admins have done
+LOOK_LIMIT_S = 2.0
 QUEUES_MAX = 50  # named in one message; more: all of them are meant
+NOTHING = b"{}"
 
 
 class LiveQuery(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,6 +41,13 @@ class Happened(msgspec.Struct):
     count: int
 
 
+class Look(NamedTuple):
+    """`last`: what an admin did last; everything that changes how jobs are treated is written down."""
+
+    is_away: bool
+    last: AuditEntry | None = None
+
+
 @routes.get("/live", roles=READS, query=LiveQuery, media=sse.EVENT_STREAM, waits=True, is_listed=False)
 async def live(ask: Ask[None, LiveQuery]) -> Streamed:
     """That something happens, as server-sent events."""
@@ -45,15 +59,45 @@ async def live(ask: Ask[None, LiveQuery]) -> Streamed:
 
 
 async def _told(ask: Ask[None, LiveQuery], following: SharedFollowing) -> AsyncGenerator[bytes, None]:
-    yield sse.frame("hello", b"{}")
+    yield sse.frame("hello", NOTHING)
+    before = await _looked(ask.office)
+    clock = asyncio.get_running_loop().time
+    looked_at_s = clock()
     while not ask.office.stopping.is_set():
-        first = await _next(ask, following, sse.KEEP_ALIVE_S)
+        event = await _next(ask, following, max(0.0, looked_at_s + LOOK_EVERY_S - clock()))
+        news = ""
+        if clock() - looked_at_s >= LOOK_EVERY_S:
+            now, looked_at_s = await _looked(ask.office), clock()
+            news = _news(before, now)
+            before = before if now.is_away else now
+        if news == "away":
+            yield sse.frame(news, NOTHING)  # at once: who may follow cannot be looked up now
+            continue
         if not await ask.office.still_admits(ask.request.head, READS):
             return
-        if first is None:
-            yield sse.frame("alive", b"{}")
-        elif _is_for(ask, first):
-            yield sse.frame("happened", msgspec.json.encode(await _gathered(ask, following, first)))
+        if event is not None and _is_for(ask, event):
+            yield sse.frame("happened", msgspec.json.encode(await _gathered(ask, following, event)))
+        if news:
+            yield sse.frame(news, NOTHING)
+
+
+def _news(before: Look, now: Look) -> str:
+    if now.is_away:
+        return "away"
+    return "alive" if before == now else "changed"
+
+
+async def _looked(office: Office) -> Look:
+    return await shared(office, "live", lambda: _look(office), LOOK_EVERY_S - 1)
+
+
+async def _look(office: Office) -> Look:
+    try:
+        async with asyncio.timeout(LOOK_LIMIT_S):
+            entries = (await office.service.audits(most=1)).entries
+    except (WindlassError, TimeoutError):
+        return Look(is_away=True)
+    return Look(is_away=False, last=entries[0] if entries else None)
 
 
 async def _gathered(ask: Ask[None, LiveQuery], following: SharedFollowing, first: Event) -> Happened:

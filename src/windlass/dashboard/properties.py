@@ -16,7 +16,7 @@ _TOLD = {
     "history_length": ("History", "Finished jobs kept to be looked at."),
     "history_bytes": ("History, bytes", "The oldest go first."),
     "retention_ms": ("Retention", "How long failed and cancelled jobs stay."),
-    "aging_ms": ("Aging", "Waiting that is worth one step of priority; 0s: strict priority."),
+    "aging_ms": ("Aging", "Waiting that is worth one step of priority; 0: strict priority."),
     "name_lanes": ("Name lanes", "One lane per name, so that jobs can be taken by name."),
     "fair_share": ("Fair share", "Lanes of equal priority take turns by weight."),
 }
@@ -64,7 +64,7 @@ def written(field: str, value: int | bool) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if field.endswith("_ms"):
-        return FOREVER if value == FOREVER_MS else format_duration(value)
+        return FOREVER if value == FOREVER_MS else format_duration(value) if value else "0"
     return str(value)
 
 
@@ -74,7 +74,7 @@ def read(field: str, text: str) -> int | bool:
     if isinstance(getattr(Configuration(), field), bool):
         return text == "yes"
     if field.endswith("_ms"):
-        return FOREVER_MS if text == FOREVER else parse_duration_ms(text)
+        return FOREVER_MS if text == FOREVER else 0 if text == "0" else parse_duration_ms(text)
     if not (text.isascii() and text.isdigit() and len(text) < 19):
         raise BadInput(f"{title} is a whole number, not {text!r}.")
     return int(text)

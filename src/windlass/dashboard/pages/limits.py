@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import msgspec
 
 from ...core import limit_wording
-from ...core.limit import Level, LimitState
+from ...core.errors import Refusal, UnknownLimit
+from ...core.ids import format_id
+from ...core.limit import Level, LimitHolders, LimitState
 from ..routes import DashboardRoutes
 from ..visit import Visit
 
 routes = DashboardRoutes()
 
 LEVELS_SHOWN = 50  # keys of one limit: the fullest
+HOLDERS_PER_PAGE = 50
 
 
 class LimitRow(msgspec.Struct, frozen=True):
@@ -60,7 +64,66 @@ async def limits(visit: Visit[None]) -> LimitsView:
     return LimitsView(now_ms, [row_of(one) for one in found if _may_see(visit, one)])
 
 
-def _may_see(visit: Visit[None], state: LimitState) -> bool:
+class LimitQuery(msgspec.Struct, frozen=True, kw_only=True):
+    key: str | None = None
+    start: int = 0
+
+
+class HolderRow(msgspec.Struct, frozen=True):
+    id: str
+    since_ms: int
+    name: str
+    queue: str
+    progress: float
+
+
+class LimitView(msgspec.Struct, frozen=True, kw_only=True):
+    now_ms: int
+    row: LimitRow
+    key: str | None
+    count: int
+    holders: list[HolderRow]
+    start: int
+    following: int  # 0: there are no more
+
+
+@routes.page("/limits/{name}", "limit.html", page="limits", query=LimitQuery)
+async def limit(visit: Visit[LimitQuery]) -> LimitView:
+    """One limit: how full it is, and who holds it."""
+    query, name = visit.query, visit.names["name"]
+    now_ms, found = await asyncio.gather(visit.service.now(), visit.service.limits())
+    visit.now_ms = now_ms
+    state = next((one for one in found if one.limit.name == name and _may_see(visit, one)), None)
+    if state is None:
+        raise UnknownLimit(f"There is no limit {name!r}.")
+    start = max(0, query.start)
+    key = query.key if state.limit.key else None
+    held = LimitHolders(count=0, holders=[])
+    if not state.limit.key or key is not None:
+        held = await visit.service.holders(name, key=key, start=start, most=HOLDERS_PER_PAGE)
+    following = start + HOLDERS_PER_PAGE if start + len(held.holders) < held.count else 0
+    return LimitView(
+        now_ms=now_ms,
+        row=row_of(state),
+        key=key,
+        count=held.count,
+        holders=await _holders(visit, held),
+        start=start,
+        following=following,
+    )
+
+
+async def _holders(visit: Visit[LimitQuery], held: LimitHolders) -> list[HolderRow]:
+    answers = await visit.service.job([one.id for one in held.holders]) if held.holders else []
+    jobs = {one.job.id: one.job for one in answers if not isinstance(one, Refusal)}
+    return [
+        HolderRow(format_id(one.id), one.since_ms, job.name, job.queue, job.progress)
+        for one in held.holders
+        if (job := jobs.get(one.id)) is not None
+    ]
+
+
+def _may_see(visit: Visit[Any], state: LimitState) -> bool:
     queue = state.limit.matches.queue
     return not visit.who.queues or (bool(queue) and visit.may_use(queue))
 

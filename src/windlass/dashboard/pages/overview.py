@@ -9,8 +9,9 @@ import msgspec
 
 from ...core.minutes import over_all
 from ...core.queue import Minute, QueueStats
-from ...service import Service
+from ...web.routing import Office
 from ..figures import count
+from ..known_queues import queue_names
 from ..routes import DashboardRoutes
 from ..sharing import shared
 from ..visit import Visit
@@ -76,7 +77,7 @@ async def overview(visit: Visit[OverviewQuery]) -> OverviewView:
     """What every queue holds and does."""
     chosen = SPANS[visit.query.span]
     office = visit.ask.office
-    seen = await shared(office, f"overview {visit.query.span}", lambda: _look(visit.service, chosen))
+    seen = await shared(office, f"overview {visit.query.span}", lambda: _look(office, chosen))
     visit.now_ms = seen.now_ms
     stats = [one for one in seen.stats if visit.may_use(one.queue)]
     times_ms = _times(seen.now_ms, chosen)
@@ -101,9 +102,10 @@ async def overview(visit: Visit[OverviewQuery]) -> OverviewView:
     )
 
 
-async def _look(service: Service, chosen: Span) -> Seen:
+async def _look(office: Office, chosen: Span) -> Seen:
+    service = office.service
     now_ms = await service.now()
-    names = await service.queues()
+    names = await queue_names(office)
     stats = sorted(await service.stats(names), key=_business) if names else []
     busiest = [one.queue for one in stats[:QUEUES_MAX]]
     histories: dict[str, list[Minute]] = {}

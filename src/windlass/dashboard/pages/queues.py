@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
 import msgspec
 
-from ...core.queue import Pause, QueueStats
-from ..flow import STEPS, Flow, Period, flow_of
+from ...core.queue import Lanes, Pause, QueueStats
+from ..flow import SPANS, Flow, SpanName, flow_of
+from ..known_queues import queue_names
 from ..properties import Property, properties
 from ..routes import DashboardRoutes
 from ..visit import Visit
@@ -17,6 +17,7 @@ from .limits import LimitRow, row_of
 routes = DashboardRoutes()
 
 QUEUES_PER_PAGE = 100
+LANES_PER_PAGE = 50
 
 
 class QueuesQuery(msgspec.Struct, frozen=True, kw_only=True):
@@ -36,7 +37,7 @@ class QueuesView(msgspec.Struct, frozen=True):
 async def queues(visit: Visit[QueuesQuery]) -> QueuesView:
     """All queues by name."""
     query = visit.query
-    now_ms, names = await asyncio.gather(visit.service.now(), visit.service.queues())
+    now_ms, names = await asyncio.gather(visit.service.now(), queue_names(visit.ask.office))
     visit.now_ms = now_ms
     wanted = [name for name in names if visit.may_use(name) and query.search.lower() in name.lower()]
     behind = [name for name in wanted if name > query.after]
@@ -47,7 +48,8 @@ async def queues(visit: Visit[QueuesQuery]) -> QueuesView:
 
 
 class QueueQuery(msgspec.Struct, frozen=True, kw_only=True):
-    period: Period = "hour"
+    span: SpanName = "hour"
+    lanes: str = ""  # cursor of their pages
 
 
 class QueueView(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,7 +59,7 @@ class QueueView(msgspec.Struct, frozen=True, kw_only=True):
     flow: Flow
     pauses: list[Pause]
     limits: list[LimitRow]
-    lanes: list[Any]
+    lanes: Lanes
     properties: list[Property]
     weights: dict[str, int]
 
@@ -65,6 +67,10 @@ class QueueView(msgspec.Struct, frozen=True, kw_only=True):
     def pause(self) -> Pause | None:
         """Of the queue as a whole."""
         return next((one for one in self.pauses if not one.lane and not one.name), None)
+
+    @property
+    def changed(self) -> list[Property]:
+        return [one for one in self.properties if one.is_changed]
 
     @property
     def partial_pauses(self) -> list[Pause]:
@@ -76,20 +82,21 @@ async def queue(visit: Visit[QueueQuery]) -> QueueView:
     """One queue."""
     name, service = visit.names["queue"], visit.service
     visit.ask.may_use(name)
-    step_minutes, steps = STEPS[visit.query.period]
-    histories_asked = service.histories([name], step_minutes=step_minutes, steps=steps)
+    chosen = SPANS[visit.query.span]
+    histories_asked = service.histories([name], step_minutes=chosen.step_minutes, steps=chosen.steps)
     now_ms, stats, histories = await asyncio.gather(service.now(), service.stats([name]), histories_asked)
-    pauses, limits = await asyncio.gather(service.pauses(name), service.limits())
+    lanes_asked = service.lanes(name, most=LANES_PER_PAGE, cursor=visit.query.lanes)
+    pauses, limits, lanes = await asyncio.gather(service.pauses(name), service.limits(), lanes_asked)
     configuration, weights = await asyncio.gather(service.configuration(name), service.weigh(name, {}))
     visit.now_ms = now_ms
     return QueueView(
         now_ms=now_ms,
         queue=name,
         stats=stats[0],
-        flow=flow_of(histories, now_ms, visit.query.period),
+        flow=flow_of([histories[name]], now_ms, visit.query.span),
         pauses=pauses,
         limits=[row_of(one) for one in limits if one.limit.matches.queue in ("", name)],
-        lanes=[],
+        lanes=lanes,
         properties=properties(configuration),
         weights=weights,
     )

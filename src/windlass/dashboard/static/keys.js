@@ -22,7 +22,7 @@ function go(key) {
 
 const KEYS = {
   "/": () => {
-    const field = document.querySelector("[data-search]");
+    const field = document.querySelector("main [data-search]") ?? document.querySelector("[data-search]");
     if (field) field.focus(), field.select?.();
     else go("j");
   },

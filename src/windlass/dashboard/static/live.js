@@ -1,13 +1,17 @@
 // Keeps the marked regions of a page current. One stream says that something has happened; the page is then asked for
-// again, and its regions are changed in place. Nothing is asked while nobody looks, or nothing happens.
+// again, and its regions are changed in place. Nothing is asked while nobody looks, or nothing happens. A region names
+// its topics in data-live: jobs (what happens to them), changes (what somebody configured), minute (it shows time that
+// passes), tick (every five seconds: what is told by no event, such as the beats of workers).
 import { tick } from "./clocks.js";
 import { morph } from "./morph.js";
 
 const APART_MS = 900; // between two looks, at least
 const APART_MOST_MS = 4000; // however slow the server is
-const TICK_MS = 5000; // for regions that change without an event: ages, workers, pauses
+const TICK_MS = 5000;
+const SILENCE_MS = 15000; // of the stream, which says every five seconds that it is there
 const AGAIN_MS = 2000; // when the server or the engine is away
 const PATIENCE_MS = 10000;
+const ENGINE_AWAY = "The engine is away, trying again…";
 
 const base = document.documentElement.dataset.base;
 const banner = document.getElementById("lost");
@@ -22,6 +26,7 @@ let lookedAt = 0;
 let tookMs = 0;
 let isLooking = false;
 let isAway = false;
+let heardAt = 0;
 
 function say(isLost, text) {
   isAway = isLost;
@@ -75,7 +80,7 @@ async function look() {
     if (isAway) say(false);
     listen();
   } catch (error) {
-    say(true, error.message === "engine" ? "The engine is away, trying again…" : "Connection lost, trying again…");
+    say(true, error.message === "engine" ? ENGINE_AWAY : "Connection lost, trying again…");
     setTimeout(() => plan(0), AGAIN_MS);
   } finally {
     isLooking = false;
@@ -83,13 +88,24 @@ async function look() {
 }
 
 function listen() {
-  if (stream || document.hidden || !wants("jobs")) return;
+  if (stream || document.hidden || !(wants("jobs") || wants("changes"))) return;
   const opened = (stream = new EventSource(`${base}/live${queue ? `?queue=${encodeURIComponent(queue)}` : ""}`));
-  opened.addEventListener("happened", () => plan(0));
+  heardAt = Date.now();
+  const on = (kind, then) =>
+    opened.addEventListener(kind, () => {
+      heardAt = Date.now();
+      then();
+    });
+  on("happened", () => wants("jobs") && plan(0));
+  on("changed", () => plan(0));
+  on("away", () => {
+    say(true, ENGINE_AWAY);
+    plan(0); // and again, until it is back
+  });
+  on("alive", () => {});
   opened.addEventListener("error", () => {
     if (stream !== opened) return;
-    opened.close();
-    stream = null;
+    stopListening();
     setTimeout(() => plan(0), 300); // whether the server is there is told by the next look
   });
 }
@@ -117,7 +133,12 @@ if (document.querySelector("[data-returns]")) {
 } else if (regions().length) {
   lookedAt = Date.now();
   listen();
+  let minute = Math.floor(Date.now() / 60000);
   setInterval(() => {
-    if (!document.hidden && wants("tick")) plan(0);
+    if (document.hidden) return;
+    const isOther = minute !== (minute = Math.floor(Date.now() / 60000));
+    const isSilent = stream && Date.now() - heardAt > SILENCE_MS;
+    if (isSilent) stopListening();
+    if (isSilent || wants("tick") || (isOther && wants("minute"))) plan(0);
   }, TICK_MS);
 }

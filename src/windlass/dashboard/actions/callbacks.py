@@ -1,0 +1,22 @@
+"""Callbacks that were given up are delivered again."""
+
+from __future__ import annotations
+
+from ...core.callback import parse_debt_id
+from ..routes import DashboardRoutes, Done, Form
+from ..visit import Visit
+
+routes = DashboardRoutes()
+
+
+class RedeliverForm(Form, frozen=True, kw_only=True):
+    callback: str = ""
+
+
+@routes.action("redeliver", RedeliverForm)
+async def redeliver(visit: Visit[None], form: RedeliverForm) -> Done:
+    """Try again to deliver what was given up."""
+    visit.ask.may_use_all()
+    visit.ask.target = form.callback
+    await visit.service.redeliver([parse_debt_id(form.callback)]).one()
+    return Done("It is delivered again at once, with all attempts anew.")

@@ -1,0 +1,62 @@
+"""What is owed to others when jobs end: what will be delivered when, and what was given up."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Literal
+from urllib.parse import urlsplit
+
+import msgspec
+
+from ...core.callback import Debt
+from ...core.ids import format_id
+from ..routes import DashboardRoutes
+from ..visit import Visit
+
+routes = DashboardRoutes()
+
+PER_PAGE = 50
+
+
+class CallbacksQuery(msgspec.Struct, frozen=True, kw_only=True):
+    state: Literal["owed", "given-up"] = "owed"
+    cursor: str = ""
+
+
+class CallbackRow(msgspec.Struct, frozen=True):
+    debt: Debt
+
+    @property
+    def job(self) -> str:
+        return format_id(self.debt.job.id)
+
+    @property
+    def target(self) -> str:
+        """Without what may be secret: the query and a password."""
+        callback = self.debt.callback
+        if not callback.url:
+            return f"{callback.type}: {callback.destination}"
+        try:
+            parts = urlsplit(callback.url)
+            return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}{'?…' if parts.query else ''}"
+        except ValueError:
+            return callback.url
+
+
+class CallbacksView(msgspec.Struct, frozen=True):
+    now_ms: int
+    state: str
+    rows: list[CallbackRow]
+    cursor: str
+    following: str
+
+
+@routes.page("/callbacks", "callbacks.html", page="callbacks", query=CallbacksQuery)
+async def callbacks(visit: Visit[CallbacksQuery]) -> CallbacksView:
+    """What is owed to others when jobs end."""
+    query = visit.query
+    asked = visit.service.callbacks(given_up=query.state == "given-up", most=PER_PAGE, cursor=query.cursor)
+    now_ms, page = await asyncio.gather(visit.service.now(), asked)
+    visit.now_ms = now_ms
+    rows = [CallbackRow(one) for one in page.debts if visit.may_use(one.job.queue)]
+    return CallbacksView(now_ms, query.state, rows, query.cursor, page.cursor)

@@ -1,0 +1,123 @@
+"""The overview: totals, rows, and what happened by minute, of an hour and of a day."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import pytest
+from looking import Looker, Page
+
+from windlass.core.job import NewJob
+from windlass.core.requests import Fail, Finish, Take
+from windlass.dashboard.pages import overview
+from windlass.server import Serving
+from windlass.service import Service
+from windlass.store.store import Store
+
+pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("engine", ["valkey"], indirect=True)]
+
+MINUTE_MS = 60_000
+
+
+def _work(service: Service, queue: str, finished: int, failed: int) -> None:
+    service.enqueue([NewJob(queue=queue, name="send") for _ in range(finished + failed)]).wait()
+    taken = service.take(Take(queues=(queue,), most=finished + failed)).wait().jobs
+    service.finish([Finish(job.id, job.lease_token) for job in taken[:finished]]).wait()
+    service.configure(queue, {"lease_ms": MINUTE_MS}).wait()  # it is kept in mind though it is empty
+    service.fail([Fail(id=job.id, token=job.lease_token) for job in taken[finished:]]).wait()
+
+
+def _charts(page: Page) -> list[dict[str, list[float]]]:
+    """The series of each chart, by name."""
+    told = [json.loads(one["data-chart"]) for one in page.all("svg") if "data-chart" in one]
+    return [{one["name"]: one["values"] for one in chart["series"]} for chart in told]
+
+
+async def test_totals_are_over_all_queues(looker: Looker, service: Service) -> None:
+    _work(service, "mail", 3, 2)
+    service.enqueue([NewJob(queue="mail", name="send"), NewJob(queue="video", name="cut")]).wait()
+    service.enqueue([NewJob(queue="video", name="cut", delay_ms=MINUTE_MS)]).wait()
+    service.take(Take(queues=("video",))).wait()
+    text = (await looker.look("/")).text
+    assert "Queued 1 Running 1 Scheduled 1 Waiting 0 Failed 2" in text
+
+
+async def test_what_happened_is_drawn_by_minute(looker: Looker, service: Service, store: Store) -> None:
+    now_ms = service.now().wait()
+    store.clock_offset_ms = 30_000 - now_ms % MINUTE_MS  # in the middle of a minute: the test stays within it
+    for ago in (2, 0):
+        store.clock_offset_ms -= ago * MINUTE_MS
+        _work(service, "mail", 3, 1)
+        _work(service, "video", 2, 0)
+        store.clock_offset_ms += ago * MINUTE_MS
+    flow, latency = _charts(await looker.look("/"))
+    assert (flow["Enqueued"][-3:], sum(flow["Enqueued"])) == ([6, 0, 6], 12)
+    assert (flow["Finished"][-3:], sum(flow["Finished"])) == ([5, 0, 5], 10)
+    assert (flow["Failed"][-3:], sum(flow["Failed"])) == ([1, 0, 1], 2)
+    assert [len(values) for values in flow.values()] == [60, 60, 60]
+    assert [value is None for value in latency["Wait"][-3:]] == [False, True, False]
+    by_day, _ = _charts(await looker.look("/?span=day"))
+    assert len(by_day["Enqueued"]) == 96
+    assert sum(by_day["Enqueued"]) == pytest.approx(12 / 15, abs=0.05)
+
+
+async def test_rows_stay_in_their_order_and_say_what_is_wrong(
+    looker: Looker, service: Service, store: Store, running: Serving
+) -> None:
+    service.enqueue([NewJob(queue="b", name="n") for _ in range(9)]).wait()
+    service.enqueue([NewJob(queue="a", name="n"), NewJob(queue="c", name="n")]).wait()
+    service.pause("c", reason="x").wait()
+    page = await looker.look("/")
+    assert [row["data-key"] for row in page.all("tr") if "data-key" in row] == ["a", "b", "c"]
+    assert "no worker" not in page.text
+    store.clock_offset_ms = overview.ABANDONED_AFTER_MS + 1000
+    while (page := await looker.look("/")).text.count("no worker") != 2:
+        pass  # what was seen a moment ago is kept for half a second
+    assert page.text.count("paused") == 1
+
+
+async def test_a_row_stays_when_its_queue_is_empty(looker: Looker, running: Serving) -> None:
+    service = running.service
+    await service.enqueue([NewJob(queue="mail", name="send")])
+    assert (await looker.look("/")).all("tr", data_key="mail")
+    for job in (await service.take(Take(queues=("mail",)))).jobs:
+        await service.finish([Finish(job.id, job.lease_token)])
+    await service.sweep()
+    assert await service.queues() == []
+    while "Queued 0" not in (page := await looker.look("/")).text:
+        pass
+    assert page.all("tr", data_key="mail")
+
+
+async def test_of_many_queues_the_busiest_are_shown(looker: Looker, service: Service) -> None:
+    service.enqueue([NewJob(queue=f"q{number:03}", name="n") for number in range(60)]).wait()
+    service.enqueue([NewJob(queue="z", name="n") for _ in range(2)]).wait()
+    page = await looker.look("/")
+    rows = [row["data-key"] for row in page.all("tr") if "data-key" in row]
+    assert len(rows) == overview.ROWS_MAX
+    assert rows[-1] == "z"
+    assert "all 61" in page.text
+    assert "Queued 62" in page.text
+
+
+async def test_what_many_look_at_is_asked_for_once(looker: Looker, running: Serving, service: Service) -> None:
+    service.enqueue([NewJob(queue="mail", name="n")]).wait()
+    await looker.look("/")
+    asked = 0
+    stats = running.service.stats
+
+    def counted(names: list[str]) -> object:
+        nonlocal asked
+        asked += 1
+        return stats(names)
+
+    running.service.stats = counted  # type: ignore[method-assign,assignment]
+    await asyncio.gather(*(looker.look("/") for _ in range(20)))
+    assert asked <= 2
+
+
+async def test_a_span_that_is_none_is_a_page_that_says_so(looker: Looker) -> None:
+    page = await looker.look("/?span=year")
+    assert page.status == 400
+    assert "span" in page.text
