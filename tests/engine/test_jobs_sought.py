@@ -140,6 +140,18 @@ def test_a_merged_list_looks_at_a_bounded_number_of_jobs_and_misses_none(service
     assert len(steps) > 3
 
 
+@pytest.mark.parametrize("newest_first", [False, True])
+def test_a_merged_page_is_full_also_when_one_queue_comes_before_all_others(
+    service: Service, newest_first: bool
+) -> None:
+    for queue in range(20):
+        service.enqueue([new(queue=f"q{queue}", name=f"{queue} {number}") for number in range(60)]).wait()
+        service.store.clock_offset_ms += 1_000
+    (page, *_) = pages(service, state="queued", newest_first=newest_first)
+    wanted = [f"{queue} {number}" for queue in range(20) for number in range(60)]
+    assert names(page.jobs) == (wanted[::-1] if newest_first else wanted)[:50]
+
+
 def test_queued_jobs_of_all_queues_are_merged_by_priority(service: Service) -> None:
     for number, (queue, lane) in enumerate((("q", ""), ("q", "a"), ("r", ""), ("r", "b"))):
         put(service, *(new(queue=queue, lane=lane, priority=4 * step + number) for step in range(3)))
