@@ -21,6 +21,7 @@ pytestmark = pytest.mark.anyio
 ABOUT = {
     "/queues/{queue}": [f"/queues/{quote(hostilely(queue), safe='')}" for queue in ("mail", "feeds", "newsletters")],
     "/jobs/{id}": [f"/jobs/{{{word}}}" for word in ("queued", "held back", "running", "failed", "finished", "parent")],
+    "/limits/{name}": [f"/limits/{quote(hostilely('one charge per customer'), safe='')}"],
     "/jobs/{id}/edit": ["/jobs/{queued}/edit"],
     "/actions/{id}": ["/actions/{action}"],
     "/jobs/{id}/payload": [],  # files
