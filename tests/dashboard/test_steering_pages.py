@@ -25,8 +25,8 @@ WORKER = b"a worker's id 16"
 
 @pytest.fixture
 def server_settings() -> Settings:
-    """Nobody but the test delivers callbacks."""
-    return Settings(port=0, bedrock_port=None, callback_concurrency=0)
+    """Nobody but the test delivers callbacks, and nobody downloads."""
+    return Settings(port=0, bedrock_port=None, roles="api")
 
 
 async def done(looker: Looker, page: Page, action: str, fields: dict[str, Any], **more: str) -> Page:
@@ -258,6 +258,13 @@ async def test_callbacks_owed_and_given_up(service: Service, looker: Looker) -> 
 
 async def test_aggregations(service: Service, looker: Looker) -> None:
     assert "No downloads under way" in (await looker.look("/aggregations")).text
+    order = {"url": "http://192.0.2.1/a", "aggr_limit": 2, "callback_url": "http://192.0.2.1/done"}
+    for aggregation in ("shop", HOSTILE):
+        order |= {"aggr_id": aggregation, "aggr_proxy": "http://192.0.2.9:3128"}
+        assert (await looker.client.post("/downloader/download", json=order)).status_code == 201
+    page = await looker.look("/aggregations")
+    for text in ("shop", HOSTILE, "0 of 2", "http://192.0.2.9:3128"):
+        assert text in page.text
 
 
 # Who may

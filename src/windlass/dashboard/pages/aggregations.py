@@ -6,14 +6,12 @@ import msgspec
 
 from ...core.errors import UnknownLimit
 from ...core.limit import Aggregation
-from ...loops.downloading.order import QUEUE
+from ...loops.downloading.order import AGGREGATION_LIMIT, AGGREGATIONS, QUEUE
 from ..routes import DashboardRoutes
 from ..visit import Visit
 
 routes = DashboardRoutes()
 
-LIMIT = QUEUE  # named after it
-USUAL = 4  # at once, of an aggregation whose own limit is forgotten
 PER_PAGE = 100
 
 
@@ -25,7 +23,7 @@ class AggregationsView(msgspec.Struct, frozen=True):
     rows: list[Aggregation]
     cursor: str
     following: str
-    usual: int = USUAL
+    usual: int = AGGREGATION_LIMIT
 
 
 @routes.page("/aggregations", "aggregations.html", page="aggregations", query=AggregationsQuery)
@@ -33,7 +31,7 @@ async def aggregations(visit: Visit[AggregationsQuery]) -> AggregationsView:
     """Downloads by aggregation."""
     visit.ask.may_use(QUEUE)
     try:
-        page = await visit.service.aggregations(LIMIT, most=PER_PAGE, cursor=visit.query.cursor)
+        page = await visit.service.aggregations(AGGREGATIONS, most=PER_PAGE, cursor=visit.query.cursor)
     except UnknownLimit:  # no download has ever come in
         return AggregationsView([], "", "")
     return AggregationsView(page.aggregations, visit.query.cursor, page.cursor)

@@ -8,11 +8,12 @@ from ...core import validation as check
 from ...core.errors import BadInput, TooLarge, UnknownLimit
 from ...core.job import Cap
 from ...core.limit import Limit, Matcher
-from ...loops.downloading import QUEUE
+from ...loops.downloading.order import AGGREGATION_LIMIT, AGGREGATIONS, QUEUE
 from ...service import Service
 
-# A job whose aggregation has vanished meanwhile runs under the limit's own number.
-LIMIT = Limit(name="downloads per aggregation", matches=Matcher(queue=QUEUE), running=4, key="aggr_id", own_caps=True)
+LIMIT = Limit(
+    name=AGGREGATIONS, matches=Matcher(queue=QUEUE), running=AGGREGATION_LIMIT, key="aggr_id", own_caps=True
+)
 
 
 async def prepare(service: Service) -> None:
