@@ -41,7 +41,7 @@ JOBS_REMEMBERED = 20  # by a schedule
 INDEXES = ("scheduled", "waiting", "running", "finished", "failed", "cancelled", "history")
 PLACE_BYTES = 28  # ready time, sequence, id
 # Owned by nobody, so they must go by themselves.
-EXPIRING = ("m:", "throttle:", "ended:", "bell:", "waiters:", "full_at:", "followed", "events")
+EXPIRING = ("m:", "throttle:", "ended:", "bell:", "waiters:", "full_at:", "followed", "events", "idle:")
 SINGLE = (
     "schedules", "schedule_names", "queues", "seq", "token", "workers", "retention", "expiry", "timers:due",
     "timers:lease", "timers:ring", "owed", "given_up", "debts", "work", "restoring", "number",

@@ -99,7 +99,11 @@ class Desk:
             if self._outlet.is_broken:
                 return
             question = self._service.assign(
-                queues, most=GIVEN_AT_ONCE, accept_ms=terms.accept_ms, spends_attempt=terms.attempts > 0
+                queues,
+                most=GIVEN_AT_ONCE,
+                accept_ms=terms.accept_ms,
+                spends_attempt=terms.attempts > 0,
+                ring_ms=terms.tick_ms,  # for those who stay idle the watch hears of jobs that come later
             )
             found = await self._insist(question)
             self._hand_out(found)
