@@ -89,7 +89,7 @@ class Desk:
                     "Worker %s said %s of job %s in %s: %s", one.info.name, one.says, one.unique, one.queue, answer
                 )
             else:
-                log.debug("Worker %s in %s: %s %s.", one.info.name, one.queue, one.says, one.unique)
+                log.debug("Worker %s in %s: %s.", one.info.name, one.queue, f"{one.says} {one.unique}".rstrip())
 
     async def _assign(self, queues: Sequence[str]) -> None:
         """While there are jobs and idle workers; only as fast as assignments can be written."""
