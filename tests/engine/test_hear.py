@@ -64,12 +64,14 @@ def test_the_whole_way_of_a_job(service: Service) -> None:
 def test_a_worker_is_listed_while_it_is_heard(service: Service) -> None:
     say(service, "idle")
     pass_ms(service, 100_000)
-    before_ms = service.now().wait()
+    say(service, "idle", b"before".ljust(16))
     say(service, "idle", age_ms=40_000)
-    after_ms = service.now().wait()
-    (worker,) = service.workers().wait()
+    say(service, "idle", b"after".ljust(16))
+    workers = {worker.id: worker for worker in service.workers().wait()}
+    worker = workers[A]
     assert (worker.id, worker.info.name, worker.running_count) == (A, "a" * 16, 0)
-    assert before_ms <= worker.beat_at_ms + 40_000 <= after_ms
+    before, after = (workers[name.ljust(16)].beat_at_ms for name in (b"before", b"after"))
+    assert before <= worker.beat_at_ms + 40_000 <= after
     assert worker.silent_at_ms == worker.beat_at_ms + SILENT_MS
     pass_ms(service, SILENT_MS)
     service.recover().wait()
@@ -201,6 +203,13 @@ def test_messages_are_heard_in_their_order(service: Service) -> None:
     assert isinstance(answers[3], Refusal)
     put(service, new())
     assert assign(service) == []  # the last that it said is that it is busy
+
+
+def test_the_doctor_knows_what_workers_leave(service: Service) -> None:
+    assigned(service)
+    say(service, "idle", B)
+    codes = {finding.code for finding in service.doctor().wait().findings}
+    assert codes <= {"no_persistence"}
 
 
 def test_nothing_stays_behind(service: Service) -> None:

@@ -79,6 +79,7 @@ local KIND = {
   workers = plain('zset'), debts = plain('string'), restoring = plain('zset'),
   m = passing('hash'), throttle = passing('string'), ended = passing('set'), bell = passing('list'),
   waiters = passing('zset'), full_at = passing('string'), followed = passing('string'), events = passing('stream'),
+  idle = passing('zset'), push_workers = plain('zset'), push_full = plain('set'), wn = plain('zset'),
 }
 
 -- Is the key what it should be? What goes by itself must have an end; what has an owner must not.
