@@ -43,6 +43,9 @@ class Desk:
                 await self._perform(one)
             except WindlassError as error:
                 log.error("%d messages could not be dealt with: %s", len(one.jobs) + len(one.said), error)
+            except Exception:
+                # A mistake of ours must not end the talk of everybody else.
+                log.exception("%d messages could not be dealt with.", len(one.jobs) + len(one.said))
 
     async def _perform(self, one: Round) -> None:
         await asyncio.gather(self._add(one.jobs), self._hear(one.said))
