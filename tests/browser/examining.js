@@ -19,8 +19,11 @@
     levels.forEach(([level, one], at) => {
         if (at && level > levels[at - 1][0] + 1) wrong.push(`a level of headings is left out: ${told(one)}`);
     });
-    const ids = all("[id]").map((one) => one.id);
-    for (const id of new Set(ids)) if (ids.filter((one) => one === id).length > 1) wrong.push(`the id ${id} stands twice`);
+    const ids = new Set();
+    for (const { id } of all("[id]")) {
+        if (ids.has(id)) wrong.push(`the id ${id} stands twice`);
+        ids.add(id);
+    }
     for (const name of ["for", "aria-labelledby", "aria-describedby", "aria-controls"])
         for (const one of all(`[${name}]`).filter(isShown))
             for (const id of one.getAttribute(name).split(/\s+/))

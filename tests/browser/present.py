@@ -12,13 +12,14 @@ import msgspec
 from browser.past import ERRORS, MINUTE_MS, WORKER, Past, register_worker, traceback_of
 from browser.wording import Wording
 from windlass import Context, Windlass, Worker
+from windlass.core.action import Action
 from windlass.core.audit import AuditEntry
 from windlass.core.callback import Undelivered
 from windlass.core.ids import format_id, parse_id
 from windlass.core.job import Blob, Callback, Job, NewJob
 from windlass.core.limit import Limit, Matcher
 from windlass.core.log import Log, LogLine
-from windlass.core.requests import Fail, Finish, Take, Update, WorkerInfo
+from windlass.core.requests import Fail, Finish, Listing, Take, Update, WorkerInfo
 from windlass.core.retry import Backoff
 from windlass.core.schedule import Schedule
 from windlass.sdk.failures import stored_as
@@ -92,6 +93,7 @@ class Present:
         await self._pauses()
         await self._schedules()
         await self._audits()
+        await self._action()
 
     async def work(self, shop: Shop) -> None:
         """What the SDK's worker does; its last two jobs run on until the gate opens."""
@@ -215,6 +217,12 @@ class Present:
         ):
             await self.service.schedule(schedule)
         await self.service.pause_schedule(say("monthly invoices"), reason=say("new prices come in January", 400))
+
+    async def _action(self) -> None:
+        """One that finds nothing to do."""
+        listing = Listing(queue=self.say("orders"), state="failed", error=self.say("timeout"))
+        action = Action(verb="retry", listing=listing, asked_by=self.say("grace"))
+        self.ids["action"] = format_id((await self.service.act(action)).id)
 
     async def _audits(self) -> None:
         say = self.say

@@ -22,6 +22,7 @@ ABOUT = {
     "/queues/{queue}": [f"/queues/{quote(hostilely(queue), safe='')}" for queue in ("mail", "feeds", "newsletters")],
     "/jobs/{id}": [f"/jobs/{{{word}}}" for word in ("queued", "held back", "running", "failed", "finished", "parent")],
     "/jobs/{id}/edit": ["/jobs/{queued}/edit"],
+    "/actions/{id}": ["/actions/{action}"],
     "/jobs/{id}/payload": [],  # files
     "/jobs/{id}/result": [],
 }

@@ -9,8 +9,8 @@ from ..web.routing import Ask
 from ..web.sessions import COOKIE, LASTS_S
 from .refusing import Login
 from .rendering import HEADERS, HTML, shown
-from .routes import FORM, DashboardRoutes, Form, own_path, patience, read_form
-from .visit import Visit
+from .routes import FORM, DashboardRoutes, Form, patience, read_form
+from .visit import Visit, own_path
 
 routes = DashboardRoutes()
 

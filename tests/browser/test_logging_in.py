@@ -1,0 +1,89 @@
+"""Who may look and who may act, in a browser: tokens, sessions, roles, and pages of others that want to act for us."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from playwright.async_api import Page, expect
+
+from browser.browsing import Visitor
+from windlass.core.access import NewToken, Role
+from windlass.core.job import NewJob
+from windlass.server import Serving
+from windlass.service import Service
+
+pytestmark = pytest.mark.anyio
+
+FORGED = (
+    '<form method="post" action="{url}/do/pause-queue"><input name="queue" value="mail"><button>Win</button></form>'
+)
+
+
+@pytest.fixture
+def tokens(service: Service) -> dict[str, str]:
+    """Made before the server starts: nobody is let in without one."""
+    service.enqueue([NewJob(queue="mail", name="send")]).wait()
+    roles = {"grace": Role.ADMIN, "ada": Role.READ}
+    return {
+        name: service.create_token(NewToken(name=name, roles=frozenset({role}))).wait().text
+        for name, role in roles.items()
+    }
+
+
+async def log_in(page: Page, token: str) -> None:
+    await page.get_by_label("Token").fill(token)
+    await page.keyboard.press("Enter")
+
+
+async def test_a_session_from_login_to_logout(tokens: dict[str, str], visitor: Visitor, service: Service) -> None:
+    visitor.watch.tolerates("401")
+    page = await visitor.open("/jobs?state=queued")
+    await expect(page.get_by_label("Token")).to_be_focused()
+    await log_in(page, "wl_wrong")
+    await expect(page.get_by_role("alert")).to_contain_text("not known")
+    await log_in(page, tokens["grace"])
+    await expect(page).to_have_url(re.compile(r"/jobs\?state=queued$"))
+    await expect(page.get_by_role("link", name="send")).to_be_visible()
+    assert await page.evaluate("document.cookie") == ""
+    (cookie,) = [one for one in await page.context.cookies() if one.get("name") == "windlass_session"]
+    assert (cookie.get("httpOnly"), cookie.get("sameSite")) == (True, "Strict")
+
+    await page.goto("/")
+    await page.get_by_role("button", name="Pause mail").click()
+    await expect(page.get_by_role("status").filter(has_text="mail is paused")).to_be_visible()
+    (entry,) = service.audits().wait().entries
+    assert (entry.who, entry.what, entry.target) == ("grace", "pause_queue", "mail")
+
+    await page.get_by_role("button", name="Log out").click()
+    await expect(page.get_by_label("Token")).to_be_visible()
+    await page.go_back()
+    await expect(page.get_by_label("Token")).to_be_visible()  # nothing is shown of what was there
+
+
+async def test_who_may_only_look_is_shown_no_button(tokens: dict[str, str], visitor: Visitor, service: Service) -> None:
+    visitor.watch.tolerates("401")
+    page = await visitor.open("/login")
+    await log_in(page, tokens["ada"])
+    await expect(page.get_by_role("row", name="mail")).to_be_visible()
+    for path in ("/", "/queues", "/queues/mail", "/jobs", "/schedules", "/limits"):
+        await page.goto(path)
+        await expect(page.get_by_role("heading", level=1)).to_be_visible()
+        assert await page.locator("form[action*='/do/'] button").count() == 0, path
+    service.revoke_token("ada").wait()
+    await expect(page.get_by_label("Token")).to_be_visible()  # a page that is open hears of it
+
+
+async def test_a_page_of_others_cannot_act_for_us(visitor: Visitor, running: Serving) -> None:
+    """Where no token is needed, being here is all there is to steal."""
+    visitor.watch.tolerates("40[03]")
+    await running.service.enqueue([NewJob(queue="mail", name="send")])
+    page = await visitor.open("/")
+    page_of_others = FORGED.format(url=running.url)
+    await page.context.route(
+        "http://others.example/", lambda route: route.fulfill(body=page_of_others, content_type="text/html")
+    )
+    await page.goto("http://others.example/")
+    await page.get_by_role("button").click()
+    await expect(page).to_have_url(re.compile("/do/pause-queue"))
+    assert await running.service.pauses("mail") == []
