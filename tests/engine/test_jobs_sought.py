@@ -129,6 +129,16 @@ def test_a_list_over_all_queues_is_merged_in_the_order_of_time(service: Service,
     assert found == sorted((f"n{number:02}" for number in range(12)), reverse=newest_first)
 
 
+@pytest.mark.parametrize("newest_first", [False, True])
+def test_many_queues_share_a_page_and_a_full_one_is_not_overtaken(service: Service, newest_first: bool) -> None:
+    queues = ["full"] * 5 + [f"q{number}" for number in range(12)] + ["full"] * 5
+    for number, queue in enumerate(queues):
+        fail(service, f"n{number:02}", None, queue=queue)
+        service.store.clock_offset_ms += 1_000
+    found = names(listed(service, state="failed", most=3, newest_first=newest_first))
+    assert found == sorted((f"n{number:02}" for number in range(len(queues))), reverse=newest_first)
+
+
 def test_a_merged_list_looks_at_a_bounded_number_of_jobs_and_misses_none(service: Service) -> None:
     for number in range(30):
         fail(service, "wanted" if number in (0, 13, 29) else "other", None, queue=f"q{number % 2}")
