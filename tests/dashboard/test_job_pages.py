@@ -98,6 +98,16 @@ async def test_a_job_says_why_it_does_not_run(looker: Looker, service: Service) 
     assert "No worker listens to queue" in page.text
 
 
+async def test_jobs_that_hold_it_back_are_links(looker: Looker, service: Service) -> None:
+    service.limit(Limit(name="<b>one</b>", matches=Matcher(queue="mail"), running=1)).wait()
+    holder, waiting = enqueue(service, *[NewJob(queue="mail", name="send")] * 2)
+    take(service)
+    page = await looker.look(f"/jobs/{waiting}")
+    assert "held by" in page.text
+    assert page.all("a", href=f"/jobs/{holder}")
+    assert not page.all("b")
+
+
 async def test_a_result_is_shown_and_can_be_downloaded(looker: Looker, service: Service) -> None:
     (key,) = enqueue(service, NewJob(queue="mail", name="send", payload=Blob(b'{"a": 1}'), result_ttl_ms=60_000))
     job_id, token = take(service)
