@@ -35,7 +35,7 @@ def token(service: Service) -> str:
 async def test_without_tokens_there_is_no_login(looker: Looker) -> None:
     page = await looker.look("/")
     assert page.status == 200
-    assert "Log out" not in page.text
+    assert "/logout" not in page.actions
     assert (await looker.look("/login")).status == 303
 
 
@@ -218,3 +218,11 @@ async def test_a_name_that_only_leads_here_is_refused(looker: Looker) -> None:
 
 def _named(headers: dict[str, str]) -> dict[str, str]:
     return {name.replace("_", "-"): value for name, value in headers.items()}
+
+
+async def test_whoever_follows_a_link_from_elsewhere_comes_again_with_the_cookie(token: str, looker: Looker) -> None:
+    visit = {"sec_fetch_site": "cross-site", "sec_fetch_mode": "navigate", "sec_fetch_dest": "document"}
+    page = await looker.look("/?x=1", **visit)
+    assert (page.status, page.answer.headers["refresh"]) == (401, "0; url=/?x=1")
+    assert "refresh" not in (await looker.look("/?x=1")).answer.headers
+    assert "refresh" not in (await looker.look("/?x=1", **visit | {"sec_fetch_site": "same-origin"})).answer.headers

@@ -75,7 +75,7 @@ def _steps(values: Sequence[float], top: float) -> str:
 
 def gauge(part: float, whole: float, *, label: str) -> Markup:
     """A bar that fills; what is full stands out."""
-    share = 0.0 if whole <= 0 else min(1.0, max(0.0, part / whole))
+    share = 0.0 if whole <= 0 else min(1.0, max(0.01 if part > 0 else 0.0, part / whole))  # the least can be seen
     kind = "full" if whole > 0 and part >= whole else "high" if share > 0.8 else "fine"
     return Markup(
         '<svg class="gauge gauge-{}" viewBox="0 0 100 6" preserveAspectRatio="none" role="img" aria-label="{}">'

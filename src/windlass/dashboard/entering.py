@@ -9,12 +9,12 @@ from ..web.routing import Ask
 from ..web.sessions import COOKIE, LASTS_S
 from .refusing import Login
 from .rendering import HEADERS, HTML, shown
-from .routes import FORM, DashboardRoutes, Form, own_path, patience, read_form
-from .visit import Visit
+from .routes import FORM, DashboardRoutes, Form, patience, read_form
+from .visit import Visit, own_path
 
 routes = DashboardRoutes()
 
-_UNKNOWN = "This token is not known, was revoked or has expired. It begins with wl_; windlass tokens create makes one."
+_UNKNOWN = "This token is not known, was revoked or has expired."
 _CANNOT_LOOK = "This token may not look at things: it needs the role read or admin."
 
 

@@ -12,7 +12,7 @@ from ..web.messages import Head, Response
 from ..web.problems import NotFound, headers_of, status_for
 from ..web.routing import Ask, Office
 from .rendering import shown
-from .visit import Visit
+from .visit import Visit, own_path
 
 _TITLES: dict[int, str] = {
     400: "That does not work",
@@ -37,6 +37,10 @@ _NEXT: dict[int, str] = {
 }
 
 
+# Whoever follows a link from there comes without the cookie, session or not: the page, asked for by itself, has it.
+ELSEWHERE = ("cross-site", "same-site")
+
+
 class Refused(msgspec.Struct, frozen=True):
     status: int
     title: str
@@ -58,6 +62,8 @@ def refusal_page(office: Office, error: WindlassError, head: Head, ask: Ask[Any,
         is_old = "session" in str(error)
         next_page = visit.here if head.method == "GET" else visit.link()
         answer = shown("login.html", Login(next_page, str(error) if is_old else ""), visit, status=status)
+        if head.method == "GET" and head.headers.get("sec-fetch-site") in ELSEWHERE:
+            answer.headers = (*answer.headers, ("Refresh", f"0; url={own_path(visit, visit.here)}"))
     else:
         answer = shown("refusal.html", _refused(error, status, visit), visit, status=status)
     return msgspec.structs.replace(answer, headers=(*answer.headers, *headers_of(error)))

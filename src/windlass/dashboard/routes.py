@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, TypeAlias, TypeVar
 
@@ -22,13 +21,12 @@ from ..web.routing import ADMIN, READS, Ask, Routes
 from . import flash
 from .flash import Flash
 from .rendering import HEADERS, HTML, shown
-from .visit import Visit
+from .visit import Visit, own_path
 
 FORM = "application/x-www-form-urlencoded"
 FORM_MAX = 4 * 1024 * 1024  # a payload may be typed into one
 FIELDS_MAX = 2000
 PATIENCE_S = 3.0  # for the engine: somebody looks at an empty window meanwhile
-_OWN = re.compile(r"/(?![/\\])[!-~]*", re.ASCII)
 
 F = TypeVar("F", bound="Form")
 PageHandler: TypeAlias = Callable[[Visit[Any]], Awaitable[Any]]
@@ -191,13 +189,6 @@ def _confirmation(visit: Visit[Any], question: str, form: Form) -> Confirmation:
         many = value if isinstance(value, list | tuple) else (value,)
         fields += [(name, str(int(one)) if isinstance(one, bool) else str(one)) for one in many]
     return Confirmation(question, f"{visit.base}{visit.ask.request.head.path}", fields, own_path(visit, form.back))
-
-
-def own_path(visit: Visit[Any], path: str) -> str:
-    """A page of ours, whatever the form says."""
-    if _OWN.fullmatch(path) and path.startswith(f"{visit.base}/"):
-        return path
-    return visit.link()
 
 
 def _back(visit: Visit[Any], done: Done, form: Form) -> Response:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import re
 import secrets
 import time
 from typing import Any, Generic, TypeVar
@@ -23,6 +24,7 @@ Q = TypeVar("Q")
 VISIT_COOKIE = "windlass_visit"  # random; what forms show is made from it
 LIVE_HEADER = "x-windlass-live"  # a script asks for what has changed; somebody looks at the page already
 _BEARER = "authorization"
+_OWN = re.compile(r"/(?![/\\])[!-~]*", re.ASCII)
 
 
 class Visit(Generic[Q]):
@@ -155,3 +157,10 @@ class Visit(Generic[Q]):
     def _is_tls(self) -> bool:
         is_tls = self._ask is not None and self._ask.request.client.is_tls
         return is_tls or self._head.headers.get("x-forwarded-proto", "") == "https"
+
+
+def own_path(visit: Visit[Any], path: str) -> str:
+    """A page of ours, whatever the form says."""
+    if _OWN.fullmatch(path) and path.startswith(f"{visit.base}/"):
+        return path
+    return visit.link()

@@ -8,6 +8,7 @@ import msgspec
 
 from ...core.queue import Lanes, Pause, QueueStats
 from ..flow import SPANS, Flow, SpanName, flow_of
+from ..known_queues import queue_names
 from ..properties import Property, properties
 from ..routes import DashboardRoutes
 from ..visit import Visit
@@ -36,7 +37,7 @@ class QueuesView(msgspec.Struct, frozen=True):
 async def queues(visit: Visit[QueuesQuery]) -> QueuesView:
     """All queues by name."""
     query = visit.query
-    now_ms, names = await asyncio.gather(visit.service.now(), visit.service.queues())
+    now_ms, names = await asyncio.gather(visit.service.now(), queue_names(visit.ask.office))
     visit.now_ms = now_ms
     wanted = [name for name in names if visit.may_use(name) and query.search.lower() in name.lower()]
     behind = [name for name in wanted if name > query.after]
