@@ -17,7 +17,14 @@ from windlass.service import Service
 ORDER: dict[str, Any] = {
     "url": "http://example.com/a.jpg", "aggr_id": "store", "aggr_limit": 3, "callback_url": "http://receiver/done",
 }  # fmt: skip
-NOT_GIVEN = object()
+
+
+class _NotGiven:
+    def __repr__(self) -> str:
+        return "not given"  # the name of a test must be the same in every process
+
+
+NOT_GIVEN = _NotGiven()
 WRONG_TYPES = (None, 7, 1.5, True, [], {}, ["x"], {"a": "b"})
 
 
