@@ -786,8 +786,8 @@ CASES = [
 METHODS = sorted({case[0] for case in CASES})
 # Nothing can be given to these but what the type checker sees.
 WITHOUT_INPUT = {
-    "queues", "limits", "actions", "promote", "recover", "clean", "hear_cancels", "schedules", "fire", "export", "now",
-    "ping", "engines",
+    "queues", "overview", "limits", "actions", "promote", "recover", "clean", "hear_cancels", "schedules", "fire",
+    "export", "now", "ping", "engines",
 }  # fmt: skip
 
 

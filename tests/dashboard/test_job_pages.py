@@ -154,6 +154,17 @@ async def test_a_job_that_is_not_there_is_refused(looker: Looker) -> None:
     assert (await looker.look("/jobs/nonsense")).status == 400
 
 
+async def test_a_job_that_ended_and_left_nothing_is_said_to_be_gone(looker: Looker, service: Service) -> None:
+    (key,) = enqueue(service, NewJob(queue="mail", name="send"))
+    job_id, token = take(service)
+    service.finish([Finish(job_id, token)]).one().wait()
+    page = await looker.look(f"/jobs/{key}")
+    assert page.status == 404
+    assert "has ended, and is gone" in page.text
+    live = await looker.client.get(f"/jobs/{key}", headers={"x-windlass-live": "1"})
+    assert live.status_code == 204  # the page that is open stays as it is
+
+
 class TestHidden:
     @pytest.fixture
     def server_settings(self) -> Settings:

@@ -129,6 +129,16 @@ def test_a_list_over_all_queues_is_merged_in_the_order_of_time(service: Service,
     assert found == sorted((f"n{number:02}" for number in range(12)), reverse=newest_first)
 
 
+@pytest.mark.parametrize("newest_first", [False, True])
+def test_many_queues_share_a_page_and_a_full_one_is_not_overtaken(service: Service, newest_first: bool) -> None:
+    queues = ["full"] * 5 + [f"q{number}" for number in range(12)] + ["full"] * 5
+    for number, queue in enumerate(queues):
+        fail(service, f"n{number:02}", None, queue=queue)
+        service.store.clock_offset_ms += 1_000
+    found = names(listed(service, state="failed", most=3, newest_first=newest_first))
+    assert found == sorted((f"n{number:02}" for number in range(len(queues))), reverse=newest_first)
+
+
 def test_a_merged_list_looks_at_a_bounded_number_of_jobs_and_misses_none(service: Service) -> None:
     for number in range(30):
         fail(service, "wanted" if number in (0, 13, 29) else "other", None, queue=f"q{number % 2}")
@@ -138,6 +148,18 @@ def test_a_merged_list_looks_at_a_bounded_number_of_jobs_and_misses_none(service
     assert sum(len(page.jobs) for page in steps) == 3
     assert max(page.looked_at for page in steps) <= 8
     assert len(steps) > 3
+
+
+@pytest.mark.parametrize("newest_first", [False, True])
+def test_a_merged_page_is_full_also_when_one_queue_comes_before_all_others(
+    service: Service, newest_first: bool
+) -> None:
+    for queue in range(20):
+        service.enqueue([new(queue=f"q{queue}", name=f"{queue} {number}") for number in range(60)]).wait()
+        service.store.clock_offset_ms += 1_000
+    (page, *_) = pages(service, state="queued", newest_first=newest_first)
+    wanted = [f"{queue} {number}" for queue in range(20) for number in range(60)]
+    assert names(page.jobs) == (wanted[::-1] if newest_first else wanted)[:50]
 
 
 def test_queued_jobs_of_all_queues_are_merged_by_priority(service: Service) -> None:

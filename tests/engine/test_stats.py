@@ -121,3 +121,14 @@ async def test_waiting_takers_are_counted(service: Service, store: Store) -> Non
     assert len((await waiting).jobs) == 1
     assert (await service.stats(["q"]))[0].waiting_takers == 0
     await store.close()
+
+
+def test_the_overview_tells_of_all_queues_and_is_remembered_for_a_second(service: Service) -> None:
+    put(service, new(queue="b"), new(queue="a"), new(queue="a"))
+    first = service.overview().wait()
+    assert [(one.queue, one.queued) for one in first] == [("a", 2), ("b", 1)]
+    put(service, new(queue="a"))
+    service.store.clock_offset_ms += 2_000
+    again = service.overview().wait()
+    assert [one.queued for one in again] == [3, 1]
+    assert again[1].oldest_age_ms >= 2_000  # type: ignore[operator]

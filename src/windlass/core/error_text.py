@@ -7,7 +7,10 @@ import json
 import re
 from typing import Any
 
-from .job import Attempt, Blob
+import msgspec
+from msgspec import UNSET
+
+from .job import Attempt, Blob, Codec
 from .transcoding import as_json
 
 SHAPE_MAX = 300
@@ -16,6 +19,31 @@ _UUID = re.compile(r"\b[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\b", re.IGNORE
 _HEX = re.compile(r"\b0x[0-9a-f]+\b|\b(?=[a-f]*[0-9])[0-9a-f]{8,}\b", re.IGNORECASE)
 _MASK = re.compile(r"<(?:id|hex|n|text)>")
 _NUMBER = re.compile(r"\d+(?:\.\d+)*")
+
+
+class _Ours(msgspec.Struct):
+    """What is looked for in an error; the rest is passed over, since many are read at once."""
+
+    type: Any = UNSET
+    message: Any = UNSET
+    traceback: Any = UNSET
+
+
+_DECODERS: dict[Codec, Any] = {Codec.JSON: msgspec.json.Decoder(_Ours), Codec.MSGPACK: msgspec.msgpack.Decoder(_Ours)}
+
+
+def _quickly(blob: Blob) -> dict[str, Any] | None:
+    """None: it is something else, or cannot be read in this way."""
+    decoder = _DECODERS.get(blob.codec)
+    try:
+        found = decoder.decode(blob.data) if decoder else None
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        return None
+    if found is None or (found.message is UNSET and found.type is UNSET):
+        return None
+    parts = {"type": found.type, "message": found.message, "traceback": found.traceback}
+    given = {name: part for name, part in parts.items() if part is not UNSET}
+    return given if all(part is None or isinstance(part, str) for part in given.values()) else None
 
 
 def _decoded(blob: Blob) -> Any:
@@ -28,6 +56,9 @@ def _decoded(blob: Blob) -> Any:
 
 def error_map(blob: Blob) -> dict[str, Any]:
     """Empty when the error is not one of ours."""
+    quick = _quickly(blob)
+    if quick is not None:
+        return quick
     found = _decoded(blob)
     return found if isinstance(found, dict) and ("message" in found or "type" in found) else {}
 

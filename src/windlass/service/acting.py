@@ -15,7 +15,8 @@ from ..core.job import Job, NewJob, Timeline
 from ..core.queue import DAY_MS
 from ..core.requests import Enqueued, Listing, Page
 from ..store.asked import Asked
-from ..store.calls.call import Flow, Now
+from ..store.calls.call import Flow
+from ..store.calls.queues import Histories, history
 from .failing import Failing
 from .producing import Producing
 
@@ -32,8 +33,7 @@ class Acting(Failing, Producing):
         return Asked(self.store, lambda: self._act_flow(action))
 
     def _act_flow(self, action: Action) -> Flow[ActionStatus]:
-        now_ms: int = yield Now()
-        listing = _up_to(action.listing, now_ms)
+        listing = _up_to(action.listing, (yield from self._exactly_now()))
         carried = Carried(
             action=msgspec.structs.replace(action, listing=listing), total=(yield from self._total(listing))
         )
@@ -43,6 +43,11 @@ class Acting(Failing, Producing):
             raise made
         assert isinstance(made, Enqueued)  # noqa: S101
         return (yield from self._action_flow(made.id))
+
+    def _exactly_now(self) -> Flow[int]:
+        """By the engine's clock itself, the latest of all: what has just ended must not seem to lie ahead."""
+        told: list[Histories] = yield [history([], 0, home) for home in range(self.store.partitions)]
+        return max(one.now_ms for one in told)
 
     def _total(self, listing: Listing) -> Flow[int]:
         if listing.tag:

@@ -14,6 +14,7 @@ from ..store.calls.limits import Limits
 from ..store.waiting import parts_of
 from .asking import Asking, ask, asked_once
 
+OVERVIEW_MS = 1_000
 PLACING = {"name_lanes", "aging_ms", "fair_share"}  # change where waiting jobs stand
 
 
@@ -48,6 +49,14 @@ class Queueing(Asking):
             found += [one for reply in replies for one in reply]
         place = {name: at for at, name in enumerate(names)}
         return sorted(found, key=lambda one: place[one.queue])
+
+    def overview(self) -> Asked[list[QueueStats]]:
+        """The same of all queues, by name. An answer is remembered for a second by this process, so that many who look
+        cost what one does."""
+        return Asked(self.store, lambda: self.store.lately.read("overview", OVERVIEW_MS, self._overview_flow))
+
+    def _overview_flow(self, _now_ms: int) -> Flow[list[QueueStats]]:
+        return (yield from self._stats_flow((yield from self._queues_flow())))
 
     def history(self, queue: str, *, hours: int = 1) -> Asked[list[Minute]]:
         """What happened in a queue, minute by minute."""

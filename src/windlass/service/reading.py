@@ -85,14 +85,14 @@ class Reading(Queueing):
         if listing.tag:
             return (yield from page_by_tag(listing, self.store.partitions))
         if not listing.queue:
-            names = yield from self._holding(listing.state)
-            return (yield from page_of_all(listing, [(name, self.store.partition_of_queue(name)) for name in names]))
+            holding = yield from self._holding(listing.state)
+            return (yield from page_of_all(listing, holding, self.store.partition_of_queue))
         return (yield from page(listing, self.store.partition_of_queue(listing.queue)))
 
-    def _holding(self, state: str) -> Flow[list[str]]:
+    def _holding(self, state: str) -> Flow[list[QueueStats]]:
         """Queues with jobs in a state."""
         found: list[QueueStats] = yield from self._stats_flow((yield from self._queues_flow()))
-        return [one.queue for one in found if getattr(one, state)][:MERGED_MAX]
+        return [one for one in found if getattr(one, state)][:MERGED_MAX]
 
     def members(
         self, job_id: bytes, states: tuple[State, ...] = (), *, most: int = 50, cursor: str = ""

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 
 from ..core.errors import BadInput
+from ..core.queue import QueueStats
 from ..core.requests import Listing, Page
 from .calls import reading
 from .calls.call import Flow
-from .calls.reading import Found
+from .calls.reading import Found, Position
 
 QUEUED_INDEXES = ("ready", "laned")  # the default lane, then all others
 LOOKED_AT_TOGETHER = 2_000  # jobs, for a page over several queues; each has its share
+ROUNDS_MAX = 10  # until such a page is full
 
 
 def page(listing: Listing, partition: int) -> Flow[Page]:
@@ -59,11 +61,11 @@ def _page_of_queued(listing: Listing, partition: int) -> Flow[Page]:
     return msgspec.structs.replace(found, cursor="laned:" if index == "ready" else "")
 
 
-def page_of_all(listing: Listing, queues: Sequence[tuple[str, int]]) -> Flow[Page]:
-    """Of several queues, each with its partition, merged. The cursor is a position in the order that they share: every
-    index goes on from there. Nothing is shown from beyond the place that the least advanced of them has seen."""
-    indexes = QUEUED_INDEXES if listing.state == "queued" else (listing.state,)
-    sources = [(index, queue, home) for queue, home in queues for index in indexes]
+def page_of_all(listing: Listing, queues: Sequence[QueueStats], home_of: Callable[[str], int]) -> Flow[Page]:
+    """Of several queues, merged. The cursor is a position in the order that they share: every index goes on from there.
+    Nothing is shown from beyond the place that the least advanced of them has seen; while that makes the page short, it
+    alone is asked to go on."""
+    sources = [(index, one.queue, home_of(one.queue)) for one in queues for index in _indexes(listing.state, one)]
     if not sources:
         return Page([], "")
     share = max(2, min(listing.most, 4 * listing.most // len(sources)))
@@ -72,11 +74,52 @@ def page_of_all(listing: Listing, queues: Sequence[tuple[str, int]]) -> Flow[Pag
     replies: list[Found] = yield [
         reading.jobs(index, queue, narrowed, home, min(looked_at, reading.LOOKED_AT)) for index, queue, home in sources
     ]
+    for _ in range(ROUNDS_MAX):
+        behind = _behind(listing, replies)
+        if behind is None:
+            break
+        index, queue, home = sources[behind]
+        further = msgspec.structs.replace(listing, cursor=_cursor_of(replies[behind]))
+        more: Found = yield reading.jobs(index, queue, further, home)
+        replies[behind] = _continued(replies[behind], more)
     return _merged(listing, replies)
 
 
+def _behind(listing: Listing, replies: Sequence[Found]) -> int | None:
+    """The one that ends a page too early; None: the page is full, all is seen, or enough was looked at."""
+    ends = [(found.until, at) for at, found in enumerate(replies) if found.until]
+    if not ends or sum(found.looked_at for found in replies) >= LOOKED_AT_TOGETHER:
+        return None
+    bound, at = max(ends) if listing.newest_first else min(ends)
+    seen = sum(_is_within(listing, place, bound) for found in replies for place in found.positions)
+    return at if seen < listing.most else None
+
+
+def _is_within(listing: Listing, place: Position, bound: Position) -> bool:
+    return place >= bound if listing.newest_first else place <= bound
+
+
+def _cursor_of(found: Found) -> str:
+    return found.until.cursor if found.until else ""
+
+
+def _continued(found: Found, more: Found) -> Found:
+    return Found(
+        found.jobs + more.jobs,
+        found.positions + more.positions,
+        more.until,
+        found.looked_at + more.looked_at,
+        found.last_attempts | more.last_attempts,
+    )
+
+
+def _indexes(state: str, stats: QueueStats) -> Sequence[str]:
+    if state != "queued":
+        return (state,)
+    return QUEUED_INDEXES if stats.lanes or stats.blocked_lanes else QUEUED_INDEXES[:1]
+
+
 def _merged(listing: Listing, replies: Sequence[Found]) -> Page:
-    sign = -1 if listing.newest_first else 1
     ends = [found.until for found in replies if found.until]
     bound = (max(ends) if listing.newest_first else min(ends)) if ends else None
     entries = sorted(
@@ -85,7 +128,7 @@ def _merged(listing: Listing, replies: Sequence[Found]) -> Page:
         reverse=listing.newest_first,
     )
     if bound is not None:
-        entries = [entry for entry in entries if entry[0] == bound or (entry[0] < bound) == (sign > 0)]
+        entries = [entry for entry in entries if _is_within(listing, entry[0], bound)]
     shown = entries[: listing.most]
     last = shown[-1][0] if len(entries) > len(shown) else bound
     said = {job_id: one for found in replies for job_id, one in found.last_attempts.items()}

@@ -9,7 +9,7 @@ import msgspec
 
 from ...core.callback import Debt
 from ...core.error_text import error_line, error_map, plain_line
-from ...core.errors import Forbidden, Refusal, UnknownJob
+from ...core.errors import AlreadyEnded, Forbidden, Refusal, UnknownJob
 from ...core.explanation import Explanation, Running
 from ...core.ids import format_id, number_of_id
 from ...core.job import Attempt, Blob, Codec, Job, Member, Timeline
@@ -28,6 +28,7 @@ from ..visit import Visit
 routes = DashboardRoutes()
 
 MEMBERS_SHOWN = 50
+_GONE = "This job has ended, and is gone: it kept no result, and its queue keeps no history."
 ANCESTORS_MAX = 5
 _MEDIA = {
     Codec.JSON: "application/json",
@@ -97,19 +98,31 @@ class JobView(msgspec.Struct, frozen=True):
 
 
 @routes.page("/jobs/{id}", "job.html", page="jobs")
-async def job(visit: Visit[None]) -> JobView:
+async def job(visit: Visit[None]) -> JobView | Response:
     """One job with all that is known of it."""
+    try:
+        return await _view(visit)
+    except UnknownJob:
+        if not visit.is_live:
+            raise
+        return Response(204, b"", HEADERS)  # whoever has it open keeps what they see
+
+
+async def _view(visit: Visit[None]) -> JobView:
     service, job_id = visit.service, visit.ask.job_id
     timeline = await read_job(visit, job_id)
     found = timeline.job
-    explanation, logs, ending, (family, has_more), limits, debts = await asyncio.gather(
-        service.explain(job_id),
-        service.logs(job_id),
-        _result(visit, found),
-        _family(visit, found),
-        _limits(visit, found),
-        _debts(visit, found),
-    )
+    try:
+        explanation, logs, ending, (family, has_more), limits, debts = await asyncio.gather(
+            service.explain(job_id),
+            service.logs(job_id),
+            _result(visit, found),
+            _family(visit, found),
+            _limits(visit, found),
+            _debts(visit, found),
+        )
+    except AlreadyEnded as error:  # meanwhile
+        raise UnknownJob(_GONE) from error
     visit.now_ms = explanation.at_ms
     hides = visit.hides_payloads
     return JobView(
@@ -132,6 +145,8 @@ async def job(visit: Visit[None]) -> JobView:
 async def read_job(visit: Visit[None], job_id: bytes) -> Timeline:
     """Raises when it is not there, or of a queue that is none of theirs."""
     (found,) = await visit.service.job([job_id])
+    if isinstance(found, AlreadyEnded):
+        raise UnknownJob(_GONE)
     if isinstance(found, Refusal):
         raise found
     visit.ask.may_use(found.job.queue)

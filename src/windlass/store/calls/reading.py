@@ -19,6 +19,7 @@ from ..record import unpack, unpack_attempt, unpack_blob
 from .call import Argument, Call, ItemsCall, answer
 
 LOOKED_AT = 500  # jobs one page looks at, however few of them match
+ERRORS_LOOKED_AT = 200  # the same when their errors are looked through
 MEMBERS_BYTES = 4 * 1024 * 1024  # of payloads and results on one page, about
 PEEK_BYTES = 1024  # as in lua/lib/record.lua
 _SCORE = re.compile(rb"-?(inf|\d+(\.\d+)?(e[-+]?\d+)?)")
@@ -127,12 +128,13 @@ def jobs(index: str, owner: str, listing: Listing, partition: int, looked_at: in
     """`index` and `owner` name the sorted set: a state's of a queue, or a tag's."""
     score, member = _uncursor(listing.cursor) if listing.cursor else (b"", b"")
     is_by_tag = index == "t"
+    sought = _sought(listing)
     state = State[listing.state.upper()] if is_by_tag and listing.state else 0
     args: list[Argument] = [
         index,
         owner,
         listing.most,
-        looked_at or LOOKED_AT,
+        min(looked_at or LOOKED_AT, ERRORS_LOOKED_AT if sought else LOOKED_AT),
         "down" if listing.newest_first else "up",
         score,
         member,
@@ -145,7 +147,7 @@ def jobs(index: str, owner: str, listing: Listing, partition: int, looked_at: in
         listing.ended_before_ms,
         _TIMED.get(index, ""),
         int(listing.with_errors or bool(listing.error or listing.error_shape)),
-        *_sought(listing),
+        *sought,
     ]
     return Call("jobs", args, lambda reply: _read_page(listing, reply), partition=partition)
 

@@ -2,11 +2,12 @@
 -- arguments: ARGV[1] clock offset, [2] first minute (since 1970; 0: that of [3]), [3] minutes before the present one,
 --            [4...] queues
 -- returns:   {now, {per queue {hour, {field, value, ...}, ...}}}; a field is <minute>:<what>; of an hour of which more
---            than a few minutes are wanted all are told
+--            than a few minutes are wanted, or that has few, all are told
 -- refusals:  none
 -- flags: no-writes
 -- uses: keys, clock, tally
 local FEW = 2
+local SMALL = 150 -- counters of an hour that are as cheap to read as those of two minutes
 local last = math.floor(now_ms / 60000)
 local first = math.max(tonumber(ARGV[2]), last - tonumber(ARGV[3]))
 
@@ -31,7 +32,8 @@ local function hours_of(queue)
     local key = P .. 'm:' .. queue .. '\0' .. hour
     local from, to = math.max(first - hour * 60, 0), math.min(last - hour * 60, 59)
     found[#found + 1] = hour
-    found[#found + 1] = to - from < FEW and some_of(key, from, to) or redis.call('HGETALL', key)
+    local is_few = to - from < FEW and redis.call('HLEN', key) > SMALL
+    found[#found + 1] = is_few and some_of(key, from, to) or redis.call('HGETALL', key)
   end
   return found
 end

@@ -31,7 +31,7 @@
 --   running:<queue>          zset    dispatched and running: score the instant at which the recoverer looks at it
 --   finished|failed|cancelled|history:<queue>   zset   score end
 --   waiters:<queue>          zset    takers to ring: score registration's end, member bell \1 filter
---   m:<queue>\0<hour>        hash    counters <minute>:<what>
+--   m:<queue>\0<hour>        hash    counters <minute>:<what>; waits and runs by bits of their span (tally.lua)
 --   u:<queue>\0<key>         zset    holders of a unique key: score sequence
 --   throttle:<queue>\0<key>  string  end of the period + id of the job that won it; expires
 --   t:<tag>                  zset    jobs with a tag: score creation
