@@ -12,7 +12,7 @@ from playwright.async_api import Browser, BrowserContext, Page, async_playwright
 
 from browser.watching import Watch
 
-PATIENCE_MS = 30_000  # a busy machine is not a broken page
+PATIENCE_MS = 60_000  # a busy machine is not a broken page
 # Elements tell the names and roles that they have for assistive technology.
 COMPUTED = "--enable-blink-features=ComputedAccessibilityInfo"
 DESK, PHONE = (1280, 900), (360, 740)

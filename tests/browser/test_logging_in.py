@@ -66,7 +66,7 @@ async def test_who_may_only_look_is_shown_no_button(tokens: dict[str, str], visi
     page = await visitor.open("/login")
     await log_in(page, tokens["ada"])
     await expect(page.get_by_role("row", name="mail")).to_be_visible()
-    for path in ("/", "/queues", "/queues/mail", "/jobs", "/schedules", "/limits"):
+    for path in ("/queues", "/queues/mail", "/jobs", "/schedules", "/limits", "/"):
         await page.goto(path)
         await expect(page.get_by_role("heading", level=1)).to_be_visible()
         assert await page.locator("form[action*='/do/'] button").count() == 0, path
