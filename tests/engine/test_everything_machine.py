@@ -41,8 +41,8 @@ from windlass.service import Service
 from windlass.store.calls.take import Registration
 from windlass.store.waiting import take_flow
 
-# Found by measuring: some 60 s, and some 10 minutes, on two slow cores.
-SETTINGS = machine_settings(examples=180, deep_examples=2_000, steps=40)
+# Found by measuring: some 30 s, and some 10 minutes, on two slow cores.
+SETTINGS = machine_settings(usual=90, deep=2_000, steps=40)
 LASTING = (
     "q:", "m:", "ended:", "bell:", "waiters:", "throttle:", "full_at:", "queues", "seq", "token", "debts", "events",
     "followed", "idle:", "limits_version", "limit_number", "timers:ring", "turns:", "weights:",
