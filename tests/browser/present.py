@@ -146,7 +146,11 @@ class Present:
         ids["cancelled"] = gone
 
     async def _held_jobs(self) -> None:
-        """Two feeds run at another worker, the third is held back by the limit; a push worker has been given one."""
+        """Two feeds run at another worker, the third is held back by the limit; two mails are on their way; a push
+        worker has nothing to do."""
+        for number in range(2):
+            await self.enqueue("mail", "send_mail", payload=_customer(self.say(f"buyer {number}")), priority=-10)
+        await self._take("mail", 2)
         for number in range(4):
             key = await self.enqueue("feeds", "import_feed", payload=_customer(self.say(f"feed {number}")))
             self.ids["held back"] = key
