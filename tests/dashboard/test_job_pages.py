@@ -6,6 +6,7 @@ import msgspec
 import pytest
 from looking import Looker, Page
 
+from windlass.core.errors import Refusal
 from windlass.core.ids import format_id
 from windlass.core.job import Blob, Callback, Codec, NewJob
 from windlass.core.limit import Limit, Matcher
@@ -23,8 +24,8 @@ ONCE = Backoff(tries=1)
 
 
 def enqueue(service: Service, *jobs: NewJob) -> list[str]:
-    made = [service.enqueue([job]).one().wait() for job in jobs]
-    return [format_id(one.id) for one in made]
+    made = service.enqueue(jobs).wait()
+    return [format_id(one.id) for one in made if not isinstance(one, Refusal)]
 
 
 def take(service: Service, queue: str = "mail") -> tuple[bytes, int]:
