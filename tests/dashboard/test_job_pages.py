@@ -6,6 +6,7 @@ import msgspec
 import pytest
 from looking import Looker, Page
 
+from windlass.core.errors import Refusal
 from windlass.core.ids import format_id
 from windlass.core.job import Blob, Callback, Codec, NewJob
 from windlass.core.limit import Limit, Matcher
@@ -23,8 +24,8 @@ ONCE = Backoff(tries=1)
 
 
 def enqueue(service: Service, *jobs: NewJob) -> list[str]:
-    made = [service.enqueue([job]).one().wait() for job in jobs]
-    return [format_id(one.id) for one in made]
+    made = service.enqueue(jobs).wait()
+    return [format_id(one.id) for one in made if not isinstance(one, Refusal)]
 
 
 def take(service: Service, queue: str = "mail") -> tuple[bytes, int]:
@@ -96,6 +97,16 @@ async def test_a_job_says_why_it_does_not_run(looker: Looker, service: Service) 
     page = await looker.look(f"/jobs/{key}")
     assert "the relay is down" in page.text
     assert "No worker listens to queue" in page.text
+
+
+async def test_jobs_that_hold_it_back_are_links(looker: Looker, service: Service) -> None:
+    service.limit(Limit(name="<b>one</b>", matches=Matcher(queue="mail"), running=1)).wait()
+    holder, waiting = enqueue(service, *[NewJob(queue="mail", name="send")] * 2)
+    take(service)
+    page = await looker.look(f"/jobs/{waiting}")
+    assert "held by" in page.text
+    assert page.all("a", href=f"/jobs/{holder}")
+    assert not page.all("b")
 
 
 async def test_a_result_is_shown_and_can_be_downloaded(looker: Looker, service: Service) -> None:

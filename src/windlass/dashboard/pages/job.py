@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from typing import NamedTuple
+import re
+from typing import Any, NamedTuple
 
 import msgspec
+from markupsafe import Markup, escape
 
 from ...core.callback import Debt
 from ...core.error_text import error_line, error_map, plain_line
 from ...core.errors import AlreadyEnded, Forbidden, Refusal, UnknownJob
-from ...core.explanation import Explanation, Running
+from ...core.explanation import AwaitsMembers, Explanation, HeldByParent, LimitFull, Reason, Running
 from ...core.ids import format_id, number_of_id
 from ...core.job import Attempt, Blob, Codec, Job, Member, Timeline
 from ...core.limit import LimitState, LimitTable
@@ -30,6 +32,7 @@ routes = DashboardRoutes()
 MEMBERS_SHOWN = 50
 _GONE = "This job has ended, and is gone: it kept no result, and its queue keeps no history."
 ANCESTORS_MAX = 5
+_ID = re.compile(r"([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})")
 _MEDIA = {
     Codec.JSON: "application/json",
     Codec.MSGPACK: "application/vnd.msgpack",
@@ -88,6 +91,15 @@ class JobView(msgspec.Struct, frozen=True):
         summary = self.explanation.summary
         return [one.sentence for one in self.explanation.reasons if one.sentence[1:-1] not in summary]
 
+    def linked(self, sentence: str, visit: Visit[Any]) -> Markup:
+        """A sentence in which other jobs are links."""
+        known = {one for reason in self.explanation.reasons for one in _named_in(reason)}
+        parts = [
+            Markup('<a href="{}">{}</a>').format(visit.link("jobs", part), part) if part in known else escape(part)
+            for part in _ID.split(sentence)
+        ]
+        return Markup("").join(parts)
+
     @property
     def waited_ms(self) -> int:
         return lifeline.waited_ms(self.phases)
@@ -95,6 +107,15 @@ class JobView(msgspec.Struct, frozen=True):
     @property
     def ran_ms(self) -> int:
         return lifeline.ran_ms(self.phases)
+
+
+def _named_in(reason: Reason) -> list[str]:
+    """Ids of other jobs."""
+    if isinstance(reason, LimitFull):
+        return reason.holders
+    if isinstance(reason, AwaitsMembers):
+        return [one.id for one in reason.members]
+    return [reason.parent.id] if isinstance(reason, HeldByParent) else []
 
 
 @routes.page("/jobs/{id}", "job.html", page="jobs")
