@@ -42,9 +42,8 @@ serve: setup ## Run the server with its embedded engine.
 test: setup test-packages check ## Everything that must pass.
 	$(BIN)/pytest -n 2 --dist loadgroup
 
-test-deep: setup test-packages check ## The same, longer: deep property runs on both engines, all mutants.
-	$(BIN)/pytest -n 2 --dist loadgroup
-	WINDLASS_DEEP=1 $(BIN)/pytest -n 2 $(MACHINES)
+test-deep: setup test-packages check ## The same, longer: all on both engines, deep property runs, all mutants.
+	WINDLASS_DEEP=1 $(BIN)/pytest -n 2 --dist loadgroup
 	WINDLASS_DEEP=1 WINDLASS_TEST_ENGINE=redis $(BIN)/pytest -n 2 $(MACHINES)
 	$(BIN)/python tools/mutants.py
 

@@ -14,8 +14,10 @@ from pathlib import Path
 
 from . import (
     bedrock,
+    callbacks,
     cluster,
     connection,
+    downloads,
     drain,
     durability,
     enqueue,
@@ -24,6 +26,7 @@ from . import (
     http_api,
     lanes,
     limits,
+    processor,
     push,
     sdk,
     waiting,
@@ -46,6 +49,9 @@ SECTIONS: dict[str, Section] = {
     "http": http_api.section,
     "bedrock": bedrock.section,
     "push": push.section,
+    "callbacks": callbacks.section,
+    "downloads": downloads.section,
+    "processor": processor.section,
 }
 DOCUMENT = Path(__file__).resolve().parent.parent / "docs" / "performance.md"
 INTRODUCTION = """# Performance

@@ -9,12 +9,29 @@ import pytest
 from hypothesis import settings
 
 from engine_process import EngineProcess
+from second_engine import is_left_to_deep_runs
 from stores import make_store
 from windlass.service import Service
 from windlass.store.store import Store
 
 settings.register_profile("house", deadline=None)  # how long something takes is for benchmarks
 settings.load_profile("house")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """`make test` runs a part of the tests on the second engine, `make test-deep` all of them."""
+    left = [item for item in items if is_left_to_deep_runs(item)]
+    if left:
+        config.hook.pytest_deselected(items=left)
+        items[:] = [item for item in items if item not in set(left)]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _no_data_of_the_user(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """What is kept by default is kept elsewhere while tests run, also by processes that they start."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_DATA_HOME", str(tmp_path_factory.mktemp("data")))
+        yield
 
 
 @pytest.fixture
@@ -24,7 +41,7 @@ def anyio_backend() -> str:
 
 @pytest.fixture(scope="session", params=["valkey", "redis"])
 def engine(request: pytest.FixtureRequest) -> Iterator[EngineProcess]:
-    """The same tests run on Valkey 9 and on Debian's Redis 7.0."""
+    """The same tests run on Valkey 9 and on Debian's Redis 7.0; which of them there daily: tests/second_engine.py."""
     with EngineProcess(request.param, config=("--save", "", "--appendonly", "no")) as process:
         yield process
 

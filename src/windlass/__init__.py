@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .core.errors import Refusal, WindlassError
     from .core.event import Event
+    from .core.job import Callback
     from .sdk.app import Windlass
+    from .sdk.callbacks import BadSignature, verify_callback
     from .sdk.context import Context
     from .sdk.depends import Depends
     from .sdk.failures import GiveUp, JobCancelled, JobFailed, ResultGone
@@ -27,8 +29,10 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 __all__ = [
     "Backoff",
+    "BadSignature",
     "Call",
     "CallNext",
+    "Callback",
     "Chain",
     "Child",
     "Context",
@@ -52,6 +56,7 @@ __all__ = [
     "WindlassError",
     "Worker",
     "group",
+    "verify_callback",
 ]
 
 # Loaded when first used: a command line that lists jobs needs none of the SDK.
@@ -59,7 +64,10 @@ _HOMES = {
     "Refusal": "core.errors",
     "WindlassError": "core.errors",
     "Event": "core.event",
+    "Callback": "core.job",
     "Windlass": "sdk.app",
+    "BadSignature": "sdk.callbacks",
+    "verify_callback": "sdk.callbacks",
     "Context": "sdk.context",
     "Depends": "sdk.depends",
     "GiveUp": "sdk.failures",

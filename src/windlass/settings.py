@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -16,16 +16,30 @@ from .core.durations import format_duration, parse_duration_ms
 from .core.errors import BadInput, BadSetting
 from .core.ids import PARTITIONS_MAX
 from .core.job import Durability
+from .core.roles import ROLES, read_roles
 from .core.signing import read_keys
+from .core.urls import is_base_url
 from .loops.notifying.kafka import read_kafka_config
 
 FILE_NAME = "windlass.toml"
 TOKEN_MIN = 16  # characters: a shorter one could be guessed
-_CHECKS = {"callback_keys": read_keys, "callback_kafka": read_kafka_config}
 LIGHTJQ_KEEP_MS = 3_600_000
 BODY_MAX = 16 * 1024 * 1024
 _BASE_PATH = re.compile(r"(?:/(?!\.{1,2}(?:/|$))[A-Za-z0-9._~-]+)+", re.ASCII)
 _TRUE, _FALSE = {"1", "true", "yes", "on"}, {"0", "false", "no", "off", ""}
+
+
+def _check_base(text: str) -> None:
+    if text and not is_base_url(text):
+        raise BadInput("it must be an http or https URL without a query, to which a path can be appended.")
+
+
+_CHECKS: dict[str, Callable[[str], object]] = {
+    "callback_keys": read_keys,
+    "callback_kafka": read_kafka_config,
+    "roles": read_roles,
+    "download_url": _check_base,
+}
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,6 +56,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     log_format: Literal["text", "json"] = "text"  # of `windlass serve` and `windlass worker`
 
     # Of `windlass serve`
+    roles: str = ",".join(ROLES)  # what this server does (docs/server.md)
+    # Of a server without the role `api`: where it tells how it is; None, `off`: nowhere
+    health_port: Annotated[int, msgspec.Meta(ge=0, le=65535)] | None = None
     host: str = "127.0.0.1"  # the address it listens on
     port: Annotated[int, msgspec.Meta(ge=0, le=65535)] = 8080  # 0: any that is free
     bedrock_port: Annotated[int, msgspec.Meta(ge=0, le=65535)] | None = (
@@ -56,7 +73,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     connections_max: Annotated[int, msgspec.Meta(ge=1, le=1_000_000)] = 4096  # of HTTP, of each process
     bedrock_connections_max: Annotated[int, msgspec.Meta(ge=1, le=1_000_000)] = 16_384  # they are kept for long
     grace_ms: int = 30_000  # how long requests under way may take when it stops
-    # Networks that jobs may be pushed to though they are not public, or `yes`; empty: loopback, when it listens there
+    # Networks that jobs may be pushed to, or files fetched from, though they are not public, or `yes`; empty: loopback,
+    # when it listens there
     allow_private_addresses: str = ""
     # Callbacks (docs/callbacks.md); concurrency 0: this server delivers none
     callback_concurrency: Annotated[int, msgspec.Meta(ge=0, le=1000)] = 200  # under way at once, in all
@@ -65,6 +83,18 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     callback_retry_delay_ms: int = 5_000  # after the first attempt; it doubles with each
     callback_keys: str = ""  # one or two, with a comma between: each signs; empty: callbacks are not signed
     callback_kafka: str = ""  # settings of librdkafka, e.g. bootstrap.servers=one:9092; empty: nothing goes to Kafka
+    # Downloads (docs/downloader.md)
+    download_dir: str = ""  # where files are kept, shared by all processors; empty: `downloads` in the data directory
+    download_url: str = ""  # base of `download_url`; empty: this server's /downloader/files
+    download_slots: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 50  # at once, in each process
+    download_retry_delay_ms: int = 5_000  # after the first attempt, twice as much after the second, and so on
+    download_keep_ms: int = 10_800_000  # how long a file stays when its callback has arrived
+    download_max: Annotated[int, msgspec.Meta(ge=1, le=2**53)] = 100 * 2**30  # bytes of one
+    download_headers: str = ""  # of every request, as a JSON object of strings
+    download_s3_bucket: str = ""  # all files go there instead, and must have a region
+    download_s3_region: str = ""
+    download_s3_endpoint: str = ""  # of these and of the buckets that jobs name; empty: Amazon's
+    heartbeat_file: str = ""  # while it exists, GET /downloader/hb answers 503
     lightjq_keep_ms: int = LIGHTJQ_KEEP_MS  # how long it is told that a job of LightJQ's is done
     workers: Annotated[int, msgspec.Meta(ge=1, le=256)] = 1  # processes that answer
     base_path: str = ""  # a proxy serves us below this path: /jobs; with or without it in what it passes on
@@ -137,7 +167,7 @@ def _read(name: str, value: Any, source: str) -> Any:
             value = parse_duration_ms(value)
         elif name == "durability":
             value = value or None
-        elif name == "bedrock_port" and value in ("", "off"):
+        elif name in ("bedrock_port", "health_port") and value in ("", "off"):
             value = None
         elif name == "token":
             _check_token(value)
@@ -147,7 +177,7 @@ def _read(name: str, value: Any, source: str) -> Any:
             _CHECKS[name](value)
         elif isinstance(value, str) and isinstance(_DEFAULTS[name], bool):
             value = _boolean(value)
-        elif isinstance(value, str) and isinstance(_DEFAULTS[name], int):
+        elif isinstance(value, str) and (isinstance(_DEFAULTS[name], int) or name == "health_port"):
             value = _whole(value)
         return getattr(msgspec.convert({field: value}, Settings), field)
     except (msgspec.ValidationError, BadInput, AttributeError) as error:

@@ -50,7 +50,7 @@ COMMANDS = dict(leaves(windlass))
 def examples(text: str) -> list[list[str]]:
     """What is typed, up to a pipe or a redirection."""
     lines = re.findall(r"^\s*\$? ?windlass (.*)$", text, re.MULTILINE)
-    return [shlex.split(re.split(r" [|>] ", line)[0]) for line in lines]
+    return [shlex.split(re.split(r" [|<>] ", line)[0]) for line in lines]
 
 
 def check_usage(arguments: list[str]) -> None:

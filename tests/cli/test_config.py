@@ -86,3 +86,31 @@ def test_config_says_of_a_token_only_that_it_is_set(monkeypatch: pytest.MonkeyPa
     assert found["token"] == {"value": "set", "from": "WINDLASS_TOKEN"}
     assert found["grace"]["value"] == "90s"
     assert "horse" not in CliRunner().invoke(windlass, ["config"]).output
+
+
+def test_settings_of_callbacks_hide_their_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WINDLASS_CALLBACK_KEYS", "correct-horse-battery")
+    monkeypatch.setenv("WINDLASS_CALLBACK_KAFKA", "bootstrap.servers=h:9092; sasl.password=horse")
+    monkeypatch.setenv("WINDLASS_CALLBACK_RETRY_DELAY", "200ms")
+    shown = CliRunner().invoke(windlass, ["config", "--json"])
+    assert "horse" not in shown.output
+    found = json.loads(shown.output)
+    assert found["callback_keys"]["value"] == found["callback_kafka"]["value"] == "set"
+    assert found["callback_retry_delay"]["value"] == "200ms"
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("CALLBACK_KEYS", "too-short"),
+        ("CALLBACK_KEYS", ",".join(["k" * 16] * 3)),
+        ("CALLBACK_KAFKA", "bootstrap.servers"),
+        ("CALLBACK_ATTEMPTS", "0"),
+        ("CALLBACK_HOST_CONCURRENCY", "0"),
+        ("CALLBACK_CONCURRENCY", "-1"),
+        ("CALLBACK_RETRY_DELAY", "soon"),
+    ],
+)
+def test_wrong_settings_of_callbacks(name: str, text: str, tmp_path: Path) -> None:
+    with pytest.raises(BadSetting, match=name.lower()):
+        load({}, {f"WINDLASS_{name}": text}, tmp_path)

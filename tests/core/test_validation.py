@@ -30,6 +30,7 @@ from windlass.core.requests import (
     Listing,
     Pushed,
     Redirect,
+    Said,
     Take,
     Update,
     WorkerInfo,
@@ -774,14 +775,41 @@ def _pushes() -> Iterator[Case]:
             yield "redirect", f"{field}={value!r:.30}", lambda service, request=request: service.redirect(request)
 
 
+def _assignments() -> Iterator[Case]:
+    for value in WRONG_LISTS:
+        yield "hear", f"list={value!r}", lambda service, value=value: service.hear(value, silent_ms=1)
+    for value in (None, 5, "text", object()):
+        yield "hear", f"item={type(value).__name__}", lambda service, value=value: service.hear([value], silent_ms=1)
+    said = {"queue": "q", "worker": OK_ID, "info": WorkerInfo(), "says": "finished"}
+    wrong: dict[str, tuple[Any, ...]] = {
+        "queue": ("", *WRONG_TEXTS), "worker": (*WRONG_IDS, bytes(16)), "info": (None, 5, {}),
+        "says": ("", "heard", "failed", 5, None), "unique": WRONG_TEXTS, "id": WRONG_IDS, "age_ms": (-1, *WRONG_WHOLES),
+        "idle_ms": (-1, *WRONG_WHOLES), "progress": (-0.1, 1.1, float("nan"), "1", None),
+        "result": (*WRONG_BLOBS, TOO_LARGE),
+    }  # fmt: skip
+    for field, values in wrong.items():
+        for value in values:
+            request = Said(**(said | {field: value}))
+            yield "hear", f"{field}={value!r:.30}", lambda service, one=request: service.hear([one], silent_ms=1)
+    for value in (0, *WRONG_WHOLES):
+        yield "hear", f"silent_ms={value!r}", lambda service, value=value: service.hear([], silent_ms=value)
+    for value in (*WRONG_LISTS, [], [5], [""], ["q"] * 1_001):
+        yield "assign", f"queues={value!r:.30}", lambda service, value=value: service.assign(value, accept_ms=1)
+    terms: dict[str, tuple[Any, ...]] = {
+        "most": (0, 1_001, *WRONG_WHOLES), "accept_ms": (0, *WRONG_WHOLES), "wait_ms": (-1, *WRONG_WHOLES),
+        "ring_ms": (-1, *WRONG_WHOLES), "spends_attempt": WRONG_CLAIMS,
+    }  # fmt: skip
+    for field, values in terms.items():
+        for value in values:
+            given = {"accept_ms": 1, field: value}
+            yield "assign", f"{field}={value!r}", lambda service, given=given: service.assign(["q"], **given)
+
+
 CASES = [
     *_enqueue(), *_reports(), *_interventions(), *_conclusions(), *_numbers(), *_takes(),
     *_reading(), *_failures(), *_actions(), *_lanes(), *_members(), *_queues_and_workers(),
     *_limits_and_pauses(), *_schedules(), *_callbacks(), *_debts(), *_events(), *_logs(), *_transfer(), *_doctor(),
-    *_tokens(), *_audit(), *_pushes(),
-    *_reading(), *_members(), *_queues_and_workers(),
-    *_limits_and_pauses(), *_statistics(), *_schedules(), *_callbacks(), *_debts(), *_events(), *_logs(),
-    *_transfer(), *_doctor(), *_tokens(), *_audit(), *_pushes(),
+    *_statistics(), *_tokens(), *_audit(), *_pushes(), *_assignments(),
 ]  # fmt: skip
 METHODS = sorted({case[0] for case in CASES})
 # Nothing can be given to these but what the type checker sees.

@@ -25,8 +25,8 @@ WORKER = b"a worker's id 16"
 
 @pytest.fixture
 def server_settings() -> Settings:
-    """Nobody but the test delivers callbacks."""
-    return Settings(port=0, bedrock_port=None, callback_concurrency=0)
+    """Nobody but the test delivers callbacks, and nobody downloads."""
+    return Settings(port=0, bedrock_port=None, roles="api")
 
 
 async def done(looker: Looker, page: Page, action: str, fields: dict[str, Any], **more: str) -> Page:
@@ -101,6 +101,15 @@ async def test_a_property_that_cannot_be_changes_nothing(
     assert answer.status_code == 400
     assert text in answer.text
     assert (await service.configuration("mail")).fair_share is False
+
+
+async def test_a_part_of_a_queue_is_paused(service: Service, looker: Looker) -> None:
+    await service.configure("mail", {"name_lanes": True})
+    page = await looker.look("/queues/mail")
+    await done(looker, page, "pause-queue", {}, lane="us", reason="the relay is down")
+    page = await done(looker, page, "pause-queue", {}, name="send")
+    assert {(one.lane, one.name) for one in await service.pauses("mail")} == {("us", ""), ("", "send")}
+    assert "name send" in page.text
 
 
 async def test_a_part_of_a_queue_is_resumed(service: Service, looker: Looker) -> None:
@@ -258,6 +267,16 @@ async def test_callbacks_owed_and_given_up(service: Service, looker: Looker) -> 
 
 async def test_aggregations(service: Service, looker: Looker) -> None:
     assert "No downloads under way" in (await looker.look("/aggregations")).text
+    order = {"url": "http://192.0.2.1/a", "aggr_limit": 2, "callback_url": "http://192.0.2.1/done"}
+    for aggregation in ("shop", HOSTILE):
+        order |= {"aggr_id": aggregation, "aggr_proxy": "http://192.0.2.9:3128"}
+        assert (await looker.client.post("/downloader/download", json=order)).status_code == 201
+    await service.publish_stats("processor", HOSTILE, {"alive": 1, "spawnedWorkers": 12, "download.response.404": 3})
+    await service.publish_stats("notifier", "one", {"alive": 1, "successfulCallbacks": 7})
+    page = await looker.look("/aggregations")
+    told = ("12 begun", "3 answered 404", "7 delivered")
+    for text in ("shop", HOSTILE, "0 of 2", "http://192.0.2.9:3128", *told):
+        assert text in page.text
 
 
 # Who may

@@ -21,7 +21,7 @@ from windlass.store.store import Store
 @pytest.fixture
 def server_settings() -> Settings:
     """For tests to override."""
-    return Settings(port=0, bedrock_port=0, callback_concurrency=0)
+    return Settings(port=0, bedrock_port=0, roles="api")
 
 
 @pytest.fixture

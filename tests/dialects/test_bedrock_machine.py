@@ -11,6 +11,7 @@ from bedrock_model import Model
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from engine.profiles import examples
 from engine_process import EngineProcess
 from stores import make_store
 from windlass.service import Service
@@ -42,7 +43,10 @@ FAMILY = (  # so that there is one at once
 )
 
 
-@settings(max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(
+    max_examples=examples(usual=30, deep=300),
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 @given(st.lists(COMMANDS, min_size=5, max_size=40))
 def test_random_commands(engine: EngineProcess, commands: list[tuple[Any, ...]]) -> None:
     asyncio.run(_compare(engine, commands))

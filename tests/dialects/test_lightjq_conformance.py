@@ -62,7 +62,7 @@ def served() -> Iterator[tuple[str, list[str]]]:
         service.enqueue([NewJob(queue=QUEUE, name="n", payload=payload) for _ in range(60)]).wait()
         service.register(WORKER, WorkerInfo(queues=(QUEUE,), slots=100)).wait()
         jobs = service.take(Take(queues=(QUEUE,), most=50, lease_ms=3_600_000, worker=WORKER)).wait().jobs
-        with served_in_thread(store, Settings(port=0, bedrock_port=None, token=TOKEN)) as url:
+        with served_in_thread(store, Settings(port=0, bedrock_port=None, roles="api", token=TOKEN)) as url:
             yield f"{url}/lightjq", [format_id(job.id) for job in jobs]
 
 

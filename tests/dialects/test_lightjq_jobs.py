@@ -284,7 +284,7 @@ async def test_what_is_done_is_forgotten_after_an_hour(light: Light, service: Se
         assert (await light("GET", f"/job/{job_id}{path}")).status == 404
 
 
-@pytest.mark.parametrize("server_settings", [Settings(port=0, bedrock_port=None, lightjq_keep_ms=5_000)])
+@pytest.mark.parametrize("server_settings", [Settings(port=0, bedrock_port=None, roles="api", lightjq_keep_ms=5_000)])
 async def test_how_long_it_is_told_is_a_setting(light: Light, service: Service, store: Store) -> None:
     job_id, _ = await finished(light, service)
     assert (await light.status(job_id))["status"] == "done"

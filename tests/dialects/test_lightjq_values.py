@@ -29,7 +29,7 @@ def served() -> Iterator[tuple[httpx.Client, Service]]:
         store = make_store(engine)
         beside = Store(parse_url(engine.unix_url), namespace=store.namespace, is_test=True)
         with (
-            served_in_thread(store, Settings(port=0, bedrock_port=None)) as url,
+            served_in_thread(store, Settings(port=0, bedrock_port=None, roles="api")) as url,
             httpx.Client(base_url=f"{url}/lightjq") as client,
         ):
             yield client, Service(beside)

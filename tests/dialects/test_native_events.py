@@ -380,7 +380,7 @@ async def test_a_server_that_stops_ends_its_streams(store: Store, service: Servi
             begun.set()
             ended.append(await stream.rest())  # not cut: its end is told
 
-    async with asyncio.TaskGroup() as group, serving(store, Settings(port=0, bedrock_port=0)) as server:
+    async with asyncio.TaskGroup() as group, serving(store, Settings(port=0, bedrock_port=0, roles="api")) as server:
         job_id = await put(service)
         for where in (EVENTS, path(job_id, "/events")):
             begun = asyncio.Event()

@@ -158,7 +158,7 @@ async def test_a_token_for_some_queues_sees_the_limits_of_these(asker: Asker, se
 
 async def test_limits_of_several_partitions_need_a_queue(divided_store: Callable[[int], Store]) -> None:
     async with (
-        serving(divided_store(2), Settings(port=0, bedrock_port=0)) as running,
+        serving(divided_store(2), Settings(port=0, bedrock_port=0, roles="api")) as running,
         httpx.AsyncClient(base_url=running.url) as client,
     ):
         asker = Asker(Api(client, "json"))

@@ -30,6 +30,12 @@ anybody            GET /docs
 anybody            GET /docs.css
 read               GET /metrics
 produce            POST /jobber/queue
+produce            POST /downloader/download
+produce            POST /downloader/retry/{name}
+anybody            GET /downloader/hb
+read               GET /downloader/stats/{name}
+read               GET /downloader/dashboard/aggregations
+anybody            GET /downloader/files/{folder}/{name}
 anybody            GET /lightjq/openapi.json
 anybody            GET /lightjq/openapi.yaml
 produce            POST /lightjq/job
@@ -208,7 +214,7 @@ async def _outcomes(client: httpx.AsyncClient, headers: Mapping[str, str]) -> di
 
     async def status_of(route: str) -> int:
         method, path = route.split()
-        path = path.format(id=ID, queue="q", name="nobody", version="v", file="windlass.css")
+        path = path.format(id=ID, queue="q", name="nobody", version="v", file="windlass.css", folder="nob")
         async with client.stream(method, path, headers=dict(headers)) as answer:
             return answer.status_code
 

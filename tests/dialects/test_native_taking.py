@@ -106,7 +106,7 @@ async def test_a_long_poll_whose_client_has_gone_consumes_nothing(
 
 async def test_a_server_that_stops_answers_those_who_wait(service: Service, store: Store) -> None:
     async with store, httpx.AsyncClient() as client:
-        async with serving(store.twin(), Settings(port=0, bedrock_port=0)) as server:
+        async with serving(store.twin(), Settings(port=0, bedrock_port=0, roles="api")) as server:
             body = {"queues": ["q"], "wait_ms": 60_000}
             waiting = asyncio.create_task(client.post(f"{server.url}/api/v1/take", json=body))
             await until_waiting(service)

@@ -35,7 +35,8 @@ async def test_a_worker_registers_and_is_shown_with_what_it_holds(asker: Asker, 
     assert known.silent_at_ms == answer["silent_at_ms"]
     assert shown == {
         "id": str(WORKER), "host": "h1", "pid": 7, "queues": ["mail", "ключ"], "slots": 4, "name": "w", "url": "",
-        "started_at_ms": known.started_at_ms, "silent_at_ms": known.silent_at_ms, "running_count": 1,
+        "started_at_ms": known.started_at_ms, "silent_at_ms": known.silent_at_ms,
+        "beat_at_ms": answer["now_ms"], "running_count": 1,
         "running": [{"id": format_id(job), "since_ms": known.running[0].since_ms}],
         "stopping_since_ms": None,
     }  # fmt: skip

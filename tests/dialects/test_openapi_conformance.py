@@ -63,7 +63,7 @@ def served(request: pytest.FixtureRequest) -> Iterator[tuple[str, list[dict[str,
         service.enqueue([NewJob(queue="q", name="n", payload=Blob(b"%d" % n)) for n in range(100)]).wait()
         taken = service.take(Take(queues=("q",), most=50, lease_ms=3_600_000)).wait().jobs
         waiting = service.take(Take(queues=("q",), most=1)).wait().jobs
-        with served_in_thread(store, Settings(port=0, bedrock_port=0, callback_concurrency=0, token=TOKEN)) as url:
+        with served_in_thread(store, Settings(port=0, bedrock_port=0, roles="api", token=TOKEN)) as url:
             yield url, [{"id": format_id(job.id), "token": job.lease_token} for job in (*taken, *waiting)]
 
 

@@ -31,7 +31,7 @@ def app(store: Store) -> Iterator[Windlass]:
 
 @pytest.fixture
 def server_url(store: Store) -> Iterator[str]:
-    with served_in_thread(store.twin(), Settings(port=0, bedrock_port=0)) as url:
+    with served_in_thread(store.twin(), Settings(port=0, bedrock_port=0, roles="api")) as url:
         yield url
 
 

@@ -11,9 +11,13 @@ IS_MUTANT = bool(os.environ.get("WINDLASS_MUTANT"))  # tools/mutants.py: a failu
 ENGINE = os.environ.get("WINDLASS_TEST_ENGINE", "valkey")
 
 
-def machine_settings(examples: int, deep_examples: int, steps: int) -> settings:
+def examples(usual: int, deep: int) -> int:
+    return deep if IS_DEEP else usual
+
+
+def machine_settings(usual: int, deep: int, steps: int) -> settings:
     return settings(
-        max_examples=deep_examples if IS_DEEP else examples,
+        max_examples=examples(usual, deep),
         stateful_step_count=steps,
         deadline=None,
         derandomize=False,

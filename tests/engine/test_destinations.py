@@ -64,7 +64,9 @@ def test_what_one_destination_is(one: Callback, other: Callback, is_same: bool) 
 
 def test_only_so_many_of_a_destination_are_leased(service: Service, store: Store) -> None:
     owe(service, *["dead"] * 10, "b", "c", "b")
-    assert hosts(taken(service, usual=2)) == {"dead": 2, "b": 2, "c": 1}
+    debts = taken(service, usual=2)
+    assert hosts(debts) == {"dead": 2, "b": 2, "c": 1}
+    assert all(debt.destination == destination_mark(debt.callback) for debt in debts)
     sound(store)
     assert hosts(taken(service, usual=2, dead=0)) == {}
     assert hosts(taken(service, most=3, usual=9, dead=5)) == {"dead": 3}
@@ -208,3 +210,19 @@ def test_the_doctor_lists_callbacks_by_destination_again(service: Service, store
             pass
         sound(store)
     assert hosts(taken(service)) == {"a": 1, "b": 2}
+
+
+def test_one_that_was_written_without_a_destination(service: Service, store: Store) -> None:
+    """By an earlier build: the doctor lists it under an empty mark, which is what its taker is told."""
+    owe(service, "a", "a")
+    for debt in service.callbacks().wait().debts:
+        store._blocking.call("HDEL", f"{store.root(0)}:b:".encode() + debt.id, "to")
+    store._blocking.call("DEL", f"{store.root(0)}:owed_to", f"{store.root(0)}:od:{destination_mark(hook('a'))}")
+    assert taken(service) == []
+    assert findings(service, repair=True).keys() == {"callback_not_listed"}
+    (debt,) = taken(service, usual=1)
+    assert debt.destination == ""
+    service.settle_callbacks([HeldDebt(debt.id, debt.token)]).one().wait()
+    (other,) = taken(service)
+    service.settle_callbacks([HeldDebt(other.id, other.token)]).one().wait()
+    sound(store)

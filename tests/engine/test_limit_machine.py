@@ -32,7 +32,7 @@ from windlass.service import Service
 from windlass.store.calls.take import Registration
 from windlass.store.waiting import take_flow
 
-SETTINGS = machine_settings(examples=350, deep_examples=4000, steps=40)
+SETTINGS = machine_settings(usual=200, deep=4000, steps=40)
 NAMES = ("a", "b", "cc")
 LANES = ("", "x", "y")
 QUEUES = ("q", "q", "q", "r")  # most of it happens in one

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from engine import invariants
 from engine.helpers import new, put, take
+from engine.profiles import examples
 from engine.transferred import HOOK, comparable, exported, snapshot
 from engine_process import EngineProcess
 from stores import make_store
@@ -100,7 +101,7 @@ steps = st.lists(st.tuples(st.sampled_from(STEPS), st.integers(0, 99), st.intege
 
 
 @settings(
-    max_examples=40,
+    max_examples=examples(usual=15, deep=200),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
     phases=[Phase.explicit, Phase.generate, Phase.shrink],

@@ -26,7 +26,10 @@ async def test_the_worker_greets_and_shouts(engine: EngineProcess, monkeypatch: 
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
         port = one.getsockname()[1]
-    async with serving(make_store(engine), Settings(port=0, bedrock_port=None)) as server, asyncio.timeout(60):
+    async with (
+        serving(make_store(engine), Settings(port=0, bedrock_port=None, roles="api")) as server,
+        asyncio.timeout(60),
+    ):
         monkeypatch.setenv("MASTER", server.url + "/lightjq")
         monkeypatch.setenv("ME", f"http://127.0.0.1:{port}")
         process = await asyncio.create_subprocess_exec(

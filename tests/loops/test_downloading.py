@@ -14,6 +14,8 @@ from typing import Any
 import pytest
 from download_origin import BASE, Asked, AtWork, Handler, Origin, answer, at_work, in_turn, png
 
+from windlass.core.errors import EngineUnavailable
+from windlass.core.job import Blob, NewJob
 from windlass.core.states import State
 from windlass.outbound import read_policy
 from windlass.service import Service
@@ -435,6 +437,20 @@ async def test_a_proxy_that_is_none_is_final_and_counted(opened: Service, tmp_pa
         assert (origin.asked, work.processor.numbers()["invalidProxies"]) == ([], 1)
 
 
+async def test_a_proxy_that_cannot_be_asked_for_spends_no_attempt(opened: Service, tmp_path: Path) -> None:
+    async def proxy_of(_: Service, aggregation: str) -> str:
+        raise EngineUnavailable("away")
+
+    async with (
+        Origin(answer(b"x")).open() as origin,
+        at_work(opened, tmp_path, given={"proxy_of": proxy_of}, retry_delay_ms=60_000) as work,
+    ):
+        job_id = await work.put(origin.url(), "aaaa", max_retries=0)
+        read = await work.until(job_id, lambda read: read.job.state == State.SCHEDULED)
+        assert (read.job.attempt, origin.asked) == (0, [])
+        assert (await work.download(origin.url(), "bbbb", aggr_id=""))["success"]
+
+
 async def test_the_proxy_of_the_environment_is_not_for_this_machine(
     work: AtWork, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -457,8 +473,6 @@ async def test_the_proxy_of_the_environment_is_not_for_this_machine(
     [b"null", b"{}", b'{"url":7}', b'{"url":"http://127.0.0.1/","id":"../../x"}', b'{"url":"http://x/","id":"a/b/c"}'],
 )
 async def test_a_job_that_is_no_download_fails_and_says_why(work: AtWork, payload: bytes) -> None:
-    from windlass.core.job import Blob, NewJob
-
     job = NewJob(queue="downloads", name="other", payload=Blob(payload), result_ttl_ms=60_000)
     end = await work.end_of((await work.service.enqueue([job]).one()).id)
     assert end["state"] == "FAILED"
@@ -467,8 +481,6 @@ async def test_a_job_that_is_no_download_fails_and_says_why(work: AtWork, payloa
 
 
 async def test_a_job_of_anybody_else_gets_the_defaults(work: AtWork) -> None:
-    from windlass.core.job import Blob, NewJob
-
     async with Origin(answer(b"x")).open() as origin:
         payload: dict[str, Any] = {"url": origin.url()}
         job = NewJob(queue="downloads", name="n", payload=Blob(json.dumps(payload).encode()), result_ttl_ms=60_000)

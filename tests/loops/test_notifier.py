@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
@@ -155,6 +156,35 @@ async def test_a_body_that_cannot_be_made_is_a_failed_attempt(opened: Service) -
         assert receiver.all == []
 
 
+async def test_a_hook_that_fails_is_a_failed_attempt(opened: Service, store: Store) -> None:
+    """It is delivered again with the hook, a limited number of times: neither for ever nor never."""
+
+    async def hook(debt: Debt) -> None:
+        raise OSError("disk gone")
+
+    async with Receiver().open() as receiver, notifier(delivered={"q": hook}, attempts=2) as one:
+        await end(opened, receiver.url)
+        await one.deliver_once(opened)
+        store.clock_offset_ms += HOUR_MS
+        await one.deliver_once(opened)
+        (debt,) = await owed(opened, given_up=True)
+        assert "disk gone" in debt.error
+        assert len(receiver.all) == 2
+        assert one.numbers()["successfulCallbacks"] == 0
+
+
+async def test_a_backend_that_breaks_is_a_failed_attempt(opened: Service) -> None:
+    class Broken:
+        async def deliver(self, debt: Debt, body: bytes) -> None:
+            raise KeyError("oh")
+
+        async def close(self) -> None: ...
+
+    await end(opened, Callback(type="broken", destination="x"))
+    await Notifier({"broken": Broken()}).deliver_once(opened)
+    assert "KeyError('oh')" in (await owed(opened))[0].error
+
+
 # Attempts
 
 
@@ -194,6 +224,20 @@ async def test_attempts_are_limited_and_redeliver_grants_new_ones(opened: Servic
         bodies = {received.id: received.body for received in receiver.all}
         assert all(received.body == bodies[received.id] for received in receiver.all)
         assert len(bodies) == 2
+
+
+async def test_a_storm_of_errors_passes(opened: Service) -> None:
+    times: Counter[str] = Counter()
+
+    async def answer(received: Received) -> web.Response:
+        times[received.id] += 1
+        return web.Response(status=500 if times[received.id] < 3 else 200)
+
+    async with Receiver(answer).open() as receiver, notifying(opened, retry_delay_ms=1):
+        await end(opened, *[receiver.url] * 60)
+        await until_settled(opened)
+    assert list(times.values()) == [3] * 60
+    assert len({(received.id, received.body) for received in receiver.all}) == 60
 
 
 async def _redirect(received: Received) -> web.Response:
@@ -286,6 +330,33 @@ async def test_a_destination_that_is_no_url_is_a_failed_attempt(opened: Service)
         await end(opened, Callback(type="http", destination="httpfoo"))
         await one.deliver_once(opened)
         assert "must begin with http" in (await owed(opened))[0].error
+
+
+async def test_a_connection_that_was_closed_meanwhile_costs_no_attempt(opened: Service) -> None:
+    """As with a receiver whose patience with idle connections is shorter than ours."""
+    answered = dropped = 0
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal answered, dropped
+        head = await reader.readuntil(b"\r\n\r\n")
+        await reader.readexactly(int(head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0]))
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+        answered += 1
+        if await reader.read(1):  # the second request over this connection
+            dropped += 1
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
+    async with notifier() as one:
+        for _ in range(3):
+            await end(opened, url)
+            await one.deliver_once(opened)
+        assert await owed(opened) == []
+        assert one.numbers()["failedCallbacks"] == 0
+    assert (answered, dropped) == (3, 2)
+    server.close()
+    await server.wait_closed()
 
 
 # Signatures

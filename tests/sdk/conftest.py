@@ -66,7 +66,9 @@ def working() -> Callable[..., contextlib.AbstractAsyncContextManager[Worker]]:
 def served(store: Store) -> Iterator[str]:
     """Its URL."""
     store.open_now()
-    with served_in_thread(store.twin(), Settings(port=0, bedrock_port=0, access_log=True)) as url:
+    with served_in_thread(
+        store.twin(), Settings(port=0, bedrock_port=0, roles="api", access_log=True, callback_concurrency=0)
+    ) as url:
         yield url
 
 

@@ -213,7 +213,7 @@ async def test_workers_are_known_in_every_partition(service: Service, store: Sto
         assert {one.id for one in worker.running} == {job.id for job in jobs}
         assert await service.cancel([jobs[0].id, jobs[-1].id]) == ["requested"] * 2
         assert {await heard.get(), await heard.get()} == {jobs[0].id, jobs[-1].id}
-        assert await service.beat([WORKER]) == [None]
+        assert await service.beat([WORKER]) == [False]
         assert await service.release(held(jobs[5:])) == ["queued"] * 14 + ["cancelled"]
         store.clock_offset_ms += 1_001
         assert (await service.recover()).done == 5, "silent, so it loses what it holds everywhere"

@@ -29,7 +29,7 @@ def own_engine() -> Iterator[EngineProcess]:
 
 @pytest.fixture
 async def running(own_engine: EngineProcess) -> AsyncIterator[Serving]:
-    settings = Settings(port=0, bedrock_port=0, token="a-token-that-is-not-shown")  # noqa: S106
+    settings = Settings(port=0, bedrock_port=0, roles="api", token="a-token-that-is-not-shown")  # noqa: S106
     async with serving(make_store(own_engine), settings) as running:
         yield running
 
@@ -94,7 +94,7 @@ async def test_loops_that_rest_are_well() -> None:
 async def test_a_server_that_stops_is_not_ready(own_engine: EngineProcess) -> None:
     """A balancer takes it out while what is under way is answered."""
     store: Store = make_store(own_engine)
-    settings = Settings(port=0, bedrock_port=0)
+    settings = Settings(port=0, bedrock_port=0, roles="api")
     async with serving(store, settings) as running, httpx.AsyncClient(base_url=running.url) as client:
         await until_ready(client)
         waiting = asyncio.create_task(client.post("/api/v1/take", json={"queues": ["q"], "wait_ms": 30_000}))

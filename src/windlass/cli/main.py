@@ -22,6 +22,7 @@ from ..core.errors import (
     WindlassError,
 )
 from .audit import audit
+from .callbacks import callbacks
 from .completion import completion
 from .config import config
 from .doctor import doctor
@@ -29,6 +30,7 @@ from .enqueue import enqueue
 from .failed import failed
 from .jobs import jobs
 from .limits import limits
+from .processor import processor
 from .queues import queues
 from .schedules import schedules
 from .serve import serve
@@ -59,12 +61,14 @@ def windlass() -> None:
 
 windlass.add_command(serve)
 windlass.add_command(worker)
+windlass.add_command(processor)
 windlass.add_command(enqueue)
 windlass.add_command(jobs)
 windlass.add_command(failed)
 windlass.add_command(queues)
 windlass.add_command(limits)
 windlass.add_command(schedules)
+windlass.add_command(callbacks)
 windlass.add_command(workers)
 windlass.add_command(top)
 windlass.add_command(tokens)

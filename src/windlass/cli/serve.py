@@ -11,12 +11,15 @@ import click
 import uvloop
 
 from .. import server
+from ..core.roles import API, ROLES
 from ..sdk.worker.logs import configure_logging
 from ..settings import Settings
 from .connection import Engine, engine_options
 
 
 @click.command()
+@click.option("--roles", help="What it does, with commas between. Default: api,processor,notifier.")
+@click.option("--health-port", help="Port of a server without the role api, for its health; off: none, the default.")
 @click.option("--host", help="Address to listen on. Default: 127.0.0.1, which only this machine can reach.")
 @click.option("--port", type=int, help="Port of HTTP; 0: any that is free. Default: 8080.")
 @click.option("--bedrock-port", help="Port of Bedrock::Jobs; 0: any that is free; off: none. Default: 8888.")
@@ -37,6 +40,7 @@ def serve(verbose: bool, supervised: str | None, engine: Engine, **options: Any)
     Example:
       windlass serve --data-dir /var/lib/windlass
       windlass serve --url redis://db:6379/0 --host 0.0.0.0 --workers 4
+      windlass serve --url redis://db:6379/0 --roles processor,notifier
     """
     settings = engine.settings(**options)
     configure_logging(settings.log_format, logging.DEBUG if verbose else logging.INFO)
@@ -93,13 +97,7 @@ def announcement(running: server.Serving) -> list[str]:
     store = running.service.store
     found = store.deployment
     assert found is not None  # noqa: S101 (the store is open)
-    lines = [
-        f"Windlass is ready at {running.url} on {found.product} {found.version}.",
-        f"  for         {_who(running)}",
-        f"  learn more  {running.url}/docs",
-        f"  bedrock     {running.bedrock or 'off'}",
-        f"  engine      {store.endpoint}",
-    ]
+    lines = [*_doors(running), f"  engine      {store.endpoint}"]
     if found.partitions > 1:
         lines.append(f"  partitions  {found.partitions}")
     if store.is_embedded:
@@ -109,6 +107,22 @@ def announcement(running: server.Serving) -> list[str]:
     if running.settings.workers > 1:
         lines.append(f"  processes   {running.settings.workers}")
     return [*lines, "Stop with Ctrl-C."]
+
+
+def _doors(running: server.Serving) -> list[str]:
+    found = running.service.store.deployment
+    assert found is not None  # noqa: S101 (the store is open)
+    roles = ", ".join(role for role in ROLES if role in running.roles)
+    at = f" at {running.url}" if running.url else ""
+    ready = [f"Windlass is ready{at} on {found.product} {found.version}.", f"  roles       {roles}"]
+    if API not in running.roles:
+        return ready
+    return [
+        *ready,
+        f"  for         {_who(running)}",
+        f"  learn more  {running.url}/docs",
+        f"  bedrock     {running.bedrock or 'off'}",
+    ]
 
 
 def _who(running: server.Serving) -> str:

@@ -24,6 +24,7 @@ COLUMNS = (
     Column("running"),
     Column("longest", is_right=True, rank=2),
     Column("started", rank=1),
+    Column("seen", rank=6),
     Column("heartbeat"),
 )
 
@@ -89,6 +90,7 @@ def _row(worker: Worker, now_ms: int) -> tuple[object, ...]:
         f"{worker.running_count} of {info.slots}",
         Span(longest_ms),
         At(worker.started_at_ms, now_ms),
+        At(worker.beat_at_ms, now_ms),
         _life(worker, now_ms),
     )
 

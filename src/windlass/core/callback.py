@@ -51,6 +51,7 @@ class Debt(msgspec.Struct, frozen=True, kw_only=True):
     attempt: int  # deliveries begun so far, this one included
     error: str  # why the last delivery failed
     token: int = 0  # of the lease; 0 for those who only look
+    destination: str = ""  # its mark, as the engine has it
     due_at_ms: int | None = None  # of one that is looked at
     removed_at_ms: int | None = None  # of one that was given up
 

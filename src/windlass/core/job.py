@@ -49,6 +49,7 @@ class Flag(IntFlag):
     HAS_NOTE = 8388608  # room for one, at the end of the extras
     WHOLE_SECONDS = 16777216  # its leases end on whole seconds, rounded down
     HAS_NUMBER = 33554432  # a number was given to it later, see lua/lib/numbers.lua
+    DISPATCH_COUNTS = 67108864  # its last dispatch has spent an attempt, accepted or not
 
 
 class Blob(msgspec.Struct, frozen=True):

@@ -223,6 +223,29 @@ class Redirect(msgspec.Struct, frozen=True, kw_only=True):
     accept_ms: int = 10_000
 
 
+# What a worker says in a message: it is idle; it takes a job on; it works on it; it has done it.
+Saying: TypeAlias = Literal["idle", "accepted", "progress", "finished"]
+
+
+class Said(msgspec.Struct, frozen=True, kw_only=True):
+    """A message of a worker that is given jobs by messages, not by connections of its own."""
+
+    queue: str
+    worker: bytes  # 16 bytes
+    info: WorkerInfo
+    says: Saying
+    unique: str = ""  # the job by its unique key,
+    id: bytes = b""  # or else by its id
+    age_ms: int = 0  # how long ago it was said
+    idle_ms: int = 0  # for how long it may be given a job from now on; 0: it is busy
+    progress: float = 0.0
+    result: Blob | None = None
+
+
+# `ok`; or what `finish` answers, where that is not None
+Heard: TypeAlias = Literal["ok", "waiting", "failed", "cancelled"]
+
+
 class Running(msgspec.Struct, frozen=True):
     id: bytes
     since_ms: int
@@ -233,6 +256,7 @@ class Worker(msgspec.Struct, frozen=True, kw_only=True):
     info: WorkerInfo
     started_at_ms: int
     silent_at_ms: int  # when it counts as lost unless it beats
+    beat_at_ms: int = 0  # when it was last heard
     running_count: int
     running: list[Running]
     stopping_since_ms: int | None = None  # it was asked to end

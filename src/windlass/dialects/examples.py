@@ -44,6 +44,12 @@ _BODIES: dict[str, Any] = {
     "create_token": {"name": "shop", "roles": ["produce"], "queues": ["mail*"]},
     "redeliver": {"items": [{"id": f"{ID}-1"}]},
     "doctor": {"repair": False},
+    "download": {
+        "url": "https://example.com/photo.jpg",
+        "aggr_id": "beststore",
+        "aggr_limit": 4,
+        "callback_url": "https://example.com/done",
+    },
     "jobber_queue": {"type": "mail", "payload": {"order": 7}},
 }
 _QUERIES: dict[str, dict[str, Any]] = {

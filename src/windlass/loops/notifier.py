@@ -8,10 +8,10 @@ import asyncio
 import contextlib
 import logging
 import random
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
-from ..core.callback import Debt, HeldDebt, Undelivered, destination_mark
+from ..core.callback import Debt, HeldDebt, Undelivered
 from ..core.callback_validation import DELIVERY_ERROR_MAX
 from ..core.errors import Refusal, WindlassError
 from ..core.retry import Backoff
@@ -119,16 +119,15 @@ class Notifier:
         """Answers with those for which there is no room any more: the loops of several partitions share it."""
         late = []
         for debt in debts:
-            mark = destination_mark(debt.callback)
-            if self._traffic.begin(mark):
-                task = asyncio.create_task(self._deliver(service, debt, mark))
+            if self._traffic.begin(debt.destination):
+                task = asyncio.create_task(self._deliver(service, debt))
                 self._under_way[task] = service, debt
                 task.add_done_callback(lambda done: self._under_way.pop(done, None))
             else:
                 late.append(debt)
         return late
 
-    async def _deliver(self, service: Service, debt: Debt, mark: str) -> None:
+    async def _deliver(self, service: Service, debt: Debt) -> None:
         is_silent = False
         try:
             is_silent = await self._attempt(service, debt)
@@ -137,7 +136,7 @@ class Notifier:
         except WindlassError as error:
             log.warning("What came of callback %s could not be told (%s); it is delivered again.", debt.key, error)
         finally:
-            if self._traffic.end(mark, is_silent=is_silent):
+            if self._traffic.end(debt.destination, is_silent=is_silent):
                 for opening in self._openings:
                     opening.look_again()
 
@@ -145,13 +144,12 @@ class Notifier:
         """Whether nobody answered."""
         try:
             await self._hand_over(debt)
+            # Before it is settled: a crash in between repeats both, and never leaves something undone.
+            await self._follow_up(debt)
         except Undeliverable as trouble:
             await self._retry(service, debt, trouble)
             return trouble.is_silent
         self._numbers["successfulCallbacks"] += 1
-        # Before it is settled: a crash in between repeats both, and never leaves something undone.
-        if debt.job.queue in self._delivered:
-            await self._delivered[debt.job.queue](debt)
         await service.settle_callbacks([HeldDebt(debt.id, debt.token)]).one()
         return False
 
@@ -162,12 +160,15 @@ class Notifier:
             self._numbers["undefinedBackendWithCallback"] += 1
             known = ", ".join(self._backends)
             raise Undeliverable(f"This server delivers no callbacks of type {kind!r}; it knows {known}.")
-        try:
+        with _as_trouble(debt, "What is to be told could not be made"):
             body = self._bodies.get(debt.job.queue, native_body)(debt)
-        except Exception as error:
-            log.exception("What is to be told by callback %s could not be made.", debt.key)
-            raise Undeliverable(f"What is to be told could not be made: {error!r}") from error
-        await backend.deliver(debt, body)
+        with _as_trouble(debt, "It could not be delivered"):
+            await backend.deliver(debt, body)
+
+    async def _follow_up(self, debt: Debt) -> None:
+        if debt.job.queue in self._delivered:
+            with _as_trouble(debt, "It was received, but what is to follow failed"):
+                await self._delivered[debt.job.queue](debt)
 
     async def _retry(self, service: Service, debt: Debt, trouble: Undeliverable) -> None:
         self._numbers["failedCallbacks"] += 1
@@ -207,6 +208,18 @@ class Notifier:
 async def _put_back(service: Service, debts: Sequence[Debt]) -> None:
     if debts:
         await service.retry_callbacks([Undelivered(id=one.id, token=one.token, is_unspent=True) for one in debts])
+
+
+@contextlib.contextmanager
+def _as_trouble(debt: Debt, what: str) -> Iterator[None]:
+    """Code of others may raise anything; that is a failed attempt, since attempts come to an end."""
+    try:
+        yield
+    except Undeliverable:
+        raise
+    except Exception as error:
+        log.exception("Callback %s: %s.", debt.key, what)
+        raise Undeliverable(f"{what}: {error!r}") from error
 
 
 def _cut(text: str) -> str:

@@ -34,6 +34,16 @@ class Answered(msgspec.Struct, frozen=True):
     body: bytes
 
 
+class _Kept:
+    """Whether a request went over a connection that was open already."""
+
+    is_used = False
+
+
+async def _on_reuse(_session: object, context: Any, _: object) -> None:
+    context.trace_request_ctx.is_used = True
+
+
 class Outbound:
     """`async with Outbound(policy) as outbound`. `resolver`: instead of the system's."""
 
@@ -64,22 +74,30 @@ class Outbound:
         timeout_s: float = 5.0,
         answer_max: int = 64 * 1024,
         needs_body: bool = True,
+        may_repeat: bool = False,
     ) -> Answered:
         """One request, one answer. BadInput: the URL cannot be used; Unanswered: all other trouble. Without
-        `needs_body` the status is an answer, whatever comes of the body."""
+        `needs_body` the status is an answer, whatever comes of the body. With `may_repeat` it is sent again when a kept
+        connection turns out to be closed: nobody can tell whether it was read."""
         target = checked_url(url)
         try:
             async with asyncio.timeout(timeout_s):
-                return await self._post(target, body, headers, answer_max, needs_body=needs_body)
+                kept = _Kept()
+                try:
+                    return await self._post(target, body, headers, answer_max, kept, needs_body=needs_body)
+                except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError):
+                    if not (may_repeat and kept.is_used):
+                        raise
+                return await self._post(target, body, headers, answer_max, kept, needs_body=needs_body)
         except TimeoutError as error:
             raise Unanswered(f"{target.origin()} has not answered within {timeout_s:g} s.") from error
         except (aiohttp.ClientError, OSError, ValueError) as error:
             raise trouble(str(target.origin()), error) from error
 
     async def _post(
-        self, url: URL, body: bytes, headers: Mapping[str, str], answer_max: int, *, needs_body: bool
+        self, url: URL, body: bytes, headers: Mapping[str, str], answer_max: int, kept: _Kept, *, needs_body: bool
     ) -> Answered:
-        asked = self._opened().post(url, data=body, headers=headers, allow_redirects=False)
+        asked = self._opened().post(url, data=body, headers=headers, allow_redirects=False, trace_request_ctx=kept)
         async with asked as response:
             read = self._read if needs_body else self._read_some
             answer = await read(response, answer_max)
@@ -94,19 +112,6 @@ class Outbound:
                 response.close()
                 raise AnswerTooLarge(f"{response.url.origin()} answered with more than {most} bytes.")
         return bytes(parts)
-
-    @contextlib.asynccontextmanager
-    async def get(self, wanted: Wanted) -> AsyncIterator[Incoming]:
-        """A body of any size, to be read within the block. BadInput: an address cannot be used; Unanswered, or one of
-        its kinds: all other trouble, also while the body is read."""
-        timeout = asyncio.timeout(wanted.timeout_s)
-        try:
-            async with timeout, Fetch(self._opened_for_fetching(), self._policy, self._resolver, wanted) as incoming:
-                yield incoming
-        except TimeoutError as error:
-            if not timeout.expired():
-                raise
-            raise Unanswered(f"{wanted.url} has not been read within {wanted.timeout_s:g} s.") from error
 
     async def _read_some(self, response: aiohttp.ClientResponse, most: int) -> bytes:
         """The beginning, as far as it comes. A connection whose answer was not read to its end is not used again."""
@@ -124,9 +129,24 @@ class Outbound:
         response.close()
         return bytes(parts[:most])
 
+    @contextlib.asynccontextmanager
+    async def get(self, wanted: Wanted) -> AsyncIterator[Incoming]:
+        """A body of any size, to be read within the block. BadInput: an address cannot be used; Unanswered, or one of
+        its kinds: all other trouble, also while the body is read."""
+        timeout = asyncio.timeout(wanted.timeout_s)
+        try:
+            async with timeout, Fetch(self._opened_for_fetching(), self._policy, self._resolver, wanted) as incoming:
+                yield incoming
+        except TimeoutError as error:
+            if not timeout.expired():
+                raise
+            raise Unanswered(f"{wanted.url} has not been read within {wanted.timeout_s:g} s.") from error
+
     def _opened(self) -> aiohttp.ClientSession:
         if self._session is None:
-            self._session = self._new_session(CONNECTIONS_MAX, CONNECTIONS_PER_HOST)
+            tracing = aiohttp.TraceConfig()
+            tracing.on_connection_reuseconn.append(_on_reuse)
+            self._session = self._new_session(CONNECTIONS_MAX, CONNECTIONS_PER_HOST, tracing)
         return self._session
 
     def _opened_for_fetching(self) -> aiohttp.ClientSession:
@@ -135,7 +155,7 @@ class Outbound:
             self._fetching = self._new_session(0, 0)
         return self._fetching
 
-    def _new_session(self, most: int, per_host: int) -> aiohttp.ClientSession:
+    def _new_session(self, most: int, per_host: int, *traces: aiohttp.TraceConfig) -> aiohttp.ClientSession:
         connector = aiohttp.TCPConnector(
             resolver=self._resolver,
             use_dns_cache=False,
@@ -145,6 +165,7 @@ class Outbound:
         )
         return aiohttp.ClientSession(
             connector=connector,
+            trace_configs=list(traces),
             cookie_jar=aiohttp.DummyCookieJar(),
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S),
             trust_env=False,

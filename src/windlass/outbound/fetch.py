@@ -17,10 +17,11 @@ from .incoming import Incoming, trouble
 from .policy import Policy, refusal_of
 from .proxies import Proxy, proxy_of_environment, read_proxy
 from .redirecting import REDIRECTS, headers_for, target_of
-from .urls import basic, checked_url, without_credentials
+from .urls import FETCHED_MAX, basic, checked_url, without_credentials
 
 DIAL_S = 5.0
 HANDSHAKE_S = 4.0
+TUNNEL_S = 20.0  # until a proxy has made its own connection
 REDIRECTS_MAX = 10
 _NEEDS_NO_QUOTING = re.compile(r"(?:[A-Za-z0-9._~:/?\[\]@!$&'()*+,;=-]|%[0-9A-Fa-f]{2})*")
 # They belong to a connection, or to whoever makes it.
@@ -84,7 +85,7 @@ class Fetch:
                 allow_redirects=False,
                 proxy=proxy.url if proxy else None,
                 proxy_headers=to_proxy if is_tunnel else None,
-                timeout=aiohttp.ClientTimeout(total=None, sock_connect=_connect_s(url, proxy)),
+                timeout=aiohttp.ClientTimeout(total=None, connect=_connect_s(url, proxy)),
             )
         except TimeoutError as error:  # also the connector's; the caller's own time is measured outside
             raise Unanswered(f"{url.origin()} cannot be reached in time.") from error
@@ -113,7 +114,7 @@ class Fetch:
 
 def _first(wanted: Wanted) -> tuple[URL, dict[str, str]]:
     text, credentials = without_credentials(wanted.url.partition("#")[0].replace(" ", "%20"))
-    checked = checked_url(text)
+    checked = checked_url(text, FETCHED_MAX)
     # Some servers sign the very characters of a URL: those that need no quoting are sent as they were written.
     url = URL(text, encoded=True) if _NEEDS_NO_QUOTING.fullmatch(text) else checked
     headers = {name: value for name, value in wanted.headers.items() if name.lower() not in _NOT_TO_BE_GIVEN}
@@ -123,5 +124,7 @@ def _first(wanted: Wanted) -> tuple[URL, dict[str, str]]:
 
 
 def _connect_s(url: URL, proxy: Proxy | None) -> float:
-    """The client measures dialling and handshake together."""
-    return DIAL_S + HANDSHAKE_S if "https" in (url.scheme, proxy.url.scheme if proxy else "") else DIAL_S
+    """The client measures looking up, dialling, tunnelling and handshakes together."""
+    if url.scheme != "https" and (proxy is None or proxy.url.scheme != "https"):
+        return DIAL_S
+    return DIAL_S + HANDSHAKE_S + (TUNNEL_S if proxy else 0.0)

@@ -8,7 +8,7 @@ from yarl import URL
 
 from ..core.errors import BadInput
 from .failures import AstrayRedirect
-from .urls import checked_url, without_credentials
+from .urls import FETCHED_MAX, checked_url, without_credentials
 
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
 # What says how an answer should look, never who asks. Everything else may be a secret of the one who gave it, whatever
@@ -23,7 +23,7 @@ def target_of(current: URL, location: str) -> URL:
     try:
         # What servers send is often not percent-encoded.
         target = current.join(URL(location)).with_fragment(None)
-        return checked_url(without_credentials(str(target))[0])
+        return checked_url(without_credentials(str(target))[0], FETCHED_MAX)
     except (ValueError, BadInput) as error:
         raise AstrayRedirect(f"{current.origin()} redirects to where nobody can go: {error}") from error
 

@@ -12,14 +12,15 @@ from yarl import URL
 from ..core.errors import BadInput
 from ..core.urls import URL_MAX
 
+FETCHED_MAX = 16 * 1024  # characters of a URL that is fetched: those that are signed are long
 _NUMBER = re.compile(r"(0[xX][0-9a-fA-F]*|[0-9]+)\.?$")
 _LABEL = re.compile(r"(?!-)[A-Za-z0-9_-]{1,63}(?<!-)$")
 
 
-def checked_url(text: str) -> URL:
+def checked_url(text: str, most: int = URL_MAX) -> URL:
     """The URL, or BadInput with what is wrong with it. Forms that different programs read differently are refused."""
-    if len(text) > URL_MAX or any(char <= " " or char in "\\\x7f" for char in text):
-        raise BadInput(f"A URL has at most {URL_MAX} characters, and no blanks, backslashes or control characters.")
+    if len(text) > most or any(char <= " " or char in "\\\x7f" for char in text):
+        raise BadInput(f"A URL has at most {most} characters, and no blanks, backslashes or control characters.")
     try:
         url = URL(text)
         host, port = url.raw_host, url.port

@@ -12,7 +12,8 @@ from msgspec import structs
 
 from .. import dashboard
 from ..core.errors import BadSetting
-from ..dialects import jobber, lightjq, native, operating
+from ..core.roles import API, read_roles
+from ..dialects import downloader, jobber, lightjq, native, operating
 from ..dialects.bedrock.desk import Desk
 from ..dialects.bedrock.listener import BOUNDS as BEDROCK_BOUNDS
 from ..dialects.bedrock.listener import Listener as BedrockListener
@@ -34,12 +35,17 @@ from ..web.meter import Meter
 from ..web.routing import Office, Router, Routes
 from ..web.tls import tls_context
 from ..web.token_table import TokenTable
-from .deployment import running, say_why
+from .deployment import download_dir, running, say_why
+from .downloading import download_base, downloading
 from .listening import Sockets, address_of, are_local, open_sockets, url_of
 from .notifying import notifying
 
 Front: TypeAlias = Listener | BedrockListener
-ROUTES = (*native.ROUTES, *lightjq.ROUTES, jobber.routes, health.routes, operating.routes, *dashboard.ROUTES)
+ROUTES = (
+    *native.ROUTES, *lightjq.ROUTES, jobber.routes, *downloader.ROUTES, health.routes, operating.routes,
+    *dashboard.ROUTES,
+)  # fmt: skip
+HEALTH_ROUTES = (health.routes, operating.routes)  # of a process that does not answer
 
 
 class Serving:
@@ -50,9 +56,12 @@ class Serving:
         self.pulse = pulse
         self.office = Office(service, pulse)
         self.settings = settings
-        self.url = url_of(sockets.http, settings)
+        self.roles = read_roles(settings.roles)
+        self.url = url_of(sockets.http, settings) if sockets.http else ""  # empty: it does not listen
         self.bedrock = address_of(sockets.bedrock) if sockets.bedrock else ""  # host and port; empty: it is off
         self.is_local = are_local(sockets.all)
+        # Whoever orders downloads does it elsewhere: that only this machine reaches this process says nothing of them.
+        self.is_alone = self.is_local and API in self.roles
         self.tokens = 0
         self.hurry = asyncio.Event()
 
@@ -91,17 +100,21 @@ async def serving(
             await _check_trust(server)
             server.office.lightjq_keep_ms = settings.lightjq_keep_ms
             server.office.settings = settings
-            policy = server.office.policy = read_policy(settings.allow_private_addresses, is_local=server.is_local)
+            server.office.download_dir = "" if settings.download_s3_bucket else str(download_dir(settings))
+            server.office.heartbeat_file = settings.heartbeat_file
+            policy = server.office.policy = read_policy(settings.allow_private_addresses, is_local=server.is_alone)
+            base = download_base(settings, server.url if API in server.roles else "")
             async with (
                 _dispatching(service, policy),
                 _acting(service),
-                notifying(service, policy, settings) as notifier,
+                notifying(service, policy, settings, base) as notifier,
+                downloading(service, policy, settings, base),
                 _tokens(server) as tokens,
                 _access_log(settings) as log,
             ):
                 server.office.callback_numbers = notifier.numbers if notifier else dict
                 guard = Guard(tokens, is_open=server.is_local or settings.allow_anonymous, is_local=server.is_local)
-                fronts: list[Front] = [_listener(server, guard, log)]
+                fronts: list[Front] = [_listener(server, guard, log)] if listening.http else []
                 if listening.bedrock:
                     fronts.append(_bedrock_listener(server, guard))
                 preparing = asyncio.create_task(_prepare_pages(settings))
@@ -176,7 +189,8 @@ def _listener(server: Serving, guard: Guard, log: AccessLog | None) -> Listener:
     settings = server.settings
     if settings.dashboard:
         server.office.refusal_page = dashboard.refusal_page
-    application = WebApplication(Router(_served(settings)), server.office, guard, settings.body_max)
+    routes = _served(settings) if API in server.roles else HEALTH_ROUTES
+    application = WebApplication(Router(routes), server.office, guard, settings.body_max)
     bounds = Bounds(connections_max=settings.connections_max)
     listener = Listener(application, bounds, _on_answer(server.office.meter, log))
     server.office.meter.listener = listener

@@ -42,6 +42,15 @@ def _data_dir(settings: Settings) -> Path:
     return Path(path).expanduser() if path else default_data_dir()
 
 
+def download_dir(settings: Settings) -> Path:
+    """Where downloaded files are."""
+    if settings.download_dir:
+        return Path(settings.download_dir).expanduser()
+    is_embedded = not settings.url or settings.url.startswith("embedded:")
+    home = Path(settings.data_dir).expanduser() if settings.data_dir else default_data_dir()
+    return (_data_dir(settings) if is_embedded else home) / "downloads"
+
+
 @contextlib.asynccontextmanager
 async def running(store: Store, pulse: Pulse | None = None) -> AsyncIterator[Service]:
     """The service with its loops, until the block ends."""

@@ -9,6 +9,7 @@ import socket
 from typing import NamedTuple
 
 from ..core.errors import BadSetting
+from ..core.roles import API, read_roles
 from ..settings import Settings
 from ..web.guard import is_loopback
 
@@ -19,6 +20,7 @@ _WHY = {
     errno.EADDRNOTAVAIL: "is no address of this machine; choose another one with --host or WINDLASS_HOST",
 }
 HTTP = ("--port", "WINDLASS_PORT")
+HEALTH = ("--health-port", "WINDLASS_HEALTH_PORT (`off` for none)")
 BEDROCK = ("--bedrock-port", "WINDLASS_BEDROCK_PORT (`off` for none)")
 
 
@@ -36,10 +38,13 @@ class Sockets(NamedTuple):
 
 
 def open_sockets(settings: Settings) -> Sockets:
-    """On every address of the host, those of one protocol all on one port."""
+    """On every address of the host, those of one protocol all on one port. A server that does not answer has only the
+    port on which it tells how it is, if any."""
+    answers = API in read_roles(settings.roles)
     with contextlib.ExitStack() as stack:
-        http = _listen(settings, settings.port, HTTP, stack)
-        port = settings.bedrock_port
+        port = settings.port if answers else settings.health_port
+        http = [] if port is None else _listen(settings, port, HTTP if answers else HEALTH, stack)
+        port = settings.bedrock_port if answers else None
         bedrock = [] if port is None else _listen(settings, port, BEDROCK, stack)
         stack.pop_all()
     return Sockets(http, bedrock)

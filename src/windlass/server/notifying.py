@@ -6,7 +6,9 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 
+from ..core.roles import NOTIFIER, read_roles
 from ..core.signing import read_keys
+from ..loops import downloading
 from ..loops.notifier import Notifier
 from ..loops.notifying.backend import Backend
 from ..loops.notifying.http import HttpBackend
@@ -15,17 +17,26 @@ from ..outbound import Outbound, Policy
 from ..service import Service
 from ..settings import Settings
 from .deployment import say_why
+from .publishing import publishing
+
+DOWNLOAD_ATTEMPTS = 2  # then somebody must ask for more, by POST /downloader/retry
 
 
 @contextlib.asynccontextmanager
-async def notifying(service: Service, policy: Policy, settings: Settings) -> AsyncIterator[Notifier | None]:
+async def notifying(
+    service: Service, policy: Policy, settings: Settings, download_base: str
+) -> AsyncIterator[Notifier | None]:
     """Callbacks are delivered, until the block ends and what is under way is told. None: not by this server."""
-    if not settings.callback_concurrency:
+    if not settings.callback_concurrency or NOTIFIER not in read_roles(settings.roles):
         yield None
         return
     async with Outbound(policy) as outbound, _backends(outbound, settings) as backends:
+        base, keep_ms = download_base, settings.download_keep_ms
         notifier = Notifier(
             backends,
+            bodies={downloading.QUEUE: lambda debt: downloading.callback_body(debt, base)},
+            delivered={downloading.QUEUE: lambda debt: downloading.delivered(service, debt, keep_ms)},
+            attempts_of={downloading.QUEUE: DOWNLOAD_ATTEMPTS},
             at_once=settings.callback_concurrency,
             at_once_to_one=settings.callback_host_concurrency,
             attempts=settings.callback_attempts,
@@ -34,7 +45,8 @@ async def notifying(service: Service, policy: Policy, settings: Settings) -> Asy
         delivering = asyncio.create_task(notifier.run(service), name="windlass-notifier")
         delivering.add_done_callback(say_why)
         try:
-            yield notifier
+            async with publishing(service, NOTIFIER, notifier.numbers):
+                yield notifier
         finally:
             delivering.cancel()
             await asyncio.wait({delivering})

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from .acting import Acting
 from .aggregating import Aggregating
+from .assigning import Assigning
 from .auditing import Auditing
 from .dispatching import Dispatching
 from .doctoring import Doctoring
@@ -33,6 +34,7 @@ class Service(
     Scheduling,
     Staffing,
     Dispatching,
+    Assigning,
     Notifying,
     Numbering,
     FollowingEvents,

@@ -8,7 +8,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import TypeAlias
 
-from ..core.callback import Debt, DebtPage, Debts, Room, destination_mark
+from ..core.callback import Debt, DebtPage, Debts, Room
 from ..core.errors import BadInput
 from .bell import BLOCK_S, Bell, Listener, Place
 from .calls import callbacks
@@ -46,8 +46,7 @@ def _less(room: Room, debts: Sequence[Debt]) -> Room:
     """What is left of it behind these."""
     of = dict(room.of)
     for debt in debts:
-        mark = destination_mark(debt.callback)
-        of[mark] = max(0, of.get(mark, room.usual) - 1)
+        of[debt.destination] = max(0, of.get(debt.destination, room.usual) - 1)
     return Room(most=room.most - len(debts), usual=room.usual, of=of)
 
 

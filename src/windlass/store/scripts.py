@@ -104,6 +104,7 @@ def operations() -> tuple[str, ...]:
     return tuple(sorted(entry.name[:-4] for entry in _LUA.iterdir() if entry.name.endswith(".lua")))
 
 
+@cache
 def operation_source(name: str) -> str:
     return (_LUA / f"{name}.lua").read_text()
 
@@ -124,6 +125,7 @@ def shared_files() -> tuple[str, ...]:
     return tuple(order)
 
 
+@cache
 def shared_source(name: str) -> str:
     return (_LUA / "lib" / f"{name}.lua").read_text()
 

@@ -48,12 +48,13 @@ class Response(msgspec.Struct):
 
 
 class Streamed(msgspec.Struct):
-    """An answer of unknown length. The iterator is closed when the answer ends, however it ends."""
+    """An answer that is made while it is sent. The iterator is closed when the answer ends, however it ends."""
 
     status: int
     chunks: AsyncIterator[bytes]
     headers: tuple[tuple[str, str], ...] = ()
     content_type: str = ""
+    length: int | None = None  # in bytes; None: not known
 
 
 class BodyCut(Exception):

@@ -23,6 +23,7 @@ _PATH = {
     "id": "A UUID.",
     "queue": "Any name; percent-encode what a path cannot hold, as %2F for a slash.",
     "name": "Any name; percent-encode what a path cannot hold, as %2F for a slash.",
+    "folder": "The first three characters of the name.",
 }
 _PATH_EXAMPLES = {"id": "01890a5d-ac96-774b-bcce-b302099a8057", "queue": "mail"}
 _NOTHING = {"description": "Done; there is nothing more to say."}

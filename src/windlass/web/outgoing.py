@@ -72,14 +72,19 @@ class Outgoing:
         size = 0
         try:
             is_bare = self._begin_stream(exchange, answer)
+            is_chunked = not exchange.is_old and answer.length is None
             if not is_bare:
                 async for data in answer.chunks:
                     if data:
                         size += len(data)
-                        self.put(data if exchange.is_old else writing.chunk(data))
+                        if answer.length is not None and size > answer.length:
+                            break
+                        self.put(writing.chunk(data) if is_chunked else data)
                         if self.drained is not None:
                             await self.drained
-                if not exchange.is_old:
+                if answer.length not in (None, size):
+                    raise ValueError(f"An answer of {answer.length} bytes turned out to have others.")
+                if is_chunked:
                     self.put(writing.LAST_CHUNK)
         finally:
             if exchange.is_answered:
@@ -94,9 +99,9 @@ class Outgoing:
             exchange.keeps = False  # of HTTP/1.0 because the end of the connection is the end of the answer
         connection = writing.KEEP if exchange.keeps else writing.CLOSE
         is_bodiless = answer.status in writing.BODILESS
-        if not exchange.is_old and not is_bodiless:
+        if not exchange.is_old and not is_bodiless and answer.length is None:
             connection += writing.CHUNKED
-        self.put(writing.head_lines(answer.status, answer.headers, answer.content_type, None, connection))
+        self.put(writing.head_lines(answer.status, answer.headers, answer.content_type, answer.length, connection))
         exchange.is_answered = True
         return is_bodiless or exchange.asks_head
 

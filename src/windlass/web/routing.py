@@ -130,6 +130,8 @@ class Office:
         self.settings = Settings()
         self.entrance: Entrance | None = None  # the guard's, once there is one
         self.refusal_page: RefusalPage | None = None  # a no for somebody with a browser; the dashboard's
+        self.download_dir = ""  # where downloaded files are; empty: none are served
+        self.heartbeat_file = ""  # while it exists, the downloader says that it is out of service
         self.callback_numbers: Callable[[], Mapping[str, int]] = dict  # of this process's notifier; none: it has none
         self.gathering = Gathering(service)
         self.meter = Meter()

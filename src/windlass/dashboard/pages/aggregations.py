@@ -1,4 +1,4 @@
-"""Downloads by aggregation: how many wait and run, and how many of each may run at once."""
+"""Downloads by aggregation: how many wait and run, how many of each may run at once; and who downloads and tells."""
 
 from __future__ import annotations
 
@@ -6,34 +6,76 @@ import msgspec
 
 from ...core.errors import UnknownLimit
 from ...core.limit import Aggregation
-from ...loops.downloading.order import QUEUE
+from ...loops.downloading.order import AGGREGATION_LIMIT, AGGREGATIONS, QUEUE
 from ..routes import DashboardRoutes
 from ..visit import Visit
 
 routes = DashboardRoutes()
 
-LIMIT = QUEUE  # named after it
-USUAL = 4  # at once, of an aggregation whose own limit is forgotten
 PER_PAGE = 100
+_ANSWERS = "download.response."
+_TOLD = {
+    "processor": {
+        "workers": "under way",
+        "spawnedWorkers": "begun",
+        "failures": "internal errors",
+        "invalidProxies": "unusable proxies",
+        "reaperSuccessfulDeletions": "files deleted",
+        "reaperFailures": "files not deleted",
+    },
+    "notifier": {
+        "successfulCallbacks": "delivered",
+        "failedCallbacks": "not delivered",
+        "undefinedBackendWithCallback": "of an unknown type",
+        "unknownTopicOrPartition": "unknown topics",
+    },
+}
 
 
 class AggregationsQuery(msgspec.Struct, frozen=True, kw_only=True):
     cursor: str = ""
 
 
+class Instance(msgspec.Struct, frozen=True):
+    """A process that downloads, or that delivers callbacks, and what it has counted since its start."""
+
+    name: str
+    role: str
+    numbers: dict[str, int]
+
+    @property
+    def counted(self) -> dict[str, int]:
+        """In the words of the page; what is 0 is left out."""
+        told = {text: self.numbers.get(name, 0) for name, text in _TOLD[self.role].items()}
+        answers = {
+            f"answered {name.removeprefix(_ANSWERS)}": number
+            for name, number in sorted(self.numbers.items())
+            if name.startswith(_ANSWERS)
+        }
+        return {text: number for text, number in (told | answers).items() if number}
+
+
 class AggregationsView(msgspec.Struct, frozen=True):
     rows: list[Aggregation]
     cursor: str
     following: str
-    usual: int = USUAL
+    instances: list[Instance]
+    usual: int = AGGREGATION_LIMIT
 
 
 @routes.page("/aggregations", "aggregations.html", page="aggregations", query=AggregationsQuery)
 async def aggregations(visit: Visit[AggregationsQuery]) -> AggregationsView:
     """Downloads by aggregation."""
     visit.ask.may_use(QUEUE)
+    instances = [one for role in _TOLD for one in await _instances(visit, role)]
     try:
-        page = await visit.service.aggregations(LIMIT, most=PER_PAGE, cursor=visit.query.cursor)
+        page = await visit.service.aggregations(AGGREGATIONS, most=PER_PAGE, cursor=visit.query.cursor)
     except UnknownLimit:  # no download has ever come in
-        return AggregationsView([], "", "")
-    return AggregationsView(page.aggregations, visit.query.cursor, page.cursor)
+        return AggregationsView([], "", "", instances)
+    return AggregationsView(page.aggregations, visit.query.cursor, page.cursor, instances)
+
+
+async def _instances(visit: Visit[AggregationsQuery], role: str) -> list[Instance]:
+    """Those that were heard of within the last seconds."""
+    found = await visit.service.stats_of(role)
+    return [Instance(name, role, numbers) for name, numbers in sorted(found.items())]

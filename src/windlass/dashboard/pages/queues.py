@@ -73,6 +73,10 @@ class QueueView(msgspec.Struct, frozen=True, kw_only=True):
         return [one for one in self.properties if one.is_changed]
 
     @property
+    def has_name_lanes(self) -> bool:
+        return any(one.field == "name_lanes" and bool(one.value) for one in self.properties)
+
+    @property
     def partial_pauses(self) -> list[Pause]:
         return [one for one in self.pauses if one.lane or one.name]
 

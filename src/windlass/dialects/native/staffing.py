@@ -54,6 +54,7 @@ class RegisteredShape(Given, frozen=True, kw_only=True):
     url: Annotated[str, Meta(description="Where jobs are pushed to it; empty: it takes them itself.")] = ""
     started_at_ms: int
     silent_at_ms: Annotated[int, Meta(description="When it counts as lost unless it beats.")]
+    beat_at_ms: Annotated[int, Meta(description="When it was last heard.")] = 0
     running_count: int
     running: list[HeldJobShape]
     stopping_since_ms: Annotated[int | None, Meta(description="When it was asked to end.")]
@@ -92,6 +93,7 @@ def _registered(worker: Worker) -> RegisteredShape:
         url=info.url,
         started_at_ms=worker.started_at_ms,
         silent_at_ms=worker.silent_at_ms,
+        beat_at_ms=worker.beat_at_ms,
         running_count=worker.running_count,
         running=[HeldJobShape(id=format_id(one.id), since_ms=one.since_ms) for one in worker.running],
         stopping_since_ms=worker.stopping_since_ms,

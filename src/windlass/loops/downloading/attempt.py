@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping
-from pathlib import Path
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from ...core.errors import BadInput
 from ...outbound import Incoming, Outbound, Unanswered, Wanted, read_proxy
@@ -35,6 +35,7 @@ class Attempts:
         self._outbound = outbound
         self._options = options
         self._threads = threads
+        self._uploads = Threads(options.slots)  # a slow bucket must not keep files from being written
         self._counts = counts
         self._clients = Clients(options.s3_endpoint)
         self.storage: Storage = (
@@ -43,24 +44,30 @@ class Attempts:
             else Directory(options.directory)
         )
 
-    async def attempt(self, order: Order, proxy: str, heard: Heard) -> Report:
-        """Trouble: it came to nothing."""
+    def close(self) -> None:
+        self._uploads.close()
+
+    async def attempt(self, order: Order, proxy: str, heard: Heard, unwanted: threading.Event) -> Report:
+        """Trouble: it came to nothing. `unwanted` is set when it is cancelled: threads cannot be."""
         globs = _globs_of(order)
         storage, metadata = self._storage_for(order)
         self._check_proxy(proxy)
-        temp = TempFile(self._options.directory, order.id)
+        temp = TempFile(self._options.directory, order.id, unwanted)
+        threads = self.threads_for(storage)
         try:
-            await self._threads.run(storage.check)
-            await self._threads.run(temp.open)
-            status, mime_type = await self._fetch(order, proxy, globs, temp, heard)
-            size = await self._size_of(order, mime_type, temp.path, status)
-            await self._threads.run(storage.keep, temp, order.id, mime_type, metadata)
+            await threads.run(_prepare, storage, temp)
+            status, whole = await self._fetch(order, proxy, globs, temp, heard)
+            size = await threads.run(_keep, order, status, whole, temp, storage, metadata)
         except OSError as error:
             raise of_disk(error) from error
         finally:
-            await self._threads.run(temp.discard)
+            if temp.is_open:
+                await self._threads.run(temp.discard)
         self._counts.add(f"download.response.{status}")
         return report.success(order, self._options.base, status, size)
+
+    def threads_for(self, storage: Storage) -> Threads:
+        return self._uploads if isinstance(storage, Bucket) else self._threads
 
     def _storage_for(self, order: Order) -> tuple[Storage, Mapping[str, str]]:
         if order.s3_bucket:
@@ -75,8 +82,8 @@ class Attempts:
             self._counts.add("invalidProxies")
             raise Trouble(PREPARING, f"the proxy of the aggregation cannot be used: {error}") from error
 
-    async def _fetch(self, order: Order, proxy: str, globs: Globs, temp: TempFile, heard: Heard) -> tuple[int, str]:
-        """Answers the status, and what kind of content it is."""
+    async def _fetch(self, order: Order, proxy: str, globs: Globs, temp: TempFile, heard: Heard) -> tuple[int, _Whole]:
+        """Answers the status, too."""
         wanted = Wanted(
             url=order.url,
             headers=_merged(self._options.headers, order.request_headers),
@@ -96,7 +103,7 @@ class Attempts:
         except Unanswered as error:
             raise of_line(error, status) from error
 
-    async def _write(self, incoming: Incoming, globs: Globs, temp: TempFile, heard: Heard) -> str:
+    async def _write(self, incoming: Incoming, globs: Globs, temp: TempFile, heard: Heard) -> _Whole:
         """Nothing is fetched to its end that will not be kept: the type is checked as soon as it is known."""
         beginning, mime_type = b"", ""
         parts: list[bytes] = []
@@ -112,19 +119,36 @@ class Attempts:
             if waiting >= WRITE_AT_ONCE:
                 await self._threads.run(temp.write, parts)
                 parts, waiting = [], 0
-        mime_type = mime_type or _checked_type(beginning, globs, incoming)
-        await self._threads.run(temp.write, parts)
-        return mime_type
+        return _Whole(mime_type or _checked_type(beginning, globs, incoming), parts)
 
-    async def _size_of(self, order: Order, mime_type: str, path: Path, status: int) -> str:
-        if not order.extract_image_size:
-            return ""
+
+class _Whole(NamedTuple):
+    """A body that has come to its end."""
+
+    mime_type: str
+    unwritten: list[bytes]  # its last parts
+
+
+def _prepare(storage: Storage, temp: TempFile) -> None:
+    storage.check()
+    temp.open()
+
+
+def _keep(
+    order: Order, status: int, whole: _Whole, temp: TempFile, storage: Storage, metadata: Mapping[str, str]
+) -> str:
+    """Answers the size of an image, if that is asked for."""
+    temp.write(whole.unwritten)
+    size = ""
+    if order.extract_image_size:
         try:
-            return await self._threads.run(_image_size_of, mime_type, path)
+            with temp.path.open("rb") as file:
+                size = image_size(whole.mime_type, file)
         except NotAnImage as error:
-            raise Trouble(
-                "extracting the image size", str(error), response_code=status, counted_as=".image-size"
-            ) from error
+            phase = "extracting the image size"
+            raise Trouble(phase, str(error), response_code=status, counted_as=".image-size") from error
+    storage.keep(temp, order.id, whole.mime_type, metadata)
+    return size
 
 
 def _globs_of(order: Order) -> Globs:
@@ -139,11 +163,6 @@ def _checked_type(beginning: bytes, globs: Globs, incoming: Incoming) -> str:
     if mismatch := globs.mismatch(mime_type):
         raise Trouble("checking the mime type", mismatch, response_code=incoming.status, counted_as=".mime")
     return mime_type
-
-
-def _image_size_of(mime_type: str, path: Path) -> str:
-    with path.open("rb") as file:
-        return image_size(mime_type, file)
 
 
 def _merged(defaults: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:

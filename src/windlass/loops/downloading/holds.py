@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import threading
 from typing import Literal, TypeAlias
 
 from ...core.errors import Refusal, UnknownWorker, WindlassError
@@ -31,6 +32,7 @@ class Hold:
         self.held = Held(job.id, job.lease_token)
         self.task: asyncio.Task[None] | None = None
         self.why: Why = ""  # it was stopped
+        self.unwanted = threading.Event()  # the same, for threads
         self.has_begun = False  # a task that is cancelled before would never say so
         self.is_telling = False  # how it ended: too late to stop it
         self.received = 0
@@ -41,6 +43,7 @@ class Hold:
         if self.why or self.is_telling:
             return
         self.why = why
+        self.unwanted.set()
         if self.has_begun and self.task is not None:
             self.task.cancel()
 

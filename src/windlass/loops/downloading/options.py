@@ -7,6 +7,8 @@ from pathlib import Path
 
 import msgspec
 
+from ...core.errors import BadSetting
+
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
     directory: Path
@@ -19,3 +21,14 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     s3_bucket: str = ""  # all files go there, and not into the directory
     s3_region: str = ""
     s3_endpoint: str = ""  # empty: Amazon's
+
+
+def read_headers(text: str) -> dict[str, str]:
+    """From the setting; empty: none."""
+    try:
+        return msgspec.json.decode(text, type=dict[str, str]) if text.strip() else {}
+    except msgspec.DecodeError as error:
+        raise BadSetting(
+            f"The setting download_headers is wrong: {error}. It is a JSON object of strings, such as "
+            '{"User-Agent": "fetcher/1"}.'
+        ) from error

@@ -12,6 +12,8 @@ from ...core.job import Codec, Job
 QUEUE = "downloads"
 FILES_QUEUE = "downloads-files"  # files to be deleted when their time has come
 NAME = "download"
+AGGREGATIONS = "downloads per aggregation"  # the limit whose keys aggregations are
+AGGREGATION_LIMIT = 4  # of a job whose aggregation has vanished meanwhile
 # It becomes the name of a file and of a folder.
 _ID = re.compile(r"[A-Za-z0-9_-]{4,128}")
 

@@ -15,7 +15,7 @@ import msgspec
 
 from ...core.errors import EngineError, EngineFull, EngineUnavailable, WindlassError
 from ...core.job import Blob, Job
-from ...core.requests import Conclude, Fail, Finish, Held, Take, WorkerInfo
+from ...core.requests import Conclude, Fail, Finish, Take, WorkerInfo
 from ...outbound import Outbound
 from ...service import Service
 from .attempt import Attempts
@@ -34,13 +34,14 @@ log = logging.getLogger("windlass.downloads")
 
 WAIT_MS = 60_000
 TROUBLE_PAUSE_S = 1.0
+THREADS = 16  # that wait for the disk
 CLEAN_EVERY_S = 3600.0
 LEAVE_S = 5.0  # for taking leave of the engine
 MESSAGE_MAX = 2000  # characters of an error, each of which may become six
 SHORTEST_INTERNAL_PAUSE_MS = 1000
 
 ProxyOf: TypeAlias = Callable[[Service, str], Awaitable[str]]
-Outcome: TypeAlias = Finish | Fail | Conclude | Held | None
+Outcome: TypeAlias = Finish | Fail | Conclude | None
 
 
 async def no_proxy(service: Service, aggregation: str) -> str:
@@ -65,11 +66,14 @@ class Processor:
         self._options = options
         self._proxy_of = proxy_of
         self._counts = Counts()
-        self._threads = Threads()
+        self._threads = Threads(THREADS)
         self._attempts = Attempts(outbound, options, self._threads, self._counts)
         self._worker = os.urandom(16)
         self._disk = Disk(options.directory, self._disk_changed, used=used, every_s=look_every_s)
-        self._reaper = Reaper(self._attempts.storage, self._threads, self._counts, self._worker, options.retry_delay_ms)
+        storage = self._attempts.storage
+        self._reaper = Reaper(
+            storage, self._attempts.threads_for(storage), self._counts, self._worker, options.retry_delay_ms
+        )
         self._taking: asyncio.Task[list[Job]] | None = None
         self._changed = asyncio.Event()  # a slot is free, or the disk has room
         self._service: Service
@@ -119,16 +123,19 @@ class Processor:
             await asyncio.sleep(CLEAN_EVERY_S)
 
     async def _leave(self) -> None:
-        holds = self._holds.all()
-        for hold in holds:
+        for hold in self._holds.all():
             hold.stop("stopping")
+        if tasks := [hold.task for hold in self._holds.all() if hold.task is not None]:
+            _, left = await asyncio.wait(tasks, timeout=LEAVE_S)
+            for task in left:
+                task.cancel()
         try:
             async with asyncio.timeout(LEAVE_S):
-                await asyncio.gather(*(hold.task for hold in holds if hold.task), return_exceptions=True)
                 await self._service.forget(self._worker)
         except (TimeoutError, WindlassError) as error:
             log.warning("The processor could not take its leave (%r); its leases run out.", error)
         self._threads.close()
+        self._attempts.close()
 
     # Taking
 
@@ -207,9 +214,9 @@ class Processor:
     async def _attempted(self, hold: Hold, order: Order) -> Outcome:
         job = hold.job
         try:
-            proxy = await self._proxy_of(self._service, order.aggr_id)
+            proxy = await self._find_proxy(order.aggr_id)
             report = await self._attempts.attempt(
-                order, proxy, lambda received, length: self._holds.heard(hold, received, length)
+                order, proxy, lambda received, length: self._holds.heard(hold, received, length), hold.unwanted
             )
             return Finish(job.id, job.lease_token, Blob(msgspec.json.encode(report)))
         except Trouble as trouble:
@@ -220,6 +227,12 @@ class Processor:
             return self._retried_or_failed(
                 job, order, Trouble("downloading", repr(error), is_retriable=True, is_internal=True)
             )
+
+    async def _find_proxy(self, aggregation: str) -> str:
+        try:
+            return await self._proxy_of(self._service, aggregation) if aggregation else ""
+        except WindlassError as error:
+            raise Trouble("looking for its proxy", str(error), is_retriable=True, is_internal=True) from error
 
     def _after(self, job: Job, order: Order, trouble: Trouble) -> Outcome:
         if trouble.counted_as:
@@ -251,7 +264,7 @@ class Processor:
                 log.info("Download %s has gone its way meanwhile: %s", job.key, refusal)
                 return
 
-    async def _told(self, outcome: Finish | Fail | Conclude | Held) -> None:
+    async def _told(self, outcome: Finish | Fail | Conclude) -> None:
         match outcome:
             case Finish():
                 await self._service.finish([outcome]).one()
@@ -259,8 +272,6 @@ class Processor:
                 await self._service.fail([outcome]).one()
             case Conclude():
                 await self._service.conclude([outcome]).one()
-            case Held():
-                await self._service.release([outcome]).one()
 
 
 def _failed(job: Job, trouble: Trouble, retry_in_ms: int | None = None) -> Fail:
@@ -277,4 +288,4 @@ def _failed(job: Job, trouble: Trouble, retry_in_ms: int | None = None) -> Fail:
 def _stopped(hold: Hold) -> Outcome:
     if hold.why == "cancelled":
         return Fail(id=hold.job.id, token=hold.job.lease_token, then="cancelled", reason="cancelled")
-    return hold.held if hold.why == "stopping" else None
+    return None  # lost; or the processor stops, and all that it holds goes back when it takes its leave

@@ -33,15 +33,23 @@ class _File(msgspec.Struct, frozen=True):
 
 async def delivered(service: Service, debt: Debt, keep_ms: int) -> None:
     """The callback of a download has arrived: its job goes now, its file later. May be done twice."""
+    name = _stored_as(debt)
+    if name:
+        payload = Blob(msgspec.json.encode(_File(name)))
+        job = NewJob(queue=FILES_QUEUE, name="delete", payload=payload, unique=name, delay_ms=keep_ms)
+        await service.enqueue([job]).one()
+    await service.delete([debt.job.id])
+
+
+def _stored_as(debt: Debt) -> str:
+    """Empty: there is no file of ours. Of a payload that was cut the id is left."""
+    if debt.job.state != State.FINISHED:
+        return ""
     try:
         order = read_order(debt.job)
     except BadOrder:
-        order = None
-    if order is not None and debt.job.state == State.FINISHED and not order.s3_bucket:
-        payload = Blob(msgspec.json.encode(_File(order.id)))
-        job = NewJob(queue=FILES_QUEUE, name="delete", payload=payload, unique=order.id, delay_ms=keep_ms)
-        await service.enqueue([job]).one()
-    await service.delete([debt.job.id])
+        return debt.job.unique or ""
+    return "" if order.s3_bucket else order.id
 
 
 class Reaper:

@@ -16,6 +16,7 @@ from .temp_file import TempFile
 from .trouble import Trouble
 
 PHASE = "storing the file"
+UPLOAD_THREADS = 4  # of one large file, in parts
 REGIONS_MAX = 64  # clients that are kept
 # Both become part of a host's name.
 _REGION = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,30}[a-z0-9])?")
@@ -46,7 +47,7 @@ def _new_client(region: str, endpoint: str) -> Any:
     except ModuleNotFoundError as error:
         raise Trouble(PHASE, "S3 needs an extra that is not installed here: pip install 'windlass[s3]'") from error
     config = Config(
-        connect_timeout=5, read_timeout=60, max_pool_connections=50, retries={"mode": "standard", "max_attempts": 3}
+        connect_timeout=5, read_timeout=30, max_pool_connections=50, retries={"mode": "standard", "max_attempts": 2}
     )
     # A session of its own: the default one must not be used by several threads.
     return boto3.session.Session().client("s3", region_name=region, endpoint_url=endpoint or None, config=config)
@@ -64,10 +65,16 @@ class Bucket:
         self._clients.of(self._region)
 
     def keep(self, temp: TempFile, download_id: str, mime_type: str, metadata: Mapping[str, str]) -> None:
-        arguments = {"ContentType": mime_type, "Metadata": dict(metadata)}
+        from boto3.s3.transfer import TransferConfig
+
         try:
             self._clients.of(self._region).upload_file(
-                str(temp.path), self._bucket, path_of(download_id), ExtraArgs=arguments
+                str(temp.path),
+                self._bucket,
+                path_of(download_id),
+                ExtraArgs={"ContentType": mime_type, "Metadata": dict(metadata)},
+                Callback=temp.check,
+                Config=TransferConfig(max_concurrency=UPLOAD_THREADS),
             )
         except Exception as error:
             raise _trouble(error) from error
@@ -82,13 +89,13 @@ class Bucket:
 
 def _trouble(error: Exception) -> Trouble:
     """A bucket that refuses will refuse again; a line that broke may hold the next time."""
-    from botocore.exceptions import ClientError, HTTPClientError
+    from botocore import exceptions
 
-    cause = error
-    while isinstance(cause.__context__, ClientError | HTTPClientError):
-        cause = cause.__context__
-    status = cause.response["ResponseMetadata"]["HTTPStatusCode"] if isinstance(cause, ClientError) else 0
-    is_passing = isinstance(cause, HTTPClientError) or status >= 500 or status == 429
+    is_passing = isinstance(error, exceptions.ConnectionError | exceptions.HTTPClientError)
+    cause = error if isinstance(error, exceptions.ClientError) else error.__context__
+    if isinstance(cause, exceptions.ClientError):
+        status = cause.response["ResponseMetadata"]["HTTPStatusCode"]
+        is_passing = status >= 500 or status == 429
     return Trouble(PHASE, str(error), is_retriable=is_passing)
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -14,15 +15,26 @@ SUFFIX = ".tmp"
 
 
 class TempFile:
-    def __init__(self, directory: Path, name: str) -> None:
+    def __init__(self, directory: Path, name: str, unwanted: threading.Event) -> None:
         self.path = directory / f"{name}{SUFFIX}"
+        self._unwanted = unwanted
         self._fd = -1
+
+    def check(self, _: int = 0) -> None:
+        """Called again and again by whoever is busy with it for long."""
+        if self._unwanted.is_set():
+            raise InterruptedError(f"{self.path.name} is no longer wanted")
 
     def open(self) -> None:
         """Empty, whatever another process has left there."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         self._fd = _locked(self.path)
         os.ftruncate(self._fd, 0)
+
+    @property
+    def is_open(self) -> bool:
+        """Until it is moved or discarded."""
+        return self._fd >= 0
 
     def write(self, parts: Sequence[bytes]) -> None:
         left = memoryview(b"".join(parts))
@@ -42,13 +54,13 @@ class TempFile:
 
     def discard(self) -> None:
         """Nothing is left of it; after a move there is nothing to do."""
-        if self._fd >= 0:
+        if self.is_open:
             with contextlib.suppress(FileNotFoundError):
                 self.path.unlink()
             self.close()
 
     def close(self) -> None:
-        if self._fd >= 0:
+        if self.is_open:
             os.close(self._fd)
             self._fd = -1
 

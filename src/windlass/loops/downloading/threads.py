@@ -10,12 +10,11 @@ from typing import ParamSpec, TypeVar
 
 P = ParamSpec("P")
 T = TypeVar("T")
-MOST = 16
 
 
 class Threads:
-    def __init__(self) -> None:
-        self._pool = ThreadPoolExecutor(MOST, "windlass-downloads")
+    def __init__(self, most: int) -> None:
+        self._pool = ThreadPoolExecutor(most, "windlass-downloads")
 
     async def run(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Work that has begun ends before this does, cancelled or not: nothing is closed under it."""

@@ -43,6 +43,7 @@ class HttpBackend:
                 timeout_s=self._timeout_s,
                 answer_max=ANSWER_MAX,
                 needs_body=False,
+                may_repeat=True,
             )
         except Unanswered as error:
             raise Undeliverable(str(error), is_silent=True) from error

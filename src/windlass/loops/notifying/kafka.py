@@ -14,6 +14,7 @@ from .backend import Undeliverable, UnknownDestination
 
 FLUSH_S = 5.0  # at the end
 POLL_S = 0.1
+REPORT_MS = 30_000  # the client's own tries end before the lease of the callback does
 _UNKNOWN = ("UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_TOPIC", "_UNKNOWN_PARTITION")
 
 
@@ -30,7 +31,7 @@ class KafkaBackend:
     itself as its settings say, so a report that it failed is final."""
 
     def __init__(self, config: Mapping[str, Any]) -> None:
-        self._config = dict(config)
+        self._config = {"message.timeout.ms": REPORT_MS} | dict(config)
         self._producer: Any = None
         self._polling: threading.Thread | None = None
         self._ends = threading.Event()

@@ -72,6 +72,7 @@ def _worker(shape: RegisteredShape) -> Worker:
         ),
         started_at_ms=shape.started_at_ms,
         silent_at_ms=shape.silent_at_ms,
+        beat_at_ms=shape.beat_at_ms,
         running_count=shape.running_count,
         running=[Running(parse_id(one.id), one.since_ms) for one in shape.running],
         stopping_since_ms=shape.stopping_since_ms,

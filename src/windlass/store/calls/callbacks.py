@@ -21,7 +21,7 @@ class Found(NamedTuple):
 
 
 def _debt(fields: Sequence[bytes], due_at_ms: int | None = None, removed_at_ms: int | None = None) -> Debt:
-    debt, entry, is_whole, result, is_too_big, attempt, tries, error, token = fields
+    debt, entry, is_whole, result, is_too_big, attempt, tries, error, token, to = fields
     job = unpack(entry, is_whole=is_whole == b"1")
     is_held = due_at_ms is None and removed_at_ms is None
     return Debt(
@@ -34,6 +34,7 @@ def _debt(fields: Sequence[bytes], due_at_ms: int | None = None, removed_at_ms: 
         attempt=int(tries),
         error=error.decode(errors="replace"),
         token=int(token) if is_held else 0,
+        destination=to.decode(),
         due_at_ms=due_at_ms,
         removed_at_ms=removed_at_ms,
     )

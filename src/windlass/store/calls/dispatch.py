@@ -33,7 +33,7 @@ def _pairs(flat: Sequence[bytes]) -> list[tuple[bytes, bytes]]:
     return list(zip(flat[::2], flat[1::2], strict=True))
 
 
-def _found(reply: Any) -> Found:
+def read_found(reply: Any) -> Found:
     now_ms, next_due, entries, descriptions, places = reply
     return Found(
         now_ms,
@@ -53,7 +53,7 @@ def dispatch(
         registration.for_ms,
         int(registration.others_wait),
     ]
-    return Call("dispatch", args, lambda reply: answer(reply, _found), partition=partition)
+    return Call("dispatch", args, lambda reply: answer(reply, read_found), partition=partition)
 
 
 def pushed(ones: Sequence[Pushed], partition: int) -> ItemsCall[Given | Refusal]:

@@ -50,12 +50,13 @@ def read_info(description: bytes) -> WorkerInfo:
 
 
 def _worker(row: Any) -> Worker:
-    worker, silent_at, started_at, description, running_count, jobs, stopping_at = row
+    worker, silent_at, started_at, description, running_count, jobs, stopping_at, beat_ms = row
     return Worker(
         id=worker,
         info=read_info(description),
         started_at_ms=started_at,
         silent_at_ms=silent_at,
+        beat_at_ms=silent_at - beat_ms,
         running_count=running_count,
         running=[Running(jobs[i], int(jobs[i + 1])) for i in range(0, len(jobs), 2)],
         stopping_since_ms=stopping_at or None,

@@ -3,22 +3,12 @@
 -- returns:   per job {deadline (0: none), 1 when it is asked to stop} or a refusal
 -- refusals:  unknown_job, already_ended, stale_lease, wrong_state
 -- flags: allow-oom
--- uses: clock, batch, record, limits, place, reports, leasing
+-- uses: batch, record, reports, leasing
 local function extend(id, token)
   local r, refused = held(id, token)
   if not r then return refused end
-  if r.state == STATE.running and r.deadline > 0 then
-    if has(r, 'retakeable') then
-      -- Its place under the limits was free for others meanwhile.
-      if full_limit(r.queue, links_of(r).limits) then return 'stale_lease' end
-      leave_lane(r)
-      unmark(r, 'retakeable')
-    end
-    local deadline = deadline_of(r, {lease_ms = tonumber(ARGV[2])})
-    r.deadline = deadline > 0 and math.max(r.deadline, deadline) or 0
-    save(r)
-    enter_running(r)
-  end
+  refused = renew(r, tonumber(ARGV[2]))
+  if refused then return refused end
   return {r.deadline, has(r, 'cancel_requested') and 1 or 0}
 end
 

@@ -1,6 +1,7 @@
 -- Registered workers, a page at a time, with what each holds.
 -- arguments: ARGV[1] clock offset, [2] from, [3] most, [4] most jobs per worker, [5...] these workers instead of a page
--- returns:   per worker {worker, silent at, started at, description, jobs held, {id, since, ...}, asked to stop at (0)}
+-- returns:   per worker {worker, silent at, started at, description, jobs held, {id, since, ...}, asked to stop at (0),
+--            beats every ms}
 -- refusals:  none
 -- flags: no-writes
 -- uses: keys
@@ -14,9 +15,9 @@ end
 if #ARGV == 4 then page = redis.call('ZRANGE', P .. 'workers', from, from + most - 1, 'WITHSCORES') end
 for i = 1, #page, 2 do
   local worker = page[i]
-  local said = redis.call('HMGET', P .. 'w:' .. worker, 'started_at', 'description', 'stopping')
+  local said = redis.call('HMGET', P .. 'w:' .. worker, 'started_at', 'description', 'stopping', 'beat_ms')
   local jobs = redis.call('ZRANGE', P .. 'wj:' .. worker, 0, tonumber(ARGV[4]) - 1, 'WITHSCORES')
   table.insert(answers, {worker, tonumber(page[i + 1]), tonumber(said[1] or 0), said[2] or '',
-    redis.call('ZCARD', P .. 'wj:' .. worker), jobs, tonumber(said[3] or 0)})
+    redis.call('ZCARD', P .. 'wj:' .. worker), jobs, tonumber(said[3] or 0), tonumber(said[4] or 0)})
 end
 return answers

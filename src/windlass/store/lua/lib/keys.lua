@@ -56,6 +56,7 @@
 --   w:<worker>, wj:<worker>  hash, zset   what it says of itself; what it holds, score start
 --   push_workers             zset    workers that jobs are pushed to: score registration (pushing.lua)
 --   push_full                set     those of them that had no room when somebody looked
+--   idle:<queue>             zset    worker -> until when it may be given a job (idling.lua); expires
 --   wn:<worker>              zset    job names that it does not know: score when it said so
 --   schedules                zset    schedule -> its next occurrence; +inf when it is paused or over
 --   schedule_names           zset    the same names, by name

@@ -81,6 +81,22 @@ local function accept(id, token, lease_ms)
   return string.format('%.0f', r.deadline)
 end
 
+-- Moves the deadline of a lease ahead; the refusal, or nil.
+local function renew(r, lease_ms)
+  if r.state ~= STATE.running or r.deadline == 0 then return nil end
+  if has(r, 'retakeable') then
+    -- Its place under the limits was free for others meanwhile.
+    if full_limit(r.queue, links_of(r).limits) then return 'stale_lease' end
+    leave_lane(r)
+    unmark(r, 'retakeable')
+  end
+  local deadline = deadline_of(r, {lease_ms = lease_ms})
+  r.deadline = deadline > 0 and math.max(r.deadline, deadline) or 0
+  save(r)
+  enter_running(r)
+  return nil
+end
+
 local function lease(r, token, terms)
   local waited_ms = math.max(0, now_ms - r.ready_at)
   if r.started_at > 0 then
@@ -89,7 +105,7 @@ local function lease(r, token, terms)
   end
   leave(r)
   r.token = token
-  r.worker = terms.worker
+  r.worker = terms.next_worker and terms.next_worker() or terms.worker
   r.attempt = r.attempt + 1
   r.told = nil -- a new lease is news, also of a job that was running
   r.started_at = now_ms
@@ -98,6 +114,7 @@ local function lease(r, token, terms)
   if terms.accept_ms > 0 then
     r.state = STATE.dispatched
     r.deadline = now_ms + terms.accept_ms
+    if terms.dispatch_counts then mark(r, 'dispatch_counts') end
   else
     r.state = STATE.running
     r.deadline = deadline_of(r, terms)

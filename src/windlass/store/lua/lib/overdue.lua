@@ -45,12 +45,12 @@ end
 
 -- A lease that ran out (the execution timeout is decided by the recoverer, in Python).
 local function lose_lease(r)
-  local is_dispatch = r.state == STATE.dispatched
+  local is_unspent = r.state == STATE.dispatched and not has(r, 'dispatch_counts')
   if has(r, 'cancel_requested') then
     log_attempt(r, 'lease_expired', '')
     tally(r.queue, 'cancelled', 1)
     end_job(r, STATE.cancelled)
-  elseif is_dispatch then
+  elseif is_unspent then
     r.attempt = r.attempt - 1
     put_back(r)
   elseif has(r, 'retake') then

@@ -5,7 +5,7 @@
 local OWED_BYTES = 65536 -- of a payload or a result; what is longer is cut, or left out
 local OWED = '\2owed' -- where those who deliver wait to be rung: no queue has such a name
 local DESTINATION = '^[\128-\143]\161d\176(%x%x%x%x%x%x%x%x%x%x%x%x%x%x%x%x)'
-local DEBT_FIELDS = {'job', 'is_whole', 'result', 'is_too_big', 'attempt', 'tries', 'error', 'token'}
+local DEBT_FIELDS = {'job', 'is_whole', 'result', 'is_too_big', 'attempt', 'tries', 'error', 'token', 'to'}
 local has_new_debts
 at_start[#at_start + 1] = function() has_new_debts = false end
 
@@ -34,6 +34,13 @@ local function list_owed(debt, destination, at)
   redis.call('ZADD', P .. 'owed', at, debt)
   redis.call('ZADD', destination_key(destination), at, debt)
   mark_destination(destination)
+end
+
+-- One that stands nowhere yet can only bring the instant of its destination forward.
+local function list_new(debt, destination, at)
+  redis.call('ZADD', P .. 'owed', at, debt)
+  redis.call('ZADD', destination_key(destination), at, debt)
+  redis.call('ZADD', P .. 'owed_to', 'LT', at, destination)
 end
 
 local function unlist_owed(debt, destination)
@@ -66,7 +73,7 @@ local function owe(r, result)
   redis.call('HSET', debt_key(debt), 'job', r.id .. record_owed(r), 'tries', 0, 'to', destination,
     'is_whole', r.bytes <= r.head_bytes + OWED_BYTES and 1 or 0, 'result', fits and result or '', 'is_too_big', fits and 0 or 1,
     'attempt', r.state ~= STATE.finished and redis.call('LINDEX', P .. 'a:' .. r.id, -1) or '')
-  list_owed(debt, destination, now_ms)
+  list_new(debt, destination, now_ms)
   has_new_debts = true
 end
 

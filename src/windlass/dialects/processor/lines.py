@@ -1,0 +1,57 @@
+"""Bytes as they come from a pipe → lines. A line that is too long is passed over in constant memory."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+LINE_MAX = 4 * 1024 * 1024  # a payload of a megabyte, escaped as wastefully as JSON can, has room
+
+
+class TooLong(NamedTuple):
+    """In the place of a line that was passed over."""
+
+    most: int = LINE_MAX
+
+    def __str__(self) -> str:
+        return f"A line has more than {self.most} bytes; it was passed over."
+
+
+class Lines:
+    """`feed` gives the lines that are whole by now, without blank ones; `close` the last one, if nothing ended it."""
+
+    def __init__(self, most: int = LINE_MAX) -> None:
+        self._most = most
+        self._begun: list[bytes] = []
+        self._size = 0
+        self._is_skipping = False
+
+    def feed(self, data: bytes) -> list[bytes | TooLong]:
+        first, *rest = data.split(b"\n")
+        if not rest:
+            self._begin(first)
+            return []
+        self._begin(first)
+        found = [self._ended(), *(self._checked(line) for line in rest[:-1])]
+        self._begin(rest[-1])
+        return [line for line in found if line]
+
+    def close(self) -> list[bytes | TooLong]:
+        line = self._ended()
+        return [line] if line else []
+
+    def _begin(self, part: bytes) -> None:
+        if self._is_skipping or not part:
+            return
+        self._begun.append(part)
+        self._size += len(part)
+        if self._size > self._most:
+            self._begun.clear()
+            self._is_skipping = True
+
+    def _ended(self) -> bytes | TooLong | None:
+        line = TooLong(self._most) if self._is_skipping else b"".join(self._begun).strip()
+        self._begun, self._size, self._is_skipping = [], 0, False
+        return line
+
+    def _checked(self, line: bytes) -> bytes | TooLong:
+        return TooLong(self._most) if len(line) > self._most else line.strip()

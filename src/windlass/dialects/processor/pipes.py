@@ -1,0 +1,151 @@
+"""stdin and stdout as they are: pipes, files or terminals, each with a thread that may block. Both hold in bounded
+memory: who reads slowly holds back who writes."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import threading
+from collections import deque
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+CHUNK_BYTES = 64 * 1024  # as much as a pipe usually holds
+CHUNKS_AHEAD = 16
+PENDING_BYTES = 1024 * 1024
+
+
+class Intake:
+    """Reads a file descriptor from its thread; `chunks` gives all that has come by now, and nothing at its end."""
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+        self._loop = asyncio.get_running_loop()
+        self._ready: asyncio.Queue[bytes] = asyncio.Queue()
+        self._room = threading.Semaphore(CHUNKS_AHEAD)
+        self._is_over = False
+        threading.Thread(target=self._read, name="windlass-intake", daemon=True).start()
+
+    def _read(self) -> None:
+        data = b"x"
+        while data:
+            self._room.acquire()
+            try:
+                data = os.read(self._fd, CHUNK_BYTES)
+            except OSError:
+                data = b""
+            with contextlib.suppress(RuntimeError):  # nobody reads any more
+                self._loop.call_soon_threadsafe(self._ready.put_nowait, data)
+
+    async def chunks(self) -> list[bytes]:
+        if self._is_over:
+            return []
+        found = [await self._ready.get()]
+        while not self._ready.empty():
+            found.append(self._ready.get_nowait())
+        self._room.release(len(found))
+        self._is_over = not found[-1]
+        return [data for data in found if data]
+
+
+class Outlet(Generic[T]):
+    """Writes lines from its thread, in order. What a line was made for is given back when it could not be written."""
+
+    def __init__(self, fd: int, *, most: int = PENDING_BYTES) -> None:
+        self._fd = fd
+        self._most = most
+        self._pending: deque[tuple[bytes, T | None]] = deque()
+        self._bytes = 0
+        self._changed = threading.Condition()
+        self._is_broken = False
+        self._is_closed = False
+        self._waiting: set[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = set()
+        threading.Thread(target=self._write, name=f"windlass-outlet-{fd}", daemon=True).start()
+
+    @property
+    def is_broken(self) -> bool:
+        """Nobody reads what is written."""
+        return self._is_broken
+
+    @property
+    def has_room(self) -> bool:
+        return self._bytes < self._most
+
+    def put(self, line: bytes, made_for: T | None = None) -> None:
+        """Not bounded by itself: `room` is to be awaited before."""
+        with self._changed:
+            self._pending.append((line, made_for))
+            self._bytes += len(line)
+            self._changed.notify()
+
+    async def room(self) -> None:
+        """Until a line may be put, or never will be written."""
+        await self._until(lambda: self.has_room or self._is_broken)
+
+    async def flushed(self, within_s: float | None = None) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(within_s):
+                await self._until(lambda: not self._pending or self._is_broken)
+
+    async def broken(self) -> None:
+        await self._until(lambda: self._is_broken)
+
+    def unwritten(self) -> list[T]:
+        """What the lines were made for that nobody has got; none of them is written any more."""
+        with self._changed:
+            self._is_closed = True
+            left = [made_for for _, made_for in self._pending if made_for is not None]
+            self._pending.clear()
+            self._changed.notify()
+        return left
+
+    async def _until(self, is_so: Callable[[], bool]) -> None:
+        event = asyncio.Event()
+        waiting = (asyncio.get_running_loop(), event)
+        with self._changed:
+            self._waiting.add(waiting)
+        try:
+            while not is_so():
+                await event.wait()
+                event.clear()
+        finally:
+            with self._changed:
+                self._waiting.discard(waiting)
+
+    def _write(self) -> None:
+        while True:
+            with self._changed:
+                while not self._pending and not self._is_closed:
+                    self._changed.wait()
+                if self._is_closed:
+                    return
+                lines = [line for line, _ in self._pending]
+            try:
+                _write_all(self._fd, b"".join(lines))
+            except OSError:
+                self._is_broken = True
+                self._tell()
+                return
+            self._written(len(lines), sum(map(len, lines)))
+            self._tell()
+
+    def _written(self, count: int, size: int) -> None:
+        with self._changed:
+            for _ in range(min(count, len(self._pending))):
+                self._pending.popleft()
+            self._bytes -= size
+
+    def _tell(self) -> None:
+        with self._changed:
+            waiting = list(self._waiting)
+        for loop, event in waiting:
+            with contextlib.suppress(RuntimeError):  # its loop is closed
+                loop.call_soon_threadsafe(event.set)
+
+
+def _write_all(fd: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(fd, view) :]

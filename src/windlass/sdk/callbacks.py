@@ -1,0 +1,37 @@
+"""For those who receive callbacks: is it from us? A function without an app or an engine."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+
+from ..core.errors import WindlassError
+from ..core.signing import ID_HEADER, SIGNATURE_HEADER, is_signed_by
+
+TOLERANCE_S = 300.0
+
+
+class BadSignature(WindlassError):
+    """A callback that was not signed with a key that is known here, or long ago."""
+
+    code = "bad_signature"
+
+
+def verify_callback(
+    body: bytes,
+    headers: Mapping[str, str],
+    keys: str | Sequence[str],
+    *,
+    tolerance_s: float = TOLERANCE_S,
+    now_s: float | None = None,
+) -> str:
+    """The id of the callback, the same in each attempt, when one of the keys has signed it not longer ago than
+    `tolerance_s`; else raises BadSignature. `body`: the bytes as they came, before anything reads them."""
+    known = {name.lower(): value for name, value in headers.items()}
+    callback_id, written = known.get(ID_HEADER.lower(), ""), known.get(SIGNATURE_HEADER.lower(), "")
+    signed_at_s = is_signed_by((keys,) if isinstance(keys, str) else tuple(keys), written, callback_id, body)
+    if signed_at_s is None:
+        raise BadSignature("The callback is not signed, or not with a key that is known here.")
+    if abs((time.time() if now_s is None else now_s) - signed_at_s) > tolerance_s:
+        raise BadSignature(f"The callback was not signed within {tolerance_s:g} s of now; is the clock right?")
+    return callback_id

@@ -1,0 +1,62 @@
+"""Jobs for workers that have said that they are idle: given at once, or waited for without polling."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import NamedTuple
+
+from ..core.errors import Refusal
+from ..core.requests import Dispatch
+from .bell import BLOCK_S, Bell, Listener, heard
+from .calls.assign import assign
+from .calls.call import Flow
+from .calls.dispatch import Found
+from .calls.take import UNREGISTERED, Registration
+from .store import Store
+from .waiting import GRACE_MS, take_once
+
+
+class Terms(NamedTuple):
+    most: int
+    accept_ms: int
+    spends_attempt: bool
+
+
+def assign_flow(
+    queues: tuple[str, ...], terms: Terms, partition: int, registration: Registration = UNREGISTERED
+) -> Flow[Found]:
+    found = yield assign(queues, *terms, partition, registration)
+    if isinstance(found, Refusal):
+        raise found
+    return found  # type: ignore[no-any-return]
+
+
+async def assign_waiting(store: Store, queues: tuple[str, ...], terms: Terms, wait_ms: int, partition: int) -> Dispatch:
+    """Whoever makes a job takeable in one of these queues rings, if a worker is idle there."""
+    places = tuple((queue, "") for queue in queues)
+    give_up_at_s = time.monotonic() + wait_ms / 1000
+    while True:
+        listener = Listener(places, event=asyncio.Event())
+        async with store.listening(partition, listener) as bell:
+            looks_again = False
+            try:
+                left_s = max(0.0, give_up_at_s - time.monotonic())
+                found = await take_once(store, assign_flow(queues, terms, partition, _registered(bell, left_s)))
+                left_s = give_up_at_s - time.monotonic()
+                if found.taken.jobs or left_s <= 0:
+                    return found.dispatch
+                await heard(listener.event, min(_pause_s(found, left_s), BLOCK_S))
+                looks_again = True
+            finally:
+                if not looks_again:
+                    bell.leave(listener, places)
+
+
+def _registered(bell: Bell, left_s: float) -> Registration:
+    return Registration(bell.name, int(min(left_s, BLOCK_S) * 1000) + GRACE_MS)
+
+
+def _pause_s(found: Found, left_s: float) -> float:
+    due_at_ms = found.taken.next_due_at_ms
+    return left_s if due_at_ms is None else min(left_s, max(0, due_at_ms - found.now_ms) / 1000)

@@ -1,0 +1,74 @@
+"""windlass callbacks: what is owed, what was given up, and another try."""
+
+from __future__ import annotations
+
+import pytest
+
+from cli.console import did, run
+from engine.helpers import new, put, take
+from windlass.core.callback import Debt, Undelivered
+from windlass.core.job import Callback
+from windlass.core.requests import Finish
+from windlass.service import Service
+
+pytestmark = pytest.mark.parametrize("engine", ["valkey"], indirect=True)
+HOOK = Callback(url="https://example.org/hook")
+
+
+def given_up(service: Service, *queues: str, callback: Callback = HOOK) -> list[Debt]:
+    for queue in queues:
+        put(service, new(queue, callback=callback))
+        (job,) = take(service, queue)
+        service.finish([Finish(job.id, job.lease_token)]).wait()
+    debts = service.take_callbacks(most=100).wait().debts
+    service.retry_callbacks(
+        [Undelivered(id=debt.id, token=debt.token, error="no\n\x1b", give_up=True) for debt in debts]
+    ).wait()
+    return debts
+
+
+def test_ls(service: Service) -> None:
+    assert did(service, "callbacks", "ls").out == did(service, "callbacks", "ls", "--given-up").out == ""
+    (debt,) = given_up(service, "mail")
+    assert did(service, "callbacks", "ls").rows == []
+    (row,) = did(service, "callbacks", "ls", "--given-up").rows
+    assert row[:6] == [debt.key, "mail", "n", "finished", "https://example.org/hook", "1"]
+    assert row[7] == "no \\x1b"
+    (line,) = did(service, "callbacks", "ls", "--given-up", "--json").lines
+    assert (line["id"], line["callback"]["url"], line["error"]) == (debt.key, HOOK.url, "no\n\x1b")
+    assert line["job"]["id"] == debt.job.key
+
+
+def test_ls_tells_that_there_are_more(service: Service) -> None:
+    given_up(service, *["q"] * 3, callback=Callback(type="kafka", destination="ends"))
+    done = did(service, "callbacks", "ls", "--given-up", "-n", "2")
+    assert [row[4] for row in done.rows] == ["kafka: ends"] * 2
+    assert "there are more" in done.err
+
+
+def test_redeliver(service: Service) -> None:
+    first, second, third = given_up(service, "a", "b", "b")
+    done = did(service, "callbacks", "redeliver", first.key, second.job.key)
+    assert done.rows == [[first.key, "owed"], [second.job.key, "owed"]]
+    again = run(service, "callbacks", "redeliver", first.key)
+    assert (again.code, again.out) == (1, "")
+    assert "still owed" in again.err
+    assert [row[0] for row in did(service, "callbacks", "ls").rows] == [first.key, second.key]
+    assert did(service, "callbacks", "redeliver", "--all", "--queue", "a").err == "No callbacks were given up.\n"
+    assert run(service, "callbacks", "redeliver", "--all").code == 2  # nobody can be asked
+    assert did(service, "callbacks", "redeliver", "--all", "-y").out == "1 callback will be delivered again.\n"
+    assert len(did(service, "callbacks", "ls").rows) == 3
+    assert third.key in did(service, "callbacks", "ls").out
+
+
+@pytest.mark.parametrize("arguments", [[], ["--all", "x"], ["x"], ["01890a5d-ac96-7000-8000-b5c1d0b7a3f2-x"]])
+def test_wrong_usage(service: Service, arguments: list[str]) -> None:
+    (debt,) = given_up(service, "a")
+    assert run(service, "callbacks", "redeliver", *arguments).code == 2
+    assert [one.id for one in service.callbacks(given_up=True).wait().debts] == [debt.id]
+
+
+def test_one_that_is_not_there(service: Service) -> None:
+    done = run(service, "callbacks", "redeliver", "01890a5d-ac96-7000-8000-b5c1d0b7a3f2-7")
+    assert done.code == 1
+    assert "No callback is owed under this id" in done.err
