@@ -4,8 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 # By package name: a second engine, the sources of a locale to run one in, what makes a certificate for one, clients of the
-# HTTP API that are not ours, and a browser.
-TEST_PACKAGES := redis-server locales openssl curl nodejs chromium
+# HTTP API that are not ours, and a browser with letters to show.
+TEST_PACKAGES := redis-server locales openssl curl nodejs chromium fonts-dejavu-core
 MACHINES := $(wildcard tests/engine/test_*machine.py)
 
 .DEFAULT_GOAL := help
@@ -24,7 +24,7 @@ $(STAMP): pyproject.toml constraints.txt
 	@touch $(STAMP)
 
 test-packages:
-	@{ command -v redis-server && command -v openssl && command -v curl && command -v node && command -v chromium && command -v localedef && test -e /usr/share/i18n/locales/en_US; } >/dev/null \
+	@{ command -v redis-server && command -v openssl && command -v curl && command -v node && command -v chromium && command -v localedef && test -e /usr/share/i18n/locales/en_US && test -e /usr/share/fonts/truetype/dejavu; } >/dev/null \
 	  || $(MAKE) --no-print-directory install-test-packages
 
 .PHONY: install-test-packages

@@ -230,6 +230,7 @@ async def test_a_worker_is_asked_to_stop_and_ends_what_it_runs(
     go_on.set()
     await working
     await expect(page.get_by_text("Nobody works")).to_be_visible()
+    await expect(page.get_by_role("row")).to_have_count(0)
     assert await handle == "sent"
     await app.aclose()
 

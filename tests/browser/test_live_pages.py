@@ -16,6 +16,7 @@ from sdk.conftest import at_work
 from stores import make_store
 from windlass import Context, Windlass
 from windlass.core.job import NewJob
+from windlass.core.requests import Take
 from windlass.server import Serving, serving
 from windlass.service import Service
 from windlass.store.store import Store
@@ -58,6 +59,29 @@ async def test_the_overview_follows_a_worker_and_nothing_moves(
     await running.service.enqueue([NewJob(queue="images", name="resize")])
     await expect(page.get_by_role("row", name="images")).to_be_visible()
     await expect(pause).to_be_focused()
+
+
+async def test_rows_of_a_list_stay_where_they_are(visitor: Visitor, running: Serving) -> None:
+    """What has left them fades; what is new waits until it is asked for."""
+    service = running.service
+    await service.enqueue([NewJob(queue="mail", name=f"send-{number}") for number in range(6)])
+    page = await visitor.open("/jobs?state=queued&order=newest")
+    rows, gone = page.locator("tbody tr"), page.locator("tbody tr.is-gone")
+    await expect(rows).to_have_count(6)
+    await rows.nth(4).locator("input").check()
+    places = await rows.evaluate_all("(all) => all.map((row) => row.getBoundingClientRect().top)")
+    await watch_shifts(page)
+    await service.take(Take(queues=("mail",), most=2))
+    await expect(gone).to_have_count(2)
+    await service.enqueue([NewJob(queue="mail", name="late") for _ in range(3)])
+    fresh = page.get_by_role("link", name="3 new")
+    await expect(fresh).to_be_visible()
+    assert await shifts(page) == []
+    assert await rows.evaluate_all("(all) => all.map((row) => row.getBoundingClientRect().top)") == places
+    await expect(rows.nth(4).locator("input")).to_be_checked()
+    await fresh.click()
+    await expect(gone).to_have_count(0)
+    await expect(rows).to_have_count(7)
 
 
 async def test_a_job_is_followed_from_its_wait_to_its_result(visitor: Visitor, app: Windlass) -> None:
