@@ -9,6 +9,7 @@ import httpx
 import pytest
 
 from windlass.core.errors import BadInput, BadSetting
+from windlass.core.requests import Worker
 from windlass.core.roles import read_roles
 from windlass.outbound import read_policy
 from windlass.server import open_sockets, serving
@@ -62,13 +63,20 @@ async def test_only_the_roles_it_has(store: Store, tmp_path: Path) -> None:
         assert running.url == ""
         await _until_told(running.service, "processor")
         assert await running.service.stats_of("notifier") == {}
-        assert [one.info.name for one in await running.service.workers()] == ["downloads"]
+        assert {one.info.name for one in await _workers(running.service)} == {"downloads"}
 
 
 async def _until_told(service: Service, component: str) -> None:
     async with asyncio.timeout(30):
         while not await service.stats_of(component):  # noqa: ASYNC110
             await asyncio.sleep(0.01)
+
+
+async def _workers(service: Service) -> list[Worker]:
+    async with asyncio.timeout(30):
+        while not (found := await service.workers()):  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+    return found
 
 
 @pytest.mark.anyio

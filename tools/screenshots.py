@@ -24,7 +24,18 @@ IMAGES = ROOT / "docs" / "images"
 SIZE = (1280, 800)
 BYTES_MAX = 150_000
 DAY_MINUTES = 24 * 60
-PAGES = {"docs": "/docs"}  # name of the picture: path, with {ids} of jobs
+# Name of the picture: path, with ids of jobs by the words of tests/browser/present.py.
+PAGES = {
+    "overview": "/",
+    "queue": "/queues/mail",
+    "jobs": "/jobs?state=running",
+    "job": "/jobs/{failed}",
+    "job-running": "/jobs/{running}",
+    "failures": "/failures",
+    "workers": "/workers",
+    "schedules": "/schedules",
+    "limits": "/limits",
+}
 
 
 async def main() -> int:

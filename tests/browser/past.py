@@ -19,11 +19,11 @@ from windlass.service import Service
 MINUTE_MS = 60_000
 # queue, name, jobs per minute at noon, how long one runs, of how many one fails
 TRADES = (
-    ("mail", "send_mail", 14, 180, 40),
-    ("images", "resize_image", 9, 2_400, 60),
-    ("payments", "charge_card", 5, 650, 25),
-    ("reports", "render_report", 2, 9_500, 15),
-    ("imports", "import_feed", 3, 21_000, 9),
+    ("mail", "send_mail", 14, 180, 250),
+    ("images", "resize_image", 9, 2_400, 300),
+    ("payments", "charge_card", 5, 650, 120),
+    ("reports", "render_report", 2, 9_500, 60),
+    ("imports", "import_feed", 3, 21_000, 40),
 )
 ERRORS = {
     "mail": ("SMTPServerDisconnected", "Connection unexpectedly closed by smtp.example.com"),

@@ -16,7 +16,7 @@ from windlass.core.action import Action
 from windlass.core.audit import AuditEntry
 from windlass.core.callback import Undelivered
 from windlass.core.ids import format_id, parse_id
-from windlass.core.job import Blob, Callback, Job, NewJob
+from windlass.core.job import Blob, Callback, Cap, Job, NewJob
 from windlass.core.limit import Limit, Matcher
 from windlass.core.log import Log, LogLine
 from windlass.core.requests import Fail, Finish, Listing, Take, Update, WorkerInfo
@@ -29,6 +29,7 @@ from windlass.store.store import Store
 
 HOUR_MS = 60 * MINUTE_MS
 WAITING_SINCE_MS, RUNNING_SINCE_MS = 4 * MINUTE_MS, 3 * MINUTE_MS
+DOWNLOADS = "downloads"
 PUSHED = b"worker of pushes"
 # Numbers that a browser's own arithmetic would change.
 EXACT = b'{"order": 9007199254740993, "amount": 0.10, "huge": 123456789012345678901234567890, "none": null, "ok": true}'
@@ -87,6 +88,7 @@ class Present:
         await self._waiting_jobs()
         store.clock_offset_ms = -RUNNING_SINCE_MS
         await self._held_jobs()
+        await self._downloads()
         store.clock_offset_ms = 0
         await self._failed_job()
         await self._callbacks()
@@ -144,7 +146,11 @@ class Present:
         ids["cancelled"] = gone
 
     async def _held_jobs(self) -> None:
-        """Two feeds run at another worker, the third is held back by the limit; a push worker has been given one."""
+        """Two feeds run at another worker, the third is held back by the limit; two mails are on their way; a push
+        worker has nothing to do."""
+        for number in range(2):
+            await self.enqueue("mail", "send_mail", payload=_customer(self.say(f"buyer {number}")), priority=-10)
+        await self._take("mail", 2)
         for number in range(4):
             key = await self.enqueue("feeds", "import_feed", payload=_customer(self.say(f"feed {number}")))
             self.ids["held back"] = key
@@ -161,6 +167,20 @@ class Present:
             host=say("edge-1.example"), name=say("edge"), url="http://192.0.2.1:9", slots=3, queues=(say("edge"),)
         )
         await self.service.register(PUSHED, info, beat_ms=24 * HOUR_MS)
+
+    async def _downloads(self) -> None:
+        """Two aggregations, each with as many downloads under way as it may have."""
+        matches = Matcher(queue=DOWNLOADS)
+        await self.service.limit(Limit(name=DOWNLOADS, matches=matches, running=4, key="aggr_id", own_caps=True))
+        for key, count, most in ((self.say("shop.example"), 5, 2), (self.say("archive"), 3, 1)):
+            cap = Cap(limit=DOWNLOADS, running=most, note="http://proxy.example:3128")
+            for number in range(count):
+                order = {"id": f"{key[:4]}-{number}", "url": f"https://192.0.2.9/{number}.jpg", "aggr_id": key}
+                payload = Blob(msgspec.json.encode(order))
+                await self.service.enqueue([NewJob(queue=DOWNLOADS, name="download", payload=payload, cap=cap)])
+        request = Take(queues=(DOWNLOADS,), most=10, worker=WORKER, lease_ms=24 * HOUR_MS)
+        taken = (await self.service.take(request)).jobs
+        await self.service.update([Update(id=one.id, token=one.lease_token, progress=0.4) for one in taken])
 
     async def _take(self, queue: str, most: int = 1) -> list[Job]:
         request = Take(queues=(self.say(queue),), most=most, worker=WORKER, lease_ms=24 * HOUR_MS)

@@ -3,20 +3,27 @@ afterwards, and written into the audit log."""
 
 from __future__ import annotations
 
+import asyncio
 import re
+from collections.abc import AsyncIterator
+from typing import NamedTuple
 
 import pytest
 from playwright.async_api import Page, expect
 
 from browser.browsing import Visitor
+from windlass import Windlass, Worker
+from windlass.core.callback import Undelivered
 from windlass.core.ids import parse_id
-from windlass.core.job import Job, NewJob
+from windlass.core.job import Callback, Job, NewJob
 from windlass.core.limit import Limit, Matcher
-from windlass.core.requests import Fail, Take
+from windlass.core.requests import Fail, Finish, Take
 from windlass.core.schedule import Schedule
+from windlass.sdk.failures import stored_as
 from windlass.server import Serving
 from windlass.service import Service
 from windlass.settings import Settings
+from windlass.store.store import Store
 
 pytestmark = pytest.mark.anyio
 
@@ -100,7 +107,7 @@ async def test_a_job_is_enqueued_edited_cancelled_retried_copied_and_deleted(
 
     await page.goto(job_page)
     await agree(page, "Delete")
-    await expect(page).to_have_url(re.compile("/jobs"))
+    await expect(page).to_have_url(re.compile(r"/jobs\?state="))
     (stats,) = await service.stats(["orders"])
     assert (stats.queued, stats.cancelled) == (1, 0)
     done = [what for what, outcome in await audited(service) if outcome == "done"]
@@ -199,6 +206,104 @@ async def test_schedules_are_run_paused_resumed_and_deleted(visitor: Visitor, ru
         "resume_schedule",
         "delete_schedule",
     ]
+
+
+async def test_a_worker_is_asked_to_stop_and_ends_what_it_runs(
+    visitor: Visitor, running: Serving, store: Store
+) -> None:
+    app, begun, go_on = Windlass(), asyncio.Event(), asyncio.Event()
+    app.connect(store.twin())
+
+    @app.task(queue="mail", keep_result="1h")
+    async def send() -> str:
+        begun.set()
+        await go_on.wait()
+        return "sent"
+
+    handle = await send.aenqueue()
+    worker = Worker(app, name="app-1", grace=60)
+    working = asyncio.create_task(worker.run())
+    await begun.wait()
+    page = await visitor.open("/workers")
+    await agree(page, "Stop app-1")
+    await says(page, "app-1")
+    go_on.set()
+    await working
+    await expect(page.get_by_text("Nobody works")).to_be_visible()
+    assert await handle == "sent"
+    await app.aclose()
+
+
+async def test_failures_are_retried_by_what_went_wrong(visitor: Visitor, running: Serving) -> None:
+    service = running.service
+    await service.enqueue([NewJob(queue="mail", name="send") for _ in range(12)])
+    taken = (await service.take(Take(queues=("mail",), most=12))).jobs
+    for at, job in enumerate(taken):
+        message = f"no answer from relay {at}" if at % 3 else "<b>bounced</b>"
+        await service.fail([Fail(id=job.id, token=job.lease_token, error=stored_as("OSError", message))])
+    page = await visitor.open("/failures")
+    group = page.get_by_role("row", name="no answer from relay")
+    await expect(group).to_contain_text("8")
+    await group.get_by_role("button", name="Retry").click()
+    await page.get_by_role("dialog").get_by_role("button", name="Retry").click()
+    await expect(page.locator("#state")).to_have_text("finished")
+    await expect(page.locator("#progress")).to_contain_text("8 done")
+    await page.goto("/failures")
+    await expect(page.get_by_role("row", name="<b>bounced</b>")).to_contain_text("4")
+    await expect(group).to_have_count(0)
+
+
+class Receiver(NamedTuple):
+    url: str
+    heard: asyncio.Queue[bytes]
+
+
+@pytest.fixture
+async def receiver() -> AsyncIterator[Receiver]:
+    """Somebody who hears of callbacks."""
+    heard: asyncio.Queue[bytes] = asyncio.Queue()
+
+    async def hear(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = await reader.readuntil(b"\r\n\r\n")
+        heard.put_nowait(head)
+        writer.write(b"HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n")
+        writer.close()
+        await writer.wait_closed()
+
+    async with await asyncio.start_server(hear, "127.0.0.1", 0) as server:
+        yield Receiver(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/hook", heard)
+
+
+@pytest.fixture
+def given_up(service: Service, receiver: Receiver) -> None:
+    """A callback that nobody delivers any more; made before there is a server, which would deliver it."""
+    service.enqueue([NewJob(queue="mail", name="send", callback=Callback(url=receiver.url))]).wait()
+    (job,) = service.take(Take(queues=("mail",))).wait().jobs
+    service.finish([Finish(job.id, job.lease_token)]).wait()
+    (debt,) = service.take_callbacks().wait().debts
+    service.retry_callbacks([Undelivered(id=debt.id, token=debt.token, error="<i>503</i>", give_up=True)]).wait()
+
+
+async def test_a_callback_that_was_given_up_is_delivered_again(
+    receiver: Receiver, given_up: None, visitor: Visitor, running: Serving
+) -> None:
+    page = await visitor.open("/callbacks")
+    await expect(page.get_by_text("Nothing is owed")).to_be_visible()
+    await page.get_by_role("link", name="Given up").click()
+    row = page.get_by_role("row", name=receiver.url)
+    await expect(row).to_contain_text("<i>503</i>")
+    await row.get_by_role("button", name="Deliver again").click()
+    assert (await receiver.heard.get()).startswith(b"POST /hook ")
+    await expect(row).to_have_count(0)
+    assert await audited(running.service) == [("redeliver", "done")]
+
+
+async def test_the_doctor_is_asked(visitor: Visitor, running: Serving) -> None:
+    await running.service.enqueue([NewJob(queue="mail", name="send")])
+    page = await visitor.open("/engine")
+    await page.get_by_role("button", name="Ask the doctor").click()
+    await expect(page.get_by_role("heading", level=1)).to_have_text("All is well")
+    assert await audited(running.service) == [("doctor", "done")]
 
 
 async def test_without_scripts_the_server_asks(visitor: Visitor, running: Serving) -> None:

@@ -67,3 +67,34 @@ async def test_a_page_is_there_without_scripts(reader: Visitor, ground: Ground) 
     await page.goto("/")
     await page.get_by_role("link", name="Queues", exact=True).click()
     await expect(page).to_have_url(f"{ground.url}/queues")
+
+
+# Where a text that somebody gave is to be read, whatever it says
+SHOWN = {
+    "/": ["mail", "payments", "newsletters"],
+    "/jobs?state=failed": ["charge_card", "import_feed"],
+    "/jobs/{queued}": ["mail", "send_mail", "shop", "urgent", "eu"],
+    "/jobs/{running}": ["encode_video", "pass 2 of 3", "frame 911 has no key, going on"],
+    "/jobs/{finished}": ["October, all shops", "reports.example/2026-10.pdf", "monthly"],
+    "/jobs/{parent}": ["close_month", "render_report", "import_feed"],
+    "/workers": ["app-1", "app-2", "app-2.example", "edge-1.example"],
+    "/schedules": ["nightly report", "warm the cache", "monthly invoices"],
+    "/limits": ["two imports at once", "gentle with SMTP"],
+    "/aggregations": ["shop.example", "archive"],
+    "/audit": ["grace", "ada", "deploy"],
+    "/actions": ["grace"],
+}
+
+
+async def test_hostile_texts_are_shown_as_they_are(reader: Visitor, ground: Ground) -> None:
+    page = await reader.open("/")
+    missing = []
+    for path, words in SHOWN.items():
+        await page.goto(path.format(**ground.ids))
+        shown = plain(await page.locator("main").text_content() or "")
+        missing += [f"{path}: {word}" for word in words if plain(hostilely(word)) not in shown]
+    assert missing == []
+
+
+def plain(text: str) -> str:
+    return " ".join(text.split())

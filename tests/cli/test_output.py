@@ -5,9 +5,10 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from windlass.cli.blobs import as_text, error_line, error_text
+from windlass.cli.blobs import as_text, error_text
 from windlass.cli.output import Column, brief, distance, fitted, printable
 from windlass.cli.queue_page import rates
+from windlass.core.error_text import error_line
 from windlass.core.job import Blob, Codec
 from windlass.core.queue import Minute
 from windlass.core.transcoding import as_json
@@ -106,7 +107,7 @@ def test_values_for_people() -> None:
         ("error", packed({"type": "ValueError", "message": "no"}), "ValueError: no"),
         ("error", Blob(b'{"type": "ValueError", "message": ""}'), "ValueError"),
         ("timeout", packed({"type": "TimeoutError", "message": "30s"}), "timeout: TimeoutError: 30s"),
-        ("error", Blob(b'"text"'), 'error: "text"'),
+        ("error", Blob(b'"text"'), "error: text"),
         ("error", Blob(b'{"other": 1}'), 'error: {"other":1}'),
         ("crashed", Blob(b"\xff", Codec.RAW), "crashed: \\xff"),
         ("lease_expired", None, "lease_expired"),

@@ -27,7 +27,7 @@ def busy(service: Service) -> Service:
 
 
 def test_workers_ls(busy: Service) -> None:
-    ((key, name, host, pid, queues, running, longest, _, heartbeat),) = did(busy, "workers", "ls").rows
+    ((key, name, host, pid, queues, running, longest, _, _, heartbeat),) = did(busy, "workers", "ls").rows
     assert (key, name, host, pid) == ("77777777-7777-7777-7777-777777777777", "mailer", "box", "77")
     assert (queues, running, heartbeat) == ("mail,reports", "2 of 4", "in time")
     assert longest.endswith("s")

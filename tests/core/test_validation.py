@@ -797,7 +797,7 @@ def _assignments() -> Iterator[Case]:
         yield "assign", f"queues={value!r:.30}", lambda service, value=value: service.assign(value, accept_ms=1)
     terms: dict[str, tuple[Any, ...]] = {
         "most": (0, 1_001, *WRONG_WHOLES), "accept_ms": (0, *WRONG_WHOLES), "wait_ms": (-1, *WRONG_WHOLES),
-        "spends_attempt": WRONG_CLAIMS,
+        "ring_ms": (-1, *WRONG_WHOLES), "spends_attempt": WRONG_CLAIMS,
     }  # fmt: skip
     for field, values in terms.items():
         for value in values:

@@ -62,13 +62,15 @@ async def test_a_doctor_that_does_not_come_to_an_end_says_how_far_it_came(
     assert "windlass doctor" in answer.text
 
 
+@pytest.fixture
+def reader(service: Service) -> str:
+    return service.create_token(NewToken(name="reader", roles=frozenset({Role.READ}))).wait().text
+
+
 async def test_whoever_may_only_read_sees_the_engine_but_no_doctor_and_no_audit_log(
-    service: Service, looker: Looker
+    reader: str, looker: Looker
 ) -> None:
-    token = service.create_token(NewToken(name="reader", roles=frozenset({Role.READ}))).wait().text
-    while (await looker.look("/")).status == 200:
-        pass
-    await looker.log_in(token)
+    await looker.log_in(reader)
     page = await looker.look("/engine")
     assert page.status == 200
     assert not [action for action in page.actions if "doctor" in action]

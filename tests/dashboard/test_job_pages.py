@@ -98,6 +98,16 @@ async def test_a_job_says_why_it_does_not_run(looker: Looker, service: Service) 
     assert "No worker listens to queue" in page.text
 
 
+async def test_jobs_that_hold_it_back_are_links(looker: Looker, service: Service) -> None:
+    service.limit(Limit(name="<b>one</b>", matches=Matcher(queue="mail"), running=1)).wait()
+    holder, waiting = enqueue(service, *[NewJob(queue="mail", name="send")] * 2)
+    take(service)
+    page = await looker.look(f"/jobs/{waiting}")
+    assert "held by" in page.text
+    assert page.all("a", href=f"/jobs/{holder}")
+    assert not page.all("b")
+
+
 async def test_a_result_is_shown_and_can_be_downloaded(looker: Looker, service: Service) -> None:
     (key,) = enqueue(service, NewJob(queue="mail", name="send", payload=Blob(b'{"a": 1}'), result_ttl_ms=60_000))
     job_id, token = take(service)
@@ -152,6 +162,17 @@ async def test_a_job_that_is_not_there_is_refused(looker: Looker) -> None:
     page = await looker.look("/jobs/01890a5d-ac96-7000-8000-b5c1d0b7a3f2")
     assert page.status == 404
     assert (await looker.look("/jobs/nonsense")).status == 400
+
+
+async def test_a_job_that_ended_and_left_nothing_is_said_to_be_gone(looker: Looker, service: Service) -> None:
+    (key,) = enqueue(service, NewJob(queue="mail", name="send"))
+    job_id, token = take(service)
+    service.finish([Finish(job_id, token)]).one().wait()
+    page = await looker.look(f"/jobs/{key}")
+    assert page.status == 404
+    assert "has ended, and is gone" in page.text
+    live = await looker.client.get(f"/jobs/{key}", headers={"x-windlass-live": "1"})
+    assert live.status_code == 204  # the page that is open stays as it is
 
 
 class TestHidden:

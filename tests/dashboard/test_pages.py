@@ -161,13 +161,15 @@ async def test_what_a_role_may_not_do_is_not_shown_and_refused(reader: str, look
     assert service.pauses("mail").wait() == []
 
 
-async def test_a_token_for_some_queues_sees_only_these(looker: Looker, service: Service) -> None:
-    service.enqueue([NewJob(queue="mail", name="send"), NewJob(queue="secret", name="send")]).wait()
+@pytest.fixture
+def mailer(service: Service) -> str:
     new = NewToken(name="mailer", roles=frozenset({Role.READ}), queues=("mail",))
-    token = service.create_token(new).wait().text
-    while (await looker.look("/")).status == 200:
-        pass
-    await looker.log_in(token)
+    return service.create_token(new).wait().text
+
+
+async def test_a_token_for_some_queues_sees_only_these(mailer: str, looker: Looker, service: Service) -> None:
+    service.enqueue([NewJob(queue="mail", name="send"), NewJob(queue="secret", name="send")]).wait()
+    await looker.log_in(mailer)
     page = await looker.look("/")
     assert "mail" in page.text
     assert "secret" not in page.text
@@ -243,13 +245,9 @@ async def test_what_happens_is_told(looker: Looker, running: Serving) -> None:
 
 
 async def test_what_happens_in_other_queues_is_not_told_to_who_may_not_see_them(
-    looker: Looker, running: Serving, service: Service
+    mailer: str, looker: Looker, running: Serving
 ) -> None:
-    new = NewToken(name="mailer", roles=frozenset({Role.READ}), queues=("mail",))
-    token = service.create_token(new).wait().text
-    while (await looker.look("/")).status == 200:
-        pass
-    await looker.log_in(token)
+    await looker.log_in(mailer)
     assert (await looker.client.get("/live?queue=secret")).status_code == 403
     async with looker.client.stream("GET", "/live") as stream:
         lines = stream.aiter_lines()

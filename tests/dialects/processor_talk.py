@@ -25,7 +25,8 @@ from windlass.store.store import Store
 
 LIMIT_S = 30.0
 IDENTITY = Identity(uuid="processor-1", host="here")
-TERMS = Terms()
+# Long, so that a busy machine makes no message old and no worker silent.
+TERMS = Terms(tick_ms=60_000, expiry_ms=180_000, accept_ms=180_000)
 
 
 def worker_uuid(number: int) -> str:

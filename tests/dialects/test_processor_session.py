@@ -6,12 +6,14 @@ import asyncio
 import json
 import logging
 import os
-from collections.abc import AsyncIterator
+import time
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
 
 from dialects.processor_talk import (
+    TERMS,
     Talk,
     W,
     add,
@@ -24,12 +26,14 @@ from dialects.processor_talk import (
     talking,
     worker_uuid,
 )
+from engine_process import EngineProcess
+from namespace import ask
 from windlass.core.job import Blob, NewJob
 from windlass.core.requests import Listing, Take
 from windlass.core.states import State
 from windlass.dialects.processor.envelope import Identity
-from windlass.dialects.processor.messages import Terms
 from windlass.service import Service
+from windlass.store.endpoint import parse_url
 from windlass.store.store import Store
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("engine", ["valkey"], indirect=True)]
@@ -141,20 +145,20 @@ async def test_a_recorded_talk_has_the_same_effect_at_once(talk: Talk, office: S
 
 async def test_an_old_idle_message_brings_no_job(talk: Talk, caplog: pytest.LogCaptureFixture) -> None:
     talk.say(add(1))
-    assert len((await talk.answered(idle(age_s=5)))["payload"]["jobs"]) == 1
+    assert len((await talk.answered(idle(age_s=100)))["payload"]["jobs"]) == 1
     assert "too old" in caplog.text
     assert [one["state"] for one in await listed(talk, "list_queue_workers")] == ["idle"]
-    talk.say(idle(age_s=20, worker=worker_uuid(2)))
+    talk.say(idle(age_s=400, worker=worker_uuid(2)))
     assert len(await listed(talk, "list_queue_workers")) == 1
 
 
 async def test_what_is_not_accepted_goes_back_to_the_front(talk: Talk, office: Service) -> None:
     talk.say(add(1), add(2), add(3), idle())
     assert await talk.assignments(1) == [(W, job_uuid(1))]
-    office.store.clock_offset_ms += 8_000
+    office.store.clock_offset_ms += 120_000
     talk.say(TICK, idle(worker_uuid(2)))
     assert await talk.assignments(1) == [(worker_uuid(2), job_uuid(2))]
-    office.store.clock_offset_ms += 1_000
+    office.store.clock_offset_ms += 60_000
     talk.say(TICK, idle(worker_uuid(3)))
     assert await talk.assignments(1) == [(worker_uuid(3), job_uuid(1))]
 
@@ -164,7 +168,7 @@ async def test_a_silent_worker_gives_its_job_back(talk: Talk, office: Service, t
     talk.say(add(1), idle())
     await talk.assignments(1)
     await talk.answered(says("job_accepted", W, 1))
-    office.store.clock_offset_ms += 9_000
+    office.store.clock_offset_ms += 180_000
     talk.say(idle(worker_uuid(2)))
     if trigger == "add_job":
         talk.say(add(2, priority=9))
@@ -178,7 +182,7 @@ async def test_a_silent_worker_gives_its_job_back(talk: Talk, office: Service, t
 async def test_a_tick_purges_silent_workers(talk: Talk, office: Service) -> None:
     talk.say(idle())
     assert len(await listed(talk, "list_queue_workers")) == 1
-    office.store.clock_offset_ms += 9_000
+    office.store.clock_offset_ms += 180_000
     talk.say(TICK)
     assert await listed(talk, "list_queue_workers") == []
 
@@ -188,18 +192,18 @@ async def test_progress_keeps_a_job(talk: Talk, office: Service) -> None:
     await talk.assignments(1)
     await talk.answered(says("job_accepted", W, 1))
     for _ in range(3):
-        office.store.clock_offset_ms += 8_000
+        office.store.clock_offset_ms += 120_000
         await talk.answered(line("job_queue/worker_progress", {"uuid": job_uuid(1), "queue_name": "q"}), TICK)
     assert len(await listed(talk, "list_progress_queue")) == 1
 
 
 async def test_a_number_of_attempts_is_an_option(office: Service) -> None:
-    async with talking(office, Terms(attempts=2)) as talk:
+    async with talking(office, TERMS._replace(attempts=2)) as talk:
         talk.say(add(1))
         for _ in range(2):
             talk.say(idle())
             await talk.assignments(1)
-            office.store.clock_offset_ms += 9_000
+            office.store.clock_offset_ms += 180_000
         await talk.answered(TICK)
         (job,) = await of_state(office, "failed")
         assert job.unique == job_uuid(1)
@@ -215,6 +219,17 @@ async def test_a_job_that_comes_from_elsewhere_is_given_at_once(talk: Talk, offi
     (job,) = await listed(talk, "list_queue_progress")
     assert (job["progress"], job["uuid"]) == (0.5, payload["uuid"])
     assert enqueued.status == "queued"  # type: ignore[union-attr]
+
+
+async def test_a_worker_that_is_idle_again_is_given_what_comes_from_elsewhere(talk: Talk, office: Service) -> None:
+    for number in (1, 2, 3):
+        talk.say(add(number), idle())
+        await talk.assignments(1)
+        await talk.answered(says("job_accepted", W, number), says("job_finished", W, number))
+        await office.enqueue([NewJob(queue="q", name=f"n{number}")])
+        payload = (await talk.heard())["payload"]
+        assert payload["command"] == f"n{number}"
+        talk.say(line("job_queue/job_accepted", payload), line("job_queue/worker_progress", payload))
 
 
 async def test_jobs_that_are_taken_elsewhere_are_given_to_nobody(talk: Talk, office: Service) -> None:
@@ -326,6 +341,52 @@ async def test_a_slow_reader_holds_everything_back(office: Service) -> None:
 async def until_some(office: Service, state: str) -> None:
     while not await of_state(office, state):
         pass
+
+
+async def test_an_engine_that_is_slow_holds_the_input_back(talk: Talk, office: Service) -> None:
+    await talk.answered()
+    count, size = 60, 200_000
+    await asyncio.to_thread(ask, office.store, "CLIENT", "PAUSE", 600_000, "WRITE")
+    try:
+        texts = [add(number, data="x" * size) for number in range(count)]
+        writing = asyncio.create_task(asyncio.to_thread(talk.say, *texts))
+        await asyncio.wait({writing}, timeout=0.5)
+        assert not writing.done()
+    finally:
+        await asyncio.to_thread(ask, office.store, "CLIENT", "UNPAUSE")
+    await writing
+    assert len((await talk.answered())["payload"]["jobs"]) == count
+
+
+async def test_an_engine_that_is_away_is_waited_for(engine: EngineProcess, caplog: pytest.LogCaptureFixture) -> None:
+    config = ("--save", "", "--appendonly", "yes", "--appendfsync", "always")
+    with EngineProcess("valkey", config=config) as own:
+        store = Store(parse_url(own.unix_url), namespace="away", is_test=True, patience_s=0.1)
+        async with talking(Service(store)) as talk:
+            await talk.answered(add(1))
+            await asyncio.to_thread(own.kill)
+            talk.say(add(2), idle())
+            while "cannot be asked" not in caplog.text:
+                await asyncio.to_thread(time.sleep, 0.01)
+            await asyncio.to_thread(own.start)
+            assert await talk.assignments(1) == [(W, job_uuid(1))]
+            talk.say(idle())
+            assert await talk.assignments(1) == [(W, job_uuid(2))]
+        await store.close()
+
+
+async def test_queues_of_several_partitions(divided_store: Callable[[int], Store]) -> None:
+    store = divided_store(4)
+    queues = [f"q{number}" for number in range(8)]
+    async with talking(Service(store)) as talk:
+        talk.say(*(idle(worker_uuid(number + 1), queue_name=name) for number, name in enumerate(queues)))
+        talk.say(*(add(number, queue_name=name) for number, name in enumerate(queues)))
+        assert len({uuid for _, uuid in await talk.assignments(8)}) == 8
+        talk.say(*(idle(worker_uuid(number + 1), queue_name=name) for number, name in enumerate(queues)))
+        await talk.answered()
+        await Service(store).enqueue([NewJob(queue=name, name="n") for name in queues])
+        assert {(await talk.heard())["payload"]["queue_name"] for _ in queues} == set(queues)
+    await store.close()
 
 
 async def test_stopping_deals_with_what_was_read(talk: Talk, office: Service) -> None:

@@ -115,6 +115,11 @@ SHARES = {
     ): 4,
     deed("exchange", finished=few_picks, failed=st.lists(picks, max_size=1), most=one_or_more): 5,
     deed("hold", which=few_picks, how=st.sampled_from(("release", "extend", "update", "log", "accept"))): 5,
+    deed(
+        "speak", pick=picks, worker=st.sampled_from(WORKERS), idle_ms=st.sampled_from((0, 3_000)),
+        says=st.lists(st.sampled_from(("idle", "accepted", "progress", "finished")), min_size=1, max_size=3),
+    ): 5,
+    deed("assign", queues=st.sampled_from((("q",), ("q", "r"))), most=one_or_more, spends_attempt=st.booleans()): 5,
     deed("cancel", which=few_picks, counts_waiting=mostly(True, False), even_failed=st.booleans()): 3,
     deed("intervene", which=few_picks, how=st.sampled_from(("requeue", "retry", "wake")), fully=st.booleans()): 3,
     deed("delete", which=few_picks): 1,

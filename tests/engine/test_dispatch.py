@@ -374,3 +374,13 @@ def test_a_worker_that_jobs_are_pushed_to_need_not_beat(service: Service) -> Non
         assert dispatch(service) == []
         service.recover().wait()
     assert len(service.workers().wait()) == 1
+
+
+def test_the_doctor_knows_what_pushing_leaves(lanes: Service) -> None:
+    register(lanes, A, slots=1)
+    put(lanes, new(name="a"), new(name="b"))
+    (job,) = dispatch(lanes)
+    say(lanes, job, "unknown")
+    dispatch(lanes)
+    codes = {finding.code for finding in lanes.doctor().wait().findings}
+    assert codes <= {"no_persistence"}

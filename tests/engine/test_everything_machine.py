@@ -34,7 +34,7 @@ from windlass.core.job import Blob, Job, NewJob
 from windlass.core.limit import Limit
 from windlass.core.log import Log, LogLine
 from windlass.core.queue import DAY_MS
-from windlass.core.requests import Edit, Fail, Filter, Finish, Held, Take, Update
+from windlass.core.requests import Edit, Fail, Filter, Finish, Held, Said, Take, Update, WorkerInfo
 from windlass.core.schedule import Schedule
 from windlass.core.states import ENDED, LEASED, State
 from windlass.service import Service
@@ -45,7 +45,7 @@ from windlass.store.waiting import take_flow
 SETTINGS = machine_settings(usual=90, deep=2_000, steps=40)
 LASTING = (
     "q:", "m:", "ended:", "bell:", "waiters:", "throttle:", "full_at:", "queues", "seq", "token", "debts", "events",
-    "followed", "limits_version", "limit_number", "timers:ring", "turns:", "weights:",
+    "followed", "idle:", "limits_version", "limit_number", "timers:ring", "turns:", "weights:",
 )  # fmt: skip
 AFTER_ALL = ("settle", "clean")  # what follows from an end: members are let go of, histories are trimmed
 IN_TIME = ("promote", "recover", "expire")  # what take does first
@@ -290,6 +290,37 @@ class EverythingMachine(RuleBasedStateMachine):
         else:
             getattr(self.service, how)(held).wait()
         self.look(how)
+
+    # Workers that speak by messages
+
+    def speak(self, pick: int, worker: bytes, idle_ms: int, says: list[Any]) -> None:
+        (job,) = self.some([pick]) or [None]
+        queue, job_id = (job.queue, job.id) if job else ("q", b"")
+        info = WorkerInfo(name="w", queues=(queue,))
+        before = self.seen
+        said = [Said(queue=queue, worker=worker, info=info, says=one, id=job_id, idle_ms=idle_ms) for one in says]
+        self.service.hear(said, silent_ms=4_000).wait()
+        self.look("take", "accept", "extend", "update", "finish", *IN_TIME)
+        self.check_heard(before, job_id, worker)
+
+    def check_heard(self, before: invariants.Snapshot, job_id: bytes, worker: bytes) -> None:
+        """What another worker holds is as it was; what nobody held may be the speaker's, if its limits allow it."""
+        was, now = before.jobs.get(job_id), self.seen.jobs.get(job_id)
+        if was is None:
+            return
+        if was.job.state in LEASED and was.job.worker != worker:
+            assert now is not None
+            assert (now.job.state, now.token) == (was.job.state, was.token)
+        if was.job.state is State.QUEUED and (now is None or now.token > was.token):
+            note_starts(self.starts, self.store.known_limits.table(0).limits, [was.job], self.now_ms)
+
+    def assign(self, queues: tuple[str, ...], most: int, spends_attempt: bool) -> None:
+        idle = {(queue, worker) for queue in queues for worker in self.seen.zset(f"idle:{queue}")}
+        given = self.service.assign(queues, most=most, accept_ms=1_000, spends_attempt=spends_attempt).wait().jobs
+        assert len(given) <= most
+        assert len({(job.queue, job.worker) for job in given} & idle) == len(given), "each idle worker gets one job"
+        note_starts(self.starts, self.store.known_limits.table(0).limits, given, self.now_ms)
+        self.look("take", *IN_TIME)
 
     # People
 

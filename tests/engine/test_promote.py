@@ -42,8 +42,8 @@ def test_order_is_by_priority_then_time(service: Service) -> None:
 
 
 def test_five_thousand_due_jobs_are_promoted_in_steps(service: Service) -> None:
-    jobs = put(service, *(new(delay_ms=1_000) for _ in range(5_000)))
-    service.store.clock_offset_ms += 3_000
+    jobs = put(service, *(new(delay_ms=3_600_000) for _ in range(5_000)))
+    service.store.clock_offset_ms += 7_200_000
     steps = 0
     total = 0
     while (step := service.promote().wait()).done:
@@ -58,14 +58,14 @@ def test_five_thousand_due_jobs_are_promoted_in_steps(service: Service) -> None:
 
 
 def test_a_taker_needs_no_scheduler(service: Service) -> None:
-    put(service, *(new(delay_ms=1_000) for _ in range(300)))
-    service.store.clock_offset_ms += 2_000
+    put(service, *(new(delay_ms=3_600_000) for _ in range(300)))
+    service.store.clock_offset_ms += 7_200_000
     assert len(take(service, most=300)) + len(take(service, most=300)) == 300
 
 
 def test_many_queues_in_one_step(service: Service) -> None:
-    put(service, *(new(queue=f"q{number}", delay_ms=1_000) for number in range(120)))
-    service.store.clock_offset_ms += 2_000
+    put(service, *(new(queue=f"q{number}", delay_ms=3_600_000) for number in range(120)))
+    service.store.clock_offset_ms += 7_200_000
     assert [service.promote().wait().done for _ in range(4)] == [50, 50, 20, 0]
 
 

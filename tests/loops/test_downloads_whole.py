@@ -99,7 +99,11 @@ async def test_from_the_order_to_the_callback(store: Store, tmp_path: Path) -> N
         assert (await whole.client.get(download_url)).content == content
         (stats,) = await whole.service.stats(["downloads-files"])
         assert stats.scheduled == 1  # the file goes later
-        assert await whole.service.stats_of("processor")
+
+        async def are_told() -> bool:
+            return bool(await whole.service.stats_of("processor"))
+
+        await until(are_told)
 
 
 async def test_a_file_goes_when_its_time_is_over(store: Store, tmp_path: Path) -> None:

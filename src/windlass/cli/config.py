@@ -11,7 +11,7 @@ from ..settings import Origin, load
 from .output import json_option
 
 SECRET = {"url"}
-HIDDEN = {"token", "callback_keys", "callback_kafka"}
+HIDDEN = {"token", "callback_keys", "callback_kafka", "download_headers"}
 
 
 @click.command()

@@ -12,7 +12,7 @@ import uvloop
 
 from .. import server
 from ..core import validation as check
-from ..core.errors import WindlassError
+from ..core.errors import EngineUnavailable, WindlassError
 from ..dialects.processor.envelope import identity
 from ..dialects.processor.logs import LineHandler
 from ..dialects.processor.messages import Terms
@@ -93,7 +93,10 @@ def processor(
         code = uvloop.run(_run(settings, terms))
     except WindlassError as error:
         log.error("%s", error)
-        code = TRY_AGAIN
+        code = TRY_AGAIN if isinstance(error, EngineUnavailable) else FAILED
+    except Exception:
+        log.exception("It has to end.")
+        code = FAILED
     uvloop.run(stderr.flushed(FLUSH_S))
     sys.exit(code)
 

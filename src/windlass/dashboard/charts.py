@@ -79,8 +79,8 @@ def gauge(part: float, whole: float, *, label: str) -> Markup:
     kind = "full" if whole > 0 and part >= whole else "high" if share > 0.8 else "fine"
     return Markup(
         '<svg class="gauge gauge-{}" viewBox="0 0 100 6" preserveAspectRatio="none" role="img" aria-label="{}">'
-        '<rect class="gauge-ground" width="100" height="6" rx="3"/>'
-        '<rect class="gauge-fill" width="{}" height="6" rx="3"/></svg>'
+        '<rect class="gauge-ground" width="100" height="6"/>'
+        '<rect class="gauge-fill" width="{}" height="6"/></svg>'
     ).format(kind, label, f"{share * 100:.1f}")
 
 

@@ -17,7 +17,7 @@ from .figures import count, size
 NODES_MAX = 1_000  # shown of one value
 TEXT_MAX = 2_000  # characters of one text
 BYTES_SHOWN = 64
-OPEN_NODES = 60  # what is smaller starts open
+OPEN_NODES = 80  # of one value start open, the first ones
 DEPTH_MAX = 60
 SNIPPET_MAX = 160
 _TROUBLE = (ValueError, RecursionError, msgspec.MsgspecError, OverflowError)
@@ -101,6 +101,7 @@ def _bytes(data: bytes) -> Iterator[Markup]:
 class _Writer:
     def __init__(self) -> None:
         self.left = NODES_MAX
+        self.to_open = OPEN_NODES
         self.is_cut = False
 
     def value(self, value: Any, depth: int) -> Iterator[str]:
@@ -174,7 +175,8 @@ class _Writer:
             self.is_cut = True
             yield f'<span class="brace">{begin}</span><span class="cut">… deeper than is shown</span>'
             return
-        is_open = " open" if depth == 0 or (number <= OPEN_NODES and depth < 4) else ""
+        is_open = " open" if depth == 0 or number <= self.to_open else ""
+        self.to_open -= number if is_open else 0
         plural = "" if number == 1 else "s"
         yield f'<details{is_open}><summary><span class="brace">{begin}</span>'
         yield f'<span class="folded"> {count(number)} {what}{plural} <span class="brace">{end}</span></span>'

@@ -13,6 +13,7 @@ from ..store import assigning
 from ..store.asked import Asked, AskedMany, AskedToWait
 from ..store.calls import assign as calls
 from ..store.calls.call import Flow, bounded
+from ..store.calls.take import UNREGISTERED, Registration
 from ..store.scatter import scatter
 from ..store.waiting import parts_of
 from .asking import Asking
@@ -63,39 +64,44 @@ class Assigning(Asking):
         accept_ms: int,
         spends_attempt: bool = False,
         wait_ms: int = 0,
+        ring_ms: int = 0,
     ) -> Asked[Dispatch]:
         """Leases jobs of these queues to workers that are idle there, one to each, to be accepted within `accept_ms`;
         `spends_attempt`: also one that is not accepted spends an attempt. Waits up to `wait_ms` for the first, in one
-        partition (`within`)."""
+        partition. `ring_ms`: where workers stay idle, a job that comes within this time rings whoever waits so in this
+        process."""
         assign_validation.queues(queues)
         check.whole("most", most, 1, check.TAKE_MAX)
         check.whole("accept_ms", accept_ms, 1, check.DURATION_MAX)
         check.claim("spends_attempt", spends_attempt)
         check.whole("wait_ms", wait_ms, 0, check.DURATION_MAX)
+        check.whole("ring_ms", ring_ms, 0, check.DURATION_MAX)
         terms = assigning.Terms(most, accept_ms, spends_attempt)
         return AskedToWait(
             self.store,
-            lambda: self._assign(tuple(queues), terms, wait_ms),
+            lambda: self._assign(tuple(queues), terms, wait_ms, ring_ms),
             lambda: self.store.run_now(self._assign_flow(queues, terms)),
         )
 
-    async def _assign(self, queues: tuple[str, ...], terms: assigning.Terms, wait_ms: int) -> Dispatch:
+    async def _assign(self, queues: tuple[str, ...], terms: assigning.Terms, wait_ms: int, ring_ms: int) -> Dispatch:
         await self.store.open()
         if not wait_ms:
-            return await self.store.run(self._assign_flow(queues, terms))
+            return await self.store.run(self._assign_flow(queues, terms, ring_ms))
         if len(parts_of(self.store, queues)) > 1:
             raise BadInput("One waits in one partition: ask for queues of one.")
         return await assigning.assign_waiting(
             self.store, queues, terms, wait_ms, self.store.partition_of_queue(queues[0])
         )
 
-    def _assign_flow(self, queues: Sequence[str], terms: assigning.Terms) -> Flow[Dispatch]:
+    def _assign_flow(self, queues: Sequence[str], terms: assigning.Terms, ring_ms: int = 0) -> Flow[Dispatch]:
         found = Dispatch([], {}, None)
         for part in parts_of(self.store, queues):
             left = terms.most - len(found.jobs)
             if left == 0:
                 break
-            more = yield from assigning.assign_flow(tuple(part.queues), terms._replace(most=left), part.partition)
+            home = part.partition
+            rung = Registration(self.store.bell(home).name, ring_ms) if ring_ms else UNREGISTERED
+            more = yield from assigning.assign_flow(tuple(part.queues), terms._replace(most=left), home, rung)
             instants = [at for at in (found.next_due_at_ms, more.taken.next_due_at_ms) if at is not None]
             found = Dispatch(found.jobs + more.taken.jobs, found.workers | more.workers, min(instants, default=None))
         return found

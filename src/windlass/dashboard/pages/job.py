@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from typing import NamedTuple
+import re
+from typing import Any, NamedTuple
 
 import msgspec
+from markupsafe import Markup, escape
 
 from ...core.callback import Debt
 from ...core.error_text import error_line, error_map, plain_line
-from ...core.errors import Forbidden, Refusal, UnknownJob
-from ...core.explanation import Explanation, Running
+from ...core.errors import AlreadyEnded, Forbidden, Refusal, UnknownJob
+from ...core.explanation import AwaitsMembers, Explanation, HeldByParent, LimitFull, Reason, Running
 from ...core.ids import format_id, number_of_id
 from ...core.job import Attempt, Blob, Codec, Job, Member, Timeline
 from ...core.limit import LimitState, LimitTable
@@ -28,7 +30,9 @@ from ..visit import Visit
 routes = DashboardRoutes()
 
 MEMBERS_SHOWN = 50
+_GONE = "This job has ended, and is gone: it kept no result, and its queue keeps no history."
 ANCESTORS_MAX = 5
+_ID = re.compile(r"([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})")
 _MEDIA = {
     Codec.JSON: "application/json",
     Codec.MSGPACK: "application/vnd.msgpack",
@@ -87,6 +91,15 @@ class JobView(msgspec.Struct, frozen=True):
         summary = self.explanation.summary
         return [one.sentence for one in self.explanation.reasons if one.sentence[1:-1] not in summary]
 
+    def linked(self, sentence: str, visit: Visit[Any]) -> Markup:
+        """A sentence in which other jobs are links."""
+        known = {one for reason in self.explanation.reasons for one in _named_in(reason)}
+        parts = [
+            Markup('<a href="{}">{}</a>').format(visit.link("jobs", part), part) if part in known else escape(part)
+            for part in _ID.split(sentence)
+        ]
+        return Markup("").join(parts)
+
     @property
     def waited_ms(self) -> int:
         return lifeline.waited_ms(self.phases)
@@ -96,20 +109,41 @@ class JobView(msgspec.Struct, frozen=True):
         return lifeline.ran_ms(self.phases)
 
 
+def _named_in(reason: Reason) -> list[str]:
+    """Ids of other jobs."""
+    if isinstance(reason, LimitFull):
+        return reason.holders
+    if isinstance(reason, AwaitsMembers):
+        return [one.id for one in reason.members]
+    return [reason.parent.id] if isinstance(reason, HeldByParent) else []
+
+
 @routes.page("/jobs/{id}", "job.html", page="jobs")
-async def job(visit: Visit[None]) -> JobView:
+async def job(visit: Visit[None]) -> JobView | Response:
     """One job with all that is known of it."""
+    try:
+        return await _view(visit)
+    except UnknownJob:
+        if not visit.is_live:
+            raise
+        return Response(204, b"", HEADERS)  # whoever has it open keeps what they see
+
+
+async def _view(visit: Visit[None]) -> JobView:
     service, job_id = visit.service, visit.ask.job_id
     timeline = await read_job(visit, job_id)
     found = timeline.job
-    explanation, logs, ending, (family, has_more), limits, debts = await asyncio.gather(
-        service.explain(job_id),
-        service.logs(job_id),
-        _result(visit, found),
-        _family(visit, found),
-        _limits(visit, found),
-        _debts(visit, found),
-    )
+    try:
+        explanation, logs, ending, (family, has_more), limits, debts = await asyncio.gather(
+            service.explain(job_id),
+            service.logs(job_id),
+            _result(visit, found),
+            _family(visit, found),
+            _limits(visit, found),
+            _debts(visit, found),
+        )
+    except AlreadyEnded as error:  # meanwhile
+        raise UnknownJob(_GONE) from error
     visit.now_ms = explanation.at_ms
     hides = visit.hides_payloads
     return JobView(
@@ -132,6 +166,8 @@ async def job(visit: Visit[None]) -> JobView:
 async def read_job(visit: Visit[None], job_id: bytes) -> Timeline:
     """Raises when it is not there, or of a queue that is none of theirs."""
     (found,) = await visit.service.job([job_id])
+    if isinstance(found, AlreadyEnded):
+        raise UnknownJob(_GONE)
     if isinstance(found, Refusal):
         raise found
     visit.ask.may_use(found.job.queue)

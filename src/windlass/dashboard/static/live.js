@@ -26,6 +26,7 @@ let lookedAt = 0;
 let tookMs = 0;
 let isLooking = false;
 let isAway = false;
+let isOver = false;
 let heardAt = 0;
 
 function say(isLost, text) {
@@ -63,7 +64,7 @@ function show(text) {
 
 async function look() {
   dueAt = Infinity;
-  if (document.hidden || isLooking) return;
+  if (document.hidden || isLooking || isOver) return;
   isLooking = true;
   const begin = (lookedAt = Date.now());
   try {
@@ -73,6 +74,7 @@ async function look() {
       signal: AbortSignal.timeout(PATIENCE_MS),
     });
     if (answer.status === 401) return location.reload();
+    if (answer.status === 204) return end();
     if (answer.status >= 500) throw new Error("engine");
     const text = await answer.text();
     tookMs = Date.now() - begin;
@@ -85,6 +87,14 @@ async function look() {
   } finally {
     isLooking = false;
   }
+}
+
+// What the page is about is gone: it stays as it was seen last.
+function end() {
+  isOver = true;
+  stopListening();
+  say(true, "This has ended and is gone: here is how it was seen last.");
+  banner.classList.add("lost-quiet");
 }
 
 function listen() {

@@ -4,5 +4,6 @@ import "./confirm.js";
 import "./select.js";
 import "./keys.js";
 import "./typing.js";
+import "./copying.js";
 import "./live.js";
 import "./plots.js";

@@ -11,9 +11,7 @@ from ...core.limit import Limit, Matcher
 from ...loops.downloading.order import AGGREGATION_LIMIT, AGGREGATIONS, QUEUE
 from ...service import Service
 
-LIMIT = Limit(
-    name=AGGREGATIONS, matches=Matcher(queue=QUEUE), running=AGGREGATION_LIMIT, key="aggr_id", own_caps=True
-)
+LIMIT = Limit(name=AGGREGATIONS, matches=Matcher(queue=QUEUE), running=AGGREGATION_LIMIT, key="aggr_id", own_caps=True)
 
 
 async def prepare(service: Service) -> None:

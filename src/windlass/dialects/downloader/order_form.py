@@ -16,7 +16,7 @@ from ...core.job import Callback
 from ...core.limit_validation import CAP_NOTE_MAX
 from ...core.urls import is_http_url
 from ...loops.downloading import read_globs
-from ...outbound.urls import checked_url, without_credentials
+from ...outbound.urls import FETCHED_MAX, checked_url, without_credentials
 
 AGGREGATION_MAX = 1024  # bytes
 MAX_RETRIES = 2
@@ -133,7 +133,7 @@ def _url(value: Field) -> str:
     text = _text("url", _required("url", value))
     try:
         # As whoever fetches it reads it.
-        checked_url(without_credentials(text.partition("#")[0].replace(" ", "%20"))[0])
+        checked_url(without_credentials(text.partition("#")[0].replace(" ", "%20"))[0], FETCHED_MAX)
     except BadInput as error:
         raise BadInput(f"url must be an absolute http or https URL: {error}") from error
     return text

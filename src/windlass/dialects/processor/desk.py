@@ -43,6 +43,9 @@ class Desk:
                 await self._perform(one)
             except WindlassError as error:
                 log.error("%d messages could not be dealt with: %s", len(one.jobs) + len(one.said), error)
+            except Exception:
+                # A mistake of ours must not end the talk of everybody else.
+                log.exception("%d messages could not be dealt with.", len(one.jobs) + len(one.said))
 
     async def _perform(self, one: Round) -> None:
         await asyncio.gather(self._add(one.jobs), self._hear(one.said))
@@ -89,7 +92,7 @@ class Desk:
                     "Worker %s said %s of job %s in %s: %s", one.info.name, one.says, one.unique, one.queue, answer
                 )
             else:
-                log.debug("Worker %s in %s: %s %s.", one.info.name, one.queue, one.says, one.unique)
+                log.debug("Worker %s in %s: %s.", one.info.name, one.queue, f"{one.says} {one.unique}".rstrip())
 
     async def _assign(self, queues: Sequence[str]) -> None:
         """While there are jobs and idle workers; only as fast as assignments can be written."""
@@ -99,7 +102,11 @@ class Desk:
             if self._outlet.is_broken:
                 return
             question = self._service.assign(
-                queues, most=GIVEN_AT_ONCE, accept_ms=terms.accept_ms, spends_attempt=terms.attempts > 0
+                queues,
+                most=GIVEN_AT_ONCE,
+                accept_ms=terms.accept_ms,
+                spends_attempt=terms.attempts > 0,
+                ring_ms=terms.tick_ms,  # for those who stay idle the watch hears of jobs that come later
             )
             found = await self._insist(question)
             self._hand_out(found)

@@ -1,6 +1,8 @@
 -- uses: keys, clock, batch, limits, caps, findings
 -- Keys with caps of their own: what is known of each agrees with the jobs it has.
 
+local CLOCKS_DIFFER_MS = 60000 -- of a node that took over
+
 local function settle_again(holdup)
   return function()
     settle_key(holdup, true)
@@ -37,7 +39,7 @@ end
 local function check_idle_cap(holdup, idle_until)
   if not has_cap(holdup) or has_jobs(holdup) then
     find('ghost', key_example('idle_caps'), settle_again(holdup))
-  elseif idle_until > now_ms + IDLE_MS then
+  elseif idle_until > now_ms + IDLE_MS + CLOCKS_DIFFER_MS then
     find('cap_wrong', key_example('idle_caps'), function() redis.call('ZADD', P .. 'idle_caps', now_ms + IDLE_MS, holdup) end)
   end
 end

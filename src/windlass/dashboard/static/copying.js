@@ -1,0 +1,17 @@
+// Ids are copied by a button, where the browser lets a page do that.
+
+const TOLD_MS = 1500;
+
+function offer() {
+  if (!navigator.clipboard) return;
+  for (const button of document.querySelectorAll("button[data-copy]")) button.hidden = false;
+}
+
+document.addEventListener("click", async (event) => {
+  const button = event.target.closest?.("button[data-copy]");
+  if (!button) return;
+  await navigator.clipboard.writeText(button.dataset.copy);
+  button.classList.add("is-done");
+  setTimeout(() => button.classList.remove("is-done"), TOLD_MS);
+});
+offer();
