@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).parents[1]
 MUTANTS = ROOT / "mutants"
-LIMIT_S = 60
+LIMIT_S = 120
 AT_ONCE = max(1, (os.cpu_count() or 2) // 2)  # each needs a core for itself and one for its engine
 MACHINE = "tests/engine/test_machine.py"
 
@@ -72,6 +72,7 @@ def _hunt(mutant: str, hunter: str, directory: Path) -> Verdict:
     environment = os.environ | {
         "PYTHONPATH": str(directory / "src"),
         "WINDLASS_MUTANT": "1",
+        "WINDLASS_DEEP": "1",  # as long as it takes, up to the limit: the daily profile may miss a rare one
         "HYPOTHESIS_STORAGE_DIRECTORY": str(directory / "hypothesis"),
     }
     command = [sys.executable, "-m", "pytest", hunter, "-x", "--show-capture=no", "--tb=short"]

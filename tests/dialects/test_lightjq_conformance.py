@@ -14,6 +14,7 @@ from light import QUEUE
 from schemathesis import checks
 from threaded import served_in_thread
 
+from engine.profiles import examples
 from engine_process import EngineProcess
 from stores import make_store
 from windlass.core.ids import format_id
@@ -67,7 +68,13 @@ def served() -> Iterator[tuple[str, list[str]]]:
 
 
 @api.parametrize()
-@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck), database=None, derandomize=True)
+@settings(
+    max_examples=examples(usual=8, deep=50),
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+    database=None,
+    derandomize=True,
+)
 def test_every_answer_is_described(case: schemathesis.Case, served: tuple[str, list[str]]) -> None:
     url, jobs = served
     chosen = random.Random(repr(case.path_parameters) + repr(case.body))

@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, reject, settings
 from schemathesis import checks
 from threaded import served_in_thread
 
+from engine.profiles import examples
 from engine_process import EngineProcess
 from stores import make_store
 from windlass.core.ids import format_id
@@ -68,7 +69,13 @@ def served(request: pytest.FixtureRequest) -> Iterator[tuple[str, list[dict[str,
 
 
 @api.parametrize()
-@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck), database=None, derandomize=True)
+@settings(
+    max_examples=examples(usual=6, deep=50),
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+    database=None,
+    derandomize=True,
+)
 def test_every_answer_is_described(case: schemathesis.Case, served: tuple[str, list[dict[str, Any]]]) -> None:
     url, jobs = served
     _lead_somewhere(case, jobs)

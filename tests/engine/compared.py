@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from engine import invariants
+from engine.bits import BITS
 from engine.ledger import ModelJob
-from windlass.core.job import Flag
 from windlass.core.queue import FOREVER_MS
 from windlass.core.states import LEASED
 
@@ -17,7 +17,7 @@ def as_stored(found: invariants.Snapshot, stored: invariants.Stored) -> dict[str
     return {
         "state": job.state,
         "content": (job.queue, job.name, job.payload, job.priority, job.lane, job.unique or "", job.tags),
-        "policy": (job.retry, job.lease_ms, job.timeout_ms, job.result_ttl_ms, bool(stored.flags & Flag.RETAKE)),
+        "policy": (job.retry, job.lease_ms, job.timeout_ms, job.result_ttl_ms, bool(stored.flags & BITS.RETAKE)),
         "repeat": (job.repeat, job.planned_at_ms if job.repeat else 0),
         "order": (job.priority, job.run_at_ms, job.sequence),
         "times": (job.created_at_ms, job.started_at_ms or 0, job.ended_at_ms or 0, job.expires_at_ms or 0),
@@ -28,7 +28,7 @@ def as_stored(found: invariants.Snapshot, stored: invariants.Stored) -> dict[str
         "progress": (job.progress, job.note),
         "logs": [(int.from_bytes(one[10:14], "big"), one[21 + one[20] :].decode()) for one in logs],
         "flags": (job.is_cancel_requested, job.is_overdue, job.is_history),
-        "has_result": bool(stored.flags & Flag.HAS_OUTCOME),
+        "has_result": bool(stored.flags & BITS.HAS_OUTCOME),
         "attempts": [int.from_bytes(one[:4], "big") for one in attempts],
         "bytes": stored.size,
     }

@@ -8,14 +8,16 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
+from engine.bits import BITS
 from engine.kinship import check_families, is_needed
 from engine.limit_invariants import LIMITING, LIMITING_SINGLE, check_limits
 from windlass.core.callback import destination_mark
 from windlass.core.event import Event, Happening
 from windlass.core.ids import number_of_id
-from windlass.core.job import Flag, Job
+from windlass.core.job import Job
 from windlass.core.log import BYTES_KEPT, LINES_KEPT
 from windlass.core.queue import FOREVER_MS
 from windlass.core.states import ENDED, LEASED, MOVES, PENDING, State
@@ -67,7 +69,7 @@ class Stored:
 
     @property
     def lane(self) -> str:
-        name = self.job.name if self.flags & Flag.NAME_LANE else ""
+        name = self.job.name if self.flags & BITS.NAME_LANE else ""
         limits = "\2".join(self.job.limits)
         tenant = f"\1{self.job.lane}" if self.job.is_hidden else self.job.lane
         if limits:
@@ -105,9 +107,15 @@ class Snapshot:
         return self.values.get(key, {})
 
     def of_kind(self, kind: str) -> Iterator[tuple[str, Any]]:
-        for key, value in self.values.items():
-            if key.startswith(kind):
-                yield key[len(kind) :], value
+        for key in self._keys_by_kind.get(kind, ()):
+            yield key[len(kind) :], self.values[key]
+
+    @cached_property
+    def _keys_by_kind(self) -> Mapping[str, list[str]]:
+        kinds = defaultdict(list)
+        for key in self.values:
+            kinds[key[: key.find(":") + 1]].append(key)
+        return kinds
 
     def number(self, queue: str, name: bytes) -> int:
         return int(self.values.get(f"q:{queue}", {}).get(name, 0))
@@ -166,7 +174,7 @@ def _grouped(
             expected[f"t:{tag}"][job.id] = job.created_at_ms
         if job.expires_at_ms and job.state in PENDING and job.attempt == 0:
             expected["expiry"][job.id] = job.expires_at_ms
-        if job.unique and (job.state not in ENDED or (one.flags & Flag.UNIQUE_WHILE_KEPT and not job.is_history)):
+        if job.unique and (job.state not in ENDED or (one.flags & BITS.UNIQUE_WHILE_KEPT and not job.is_history)):
             expected[f"u:{job.queue}\0{job.unique}"][job.id] = job.sequence
         if job.state in LEASED and not job.is_overdue:
             for limit in job.limits:
@@ -283,7 +291,7 @@ def check_owners(found: Snapshot) -> None:
     used = {one.job.queue for one in found.jobs.values()}
     assert used <= queues, f"queues that nobody lists: {used - queues}"
     assert {queue for queue, _ in found.of_kind("q:")} == queues, "properties and names of queues differ"
-    by_job = {"a:": Flag.HAS_ATTEMPTS, "o:": Flag.HAS_OUTCOME, "l:": Flag.HAS_LOGS, "e:": Flag.AWAITED}
+    by_job = {"a:": BITS.HAS_ATTEMPTS, "o:": BITS.HAS_OUTCOME, "l:": BITS.HAS_LOGS, "e:": BITS.AWAITED}
     for kind, flag in by_job.items():
         marked = {one.job.id.decode("latin-1") for one in found.jobs.values() if one.flags & flag}
         there = {key for key, _ in found.of_kind(kind)}
@@ -302,7 +310,7 @@ def check_owners(found: Snapshot) -> None:
 def check_numbers(found: Snapshot) -> None:
     """Of jobs that got a number later: both ways, none twice, none beyond what was given out."""
     numbers = {job_id: int(number) for job_id, number in found.values.get("numbers", {}).items()}
-    assert numbers.keys() == {one.job.id for one in found.jobs.values() if one.flags & Flag.HAS_NUMBER}
+    assert numbers.keys() == {one.job.id for one in found.jobs.values() if one.flags & BITS.HAS_NUMBER}
     ids = {int(number): job_id for number, job_id in found.values.get("numbered", {}).items()}
     assert ids == {number: job_id for job_id, number in numbers.items()}
     made = {number for one in found.jobs.values() if (number := number_of_id(one.job.id)) is not None}
@@ -367,10 +375,10 @@ def owed_in(found: Snapshot) -> Counter[tuple[bytes, State]]:
 
 def check_callback_flags(found: Snapshot) -> None:
     """Scripts go by flags, which say the same as the callback itself."""
-    owes = {"finished": Flag.OWES_FINISHED, "failed": Flag.OWES_FAILED, "cancelled": Flag.OWES_CANCELLED}
+    owes = {"finished": BITS.OWES_FINISHED, "failed": BITS.OWES_FAILED, "cancelled": BITS.OWES_CANCELLED}
     for one in found.jobs.values():
         callback = one.job.callback
-        assert bool(one.flags & Flag.HAS_CALLBACK) == (callback is not None), f"marked otherwise: {one.job}"
+        assert bool(one.flags & BITS.HAS_CALLBACK) == (callback is not None), f"marked otherwise: {one.job}"
         for end, flag in owes.items():
             is_owed = callback is not None and end in callback.events
             assert bool(one.flags & flag) == is_owed, f"{end} is marked otherwise: {one.job}"

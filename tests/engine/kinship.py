@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from windlass.core.job import Flag
+from engine.bits import BITS
 from windlass.core.states import ENDED, State
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def is_needed(found: Snapshot, one: Stored) -> bool:
     """Has it ended, and must it be kept for others?"""
     if one.job.state not in ENDED:
         return False
-    return bool(one.flags & Flag.HAS_DEPENDENTS) or alive(found, one.job.parent) is not None
+    return bool(one.flags & BITS.HAS_DEPENDENTS) or alive(found, one.job.parent) is not None
 
 
 def _steps(found: Snapshot, first: bytes) -> set[bytes]:
@@ -40,9 +40,9 @@ def check_families(found: Snapshot) -> None:
     _check_children(found)
     _check_dependents(found)
     for one in found.jobs.values():
-        if one.flags & Flag.HELD:
+        if one.flags & BITS.HELD:
             assert one.job.state is State.WAITING, f"held, but not waiting: {one.job}"
-        if one.flags & Flag.JOINS:
+        if one.flags & BITS.JOINS:
             assert one.job.state is State.WAITING or one.job.state in ENDED, f"a group in a queue: {one.job}"
 
 
@@ -56,7 +56,7 @@ def _check_members(found: Snapshot) -> None:
             continue
         is_placed = NOBODY not in members or owner_id in found.zset("restoring")
         assert is_placed, f"an import has left a placeholder among the members: {owner.job}"
-        assert owner.flags & Flag.HAS_MEMBERS, f"members that their owner does not know of: {owner.job}"
+        assert owner.flags & BITS.HAS_MEMBERS, f"members that their owner does not know of: {owner.job}"
         for member_id in members:
             one = found.jobs.get(member_id)
             dependents = found.zset(f"d:{member_id.decode('latin-1')}")
@@ -77,14 +77,14 @@ def _check_children(found: Snapshot) -> None:
         if one.job.state in ENDED:
             assert int(score) == one.job.state, f"listed as {score}: {one.job}"
         else:
-            assert score == one.job.state + HELD_BACK * bool(one.flags & Flag.HELD), f"listed as {score}: {one.job}"
+            assert score == one.job.state + HELD_BACK * bool(one.flags & BITS.HELD), f"listed as {score}: {one.job}"
 
 
 def _check_dependents(found: Snapshot) -> None:
     telling = _steps(found, b"d")
     listed = {key.encode("latin-1"): waiters for key, waiters in found.of_kind("d:")}
     for one in found.jobs.values():
-        assert bool(one.flags & Flag.HAS_DEPENDENTS) == (one.job.id in listed), f"dependents: {one.job}"
+        assert bool(one.flags & BITS.HAS_DEPENDENTS) == (one.job.id in listed), f"dependents: {one.job}"
     for job_id, waiters in listed.items():
         one = found.jobs.get(job_id)
         assert one or job_id in telling, f"dependents of nobody: {waiters}"
@@ -108,9 +108,9 @@ def check_nobody_waits_for_nothing(found: Snapshot, lost: set[bytes]) -> None:
         scores = list(found.zset(f"c:{job_id.decode('latin-1')}").values())
         if one.job.on_failure == "fail":
             assert not [score for score in scores if score >= State.FAILED], f"should have ended: {one.job}"
-        is_blocked = one.flags & Flag.HELD or [score for score in scores if score < State.FINISHED]
+        is_blocked = one.flags & BITS.HELD or [score for score in scores if score < State.FINISHED]
         assert is_blocked or job_id in lost, f"waits for nothing: {one.job}"
-        if one.flags & Flag.HELD:
+        if one.flags & BITS.HELD:
             parent = alive(found, one.job.parent)
             assert parent, f"held by nobody: {one.job}"
             assert parent.job.state is not State.WAITING, f"held, though its parent handed over: {one.job}"

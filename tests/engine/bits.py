@@ -1,0 +1,9 @@
+"""The flags of a record as plain numbers: operators of `IntFlag` are slow, and property tests use them all the time."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+from windlass.core.job import Flag
+
+BITS = SimpleNamespace(**{name: int(flag) for name, flag in Flag.__members__.items()})
