@@ -8,8 +8,6 @@
 -- flags: allow-oom
 -- uses: keys, clock, filter, ring, ending, leasing, idling, offers, taking
 local most, accept_ms = tonumber(ARGV[2]), tonumber(ARGV[3])
-local ROUNDS_OF_A_WALK = 8
-local A_LONG_WALK_MS = 100
 if is_stopped() then return 'partition_stopped' end
 
 local anything, following, taken = parse_filter(''), math.huge, {}
@@ -17,14 +15,7 @@ local anything, following, taken = parse_filter(''), math.huge, {}
 local function assign_in(queue, wanted)
   local terms = {next_worker = function() return next_idle(queue) end, lease_ms = 0, accept_ms = accept_ms,
     dispatch_counts = ARGV[4] == '1'}
-  local before, from = #taken, 0
-  for _ = 1, ROUNDS_OF_A_WALK do
-    local at, resume = take_from(queue, anything, wanted, terms, from, taken)
-    following = math.min(following, at)
-    if #taken > before or not resume then return end
-    from = resume
-  end
-  following = math.min(following, now_ms + A_LONG_WALK_MS)
+  following = math.min(following, walk(queue, anything, wanted, terms, taken))
 end
 
 for i = 7, #ARGV do

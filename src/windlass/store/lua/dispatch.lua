@@ -7,31 +7,20 @@
 -- flags: allow-oom
 -- uses: keys, clock, config, filter, ring, pushing, ending, leasing, family, offers, taking
 local most, accept_ms = tonumber(ARGV[2]), tonumber(ARGV[3])
-local ROUNDS_OF_A_WALK = 8
-local A_LONG_WALK_MS = 100
 if is_stopped() then return 'partition_stopped' end
 
 -- Names can be told apart only where they have lanes.
 local function filter_in(queue, candidate) return config_of(queue).name_lanes == 1 and candidate.filter or '' end
 
 local following = math.huge
-local function walk(queue, filter, wanted, terms, taken)
-  local before, from = #taken, 0
-  for _ = 1, ROUNDS_OF_A_WALK do
-    local at, resume = take_from(queue, filter, wanted, terms, from, taken)
-    following = math.min(following, at)
-    if #taken > before or not resume then return end
-    from = resume
-  end
-  following = math.min(following, now_ms + A_LONG_WALK_MS)
-end
-
 local function lease_to(candidate, wanted, taken)
   local before = #taken
   local terms = {worker = candidate.worker, lease_ms = 0, accept_ms = accept_ms}
   for _, queue in ipairs(candidate.queues) do
     local left = wanted - (#taken - before)
-    if left > 0 then walk(queue, parse_filter(filter_in(queue, candidate)), left, terms, taken) end
+    if left > 0 then
+      following = math.min(following, walk(queue, parse_filter(filter_in(queue, candidate)), left, terms, taken))
+    end
   end
   return #taken - before
 end

@@ -25,6 +25,20 @@ local function is_stopped()
   return mark and tonumber(string.match(mark, '^%d+')) > now_ms
 end
 
+-- Takes from one queue until something was found, in bounded rounds. Answers an instant at which more may be due.
+local ROUNDS_OF_A_WALK = 8
+local A_LONG_WALK_MS = 100
+local function walk(queue, filter, wanted, terms, taken)
+  local before, from, following = #taken, 0, math.huge
+  for _ = 1, ROUNDS_OF_A_WALK do
+    local at, resume = take_from(queue, filter, wanted, terms, from, taken)
+    following = math.min(following, at)
+    if #taken > before or not resume then return following end
+    from = resume
+  end
+  return math.min(following, now_ms + A_LONG_WALK_MS)
+end
+
 local function take_in_order(arguments, terms, filter, taken)
   local following, resume = math.huge, nil
   for i = arguments.queues_at, #ARGV do
