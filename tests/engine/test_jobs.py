@@ -4,37 +4,22 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 from unittest import mock
 
 import pytest
 from helpers import new, put, take
+from paged import listed, pages
 
 from engine_process import EngineProcess
 from namespace import dump
 from windlass.core.errors import BadInput
 from windlass.core.job import Blob, Job
-from windlass.core.requests import Edit, Fail, Filter, Finish, Listing, Page
+from windlass.core.requests import Edit, Fail, Filter, Finish, Listing
 from windlass.core.states import State
 from windlass.service import Service
 from windlass.store.endpoint import parse_url
 from windlass.store.store import Store
-
-
-def pages(service: Service, **listing: object) -> Iterator[Page]:
-    cursor = ""
-    for _ in range(1_000):
-        page = service.jobs(Listing(cursor=cursor, **listing)).wait()  # type: ignore[arg-type]
-        yield page
-        cursor = page.cursor
-        if not cursor:
-            return
-    raise AssertionError("the pages do not end")
-
-
-def listed(service: Service, **listing: object) -> list[Job]:
-    return [job for page in pages(service, **listing) for job in page.jobs]
 
 
 def ids(jobs: list[Job]) -> list[bytes]:

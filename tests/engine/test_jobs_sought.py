@@ -2,36 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from unittest import mock
 
 import msgspec
 import pytest
 from helpers import new, put, take
+from paged import listed, pages
 
 from windlass.core.errors import BadInput
 from windlass.core.job import Blob, Codec, Job
-from windlass.core.requests import Fail, Finish, Listing, Page
+from windlass.core.requests import Fail, Finish, Listing
 from windlass.service import Service
 from windlass.store import pages as store_pages
 from windlass.store.calls import reading
 
 HOUR_MS = 3_600_000
-
-
-def pages(service: Service, **listing: object) -> Iterator[Page]:
-    cursor = ""
-    for _ in range(1_000):
-        page = service.jobs(Listing(cursor=cursor, **listing)).wait()  # type: ignore[arg-type]
-        yield page
-        cursor = page.cursor
-        if not cursor:
-            return
-    raise AssertionError("the pages do not end")
-
-
-def listed(service: Service, **listing: object) -> list[Job]:
-    return [job for page in pages(service, **listing) for job in page.jobs]
 
 
 def names(jobs: list[Job]) -> list[str]:
