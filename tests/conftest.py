@@ -10,7 +10,7 @@ from hypothesis import settings
 
 from engine_process import EngineProcess
 from second_engine import is_left_to_deep_runs
-from stores import make_store
+from stores import discard, make_store
 from windlass.service import Service
 from windlass.store.store import Store
 
@@ -53,7 +53,7 @@ def engine(request: pytest.FixtureRequest) -> Iterator[EngineProcess]:
 def store(engine: EngineProcess) -> Iterator[Store]:
     store = make_store(engine)
     yield store
-    store.close_now()
+    discard(store)
 
 
 @pytest.fixture
@@ -63,7 +63,7 @@ def divided_store(engine: EngineProcess) -> Iterator[Callable[[int], Store]]:
 
         def make(partitions: int) -> Store:
             store = make_store(engine, partitions=partitions)
-            stack.callback(store.close_now)
+            stack.callback(discard, store)
             store.open_now()
             return store
 
@@ -80,4 +80,4 @@ def target(engine: EngineProcess) -> Iterator[Service]:
     """Another namespace of the same engine."""
     store = make_store(engine)
     yield Service(store)
-    store.close_now()
+    discard(store)

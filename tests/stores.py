@@ -2,16 +2,43 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
+from collections import defaultdict
 
 from engine_process import EngineProcess
+from windlass.core.errors import WindlassError
+from windlass.store.blocking import BlockingConnection
 from windlass.store.endpoint import parse_url
 from windlass.store.store import Store
 
+DISCARDED_TOGETHER = 50
 _namespaces = itertools.count(1)
+_discarded: dict[str, set[bytes]] = defaultdict(set)  # by engine
 
 
 def make_store(engine: EngineProcess, **options: object) -> Store:
     namespace = f"t{os.getpid()}-{next(_namespaces)}"
     return Store(parse_url(engine.unix_url), namespace=namespace, is_test=True, patience_s=10.0, **options)  # type: ignore[arg-type]
+
+
+def discard(store: Store) -> None:
+    """Closes it. Its keys go, together with others': what former tests left makes every walk over the engine longer."""
+    store.close_now()
+    discarded = _discarded[str(store.endpoint)]
+    discarded.add(store.namespace.encode())
+    if len(discarded) >= DISCARDED_TOGETHER:
+        with contextlib.suppress(OSError, WindlassError):  # a test may have ended the engine
+            _remove_keys(store, discarded)
+        discarded.clear()
+
+
+def _remove_keys(store: Store, namespaces: set[bytes]) -> None:
+    connection = BlockingConnection.open(store.endpoint)
+    try:
+        keys = [key for key in connection.call("KEYS", "t*") if key.partition(b":")[0] in namespaces]
+        for first in range(0, len(keys), 1000):
+            connection.call("UNLINK", *keys[first : first + 1000])
+    finally:
+        connection.close()

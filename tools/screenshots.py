@@ -45,7 +45,7 @@ async def main() -> int:
         async with (
             make_store(engine) as store,
             populated(store, plainly, ago_minutes) as ids,
-            serving(store.twin(), Settings(port=0, bedrock_port=None)) as running,
+            serving(store.twin(), Settings(port=0, bedrock_port=None, roles="api")) as running,
             browsing() as browser,
             visiting(browser, running.url) as visitor,
         ):

@@ -19,7 +19,7 @@ from windlass.service import Service
 from windlass.settings import Settings
 from windlass.store.store import Store
 
-SETTINGS = Settings(port=0, bedrock_port=None)
+SETTINGS = Settings(port=0, bedrock_port=None, roles="api,notifier")  # nothing is downloaded
 
 
 @pytest.fixture(scope="package")

@@ -22,6 +22,8 @@ from windlass.core.log import Log, LogLine
 from windlass.core.requests import Fail, Finish, Listing, Take, Update, WorkerInfo
 from windlass.core.retry import Backoff
 from windlass.core.schedule import Schedule
+from windlass.dialects.downloader.aggregation import LIMIT
+from windlass.loops.downloading.order import QUEUE
 from windlass.sdk.failures import stored_as
 from windlass.sdk.spawning import ChildHandle
 from windlass.service import Service
@@ -29,7 +31,6 @@ from windlass.store.store import Store
 
 HOUR_MS = 60 * MINUTE_MS
 WAITING_SINCE_MS, RUNNING_SINCE_MS = 4 * MINUTE_MS, 3 * MINUTE_MS
-DOWNLOADS = "downloads"
 PUSHED = b"worker of pushes"
 # Numbers that a browser's own arithmetic would change.
 EXACT = b'{"order": 9007199254740993, "amount": 0.10, "huge": 123456789012345678901234567890, "none": null, "ok": true}'
@@ -170,15 +171,14 @@ class Present:
 
     async def _downloads(self) -> None:
         """Two aggregations, each with as many downloads under way as it may have."""
-        matches = Matcher(queue=DOWNLOADS)
-        await self.service.limit(Limit(name=DOWNLOADS, matches=matches, running=4, key="aggr_id", own_caps=True))
+        await self.service.limit(LIMIT)
         for key, count, most in ((self.say("shop.example"), 5, 2), (self.say("archive"), 3, 1)):
-            cap = Cap(limit=DOWNLOADS, running=most, note="http://proxy.example:3128")
+            cap = Cap(limit=LIMIT.name, running=most, note="http://proxy.example:3128")
             for number in range(count):
                 order = {"id": f"{key[:4]}-{number}", "url": f"https://192.0.2.9/{number}.jpg", "aggr_id": key}
                 payload = Blob(msgspec.json.encode(order))
-                await self.service.enqueue([NewJob(queue=DOWNLOADS, name="download", payload=payload, cap=cap)])
-        request = Take(queues=(DOWNLOADS,), most=10, worker=WORKER, lease_ms=24 * HOUR_MS)
+                await self.service.enqueue([NewJob(queue=QUEUE, name="download", payload=payload, cap=cap)])
+        request = Take(queues=(QUEUE,), most=10, worker=WORKER, lease_ms=24 * HOUR_MS)
         taken = (await self.service.take(request)).jobs
         await self.service.update([Update(id=one.id, token=one.lease_token, progress=0.4) for one in taken])
 

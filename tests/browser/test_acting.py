@@ -9,9 +9,11 @@ from collections.abc import AsyncIterator
 from typing import NamedTuple
 
 import pytest
+from msgspec import structs
 from playwright.async_api import Page, expect
 
 from browser.browsing import Visitor
+from browser.conftest import SETTINGS
 from windlass import Windlass, Worker
 from windlass.core.callback import Undelivered
 from windlass.core.ids import parse_id
@@ -143,7 +145,7 @@ async def test_a_queue_is_paused_with_a_reason_resumed_and_configured(visitor: V
     page = await visitor.open("/queues/mail")
     await page.get_by_text("Pause…").click()
     await page.get_by_label("Why").fill("<b>moving</b>")
-    await page.get_by_role("button", name="Pause the queue").click()
+    await page.get_by_role("button", name="Pause", exact=True).click()
     await says(page, "mail is paused")
     await expect(page.locator("#pause-reason")).to_contain_text("<b>moving</b>")
     await page.get_by_role("button", name="Resume").click()
@@ -331,7 +333,7 @@ async def test_without_scripts_the_server_asks(visitor: Visitor, running: Servin
 class TestPrefix:
     @pytest.fixture
     def server_settings(self) -> Settings:
-        return Settings(port=0, bedrock_port=None, base_path="/ops/jobs")
+        return structs.replace(SETTINGS, base_path="/ops/jobs")
 
     async def test_everything_stays_below_it(self, visitor: Visitor, running: Serving) -> None:
         await running.service.enqueue([NewJob(queue="mail", name="send")])
@@ -354,7 +356,7 @@ class TestPrefix:
 class TestReadOnly:
     @pytest.fixture
     def server_settings(self) -> Settings:
-        return Settings(port=0, bedrock_port=None, dashboard_read_only=True, dashboard_hide_payloads=True)
+        return structs.replace(SETTINGS, dashboard_read_only=True, dashboard_hide_payloads=True)
 
     async def test_nothing_can_be_done_and_payloads_are_hidden(self, visitor: Visitor, running: Serving) -> None:
         (made,) = await running.service.enqueue([NewJob(queue="mail", name="send")])
