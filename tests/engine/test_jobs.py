@@ -200,3 +200,11 @@ def test_the_order_does_not_depend_on_the_locale_of_the_engine(kind: str, tmp_pa
         put(service, *(new(queue="r", name=name) for name in "abAB"))
         assert [job.name for job in take(service, "r", most=9, wants=Filter(glob="[a-z]"))] == ["a", "b"]
         store.close_now()
+
+
+@pytest.mark.parametrize("newest_first", [True, False])
+def test_jobs_of_every_priority_are_listed(service: Service, newest_first: bool) -> None:
+    put(service, *(new(priority=priority) for priority in (-5, 0, 5, -(2**31), 2**31 - 1)))
+    found = listed(service, queue="q", state="queued", newest_first=newest_first, most=2)
+    order = [-(2**31), -5, 0, 5, 2**31 - 1]
+    assert [job.priority for job in found] == (order[::-1] if newest_first else order)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
@@ -65,3 +66,13 @@ def listed(texts: Sequence[str], total: int) -> str:
     if more > 0:
         return f"{', '.join(shown)} and {more} more"
     return " and ".join([", ".join(shown[:-1]), shown[-1]] if len(shown) > 1 else shown)
+
+
+def exit_in_words(code: int) -> str:
+    """A process's end: ended with exit code 1, was ended by SIGKILL."""
+    if code >= 0:
+        return f"ended with exit code {code}"
+    try:
+        return f"was ended by {signal.Signals(-code).name}"
+    except ValueError:
+        return f"was ended by signal {-code}"

@@ -6,13 +6,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import signal
 import time
 from collections.abc import Callable, Sequence
 from socket import socketpair
 
 import msgspec
 
+from ..core.wording import exit_in_words
 from .listening import Sockets
 from .process import NOW, SIGNALS, STOP
 
@@ -151,7 +151,7 @@ class Family:
         if code and not self._is_ready.is_set() and not self._is_over.is_set():
             self._exit_code = code if code > 0 else 1
             self.stop()
-        return f"Server process {child.pid} {how(code)}"
+        return f"Server process {child.pid} {exit_in_words(code)}"
 
     def _heard_ready(self, lines: list[str]) -> None:
         if not self._is_ready.is_set():
@@ -163,13 +163,3 @@ class Family:
         await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
         for task in waiting:
             task.cancel()
-
-
-def how(code: int) -> str:
-    """A process's end in words."""
-    if code >= 0:
-        return f"ended with exit code {code}"
-    try:
-        return f"was ended by {signal.Signals(-code).name}"
-    except ValueError:
-        return f"was ended by signal {-code}"

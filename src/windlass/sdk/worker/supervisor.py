@@ -11,7 +11,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
 from ...core.errors import EngineUnavailable, WindlassError
-from ...server.family import how
+from ...core.wording import exit_in_words
 from ...service import Service
 from ...settings import Settings
 from ..reaching import reach, service_of
@@ -199,7 +199,7 @@ class Supervisor:
         pause_s = min(FIRST_PAUSE_S * 2**self._deaths, LONGEST_PAUSE_S)
         self._deaths = min(self._deaths + 1, 10)
         self._not_before_s = now_s + pause_s
-        log.error("Worker process %d %s; another starts in %g s.", member.pid, how(code), pause_s)
+        log.error("Worker process %d %s; another starts in %g s.", member.pid, exit_in_words(code), pause_s)
 
     def _rescue(self, member: Member, code: int) -> None:
         task = self._loop.create_task(self._free_jobs(member, code))
@@ -208,7 +208,7 @@ class Supervisor:
 
     async def _free_jobs(self, member: Member, code: int) -> None:
         assert member.loaded is not None  # noqa: S101
-        said = f"Worker process {member.pid} {how(code)}."
+        said = f"Worker process {member.pid} {exit_in_words(code)}."
         while True:
             try:
                 service = await self._connected(member.loaded.settings)

@@ -43,7 +43,7 @@ end
 -- The index is in the order of the time that is asked for: behind it there is nothing more.
 local function is_beyond(score)
   if is_up then return score_before > 0 and score >= score_before end
-  return score < score_from
+  return score_from > 0 and score < score_from
 end
 
 local function matches(r)
