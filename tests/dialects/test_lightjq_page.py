@@ -15,6 +15,7 @@ from api_client import Api
 from windlass.core.access import NewToken, Role
 from windlass.core.ids import format_id, parse_id
 from windlass.core.job import NewJob
+from windlass.core.requests import Edit
 from windlass.service import Service
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("engine", ["valkey"], indirect=True)]
@@ -45,6 +46,8 @@ async def one_of_each(light: Light, service: Service) -> dict[str, str]:
     await light.succeed(worker, found["done"], result=1)
     await light.fail(worker, found["error"], should_retry=False, message="<script>", reason="timeout")
     await light.fail(worker, found["retrying"], message="again")
+    later = Edit(id=parse_id(found["retrying"]), run_at_ms=await service.now() + 3_600_000)  # not within this test
+    await service.edit([later]).one()
     cancelled = await light.push("gone")
     await light("DELETE", f"/job/{cancelled}")
     await service.enqueue([NewJob(queue="other", name="n")])

@@ -181,6 +181,10 @@ def _query_parameters(route: Route, refs: dict[str, Any], components: dict[str, 
     ]
 
 
+# Said before it is known which route was meant, so in no route's own words.
+_OF_THE_PROTOCOL = frozenset((UriTooLong.status, HeadersTooLarge.status))
+
+
 def _responses(route: Route, refs: dict[str, Any]) -> dict[str, Any]:
     answers = {str(route.status if route.gives is not None or route.media else 204): _good(route, route.gives, refs)}
     answers |= {
@@ -189,11 +193,13 @@ def _responses(route: Route, refs: dict[str, Any]) -> dict[str, Any]:
     }
     for status, codes in sorted(_refusals(route).items()):
         said = f"{HTTPStatus(status).phrase}: {', '.join(codes)}"
-        answers[str(status)] = {"description": said, "content": _refusal(route, refs)}
+        answers[str(status)] = {"description": said, "content": _refusal(route, status, refs)}
     return answers
 
 
-def _refusal(route: Route, refs: dict[str, Any]) -> dict[str, Any]:
+def _refusal(route: Route, status: int, refs: dict[str, Any]) -> dict[str, Any]:
+    if status in _OF_THE_PROTOCOL:
+        return {"application/problem+json": {"schema": refs[_key(Problem)]}}
     if route.says is not None:
         return {one: {"schema": refs[_key(route.says)]} for one in _media(route.media)}
     if route.words is not None:
