@@ -40,7 +40,7 @@ PAGES = {
 
 async def main() -> int:
     socket.gethostname = lambda: "app-1.example"  # whoever makes the pictures is not in them
-    ago_minutes = [*range(DAY_MINUTES, 60, -5), *range(60, -1, -1)]
+    ago_minutes = [*range(DAY_MINUTES, 60, -5), *range(60, 0, -1)]
     with EngineProcess("valkey", config=("--save", "", "--appendonly", "no")) as engine:
         async with (
             make_store(engine) as store,

@@ -53,7 +53,7 @@ async def ground(browser: Browser, engine: EngineProcess) -> AsyncIterator[Groun
     """Full of hostile texts. Shared: tests look at it and change nothing."""
     async with (
         make_store(engine) as store,
-        populated(store, hostilely, range(60, -1, -5)) as ids,
+        populated(store, hostilely, range(60, 0, -5)) as ids,
         serving(store.twin(), SETTINGS) as running,
     ):
         yield Ground(running.url, Service(store), ids)

@@ -53,12 +53,14 @@ class Past:
         self._random = Random(20)
 
     async def happen(self, ago_minutes: Sequence[int]) -> None:
-        """At each of these instants a handful of jobs of each trade. They must come from the oldest to the newest."""
+        """In each of these minutes a handful of jobs of each trade: begun when the minute begins, so that a picture of
+        them is the same at any second. They must come from the oldest to the newest."""
         for queue, *_ in TRADES:
             await self._service.configure(self._say(queue), {"history_length": HISTORY_KEPT})
+        into_minute_ms = await self._service.now() % MINUTE_MS
         for ago in ago_minutes:
             for trade in TRADES:
-                await self._happen_once(ago * MINUTE_MS, *trade)
+                await self._happen_once(ago * MINUTE_MS + into_minute_ms, *trade)
         self._service.store.clock_offset_ms = 0
 
     async def _happen_once(self, ago_ms: int, queue: str, name: str, busy: int, run_ms: int, bad: int) -> None:

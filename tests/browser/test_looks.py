@@ -81,6 +81,7 @@ SHOWN = {
     "/schedules": ["nightly report", "warm the cache", "monthly invoices"],
     "/limits": ["two imports at once", "gentle with SMTP"],
     "/aggregations": ["shop.example", "archive"],
+    "/callbacks": ["answered 503 Service Unavailable"],
     "/audit": ["grace", "ada", "deploy"],
     "/actions": ["grace"],
 }

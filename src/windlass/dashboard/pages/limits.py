@@ -45,6 +45,12 @@ class LimitRow(msgspec.Struct, frozen=True):
     def blocked(self) -> int:
         return sum(level.blocked_lanes for level in self.state.levels)
 
+    def most_of(self, level: Level) -> int:
+        """The same for one key, which may have a cap of its own."""
+        if not self.state.limit.own_caps or level.room is None:
+            return self.most
+        return level.running + level.room
+
     def used(self, level: Level) -> int:
         if self.state.limit.running is not None:
             return level.running
