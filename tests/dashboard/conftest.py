@@ -16,7 +16,7 @@ from windlass.store.store import Store
 @pytest.fixture
 def server_settings() -> Settings:
     """For tests to override."""
-    return Settings(port=0, bedrock_port=None)
+    return Settings(port=0, bedrock_port=None, roles="api")
 
 
 @pytest.fixture
