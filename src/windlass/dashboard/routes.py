@@ -21,6 +21,7 @@ from ..web.routing import ADMIN, READS, Ask, Routes
 from . import flash
 from .flash import Flash
 from .rendering import HEADERS, HTML, shown
+from .sharing import forget
 from .visit import Visit, own_path
 
 FORM = "application/x-www-form-urlencoded"
@@ -178,6 +179,7 @@ async def _audited(ask: Ask[Any, Any], operation: str, doing: Awaitable[Outcome]
         outcome = error.code
         raise
     finally:
+        forget(ask.office)
         await write_down(ask, operation, outcome)
 
 

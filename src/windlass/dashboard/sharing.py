@@ -32,3 +32,8 @@ async def shared(office: Office, what: str, ask: Callable[[], Awaitable[T]], kep
             answer.value = await ask()
             answer.at_s = time.monotonic()
         return answer.value  # type: ignore[no-any-return]
+
+
+def forget(office: Office) -> None:
+    """Something was done here: whoever did it looks at once, and must see it."""
+    _answers.pop(office, None)
