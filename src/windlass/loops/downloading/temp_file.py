@@ -8,10 +8,13 @@ import contextlib
 import fcntl
 import os
 import threading
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
 SUFFIX = ".tmp"
+LOCKED_FOR_A_MOMENT_S = 0.5
+LOOK_AGAIN_S = 0.02
 
 
 class TempFile:
@@ -66,7 +69,9 @@ class TempFile:
 
 
 def _locked(path: Path) -> int:
-    """A file that another has unlinked while it was opened here is none: then once more."""
+    """A file that another has unlinked while it was opened here is none: then once more. Who removes what was left
+    behind holds a lock for a moment, too."""
+    give_up_at_s = time.monotonic() + LOCKED_FOR_A_MOMENT_S
     while True:
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
@@ -74,8 +79,10 @@ def _locked(path: Path) -> int:
             if _is_at(fd, path):
                 return fd
         except BlockingIOError as error:
-            os.close(fd)
-            raise BlockingIOError(error.errno, f"{path.name} is still written by another process") from error
+            if time.monotonic() >= give_up_at_s:
+                os.close(fd)
+                raise BlockingIOError(error.errno, f"{path.name} is still written by another process") from error
+            time.sleep(LOOK_AGAIN_S)
         except BaseException:
             os.close(fd)
             raise
