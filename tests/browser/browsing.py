@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import contextlib
 import shutil
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
-from playwright.async_api import Browser, BrowserContext, Page, async_playwright, expect
+from playwright.async_api import Browser, BrowserContext, Locator, Page, async_playwright, expect
 
 from browser.watching import Watch
 
@@ -18,6 +18,21 @@ COMPUTED = "--enable-blink-features=ComputedAccessibilityInfo"
 DESK, PHONE = (1280, 900), (360, 740)
 
 expect.set_options(timeout=PATIENCE_MS)
+
+
+def _act_when_loaded(actions: Sequence[str]) -> None:
+    """A test is quicker than people are: it must not act on a page whose scripts are still on their way."""
+    for name in actions:
+        act = getattr(Locator, name)
+
+        async def act_when_loaded(self: Locator, *given: Any, _act: Any = act, **more: Any) -> Any:
+            await self.page.wait_for_load_state()
+            return await _act(self, *given, **more)
+
+        setattr(Locator, name, act_when_loaded)
+
+
+_act_when_loaded(("check", "click", "fill", "press", "select_option"))
 
 
 @contextlib.asynccontextmanager

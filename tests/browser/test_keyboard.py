@@ -35,6 +35,7 @@ async def test_keys(reader: Visitor, ground: Ground) -> None:
         await press("g")
         await press(letter)
         await expect(page).to_have_url(f"{ground.url}{address}")
+        await page.wait_for_load_state()  # until then nobody listens to keys
 
     # Rows: down, up, choose, open
     await page.goto("/jobs?state=queued")
@@ -47,6 +48,7 @@ async def test_keys(reader: Visitor, ground: Ground) -> None:
     await expect(page.locator("[data-chosen]").first).to_have_text("1")
     await press("Enter")
     await expect(page).to_have_url(re.compile("/jobs/[0-9a-f-]{36}$"))
+    await page.wait_for_load_state()
 
     # The search; letters that are typed into it are letters
     await press("/")

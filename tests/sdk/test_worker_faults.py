@@ -35,10 +35,17 @@ KINDS = [in_loop, in_thread, in_process]
 
 def judge(service: Service, handles: list[Any]) -> None:
     """Each job has ended once, with its own result; nothing is left."""
-    assert [handle.result(LIMIT_S) for handle in handles] == list(range(len(handles)))
+    assert [_result(handle) for handle in handles] == list(range(len(handles)))
     assert finished(service) == len(handles)
     (stats,) = service.stats(["default"]).wait()
     assert (stats.queued, stats.scheduled, stats.running, stats.failed) == (0, 0, 0, 0)
+
+
+def _result(handle: Any) -> Any:
+    try:
+        return handle.result(LIMIT_S)
+    except TimeoutError:
+        raise AssertionError(handle.explain().summary) from None
 
 
 @pytest.mark.parametrize("task", KINDS, ids=lambda task: task.name)
