@@ -37,6 +37,7 @@ def fail(service: Service, queue: str, message: str, kind: str = "ValueError") -
     job_id, token = take(service, queue)
     error = Blob(msgspec.json.encode({"type": kind, "message": message, "traceback": f"Traceback\n  {message}"}))
     service.fail([Fail(id=job_id, token=token, error=error)]).one().wait()
+    service.store.clock_offset_ms += 1  # no two of them end in the same millisecond
     return format_id(job_id)
 
 
