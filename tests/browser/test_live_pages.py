@@ -16,7 +16,8 @@ from sdk.conftest import at_work
 from stores import make_store
 from windlass import Context, Windlass
 from windlass.core.job import NewJob
-from windlass.core.requests import Take
+from windlass.core.requests import Fail, Take
+from windlass.sdk.failures import stored_as
 from windlass.server import Serving, serving
 from windlass.service import Service
 from windlass.store.store import Store
@@ -117,6 +118,17 @@ async def test_a_job_is_followed_from_its_wait_to_its_result(visitor: Visitor, a
     assert await folded.evaluate("(one) => one.open") == was_open
     assert await page.evaluate("scrollY") == 60
     assert "Queue" in await page.evaluate("String(getSelection())")
+
+
+async def test_remembered_failures_are_looked_at_again(visitor: Visitor, running: Serving) -> None:
+    """What one page found is shown to the next one for some seconds, even if it is no longer so."""
+    service = running.service
+    await service.enqueue([NewJob(queue="mail", name="send")])
+    (job,) = (await service.take(Take(queues=("mail",)))).jobs
+    await service.fail([Fail(id=job.id, token=job.lease_token, error=stored_as("OSError", "no answer"))])
+    await expect((await visitor.open("/failures")).get_by_role("row", name="no answer")).to_be_visible()
+    await service.retry([job.id])
+    await expect((await visitor.open("/failures")).get_by_text("Nothing has failed")).to_be_visible()
 
 
 async def test_an_engine_that_is_lost_is_told_and_its_return_is_seen(browser: Browser) -> None:

@@ -34,6 +34,7 @@ class FailuresView(msgspec.Struct, frozen=True):
     total: int
     looked_at: int
     is_all: bool
+    is_remembered: bool  # from some seconds ago: to be looked at again
 
 
 @routes.page("/failures", "failures.html", page="failures", query=FailuresQuery)
@@ -47,7 +48,8 @@ async def failures(visit: Visit[FailuresQuery]) -> FailuresView:
     groups = [one for one in found.groups if visit.may_use(one.queue)]
     most = max((one.count for one in groups), default=1)
     rows = [GroupRow(one, format_id(one.sample), one.count / most, _filter(one)) for one in groups]
-    return FailuresView(queue, rows, sum(one.count for one in groups), found.looked_at, found.is_all)
+    total = sum(one.count for one in groups)
+    return FailuresView(queue, rows, total, found.looked_at, found.is_all, found.at_ms < visit.now_ms)
 
 
 def _filter(group: FailureGroup) -> dict[str, Any]:

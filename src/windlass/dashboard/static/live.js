@@ -9,6 +9,7 @@ const APART_MS = 900; // between two looks, at least
 const APART_MOST_MS = 4000; // however slow the server is
 const TICK_MS = 5000;
 const SILENCE_MS = 15000; // of the stream, which says every five seconds that it is there
+const SETTLED_MS = 600; // until no answer is shown that was remembered from before
 const AGAIN_MS = 2000; // when the server or the engine is away
 const PATIENCE_MS = 10000;
 const ENGINE_AWAY = "The engine is away, trying again…";
@@ -106,6 +107,7 @@ function listen() {
       heardAt = Date.now();
       then();
     });
+  on("hello", () => plan(SETTLED_MS)); // what happened since the page was made
   on("happened", () => wants("jobs") && plan(0));
   on("changed", () => plan(0));
   on("away", () => {
