@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
-from playwright.async_api import Browser, expect
+from playwright.async_api import Browser, Route, expect
 
 from browser.browsing import Visitor, visiting
 from browser.conftest import SETTINGS
@@ -118,6 +118,26 @@ async def test_a_job_is_followed_from_its_wait_to_its_result(visitor: Visitor, a
     assert await folded.evaluate("(one) => one.open") == was_open
     assert await page.evaluate("scrollY") == 60
     assert "Queue" in await page.evaluate("String(getSelection())")
+
+
+async def test_what_happens_before_a_page_listens_is_seen(visitor: Visitor, running: Serving) -> None:
+    """Between the making of a page and its first ear for events lies a slow network."""
+    service = running.service
+    await service.enqueue([NewJob(queue="mail", name="send") for _ in range(2)])
+    context = await visitor.context()
+    is_taken = asyncio.Event()
+
+    async def hold(route: Route) -> None:
+        await is_taken.wait()
+        await route.continue_()
+
+    await context.route("**/live.js", hold)
+    page = await context.new_page()
+    await page.goto("/jobs?state=queued", wait_until="commit")
+    await expect(page.locator("tbody tr")).to_have_count(2)
+    await service.take(Take(queues=("mail",)))
+    is_taken.set()
+    await expect(page.locator("tbody tr.is-gone")).to_have_count(1)
 
 
 async def test_remembered_failures_are_looked_at_again(visitor: Visitor, running: Serving) -> None:
