@@ -86,7 +86,7 @@ def test_ls_says_when_there_is_more(service: Service) -> None:
 
 
 def test_ls_newest_first(service: Service) -> None:
-    first, second = put(service, new(delay_ms=1_000), new(delay_ms=90_000))
+    first, second = put(service, new(delay_ms=600_000), new(delay_ms=900_000))
     keys = [row[0] for row in did(service, "jobs", "ls", "--newest").rows]
     assert keys == [format_id(second.id), format_id(first.id)]
 

@@ -328,7 +328,7 @@ async def _delivered(service: Service, store: Store, happens: Callable[[], Await
     waiting = asyncio.ensure_future(service.take_callbacks(wait_ms=20_000))
     await _until_registered(store)
     await happens()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(20):
         return (await waiting).debts
 
 
@@ -356,7 +356,7 @@ async def test_what_one_taker_leaves_behind_wakes_the_next(service: Service, sto
         await asyncio.sleep(0.002)
     answers = await service.enqueue([owing(name=str(number)) for number in range(3)])
     await service.cancel([answer.id for answer in answers if not isinstance(answer, Exception)])
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(20):
         found = [one.debts for one in await asyncio.gather(*waiting)]
     assert sorted(debt.job.name for debts in found for debt in debts) == ["0", "1", "2"]
     await other.store.close()
@@ -366,7 +366,7 @@ async def test_what_one_taker_leaves_behind_wakes_the_next(service: Service, sto
 @pytest.mark.anyio
 async def test_nobody_is_left_registered(service: Service, store: Store) -> None:
     assert (await service.take_callbacks(wait_ms=20)).debts == []
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(20):
         while await asyncio.to_thread(ask, store, "ZCARD", f"{store.root(0)}:waiters:\2owed"):  # noqa: ASYNC110
             await asyncio.sleep(0.002)
     await store.close()

@@ -319,7 +319,7 @@ def test_bad_input(service: Service, store: Store, bad: dict[str, Any]) -> None:
 
 
 async def _next(following: Any, count: int) -> list[Event]:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(20):
         return [await following.next() for _ in range(count)]
 
 
@@ -345,7 +345,7 @@ async def test_events_arrive_while_it_waits(service: Service, store: Store) -> N
         assert not waiting.done()
         await service.enqueue([new("r")])
         await service.enqueue([new(name="mine")])
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(20):
             event = await waiting
         assert event.name == "mine"
         assert following.position == event.position
@@ -361,7 +361,7 @@ async def test_a_loop_over_events_ends_cleanly(service: Service, store: Store) -
 
     producing = asyncio.ensure_future(produce())
     names = []
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(20):
         async for event in service.follow():
             names.append(int(event.name))
             if len(names) == 5:

@@ -118,7 +118,7 @@ async def test_room_that_appears_is_used_at_once(store: Store) -> None:
         await asyncio.sleep(0.05)
         assert not waiting.done()
         await service.finish([Finish(first.id, first.lease_token)])
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(20):
             (second,) = (await waiting).jobs
         assert second.id != first.id
 
@@ -139,7 +139,7 @@ async def test_room_goes_to_the_taker_that_wants_it(store: Store) -> None:
         waiting = asyncio.create_task(_waiting_take(service, wants=Filter(glob="*15")))
         await asyncio.sleep(0.05)
         await service.finish([Finish(first.id, first.lease_token)])
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(20):
             (second,) = (await waiting).jobs
         assert second.name == "n15"
 
@@ -158,7 +158,7 @@ async def test_every_kind_of_waiting_taker_is_asked(store: Store) -> None:
         waiting = asyncio.create_task(_waiting_take(service, wants=Filter(only=("a",))))
         await asyncio.sleep(0.05)
         await service.finish([Finish(first.id, first.lease_token)])
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(20):
             assert len((await waiting).jobs) == 1
         other.cancel()
 
@@ -170,7 +170,7 @@ async def test_a_waiting_taker_gets_the_next_token_without_a_loop(store: Store) 
         await service.limit(Limit(name="l", matches=Matcher(queue="q"), rate=1, per_ms=300))
         await service.enqueue([new(), new()])
         assert len((await service.take(Take(queues=("q",)))).jobs) == 1
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(20):
             assert len((await _waiting_take(service)).jobs) == 1
 
 
@@ -416,5 +416,5 @@ async def test_a_job_that_came_while_the_limit_was_full_is_taken_when_it_has_roo
         await asyncio.sleep(0.05)
         await service.enqueue([new()])
         await service.finish([Finish(first.id, first.lease_token)])
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(20):
             assert len((await waiting).jobs) == 1

@@ -219,5 +219,5 @@ async def test_a_job_that_comes_back_wakes_a_waiting_taker(service: Service, sto
         await asyncio.sleep(0.002)
     store.clock_offset_ms += 31_000
     assert (await service.recover()).done == 1
-    assert [job.attempt for job in (await asyncio.wait_for(waiting, 2)).jobs] == [2]
+    assert [job.attempt for job in (await asyncio.wait_for(waiting, 20)).jobs] == [2]
     await store.close()

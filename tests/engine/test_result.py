@@ -105,12 +105,12 @@ def test_waiting_without_an_event_loop_ends_with_the_job(service: Service, store
     put(service, new())
     (job,) = take(service)
     found: list[Ending | None] = []
-    waiter = threading.Thread(target=lambda: found.append(service.result(job.id, wait_ms=10_000).wait()))
+    waiter = threading.Thread(target=lambda: found.append(service.result(job.id, wait_ms=60_000).wait()))
     waiter.start()
     while b"e:" + job.id not in keys(store):
         assert waiter.is_alive()
     service.finish([Finish(job.id, job.lease_token)]).one().wait()
-    waiter.join(5)
+    waiter.join(30)
     assert found == [Ending(state=State.FINISHED)]
 
 

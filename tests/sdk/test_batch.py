@@ -40,7 +40,7 @@ def begun(app: Windlass) -> asyncio.Event:
 
 
 async def results_of(handles: list[Any]) -> list[Any]:
-    return await asyncio.gather(*(one.aresult(timeout=10) for one in handles), return_exceptions=True)
+    return await asyncio.gather(*(one.aresult(timeout=30) for one in handles), return_exceptions=True)
 
 
 async def test_one_call_gets_the_arguments_of_many_jobs(app: Windlass, working: Any) -> None:
@@ -62,7 +62,7 @@ async def test_a_batch_that_does_not_fill_begins_after_a_while(app: Windlass, wo
         return [len(pages)] * len(pages)
 
     async with working(app):
-        assert await (await count.aenqueue(1)).aresult(timeout=10) == 1
+        assert await (await count.aenqueue(1)).aresult(timeout=30) == 1
 
 
 async def test_each_job_has_its_own_result_or_error(app: Windlass, working: Any) -> None:
@@ -115,8 +115,8 @@ async def test_whatever_a_batch_raises_fails_its_jobs_alone(app: Windlass, worki
     async with working(app):
         for task in (in_loop, in_thread):
             with pytest.raises(JobFailed):
-                await (await task.aenqueue(1)).aresult(timeout=10)
-        await (await well.aenqueue(1)).aresult(timeout=10)
+                await (await task.aenqueue(1)).aresult(timeout=30)
+        await (await well.aenqueue(1)).aresult(timeout=30)
 
 
 async def test_results_that_do_not_fit_fail_all(app: Windlass, working: Any) -> None:

@@ -301,7 +301,7 @@ async def test_an_error_before_the_yield_is_told_once(app: Windlass, working: An
 
 
 async def test_a_worker_shares_what_it_is_told_to(app: Windlass, working: Any, said: Said) -> None:
-    gate = threading.Barrier(2, timeout=10)
+    gate = threading.Barrier(2, timeout=30)
 
     def pool(c: str = Depends(said.client)) -> Iterator[str]:
         said.append("open pool")

@@ -261,7 +261,7 @@ async def test_jobs_go_through_an_engine_with_tls_and_a_password_by_its_url_alon
     locked_engine: EngineProcess, certificate: tuple[Path, Path]
 ) -> None:
     settings = Settings(url=f"{locked_engine.url}?ssl_ca_certs={certificate[0]}")
-    async with build_store(settings) as store, asyncio.timeout(10):
+    async with build_store(settings) as store, asyncio.timeout(20):
         service = Service(store)
 
         async def work() -> Taken:

@@ -23,7 +23,7 @@ async def test_closing_just_after_an_attempt_has_succeeded(engine: EngineProcess
         await asyncio.sleep(0)
     assert not nodes._open
     nodes.close()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(20):
         await nodes.wait_closed()
     assert (await asking).is_closed
 
@@ -33,7 +33,7 @@ async def test_closing_while_an_attempt_goes_on(engine: EngineProcess) -> None:
     asking = asyncio.create_task(nodes.to(endpoint, 10))
     await asyncio.sleep(0)
     nodes.close()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(20):
         await nodes.wait_closed()
     with pytest.raises(asyncio.CancelledError):
         await asking

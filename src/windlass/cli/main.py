@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import io
 import sys
 from typing import NoReturn
@@ -21,30 +22,50 @@ from ..core.errors import (
     Unsettled,
     WindlassError,
 )
-from .audit import audit
-from .callbacks import callbacks
-from .completion import completion
-from .config import config
-from .doctor import doctor
-from .enqueue import enqueue
-from .failed import failed
-from .jobs import jobs
-from .limits import limits
-from .processor import processor
-from .queues import queues
-from .schedules import schedules
-from .serve import serve
-from .tokens import tokens
-from .top import top
-from .transfer import export, import_jobs
-from .worker import worker
-from .workers import workers
 
 USAGE, TRY_AGAIN, FAILED = 2, 75, 1
 PASSING = (EngineUnavailable, EngineFull, QueueFull, PartitionStopped, Unsettled, LimitsChanged, TooManyRequests)
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+# Word -> module and function, in the order of the help.
+WORDS = {
+    "serve": "serve:serve",
+    "worker": "worker:worker",
+    "processor": "processor:processor",
+    "enqueue": "enqueue:enqueue",
+    "jobs": "jobs:jobs",
+    "failed": "failed:failed",
+    "queues": "queues:queues",
+    "limits": "limits:limits",
+    "schedules": "schedules:schedules",
+    "callbacks": "callbacks:callbacks",
+    "workers": "workers:workers",
+    "top": "top:top",
+    "tokens": "tokens:tokens",
+    "audit": "audit:audit",
+    "doctor": "doctor:doctor",
+    "export": "transfer:export",
+    "import": "transfer:import_jobs",
+    "config": "config:config",
+    "completion": "completion:completion",
+}
+
+
+class Words(click.Group):
+    """What a word needs is loaded when it is used: the whole of Windlass takes longer than most words do."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(WORDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in WORDS:
+            return None
+        module, name = WORDS[cmd_name].split(":")
+        command: click.Command = getattr(importlib.import_module(f"{__package__}.{module}"), name)
+        return command
+
+
+@click.group(cls=Words, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="windlass")
 def windlass() -> None:
     """A job queue on Redis/Valkey that does not lose jobs.
@@ -57,27 +78,6 @@ def windlass() -> None:
       windlass enqueue mail send_mail '{"order_id": 7}'
       windlass top
     """
-
-
-windlass.add_command(serve)
-windlass.add_command(worker)
-windlass.add_command(processor)
-windlass.add_command(enqueue)
-windlass.add_command(jobs)
-windlass.add_command(failed)
-windlass.add_command(queues)
-windlass.add_command(limits)
-windlass.add_command(schedules)
-windlass.add_command(callbacks)
-windlass.add_command(workers)
-windlass.add_command(top)
-windlass.add_command(tokens)
-windlass.add_command(audit)
-windlass.add_command(doctor)
-windlass.add_command(export)
-windlass.add_command(import_jobs)
-windlass.add_command(config)
-windlass.add_command(completion)
 
 
 def main(arguments: list[str] | None = None) -> NoReturn:
