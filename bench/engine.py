@@ -157,12 +157,14 @@ def fill(service: Service, count: int) -> set[bytes]:
     return ids
 
 
-def fill_raw(control: BlockingConnection, count: int) -> set[bytes]:
-    """The same with raw commands."""
+def fill_raw(control: BlockingConnection, count: int, lanes: Sequence[str] = ("q",)) -> set[bytes]:
+    """The same with raw commands; over several sorted sets in turns."""
     jobs = raw_jobs(count)
     for start in range(0, count, BULK):
-        part = jobs[start : start + BULK]
-        control.pipeline([command for key, value in part for command in (("SET", key, value), ("ZADD", "q", 0, key))])
+        commands: list[tuple[object, ...]] = []
+        for at, (key, value) in enumerate(jobs[start : start + BULK], start):
+            commands += [("SET", key, value), ("ZADD", lanes[at % len(lanes)], 0, key)]
+        control.pipeline(commands)
     return {key for key, _ in jobs}
 
 
