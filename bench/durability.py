@@ -34,9 +34,7 @@ def measured(setting: Setting, kinds: Sequence[str], levels: Sequence[str]) -> R
     }
     with contextlib.ExitStack() as stack:
         engines = {level: stack.enter_context(Engine(LEVELS[level])) for level in levels}
-        ways = {
-            (kind, level): partial(measures[kind], engine) for kind in kinds for level, engine in engines.items()
-        }
+        ways = {(kind, level): partial(measures[kind], engine) for kind in kinds for level, engine in engines.items()}
         spent = in_turns(setting, "durability", ways)
     return {way: [one.per_s for one in samples] for way, samples in spent.items()}
 

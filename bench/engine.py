@@ -24,7 +24,6 @@ QUEUE = "bench"
 NAMESPACE = "wl"
 BULK = 1_000  # jobs of one call
 CHILD_LIMIT_S = 120.0
-logging.getLogger("windlass.store").setLevel(logging.ERROR)  # that nothing is persistent is meant here
 NOT_COUNTED = ("info", "config", "client", "flushall", "function")  # our own questions, and connecting
 
 
@@ -72,6 +71,7 @@ class Engine:
         self._process = EngineProcess(config=config)
 
     def __enter__(self) -> Self:
+        logging.getLogger("windlass.store").setLevel(logging.ERROR)  # that nothing is persistent is meant here
         self._process.start()
         self.control = BlockingConnection.open(self.endpoint)
         return self

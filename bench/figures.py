@@ -1,5 +1,5 @@
-"""Figures: what sections of the benchmark find (tables, pictures, readings of what has a floor), medians with their spread,
-ratios round by round. All of it can be kept in a file; the report is made from that file alone."""
+"""Figures: what sections of the benchmark find (tables, pictures, readings of what has a floor), medians with their
+spread, ratios round by round. All of it can be kept in a file; the report is made from that file alone."""
 
 from collections.abc import Callable, Mapping, Sequence
 from statistics import median

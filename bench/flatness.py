@@ -1,5 +1,5 @@
-"""What single calls cost the engine on a queue as it stands: take, finish, enqueue, beside raw commands that do the least
-of the same. Each leaves the queue as long as it was, so that it can be measured again."""
+"""What single calls cost the engine on a queue as it stands: take, finish, enqueue, beside raw commands that do the
+least of the same. Each leaves the queue as long as it was, so that it can be measured again."""
 
 from collections.abc import Sequence
 from itertools import cycle

@@ -108,7 +108,15 @@ def _cells(row: str, reading: Reading | None) -> list[str]:
     middle = shown(median(values), floor.unit) if values else "–"
     rounds = "  ".join(shown(value, floor.unit).split()[0] for value in values)
     title = f"{floor.title} ({reading.note})" if reading and reading.note else floor.title
-    return [title, against, middle, rounds, bound(floor, floor.floor), bound(floor, floor.goal), SAID[verdict(floor, values)]]
+    return [
+        title,
+        against,
+        middle,
+        rounds,
+        bound(floor, floor.floor),
+        bound(floor, floor.goal),
+        SAID[verdict(floor, values)],
+    ]
 
 
 HEAD = ("what", "against", "median", "rounds", "floor", "goal", "verdict")

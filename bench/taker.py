@@ -1,4 +1,4 @@
-"""Waits for jobs in a process of its own, any number of times at once: `python -m bench.taker URL async|sync|raw TAKERS`.
+"""Waits for jobs in a process of its own, any number at once: `python -m bench.taker URL async|sync|raw TAKERS`.
 
 Each job carries the instant at which it was sent (the monotonic clock is the same in all processes of a host); a job
 without one is the last of the taker that has it.

@@ -1,5 +1,5 @@
-"""Waiting takers: how soon one has a job of an idle queue, what that costs among many, and what ten of them, or ten whole
-workers, cost while nothing happens."""
+"""Waiting takers: how soon one has a job of an idle queue, what that costs among many, and what ten of them, or ten
+whole workers, cost while nothing happens."""
 
 import contextlib
 import json
