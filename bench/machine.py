@@ -37,9 +37,10 @@ def versions() -> dict[str, str]:
 
 
 def peers() -> dict[str, str]:
-    """Each peer's own package is the first that its requirements pin."""
+    """Each peer's own package, as its requirements pin it."""
     found = {}
     for file in sorted(PEERS.glob("*/requirements.txt")):
-        pins = re.findall(r"^([A-Za-z0-9_.-]+)(?:\[[^\]]*\])?==([^\s;]+)", file.read_text(), re.MULTILINE)
-        found[file.parent.name] = " ".join(pins[0]) if pins else "?"
+        name = file.parent.name.partition("_")[0]
+        pins = dict(re.findall(r"^([A-Za-z0-9_.-]+)(?:\[[^\]]*\])?==([^\s;]+)", file.read_text(), re.MULTILINE))
+        found[file.parent.name] = next((pins[known] for known in (name, f"py{name}") if known in pins), "?")
     return found

@@ -14,9 +14,9 @@ TOP = 50.0
 ROW = 20.0  # height of a bar with its distance to the next
 BARS_TOP = 32.0  # below a panel's title
 LINES_HEIGHT = 240.0  # without the names below
-LOG_FROM = 50  # times the smallest value: beyond, small bars could not be told apart
+LOG_FROM = 150  # times the smallest value: beyond, small bars could not be told apart
 COLOURS = "abcde"
-OURS = "windlass"
+OURS = "windlass"  # how its name begins, however it is written
 
 
 def drawn(picture: Picture) -> str:
@@ -75,8 +75,8 @@ def _bar(name: str, value: float, scale: svg.Scale, top: float, is_ours: bool) -
 
 def _is_ours(name: str, bars: Bars) -> bool:
     """Where nobody is called so, all but the bare ones are ours."""
-    if any(other.startswith(OURS) for other in bars.values):
-        return name.startswith(OURS)
+    if any(other.lower().startswith(OURS) for other in bars.values):
+        return name.lower().startswith(OURS)
     return "bare" not in name and "no store" not in name
 
 

@@ -12,6 +12,7 @@ from itertools import chain
 from statistics import median, quantiles
 
 from windlass.core.job import Blob, Codec, NewJob
+from windlass.sdk.worker.keeper import BEAT_EVERY_S
 from windlass.service import Service
 
 from .engine import QUEUE, Child, Engine, Spent
@@ -20,7 +21,7 @@ from .figures import Finding, Reading, Setting, Table, in_turns, number, spread
 SAMPLES = 300
 PAUSE_S = 0.004  # at least, so that the taker waits again
 IDLE_TAKERS = 10
-IDLE_S = 10.0
+IDLE_S = BEAT_EVERY_S  # in which each worker sends one heartbeat
 READY_LIMIT_S = 60.0
 
 
@@ -99,12 +100,12 @@ def idle_takers(engine: Engine, for_s: float) -> float:
         return _commands_per_s(engine, for_s)
 
 
-def idle_workers(engine: Engine, for_s: float, times: int) -> list[float]:
+def idle_workers(engine: Engine, times: int) -> list[float]:
     """Whole workers, with their heartbeats and loops."""
     os.environ["WINDLASS_URL"] = engine.url
     try:
         with _waiting(engine, "sdk_app", "wait", "16"):
-            return [_commands_per_s(engine, for_s) for _ in range(times)]
+            return [_commands_per_s(engine, IDLE_S) for _ in range(times)]
     finally:
         del os.environ["WINDLASS_URL"]
 
@@ -135,13 +136,13 @@ def _latency_table(setting: Setting, engine: Engine) -> Table:
 def section(setting: Setting) -> list[Finding]:
     with Engine() as engine:
         latency = _latency_table(setting, engine)
-        for_s = IDLE_S if not setting.is_quick else IDLE_S / 3
+        for_s, times = (IDLE_S / 3, 1) if setting.is_quick else (IDLE_S, setting.rounds)
         setting.say(f"idle: {IDLE_TAKERS} processes for {for_s:.0f} s, and as many workers")
         rate = idle_takers(engine, for_s)
-        rates = idle_workers(engine, for_s, setting.rounds)
+        rates = idle_workers(engine, times)
     rows = [
         [f"{IDLE_TAKERS} processes with a waiting taker, {for_s:.0f} s", number(rate), "0"],
-        [f"{IDLE_TAKERS} workers, {setting.rounds} times {for_s:.0f} s", spread(rates), "0"],
+        [f"{IDLE_TAKERS} workers, {IDLE_S:.0f} s, {times}×", spread(rates), "0"],
     ]
     head = ("idle", "engine commands/s", "ten connections blocked in BLPOP")
     return [latency, Table("Idle", head, rows, "With the commands that scripts call."), *readings(rates)]
