@@ -9,7 +9,7 @@ TEST_PACKAGES := redis-server locales openssl curl nodejs chromium fonts-dejavu-
 MACHINES := $(wildcard tests/engine/test_*machine.py)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test-packages serve test test-deep check bench mutants docs screenshots clean
+.PHONY: help setup test-packages serve test test-deep check bench bench-setup mutants docs screenshots clean
 
 help: ## Show these words.
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-11s  %s\n", $$1, $$2}'
@@ -56,6 +56,9 @@ check: setup ## Style, types, import rules, Lua headers.
 
 bench: setup ## Measure the engine, each figure beside the bare engine's.
 	$(BIN)/python -m bench
+
+bench-setup: setup ## Environments of the peers that make bench compares with.
+	$(BIN)/python -m bench.peers.environment
 
 mutants: setup ## Plant known bugs one by one; each must be found.
 	$(BIN)/python tools/mutants.py

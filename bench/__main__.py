@@ -22,6 +22,7 @@ from . import (
     durability,
     enqueue,
     family,
+    field,
     flatness,
     http_api,
     lanes,
@@ -35,6 +36,7 @@ from .engine import Engine
 from .figures import Section, Setting, Table
 
 SECTIONS: dict[str, Section] = {
+    "field": field.section,
     "enqueue": enqueue.section,
     "drain": drain.section,
     "flatness": flatness.section,
