@@ -9,7 +9,7 @@ TEST_PACKAGES := redis-server locales openssl curl nodejs chromium fonts-dejavu-
 MACHINES := $(wildcard tests/engine/test_*machine.py)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test-packages serve test test-deep check bench bench-quick mutants docs screenshots clean
+.PHONY: help setup test-packages serve test test-deep check bench bench-quick bench-setup mutants docs screenshots clean
 
 help: ## Show these words.
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-11s  %s\n", $$1, $$2}'
@@ -59,6 +59,9 @@ bench: setup ## Measure everything beside the field and the bare engine; WRITE=1
 
 bench-quick: setup ## The key ratios beside their floors, in two minutes; fails when a floor is missed.
 	$(BIN)/python -m bench.quick
+
+bench-setup: setup ## Environments of the peers that make bench compares with.
+	$(BIN)/python -m bench.peers.environment
 
 mutants: setup ## Plant known bugs one by one; each must be found.
 	$(BIN)/python tools/mutants.py

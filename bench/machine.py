@@ -5,11 +5,9 @@ import platform
 import re
 from pathlib import Path
 
-import windlass
-
 from .engine import Engine
-
-PEERS = Path(__file__).resolve().parent / "peers"
+from .peers import PEERS, WINDLASS
+from .peers.environment import version
 
 
 def machine() -> str:
@@ -29,18 +27,8 @@ def versions() -> dict[str, str]:
         server = engine.info("server")
     is_valkey = "valkey_version" in server
     return {
-        "windlass": windlass.__version__,
+        "Windlass": version(WINDLASS),
         "Valkey" if is_valkey else "Redis": server["valkey_version" if is_valkey else "redis_version"],
         "Python": platform.python_version(),
-        **peers(),
+        **{peer.title: version(who) for who, peer in PEERS.items() if who != WINDLASS},
     }
-
-
-def peers() -> dict[str, str]:
-    """Each peer's own package, as its requirements pin it."""
-    found = {}
-    for file in sorted(PEERS.glob("*/requirements.txt")):
-        name = file.parent.name.partition("_")[0]
-        pins = dict(re.findall(r"^([A-Za-z0-9_.-]+)(?:\[[^\]]*\])?==([^\s;]+)", file.read_text(), re.MULTILINE))
-        found[file.parent.name] = next((pins[known] for known in (name, f"py{name}") if known in pins), "?")
-    return found

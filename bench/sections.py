@@ -12,6 +12,7 @@ from . import (
     durability,
     enqueue,
     family,
+    field,
     growth,
     http_api,
     lanes,
@@ -30,6 +31,7 @@ class Chapter(NamedTuple):
 
 
 SECTIONS: dict[str, Chapter] = {
+    "field": Chapter("Beside the field", field.section),
     "growth": Chapter("Growth", growth.section),
     "durability": Chapter("Durability", durability.section),
     "http": Chapter("HTTP and Bedrock", http_api.section),

@@ -8,11 +8,12 @@ from .floors import BEST_PEER, FLOORS
 from .peers import PEERS, WINDLASS
 from .peers.rows import ROWS, Found, best
 
+# group of rows -> file, title, rows
 PICTURES = {
-    "enqueue": ("Enqueue", ("enqueue_one", "enqueue_50", "bulk")),
-    "drain": ("Drain", ("drain_100", "drain_10", "drain_2", "drain_threads")),
-    "pickup": ("Pick-up latency", ("pickup_p50", "pickup_p99", "pickup_loaded_p99")),
-    "cost": ("What a job costs the engine", ("engine_cpu", "engine_commands", "bytes_queued")),
+    "enqueue": ("enqueue", "Enqueue", ("enqueue_one", "enqueue_50", "bulk")),
+    "drain": ("drain", "Drain", ("drain_100", "drain_10", "drain_2", "drain_threads")),
+    "pick-up": ("pickup", "Pick-up latency", ("pickup_p50", "pickup_p99", "pickup_loaded_p99")),
+    "what the engine spends": ("cost", "A job's cost", ("engine_cpu", "engine_commands", "bytes_queued")),
 }
 
 
@@ -39,10 +40,10 @@ def _beside_best(row: str, by_who: Mapping[str, Sequence[float]]) -> Reading | N
 def pictures(found: Found) -> dict[str, Picture]:
     """Without the bare engine: beside it the differences between queues could not be seen."""
     made = {}
-    for name, (title, rows) in PICTURES.items():
+    for group, (name, title, rows) in PICTURES.items():
         panels = [_bars(row, found[row]) for row in rows if found.get(row)]
         if panels:
-            made[name] = Picture(name, f"{title}: Windlass and its peers, no persistence", panels)
+            made[group] = Picture(name, f"{title}: Windlass and its peers, no persistence", panels)
     return made
 
 

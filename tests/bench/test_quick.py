@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-
-from bench import field, quick, standing
 from bench.figures import Reading, Setting
 from bench.floors import FLOORS
+
+from bench import field, quick, standing
 
 SETTING = Setting(True, lambda _: None)
 
@@ -64,8 +64,8 @@ def test_the_best_peer_of_the_run_is_the_one_compared_with() -> None:
         "drain_2": {"windlass": [1.0, 1, 1]},
     }
     read = {reading.row: reading for reading in standing.readings(found)}
-    assert (read["bulk"].against, read["bulk"].values) == ("saq", [5, 5, 5])
-    assert (read["pickup_p50"].against, read["pickup_p50"].values) == ("huey", [0.5, 0.5, 0.5])
+    assert (read["bulk"].against, read["bulk"].values) == ("SAQ", [5, 5, 5])
+    assert (read["pickup_p50"].against, read["pickup_p50"].values) == ("Huey", [0.5, 0.5, 0.5])
     assert read["pickup_loaded"].values == [2.5, 3, 3.5]
     assert read["bytes_queued"].values == [290, 290, 290]
     assert "drain_2" not in read
