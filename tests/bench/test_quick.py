@@ -17,7 +17,7 @@ def reached() -> dict[str, Reading]:
 
 def test_it_ends_well_when_every_floor_is_held_in_two_of_three_rounds() -> None:
     found = reached() | {"bulk": Reading("bulk", [1, 6, 6])}
-    text, code = quick.concluded(found, 93.4)
+    text, code = quick.concluded(found, list(FLOORS), 93.4)
     assert code == 0
     assert "Every floor is held. It took 93 s." in text
     assert "MISSED" not in text
@@ -27,7 +27,7 @@ def test_it_ends_well_when_every_floor_is_held_in_two_of_three_rounds() -> None:
 def test_one_missed_floor_is_enough(row: str) -> None:
     floor = FLOORS[row]
     bad = floor.floor / 2 if floor.is_more_better else floor.floor * 2
-    text, code = quick.concluded(reached() | {row: Reading(row, [bad, floor.goal, bad])}, 1)
+    text, code = quick.concluded(reached() | {row: Reading(row, [bad, floor.goal, bad])}, list(FLOORS), 1)
     assert code == 1
     assert [line.endswith("MISSED") for line in text.splitlines() if line.strip().startswith(floor.title)] == [True]
 
@@ -36,12 +36,17 @@ def test_what_fails_is_not_measured_and_the_rest_goes_on(capsys: pytest.CaptureF
     def broken(setting: Setting) -> list[Reading]:
         raise AssertionError("a job ran twice")
 
-    found = quick.measured(SETTING, {"broken": broken, "other": lambda _: [Reading("bulk", [9, 9, 9])]})
+    groups = {
+        "broken": quick.Group(["drain_2"], broken),
+        "other": quick.Group(["bulk"], lambda _: [Reading("bulk", [9, 9, 9])]),
+    }
+    found = quick.measured(SETTING, groups)
     assert list(found) == ["bulk"]
     assert "a job ran twice" in capsys.readouterr().err
-    text, code = quick.concluded(reached() | found, 1)
-    assert code == 0, text
-    assert quick.concluded(found, 1)[1] == 1
+    assert quick.concluded(found, ["bulk"], 1)[1] == 0
+    text, code = quick.concluded(found, ["bulk", "drain_2"], 1)
+    assert code == 1
+    assert text.count("not measured") == 2  # its row, and the last line
 
 
 def test_it_says_what_to_do_where_nothing_is_prepared(
@@ -72,7 +77,6 @@ def test_the_best_peer_of_the_run_is_the_one_compared_with() -> None:
 
 
 def test_every_floor_has_somebody_who_measures_it() -> None:
-    assert set(quick.ROWS) <= set(field.ROWS)
-    beside = {row for row, floor in FLOORS.items() if floor.against == "best peer"}
-    assert beside <= set(quick.ROWS)
-    assert beside <= set(field.BEST)
+    assert sorted(row for group in quick.GROUPS.values() for row in group.rows) == sorted(FLOORS)
+    assert set(quick.BESIDE) <= set(quick.ROWS) <= set(field.ROWS)
+    assert set(quick.BESIDE) <= set(field.BEST)
