@@ -7,15 +7,15 @@ from ..drain import by_processes, in_batches
 from ..engine import BULK, Engine, fill_raw
 from ..enqueue import raw_from_tasks, raw_in_bulk, raw_one_by_one
 from ..waiting import latencies_us
+from .measuring import bytes_per_job
 
 BATCH = 100
 
 
 def _bytes_per_job(engine: Engine, count: int) -> float:
     engine.empty()
-    before = engine.used_memory()
     fill_raw(engine.control, count)
-    return (engine.used_memory() - before) / count
+    return bytes_per_job(engine, count)
 
 
 def _cost(engine: Engine, count: int) -> list[float]:

@@ -3,7 +3,7 @@ delivers wrongly keeps its figure, with a remark too. Windlass may do neither.""
 
 from collections.abc import Sequence
 
-from ..engine import Engine, fill
+from ..engine import Engine
 from ..figures import Setting
 from . import BARE, WINDLASS, measuring
 from .bare import BARE_MEASURES
@@ -13,6 +13,7 @@ from .rows import MEASURES, Found, first_rate, jobs_for
 
 MEASURE_S, QUICK_MEASURE_S = 1.5, 0.7
 PICK_UPS, QUICK_PICK_UPS = 300, 150
+STORED_JOBS = 3_000  # the same for all: tables of the engine grow by leaps
 # drain row -> slots, processes, kind of function
 DRAINS = {
     "drain_100": (100, 1, "loop"),
@@ -32,8 +33,6 @@ class Comparison:
         self._failed: set[tuple[str, str]] = set()
         self.found: Found = {}
         self.remarks: dict[tuple[str, str], str] = {}  # (who, measure) -> sentence
-        with engine.service() as service:
-            fill(service, 1)  # our functions stay in the engine's memory, and are not that of jobs
 
     def take_turns(self, measure: str, who: Sequence[str]) -> None:
         """One round."""
@@ -107,7 +106,8 @@ class Comparison:
         self._rates[who, "cost"] = self._checked("cost", who, drained).per_s
         commands = enqueued.spent.commands / count + drained.spent.commands / enqueued.jobs
         cpu_us = enqueued.spent.cpu_us / count + drained.spent.cpu_us / enqueued.jobs
-        return [cpu_us, commands, enqueued.bytes_per_job]
+        stored = measuring.filled(self._engine, who, STORED_JOBS)
+        return [cpu_us, commands, measuring.bytes_per_job(self._engine, stored)]
 
     def _picked_up_loaded(self, measure: str, who: str) -> float:
         """The most it carries is found anew each time: it moves with what else the machine does."""

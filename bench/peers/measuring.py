@@ -1,5 +1,5 @@
 """One measure of one program: how fast it enqueues, drains, picks up, and what that costs the engine. The same begin
-and end for all: an enqueue from the first call to the last answer, a drain from `go` to the last job that ran."""
+and end for all: an enqueue from the first call to the last answer, a drain from the word `go` to the last job run."""
 
 import contextlib
 from collections.abc import Iterator, Sequence
@@ -22,7 +22,6 @@ class Enqueued(NamedTuple):
     per_s: float
     jobs: int  # with those that opened connections
     spent: Spent
-    bytes_per_job: float
 
 
 class Drained(NamedTuple):
@@ -34,7 +33,6 @@ class Drained(NamedTuple):
 def enqueued(engine: Engine, peer: str, way: str, count: int) -> Enqueued:
     """Leaves the jobs in the queue."""
     _clear(engine)
-    before = engine.used_memory()
     with PeerProcess(peer, engine.url, "enqueue", way, str(count)) as program:
         program.wait_ready()
         with engine.metered(count) as meter:
@@ -43,8 +41,15 @@ def enqueued(engine: Engine, peer: str, way: str, count: int) -> Enqueued:
     jobs = count + found["warm_up"]
     seconds = (found["ended_at_ns"] - found["began_at_ns"]) / 1e9
     spent = meter.spent._replace(wall_s=seconds)
+    return Enqueued(count / seconds, jobs, spent)
+
+
+def bytes_per_job(engine: Engine, jobs: int) -> float:
+    """Takes what is queued away and sees what that frees: between programs the engine's memory moves by more."""
     _await_no_clients(engine)
-    return Enqueued(count / seconds, jobs, spent, (engine.used_memory() - before) / jobs)
+    before = engine.used_memory()
+    engine.empty()
+    return (before - engine.used_memory()) / jobs
 
 
 def _clear(engine: Engine) -> None:

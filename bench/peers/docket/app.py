@@ -26,8 +26,8 @@ class DocketPeer(AsyncPeer):
         return await self.docket.add(noop)(number)
 
     async def send_many(self, numbers: range) -> object:
-        call = self.docket.call(noop)
-        return await self.docket.add_many(call(number) for number in numbers)
+        # Each with a call of its own: that is what gives a job its key.
+        return await self.docket.add_many(self.docket.call(noop)(number) for number in numbers)
 
     async def work(self, slots: int, is_threaded: bool) -> None:
         await self.open()
