@@ -14,11 +14,12 @@ from windlass.service import Service
 from .engine import QUEUE, Engine, fill, fill_raw
 from .figures import Finding, Lines, Picture, Reading, Setting, Table, in_turns, middle, ratio
 from .flatness import CALLER, Costs, costs
-from .limits import many_limits, put
+from .limits import cost_of_takes, many_limits, put
 from .waiting import SAMPLES, costs_of_waiting
 
 JOBS = 10_000  # queued beside lanes and limits, however many there are
 FEWEST, MOST = 1_000, 1_000_000
+TAKE = "take of 1"
 
 Measure: TypeAlias = Callable[[], Costs]
 Grown: TypeAlias = dict[int, list[Costs]]  # size -> what calls cost, round by round
@@ -92,11 +93,23 @@ def measured(setting: Setting, axis: Axis, sizes: Sequence[int]) -> Grown:
         return in_turns(setting, f"growth by {axis.what}", ways)
 
 
+@contextlib.contextmanager
+def _only_taken(setting: Setting, size: int) -> Iterator[Measure]:
+    with _ready(setting, f"queueing {size:,} jobs") as (engine, service):
+        fill(service, size)
+        yield lambda: {TAKE: cost_of_takes(engine, service, QUEUE)}
+
+
+def takes_among(setting: Setting, most: int) -> list[Reading]:
+    """Only the row that has a floor."""
+    return readings(measured(setting, Axis("queued jobs", (), _only_taken), (FEWEST, most)))
+
+
 def readings(grown: Grown) -> list[Reading]:
     """Of queued jobs, which alone have a floor."""
     least, most = min(grown), max(grown)
     note = "" if most == MOST else f"here {most:,}"
-    takes = {size: [costs["take of 1"] for costs in grown[size]] for size in (least, most)}
+    takes = {size: [costs[TAKE] for costs in grown[size]] for size in (least, most)}
     return [Reading("take_queued", takes[most], takes[least], note=note)]
 
 

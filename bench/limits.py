@@ -29,7 +29,7 @@ def _keyed(queue: str, key: int, **more: object) -> NewJob:
     return NewJob(queue=queue, name="n", payload=Blob(json.dumps({"k": key}).encode()), **more)  # type: ignore[arg-type]
 
 
-def _cost_of_takes(engine: Engine, service: Service, queue: str) -> float:
+def cost_of_takes(engine: Engine, service: Service, queue: str) -> float:
     """Takes one by one, and gives all back afterwards."""
     taken = []
     with engine.metered(1) as meter:
@@ -111,7 +111,7 @@ def beside_blocked(setting: Setting) -> list[Reading]:
         _one_lane(service)
         _blocked(service)
         _warm(service, ["blocked"])
-        ways = {queue: partial(_cost_of_takes, engine, service, queue) for queue in ("lane", "blocked")}
+        ways = {queue: partial(cost_of_takes, engine, service, queue) for queue in ("lane", "blocked")}
         return _readings(in_turns(setting, "takes beside lanes held back", ways))
 
 
@@ -124,7 +124,7 @@ def section(setting: Setting) -> list[Finding]:
         _prepare(service, setting)
         _warm(service, ("blocked", "shared", "many"))
         takes: dict[str, Callable[[], float]] = {
-            queue: partial(_cost_of_takes, engine, service, queue)
+            queue: partial(cost_of_takes, engine, service, queue)
             for queue in ("plain", "lane", "blocked", "many", "lanes", "fair")
         }
         rounds: dict[str, Callable[[], float]] = {

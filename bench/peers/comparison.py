@@ -11,7 +11,7 @@ from .measuring import Drained
 from .process import PeerFailure
 from .rows import MEASURES, Found, first_rate, jobs_for
 
-MEASURE_S, QUICK_MEASURE_S = 1.5, 0.7
+MEASURE_S, QUICK_MEASURE_S = 1.0, 0.5
 PICK_UPS, QUICK_PICK_UPS = 300, 150
 STORED_JOBS = 3_000  # the same for all: tables of the engine grow by leaps
 # drain row -> slots, processes, kind of function
