@@ -161,7 +161,7 @@ def fill_raw(control: BlockingConnection, count: int, lanes: Sequence[str] = ("q
     """The same with raw commands; over several sorted sets in turns."""
     jobs = raw_jobs(count)
     for start in range(0, count, BULK):
-        commands: list[tuple[object, ...]] = []
+        commands: list[tuple[bytes | str | int | float, ...]] = []
         for at, (key, value) in enumerate(jobs[start : start + BULK], start):
             commands += [("SET", key, value), ("ZADD", lanes[at % len(lanes)], 0, key)]
         control.pipeline(commands)

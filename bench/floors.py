@@ -1,7 +1,7 @@
 """What Windlass must reach, and what it aims at: one row per promise. When a floor counts as missed is decided here and
 nowhere else; what is measured for a row is left to the sections."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from statistics import median
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -81,9 +81,9 @@ def readings(findings: Sequence[Finding]) -> dict[str, Reading]:
     return {one.row: one for one in findings if isinstance(one, Reading)}
 
 
-def is_any_missed(found: Mapping[str, Reading], rows: Sequence[str] | None = None) -> bool:
+def is_any_missed(found: Mapping[str, Reading], rows: Iterable[str]) -> bool:
     """What was not measured is missed too: nobody knows that it is held."""
-    for row in FLOORS if rows is None else rows:
+    for row in rows:
         reading = found.get(row)
         if verdict(FLOORS[row], reading.values if reading else ()) in ("MISSED", "not measured"):
             return True

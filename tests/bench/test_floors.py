@@ -59,9 +59,9 @@ def test_a_reading_is_compared_round_by_round() -> None:
 
 def test_what_was_not_measured_is_not_held() -> None:
     found = {row: Reading(row, [floor.goal] * 3) for row, floor in FLOORS.items()}
-    assert not is_any_missed(found)
+    assert not is_any_missed(found, FLOORS)
     del found["bulk"]
-    assert is_any_missed(found)
+    assert is_any_missed(found, FLOORS)
     assert not is_any_missed(found, list(found))
 
 
