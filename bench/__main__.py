@@ -13,6 +13,8 @@ import traceback
 from collections.abc import Sequence
 from pathlib import Path
 
+import msgspec
+
 from . import floors, report
 from .figures import Figures, Measured, Setting
 from .machine import machine, versions
@@ -29,7 +31,7 @@ def main() -> int:
     chosen = options.sections or list(SECTIONS)
     if unknown := set(chosen) - set(SECTIONS):
         parser.error(f"no section {', '.join(sorted(unknown))}; there are {', '.join(SECTIONS)}")
-    before = report.load(report.DOCUMENTS / report.FIGURES) if options.write and options.sections else None
+    before = _before(parser) if options.write and options.sections else None
     figures = Figures(machine(), versions(), [])
     if before and (before.machine, before.versions) != (figures.machine, figures.versions):
         parser.error("the report is of another machine or of other versions: --write needs all sections")
@@ -49,11 +51,24 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _before(parser: argparse.ArgumentParser) -> Figures:
+    """The figures of the report, in which some sections are replaced."""
+    path = report.DOCUMENTS / report.FIGURES
+    if not path.exists():
+        parser.error(f"there is no {path.name} yet in which to replace sections: --write needs all of them")
+    return report.load(path)
+
+
 def _report(path: Path) -> int:
     if not path.exists():
         print(f"There are no figures in {path}: `python -m bench` measures and keeps them.", file=sys.stderr)
         return 2
-    report.write(report.load(path))
+    try:
+        figures = report.load(path)
+    except msgspec.DecodeError as problem:
+        print(f"{path} does not hold figures of `python -m bench`: {problem}.", file=sys.stderr)
+        return 2
+    report.write(figures)
     print(f"written: {report.DOCUMENTS / report.DOCUMENT}")
     return 0
 
@@ -63,7 +78,7 @@ def measured(name: str, setting: Setting) -> Measured:
     at, load, began_at_s = f"{datetime.datetime.now(datetime.UTC):%Y-%m-%d %H:%M}", os.getloadavg()[0], time.monotonic()
     try:
         findings, failed = SECTIONS[name].measure(setting), ""
-    except Exception as problem:  # whatever it is, an hour of figures is worth more
+    except (Exception, SystemExit) as problem:  # whatever it is, an hour of figures is worth more
         traceback.print_exc()
         findings, failed = (), f"{type(problem).__name__}: {problem}"
     took_s = time.monotonic() - began_at_s

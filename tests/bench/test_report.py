@@ -79,6 +79,18 @@ def test_a_section_that_fails_is_kept_with_its_reason(
     assert "in broken" in capsys.readouterr().err
 
 
+def test_a_file_that_holds_no_figures_is_refused_and_changes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(report, "DOCUMENTS", tmp_path)
+    (tmp_path / "other.json").write_text('{"machine": 5}')
+    for name, said in (("none.json", "There are no figures in"), ("other.json", "does not hold figures")):
+        monkeypatch.setattr("sys.argv", ["bench", "--report", str(tmp_path / name)])
+        assert command.main() == 2
+        assert said in capsys.readouterr().err
+    assert [file.name for file in tmp_path.iterdir()] == ["other.json"]
+
+
 def test_sections_that_were_measured_again_take_their_old_places() -> None:
     before = figures(measured("enqueue"), measured("http", "broken", []))
     after = command.replaced(before, [measured("http"), measured("sdk")])
