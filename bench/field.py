@@ -40,6 +40,12 @@ GROUPS = {
     "pick-up": ("pickup_p50", "pickup_p99", "pickup_loaded_p99"),
     "what the engine spends": ("engine_cpu", "engine_commands", "bytes_queued"),
 }
+PICTURES = {  # file, title
+    "enqueue": ("enqueue", "Enqueue, no persistence"),
+    "drain": ("drain", "Drain, no persistence"),
+    "pick-up": ("pickup", "Pick-up latency, no persistence"),
+    "what the engine spends": ("cost", "What a job costs the engine, no persistence"),
+}
 DURABLE_ROWS = ("enqueue_one", "enqueue_50", "bulk", "drain_100")
 
 
@@ -145,19 +151,22 @@ def section(setting: Setting) -> list[Finding]:
     """A quick run has one round: nine peers take their time, whatever each is given."""
     setting = setting._replace(rounds=1) if setting.is_quick else setting
     whole = _comparison(setting, list(ROWS), {row: [*able(row), BARE] for row in ROWS}, "off")
-    pictures = standing.pictures(whole.found)
     findings: list[Finding] = [_kept()]
     for group, rows in GROUPS.items():
         findings.append(table(f"Side by side: {group}", rows, whole.found, NOTES[group] + _remarks(whole, rows)))
-        findings += [pictures[group]] if group in pictures else []
-    findings += [_durable_table(setting, persistence) for persistence in DURABLE_NOTES]
+        findings += standing.picture(*PICTURES[group], rows, whole.found)
+    for persistence in DURABLE_NOTES:
+        findings += _durable(setting, persistence)
     return [*findings, *standing.readings(whole.found)]
 
 
-def _durable_table(setting: Setting, persistence: str) -> Table:
+def _durable(setting: Setting, persistence: str) -> list[Finding]:
     """A quick run compares with the best peers only."""
     peers = {row: [BEST[row]] if setting.is_quick else able(row) for row in DURABLE_ROWS}
     found = _comparison(setting, DURABLE_ROWS, {row: [*some, BARE] for row, some in peers.items()}, persistence)
     note = f"`appendonly yes`, `appendfsync {persistence}`. {DURABLE_NOTES[persistence]}"
     title = f"Side by side: fsync {persistence}"
-    return table(title, DURABLE_ROWS, found.found, note + _remarks(found, DURABLE_ROWS))
+    return [
+        table(title, DURABLE_ROWS, found.found, note + _remarks(found, DURABLE_ROWS)),
+        *standing.picture(persistence, f"fsync {persistence}", DURABLE_ROWS, found.found),
+    ]

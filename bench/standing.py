@@ -8,14 +8,6 @@ from .floors import BEST_PEER, FLOORS
 from .peers import PEERS, WINDLASS
 from .peers.rows import ROWS, Found, best
 
-# group of rows -> file, title, rows
-PICTURES = {
-    "enqueue": ("enqueue", "Enqueue", ("enqueue_one", "enqueue_50", "bulk")),
-    "drain": ("drain", "Drain", ("drain_100", "drain_10", "drain_2", "drain_threads")),
-    "pick-up": ("pickup", "Pick-up latency", ("pickup_p50", "pickup_p99", "pickup_loaded_p99")),
-    "what the engine spends": ("cost", "A job's cost", ("engine_cpu", "engine_commands", "bytes_queued")),
-}
-
 
 def readings(found: Found) -> list[Reading]:
     """Of the rows that were compared, those that have a floor."""
@@ -37,14 +29,10 @@ def _beside_best(row: str, by_who: Mapping[str, Sequence[float]]) -> Reading | N
     return Reading(row, by_who[WINDLASS], by_who[peer], PEERS[peer].title)
 
 
-def pictures(found: Found) -> dict[str, Picture]:
-    """Without the bare engine: beside it the differences between queues could not be seen."""
-    made = {}
-    for group, (name, title, rows) in PICTURES.items():
-        panels = [_bars(row, found[row]) for row in rows if found.get(row)]
-        if panels:
-            made[group] = Picture(name, f"{title}: Windlass and its peers, no persistence", panels)
-    return made
+def picture(name: str, title: str, rows: Sequence[str], found: Found) -> list[Picture]:
+    """None where nothing was found. Without the bare engine: beside it peers could not be told apart."""
+    panels = [_bars(row, found[row]) for row in rows if found.get(row)]
+    return [Picture(name, f"{title}: Windlass and its peers", panels)] if panels else []
 
 
 def _bars(row: str, by_who: Mapping[str, Sequence[float]]) -> Bars:
