@@ -23,6 +23,9 @@ READING = """## How to read it
 - **What is durable:** nothing, unless a table names `everysec` or `always`. An engine that is killed during any other
   row loses everything, Windlass' jobs and the peers' alike. With `always`, what was answered is on disk; `everysec` can
   lose about a second. Whoever compares wants the same level on both sides; so do these tables.
+- Peers are not equal: some take a job off the queue before it runs and lose it with its worker, some poll, some keep no
+  count of attempts. The first table says what each does with a job whose worker dies; the *best peer* of a row is the
+  quickest, whatever it promises.
 - The *bare engine* is the same Valkey over the same unix socket and the same thin client, with raw commands that only
   store and fetch the bytes: no leases, tokens, retries, counters, wake-ups or recognition of repeated calls. It is the
   ceiling, not a queue. *Bare ASGI* is a server that answers the same bytes and stores nothing.

@@ -76,6 +76,15 @@ def test_the_best_peer_of_the_run_is_the_one_compared_with() -> None:
     assert "drain_2" not in read
 
 
+def test_every_group_of_rows_has_a_picture_with_the_peers_by_name() -> None:
+    assert set(field.PICTURES) == set(field.GROUPS)
+    found = {"bulk": {"windlass": [60.0, 62.0, 61.0], "rq": [10.0], "bare": [900.0]}}
+    (picture,) = standing.picture("enqueue", "Enqueue", field.GROUPS["enqueue"], found)
+    (panel,) = picture.panels
+    assert (panel.title, panel.values) == ("enqueue in bulk", {"Windlass": 61.0, "RQ": 10.0})
+    assert standing.picture("drain", "Drain", field.GROUPS["drain"], found) == []
+
+
 def test_every_floor_has_somebody_who_measures_it() -> None:
     assert sorted(row for group in quick.GROUPS.values() for row in group.rows) == sorted(FLOORS)
     assert set(quick.BESIDE) <= set(quick.ROWS) <= set(field.ROWS)
