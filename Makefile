@@ -9,7 +9,7 @@ TEST_PACKAGES := redis-server locales openssl curl nodejs chromium fonts-dejavu-
 MACHINES := $(wildcard tests/engine/test_*machine.py)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test-packages serve test test-deep check bench mutants docs screenshots clean
+.PHONY: help setup test-packages serve test test-deep check bench bench-quick bench-setup mutants docs screenshots clean
 
 help: ## Show these words.
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-11s  %s\n", $$1, $$2}'
@@ -54,8 +54,14 @@ check: setup ## Style, types, import rules, Lua headers.
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/python tools/check_lua.py
 
-bench: setup ## Measure the engine, each figure beside the bare engine's.
-	$(BIN)/python -m bench
+bench: setup ## Measure everything beside the field and the bare engine; WRITE=1 writes docs/performance.md, QUICK=1 is shorter.
+	$(BIN)/python -m bench $(if $(QUICK),--quick) $(if $(WRITE),--write)
+
+bench-quick: setup ## The key ratios beside their floors, in two minutes; fails when a floor is missed.
+	$(BIN)/python -m bench.quick
+
+bench-setup: setup ## Environments of the peers that make bench compares with.
+	$(BIN)/python -m bench.peers.environment
 
 mutants: setup ## Plant known bugs one by one; each must be found.
 	$(BIN)/python tools/mutants.py

@@ -1,122 +1,116 @@
 """Runs the benchmarks: `python -m bench [--quick] [--write] [section ...]` from the root of the repository.
 
-`--write` puts the tables into docs/performance.md; it needs all sections.
+Figures are kept after every section; one that fails loses none of the others'. `--write` makes docs/performance.md of
+them, `--report FILE` does so without measuring. With some sections only, `--write` replaces these in the report.
 """
 
 import argparse
 import datetime
 import os
-import platform
 import sys
 import time
+import traceback
 from collections.abc import Sequence
 from pathlib import Path
 
-from . import (
-    bedrock,
-    callbacks,
-    cluster,
-    connection,
-    downloads,
-    drain,
-    durability,
-    enqueue,
-    family,
-    flatness,
-    http_api,
-    lanes,
-    limits,
-    processor,
-    push,
-    sdk,
-    waiting,
-)
-from .engine import Engine
-from .figures import Section, Setting, Table
+import msgspec
 
-SECTIONS: dict[str, Section] = {
-    "enqueue": enqueue.section,
-    "drain": drain.section,
-    "flatness": flatness.section,
-    "lanes": lanes.section,
-    "limits": limits.section,
-    "family": family.section,
-    "waiting": waiting.section,
-    "durability": durability.section,
-    "connection": connection.section,
-    "cluster": cluster.section,
-    "sdk": sdk.section,
-    "http": http_api.section,
-    "bedrock": bedrock.section,
-    "push": push.section,
-    "callbacks": callbacks.section,
-    "downloads": downloads.section,
-    "processor": processor.section,
-}
-DOCUMENT = Path(__file__).resolve().parent.parent / "docs" / "performance.md"
-INTRODUCTION = """# Performance
+from . import floors, report
+from .figures import Figures, Measured, Setting
+from .machine import machine, versions
+from .sections import SECTIONS
 
-Made by `{command}`. {machine}
-
-How to read it:
-
-- **Ratios within one run count.** The machine is small and shared, and client, engine and kernel compete for its cores:
-  absolute figures move by a third from run to run and do not carry over to another machine.
-- Figures are medians of three rounds in which all ways take turns; brackets hold the smallest and the largest.
-- The *bare engine* is the same Valkey over the same unix socket and the same thin client, with raw commands that only
-  store and fetch the bytes: no leases, tokens, retries, counters, wake-ups or recognition of repeated calls. It is the
-  ceiling, not a queue.
-- Jobs are no-ops with an empty payload. Nothing is persistent except in the tables about durability: an engine that is
-  killed during the other rows loses everything.
-- *script µs* is the engine's time within the function call; *engine CPU µs* is all its CPU, sockets included.
-- Only the calls themselves run, except in the tables about the SDK and HTTP: no worker, no scheduler, recoverer or
-  janitor beside them.
-"""
+KEPT = Path(__file__).resolve().parent.parent / ".bench" / "figures.json"
 
 
-def machine(is_quick: bool, load: float) -> str:
-    with Engine() as engine:
-        server = engine.info("server")
-    name = f"Valkey {server['valkey_version']}" if "valkey_version" in server else f"Redis {server['redis_version']}"
-    today = datetime.datetime.now(datetime.UTC).date()
-    extent = "a quick run with fewer samples" if is_quick else "a full run"
-    return (
-        f"{today}, {extent}: {os.cpu_count()} cores ({platform.machine()}, {platform.system()}), "
-        f"Python {platform.python_version()}, {name}, unix socket, uvloop. "
-        f"Load average before the run: {load:.1f}; above 0.5 others were at work and the figures are worth little."
-    )
-
-
-def document(tables: Sequence[Table], is_quick: bool, load: float) -> str:
-    command = f"python -m bench{' --quick' if is_quick else ''} --write"
-    introduction = INTRODUCTION.format(command=command, machine=machine(is_quick, load))
-    return "\n".join([introduction, *(table.markdown() for table in tables)])
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
-    parser.add_argument("sections", nargs="*", metavar="section", help=f"some of: {', '.join(SECTIONS)} (default: all)")
-    parser.add_argument("--quick", action="store_true", help="fewer samples, about a minute")
-    parser.add_argument("--write", action="store_true", help=f"write {DOCUMENT.name}")
+def main() -> int:
+    parser = _parser()
     options = parser.parse_args()
+    if options.report:
+        return _report(options.report)
     chosen = options.sections or list(SECTIONS)
     if unknown := set(chosen) - set(SECTIONS):
         parser.error(f"no section {', '.join(sorted(unknown))}; there are {', '.join(SECTIONS)}")
-    if options.write and set(chosen) != set(SECTIONS):
-        parser.error("--write needs all sections")
-    setting = Setting(options.quick, lambda text: print(f"  {text}", file=sys.stderr, flush=True))
-    load = os.getloadavg()[0]
-    tables: list[Table] = []
+    before = _before(parser) if options.write and options.sections else None
+    figures = Figures(machine(), versions(), [])
+    if before and (before.machine, before.versions) != (figures.machine, figures.versions):
+        parser.error("the report is of another machine or of other versions: --write needs all sections")
     for name in chosen:
-        began_at_s = time.monotonic()
-        found = SECTIONS[name](setting)
-        print("\n".join(table.text() for table in found), flush=True)
-        setting.say(f"{name} took {time.monotonic() - began_at_s:.0f} s")
-        tables += found
-    if options.write:
-        DOCUMENT.write_text(document(tables, options.quick, load))
-        print(f"\nwritten: {DOCUMENT}")
+        figures.sections.append(measured(name, Setting(options.quick, _say)))
+        report.save(options.figures, figures)
+    return _end(figures, before, options.write, options.figures)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    parser.add_argument("sections", nargs="*", metavar="section", help=f"some of: {', '.join(SECTIONS)} (default: all)")
+    parser.add_argument("--quick", action="store_true", help="fewer samples")
+    parser.add_argument("--write", action="store_true", help=f"write docs/{report.DOCUMENT}, its pictures and figures")
+    parser.add_argument("--report", type=Path, metavar="FILE", help="write them from figures that were kept")
+    parser.add_argument("--figures", type=Path, metavar="FILE", default=KEPT, help="keep them here, not in .bench/")
+    return parser
+
+
+def _before(parser: argparse.ArgumentParser) -> Figures:
+    """The figures of the report, in which some sections are replaced."""
+    path = report.DOCUMENTS / report.FIGURES
+    if not path.exists():
+        parser.error(f"there is no {path.name} yet in which to replace sections: --write needs all of them")
+    return report.load(path)
+
+
+def _report(path: Path) -> int:
+    if not path.exists():
+        print(f"There are no figures in {path}: `python -m bench` measures and keeps them.", file=sys.stderr)
+        return 2
+    try:
+        figures = report.load(path)
+    except msgspec.DecodeError as problem:
+        print(f"{path} does not hold figures of `python -m bench`: {problem}.", file=sys.stderr)
+        return 2
+    report.write(figures)
+    print(f"written: {report.DOCUMENTS / report.DOCUMENT}")
+    return 0
+
+
+def measured(name: str, setting: Setting) -> Measured:
+    """What a section finds, or why it came to no end: the other sections go on."""
+    at, load, began_at_s = f"{datetime.datetime.now(datetime.UTC):%Y-%m-%d %H:%M}", os.getloadavg()[0], time.monotonic()
+    try:
+        findings, failed = SECTIONS[name].measure(setting), ""
+    except (Exception, SystemExit) as problem:  # whatever it is, an hour of figures is worth more
+        traceback.print_exc()
+        findings, failed = (), f"{type(problem).__name__}: {problem}"
+    took_s = time.monotonic() - began_at_s
+    print("\n".join(text for finding in findings if (text := finding.text())), flush=True)
+    setting.say(f"{name} {'failed after' if failed else 'took'} {took_s:.0f} s")
+    return Measured(name, at, round(load, 2), round(took_s, 1), setting.is_quick, findings, failed)
+
+
+def replaced(before: Figures, now: Sequence[Measured]) -> Figures:
+    """The sections of before with those of now in their places; new ones at the end."""
+    fresh = {section.name: section for section in now}
+    kept = [fresh.pop(section.name, section) for section in before.sections]
+    return Figures(before.machine, before.versions, [*kept, *fresh.values()])
+
+
+def _end(figures: Figures, before: Figures | None, is_written: bool, path: Path) -> int:
+    found = floors.readings([finding for section in figures.sections for finding in section.findings])
+    if found:
+        print(floors.table("Floors and goals", found, list(found)).text())
+    print(f"\nfigures: {path}")
+    if is_written:
+        report.write(replaced(before, figures.sections) if before else figures)
+        print(f"written: {report.DOCUMENTS / report.DOCUMENT}")
+    failed = [section.name for section in figures.sections if section.failed]
+    if failed:
+        print(f"These came to no end: {', '.join(failed)}. Run them alone with `python -m bench {' '.join(failed)}`.")
+    return 1 if failed else 0
+
+
+def _say(text: str) -> None:
+    print(f"  {text}", file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

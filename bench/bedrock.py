@@ -105,7 +105,7 @@ class Caller(asyncio.Protocol):
         self._transport.write(self._next(body))
 
 
-def requests_per_s(port: int, next_request: Callable[[bytes], bytes]) -> float:
+def requests_per_s(port: int, next_request: Callable[[bytes], bytes], seconds: float = SECONDS) -> float:
     async def main() -> float:
         counts = [0, 0]
         loop = asyncio.get_running_loop()
@@ -115,7 +115,7 @@ def requests_per_s(port: int, next_request: Callable[[bytes], bytes]) -> float:
         ]
         await asyncio.sleep(WARM_S)
         before, began_at_s = counts[0], time.perf_counter()
-        await asyncio.sleep(SECONDS)
+        await asyncio.sleep(seconds)
         rate = (counts[0] - before) / (time.perf_counter() - began_at_s)
         for transport, _ in made:
             transport.abort()
@@ -126,8 +126,8 @@ def requests_per_s(port: int, next_request: Callable[[bytes], bytes]) -> float:
     return uvloop.run(main())
 
 
-def created(server: Server) -> float:
-    return requests_per_s(server.port, lambda _: CREATE)
+def created(server: Server, seconds: float = SECONDS) -> float:
+    return requests_per_s(server.port, lambda _: CREATE, seconds)
 
 
 def worked(server: Server, pattern: str) -> float:

@@ -24,7 +24,6 @@ QUEUE = "bench"
 NAMESPACE = "wl"
 BULK = 1_000  # jobs of one call
 CHILD_LIMIT_S = 120.0
-logging.getLogger("windlass.store").setLevel(logging.ERROR)  # that nothing is persistent is meant here
 NOT_COUNTED = ("info", "config", "client", "flushall", "function")  # our own questions, and connecting
 
 
@@ -72,6 +71,7 @@ class Engine:
         self._process = EngineProcess(config=config)
 
     def __enter__(self) -> Self:
+        logging.getLogger("windlass.store").setLevel(logging.ERROR)  # that nothing is persistent is meant here
         self._process.start()
         self.control = BlockingConnection.open(self.endpoint)
         return self
@@ -157,12 +157,14 @@ def fill(service: Service, count: int) -> set[bytes]:
     return ids
 
 
-def fill_raw(control: BlockingConnection, count: int) -> set[bytes]:
-    """The same with raw commands."""
+def fill_raw(control: BlockingConnection, count: int, lanes: Sequence[str] = ("q",)) -> set[bytes]:
+    """The same with raw commands; over several sorted sets in turns."""
     jobs = raw_jobs(count)
     for start in range(0, count, BULK):
-        part = jobs[start : start + BULK]
-        control.pipeline([command for key, value in part for command in (("SET", key, value), ("ZADD", "q", 0, key))])
+        commands: list[tuple[bytes | str | int | float, ...]] = []
+        for at, (key, value) in enumerate(jobs[start : start + BULK], start):
+            commands += [("SET", key, value), ("ZADD", lanes[at % len(lanes)], 0, key)]
+        control.pipeline(commands)
     return {key for key, _ in jobs}
 
 

@@ -1,8 +1,11 @@
-"""Figures and tables: medians with their spread, ratios round by round, as text for a terminal and for the docs."""
+"""Figures: what sections of the benchmark find (tables, pictures, readings of what has a floor), medians with their
+spread, ratios round by round. All of it can be kept in a file; the report is made from that file alone."""
 
 from collections.abc import Callable, Mapping, Sequence
 from statistics import median
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple, TypeAlias, TypeVar
+
+import msgspec
 
 K = TypeVar("K")
 T = TypeVar("T")
@@ -19,7 +22,7 @@ class Setting(NamedTuple):
         return max(1, count // 4) if self.is_quick else count
 
 
-class Table(NamedTuple):
+class Table(msgspec.Struct, tag=True, frozen=True):
     title: str
     head: Sequence[str]
     rows: Sequence[Sequence[str]]
@@ -40,7 +43,73 @@ class Table(NamedTuple):
         return "\n".join(lines)
 
 
-Section = Callable[[Setting], list[Table]]
+class Bars(msgspec.Struct, tag=True, frozen=True):
+    """One value each, side by side."""
+
+    title: str
+    unit: str
+    values: dict[str, float]
+    is_more_better: bool = True
+
+
+class Lines(msgspec.Struct, tag=True, frozen=True):
+    """How values change with what is on the horizontal axis, which is logarithmic."""
+
+    title: str
+    across: str  # what grows
+    unit: str
+    series: dict[str, list[tuple[float, float]]]
+    limits: Sequence[str] = ()  # the series that are the bare engine's: drawn faintly
+
+
+class Picture(msgspec.Struct, tag=True, frozen=True):
+    name: str  # of its file: performance-<name>.svg
+    title: str
+    panels: Sequence[Bars | Lines]
+
+    def text(self) -> str:
+        return ""
+
+
+class Reading(msgspec.Struct, tag=True, frozen=True):
+    """What was measured for one row of the floors: ours and what it is compared with, round by round."""
+
+    row: str
+    ours: Sequence[float]
+    other: Sequence[float] = ()  # none: the figure itself counts
+    against: str = ""  # whose the other is, where the row leaves it open
+    note: str = ""
+
+    @property
+    def values(self) -> list[float]:
+        if not self.other:
+            return list(self.ours)
+        return [a / b if b else float("inf") for a, b in zip(self.ours, self.other, strict=True)]
+
+    def text(self) -> str:
+        return ""
+
+
+Finding: TypeAlias = Table | Picture | Reading
+Section: TypeAlias = Callable[[Setting], Sequence[Finding]]
+
+
+class Measured(msgspec.Struct, frozen=True):
+    """A section that was run, whether it came to an end or not."""
+
+    name: str
+    at: str  # day and minute, UTC
+    load: float  # average of the machine's last minute, before it began
+    seconds: float
+    is_quick: bool
+    findings: Sequence[Finding] = ()
+    failed: str = ""
+
+
+class Figures(msgspec.Struct, frozen=True):
+    machine: str
+    versions: dict[str, str]
+    sections: list[Measured]
 
 
 def _row(cells: Sequence[str]) -> str:

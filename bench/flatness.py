@@ -1,93 +1,63 @@
-"""Does the cost of a call grow with the queue? One engine per size, measured in turns."""
+"""What single calls cost the engine on a queue as it stands: take, finish, enqueue, beside raw commands that do the
+least of the same. Each leaves the queue as long as it was, so that it can be measured again."""
 
-import contextlib
-from collections.abc import Iterator
-from functools import partial
+from collections.abc import Sequence
+from itertools import cycle
+from time import process_time
 from typing import TypeAlias
 
+from windlass.core.job import Job, NewJob
 from windlass.core.requests import Finish, Take
 from windlass.service import Service
 
-from .engine import QUEUE, Engine, fill, fill_raw, no_op_jobs
-from .figures import Setting, Table, in_turns, middle, ratio
+from .engine import QUEUE, Engine
 
-SIZES = (1_000, 10_000, 100_000, 1_000_000)
-QUICK_SIZES = SIZES[:3]
 CALLS = 400
+BARE_TAKE, BARE_ENQUEUE = "bare engine: ZPOPMIN, GET, DEL", "bare engine: SET, ZADD"
+CALLER = "enqueue, the caller's CPU"
 
 Costs: TypeAlias = dict[str, float]  # kind of call -> microseconds of the engine per call
 
 
-@contextlib.contextmanager
-def _filled(setting: Setting, size: int) -> Iterator[tuple[Engine, Service]]:
-    with Engine() as engine, engine.service() as service:
-        setting.say(f"flatness: queueing {size:,} jobs")
-        fill(service, size)
-        fill_raw(engine.control, size)
-        yield engine, service
+def costs(engine: Engine, service: Service, queue: str = QUEUE, raw_lanes: Sequence[str] = ("q",)) -> Costs:
+    return {**_our_costs(engine, service, queue), **_raw_costs(engine, raw_lanes)}
 
 
-def _costs(engine: Engine, service: Service) -> Costs:
-    return {**_our_costs(engine, service), **_raw_costs(engine)}
-
-
-def _raw_costs(engine: Engine) -> Costs:
-    """As often as a job is taken one is added: the set stays as long as it was."""
-    costs: Costs = {}
-    taken = []
-    with engine.metered(CALLS) as meter:
-        for _ in range(CALLS):
-            key = engine.control.call("ZPOPMIN", "q")[0]
-            value, _ = engine.control.pipeline([("GET", key), ("DEL", key)])
-            taken.append((key, value))
-    costs["bare engine: ZPOPMIN, GET, DEL"] = meter.spent.script_us_per_job
-    with engine.metered(CALLS) as meter:
-        for key, value in taken:
-            engine.control.pipeline([("SET", key, value), ("ZADD", "q", 0, key)])
-    costs["bare engine: SET, ZADD"] = meter.spent.script_us_per_job
-    return costs
-
-
-def _our_costs(engine: Engine, service: Service) -> Costs:
-    """All four leave the queue as long as it was."""
-    costs: Costs = {}
-    taken = []
+def _our_costs(engine: Engine, service: Service, queue: str) -> Costs:
+    found: Costs = {}
+    taken: list[Job] = []
     for most in (1, 10):
-        request = Take(queues=(QUEUE,), most=most)
+        request = Take(queues=(queue,), most=most)
         calls = CALLS // most
         with engine.metered(calls) as meter:
             for _ in range(calls):
                 taken += service.take(request).wait().jobs
-        costs[f"take of {most}"] = meter.spent.script_us_per_job
-    finishes = [Finish(job.id, job.lease_token) for job in taken]
-    with engine.metered(len(finishes)) as meter:
-        for finish in finishes:
-            service.finish([finish]).wait()
-    costs["finish"] = meter.spent.script_us_per_job
-    with engine.metered(len(finishes)) as meter:
-        for job in no_op_jobs(len(finishes)):
-            service.enqueue([job]).wait()
-    costs["enqueue"] = meter.spent.script_us_per_job
-    return costs
+        found[f"take of {most}"] = meter.spent.script_us_per_job
+    with engine.metered(len(taken)) as meter:
+        for job in taken:
+            service.finish([Finish(job.id, job.lease_token)]).wait()
+    found["finish"] = meter.spent.script_us_per_job
+    jobs = [NewJob(queue=queue, name=job.name, lane=job.lane, payload=job.payload) for job in taken]
+    began_at_s = process_time()
+    with engine.metered(len(jobs)) as meter:
+        for one in jobs:
+            service.enqueue([one]).wait()
+    found["enqueue"] = meter.spent.script_us_per_job
+    found[CALLER] = 1e6 * (process_time() - began_at_s) / len(jobs)
+    return found
 
 
-def section(setting: Setting) -> list[Table]:
-    sizes = QUICK_SIZES if setting.is_quick else SIZES
-    with contextlib.ExitStack() as stack:
-        filled = {size: stack.enter_context(_filled(setting, size)) for size in sizes}
-        ways = {str(size): partial(_costs, *pair) for size, pair in filled.items()}
-        found = in_turns(setting, "flatness", ways)
-    rows = []
-    for kind in found[str(sizes[0])][0]:
-        base = [costs[kind] for costs in found[str(sizes[0])]]
-        row = [kind]
-        for size in sizes:
-            values = [costs[kind] for costs in found[str(size)]]
-            row.append(middle(values) if size == sizes[0] else f"{middle(values)} ({ratio(values, base)})")
-        rows.append(row)
-    head = ("engine µs per call", *(f"{size:,} queued" for size in sizes))
-    note = (
-        "Sync calls one by one, the engine's time within them; in brackets the ratio to the shortest queue. What grows "
-        "also on the bare engine is memory that is no longer in the processor's caches."
-    )
-    return [Table("Flatness", head, rows, note)]
+def _raw_costs(engine: Engine, lanes: Sequence[str]) -> Costs:
+    found: Costs = {}
+    taken = []
+    with engine.metered(CALLS) as meter:
+        for lane, _ in zip(cycle(lanes), range(CALLS), strict=False):
+            key = engine.control.call("ZPOPMIN", lane)[0]
+            value, _ = engine.control.pipeline([("GET", key), ("DEL", key)])
+            taken.append((lane, key, value))
+    found[BARE_TAKE] = meter.spent.script_us_per_job
+    with engine.metered(CALLS) as meter:
+        for lane, key, value in taken:
+            engine.control.pipeline([("SET", key, value), ("ZADD", lane, 0, key)])
+    found[BARE_ENQUEUE] = meter.spent.script_us_per_job
+    return found

@@ -8,15 +8,17 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any
+from statistics import median
+from typing import Any, TypeAlias
 
 import uvloop
 
+from . import bedrock
 from .engine import QUEUE, Engine, no_op_jobs
-from .figures import Setting, Table, in_turns, ratio, spread
+from .figures import Bars, Finding, Picture, Reading, Setting, Table, in_turns, ratio, spread
 
 CONNECTIONS = 64
 SECONDS = 2.0
@@ -94,7 +96,9 @@ class Caller(asyncio.Protocol):
         self._transport.write(self._next(body))
 
 
-def requests_per_s(port: int, next_request: Callable[[bytes], bytes], connections: int = CONNECTIONS) -> float:
+def requests_per_s(
+    port: int, next_request: Callable[[bytes], bytes], connections: int = CONNECTIONS, seconds: float = SECONDS
+) -> float:
     async def main() -> float:
         counts = [0, 0]
         loop = asyncio.get_running_loop()
@@ -104,7 +108,7 @@ def requests_per_s(port: int, next_request: Callable[[bytes], bytes], connection
         ]
         await asyncio.sleep(WARM_S)
         before, began_at_s = counts[0], time.perf_counter()
-        await asyncio.sleep(SECONDS)
+        await asyncio.sleep(seconds)
         rate = (counts[0] - before) / (time.perf_counter() - began_at_s)
         for transport, _ in made:
             transport.abort()
@@ -115,19 +119,23 @@ def requests_per_s(port: int, next_request: Callable[[bytes], bytes], connection
     return uvloop.run(main())
 
 
-def singles(engine: Engine, port: int) -> float:
-    engine.empty()
+def nothing_stored(port: int, seconds: float = SECONDS) -> float:
     one = request("/api/v1/jobs", JOB)
-    return requests_per_s(port, lambda _: one)
+    return requests_per_s(port, lambda _: one, seconds=seconds)
 
 
-def batches(engine: Engine, port: int) -> float:
+def singles(engine: Engine, port: int, seconds: float = SECONDS) -> float:
+    engine.empty()
+    return nothing_stored(port, seconds)
+
+
+def batches(engine: Engine, port: int, seconds: float = SECONDS) -> float:
     engine.empty()
     many = request("/api/v1/jobs:batch", {"items": [JOB] * BATCH})
-    return BATCH * requests_per_s(port, lambda _: many, 8)
+    return BATCH * requests_per_s(port, lambda _: many, 8, seconds)
 
 
-def work(engine: Engine, port: int, most: int) -> float:
+def work(engine: Engine, port: int, most: int, seconds: float = SECONDS) -> float:
     """Finish and take in one request; there is always enough to take."""
     engine.empty()
     with engine.service() as service:
@@ -139,25 +147,68 @@ def work(engine: Engine, port: int, most: int) -> float:
         finishes = [{"id": job["id"], "token": job["lease_token"]} for job in jobs]
         return request("/api/v1/exchange", {"finishes": finishes, "take": {"queues": [QUEUE], "most": most}})
 
-    return most * requests_per_s(port, exchange)
+    return most * requests_per_s(port, exchange, seconds=seconds)
 
 
-def section(setting: Setting) -> list[Table]:
-    with Engine() as engine, served(engine) as ours, bare("uvicorn") as uvicorn, bare("listener") as listener:
-        nothing = request("/api/v1/jobs", JOB)
-        ways: dict[str, Callable[[], float]] = {
-            "bare ASGI on uvicorn, no store": partial(requests_per_s, uvicorn, lambda _: nothing),
-            "our listener, no store": partial(requests_per_s, listener, lambda _: nothing),
-            "POST /jobs, one job a request": partial(singles, engine, ours),
-            f"POST /jobs:batch, {BATCH} jobs a request, 8 connections": partial(batches, engine, ours),
-            "POST /exchange, one job": partial(work, engine, ours, 1),
-            "POST /exchange, ten jobs": partial(work, engine, ours, 10),
+Measure: TypeAlias = Callable[[float], float]  # seconds -> jobs (or requests) per second
+Rates: TypeAlias = dict[str, list[float]]
+
+
+@contextlib.contextmanager
+def _ways() -> Iterator[dict[str, Measure]]:
+    """All servers run all the time; who is not asked does nothing."""
+    with (
+        Engine() as engine, Engine() as other, served(engine) as ours, bedrock.served(other) as jobs_server,
+        bare("uvicorn") as uvicorn, bare("listener") as listener,
+    ):  # fmt: skip
+        yield {
+            "asgi": partial(nothing_stored, uvicorn),
+            "listener": partial(nothing_stored, listener),
+            "single": partial(singles, engine, ours),
+            "batch": partial(batches, engine, ours),
+            "exchange 1": lambda seconds: work(engine, ours, 1, seconds),
+            "exchange 10": lambda seconds: work(engine, ours, 10, seconds),
+            "bedrock": partial(bedrock.created, jobs_server),
         }
-        found = in_turns(setting, "HTTP", ways)
-    asgi, single = found["bare ASGI on uvicorn, no store"], found["POST /jobs, one job a request"]
-    rows = [[name, spread(rates), ratio(rates, asgi), ratio(rates, single)] for name, rates in found.items()]
+
+
+NAMES = {
+    "asgi": "bare ASGI on uvicorn, no store",
+    "listener": "our listener, no store",
+    "single": "POST /jobs, one job a request",
+    "batch": f"POST /jobs:batch, {BATCH} jobs a request, 8 connections",
+    "exchange 1": "POST /exchange, one job",
+    "exchange 10": "POST /exchange, ten jobs",
+    "bedrock": "Bedrock TCP, CreateJob",
+}
+
+
+def measured(setting: Setting, names: Collection[str], seconds: float = SECONDS) -> Rates:
+    with _ways() as ways:
+        return in_turns(setting, "HTTP", {name: partial(ways[name], seconds) for name in names})
+
+
+def readings(found: Rates) -> list[Reading]:
+    return [
+        Reading("http_single", found["single"], found["asgi"]),
+        Reading("http_batch", found["batch"], found["single"]),
+        Reading("bedrock_create", found["bedrock"], found["single"]),
+    ]
+
+
+def section(setting: Setting) -> list[Finding]:
+    found = measured(setting, NAMES)
+    rows = [
+        [NAMES[name], spread(rates), ratio(rates, found["asgi"]), ratio(rates, found["single"])]
+        for name, rates in found.items()
+    ]
     note = (
         f"{CONNECTIONS} connections from one client process; client, server and engine share the machine. Jobs per "
         "second; of the servers without a store, requests."
     )
-    return [Table("HTTP", ("", "per second", "to bare ASGI", "to one a request"), rows, note)]
+    bars = Bars("One server process", "per second", {NAMES[name]: median(rates) for name, rates in found.items()})
+    return [
+        Table("HTTP", ("", "per second", "to bare ASGI", "to one a request"), rows, note),
+        Picture("http", "HTTP and Bedrock beside servers that only answer", [bars]),
+        *readings(found),
+    ]

@@ -1,7 +1,7 @@
 """Limits: what take costs beside lanes that are held back, with many limits, with many lanes; what matching costs."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from windlass.core.job import Blob, NewJob
@@ -10,7 +10,7 @@ from windlass.core.requests import Finish, Held, Take
 from windlass.service import Service
 
 from .engine import BULK, Engine
-from .figures import Setting, Table, in_turns, middle, ratio
+from .figures import Finding, Reading, Setting, Table, in_turns, middle, ratio
 
 BLOCKED_LANES = 10_000
 LIMITS = 1_000
@@ -20,7 +20,7 @@ TAKES = 200
 PER_CALL = 100
 
 
-def _put(service: Service, jobs: list[NewJob]) -> None:
+def put(service: Service, jobs: list[NewJob]) -> None:
     for start in range(0, len(jobs), BULK):
         service.enqueue(jobs[start : start + BULK]).wait()
 
@@ -29,7 +29,7 @@ def _keyed(queue: str, key: int, **more: object) -> NewJob:
     return NewJob(queue=queue, name="n", payload=Blob(json.dumps({"k": key}).encode()), **more)  # type: ignore[arg-type]
 
 
-def _cost_of_takes(engine: Engine, service: Service, queue: str) -> float:
+def cost_of_takes(engine: Engine, service: Service, queue: str) -> float:
     """Takes one by one, and gives all back afterwards."""
     taken = []
     with engine.metered(1) as meter:
@@ -45,7 +45,7 @@ def _cost_of_rounds(engine: Engine, service: Service, queue: str) -> float:
         for _ in range(TAKES):
             (job,) = service.take(Take(queues=(queue,))).wait().jobs
             service.finish([Finish(job.id, job.lease_token)]).wait()
-            _put(service, [NewJob(queue=queue, name=job.name, lane=job.lane, payload=job.payload)])
+            put(service, [NewJob(queue=queue, name=job.name, lane=job.lane, payload=job.payload)])
     return meter.spent.script_us / TAKES
 
 
@@ -57,45 +57,74 @@ def _cost_of_enqueue(engine: Engine, service: Service, queue: str) -> float:
     return meter.spent.script_us / (20 * PER_CALL)
 
 
-def _prepare(service: Service, setting: Setting) -> None:
-    plenty = TAKES + 100
-    setting.say("limits: plain queue, and one lane beside it")
-    _put(service, [NewJob(queue="plain", name="n") for _ in range(plenty)])
-    _put(service, [NewJob(queue="lane", name="n", lane="a") for _ in range(plenty)])
-    setting.say(f"limits: {BLOCKED_LANES:,} lanes held back")
+PLENTY = TAKES + 100
+
+
+def _one_lane(service: Service) -> None:
+    put(service, [NewJob(queue="lane", name="n", lane="a") for _ in range(PLENTY)])
+
+
+def _blocked(service: Service) -> None:
     service.limit(Limit(name="none", matches=Matcher(queue="blocked", name="n"), running=0, key="k")).wait()
-    _put(service, [_keyed("blocked", key) for key in range(BLOCKED_LANES)])
-    _put(service, [NewJob(queue="blocked", name="free", lane="a") for _ in range(plenty)])
+    put(service, [_keyed("blocked", key) for key in range(BLOCKED_LANES)])
+    put(service, [NewJob(queue="blocked", name="free", lane="a") for _ in range(PLENTY)])
+
+
+def _prepare(service: Service, setting: Setting) -> None:
+    setting.say("limits: plain queue, and one lane beside it")
+    put(service, [NewJob(queue="plain", name="n") for _ in range(PLENTY)])
+    _one_lane(service)
+    setting.say(f"limits: {BLOCKED_LANES:,} lanes held back")
+    _blocked(service)
     setting.say(f"limits: {LANES:,} lanes")
-    _put(service, [NewJob(queue="lanes", name="n", lane=f"{at}") for at in range(LANES)])
+    put(service, [NewJob(queue="lanes", name="n", lane=f"{at}") for at in range(LANES)])
     service.configure("fair", {"fair_share": True}).wait()
-    _put(service, [NewJob(queue="fair", name="n", lane=f"{at}") for at in range(LANES)])
+    put(service, [NewJob(queue="fair", name="n", lane=f"{at}") for at in range(LANES)])
     setting.say("limits: one place for many keys")
     service.limit(Limit(name="one", matches=Matcher(queue="shared"), running=1)).wait()
     service.limit(Limit(name="each", matches=Matcher(queue="shared"), running=1, key="k")).wait()
-    _put(service, [_keyed("shared", key) for key in range(BLOCKED_LANES)])
+    put(service, [_keyed("shared", key) for key in range(BLOCKED_LANES)])
     service.limit(Limit(name="alone", matches=Matcher(queue="limited"), running=1)).wait()
-    _put(service, [_keyed("limited", 0) for _ in range(plenty)])
+    put(service, [_keyed("limited", 0) for _ in range(PLENTY)])
     for at in range(STACKED):
         service.limit(Limit(name=f"s{at}", matches=Matcher(queue="stacked"), running=1_000_000, key="k")).wait()
-    for at in range(LIMITS):
-        service.limit(Limit(name=f"m{at}", matches=Matcher(queue="many", name=f"n{at}"), running=5)).wait()
-    _put(service, [NewJob(queue="many", name=f"n{at % LIMITS}") for at in range(10 * LIMITS)])
+    many_limits(service, LIMITS)
 
 
-def _warm(service: Service) -> None:
+def many_limits(service: Service, count: int, jobs: int = 10 * LIMITS) -> None:
+    """Each with its own name and room."""
+    for at in range(count):
+        service.limit(Limit(name=f"m{at}", matches=Matcher(queue="many", name=f"n{at}"), running=1_000)).wait()
+    put(service, [NewJob(queue="many", name=f"n{at % count}") for at in range(jobs)])
+
+
+def _warm(service: Service, queues: Sequence[str]) -> None:
     """Lanes are parked by the first takes that meet them; the figures are of what comes after."""
-    for queue in ("blocked", "shared", "many"):
+    for queue in queues:
         jobs = service.take(Take(queues=(queue,))).wait().jobs
         service.release([Held(job.id, job.lease_token) for job in jobs]).wait()
 
 
-def section(setting: Setting) -> list[Table]:
+def beside_blocked(setting: Setting) -> list[Reading]:
+    """Only the row that has a floor."""
+    with Engine() as engine, engine.service() as service:
+        _one_lane(service)
+        _blocked(service)
+        _warm(service, ["blocked"])
+        ways = {queue: partial(cost_of_takes, engine, service, queue) for queue in ("lane", "blocked")}
+        return _readings(in_turns(setting, "takes beside lanes held back", ways))
+
+
+def _readings(takes: Mapping[str, list[float]]) -> list[Reading]:
+    return [Reading("take_blocked", takes["blocked"], takes["lane"])]
+
+
+def section(setting: Setting) -> list[Finding]:
     with Engine() as engine, engine.service() as service:
         _prepare(service, setting)
-        _warm(service)
+        _warm(service, ("blocked", "shared", "many"))
         takes: dict[str, Callable[[], float]] = {
-            queue: partial(_cost_of_takes, engine, service, queue)
+            queue: partial(cost_of_takes, engine, service, queue)
             for queue in ("plain", "lane", "blocked", "many", "lanes", "fair")
         }
         rounds: dict[str, Callable[[], float]] = {
@@ -136,4 +165,5 @@ def section(setting: Setting) -> list[Table]:
             [[label, middle(found_enqueues[queue]), ratio(found_enqueues[queue], found_enqueues["free"])]
              for queue, label in enqueue_labels.items()],
         ),
+        *_readings(found),
     ]  # fmt: skip

@@ -1,12 +1,15 @@
-"""Waits for jobs in a process of its own: `python -m bench.taker URL async|sync|raw`.
+"""Waits for jobs in a process of its own, any number at once: `python -m bench.taker URL async|sync|raw TAKERS`.
 
 Each job carries the instant at which it was sent (the monotonic clock is the same in all processes of a host); a job
-without one is the last.
+without one is the last of the taker that has it.
 """
 
+import asyncio
 import json
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from itertools import chain
 from time import monotonic_ns
 
 import uvloop
@@ -67,17 +70,27 @@ def wait_raw(url: str) -> list[float]:
     return latencies_us
 
 
-WAYS: dict[str, Callable[[str], list[float]]] = {
-    "async": lambda url: uvloop.run(wait_async(url)),
-    "sync": wait_sync,
-    "raw": wait_raw,
+async def _together(url: str, takers: int) -> list[float]:
+    """Each with a store, and so connections, of its own."""
+    return list(chain.from_iterable(await asyncio.gather(*(wait_async(url) for _ in range(takers)))))
+
+
+def _in_threads(wait: Callable[[str], list[float]], url: str, takers: int) -> list[float]:
+    with ThreadPoolExecutor(takers) as threads:
+        return list(chain.from_iterable(threads.map(wait, [url] * takers)))
+
+
+WAYS: dict[str, Callable[[str, int], list[float]]] = {
+    "async": lambda url, takers: uvloop.run(_together(url, takers)),
+    "sync": lambda url, takers: _in_threads(wait_sync, url, takers),
+    "raw": lambda url, takers: _in_threads(wait_raw, url, takers),
 }
 
 
 def main() -> None:
-    url, kind = sys.argv[1:]
+    url, kind, takers = sys.argv[1:]
     print("ready", flush=True)
-    print(json.dumps(WAYS[kind](url)))
+    print(json.dumps(WAYS[kind](url, int(takers))))
 
 
 if __name__ == "__main__":

@@ -1,28 +1,31 @@
-"""Waiting takers: how soon one has a job of an idle queue, and what ten of them cost while nothing happens."""
+"""Waiting takers: how soon one has a job of an idle queue, what that costs among many, and what ten of them, or ten
+whole workers, cost while nothing happens."""
 
 import contextlib
 import json
+import os
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import chain
-from statistics import quantiles
+from statistics import median, quantiles
 
 from windlass.core.job import Blob, Codec, NewJob
+from windlass.sdk.worker.keeper import BEAT_EVERY_S
 from windlass.service import Service
 
-from .engine import QUEUE, Child, Engine
-from .figures import Setting, Table, in_turns, number
+from .engine import QUEUE, Child, Engine, Spent
+from .figures import Finding, Reading, Setting, Table, in_turns, number, spread
 
 SAMPLES = 300
 PAUSE_S = 0.004  # at least, so that the taker waits again
 IDLE_TAKERS = 10
-IDLE_S = 10.0
-READY_LIMIT_S = 20.0
+IDLE_S = BEAT_EVERY_S  # in which each worker sends one heartbeat
+READY_LIMIT_S = 60.0
 
 
-def _await_takers(service: Service, count: int) -> None:
+def await_takers(service: Service, count: int) -> None:
     give_up_at_s = time.monotonic() + READY_LIMIT_S
     while service.stats([QUEUE]).wait()[0].waiting_takers < count:
         assert time.monotonic() < give_up_at_s, "the takers do not come"
@@ -34,39 +37,81 @@ def _send(count: int, send: Callable[[bytes], object]) -> None:
         time.sleep(PAUSE_S * (1 + random.random()))
         send(b"%d" % time.monotonic_ns())
     time.sleep(PAUSE_S)
-    send(b"stop")
 
 
-def latencies_us(engine: Engine, kind: str, count: int) -> list[float]:
+def waited(engine: Engine, kind: str, count: int, takers: int = 1) -> tuple[list[float], Spent]:
+    """Latencies in microseconds, and what the jobs cost the engine."""
     engine.empty()
-    with Child("taker", engine.url, kind) as child, engine.service() as service:
+    with Child("taker", engine.url, kind, str(takers)) as child, engine.service() as service:
+
+        def enqueue(text: bytes) -> None:
+            service.enqueue([NewJob(queue=QUEUE, name="noop", payload=Blob(text, Codec.RAW))]).wait()
+
         child.wait_ready()
         if kind == "raw":
             time.sleep(0.2)
-            _send(count, lambda sent_at: engine.control.call("RPUSH", "q", sent_at))
         else:
-
-            def enqueue(sent_at: bytes) -> None:
-                service.enqueue([NewJob(queue=QUEUE, name="noop", payload=Blob(sent_at, Codec.RAW))]).wait()
-
-            _await_takers(service, 1)
-            _send(count, enqueue)
+            await_takers(service, takers)
+        send = enqueue if kind != "raw" else partial(engine.control.call, "RPUSH", "q")
+        with engine.metered(count) as meter:
+            _send(count, send)
+        for _ in range(takers):
+            send(b"stop")
         found: list[float] = json.loads(child.findings())
     assert len(found) == count, "a job did not arrive"
+    return found, meter.spent
+
+
+def latencies_us(engine: Engine, kind: str, count: int) -> list[float]:
+    return waited(engine, kind, count)[0]
+
+
+def costs_of_waiting(engine: Engine, count: int, takers: int) -> dict[str, float]:
+    """Microseconds per job: of the engine, and until it is picked up."""
+    found = {}
+    for kind, name in (("async", "enqueue, take, finish"), ("raw", "bare engine: RPUSH, BLPOP")):
+        latencies, spent = waited(engine, kind, count, takers)
+        found[f"{name}: CPU of the engine"] = spent.cpu_us_per_job
+        found[f"{name}: median pick-up"] = median(latencies)
     return found
 
 
-def idle_commands_per_s(engine: Engine, for_s: float) -> float:
+@contextlib.contextmanager
+def _waiting(engine: Engine, *child: str) -> Iterator[None]:
     engine.empty()
     with contextlib.ExitStack() as stack:
         service = stack.enter_context(engine.service())
-        children = [stack.enter_context(Child("taker", engine.url, "async")) for _ in range(IDLE_TAKERS)]
-        for child in children:
-            child.wait_ready()
-        _await_takers(service, IDLE_TAKERS)
-        with engine.metered(1) as meter:
-            time.sleep(for_s)
+        children = [stack.enter_context(Child(*child)) for _ in range(IDLE_TAKERS)]
+        for one in children:
+            one.wait_ready()
+        await_takers(service, IDLE_TAKERS)
+        yield
+
+
+def _commands_per_s(engine: Engine, for_s: float) -> float:
+    """With those that scripts call."""
+    with engine.metered(1) as meter:
+        time.sleep(for_s)
     return meter.spent.commands / for_s
+
+
+def idle_takers(engine: Engine, for_s: float) -> float:
+    with _waiting(engine, "taker", engine.url, "async", "1"):
+        return _commands_per_s(engine, for_s)
+
+
+def idle_workers(engine: Engine, times: int) -> list[float]:
+    """Whole workers, with their heartbeats and loops."""
+    os.environ["WINDLASS_URL"] = engine.url
+    try:
+        with _waiting(engine, "sdk_app", "wait", "16"):
+            return [_commands_per_s(engine, IDLE_S) for _ in range(times)]
+    finally:
+        del os.environ["WINDLASS_URL"]
+
+
+def readings(rates: list[float]) -> list[Reading]:
+    return [Reading("idle_commands", rates)]
 
 
 def _latency_table(setting: Setting, engine: Engine) -> Table:
@@ -88,12 +133,16 @@ def _latency_table(setting: Setting, engine: Engine) -> Table:
     return Table("Pick-up latency", head, rows, note)
 
 
-def section(setting: Setting) -> list[Table]:
+def section(setting: Setting) -> list[Finding]:
     with Engine() as engine:
         latency = _latency_table(setting, engine)
-        for_s = IDLE_S if not setting.is_quick else IDLE_S / 3
-        setting.say(f"idle: {IDLE_TAKERS} processes for {for_s:.0f} s")
-        rate = idle_commands_per_s(engine, for_s)
-    rows = [[f"{IDLE_TAKERS} processes with a waiting taker, {for_s:.0f} s", number(rate), "0"]]
+        for_s, times = (IDLE_S / 3, 1) if setting.is_quick else (IDLE_S, setting.rounds)
+        setting.say(f"idle: {IDLE_TAKERS} processes for {for_s:.0f} s, and as many workers")
+        rate = idle_takers(engine, for_s)
+        rates = idle_workers(engine, times)
+    rows = [
+        [f"{IDLE_TAKERS} processes with a waiting taker, {for_s:.0f} s", number(rate), "0"],
+        [f"{IDLE_TAKERS} workers, {IDLE_S:.0f} s, {times}×", spread(rates), "0"],
+    ]
     head = ("idle", "engine commands/s", "ten connections blocked in BLPOP")
-    return [latency, Table("Idle", head, rows)]
+    return [latency, Table("Idle", head, rows, "With the commands that scripts call."), *readings(rates)]

@@ -1,0 +1,172 @@
+"""Windlass beside its peers: `compared` measures rows in turns, `section` makes the tables of the report. bench/peers/
+has the programs, their environments (`make bench-setup`) and the measures."""
+
+from collections.abc import Mapping, Sequence
+
+from . import standing
+from .engine import Engine
+from .figures import Finding, Setting, Table, ratio, spread
+from .peers import BARE, PEERS, WINDLASS
+from .peers.comparison import Comparison
+from .peers.environment import prepare, version
+from .peers.rows import MEASURES, ROWS, Found, Row, able, best, measures_of, takers
+
+__all__ = ["BEST", "ROWS", "Found", "Row", "compared", "section"]
+
+# The peer that was best in the last full comparison.
+BEST = {
+    "enqueue_one": "huey",
+    "enqueue_50": "huey",
+    "bulk": "rq",
+    "drain_100": "dramatiq",
+    "drain_10": "dramatiq",
+    "drain_2": "taskiq_list",
+    "drain_threads": "dramatiq",
+    "pickup_p50": "huey",
+    "pickup_p99": "taskiq_stream",
+    "pickup_loaded_p99": "taskiq_stream",
+    "engine_cpu": "taskiq_list",
+    "engine_commands": "taskiq_list",
+    "bytes_queued": "huey",
+}
+PERSISTENCE: dict[str, tuple[str, ...]] = {
+    "off": (),
+    "everysec": ("--appendonly", "yes", "--appendfsync", "everysec"),
+    "always": ("--appendonly", "yes", "--appendfsync", "always"),
+}
+GROUPS = {
+    "enqueue": ("enqueue_one", "enqueue_50", "bulk"),
+    "drain": ("drain_100", "drain_10", "drain_2", "drain_threads"),
+    "pick-up": ("pickup_p50", "pickup_p99", "pickup_loaded_p99"),
+    "what the engine spends": ("engine_cpu", "engine_commands", "bytes_queued"),
+}
+PICTURES = {  # file, title
+    "enqueue": ("enqueue", "Enqueue, no persistence"),
+    "drain": ("drain", "Drain, no persistence"),
+    "pick-up": ("pickup", "Pick-up latency, no persistence"),
+    "what the engine spends": ("cost", "What a job costs the engine, no persistence"),
+}
+DURABLE_ROWS = ("enqueue_one", "enqueue_50", "bulk", "drain_100")
+
+
+def compared(
+    setting: Setting, rows: Sequence[str], who: Mapping[str, Sequence[str]] | None = None, *, persistence: str = "off"
+) -> Found:
+    """One value a round for each row and program; `who`: row -> peers (default: all that can do it)."""
+    found = _comparison(setting, rows, who, persistence).found
+    return {row: found.get(row, {}) for row in rows}
+
+
+def _comparison(
+    setting: Setting, rows: Sequence[str], who: Mapping[str, Sequence[str]] | None, persistence: str
+) -> Comparison:
+    """Each round goes over all measures, so that the rounds of one lie apart."""
+    due = {measure: takers([row for row in MEASURES[measure] if row in rows], who) for measure in measures_of(rows)}
+    prepare({one for some in due.values() for one in some if one != BARE}, setting.say)
+    with Engine(PERSISTENCE[persistence]) as engine:
+        comparison = Comparison(setting, engine)
+        for turn in range(1, setting.rounds + 1):
+            for measure, some in due.items():
+                setting.say(f"side by side, persistence {persistence}, {measure}: round {turn} of {setting.rounds}")
+                comparison.take_turns(measure, some)
+    return comparison
+
+
+def _cells(row: str, found: Found, who: str) -> str:
+    values = found.get(row, {}).get(who)
+    return spread(values) if values else "–"
+
+
+def _against_best(row: str, found: Found) -> str:
+    values = found.get(row, {})
+    peer = best(row, values)
+    if peer is None or WINDLASS not in values:
+        return "–"
+    return f"{ratio(values[WINDLASS], values[peer])} ({PEERS[peer].title})"
+
+
+def table(title: str, rows: Sequence[str], found: Found, note: str) -> Table:
+    """Windlass first, then its ratio to the best peer of each row, the peers, and the limit."""
+    head = ["", *(f"{ROWS[row].title}, {ROWS[row].unit}" for row in rows)]
+    lines = [
+        [PEERS[WINDLASS].title, *(_cells(row, found, WINDLASS) for row in rows)],
+        ["against the best peer", *(_against_best(row, found) for row in rows)],
+    ]
+    seen = {who for row in rows for who in found.get(row, {})}
+    lines += [
+        [peer.title, *(_cells(row, found, who) for row in rows)]
+        for who, peer in PEERS.items()
+        if who in seen - {WINDLASS}
+    ]
+    if BARE in seen:
+        lines.append(["bare engine", *(_cells(row, found, BARE) for row in rows)])
+    return Table(title, head, lines, note)
+
+
+NOTES = {
+    "enqueue": "Bulk is there for those who have a call for many jobs. One by one, each waits for its answer.",
+    "drain": (
+        "From the word `go` to the last job that ran; each number had to run once. RQ runs one job at a time whatever "
+        "its slots; programs of threads have as many as are best for them, at most the slots."
+    ),
+    "pick-up": (
+        "From before the enqueue in one process to the job's first line in another. Half of the most: what one "
+        "producing process and one worker carry together is found first, then jobs come at half of that rate."
+    ),
+    "what the engine spends": (
+        "Enqueued from 50 concurrent tasks and run by one process with 100 slots. Commands are all that the engine "
+        "executes, those within scripts included."
+    ),
+}
+
+
+DURABLE_NOTES = {
+    "everysec": "A killed machine loses about a second of what was acknowledged.",
+    "always": "What was acknowledged is on disk.",
+}
+SETTINGS = (
+    "Each in an environment of its own, on one private Valkey over a unix socket, with settings that suit no-ops: no "
+    "results kept, uvloop where there is an event loop, the quickest worker it has in one process (each `app.py` under "
+    "bench/peers says which, and why). What a killed engine loses depends on its persistence; below is what a killed "
+    "worker loses."
+)
+
+
+def _remarks(comparison: Comparison, rows: Sequence[str]) -> str:
+    """Wrong deliveries and failures."""
+    said = [
+        f"**{PEERS[who].title}**, {measure}: {sentence}."
+        for (who, measure), sentence in comparison.remarks.items()
+        if set(MEASURES[measure]) & set(rows)
+    ]
+    return " ".join(["", *said])
+
+
+def _kept() -> Table:
+    lines = [[peer.title, version(who), peer.kept] for who, peer in PEERS.items()]
+    return Table("Side by side: who takes part", ("", "version", "a job whose worker dies"), lines, SETTINGS)
+
+
+def section(setting: Setting) -> list[Finding]:
+    """A quick run has one round: nine peers take their time, whatever each is given."""
+    setting = setting._replace(rounds=1) if setting.is_quick else setting
+    whole = _comparison(setting, list(ROWS), {row: [*able(row), BARE] for row in ROWS}, "off")
+    findings: list[Finding] = [_kept()]
+    for group, rows in GROUPS.items():
+        findings.append(table(f"Side by side: {group}", rows, whole.found, NOTES[group] + _remarks(whole, rows)))
+        findings += standing.picture(*PICTURES[group], rows, whole.found)
+    for persistence in DURABLE_NOTES:
+        findings += _durable(setting, persistence)
+    return [*findings, *standing.readings(whole.found)]
+
+
+def _durable(setting: Setting, persistence: str) -> list[Finding]:
+    """A quick run compares with the best peers only."""
+    peers = {row: [BEST[row]] if setting.is_quick else able(row) for row in DURABLE_ROWS}
+    found = _comparison(setting, DURABLE_ROWS, {row: [*some, BARE] for row, some in peers.items()}, persistence)
+    note = f"`appendonly yes`, `appendfsync {persistence}`. {DURABLE_NOTES[persistence]}"
+    title = f"Side by side: fsync {persistence}"
+    return [
+        table(title, DURABLE_ROWS, found.found, note + _remarks(found, DURABLE_ROWS)),
+        *standing.picture(persistence, f"fsync {persistence}", DURABLE_ROWS, found.found),
+    ]

@@ -1,0 +1,117 @@
+"""One engine and the measures that programs take in turns on it. A peer that fails is left out with a remark; one that
+delivers wrongly keeps its figure, with a remark too. Windlass may do neither."""
+
+from collections.abc import Sequence
+
+from ..engine import Engine
+from ..figures import Setting
+from . import BARE, WINDLASS, measuring
+from .bare import BARE_MEASURES
+from .measuring import Drained
+from .process import PeerFailure
+from .rows import MEASURES, Found, first_rate, jobs_for
+
+MEASURE_S, QUICK_MEASURE_S = 1.0, 0.5
+PICK_UPS, QUICK_PICK_UPS = 300, 150
+STORED_JOBS = 3_000  # the same for all: tables of the engine grow by leaps
+# drain row -> slots, processes, kind of function
+DRAINS = {
+    "drain_100": (100, 1, "loop"),
+    "drain_10": (10, 1, "loop"),
+    "drain_2": (100, 2, "loop"),
+    "drain_threads": (100, 1, "threads"),
+}
+ENQUEUES = {"enqueue_one": "one", "enqueue_50": "tasks", "bulk": "bulk"}
+
+
+class Comparison:
+    def __init__(self, setting: Setting, engine: Engine) -> None:
+        self._setting = setting
+        self._engine = engine
+        self._for_s = QUICK_MEASURE_S if setting.is_quick else MEASURE_S
+        self._rates: dict[tuple[str, str], float] = {}  # as seen last, so that a slow peer gets few jobs
+        self._failed: set[tuple[str, str]] = set()
+        self.found: Found = {}
+        self.remarks: dict[tuple[str, str], str] = {}  # (who, measure) -> sentence
+
+    def take_turns(self, measure: str, who: Sequence[str]) -> None:
+        """One round."""
+        for one in who:
+            if (one, measure) not in self._failed:
+                self._take_turn(measure, one)
+
+    def _take_turn(self, measure: str, who: str) -> None:
+        try:
+            values = self._measured(measure, who)
+        except PeerFailure as failure:
+            if who == WINDLASS:
+                raise
+            self._leave_out(measure, who, failure)
+            return
+        for row, value in zip(MEASURES[measure], values, strict=True):
+            self.found.setdefault(row, {}).setdefault(who, []).append(value)
+
+    def _leave_out(self, measure: str, who: str, failure: PeerFailure) -> None:
+        """From all rounds: figures are compared round by round."""
+        self._setting.say(str(failure))
+        self._failed.add((who, measure))
+        self.remarks[who, measure] = str(failure).partition(": ")[0]
+        for row in MEASURES[measure]:
+            self.found.get(row, {}).pop(who, None)
+
+    def _measured(self, measure: str, who: str) -> list[float]:
+        if who == BARE:
+            return BARE_MEASURES[measure](self._engine, self._count(measure, who))
+        if measure in ENQUEUES:
+            return [self._enqueued(measure, who)]
+        if measure in DRAINS:
+            return [self._drained(measure, who)]
+        if measure == "cost":
+            return self._cost(who)
+        if measure == "pickup":
+            return list(measuring.picked_up_ms(self._engine, who, self._count(measure, who)))
+        return [self._picked_up_loaded(measure, who)]
+
+    def _count(self, measure: str, who: str) -> int:
+        if measure == "pickup":
+            return QUICK_PICK_UPS if self._setting.is_quick else PICK_UPS
+        return jobs_for(self._rates.get((who, measure)) or first_rate(measure, who), self._for_s)
+
+    def _enqueued(self, measure: str, who: str) -> float:
+        rate = measuring.enqueued(self._engine, who, ENQUEUES[measure], self._count(measure, who)).per_s
+        self._rates[who, measure] = rate
+        return rate
+
+    def _drained(self, measure: str, who: str) -> float:
+        count = self._count(measure, who)
+        slots, processes, kind = DRAINS[measure]
+        jobs = measuring.filled(self._engine, who, count)
+        found = measuring.drained(self._engine, who, count, jobs, slots=slots, processes=processes, kind=kind)
+        self._rates[who, measure] = self._checked(measure, who, found).per_s
+        return found.per_s
+
+    def _checked(self, measure: str, who: str, drained: Drained) -> Drained:
+        if not drained.delivery.is_exact:
+            sentence = drained.delivery.sentence()
+            self._setting.say(f"{who}: {sentence}")
+            assert who != WINDLASS, sentence
+            self.remarks[who, measure] = sentence
+        return drained
+
+    def _cost(self, who: str) -> list[float]:
+        """From 50 concurrent tasks, then by one process with 100 slots."""
+        count = self._count("cost", who)
+        enqueued = measuring.enqueued(self._engine, who, "tasks", count)
+        drained = measuring.drained(self._engine, who, count, enqueued.jobs, slots=100)
+        self._rates[who, "cost"] = self._checked("cost", who, drained).per_s
+        commands = enqueued.spent.commands / count + drained.spent.commands / enqueued.jobs
+        cpu_us = enqueued.spent.cpu_us / count + drained.spent.cpu_us / enqueued.jobs
+        stored = measuring.filled(self._engine, who, STORED_JOBS)
+        return [cpu_us, commands, measuring.bytes_per_job(self._engine, stored)]
+
+    def _picked_up_loaded(self, measure: str, who: str) -> float:
+        """The most it carries is found anew each time: it moves with what else the machine does."""
+        most_per_s = measuring.flow_per_s(self._engine, who, self._count(measure, who))
+        self._rates[who, measure] = most_per_s
+        count = jobs_for(most_per_s / 2, 2 * self._for_s)
+        return measuring.picked_up_loaded_ms(self._engine, who, count, most_per_s / 2)

@@ -1,0 +1,34 @@
+"""Dramatiq. A job that a worker took stands in a list of its own until it is acknowledged, after it ran; what dead
+workers held is found by chance, in one of a thousand calls."""
+
+import logging
+import time
+
+import dramatiq
+from dramatiq.brokers.redis import RedisBroker
+from speaking import URL, ThreadedPeer, main, ran
+
+THREADS = 8  # more make no-ops slower: they share one interpreter
+
+broker = RedisBroker(url=URL)
+dramatiq.set_broker(broker)
+
+
+@dramatiq.actor(queue_name="bench", max_retries=0)
+def noop(number: int) -> None:
+    ran(number)
+
+
+class Dramatiq(ThreadedPeer):
+    def send(self, number: int) -> object:
+        return noop.send(number)
+
+    def work(self, slots: int, is_threaded: bool) -> None:
+        logging.disable(logging.WARNING)
+        dramatiq.Worker(broker, worker_threads=min(slots, THREADS)).start()
+        while True:
+            time.sleep(60)
+
+
+if __name__ == "__main__":
+    main(Dramatiq())

@@ -1,0 +1,28 @@
+"""Huey. BRPOP takes a job off the engine before it runs: who dies with it has lost it."""
+
+import logging
+
+from huey import RedisHuey
+from speaking import URL, ThreadedPeer, main, ran
+
+THREADS = 8  # more make no-ops slower: they share one interpreter
+
+queue = RedisHuey("bench", url=URL, immediate=False, results=False)  # no results are asked for
+
+
+@queue.task(name="noop")
+def noop(number: int) -> None:
+    ran(number)
+
+
+class Huey(ThreadedPeer):
+    def send(self, number: int) -> object:
+        return noop(number)
+
+    def work(self, slots: int, is_threaded: bool) -> None:
+        logging.disable(logging.WARNING)
+        queue.create_consumer(workers=min(slots, THREADS), periodic=False, check_worker_health=False).run()
+
+
+if __name__ == "__main__":
+    main(Huey())

@@ -1,0 +1,103 @@
+"""A program under test as a process of its environment, and what it says (spoken/speaking.py has the protocol)."""
+
+import json
+import os
+import subprocess
+import tempfile
+import threading
+from collections.abc import Callable
+from time import monotonic, monotonic_ns, sleep
+from typing import Any, Self
+
+from .environment import HERE, python_of
+
+LIMIT_S = 60.0
+LOOK_EVERY_S = 0.005
+
+
+class PeerFailure(Exception):
+    """A program did not do what its row asks for; the sentence says which and what it wrote."""
+
+
+class PeerProcess:
+    def __init__(self, peer: str, url: str, *words: str) -> None:
+        self._name = f"{peer} {' '.join(words)}"
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 (closed with the process)
+        folder = HERE / peer
+        self._process = subprocess.Popen(
+            [python_of(peer), str(folder / "app.py"), *words],
+            cwd=folder,
+            env=_environment(url),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            text=True,
+        )
+        self.ran = 0  # jobs, as a worker said last
+        self._is_ready = False
+        self._findings: dict[str, Any] | None = None
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        self._process.kill()
+        self._process.wait()
+        self._reader.join()
+        for stream in (self._process.stdin, self._process.stdout, self._errors):
+            if stream is not None:
+                stream.close()
+
+    def wait_ready(self) -> None:
+        self._wait(lambda: self._is_ready, "does not get ready")
+
+    def tell(self) -> int:
+        """Go, or stop; answers the moment before."""
+        assert self._process.stdin is not None
+        told_at_ns = monotonic_ns()
+        try:
+            self._process.stdin.write("go\n")
+            self._process.stdin.flush()
+        except BrokenPipeError:
+            raise self._failure("has ended") from None
+        return told_at_ns
+
+    def findings(self) -> dict[str, Any]:
+        self._wait(lambda: self._findings is not None, "does not end")
+        assert self._findings is not None
+        return self._findings
+
+    @property
+    def is_alive(self) -> bool:
+        return self._process.poll() is None
+
+    def _wait(self, is_done: Callable[[], bool], complaint: str) -> None:
+        give_up_at_s = monotonic() + LIMIT_S
+        while not is_done():
+            if monotonic() > give_up_at_s or not self._reader.is_alive():
+                if is_done():
+                    return
+                raise self._failure(complaint)
+            sleep(LOOK_EVERY_S)
+
+    def _failure(self, complaint: str) -> PeerFailure:
+        self._errors.seek(0)
+        return PeerFailure(f"{self._name} {complaint}: {self._errors.read()[-1500:].decode(errors='replace')}")
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            if line == "ready\n":
+                self._is_ready = True
+            elif line.startswith("{"):
+                self._findings = json.loads(line)
+            elif line.strip().isdigit():
+                self.ran = int(line)
+
+
+def _environment(url: str) -> dict[str, str]:
+    # Unbuffered, Python writes once and drops what a full pipe did not take.
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "WINDLASS"))}
+    return {**kept, "PEER_URL": url, "PYTHONPATH": str(HERE / "spoken")}

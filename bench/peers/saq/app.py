@@ -1,0 +1,35 @@
+"""SAQ. A job that is taken is moved to a list of active ones, from which a sweep returns it when its worker died."""
+
+from redis.asyncio import Redis
+from saq import Worker
+from saq.queue.redis import RedisQueue
+from speaking import ROOMY_URL, TASKS, AsyncPeer, main, ran
+
+
+async def noop(_context: object, *, number: int) -> None:
+    ran(number)
+
+
+def noop_in_thread(_context: object, *, number: int) -> None:
+    ran(number)
+
+
+class Saq(AsyncPeer):
+    queue: RedisQueue
+
+    async def open(self) -> None:
+        # Its own from_url knows no unix sockets. Its default of 20 operations at once would hold producers back.
+        self.queue = RedisQueue(Redis.from_url(ROOMY_URL), max_concurrent_ops=TASKS)
+        await self.queue.connect()
+
+    async def send(self, number: int) -> object:
+        return await self.queue.enqueue("noop", number=number, ttl=-1)  # nothing is kept of a job that has ended
+
+    async def work(self, slots: int, is_threaded: bool) -> None:
+        await self.open()
+        function = noop_in_thread if is_threaded else noop
+        await Worker(self.queue, functions=[("noop", function)], concurrency=slots).start()
+
+
+if __name__ == "__main__":
+    main(Saq())

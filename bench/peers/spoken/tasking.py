@@ -1,0 +1,34 @@
+"""What both brokers of taskiq share."""
+
+from speaking import AsyncPeer, ran
+from taskiq import AsyncBroker
+from taskiq.api import run_receiver_task
+
+
+class Taskiq(AsyncPeer):
+    def __init__(self, broker: AsyncBroker) -> None:
+        self._broker = broker
+
+        async def noop(number: int) -> None:
+            ran(number)
+
+        self._noop = broker.register_task(noop, task_name="noop")
+
+    async def open(self) -> None:
+        await self._broker.startup()
+
+    async def send(self, number: int) -> object:
+        return await self._noop.kiq(number)
+
+    async def work(self, slots: int, is_threaded: bool) -> None:
+        if is_threaded:
+            self._broker.local_task_registry.pop("noop", None)
+            self._broker.register_task(ran, task_name="noop")
+        await self._broker.startup()
+        await run_receiver_task(
+            self._broker,
+            max_async_tasks=slots,
+            max_prefetch=slots,  # the next jobs are fetched while these run
+            sync_workers=min(slots, 16),
+            validate_params=False,
+        )

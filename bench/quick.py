@@ -1,0 +1,104 @@
+"""The key ratios beside their floors and goals, for daily use: `python -m bench.quick`, under two minutes. Ends with 1
+when a floor is missed, with 2 when the peers' environments are not there."""
+
+import sys
+import time
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+from . import durability, field, floors, growth, http_api, limits, standing, waiting
+from .engine import Engine
+from .figures import Reading, Setting
+from .peers import environment
+
+HTTP_S = 0.8
+MANY = 200_000  # queued jobs: a million would take the time that all the rest has
+ROWS = (
+    "enqueue_one", "enqueue_50", "bulk", "drain_100", "drain_10", "drain_2", "drain_threads",
+    "pickup_p50", "pickup_p99", "pickup_loaded_p99", "engine_cpu", "bytes_queued",
+)  # fmt: skip
+
+
+def _field(setting: Setting) -> list[Reading]:
+    """Rows that are not compared with a peer need none."""
+    best = {row: [field.BEST[row]] if row in BESIDE else [] for row in ROWS}
+    return standing.readings(field.compared(setting, ROWS, best))
+
+
+def _http(setting: Setting) -> list[Reading]:
+    return http_api.readings(http_api.measured(setting, ("asgi", "single", "batch", "bedrock"), HTTP_S))
+
+
+def _queued(setting: Setting) -> list[Reading]:
+    return growth.takes_among(setting, MANY)
+
+
+def _durability(setting: Setting) -> list[Reading]:
+    return durability.readings(durability.measured(setting, durability.OURS, ("none", "always")))
+
+
+def _idle(setting: Setting) -> list[Reading]:
+    """One window: it is as long as a worker's pause between heartbeats."""
+    setting.say(f"idle: {waiting.IDLE_TAKERS} workers for {waiting.IDLE_S:.0f} s")
+    with Engine() as engine:
+        return waiting.readings(waiting.idle_workers(engine, 1))
+
+
+class Group(NamedTuple):
+    rows: Sequence[str]  # of the floors
+    measure: Callable[[Setting], list[Reading]]
+
+
+BESIDE = tuple(row for row, floor in floors.FLOORS.items() if floor.against == floors.BEST_PEER)
+GROUPS = {
+    "field": Group((*BESIDE, "pickup_loaded", "bytes_queued"), _field),
+    "http": Group(("http_single", "http_batch", "bedrock_create"), _http),
+    "queued": Group(("take_queued",), _queued),
+    "limits": Group(("take_blocked",), limits.beside_blocked),
+    "durability": Group(("always_64", "always_bulk"), _durability),
+    "idle": Group(("idle_commands",), _idle),
+}
+
+
+def measured(setting: Setting, groups: Mapping[str, Group]) -> dict[str, Reading]:
+    """What fails is not measured, and so counts as missed; the rest goes on."""
+    found: list[Reading] = []
+    for name, group in groups.items():
+        began_at_s = time.monotonic()
+        try:
+            found += group.measure(setting)
+        except Exception:
+            traceback.print_exc()
+        setting.say(f"{name} took {time.monotonic() - began_at_s:.0f} s")
+    return floors.readings(found)
+
+
+def concluded(found: Mapping[str, Reading], rows: Sequence[str], took_s: float) -> tuple[str, int]:
+    """What to print, and how to end."""
+    ordered = [row for row in floors.FLOORS if row in rows]
+    table = floors.table("Key ratios, three rounds, only the best peer of each row", found, ordered)
+    is_missed = floors.is_any_missed(found, ordered)
+    said = "A floor is missed, or was not measured." if is_missed else "Every floor is held."
+    return f"{table.text()}\n\n{said} It took {took_s:.0f} s.", int(is_missed)
+
+
+def main(arguments: Sequence[str]) -> int:
+    if unknown := set(arguments) - set(GROUPS):
+        print(f"No group {', '.join(sorted(unknown))}; there are {', '.join(GROUPS)}.", file=sys.stderr)
+        return 2
+    if missing := [peer for peer in sorted(set(field.BEST.values())) if not environment.is_prepared(peer)]:
+        print(f"No environment for {', '.join(missing)}: run `make bench-setup` first.", file=sys.stderr)
+        return 2
+    began_at_s = time.monotonic()
+    setting = Setting(True, lambda text: print(f"  {text}", file=sys.stderr, flush=True))
+    groups = {name: GROUPS[name] for name in arguments or GROUPS}
+    found = measured(setting, groups)
+    rows = [row for group in groups.values() for row in group.rows]
+    text, code = concluded(found, rows, time.monotonic() - began_at_s)
+    print(text)
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,141 @@
+"""The report: docs/performance.md and its pictures, made from kept figures and nothing else, so that it can be made
+again without measuring again."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from . import floors, plots
+from .figures import Figures, Finding, Measured, Picture, Reading, Table
+from .sections import SECTIONS
+
+DOCUMENTS = Path(__file__).resolve().parent.parent / "docs"
+DOCUMENT = "performance.md"
+FIGURES = "performance.json"
+READING = """## How to read it
+
+- **Ratios within one run count.** Client, worker, engine and kernel compete for the same cores: absolute figures move
+  by a third from run to run on a shared machine and do not carry over to another. Above a load average of 0.5 before a
+  section others were at work, and its figures are worth little.
+- Figures are medians of three rounds in which all ways take turns; brackets hold the smallest and the largest. A floor
+  counts as missed only when two of three rounds miss it.
+- **What is durable:** nothing, unless a table names `everysec` or `always`. An engine that is killed during any other
+  row loses everything, Windlass' jobs and the peers' alike. With `always`, what was answered is on disk; `everysec` can
+  lose about a second. Whoever compares wants the same level on both sides; so do these tables.
+- Peers are not equal: some take a job off the queue before it runs and lose it with its worker, some poll, some keep no
+  count of attempts. The first table says what each does with a job whose worker dies; the *best peer* of a row is the
+  quickest, whatever it promises.
+- The *bare engine* is the same Valkey over the same unix socket and the same thin client, with raw commands that only
+  store and fetch the bytes: no leases, tokens, retries, counters, wake-ups or recognition of repeated calls. It is the
+  ceiling, not a queue. *Bare ASGI* is a server that answers the same bytes and stores nothing.
+- Jobs are no-ops. Real ones do something, and the more they do the less the queue under them matters.
+- *script µs* is the engine's time within the function call; *engine CPU µs* is all its CPU, sockets included.
+- Only the calls themselves run, except in the tables about workers and servers: no scheduler, recoverer or janitor
+  beside them.
+"""
+
+
+def save(path: Path, figures: Figures) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(msgspec.json.format(msgspec.json.encode(figures), indent=1) + b"\n")
+
+
+def load(path: Path) -> Figures:
+    return msgspec.json.decode(path.read_bytes(), type=Figures)
+
+
+def write(figures: Figures, documents: Path = DOCUMENTS) -> None:
+    for name, content in rendered(figures).items():
+        (documents / name).write_text(content)
+    save(documents / FIGURES, figures)
+
+
+def rendered(figures: Figures) -> dict[str, str]:
+    """Files below docs/ and what is in them."""
+    findings = [finding for section in figures.sections for finding in section.findings]
+    found = floors.readings(findings)
+    files = {_file(one.name): plots.drawn(one) for one in findings if isinstance(one, Picture)}
+    if found:
+        files[_file("floors")] = plots.floors(found)
+    return {DOCUMENT: _document(figures, found), **files}
+
+
+def _file(name: str) -> str:
+    return f"images/performance-{name}.svg"
+
+
+def _document(figures: Figures, found: dict[str, Reading]) -> str:
+    parts = ["# Performance\n", _made(figures), _summary(found), READING]
+    parts += [_chapter(section) for section in figures.sections]
+    return "\n".join(parts)
+
+
+def _made(figures: Figures) -> str:
+    quick = [section.name for section in figures.sections if section.is_quick]
+    failed = [section.name for section in figures.sections if section.failed]
+    minutes = sum(section.seconds for section in figures.sections) / 60
+    lines = [
+        "Made by `python -m bench --write` from the figures in [performance.json](performance.json); "
+        "`python -m bench --report docs/performance.json` makes it again without measuring. Not edited by hand.",
+        "",
+        f"- Machine: {figures.machine}",
+        f"- Measured: {_days(figures.sections)}, {minutes:.0f} minutes in all",
+        f"- Versions: {', '.join(f'{name} {version}' for name, version in figures.versions.items())}",
+    ]
+    lines += [f"- With fewer samples (`--quick`): {_names(quick, figures.sections)}"] if quick else []
+    lines += (
+        [f"- **Came to no end: {', '.join(failed)}.** What they would have said is missing below."] if failed else []
+    )
+    return "\n".join([*lines, ""])
+
+
+def _days(sections: Sequence[Measured]) -> str:
+    moments = sorted(section.at for section in sections)
+    if not moments:
+        return "nothing"
+    return f"{moments[0]} to {moments[-1]} UTC" if moments[0] != moments[-1] else f"{moments[0]} UTC"
+
+
+def _names(some: Sequence[str], sections: Sequence[Measured]) -> str:
+    return "everything" if len(some) == len(sections) else ", ".join(some)
+
+
+def _summary(found: dict[str, Reading]) -> str:
+    table = floors.table("What must hold, and what was measured", found)
+    lines = ["## In short", "", _counts(found), "", *_shown("floors", "How far each row is from its floor")]
+    lines = lines if found else lines[:2]
+    reasons = floors.reasons(found)
+    why = ["What stands in the way, where that is known:", "", *reasons, ""] if reasons else []
+    return "\n".join([*lines, table.markdown(), *why])
+
+
+def _counts(found: dict[str, Reading]) -> str:
+    verdicts = [floors.verdict(floor, found[row].values) if row in found else "not measured"
+                for row, floor in floors.FLOORS.items()]  # fmt: skip
+    said = [f"{verdicts.count(one)} × {said}" for one, said in floors.SAID.items() if one in verdicts]
+    return f"Of {len(verdicts)} rows: {', '.join(said)}."
+
+
+def _chapter(section: Measured) -> str:
+    heading = SECTIONS[section.name].heading if section.name in SECTIONS else section.name
+    measured = f"*{section.at} UTC, {section.seconds:.0f} s, load average before {section.load:.1f}.*"
+    lines = [f"## {heading}", "", measured, ""]
+    lines += [f"**This section came to no end:** `{_plain(section.failed)}`", ""] if section.failed else []
+    for finding in section.findings:
+        lines += _finding(finding)
+    return "\n".join(lines)
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.replace("`", "'").split())
+
+
+def _finding(finding: Finding) -> list[str]:
+    if isinstance(finding, Table):
+        return [finding.markdown()]
+    return _shown(finding.name, finding.title) if isinstance(finding, Picture) else []
+
+
+def _shown(name: str, title: str) -> list[str]:
+    return [f"![{title}]({_file(name)})", ""]

@@ -1,0 +1,52 @@
+"""The table of contents of the benchmark, in the order of the report: name, heading, what measures it."""
+
+from typing import NamedTuple
+
+from . import (
+    bedrock,
+    callbacks,
+    cluster,
+    connection,
+    downloads,
+    drain,
+    durability,
+    enqueue,
+    family,
+    field,
+    growth,
+    http_api,
+    lanes,
+    limits,
+    processor,
+    push,
+    sdk,
+    waiting,
+)
+from .figures import Section
+
+
+class Chapter(NamedTuple):
+    heading: str
+    measure: Section
+
+
+SECTIONS: dict[str, Chapter] = {
+    "field": Chapter("Beside the field", field.section),
+    "growth": Chapter("Growth", growth.section),
+    "durability": Chapter("Durability", durability.section),
+    "http": Chapter("HTTP and Bedrock", http_api.section),
+    "sdk": Chapter("SDK beside the bare engine", sdk.section),
+    "enqueue": Chapter("Enqueue beside the bare engine", enqueue.section),
+    "drain": Chapter("Take and finish beside the bare engine", drain.section),
+    "waiting": Chapter("Waiting", waiting.section),
+    "limits": Chapter("Limits", limits.section),
+    "lanes": Chapter("Lanes", lanes.section),
+    "family": Chapter("Families", family.section),
+    "connection": Chapter("Connections", connection.section),
+    "cluster": Chapter("Cluster", cluster.section),
+    "bedrock": Chapter("Bedrock::Jobs", bedrock.section),
+    "push": Chapter("Push workers", push.section),
+    "callbacks": Chapter("Callbacks", callbacks.section),
+    "downloads": Chapter("Downloads", downloads.section),
+    "processor": Chapter("Processor", processor.section),
+}
