@@ -1,4 +1,5 @@
-"""SAQ. A job that is taken is moved to a list of active ones, from which a sweep returns it when its worker died."""
+"""SAQ. A job that is taken is moved to a list of active ones; a sweep aborts what stays there, or lets it run again where
+it has retries (none by default)."""
 
 from redis.asyncio import Redis
 from saq import Worker
