@@ -110,4 +110,6 @@ class Mutator:
 
     def _recode(self, data: bytes) -> bytes:
         text = data.decode(errors="replace")
-        return self._random.choice((data.decode("latin-1").encode(), text.encode("utf-16"), data.upper(), data.swapcase()))
+        return self._random.choice(
+            (data.decode("latin-1").encode(), text.encode("utf-16"), data.upper(), data.swapcase())
+        )

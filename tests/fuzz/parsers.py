@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import sys
 import zlib
 from collections.abc import Sequence
@@ -16,7 +17,7 @@ from windlass.core import callback_validation, cron, limit_validation, repeat, t
 from windlass.core import validation as check
 from windlass.core.access import parse_token
 from windlass.core.durations import format_duration, parse_duration_ms
-from windlass.core.errors import BadInput, WindlassError
+from windlass.core.errors import BadInput, Refusal, WindlassError
 from windlass.core.ids import format_id, parse_id
 from windlass.core.job import Blob, Codec
 from windlass.core.limit import Limit, LimitTable, key_shown
@@ -24,6 +25,7 @@ from windlass.core.nesting import is_too_deep
 from windlass.core.signing import is_signed_by
 from windlass.core.transcoding import as_json, as_msgpack
 from windlass.dashboard import filters, flash
+from windlass.dashboard.routes import Form
 from windlass.dialects.bedrock import data as bedrock_data
 from windlass.dialects.bedrock import names, query, times
 from windlass.dialects.bedrock.narrowing import narrowed
@@ -58,6 +60,7 @@ from windlass.web.lines import Lines as BodyLines
 from windlass.web.problems import HttpRefusal
 from windlass.web.querying import parse_query
 from windlass.web.routing import Router
+from windlass.web.writing import CONTINUE
 
 sys.path.append(str(Path(__file__).parents[1] / "web"))  # the protocol without a socket
 from http_split import driven
@@ -67,6 +70,7 @@ _REFUSALS: tuple[type[Exception], ...] = (WindlassError, HttpRefusal)
 _ROUTER = Router(ROUTES)
 _BODIES = {route.operation: route for route in _ROUTER.routes if route.takes is not None}
 _QUERIES = [route.query for route in _ROUTER.routes if route.query is not None]
+_DATE = re.compile(rb"\r\nDate: [^\r]*")
 _KEY = "a key for the signatures of tests"
 
 
@@ -121,7 +125,7 @@ def _meanings(request: Request) -> list[Any]:
 def _answered(way: Any) -> Any:
     try:
         return way()
-    except (Refused, BadInput) as refusal:
+    except (Refused, Refusal) as refusal:
         return str(refusal)
 
 
@@ -152,7 +156,10 @@ def _processor(pieces: Sequence[bytes]) -> list[Any]:
     lines = Lines(most=8000)
     found = [line for piece in pieces for line in lines.feed(piece)] + lines.close()
     reader = ProcessorReader(Identity(uuid="me", host="here"), Terms())
-    return [_answered(lambda line=line: repr(reader.read(line, NOW_MS))) if isinstance(line, bytes) else line for line in found]
+    return [
+        _answered(lambda line=line: repr(reader.read(line, NOW_MS))) if isinstance(line, bytes) else line
+        for line in found
+    ]
 
 
 # Bodies
@@ -218,6 +225,12 @@ def _body_lines(pieces: Sequence[bytes]) -> Any:
         return type(error)
 
 
+def _http(pieces: Sequence[bytes]) -> Any:
+    """What was asked for, and all answers. Whether somebody is told to go on depends on what has come by then."""
+    heads, written = driven(list(pieces))
+    return heads, _DATE.sub(b"", written).replace(CONTINUE, b"")
+
+
 # Rules
 
 
@@ -262,6 +275,12 @@ def _filter(data: bytes) -> Any:
 def _query(data: bytes) -> Any:
     wanted = _QUERIES[zlib.crc32(data[:4]) % len(_QUERIES)]
     return parse_query(_text(data), wanted)
+
+
+def _form(data: bytes) -> Any:
+    """Of the dashboard: which one is said by its first bytes."""
+    forms = Form.__subclasses__()
+    return parse_query(_text(data), forms[zlib.crc32(data[:6]) % len(forms)], 2000)
 
 
 def _id(data: bytes) -> bytes:
@@ -326,7 +345,7 @@ _IMAGES = ("image/png", "image/gif", "image/jpeg")
 
 def _globs(data: bytes) -> Any:
     patterns, kind = _lines(data, 2)
-    return read_globs(patterns).mismatch(kind)
+    return read_globs(patterns).mismatch(kind[:100])  # a type is one that we named
 
 
 def _import(data: bytes) -> Any:
@@ -351,8 +370,9 @@ PARSERS: dict[str, Parser] = {
     "durations": Parser(_duration, (BadInput,)),
     "glob_patterns": Parser(_glob, _REFUSALS),
     "dashboard_filters": Parser(_filter, _REFUSALS),
+    "dashboard_forms": Parser(_form, _REFUSALS),
     "query_strings": Parser(_query, _REFUSALS),
-    "http_requests": Parser(lambda data: driven([data]), (), lambda pieces: driven(list(pieces)), grows=False),
+    "http_requests": Parser(lambda data: _http([data]), (), _http, grows=False),
     "http_headers": Parser(_headers, _REFUSALS),
     "ids": Parser(_id, (BadInput,)),
     "tokens": Parser(lambda data: parse_token(_text(data)), _REFUSALS),

@@ -7,12 +7,12 @@ import tracemalloc
 from collections.abc import Callable
 
 import pytest
+
+from engine.profiles import examples
 from fuzz.corpus import FOLDER, inputs_of
 from fuzz.judging import Parser, fault, lines_run, outcome
 from fuzz.mutation import Mutator
 from fuzz.parsers import PARSERS
-
-from engine.profiles import examples
 
 SEED = "windlass"
 MUTATIONS = examples(usual=250, deep=5_000)
