@@ -1,4 +1,4 @@
-"""What somebody sends to Bedrock's port to break it, beyond what framing and parameters refuse (tests/fuzz has those)."""
+"""What somebody sends to Bedrock's port to break it, beyond framing and parameters, which tests/fuzz has."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("engine", ["valkey"], i
 
 LONG = "printf('%.*c',2000000,'a')"
 PART = "printf('%.*c',1000000,'a')||'b'"
+OTHERS = "printf('%.*c',1000000,'c')"
 
 
 @pytest.mark.parametrize(
@@ -20,7 +21,7 @@ PART = "printf('%.*c',1000000,'a')||'b'"
     [
         (f"SELECT instr({LONG}, {PART});", [[0]]),
         (f"SELECT length(replace({LONG}, {PART}, 'x'));", [[2_000_000]]),
-        (f"SELECT length(trim({LONG}, {PART.replace("'a'", "'c'")}));", [[2_000_000]]),
+        (f"SELECT length(trim({LONG}, {OTHERS}));", [[2_000_000]]),
     ],
 )
 async def test_work_that_no_clock_would_end_is_little(desk: AtDesk, text: str, answer: list[list[int]]) -> None:
@@ -46,7 +47,8 @@ FUNCTIONS = [
     "instr('héllo', 'l')", "instr(x'0102', x'02')", "instr('a', '')", "instr(NULL, 'a')", "instr(12345, 34)",
     "instr(x'6162', 'b')", "replace('abcabc', 'b', 'xx')", "replace('abc', '', 'x')", "replace(NULL, 'a', 'b')",
     "replace(121, 1, 3)", "trim('  a  ')", "ltrim('  a  ')", "rtrim('  a  ')", "trim('xyaxy', 'yx')",
-    "ltrim('xxaxx', 'x')", "rtrim('xxaxx', 'x')", "trim('aaa', 'a')", "trim(NULL)", "trim('a', NULL)", "trim('abc', '')",
+    "ltrim('xxaxx', 'x')", "rtrim('xxaxx', 'x')", "trim('aaa', 'a')", "trim(NULL)", "trim('a', NULL)",
+    "trim('abc', '')",
 ]  # fmt: skip
 
 
@@ -74,5 +76,5 @@ async def test_a_lease_until_the_start_of_a_day(desk: AtDesk) -> None:
 
 async def test_data_that_only_looks_like_json(desk: AtDesk) -> None:
     await desk.create("a")
-    said = await desk.good("Query", query=f"SELECT '{'[' * 3000}' AS data FROM jobs;")
+    said = await desk.good("Query", query=f"SELECT '{'[' * 3000}' AS data FROM jobs;")  # noqa: S608
     assert said.body == [["[" * 3000]]

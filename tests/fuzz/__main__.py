@@ -1,5 +1,5 @@
-"""`make fuzz`: every parser in turn with inputs that nobody has tried, until the time is over. What fails is written into
-the corpus, so that `make test` fails until it is mended."""
+"""`make fuzz`: every parser in turn with inputs that nobody has tried, until the time is over. What fails is written
+into the corpus, so that `make test` fails until it is mended."""
 
 from __future__ import annotations
 

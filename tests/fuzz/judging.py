@@ -1,5 +1,5 @@
-"""Is an input handled as it should be? Only the parser's own refusals, the same answer in whatever pieces the bytes come,
-and an end within bounds."""
+"""Is an input handled as it should be? Only the parser's own refusals, the same answer in whatever pieces the bytes
+come, and an end within bounds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Inputs that are almost right: what is in the corpus, changed a little or a lot. The same seed gives the same inputs."""
+"""Inputs that are almost right: what is in the corpus, changed a little or a lot. A seed gives the same ones again."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _ODDITIES = (
     b"\x00", b"\r", b"\n", b"\r\n", b"\t", b" ", b"\x7f", b"\x80", b"\xff", b"\xc0\xaf", b"\xed\xa0\x80", b"\xf8\x88",
     b"\xef\xbb\xbf", b"\xff\xfe", "é".encode(), "ı".encode(), "\u2028".encode(), "\u202e".encode(), "🧵".encode(),
     b"%00", b"%", b"%zz", b"%C0%AF", b"\\ud800", b"\\u0000", b"\\", b'"', b"'", b"`", b"..", b"/", b"//", b"*", b"?",
-    b"[", b"]", b"[^", b"(", b"{", b"}", b",", b":", b"::", b";", b"=", b"@", b"#", b"&", b"--", b"/*", b"null", b"true",
-    b"\xc1", b"\xdd\xff\xff\xff\xff", b"\xdf\xff\xff\xff\xff", b"\xdb\xff\xff\xff\xff", b"\xc7\xff\xff",
+    b"[", b"]", b"[^", b"(", b"{", b"}", b",", b":", b"::", b";", b"=", b"@", b"#", b"&", b"--", b"/*", b"null",
+    b"true", b"\xc1", b"\xdd\xff\xff\xff\xff", b"\xdf\xff\xff\xff\xff", b"\xdb\xff\xff\xff\xff", b"\xc7\xff\xff",
 )  # fmt: skip
 _OPENINGS = (b"[", b'{"a":', b"(", b"\x91", b"\x81\xa1a", b"\xdc\x00\x01", b"[[", b"((", b'"', b"\\", b"'", b"{")
 _NUMBER = re.compile(rb"\d+")

@@ -1,5 +1,5 @@
-"""Every parser of what comes from outside, with its corpus and some hundred inputs that are almost right. `make fuzz` does
-the same for minutes."""
+"""Every parser of what comes from outside, with its corpus and some hundred inputs that are almost right. `make fuzz`
+does the same for minutes."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def _as_long_as(data: bytes, size: int) -> bytes:
 @pytest.mark.parametrize(
     ("read", "said"),
     [
-        (lambda data: int(data), "ValueError"),
+        (int, "ValueError"),
         (lambda data: data.decode(), "UnicodeDecodeError"),
         (lambda data: [][len(data)], "IndexError"),
     ],

@@ -1,5 +1,5 @@
-"""A real server, asked on every route with bodies, queries, paths and headers that are almost right: each is answered, and
-none with an error of the server's own."""
+"""A real server, asked on every route with bodies, queries, paths and headers that are almost right: each is answered,
+and none with an error of the server's own."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from windlass.web.routing import Route, Router
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("engine", ["valkey"], indirect=True)]
 
-TOKEN = "a-token-that-opens-everything"
+TOKEN = "a-token-that-opens-everything"  # noqa: S105 (an example)
 SEED = "windlass"
 ROUTED = Router(ROUTES).routes
 EACH = examples(usual=4, deep=100)  # requests of one route

@@ -1,5 +1,5 @@
-"""Functions of SQL in time proportional to what they are given. SQLite's own take the square of it for texts that are made
-for that, within one step of its machine, where no clock is looked at."""
+"""Functions of SQL in time proportional to what they are given. SQLite's own take the square of it for texts that are
+made for that, within one step of its machine, where no clock is looked at."""
 
 from __future__ import annotations
 
