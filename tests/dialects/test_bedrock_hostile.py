@@ -62,10 +62,8 @@ async def test_numbers_that_nobody_can_have(desk: AtDesk) -> None:
     number = await desk.running("a")
     assert (await desk("RequeueJobs", jobIDs=f"{'9' * 5000}, ², {number}")).line == "200 OK"
     for condition in (f"jobID = {'9' * 5000}", "jobID IN (²)", f"jobID IN (7, {'8' * 300})"):
-        assert (await desk("Query", query=f"SELECT name FROM jobs WHERE {condition};")).line in (
-            "200 OK",
-            "402 Bad query",
-        )
+        said = await desk("Query", query=f"SELECT name FROM jobs WHERE {condition};")  # noqa: S608
+        assert said.line in ("200 OK", "402 Bad query")
 
 
 async def test_a_lease_until_the_start_of_a_day(desk: AtDesk) -> None:
