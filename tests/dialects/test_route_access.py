@@ -1,5 +1,5 @@
-"""Every route with a token of other queues: made from the routes themselves and the examples of their documents, so that
-none can be forgotten. Roles are test_native_roles.py's."""
+"""Every route with a token of other queues: made from the routes themselves and the examples of their documents, so
+that none can be forgotten. Roles are test_native_roles.py's."""
 
 from __future__ import annotations
 
