@@ -1,5 +1,5 @@
-"""Every way that we know of to make this server reach what only it can reach. None of them does, whoever asks: a push or
-a callback (post), a download (get), a redirect of somebody else's, or a proxy that would be sent there."""
+"""Every way that we know of to make this server reach what only it can reach. None of them does, whoever asks: a push
+or a callback (post), a download (get), a redirect of somebody else's, or a proxy that would be sent there."""
 
 from __future__ import annotations
 
