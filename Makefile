@@ -9,7 +9,7 @@ TEST_PACKAGES := redis-server locales openssl curl nodejs chromium fonts-dejavu-
 MACHINES := $(wildcard tests/engine/test_*machine.py)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test-packages serve test test-deep check bench mutants docs screenshots clean
+.PHONY: help setup test-packages serve test test-deep check bench fuzz audit mutants docs screenshots clean
 
 help: ## Show these words.
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-11s  %s\n", $$1, $$2}'
@@ -57,6 +57,12 @@ check: setup ## Style, types, import rules, Lua headers.
 bench: setup ## Measure the engine, each figure beside the bare engine's.
 	$(BIN)/python -m bench
 
+fuzz: setup ## Minutes of inputs that are almost right; SECONDS=…, SEED=… repeats a run.
+	PYTHONPATH=tests $(BIN)/python -m fuzz --seconds $(or $(SECONDS),180) $(if $(SEED),--seed $(SEED))
+
+audit: ## Known vulnerabilities of what we depend on; needs the network.
+	@$(PYTHON) tools/audit.py
+
 mutants: setup ## Plant known bugs one by one; each must be found.
 	$(BIN)/python tools/mutants.py
 
@@ -67,4 +73,4 @@ screenshots: setup test-packages ## Take the pictures in docs/images anew.
 	$(BIN)/python tools/screenshots.py
 
 clean: ## Remove what set-up made.
-	rm -rf $(VENV) .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .audit .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -53,6 +53,12 @@ def without_credentials(text: str) -> tuple[str, tuple[str, str] | None]:
     return f"{scheme}://{host}{rest[end:]}", (unquote(user), unquote(password))
 
 
+def origin_of(text: str) -> str:
+    """Scheme, host and port alone."""
+    scheme, _, rest = without_credentials(text)[0].partition("://")
+    return f"{scheme}://{re.split('[/?#]', rest, maxsplit=1)[0]}"
+
+
 def basic(user: str, password: str) -> str:
     """As a header has them."""
     return "Basic " + b64encode(f"{user}:{password}".encode()).decode()
