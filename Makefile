@@ -9,7 +9,7 @@ TEST_PACKAGES := redis-server locales openssl curl nodejs chromium fonts-dejavu-
 MACHINES := $(wildcard tests/engine/test_*machine.py)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test-packages serve test test-deep check bench bench-quick bench-setup mutants docs screenshots clean
+.PHONY: help setup test-packages serve test test-deep check bench bench-quick bench-setup fuzz audit mutants docs screenshots clean
 
 help: ## Show these words.
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-11s  %s\n", $$1, $$2}'
@@ -63,6 +63,12 @@ bench-quick: setup ## The key ratios beside their floors, in two minutes; fails 
 bench-setup: setup ## Environments of the peers that make bench compares with.
 	$(BIN)/python -m bench.peers.environment
 
+fuzz: setup ## Minutes of inputs that are almost right; SECONDS=…, SEED=… repeats a run.
+	PYTHONPATH=tests $(BIN)/python -m fuzz --seconds $(or $(SECONDS),180) $(if $(SEED),--seed $(SEED))
+
+audit: ## Known vulnerabilities of what we depend on; needs the network.
+	@$(PYTHON) tools/audit.py
+
 mutants: setup ## Plant known bugs one by one; each must be found.
 	$(BIN)/python tools/mutants.py
 
@@ -73,4 +79,4 @@ screenshots: setup test-packages ## Take the pictures in docs/images anew.
 	$(BIN)/python tools/screenshots.py
 
 clean: ## Remove what set-up made.
-	rm -rf $(VENV) .bench .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .bench .audit .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -22,6 +22,7 @@ from .core.urls import is_base_url
 from .loops.notifying.kafka import read_kafka_config
 
 FILE_NAME = "windlass.toml"
+WHOLE_DIGITS_MAX = 18
 TOKEN_MIN = 16  # characters: a shorter one could be guessed
 LIGHTJQ_KEEP_MS = 3_600_000
 BODY_MAX = 16 * 1024 * 1024
@@ -191,8 +192,8 @@ def _boolean(text: str) -> bool:
 
 
 def _whole(text: str) -> int:
-    if not (text.isascii() and text.isdigit()):
-        raise BadInput(f"{text!r} is not a whole number.")
+    if not (text.isascii() and text.isdigit() and len(text) <= WHOLE_DIGITS_MAX):
+        raise BadInput(f"{text[:40]!r} is not a whole number, or too large a one.")
     return int(text)
 
 

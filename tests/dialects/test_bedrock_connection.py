@@ -12,6 +12,7 @@ from bedrock_talk import Talk, command, talking
 from bedrock_trial import JOB, Trial, trying, until
 
 from windlass.core.access import NewToken, Role
+from windlass.dialects.bedrock.verbs import VERBS
 from windlass.service import Service
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("engine", ["valkey"], indirect=True)]
@@ -303,6 +304,10 @@ ALLOWED = {
     Role.READ: {"Query", "QueryJob", "Status"},
 }
 EVERYTHING = {"DeleteJob"}.union(*ALLOWED.values())
+
+
+def test_every_command_stands_in_the_table(engine: object) -> None:
+    assert {verb.name for verb in VERBS.values()} == EVERYTHING | {"Ping"}
 
 
 async def test_roles_and_queues(service: Service) -> None:

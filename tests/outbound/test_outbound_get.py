@@ -99,6 +99,26 @@ async def test_time_counts_while_the_reader_does_something_else() -> None:
                 await asyncio.sleep(30)
 
 
+async def test_trouble_tells_no_password_and_no_signature() -> None:
+    """What went wrong stands in logs and in reports."""
+
+    async def cut(_: bytes, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\nzz\r\n")
+
+    async def around(_: bytes, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 302 F\r\nLocation: /x?key=SECRET\r\nContent-Length: 0\r\n\r\n")
+
+    async def silent(_: bytes, writer: asyncio.StreamWriter) -> None:
+        await asyncio.sleep(30)
+
+    for answer, timeout_s in ((cut, None), (around, None), (silent, 0.05)):
+        async with Site(answer).open() as site, Outbound(LOCAL) as outbound:
+            url = f"http://me:SECRET@127.0.0.1:{site.port}/SECRET?key=SECRET#SECRET"
+            with pytest.raises(Unanswered) as raised:
+                await read(outbound, Wanted(url=url, timeout_s=timeout_s))
+            assert "SECRET" not in str(raised.value)
+
+
 async def test_an_answer_that_is_not_tls() -> None:
     async def plain(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")

@@ -172,6 +172,8 @@ def test_it_starts_answers_and_keeps_its_files_private(engine: EmbeddedEngine) -
     assert state["error"] is None
     log_mode = (engine.data_dir / "appendonlydir").stat().st_mode
     assert stat.S_IMODE(log_mode) == 0o700
+    for path in (engine.data_dir, *engine.data_dir.rglob("*")):
+        assert stat.S_IMODE(path.stat().st_mode) & 0o077 == 0, path
 
 
 def test_the_directory_is_made_for_its_owner_only(data_dir: Path) -> None:
@@ -179,6 +181,15 @@ def test_the_directory_is_made_for_its_owner_only(data_dir: Path) -> None:
     with EmbeddedEngine(inner):
         assert stat.S_IMODE(inner.stat().st_mode) == 0o700
     wait_until(lambda: is_stopped(inner))
+
+
+def test_a_directory_that_anybody_can_write_to_is_refused(data_dir: Path) -> None:
+    data_dir.mkdir(parents=True, exist_ok=True)
+    data_dir.chmod(0o777)
+    with pytest.raises(BadSetting, match="chmod 700"), EmbeddedEngine(data_dir):
+        pass
+    assert not (data_dir / "engine.sock").exists()
+    data_dir.chmod(0o700)
 
 
 def test_the_engine_syncs_every_write_and_evicts_nothing(engine: EmbeddedEngine) -> None:

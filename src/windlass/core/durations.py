@@ -8,6 +8,7 @@ from .errors import BadInput
 
 INSTANT_MAX = 2**47  # year 6429; leaves room for a lease added to it
 _UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+_DIGITS_MAX = 30  # of the number: who checks a duration finds it too long, and a float still holds it
 _WRITTEN = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)", re.ASCII)
 
 
@@ -15,6 +16,8 @@ def parse_duration_ms(text: str) -> int:
     found = _WRITTEN.fullmatch(text.strip())
     if found is None:
         raise BadInput(f"{text!r} is not a duration; write 200ms, 30s, 10m, 1h or 7d.")
+    if len(found[1]) > _DIGITS_MAX:
+        raise BadInput(f"{text[:20]}… is longer than any duration can be; write 200ms, 30s, 10m, 1h or 7d.")
     return int(float(found[1]) * _UNITS_MS[found[2]])
 
 

@@ -33,7 +33,7 @@ class Modifiers(msgspec.Struct, frozen=True):
     def fixed_ms(self) -> int | None:
         """How far they lead from any instant; None when that depends on the instant."""
         parts = [step.split(" ") for step in self.steps]
-        if any(part[-1] not in _UNIT_MS for part in parts):
+        if any(len(part) > 2 or part[-1] not in _UNIT_MS for part in parts):  # START OF DAY is no day
             return None
         return sum(int(number) * _UNIT_MS[unit] for number, unit in parts)
 

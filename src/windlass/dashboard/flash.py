@@ -29,5 +29,5 @@ def read(cookies: Mapping[str, str]) -> Flash | None:
         return (
             msgspec.json.decode(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)), type=Flash) if text else None
         )
-    except (ValueError, msgspec.DecodeError):
+    except (ValueError, msgspec.DecodeError, RecursionError):
         return None

@@ -13,7 +13,7 @@ from urllib.parse import quote, urlencode
 from ..core.access import Principal, Role
 from ..service import Service
 from ..settings import Settings
-from ..web.guard import ANYBODY, LOCAL
+from ..web.guard import ANYBODY, LOCAL, bearer_of
 from ..web.messages import Head
 from ..web.routing import Ask, Office
 from ..web.sessions import COOKIE, LASTS_S, cookies, shown
@@ -23,7 +23,6 @@ from .assets import ASSETS
 Q = TypeVar("Q")
 VISIT_COOKIE = "windlass_visit"  # random; what forms show is made from it
 LIVE_HEADER = "x-windlass-live"  # a script asks for what has changed; somebody looks at the page already
-_BEARER = "authorization"
 _OWN = re.compile(r"/(?![/\\])[!-~]*", re.ASCII)
 
 
@@ -129,8 +128,9 @@ class Visit(Generic[Q]):
         return hashlib.blake2b(f"{self._mark}.{whose}".encode(), digest_size=16, person=b"windlass csrf").hexdigest()
 
     def is_own_form(self, csrf: str) -> bool:
-        """Whoever shows a token in a header was not sent by a browser on its own."""
-        if _BEARER in self._head.headers:
+        """Whoever shows a token in a header was not sent by a browser on its own. A password (Basic) may have been: the
+        browser keeps it, and adds it to whatever a page of others makes it send."""
+        if bearer_of(self._head):
             return True
         return not self._is_new and hmac.compare_digest(self.csrf.encode(), csrf.encode())
 

@@ -19,7 +19,7 @@ from .failures import AnswerTooLarge, Unanswered
 from .fetch import Fetch, Wanted
 from .incoming import BUFFER, Forbidden, Incoming, trouble
 from .policy import Policy, refusal_of
-from .urls import checked_url
+from .urls import checked_url, origin_of
 
 CONNECT_S = 5.0
 CONNECTIONS_MAX = 1000
@@ -140,7 +140,9 @@ class Outbound:
         except TimeoutError as error:
             if not timeout.expired():
                 raise
-            raise Unanswered(f"{wanted.url} has not been read within {wanted.timeout_s:g} s.") from error
+            # Of a URL only where it leads to: the rest may hold a password or a signature, and this goes into logs.
+            where = origin_of(wanted.url)
+            raise Unanswered(f"{where} has not been read within {wanted.timeout_s:g} s.") from error
 
     def _opened(self) -> aiohttp.ClientSession:
         if self._session is None:

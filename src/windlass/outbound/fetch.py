@@ -62,7 +62,7 @@ class Fetch:
             response.close()
             target = target_of(url, location)
             url, headers = target, headers_for(target, url, headers)
-        raise AstrayRedirect(f"Stopped after {REDIRECTS_MAX} redirects, the last one to {url}.")
+        raise AstrayRedirect(f"Stopped after {REDIRECTS_MAX} redirects, the last one to {url.origin()}.")
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None

@@ -8,6 +8,7 @@ import aiohttp
 
 from .failures import AddressForbidden, AnswerTooLarge, CutShort, TlsFailed, Unanswered
 
+TOLD_MAX = 200  # characters of what went wrong
 BUFFER = 256 * 1024  # of one answer; twice as much may be there before the sender is told to wait
 
 
@@ -36,7 +37,7 @@ class Incoming:
         except aiohttp.ClientPayloadError as error:
             raise CutShort("unexpected EOF") from error
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            raise trouble(self.url, error) from error
+            raise trouble(str(self._response.url.origin()), error) from error
         self._received += len(part)
         self._check(self._received)
         return part
@@ -54,4 +55,13 @@ def trouble(whom: str, error: Exception) -> Unanswered:
         if isinstance(error.os_error, Forbidden):
             return AddressForbidden(str(error.os_error))
         return Unanswered(f"{whom} cannot be reached: {error.os_error}")
-    return Unanswered(f"{whom} gave no usable answer: {error!r}")
+    return Unanswered(f"{whom} gave no usable answer: {type(error).__name__}: {_said(error)}")
+
+
+def _said(error: Exception) -> str:
+    """The client's own words hold the whole request, its passwords included: only what is about the answer is told."""
+    if isinstance(error, aiohttp.ClientResponseError):
+        return " ".join(error.message.split())[:TOLD_MAX]
+    if isinstance(error, aiohttp.InvalidURL):
+        return "its URL cannot be used."
+    return " ".join(str(error).split())[:TOLD_MAX]

@@ -23,6 +23,14 @@ Network: TypeAlias = IPv4Network | IPv6Network
 _ENDS_IN_IPV4 = (IPv6Network("64:ff9b::/96"), IPv6Network("::/96"))
 # Translators of a site (RFC 8215): where the IPv4 address stands is the site's affair.
 _OF_A_SITE = IPv6Network("64:ff9b:1::/48")
+# Not for the public either, whatever the version of Python that runs this knows of it: protocol assignments, among them
+# the metadata of a cloud; relays of 6to4; the host agent of a cloud, at an address like any other; documentation.
+_NOT_FOR_THE_PUBLIC: tuple[Network, ...] = (
+    IPv4Network("192.0.0.0/24"),
+    IPv4Network("192.88.99.0/24"),
+    IPv4Network("168.63.129.16/32"),
+    IPv6Network("3fff::/20"),
+)
 _EVERYTHING: tuple[Network, ...] = (IPv4Network("0.0.0.0/0"), IPv6Network("::/0"))
 _LOOPBACK: tuple[Network, ...] = (IPv4Network("127.0.0.0/8"), IPv6Network("::1/128"))
 
@@ -71,6 +79,8 @@ def _meant(address: Address) -> tuple[Address, ...]:
 
 def _is_public(address: Address) -> bool:
     if address.is_unspecified or address.is_reserved or not address.is_global:
+        return False
+    if any(address in network for network in _NOT_FOR_THE_PUBLIC):
         return False
     if isinstance(address, IPv6Address):
         return not address.is_site_local and address not in _OF_A_SITE

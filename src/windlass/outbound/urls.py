@@ -26,9 +26,13 @@ def checked_url(text: str, most: int = URL_MAX) -> URL:
         host, port = url.raw_host, url.port
     except ValueError as error:
         raise BadInput(f"This is not a URL that can be used: {error}.") from error
-    if url.scheme not in ("http", "https"):
+    _, mark, rest = text.partition("://")
+    if url.scheme not in ("http", "https") or not mark:
         raise BadInput("A URL must begin with http:// or https://.")
-    if "@" in text.split("://", 1)[1].split("/", 1)[0].split("?", 1)[0].split("#", 1)[0]:
+    authority = rest.split("/", 1)[0].split("?", 1)[0].split("#", 1)[0]
+    if "[" in authority and not authority.isascii():  # it would lose its brackets on the way to ASCII
+        raise BadInput("An IPv6 address in a URL is written in plain ASCII.")
+    if "@" in authority:
         raise BadInput("A URL must not have a user name or a password in it.")
     if url.raw_fragment:
         raise BadInput("A URL must not have a fragment (#…).")
@@ -47,6 +51,12 @@ def without_credentials(text: str) -> tuple[str, tuple[str, str] | None]:
         return text, None
     user, _, password = user_info.partition(":")
     return f"{scheme}://{host}{rest[end:]}", (unquote(user), unquote(password))
+
+
+def origin_of(text: str) -> str:
+    """Scheme, host and port alone."""
+    scheme, _, rest = without_credentials(text)[0].partition("://")
+    return f"{scheme}://{re.split('[/?#]', rest, maxsplit=1)[0]}"
 
 
 def basic(user: str, password: str) -> str:

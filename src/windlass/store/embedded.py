@@ -12,6 +12,7 @@ import importlib.util
 import os
 import re
 import shutil
+import stat
 import subprocess
 import sys
 import time
@@ -133,6 +134,10 @@ class _LockFile:
         self.close()
 
 
+def _for_us_only(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
+
+
 os.register_at_fork(after_in_child=_LockFile.close_all)
 
 
@@ -224,13 +229,18 @@ class EmbeddedEngine:
             )
         try:
             self.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-            owner = self.data_dir.stat().st_uid
+            status = self.data_dir.stat()
         except OSError as error:
             raise self._unusable(error) from error
-        if owner != os.geteuid():
+        if status.st_uid != os.geteuid():
             raise BadSetting(
-                f"the data directory {self.data_dir} belongs to another user (uid {owner}, we are "
+                f"the data directory {self.data_dir} belongs to another user (uid {status.st_uid}, we are "
                 f"{os.geteuid()}): choose another WINDLASS_DATA_DIR"
+            )
+        if status.st_mode & stat.S_IWOTH:
+            raise BadSetting(
+                f"anybody can write to the data directory {self.data_dir}, and put another engine in the place of "
+                f"ours: `chmod 700 {self.data_dir}`, or choose another WINDLASS_DATA_DIR"
             )
 
     def _unusable(self, error: OSError) -> BadSetting | EngineUnavailable:
@@ -282,7 +292,7 @@ class EmbeddedEngine:
         server = self._server or find_server_binary()
         command = [sys.executable, "-I", "-S", keeper.__file__, str(self.data_dir), str(server), str(lock.fd)]
         try:
-            with open(self.data_dir / keeper.LOG, "ab") as log:
+            with open(self.data_dir / keeper.LOG, "ab", opener=_for_us_only) as log:
                 starter = subprocess.run(  # noqa: S603 -- the command is ours, no shell
                     [*command, *self._extra_arguments],
                     stdin=subprocess.DEVNULL,

@@ -17,6 +17,8 @@ EXAMPLE_UNIX_URL = "unix:///run/valkey/valkey.sock?db=0"
 EXAMPLE_SENTINEL_URL = "redis+sentinel://user:password@one:26379,two:26379,three:26379/mymaster/0"
 EXAMPLE_CLUSTER_URL = "redis+cluster://user:password@one:6379,two:6379,three:6379"
 
+_DB_DIGITS_MAX = 9
+
 _PLAIN_SCHEMES = ("redis", "valkey")
 _TLS_SCHEMES = ("rediss", "valkeys")
 _SCHEMES = (*_PLAIN_SCHEMES, *_TLS_SCHEMES)
@@ -265,8 +267,8 @@ def _db(option: str | None, path: str) -> int:
     if option is not None and path and option != path:
         _refuse("the database number is given twice, in the path and as ?db=")
     number = option or path or "0"
-    if not (number.isascii() and number.isdigit()):
-        _refuse("the database must be a whole number, 0 or greater")
+    if not (number.isascii() and number.isdigit() and len(number) <= _DB_DIGITS_MAX):
+        _refuse("the database must be a whole number, 0 or greater, as the engine has it")
     return int(number)
 
 

@@ -36,7 +36,7 @@ class Guard:
             return ANYBODY
         if not self._table.is_fresh:
             return None
-        shown = _shown(head)
+        shown = bearer_of(head)
         session = None if shown else self._session(head)
         if session is not None:
             _check_session_use(head)
@@ -49,7 +49,7 @@ class Guard:
 
     def is_probable(self, head: Head) -> bool:
         """Whether `admit_slowly` will let them in, as far as can be told without asking: others send little."""
-        shown = _shown(head)
+        shown = bearer_of(head)
         if shown:
             return self._table.known(shown) is not None
         session = self._session(head)
@@ -58,7 +58,7 @@ class Guard:
         return self._is_open and not self._table.has_tokens
 
     async def admit_slowly(self, head: Head, roles: frozenset[Role] | None) -> Principal:
-        shown = _shown(head)
+        shown = bearer_of(head)
         if not shown:
             await self._table.fresh()
             session = self._session(head)
@@ -94,7 +94,7 @@ class Guard:
         """Of somebody who is being answered for long: whether they would be let in again. Nothing of their rate is
         used."""
         try:
-            shown = _shown(head)
+            shown = bearer_of(head)
             if not shown:
                 await self._table.fresh()
                 session = self._session(head)
@@ -127,7 +127,8 @@ class Guard:
         return LOCAL
 
 
-def _shown(head: Head) -> str:
+def bearer_of(head: Head) -> str:
+    """The token that was shown as one; empty: none."""
     kind, _, text = head.headers.get("authorization", "").partition(" ")
     return text.strip() if kind.lower() == "bearer" else ""
 

@@ -93,6 +93,8 @@ async def again(visit: Visit[Any], form: JobForm, error: WindlassError) -> Respo
     """The form as it was typed, and what is wrong with it."""
     original = await _original(visit, form.id) if form.id else None
     is_edit = form.revision > 0
+    if is_edit and original is None:  # of no job that there is: there is no form to show again
+        raise error
     kept = _kept(visit, original.payload) if original and form.payload is None else ""
     view = FormView(form, original, [] if is_edit else await _queues(visit), str(error), kept)
     visit.page = "jobs"

@@ -7,6 +7,7 @@ import re
 from typing import NamedTuple
 
 _TOKEN = re.compile(r"""\s+|'(?:[^']|'')*'|"[^"]*"|\d+|[A-Za-z_][A-Za-z_0-9]*|<=|>=|<>|!=|==|.""", re.DOTALL)
+_NUMBER = re.compile(r"\d{1,18}", re.ASCII)  # a larger one is SQLite's to compare
 _BEFORE = ("select", "from", "jobs", "where")
 _AFTER = frozenset(("order", "group", "limit", "having", "window", ";"))
 _UNCLEAR = frozenset(
@@ -63,7 +64,7 @@ def _with(found: Narrowed, condition: list[str]) -> Narrowed:
     column, operator, values = condition[0].lower(), condition[1].lower(), _values(condition)
     if values is None:
         return found
-    if column == "jobid" and all(value.isdigit() for value in values):
+    if column == "jobid" and all(_NUMBER.fullmatch(value) for value in values):
         wanted = frozenset(map(int, values))
         return found._replace(numbers=wanted if found.numbers is None else found.numbers & wanted)
     texts = [value[1:-1].replace("''", "'") for value in values if value[:1] == "'"]

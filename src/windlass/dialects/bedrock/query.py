@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from . import sql_functions
 from .refusing import Refused
 
 COLUMNS = (
@@ -29,7 +30,6 @@ _TABLE = (
     "retryAfter TEXT NOT NULL DEFAULT '')"
 )
 _ALLOWED = frozenset((sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE))
-_UNBOUNDED = frozenset(("load_extension", "zeroblob", "randomblob"))  # functions that make much of little, or worse
 ABORTED = (502, "Query aborted")
 WRITES = ("update", "delete", "insert", "replace", "create", "drop", "alter", "pragma", "attach", "detach", "vacuum")
 
@@ -76,10 +76,13 @@ def _bound(base: sqlite3.Connection) -> None:
     base.execute("PRAGMA temp_store = FILE")  # what is sorted or joined must not fill the memory
     base.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, 4 * 1024 * 1024)
     base.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
+    sql_functions.prepare(base)
 
 
 def _authorise(action: int, first: str | None, second: str | None, *_: str | None) -> int:
-    if action not in _ALLOWED or (action == sqlite3.SQLITE_FUNCTION and (second or "").lower() in _UNBOUNDED):
+    if action not in _ALLOWED or (
+        action == sqlite3.SQLITE_FUNCTION and (second or "").lower() in sql_functions.REFUSED
+    ):
         return sqlite3.SQLITE_DENY
     return sqlite3.SQLITE_OK
 
@@ -116,7 +119,7 @@ def _shown(header: str, value: Any) -> Any:
     if value is None:
         return ""
     if header == "data" and isinstance(value, str):
-        with contextlib.suppress(msgspec.MsgspecError):
+        with contextlib.suppress(msgspec.MsgspecError, RecursionError):
             msgspec.json.decode(value)
             return msgspec.Raw(value.encode())
     return value.decode(errors="replace") if isinstance(value, bytes) else value

@@ -114,7 +114,7 @@ def _text(name: str, value: Field, *, otherwise: str = "") -> str:
 
 def _number(name: str, value: Field, *, at_least: int) -> int:
     """Its whole part. JSON has no other numbers than these two kinds."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
+    if isinstance(value, bool) or not isinstance(value, int | float) or value != value:  # NaN equals nothing
         raise BadInput(f"{name} must be a number.")
     if value < 0 or int(min(value, NUMBER_MAX)) < at_least:
         raise BadInput(f"{name} must be at least {at_least}.")

@@ -105,7 +105,7 @@ def metadata_of(order: Order) -> dict[str, str]:
         return {}
     try:
         found = msgspec.json.decode(order.extra, type=dict[str, Any])
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         raise Trouble(PHASE, f"extra must be a JSON object when there is a bucket: {error}") from error
     return {name: text for name, value in found.items() if (text := _as_text(value)) is not None}
 

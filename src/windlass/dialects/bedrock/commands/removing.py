@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from ....core.errors import Refusal, WrongState
 from ....core.job import Job
 from ....core.requests import Conclude
@@ -12,6 +14,8 @@ from ..record import state_of
 from ..refusing import Refused
 from ..wire import Reply, Request
 from .wishing import key_of
+
+_NUMBER = re.compile(r"\d{1,18}", re.ASCII)
 
 OK = Reply(200, "OK")
 NOT_DELETED = {
@@ -63,7 +67,7 @@ class Removing:
 
     async def requeue_jobs(self, request: Request) -> Reply:
         given = Parameters.of(request)
-        numbers = [int(text) for part in given.get("jobIDs").split(",") if (text := part.strip(" ")).isdecimal()]
+        numbers = [int(text) for part in given.get("jobIDs").split(",") if _NUMBER.fullmatch(text := part.strip(" "))]
         name = given.name() if given.get("name") else ""
         settled: list[bytes] = []
         for start in range(0, len(numbers), AT_ONCE):

@@ -1,0 +1,131 @@
+"""One text that breaks out of every kind of markup, in every field that a page shows, on every page: it is always text.
+tests/browser has the same in a real browser."""
+
+from __future__ import annotations
+
+from html.parser import HTMLParser
+from urllib.parse import quote
+
+import httpx
+import pytest
+from looking import Looker
+
+from browser.past import Past
+from browser.present import Present
+from browser.wording import cut
+from windlass import dashboard
+from windlass.dashboard.rendering import HEADERS
+from windlass.server import Serving
+from windlass.service import Service
+from windlass.store.store import Store
+from windlass.web.routing import Router
+
+pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("engine", ["valkey"], indirect=True)]
+
+MARK = "xyzzy"
+BREAKING = f"""'"`><svg {MARK}=1 onload=a()></title></textarea></script></style>-->{{{{'ab'*3}}}}"""
+ADDRESSES = ("href", "src", "action", "formaction", "data", "poster", "xlink:href")
+# Of pages about one thing, which; by the path of their route.
+ABOUT = {
+    "/queues/{queue}": [
+        f"/queues/{quote(f'{queue} {BREAKING}', safe='')}" for queue in ("mail", "feeds", "newsletters")
+    ],
+    "/jobs/{id}": [f"/jobs/{{{word}}}" for word in ("queued", "held back", "failed", "held", "scheduled", "after")],
+    "/limits/{name}": [f"/limits/{quote(f'one charge per customer {BREAKING}', safe='')}"],
+    "/jobs/{id}/edit": ["/jobs/{queued}/edit"],
+    "/actions/{id}": ["/actions/{action}"],
+    "/jobs/{id}/payload": [],  # files
+    "/jobs/{id}/result": [],
+}
+# What others may put into a link that somebody follows.
+LINKS = [
+    "/jobs/{}", "/queues/{}", "/limits/{}", "/actions/{}", "/jobs/{}/edit", "/nowhere/{}", "/static/{}/x.js",
+    "/search?q={}",
+    "/jobs?state={}", "/jobs?name={}&queue={}&tag={}&error={}&since={}&cursor={}&trail={}", "/failures?queue={}",
+    "/login?next={}", "/audit?q={}&cursor={}", "/jobs/new?queue={}&copy={}", "/callbacks?cursor={}", "/?{}={}",
+    "/workers?cursor={}", "/limits?q={}", "/aggregations?limit={}&cursor={}", "/schedules?q={}",
+]  # fmt: skip
+GETS = [route.path for route in Router(dashboard.ROUTES).routes if route.is_page and route.method == "GET"]
+
+
+class Markup(HTMLParser):
+    """What is wrong with a page, as a browser would read it."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.faults: list[str] = []
+        self._within = ""
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self._within = tag
+        for name, value in attrs:
+            if name.startswith("on") or name == MARK or name == "style":
+                self.faults.append(f"<{tag} {name}>")
+            if name in ADDRESSES and not (value or "").startswith(("/", "#", "?", "http://", "https://")):
+                self.faults.append(f"<{tag} {name}={value!r}>")
+        if tag in ("style", "iframe", "object", "embed", "base") or (tag == "script" and "src" not in dict(attrs)):
+            self.faults.append(f"<{tag}>")
+
+    def handle_endtag(self, tag: str) -> None:
+        self._within = ""
+
+    def handle_data(self, data: str) -> None:
+        if self._within == "script" and data.strip():
+            self.faults.append(f"script: {data[:80]}")
+        if "ababab" in data:
+            self.faults.append("a template within the text was filled in")
+
+
+def _wrong(path: str, answer: httpx.Response) -> list[str]:
+    found = [f"{path}: {fault}" for fault in Markup(answer.text).faults]
+    if answer.headers.get("content-type", "").startswith("text/html"):
+        missing = [name for name, value in HEADERS if answer.headers.get(name) != value]
+        found += [f"{path}: without {name}" for name in missing]
+    return found
+
+
+async def _populated(store: Store) -> dict[str, str]:
+    service = Service(store)
+
+    def say(text: str, most: int = 120) -> str:
+        return cut(f"{text} {BREAKING}", most)
+
+    await Past(service, say).happen([3])
+    present = Present(service, say)
+    await present.arrange()
+    return present.ids
+
+
+async def test_every_page_shows_it_as_text(looker: Looker, store: Store, running: Serving) -> None:
+    async with store.twin() as another:
+        ids = await _populated(another)
+    plain = [path for path in GETS if "{" not in path and path != "/login"]
+    paths = [*plain, *(one.format(**ids) for path in GETS if "{" in path for one in ABOUT[path])]
+    wrong, without = [], []
+    for path in [
+        *paths,
+        "/jobs?state=failed",
+        "/jobs?state=history",
+        "/search?q=mail",
+        "/jobs/new?copy=" + ids["queued"],
+    ]:
+        for live in ({}, {"x-windlass-live": "1"}):
+            answer = await looker.client.get(path, headers=live)
+            wrong += _wrong(path, answer) + ([f"{path}: {answer.status_code}"] if answer.status_code != 200 else [])
+        without += [path] if MARK not in answer.text else []
+    assert wrong == []
+    assert set(without) <= {"/engine", "/jobs/new", "/live", "/search"}  # which show no text of anybody's
+
+
+async def test_what_stands_in_a_link_is_text_too(looker: Looker) -> None:
+    wrong = []
+    for pattern in LINKS:
+        for hostile in (BREAKING, "javascript:a()", "//evil.example/", "\x00\x1b[31m"):
+            path = pattern.replace("{}", quote(hostile, safe=""))
+            answer = await looker.client.get(path, headers={"accept": "text/html"})
+            assert answer.status_code < 500, path
+            wrong += _wrong(path, answer)
+            wrong += [path] if "evil.example" in answer.headers.get("location", "") else []
+    assert wrong == []

@@ -1,0 +1,389 @@
+"""Every parser of bytes or texts that come from outside, with the errors that it may answer with."""
+
+from __future__ import annotations
+
+import io
+import re
+import sys
+import zlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from fuzz.judging import Parser
+from windlass.core import callback_validation, cron, limit_validation, repeat, transfer
+from windlass.core import validation as check
+from windlass.core.access import parse_token
+from windlass.core.durations import format_duration, parse_duration_ms
+from windlass.core.errors import BadInput, Refusal, WindlassError
+from windlass.core.ids import format_id, parse_id
+from windlass.core.job import Blob, Codec
+from windlass.core.limit import Limit, LimitTable, key_shown
+from windlass.core.nesting import is_too_deep
+from windlass.core.signing import is_signed_by
+from windlass.core.transcoding import as_json, as_msgpack
+from windlass.dashboard import filters, flash
+from windlass.dashboard.routes import Form
+from windlass.dialects.bedrock import data as bedrock_data
+from windlass.dialects.bedrock import names, query, times
+from windlass.dialects.bedrock.narrowing import narrowed
+from windlass.dialects.bedrock.parameters import Parameters
+from windlass.dialects.bedrock.refusing import Refused
+from windlass.dialects.bedrock.wire import ProtocolError, Reply, Request, escape, unescape, write
+from windlass.dialects.bedrock.wire import Reader as BedrockReader
+from windlass.dialects.downloader.files import Unsatisfiable, _part
+from windlass.dialects.downloader.order_form import OrderForm, read_order
+from windlass.dialects.jobber import JobberJob
+from windlass.dialects.lightjq.constraints import NewConstraint
+from windlass.dialects.native.shapes import NewJobShape
+from windlass.dialects.processor.envelope import Identity
+from windlass.dialects.processor.lines import Lines
+from windlass.dialects.processor.messages import Reader as ProcessorReader
+from windlass.dialects.processor.messages import Terms
+from windlass.loops.downloading.globs import read_globs
+from windlass.loops.downloading.image_size import NotAnImage, image_size
+from windlass.loops.downloading.sniffing import mime_type_of
+from windlass.outbound import AstrayRedirect, checked_url, read_policy, read_proxy
+from windlass.outbound.redirecting import target_of
+from windlass.outbound.urls import without_credentials
+from windlass.sdk.callbacks import BadSignature, verify_callback
+from windlass.server.answering import ROUTES
+from windlass.settings import load
+from windlass.store.endpoint import parse_url
+from windlass.web import sessions
+from windlass.web.bounds import Bounds
+from windlass.web.encoding import decode, encoding_of_answer, encoding_of_body
+from windlass.web.guard import _name_of, is_loopback
+from windlass.web.lines import Lines as BodyLines
+from windlass.web.problems import HttpRefusal
+from windlass.web.querying import parse_query
+from windlass.web.routing import Router
+from windlass.web.writing import CONTINUE
+
+sys.path.append(str(Path(__file__).parents[1] / "web"))  # the protocol without a socket
+from http_split import driven
+
+NOW_MS = 1_800_000_000_000
+_REFUSALS: tuple[type[Exception], ...] = (WindlassError, HttpRefusal)
+_ROUTER = Router(ROUTES)
+_BODIES = {route.operation: route for route in _ROUTER.routes if route.takes is not None}
+_QUERIES = [route.query for route in _ROUTER.routes if route.query is not None]
+_DATE = re.compile(rb"\r\nDate: [^\r]*")
+_KEY = "a key for the signatures of tests"
+
+
+def _text(data: bytes) -> str:
+    """As it would come: UTF-8, or what a header holds."""
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return data.decode("latin-1")
+
+
+def _lines(data: bytes, count: int) -> list[str]:
+    """So many texts, one a line; the last one has the rest."""
+    found = _text(data).split("\n", count - 1)
+    return found + [""] * (count - len(found))
+
+
+# Bedrock
+
+
+def _bedrock(pieces: Sequence[bytes]) -> list[Any]:
+    reader = BedrockReader(Bounds(drain_bytes_max=1000))
+    found: list[Any] = []
+    try:
+        for piece in pieces:
+            reader.feed(piece)
+            while (request := reader.next()) is not None:
+                found.append(request)
+    except ProtocolError as error:
+        found.append((error.status, error.reason))
+    return found
+
+
+def _bedrock_commands(data: bytes) -> Any:
+    """Framing, and then every parameter in every way that it can be meant."""
+    found = _bedrock([data])
+    return [_meanings(request) for request in found if isinstance(request, Request)]
+
+
+def _meanings(request: Request) -> list[Any]:
+    given = Parameters.of(request)
+    ways = [given.name, given.priority, given.priority_of_new, given.data, given.repeat, given.retry_after]
+    ways += [lambda: given.instant("firstRun"), lambda: given.number("jobID"), lambda: given.test("mockRequest")]
+    ways += [lambda: names.wanted(given.get("name"), None, False), lambda: request.timeout_s(1.0)]
+    ways += [lambda: request.pause_s(0.0), lambda: request.connection]
+    answers = [_answered(way) for way in ways]
+    assert unescape(escape(request.line)) == request.line
+    assert write(Reply(200, request.line, headers=(("a", request.verb),))).count(b"\r\n") == 4
+    return answers
+
+
+def _answered(way: Any) -> Any:
+    try:
+        return way()
+    except (Refused, Refusal) as refusal:
+        return str(refusal)
+
+
+def _bedrock_data(data: bytes) -> Any:
+    """Two objects, one a line: the second is merged into the first."""
+    first, second = _lines(data, 2)
+    read = bedrock_data.read(first, second)
+    bedrock_data.count_in(read)
+    bedrock_data.without(read, "delete", "retryAfterCount")
+    merged = bedrock_data.merged(read, bedrock_data.read(second or "{}", "{}"))
+    assert isinstance(msgspec.json.decode(merged), dict)
+    return merged
+
+
+_ROW = ("2030-01-01", 1, "QUEUED", "send", "2030-01-01", None, "", '{"a":1}', 500, 0, "")
+
+
+def _bedrock_query(data: bytes) -> Any:
+    text = query.checked(_text(data).strip())
+    narrowed(text)
+    return len(query.write(query.run(text, [_ROW]), with_headers=True))
+
+
+# The processor
+
+
+def _processor(pieces: Sequence[bytes]) -> list[Any]:
+    lines = Lines(most=8000)
+    found = [line for piece in pieces for line in lines.feed(piece)] + lines.close()
+    reader = ProcessorReader(Identity(uuid="me", host="here"), Terms())
+    return [
+        _answered(lambda line=line: repr(reader.read(line, NOW_MS))) if isinstance(line, bytes) else line
+        for line in found
+    ]
+
+
+# Bodies
+
+
+def _body(data: bytes) -> Any:
+    """The first line names the operation; whatever it is, some route's body is read."""
+    name, _, body = data.partition(b"\n")
+    route = _BODIES.get(name.decode(errors="replace").strip())
+    if route is None:
+        route = list(_BODIES.values())[zlib.crc32(name) % len(_BODIES)]
+    codec = Codec.MSGPACK if route.takes_media.endswith("msgpack") or body[:1] > b"\x7f" else Codec.JSON
+    found = decode(body, route.takes, codec)
+    _make_sense_of(found, codec)
+    return type(found)
+
+
+def _make_sense_of(found: Any, codec: Codec) -> None:
+    if isinstance(found, NewJobShape):
+        job = found.new_job(codec)  # type: ignore[arg-type]
+        check.new_job(job)
+        if job.callback is not None:
+            callback_validation.callback(job.callback)
+    elif isinstance(found, OrderForm):
+        read_order(found)
+    elif isinstance(found, JobberJob):
+        check.new_job(found.new_job())
+    elif isinstance(found, NewConstraint):
+        limit_validation.limit(found.limit("a"))
+
+
+def _values(data: bytes) -> Any:
+    """A value in one encoding becomes one in the other, and back; nesting is counted before."""
+    for codec in (Codec.JSON, Codec.MSGPACK):
+        blob = Blob(data, codec)
+        is_too_deep(data, codec, 100)
+        for way in (as_json, as_msgpack):
+            way(blob)
+    return LimitTable(1, {1: _LIMIT}).match("q", "n", "", Blob(data, Codec.JSON))
+
+
+_LIMIT = Limit(name="one each", matches=limit_validation.Matcher(queue="q", payload={"a.b": 1}), running=1, key="a.0.c")
+
+
+def _matcher(data: bytes) -> Any:
+    """A limit in JSON, and a payload behind it."""
+    written, _, payload = data.partition(b"\n")
+    limit = decode(written, Limit, Codec.JSON)
+    limit_validation.limit(limit)
+    table = LimitTable(1, {7: limit})
+    for codec in (Codec.JSON, Codec.MSGPACK):
+        for text in table.match(limit.matches.queue, limit.matches.name, limit.matches.lane, Blob(payload, codec)):
+            assert len(text.encode()) < 200
+            key_shown(text)
+    return limit
+
+
+def _body_lines(pieces: Sequence[bytes]) -> Any:
+    lines = BodyLines(5000)
+    try:
+        return [line for piece in pieces for line in lines.feed(piece)] + lines.end()
+    except WindlassError as error:
+        return type(error)
+
+
+def _http(pieces: Sequence[bytes]) -> Any:
+    """What was asked for, and all answers. Whether somebody is told to go on depends on what has come by then."""
+    heads, written = driven(list(pieces))
+    return heads, _DATE.sub(b"", written).replace(CONTINUE, b"")
+
+
+# Rules
+
+
+def _repeat(data: bytes) -> Any:
+    text = _text(data)
+    for way in (lambda: repeat.parse(text), lambda: repeat.parse_modifiers(text)):
+        found = _answered(way)
+        if isinstance(found, repeat.Rule):
+            found.next_at_ms(NOW_MS, NOW_MS, NOW_MS)
+        elif isinstance(found, repeat.Modifiers):
+            _ = found.fixed_ms
+            found.apply_ms(NOW_MS)
+    return repeat.parse(text)
+
+
+def _cron(data: bytes) -> Any:
+    expression, zone = _lines(data, 2)
+    found = cron.parse(expression, zone or "UTC")
+    return found.following_ms(NOW_MS)
+
+
+def _duration(data: bytes) -> int:
+    found = parse_duration_ms(_text(data))
+    parse_duration_ms(format_duration(found))
+    return found
+
+
+def _glob(data: bytes) -> Any:
+    check.glob(_text(data))
+    return filters.pattern(_text(data))
+
+
+def _filter(data: bytes) -> Any:
+    found = parse_query(_text(data), filters.JobsQuery)
+    check.listing(found.listing(NOW_MS))
+    return found.next_page("x")
+
+
+# What stands in headers and addresses
+
+
+def _query(data: bytes) -> Any:
+    wanted = _QUERIES[zlib.crc32(data[:4]) % len(_QUERIES)]
+    return parse_query(_text(data), wanted)
+
+
+def _form(data: bytes) -> Any:
+    """Of the dashboard: which one is said by its first bytes."""
+    forms = Form.__subclasses__()
+    return parse_query(_text(data), forms[zlib.crc32(data[:6]) % len(forms)], 2000)
+
+
+def _id(data: bytes) -> bytes:
+    found = parse_id(_text(data))
+    assert parse_id(format_id(found)) == found
+    assert len(found) == 16
+    return found
+
+
+def _headers(data: bytes) -> Any:
+    """Cookie, Accept, Content-Type, Host, Range: one a line."""
+    cookie, accept, content_type, host, span = _lines(data, 5)
+    flash.read(sessions.cookies({"cookie": cookie}))
+    session = sessions.shown({"cookie": cookie})
+    if session is not None:
+        assert not session.is_made_with(b"digest")
+    is_loopback(_name_of(host))
+    _answered_or(Unsatisfiable, lambda: _part(span, 1000))
+    return encoding_of_answer(accept, encoding_of_body(content_type))
+
+
+def _answered_or(refusal: type[Exception], way: Any) -> Any:
+    try:
+        return way()
+    except refusal:
+        return None
+
+
+def _signature(data: bytes) -> Any:
+    callback_id, written, body = _lines(data, 3)
+    assert is_signed_by([_KEY], written, callback_id, body.encode()) is None
+    return verify_callback(body.encode(), {"Windlass-Signature": written, "Windlass-Callback-Id": callback_id}, _KEY)
+
+
+def _engine_url(data: bytes) -> Any:
+    return str(parse_url(_text(data)))
+
+
+def _outgoing_url(data: bytes) -> Any:
+    text, location = _lines(data, 2)
+    without_credentials(text)
+    url = checked_url(text)
+    _answered_or(AstrayRedirect, lambda: target_of(url, location))
+    return str(url)
+
+
+def _settings(data: bytes) -> Any:
+    """NAME=value, one a line, as in the environment."""
+    pairs = [line.partition("=") for line in _text(data).split("\n")]
+    return load({}, {name: value for name, _, value in pairs}, Path("/nowhere"))[0]
+
+
+# Files
+
+
+def _image(data: bytes) -> Any:
+    return [_answered_or(NotAnImage, lambda kind=kind: image_size(kind, io.BytesIO(data))) for kind in _IMAGES]
+
+
+_IMAGES = ("image/png", "image/gif", "image/jpeg")
+
+
+def _globs(data: bytes) -> Any:
+    patterns, kind = _lines(data, 2)
+    return read_globs(patterns).mismatch(kind[:100])  # a type is one that we named
+
+
+def _import(data: bytes) -> Any:
+    head, *lines = data.split(b"\n")
+    transfer.decode_header(head)
+    return [transfer.decode_line(line, number) for number, line in enumerate(lines, 2) if line]
+
+
+PARSERS: dict[str, Parser] = {
+    "bedrock_framing": Parser(lambda data: _bedrock([data]), (), _bedrock),
+    "bedrock_commands": Parser(_bedrock_commands, ()),
+    "bedrock_data": Parser(_bedrock_data, (Refused,)),
+    "bedrock_query": Parser(_bedrock_query, (Refused, query.BadQuery), grows=False),
+    "bedrock_times": Parser(lambda data: times.read(_text(data)), ()),
+    "processor_lines": Parser(lambda data: _processor([data]), (), _processor),
+    "bodies": Parser(_body, _REFUSALS),
+    "body_lines": Parser(lambda data: _body_lines([data]), (), _body_lines),
+    "values": Parser(_values, ()),
+    "matchers": Parser(_matcher, _REFUSALS),
+    "repeat_rules": Parser(_repeat, (BadInput,), grows=False),
+    "cron": Parser(_cron, (BadInput,), grows=False),
+    "durations": Parser(_duration, (BadInput,)),
+    "glob_patterns": Parser(_glob, _REFUSALS),
+    "dashboard_filters": Parser(_filter, _REFUSALS),
+    "dashboard_forms": Parser(_form, _REFUSALS),
+    "query_strings": Parser(_query, _REFUSALS),
+    "http_requests": Parser(lambda data: _http([data]), (), _http, grows=False),
+    "http_headers": Parser(_headers, _REFUSALS),
+    "ids": Parser(_id, (BadInput,)),
+    "tokens": Parser(lambda data: parse_token(_text(data)), _REFUSALS),
+    "signatures": Parser(_signature, (BadSignature,)),
+    "engine_urls": Parser(_engine_url, _REFUSALS),
+    "outgoing_urls": Parser(_outgoing_url, (BadInput,)),
+    "proxies": Parser(lambda data: read_proxy(_text(data)).authorization, (BadInput,)),
+    "allowed_networks": Parser(lambda data: read_policy(_text(data), is_local=False), _REFUSALS),
+    "settings": Parser(_settings, _REFUSALS),
+    "images": Parser(_image, ()),
+    "beginnings_of_files": Parser(mime_type_of, (), grows=False),
+    "mime_globs": Parser(_globs, (BadInput,)),
+    "exports": Parser(_import, _REFUSALS),
+}

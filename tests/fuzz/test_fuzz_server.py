@@ -1,0 +1,131 @@
+"""A real server, asked on every route with bodies, queries, paths and headers that are almost right: each is answered,
+and none with an error of the server's own."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Sequence
+from urllib.parse import quote
+
+import httpx
+import pytest
+
+from engine.profiles import examples
+from fuzz.corpus import inputs_of
+from fuzz.mutation import Mutator
+from windlass.core.job import Blob, NewJob
+from windlass.server import serving
+from windlass.server.answering import ROUTES
+from windlass.service import Service
+from windlass.settings import Settings
+from windlass.store.store import Store
+from windlass.web.routing import Route, Router
+
+pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("engine", ["valkey"], indirect=True)]
+
+TOKEN = "a-token-that-opens-everything"  # noqa: S105 (an example)
+SEED = "windlass"
+ROUTED = Router(ROUTES).routes
+EACH = examples(usual=4, deep=100)  # requests of one route
+AT_ONCE = 16
+HELD_S = 0.5  # a request that may wait for something is left after this; how it ends is another test's
+FORM = "application/x-www-form-urlencoded"
+
+
+@pytest.fixture
+async def client(store: Store) -> AsyncIterator[httpx.AsyncClient]:
+    settings = Settings(port=0, bedrock_port=None, roles="api", token=TOKEN)
+    async with serving(store, settings) as running:
+        headers = {"authorization": f"Bearer {TOKEN}"}
+        async with httpx.AsyncClient(base_url=running.url, timeout=60, headers=headers) as client:
+            yield client
+
+
+def _seeds(parser: str, prefix: str) -> list[bytes]:
+    """Of this route, if there are any; else of all."""
+    found = inputs_of(parser)
+    return [data for name, data in found.items() if name.startswith(prefix)] or list(found.values())
+
+
+class Asking:
+    """What is sent to one route."""
+
+    def __init__(self, route: Route) -> None:
+        self.route = route
+        self._random = random.Random(SEED + route.operation)
+        seed = SEED + route.operation
+        self._texts = Mutator([b"q", b"nightly", b"a/b", b"01890a5d-ac96-774b-bcce-b302099a8057"], seed)
+        self._queries = Mutator(_seeds("query_strings", "") + _seeds("dashboard_filters", ""), seed)
+        verb = route.path.rpartition("/")[2]
+        bodies = _seeds("dashboard_forms", verb) if route.is_page else [_bare(one) for one in self._bodies()]
+        self._bodies_made = Mutator(bodies, seed)
+
+    def _bodies(self) -> list[bytes]:
+        return _seeds("bodies", self.route.operation)
+
+    def request(self, client: httpx.AsyncClient) -> httpx.Request:
+        route = self.route
+        names = {name: quote(self._one(self._texts)[:200] or b"x", safe="") for name in route.names}
+        query = quote(self._one(self._queries)[:4000], safe="&=+%") if self._random.random() < 0.5 else ""
+        body = self._one(self._bodies_made) if route.method in ("POST", "PUT", "PATCH") else None
+        headers = {"content-type": self._media(body or b""), "accept": "*/*"}
+        if self._random.random() < 0.3:
+            key = bytes(byte for byte in self._one(self._texts) if byte >= 32 and byte != 127)[:300]
+            headers["idempotency-key"] = key.decode("latin-1").strip()
+        url = route.path.format(**names) + (f"?{query}" if query else "")
+        return client.build_request(
+            route.method, url, content=body, headers={name: value.encode("latin-1") for name, value in headers.items()}
+        )
+
+    def _media(self, body: bytes) -> str:
+        if self.route.is_page:
+            return FORM
+        return self.route.takes_media or ("application/msgpack" if body[:1] > b"\x7f" else "application/json")
+
+    def _one(self, mutator: Mutator) -> bytes:
+        return next(mutator.inputs(1))
+
+
+def _bare(seed: bytes) -> bytes:
+    """Without the operation that stands before it."""
+    return seed.partition(b"\n")[2]
+
+
+async def _status(client: httpx.AsyncClient, request: httpx.Request, route: Route) -> int:
+    """0: it waits for something."""
+    try:
+        async with asyncio.timeout(HELD_S if route.waits or route.streams_body else None):
+            answer = await client.send(request, stream=True)
+            await answer.aclose()
+            return answer.status_code
+    except TimeoutError:
+        return 0
+
+
+async def _failures(client: httpx.AsyncClient, routes: Sequence[Route]) -> list[str]:
+    turn = asyncio.Semaphore(AT_ONCE)
+
+    async def ask(asking: Asking) -> list[str]:
+        failed = []
+        for _ in range(EACH):
+            request = asking.request(client)
+            async with turn:
+                status = await _status(client, request, asking.route)
+            if status >= 500 and status != 503:  # an engine that is busy with all of this may be waited for in vain
+                failed.append(f"{status} {request.method} {request.url} {request.content[:300]!r}")
+        return failed
+
+    return [one for found in await asyncio.gather(*[ask(Asking(route)) for route in routes]) for one in found]
+
+
+async def test_every_route_answers_what_is_almost_right(
+    client: httpx.AsyncClient, service: Service, caplog: pytest.LogCaptureFixture
+) -> None:
+    await service.enqueue([NewJob(queue="q", name="n", payload=Blob(b'{"user":{"id":7}}')) for _ in range(20)])
+    assert (
+        await _failures(client, [route for route in ROUTED if route.path not in ("/readyz", "/lightjq/openapi.yaml")])
+        == []
+    )
+    assert [record.getMessage() for record in caplog.records if record.levelname == "ERROR"] == []
+    assert (await client.get("/api/v1/info")).status_code == 200

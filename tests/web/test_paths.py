@@ -1,0 +1,49 @@
+"""Paths that try to leave the folder they are in."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+from pathlib import Path
+
+import pytest
+
+from serving_process import ServingProcess, of_store
+from windlass.store.store import Store
+
+pytestmark = pytest.mark.parametrize("engine", ["valkey"], indirect=True)
+
+LEAVING = [
+    "..", "../..", "%2e%2e", "%2e%2e%2f%2e%2e%2fsecret", "..%2f..%2fsecret", "..%5c..%5csecret", "....//secret", "%00",
+    "/etc/passwd", "%2fetc%2fpasswd", "file:%2f%2f%2fetc%2fpasswd", "..%c0%af..%c0%afsecret", "%252e%252e%252fsecret",
+    "abc%00.css", "~root", ".", "CON",
+]  # fmt: skip
+
+
+def test_nothing_outside_is_served(store: Store, tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("outside")
+    (tmp_path / "files").mkdir()
+    (tmp_path / "files" / "abc").mkdir()
+    (tmp_path / "files" / "abc" / "abcdefghijklmn").symlink_to(tmp_path / "secret")
+    options = {"download_dir": str(tmp_path / "files")}
+    with ServingProcess(of_store(store), **options) as server:
+        for one in LEAVING:
+            for path in (
+                f"/downloader/files/{one}/{one}",
+                f"/downloader/files/abc/{one}",
+                f"/static/v/{one}",
+                f"/{one}",
+            ):
+                status, said = _asked(server, path)
+                assert status in (303, 400, 403, 404), path
+                assert b"outside" not in said, path
+                assert b"root:" not in said, path
+        assert _asked(server, "/downloader/files/abc/abcdefghijklmn")[0] == 404  # a link
+
+
+def _asked(server: ServingProcess, path: str) -> tuple[int, bytes]:
+    """As it is written: other clients tidy paths up."""
+    with contextlib.closing(http.client.HTTPConnection(*server.address, timeout=30)) as connection:
+        connection.request("GET", path)
+        answer = connection.getresponse()
+        return answer.status, answer.read()
