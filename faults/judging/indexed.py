@@ -204,6 +204,8 @@ def _calls_of(entries: Iterable[Entry]) -> list[Call]:
         known = calls.get((entry.client, entry.n))
         if known is None:
             calls[entry.client, entry.n] = Call(entry)
+        elif entry.phase == "begun":
+            raise ValueError(f"Two clients are called {entry.client!r}: their histories cannot be told apart.")
         else:
             known.answered(entry)
     return sorted(calls.values(), key=lambda call: call.begun_ns)

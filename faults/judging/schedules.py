@@ -23,7 +23,7 @@ def check(history: Indexed, final: Final, promises: Promises) -> Iterator[Findin
         if known.schedule:
             jobs[known.schedule, known.planned_at_ms].setdefault(known.id, ())
     for (schedule, planned_at_ms), made in sorted(jobs.items()):
-        if len(made) > 1:
+        if len(made) > 1 and not promises.may_forget:
             entries = tuple(entry for some in made.values() for entry in some)
             sentence = f"Its occurrence at {planned_at_ms} has made {len(made)} jobs: {', '.join(sorted(made))}."
             yield Finding(TWICE, schedule, sentence, entries)
@@ -32,7 +32,7 @@ def check(history: Indexed, final: Final, promises: Promises) -> Iterator[Findin
 
 
 def _missed(schedule: str, every_ms: int, seen_at_ms: list[int], promises: Promises) -> Iterator[Finding]:
-    if not seen_at_ms or promises.lost_allowed:
+    if not seen_at_ms or promises.lost_allowed or promises.may_forget:
         return
     for planned_at_ms in range(seen_at_ms[0], seen_at_ms[-1], every_ms):
         if planned_at_ms not in seen_at_ms:
