@@ -15,6 +15,7 @@ from .wishes import Wish
 
 VISIBLE_AGAIN_S = 2.0
 AGGREGATIONS, AT_ONCE = 3, 2
+DOWNLOADS = "downloads"
 FILE = b"a file of a few bytes\n" * 50
 
 
@@ -33,12 +34,13 @@ class JobberCounter:
     def __init__(self, http: Http, kind: str) -> None:
         self._http = http
         self._type = kind
+        self.queue = f"job_queue_{kind}"
 
     async def enqueue(self, wishes: Sequence[Wish]) -> list[Seen]:
         (wish,) = wishes
         body = {"type": self._type, "payload": wish.payload, "visibility_timeout": VISIBLE_AGAIN_S}
         answer = await _posted(self._http, "/jobber/queue", body)
-        return [Seen(id=answer["job-id"], queue=f"job_queue_{self._type}", outcome="queued")]
+        return [Seen(id=answer["job-id"], outcome="queued")]
 
 
 class DownloadCounter:
@@ -59,7 +61,7 @@ class DownloadCounter:
             "extra": wish.key,
         }  # fmt: skip
         await _posted(self._http, "/downloader/download", body)
-        return [Seen(queue="downloads", outcome="queued", is_callback_owed=True)]
+        return [Seen(outcome="queued", is_callback_owed=True)]
 
 
 @contextlib.asynccontextmanager

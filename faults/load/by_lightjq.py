@@ -48,7 +48,7 @@ class LightCounter:
         (wish,) = wishes
         body = {"name": NAME, "argument": wish.payload, "timeout": TIMEOUT_S, "priority": wish.priority}
         answer = await ask(self._http, "POST", "/job", body)
-        return [Seen(id=answer["job_id"], queue=QUEUE, outcome="queued")]
+        return [Seen(id=answer["job_id"], outcome="queued")]
 
 
 class PushedWorker:

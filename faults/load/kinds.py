@@ -6,18 +6,18 @@ import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import cast
 
-import msgspec
-
 from windlass.core.job import Durability
 from windlass.service import Service
 from windlass.store.endpoint import parse_url
 from windlass.store.store import Store
 
 from . import by_app
+from .by_bedrock import QUEUE as BEDROCK
 from .by_bedrock import BedrockBench, BedrockCounter, Talk
 from .by_engine import EngineBench, EngineCounter
-from .by_forms import DownloadCounter, JobberCounter, serving_files
+from .by_forms import DOWNLOADS, DownloadCounter, JobberCounter, serving_files
 from .by_http import Http, HttpBench, HttpCounter
+from .by_lightjq import QUEUE as LIGHTJQ
 from .by_lightjq import LightCounter, PushedWorker, listening
 from .by_pipes import Piped
 from .cancelling import change_minds
@@ -52,7 +52,7 @@ async def _producer_http(life: Life, options: Options) -> None:
 
 async def _producer_bedrock(life: Life, options: Options) -> None:
     async with contextlib.aclosing(Talk(options.bedrock, life.client)) as talk:
-        await produce(life, BedrockCounter(talk), options.menu, pause_s=options.pause_s)
+        await produce(life, BedrockCounter(talk), _bare(BEDROCK, options.menu.most), pause_s=options.pause_s)
 
 
 async def _worker_sdk(life: Life, options: Options) -> None:
@@ -91,23 +91,24 @@ async def _scheduler_watch(life: Life, options: Options) -> None:
 
 async def _producer_lightjq(life: Life, options: Options) -> None:
     async with contextlib.aclosing(Http(options.http)) as http:
-        await produce(life, LightCounter(http), _singly(options.menu), pause_s=options.pause_s)
+        await produce(life, LightCounter(http), _bare(LIGHTJQ), pause_s=options.pause_s)
 
 
 async def _producer_jobber(life: Life, options: Options) -> None:
     async with contextlib.aclosing(Http(options.http)) as http:
-        await produce(life, JobberCounter(http, options.type), _singly(options.menu), pause_s=options.pause_s)
+        counter = JobberCounter(http, options.type)
+        await produce(life, counter, _bare(counter.queue), pause_s=options.pause_s)
 
 
 async def _producer_downloader(life: Life, options: Options) -> None:
     async with contextlib.aclosing(Http(options.http)) as http:
         counter = DownloadCounter(http, options.origin, options.menu.callback)
-        await produce(life, counter, _singly(options.menu), pause_s=options.pause_s)
+        await produce(life, counter, _bare(DOWNLOADS), pause_s=options.pause_s)
 
 
-def _singly(menu: Menu) -> Menu:
-    """Of front ends that know neither delays nor groups, and take one job at a time."""
-    return msgspec.structs.replace(menu, queues=("ordered",), callback="", most=1)
+def _bare(queue: str, most: int = 1) -> Menu:
+    """Of front ends that know neither delays nor groups, and most of them one job at a time."""
+    return Menu(queues=(queue,), most=most, is_bare=True)
 
 
 async def _producer_processor(life: Life, options: Options) -> None:

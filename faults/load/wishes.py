@@ -51,6 +51,7 @@ class Menu(msgspec.Struct, frozen=True, kw_only=True):
     groups: int = 2
     callback: str = ""  # URL of the receiver; empty: none
     most: int = 5  # jobs at once
+    is_bare: bool = False  # nothing but keys: for front ends that know no more
 
 
 class Wishes:
@@ -68,7 +69,7 @@ class Wishes:
 
     def one(self, queue: str) -> Wish:
         draw, key = self._random, f"{self._prefix}-{next(self._numbers)}"
-        if queue.startswith("ordered"):
+        if self._menu.is_bare or queue.startswith("ordered"):
             return Wish(key=key, queue=queue)
         return Wish(
             key=key,
