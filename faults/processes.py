@@ -1,0 +1,116 @@
+"""One process of a deployment: its log is kept, it may be killed and stopped at any time, and it comes back as it was. None
+of them outlives this one."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+READY_LIMIT_S = 60.0
+STOP_LIMIT_S = 30.0
+LOOK_EVERY_S = 0.02
+_PR_SET_PDEATHSIG = 1
+_libc = ctypes.CDLL(None)
+
+
+def _die_with_parent() -> None:
+    _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+class Member:
+    def __init__(
+        self,
+        name: str,
+        command: Sequence[str],
+        *,
+        folder: Path,
+        environment: Mapping[str, str],
+        ready_word: str = "",  # in its log, when it is at work
+    ) -> None:
+        self.name = name
+        self.log_path = folder / f"{name}.log"
+        self.starts = 0
+        self.is_wanted = True  # it did not end by itself, and is to be there until the end
+        self._command = list(command)
+        self._environment = dict(environment)
+        self._ready_word = ready_word.encode()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._log_from = 0
+
+    def start(self) -> None:
+        self._log_from = self.log_path.stat().st_size if self.log_path.exists() else 0
+        with self.log_path.open("ab") as log:
+            self._process = subprocess.Popen(  # noqa: PLW1509 (the child is ours, and does nothing before exec)
+                self._command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env=self._environment,
+                preexec_fn=_die_with_parent,
+            )
+        self.starts += 1
+
+    def wait_ready(self) -> None:
+        give_up_at = time.monotonic() + READY_LIMIT_S
+        while self._ready_word not in self.said():
+            if not self.is_alive or time.monotonic() > give_up_at:
+                raise RuntimeError(f"{self.name} does not start:\n{self.said().decode(errors='replace')[-3000:]}")
+            time.sleep(LOOK_EVERY_S)
+
+    def said(self) -> bytes:
+        """Since it was last started."""
+        with self.log_path.open("rb") as log:
+            log.seek(self._log_from)
+            return log.read()
+
+    @property
+    def is_alive(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None, f"{self.name} was never started"
+        return self._process.pid
+
+    @property
+    def exit_code(self) -> int | None:
+        return self._process.poll() if self._process else None
+
+    def signal(self, number: signal.Signals) -> None:
+        if self.is_alive:
+            os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        """And what it has started itself: a host that loses power loses all of it."""
+        if self._process is None:
+            return
+        children = _children_of(self.pid)
+        self.signal(signal.SIGKILL)
+        self._process.wait()
+        for pid in children:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+    def stop(self) -> int:
+        """By SIGTERM, and when that does not help by SIGKILL: -9."""
+        if self._process is None:
+            return 0
+        self.signal(signal.SIGCONT)
+        self.signal(signal.SIGTERM)
+        try:
+            return self._process.wait(STOP_LIMIT_S)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            return -9
+
+
+def _children_of(pid: int) -> list[int]:
+    with contextlib.suppress(OSError):
+        return [int(one) for one in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    return []
