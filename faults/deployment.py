@@ -59,8 +59,8 @@ class Deployment:
     ) -> None:
         for member in (*self.load, *self.servers):
             member.kill()
-        self.engine.close()
         self._keep_engine_logs()
+        self.engine.close()
         self.proxy.close()
 
     def _keep_engine_logs(self) -> None:
@@ -124,6 +124,7 @@ class Deployment:
             )
             self.servers.append(member)
             member.start()
+        for member in self.servers:
             member.wait_ready()
 
     def start_load(self, clients: Mapping[str, Client], seconds: float) -> None:
@@ -162,10 +163,10 @@ class Deployment:
 
     def end_load(self) -> list[str]:
         """Clients end by SIGTERM; those that did not end well are named."""
-        for member in self.load:
-            member.signal(signal.SIGCONT)
-            member.signal(signal.SIGTERM)
-        return [f"{member.name} ended with {code}" for member in self.load if (code := member.stop()) != 0]
+        alive = [member for member in self.load if member.is_alive]
+        for member in alive:
+            member.ask_to_end()
+        return [f"{member.name} ended with {code}" for member in alive if (code := member.ended()) != 0]
 
     def everything_mended(self) -> None:
         """No fault is left: links pass, processes run, clocks are right."""

@@ -97,17 +97,24 @@ class Member:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
 
-    def stop(self) -> int:
-        """By SIGTERM, and when that does not help by SIGKILL: -9."""
+    def ask_to_end(self) -> None:
+        """Once: who is told twice may end at once."""
+        self.signal(signal.SIGTERM)
+        self.signal(signal.SIGCONT)
+
+    def ended(self) -> int:
+        """Its exit code; one that does not end is killed: -9."""
         if self._process is None:
             return 0
-        self.signal(signal.SIGCONT)
-        self.signal(signal.SIGTERM)
         try:
             return self._process.wait(STOP_LIMIT_S)
         except subprocess.TimeoutExpired:
             self.kill()
             return -9
+
+    def stop(self) -> int:
+        self.ask_to_end()
+        return self.ended()
 
 
 def _children_of(pid: int) -> list[int]:

@@ -65,7 +65,7 @@ def run(topology: str, seed: int, seconds: float, folder: Path, say: Say, only: 
         deployment.start_load(roster.producers, seconds)
         deployment.start_load(roster.others, seconds + 2 * DRAIN_PATIENCE_S)
         steps = _carry_out(deployment, plan, say)
-        problems, drained_in_s, final = _drain(deployment, say)
+        problems, drained_in_s, final = drained(deployment, say)
         histories = deployment.histories
     findings = judge(histories, final, _allowing(promises, topology))
     told = [str(one) for one in findings] + problems
@@ -104,7 +104,7 @@ def _carry_out(deployment: Deployment, plan: Plan, say: Say) -> list[str]:
     return done
 
 
-def _drain(deployment: Deployment, say: Say) -> tuple[list[str], float, Final]:
+def drained(deployment: Deployment, say: Say) -> tuple[list[str], float, Final]:
     say(f"{deployment.engine.topology}: waiting until everything has run")
     began_at_s = time.monotonic()
     deployment.everything_mended()
@@ -113,10 +113,10 @@ def _drain(deployment: Deployment, say: Say) -> tuple[list[str], float, Final]:
             member.stop()
         elif not member.is_alive:
             member.start()
-    return asyncio.run(_drained(deployment, began_at_s))
+    return asyncio.run(_until_drained(deployment, began_at_s))
 
 
-async def _drained(deployment: Deployment, began_at_s: float) -> tuple[list[str], float, Final]:
+async def _until_drained(deployment: Deployment, began_at_s: float) -> tuple[list[str], float, Final]:
     service = deployment.service()
     async with service.store:
         problems = list[str]()
