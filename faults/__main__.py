@@ -1,6 +1,7 @@
 """`python -m faults`: faults under load in every topology, judged; exit code 1 when a promise was not kept.
 
-`python -m faults soak` is the long calm run (soak.py), `python -m faults windows` only the measured losses (windows.py)."""
+`python -m faults soak` is the long calm run (soak.py), `python -m faults windows` only the measured losses
+(windows.py)."""
 
 from __future__ import annotations
 
@@ -16,6 +17,7 @@ from . import report, running, soak, windows
 from .mischief import FAULTS
 from .mischief.fault import EVERYWHERE
 
+QUICK_S = 40
 SHARES = {"standalone": 0.4, "embedded": 0.2, "sentinel": 0.2, "cluster": 0.2}
 
 
@@ -27,6 +29,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--minutes", type=float, default=4.0, help="of faults, over all scenarios")
     add("--seconds", type=float, default=None, help="of faults, in each scenario")
     add("--scenario", nargs="+", default=list(EVERYWHERE), choices=EVERYWHERE)
+    add("--quick", action="store_true", help=f"{QUICK_S} seconds of faults on one engine")
     add("--only", nargs="+", default=[], choices=sorted(FAULTS), metavar="KIND", help=", ".join(sorted(FAULTS)))
     add("--rounds", type=int, default=0, help="of each measured loss; 0: none are measured")
     add("--soak-minutes", type=float, default=0.0, help="of the calm run at the end; 0: none")
@@ -53,6 +56,8 @@ class Progress:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     given = _parser().parse_args(arguments)
+    if given.quick:
+        given.scenario, given.seconds = ["standalone"], QUICK_S
     seed = given.seed if given.seed is not None else random.randrange(1_000_000)  # noqa: S311 (no secret)
     folder = given.folder or Path(tempfile.mkdtemp(prefix="windlass-faults-"))
     print(f"seed {seed}; logs and histories in {folder}")

@@ -1,5 +1,5 @@
-"""A whole deployment as processes: an engine, servers, and clients of every front end, with a proxy between all of them
-where the topology allows it. Everything it starts is ended by pid when its block is left."""
+"""A whole deployment as processes: an engine, servers, and clients of every front end, with a proxy between all of
+them where the topology allows it. Everything it starts is ended by pid when its block is left."""
 
 from __future__ import annotations
 

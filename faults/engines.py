@@ -1,5 +1,5 @@
-"""The engines under test, each with what can be done to it: one alone, the embedded one, a Sentinel group, a cluster. They
-are the test suite's own processes; every one of them ends with this process."""
+"""The engines under test, each with what can be done to it: one alone, the embedded one, a Sentinel group, a
+cluster. They are the test suite's own processes; every one of them ends with this process."""
 
 from __future__ import annotations
 

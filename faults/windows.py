@@ -1,5 +1,5 @@
-"""What each level of durability loses, measured: jobs are enqueued as fast as it goes, the engine that serves them is lost
-in the middle, and those that were acknowledged and are unknown afterwards are counted."""
+"""What each level of durability loses, measured: jobs are enqueued as fast as it goes, the engine that serves them
+is lost in the middle, and those that were acknowledged and are unknown afterwards are counted."""
 
 from __future__ import annotations
 
@@ -25,8 +25,10 @@ BEFORE_S = 0.6
 BEFORE = 30  # acknowledgements
 AFTERWARDS = 20  # acknowledgements of whoever serves then
 LIMIT_S = 40.0
+BEHIND_S = 0.3
 QUEUES = tuple(f"window-{number}" for number in range(12))
 Say = Callable[[str], None]
+Lose = Callable[[], float]  # loses the engine; answers when
 
 
 class Window(msgspec.Struct, kw_only=True):
@@ -50,6 +52,10 @@ class Told:
         self.others: dict[bytes, float] = {}
         self.is_over = False
 
+    @property
+    def count(self) -> int:
+        return len(self.durable) + len(self.others)
+
 
 async def _produce(service: Service, told: Told, chance: random.Random) -> None:
     while not told.is_over:
@@ -62,19 +68,18 @@ async def _produce(service: Service, told: Told, chance: random.Random) -> None:
             (told.durable if answer.is_durable else told.others)[answer.id] = time.monotonic()
 
 
-async def _round(url: str, level: Durability, namespace: str, lose: Callable[[], None]) -> tuple[Told, float]:
+async def _round(url: str, level: Durability, namespace: str, lose: Lose) -> tuple[Told, float]:
     told = Told()
     async with Store(parse_url(url), namespace=namespace, durability=level, patience_s=LIMIT_S) as store:
         service = Service(store)
         tasks = [asyncio.create_task(_produce(service, told, random.Random(n))) for n in range(PRODUCERS)]  # noqa: S311
         await asyncio.sleep(BEFORE_S)
-        while len(told.durable) + len(told.others) < BEFORE:
+        while told.count < BEFORE:  # noqa: ASYNC110
             await asyncio.sleep(0.02)
-        lost_at_s = time.monotonic()
-        await asyncio.to_thread(lose)
-        seen = len(told.durable) + len(told.others)
+        lost_at_s = await asyncio.to_thread(lose)
+        seen = told.count
         give_up_at_s = time.monotonic() + LIMIT_S
-        while len(told.durable) + len(told.others) < seen + AFTERWARDS and time.monotonic() < give_up_at_s:
+        while told.count < seen + AFTERWARDS and time.monotonic() < give_up_at_s:  # noqa: ASYNC110
             await asyncio.sleep(0.02)
         told.is_over = True
         await asyncio.wait(tasks, timeout=LIMIT_S)
@@ -94,9 +99,7 @@ async def _missing(url: str, namespace: str, ids: Sequence[bytes]) -> list[bytes
         return missing
 
 
-def measured(
-    engine: Engine, event: str, lose: Callable[[], None], level: Durability, rounds: int, say: Say, mark: str
-) -> Window:
+def measured(engine: Engine, event: str, lose: Lose, level: Durability, rounds: int, say: Say, mark: str) -> Window:
     found = Window(
         topology=engine.topology, event=event, durability=level, rounds=rounds, acknowledged=0, unconfirmed=0, lost=0,
         lost_unconfirmed=0, rounds_with_loss=0, longest_ms=0.0,
@@ -136,9 +139,11 @@ def _alone(rounds: int, chance: random.Random, say: Say) -> list[Window]:
         engine.start()
         try:
 
-            def lose(engine: Alone = engine) -> None:
+            def lose(engine: Alone = engine) -> float:
                 engine.kill(chance)
+                lost_at_s = time.monotonic()
                 engine.revive()
+                return lost_at_s
 
             for level in ("memory", "fsync"):
                 event = f"kill -9 of the engine, `appendfsync {fsync}`"
@@ -148,14 +153,32 @@ def _alone(rounds: int, chance: random.Random, say: Say) -> list[Window]:
     return found
 
 
+def _now(_: None) -> float:
+    return time.monotonic()
+
+
+def _kill_behind(engine: Watched | Divided, chance: random.Random) -> float:
+    """What the primary says meanwhile is known to nobody else."""
+    replicas = [node for node in engine.group.nodes if node.is_running and not node.is_primary]
+    for node in replicas:
+        node.freeze()
+    time.sleep(BEHIND_S)
+    engine.kill(chance)
+    lost_at_s = time.monotonic()
+    for node in replicas:
+        node.thaw()
+    return lost_at_s
+
+
 def _group(topology: str, rounds: int, chance: random.Random, say: Say) -> list[Window]:
     engine: Watched | Divided = Watched() if topology == "sentinel" else Divided()
     engine.start()
-    events: dict[str, Callable[[], None]] = {
-        "kill -9 of a primary": lambda: engine.kill(chance),
-        "planned failover": lambda: engine.fail_over(chance),
+    events: dict[str, Lose] = {
+        "kill -9 of a primary": lambda: _now(engine.kill(chance)),
+        "kill -9 of a primary whose replicas had hung for 300 ms": lambda: _kill_behind(engine, chance),
+        "planned failover": lambda: _now(engine.fail_over(chance)),
     }
-    found = []
+    found = list[Window]()
     try:
         for event, lose in events.items():
             for level in ("memory", "fsync", "replica"):

@@ -1,4 +1,5 @@
-"""What an operator may do to an engine under load: functions and scripts flushed, connections killed, a planned failover."""
+"""What an operator may do to an engine under load: functions and scripts flushed, connections killed, a planned
+failover."""
 
 from __future__ import annotations
 
@@ -35,5 +36,9 @@ def _failover(deployment: Deployment, length_s: float, chance: random.Random) ->
 FLUSHED = Fault("functions-flushed", "`FUNCTION FLUSH` and `SCRIPT FLUSH`", _flush, longest_s=0.5, weight=3)
 CLIENTS = Fault("clients-killed", "`CLIENT KILL` of every connection", _clients, longest_s=0.5)
 FAILOVER = Fault(
-    "failover", "a planned failover (`SENTINEL FAILOVER`, `CLUSTER FAILOVER`)", _failover, ("sentinel", "cluster"), weight=4
+    "failover",
+    "a planned failover (`SENTINEL FAILOVER`, `CLUSTER FAILOVER`)",
+    _failover,
+    ("sentinel", "cluster"),
+    weight=4,
 )

@@ -57,7 +57,8 @@ SERVER = Fault("server-kill", "kill -9 of a server; it comes back", _of("server"
 LOOPS = Fault("loops-kill", "kill -9 of all servers, and so of the loops in them, at once", _loops, weight=2)
 ENGINE = Fault(
     "engine-kill",
-    "kill -9 of the engine (behind Sentinel and in a cluster: of a primary); it restarts with its file, or a replica takes over",
+    "kill -9 of the engine (behind Sentinel and in a cluster: of a primary); "
+    "it restarts with its file, or a replica takes over",
     _engine,
     shortest_s=0.0,
     longest_s=2.0,

@@ -56,16 +56,20 @@ def _storm(deployment: Deployment, length_s: float, chance: random.Random) -> st
     return f"port of {next(link.name for link in deployment.proxy.links.values() if link.port == port)}"
 
 
-CUT = Fault("network-cut", "connections are reset, new ones too, for a while", _told(lambda link, _: link.cut()), weight=4)
+CUT = Fault(
+    "network-cut", "connections are reset, new ones too, for a while", _told(lambda link, _: link.cut()), weight=4
+)
 DROP = Fault("network-drop", "connections are reset once", _told(lambda link, _: link.drop()), longest_s=0.3, weight=3)
 STALL = Fault(
     "network-stall", "half open: nothing passes, nothing is closed", _told(lambda link, _: link.stall()), longest_s=4.0,
     weight=3,
 )  # fmt: skip
 DELAY = Fault(
-    "network-delay", "every packet comes 20 to 300 ms late", _told(lambda link, chance: link.slow(chance.uniform(0.02, 0.3))),
+    "network-delay",
+    "every packet comes 20 to 300 ms late",
+    _told(lambda link, chance: link.slow(chance.uniform(0.02, 0.3))),
     longest_s=3.0,
-)  # fmt: skip
+)
 NARROW = Fault(
     "network-narrow", "20 kB a second", _told(lambda link, _: link.slow(0.0, 20_000)), AT_ONE_ADDRESS, longest_s=3.0
 )

@@ -41,5 +41,10 @@ def _info(deployment: Deployment, name: str) -> str:
 
 DISK = Fault("disk-full", "no file of the engine may grow, for a while", _disk, ("standalone",), 0.5, 2.0)
 MEMORY = Fault(
-    "memory-full", "`maxmemory` below what is used, `noeviction`; lifted after a while", _memory, AT_ONE_ADDRESS, 0.5, 3.0
+    "memory-full",
+    "`maxmemory` below what is used, `noeviction`; lifted after a while",
+    _memory,
+    AT_ONE_ADDRESS,
+    0.5,
+    3.0,
 )

@@ -1,5 +1,5 @@
-"""SIGSTOP and SIGCONT: a process that is there, holds what it holds, and does nothing; later it goes on as if nothing had
-been."""
+"""SIGSTOP and SIGCONT: a process that is there, holds what it holds, and does nothing; later it goes on as if
+nothing had been."""
 
 from __future__ import annotations
 
@@ -58,7 +58,8 @@ WORKER = Fault("worker-stop", "SIGSTOP of a worker beyond its leases, then SIGCO
 SERVER = Fault("server-stop", "SIGSTOP of a server, then SIGCONT", _of("server"), shortest_s=0.5, longest_s=5.0)
 ENGINE = Fault(
     "engine-stop",
-    "SIGSTOP of the engine (behind Sentinel and in a cluster: of a primary, until others take it for dead), then SIGCONT",
+    "SIGSTOP of the engine (behind Sentinel and in a cluster: of a primary, maybe until others take it for dead), "
+    "then SIGCONT",
     _engine,
     shortest_s=0.3,
     longest_s=4.0,

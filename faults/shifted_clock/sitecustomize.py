@@ -1,6 +1,6 @@
-"""A process that finds this first on its path has a wall clock that can be moved from outside, while it runs: by so many
-seconds as the file named in FAULTS_CLOCK says (a double). What Python reads through `time` follows; the engine's clock does
-not, and nothing may depend on the difference."""
+"""A process that finds this first on its path has a wall clock that can be moved from outside, while it runs: by so
+many seconds as the file named in FAULTS_CLOCK says (a double). What Python reads through `time` follows; the
+engine's clock does not, and nothing may depend on the difference."""
 
 import mmap
 import os

@@ -81,7 +81,7 @@ async def test_several_are_told_since_one_may_be_dead(service: Service, store: S
     await service.enqueue([new()]).one()
     store.run_now(_one(upkeep.listen("dead", 50_000, 0)))
     listening = [asyncio.ensure_future(service.listen(for_s=60)) for _ in range(2)]
-    while await asyncio.to_thread(ask, store, "ZCARD", f"{store.root(0)}:waiters:") < 2:
+    while await asyncio.to_thread(ask, store, "ZCARD", f"{store.root(0)}:waiters:") < 2:  # noqa: ASYNC110
         await asyncio.sleep(0.002)
     await service.take(Take(queues=("q",), lease_ms=40))
     async with asyncio.timeout(30):
@@ -94,10 +94,10 @@ async def test_a_ring_that_a_dead_taker_got_is_repeated_by_loops_that_sleep(serv
     _registered_and_dead(store)
     async with asyncio.timeout(30):
         loops = asyncio.create_task(runner.run(service))
-        while await asyncio.to_thread(ask, store, "ZCARD", f"{store.root(0)}:waiters:") < 2:
+        while await asyncio.to_thread(ask, store, "ZCARD", f"{store.root(0)}:waiters:") < 2:  # noqa: ASYNC110
             await asyncio.sleep(0.002)
         waiting = asyncio.ensure_future(service.take(Take(queues=("q",), wait_ms=60_000)))
-        while (await service.stats(["q"]))[0].waiting_takers < 2:
+        while (await service.stats(["q"]))[0].waiting_takers < 2:  # noqa: ASYNC110
             await asyncio.sleep(0.002)
         await service.enqueue([new()]).one()
         assert len((await waiting).jobs) == 1

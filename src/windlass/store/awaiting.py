@@ -17,7 +17,6 @@ from .calls.call import Flow
 from .store import Store
 
 
-
 def _ended(answer: Ending | Refusal, ended_as: int) -> Ending | None:
     """The end of a job when it is known: from its record, or from the ring when the record is gone."""
     if isinstance(answer, AlreadyEnded | UnknownJob):
@@ -73,8 +72,8 @@ def result_waiting_now(store: Store, job_id: bytes, consume: bool, wait_ms: int)
 
 
 async def upkeep_waiting(store: Store, homes: Sequence[int], for_s: float) -> bool:
-    """Until something is due in one of the partitions, at the latest after the given time. True when that is earlier than
-    was known at first."""
+    """Until something is due in one of the partitions, at the latest after the given time. True when that is earlier
+    than was known at first."""
     event = asyncio.Event()
     async with contextlib.AsyncExitStack() as stack:
         bells = [
