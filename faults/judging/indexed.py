@@ -50,10 +50,11 @@ class Call:
 class Deed:
     """What one call asked of one job, and was told."""
 
-    __slots__ = ("call", "code", "job", "phase", "seen")
+    __slots__ = ("call", "code", "job", "phase", "place", "seen")
 
-    def __init__(self, call: Call, seen: Seen, job: str) -> None:
+    def __init__(self, call: Call, seen: Seen, job: str, place: int) -> None:
         self.call = call
+        self.place = place  # among those of its call
         self.seen = seen
         self.job = job
         self.code = seen.code or (call.answer.code if call.answer is not None else "")
@@ -83,11 +84,10 @@ class Deed:
 class Lease:
     """One lease that somebody was given and knows of."""
 
-    __slots__ = ("extensions", "given", "place")
+    __slots__ = ("extensions", "given")
 
-    def __init__(self, given: Deed, place: int) -> None:
+    def __init__(self, given: Deed) -> None:
         self.given = given
-        self.place = place  # among those of its call
         self.extensions: list[Deed] = []
 
     @property
@@ -165,22 +165,22 @@ class Indexed:
             self._links[link] = max(self._links.get(link, 0), call.begun_ns)
         for place, seen in enumerate(_merged(call)):
             job = identity(seen.id) if seen.id else self._by_key(seen.key)
-            deed = Deed(call, seen, job)
+            deed = Deed(call, seen, job, place)
             if deed.what == "enqueue":
                 self.enqueues.append(deed)
             if seen.delivery:
                 self.deliveries[seen.delivery].append(deed)
             if job:
-                self._enter_job(self.jobs.setdefault(job, JobHistory(job)), deed, place)
+                self._enter_job(self.jobs.setdefault(job, JobHistory(job)), deed)
 
-    def _enter_job(self, history: JobHistory, deed: Deed, place: int) -> None:
+    def _enter_job(self, history: JobHistory, deed: Deed) -> None:
         if deed.seen.key:
             history.keys.add(deed.seen.key)
         if deed.what == "enqueue":
             history.enqueues.append(deed)
         elif deed.what == "take":
             if deed.is_ok:
-                history.leases.append(Lease(deed, place))
+                history.leases.append(Lease(deed))
         else:
             history.deeds.append(deed)
 

@@ -1,5 +1,5 @@
 """First in, first out, within a queue, lane and priority: where one taker asks for one lot after the other, whatever
-was enqueued before another enqueue began is given before what that brought."""
+was enqueued before another enqueue began, or earlier in the same one, is given before what that brought."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ RULE = "out of order"
 
 
 class Passage(NamedTuple):
-    """From an enqueue to the first lease. Places are within a call."""
+    """From an enqueue to the first lease."""
 
     entered: Deed
     left: Lease
@@ -46,23 +46,32 @@ def _passage(job: JobHistory) -> Passage | None:
 def _overtaken(line: list[Passage]) -> Iterator[Finding]:
     """Those that had entered before one began to, and left after it had: the last to leave of them tells."""
     by_answer = sorted(line, key=lambda one: one.entered.answered_ns)
-    at, slowest = 0, None
-    for passage in sorted(line, key=lambda one: one.entered.begun_ns):
+    at, slowest, before = 0, None, None
+    for passage in sorted(line, key=lambda one: (one.entered.begun_ns, one.entered.place)):
         while at < len(by_answer) and by_answer[at].entered.answered_ns < passage.entered.begun_ns:
             if slowest is None or _leaving(by_answer[at]) > _leaving(slowest):
                 slowest = by_answer[at]
             at += 1
-        if slowest is not None and _left_before(passage, slowest):
-            yield _finding(passage, slowest)
+        for other in (slowest, before):
+            if other is not None and _entered_before(other, passage) and _left_before(passage, other):
+                yield _finding(passage, other)
+                break
+        before = passage
 
 
 def _leaving(passage: Passage) -> tuple[int, int]:
-    return passage.left.given.begun_ns, passage.left.place
+    return passage.left.given.begun_ns, passage.left.given.place
+
+
+def _entered_before(one: Passage, other: Passage) -> bool:
+    if one.entered.call is other.entered.call:
+        return one.entered.place < other.entered.place
+    return one.entered.answered_ns < other.entered.begun_ns
 
 
 def _left_before(one: Passage, other: Passage) -> bool:
     if one.left.given.call is other.left.given.call:
-        return one.left.place < other.left.place
+        return one.left.given.place < other.left.given.place
     return one.left.given.answered_ns < other.left.given.begun_ns
 
 

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import time
 from collections.abc import Collection
 
 from windlass.service import Service
 
-from .by_engine import EngineBench
+from .by_engine import EngineBench, asked
 from .life import Life, Refused, Unanswered
 from .working import Conduct, taken, told
 
 PAUSE_S = 0.05
+QUEUES_AT_ONCE = 50
 
 
 async def drain(life: Life, service: Service, *, spared: Collection[str] = (), limit_s: float = 60.0) -> bool:
@@ -22,10 +24,12 @@ async def drain(life: Life, service: Service, *, spared: Collection[str] = (), l
     bench = EngineBench(service)
     while time.monotonic() < give_up_at_s:
         try:
-            queues = tuple(await service.queues())
+            queues = tuple(await asked(service.queues()))
             if await _is_empty(service, queues):
                 return True
-            await _take_all(life, bench, tuple(one for one in queues if one not in spared))
+            mine = tuple(one for one in queues if one not in spared)
+            if await _worked_off(life, bench, mine):
+                continue
         except (Refused, Unanswered):
             pass
         await asyncio.sleep(PAUSE_S)
@@ -33,13 +37,16 @@ async def drain(life: Life, service: Service, *, spared: Collection[str] = (), l
 
 
 async def _is_empty(service: Service, queues: tuple[str, ...]) -> bool:
-    found = await service.stats(queues) if queues else []
+    found = await asked(service.stats(queues)) if queues else []
     return not any(one.queued + one.scheduled + one.waiting + one.running for one in found)
 
 
-async def _take_all(life: Life, bench: EngineBench, queues: tuple[str, ...]) -> None:
-    for first in range(0, len(queues), 50):
-        conduct = Conduct(queues=queues[first : first + 50], most=100, lease_ms=30_000, wait_ms=0)
-        while jobs := await taken(life, bench, conduct):
-            for held in jobs:
-                await told(life, bench, "finish", held, lambda held=held: bench.finish(held))  # type: ignore[misc]
+async def _worked_off(life: Life, bench: EngineBench, queues: tuple[str, ...]) -> int:
+    """How many, of one lot of all queues."""
+    count = 0
+    for first in range(0, len(queues), QUEUES_AT_ONCE):
+        conduct = Conduct(queues=queues[first : first + QUEUES_AT_ONCE], most=100, lease_ms=30_000, wait_ms=0)
+        for held in await taken(life, bench, conduct):
+            await told(life, bench, "finish", held, functools.partial(bench.finish, held))
+            count += 1
+    return count

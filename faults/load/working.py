@@ -94,14 +94,20 @@ async def _deal_with(life: Life, bench: Bench, conduct: Conduct, held: Seen, man
     if manner == "sleep":
         await life.pause(conduct.lease_ms * 1.5 / 1000)
     if manner == "extend":
-        await told(life, bench, "extend", held, lambda: bench.extend(held, conduct.lease_ms))
-        await life.pause(life.random.random() * conduct.work_ms / 1000)
+        await _beat(life, bench, held, conduct.lease_ms)
     if manner in ("retry", "give_up"):
         await _fail(life, bench, held, is_final=manner == "give_up" or held.attempt == held.tries > 0)
     elif manner == "release":
         await told(life, bench, "release", held, lambda: bench.release(held))
     else:
         await told(life, bench, "finish", held, lambda: bench.finish(held))
+
+
+async def _beat(life: Life, bench: Bench, held: Seen, lease_ms: int) -> None:
+    """Works longer than its first lease."""
+    for _ in range(2):
+        await life.pause(lease_ms * 0.7 / 1000)
+        await told(life, bench, "extend", held, lambda: bench.extend(held, lease_ms))
 
 
 async def _fail(life: Life, bench: Bench, held: Seen, *, is_final: bool) -> None:
