@@ -8,6 +8,9 @@ SHARED = "plain,limited"
 # The queue `ordered` has one producer and one taker that gives nothing back; `ticking` is filled by a schedule.
 ORDERED = ("--queues", "ordered", "--slots", "1", "--most", "1", "--steady")
 
+SHORT = ("--lease-ms", "1000")  # what is abandoned comes back soon
+PACE = ("--pause-s", "0.08")  # the faults are the point: whoever is killed must come back before long
+
 
 class Client(NamedTuple):
     kind: str
@@ -15,23 +18,23 @@ class Client(NamedTuple):
 
 
 def _producers(callback: str) -> dict[str, Client]:
-    told = ("--queues", SHARED, "--callback", callback)
+    told = ("--callback", callback, *PACE)
     return {
-        "producer-sdk": Client("producer-sdk", told),
-        "producer-http": Client("producer-http", told),
-        "producer-bedrock": Client("producer-bedrock"),
-        "producer-ordered": Client("producer-sdk", ("--queues", "ordered")),
+        "producer-sdk": Client("producer-sdk", ("--queues", "plain", *told)),
+        "producer-http": Client("producer-http", ("--queues", SHARED, *told)),
+        "producer-bedrock": Client("producer-bedrock", PACE),
+        "producer-ordered": Client("producer-sdk", ("--queues", "ordered", *PACE)),
+        "canceller": Client("canceller", ("--queues", "plain")),
     }
 
 
 def _others(callback_port: int) -> dict[str, Client]:
     return {
-        "worker-sdk-1": Client("worker-sdk", ("--queues", f"{SHARED},ticking", "--slots", "4")),
-        "worker-sdk-2": Client("worker-sdk", ("--queues", f"{SHARED},ticking", "--slots", "2")),
-        "worker-http": Client("worker-http", ("--queues", SHARED)),
+        "worker-sdk-1": Client("worker-sdk", ("--queues", f"{SHARED},ticking", "--slots", "4", *SHORT)),
+        "worker-sdk-2": Client("worker-sdk", ("--queues", f"{SHARED},ticking", "--slots", "4", *SHORT)),
+        "worker-http": Client("worker-http", ("--queues", SHARED, *SHORT)),
         "worker-bedrock": Client("worker-bedrock"),
         "worker-ordered": Client("worker-sdk", ORDERED),
-        "canceller": Client("canceller", ("--queues", SHARED)),
         "receiver": Client("receiver", ("--port", str(callback_port))),
         "scheduler-watch": Client("scheduler-watch"),
     }

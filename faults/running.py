@@ -110,7 +110,7 @@ def drained(deployment: Deployment, say: Say) -> tuple[list[str], float, Final]:
     began_at_s = time.monotonic()
     deployment.everything_mended()
     for member in deployment.load:
-        if member.name.startswith("producer"):
+        if member.name.startswith(("producer", "canceller")):
             member.stop()
         elif not member.is_alive:
             member.start()
