@@ -30,6 +30,7 @@ class Promises(msgspec.Struct, frozen=True, kw_only=True):
     rhythms: Mapping[str, int] = {}  # schedule -> every_ms, where each occurrence is made up for
     lost_allowed: Literal["", "unconfirmed", "any"] = ""  # unconfirmed: what was accepted without its durability
     may_forget: bool = False  # the engine may lose leases and reports it had acknowledged, as by a failover
+    lasting: frozenset[str] = frozenset(("downloads-files",))  # queues whose jobs wait for a later day
     is_drained: bool = True  # whatever could run has been run when the final state was read
     is_calm: bool = False  # no call was repeated behind its caller's back: every lease is in the history
     slack_ms: int = 250  # by which a lease may seem longer than it was: clocks, and the time a call is under way

@@ -16,7 +16,7 @@ def check(history: Indexed, final: Final, promises: Promises) -> Iterator[Findin
     if not promises.is_drained:
         return
     for job in final.jobs.values():
-        if job.state not in ENDED:
+        if job.state not in ENDED and job.queue not in promises.lasting:
             known = history.jobs.get(job.id)
             entries = known.enqueues[-1].call.entries if known and known.enqueues else ()
             yield Finding(RULE, job.id, f"It is still {job.state} in queue {job.queue} when all has drained.", entries)

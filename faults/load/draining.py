@@ -9,12 +9,14 @@ from collections.abc import Collection
 
 from windlass.service import Service
 
+from ..judging import Promises
 from .by_engine import EngineBench, asked
 from .life import Life, Refused, Unanswered
 from .working import Conduct, taken, told
 
 PAUSE_S = 0.05
 QUEUES_AT_ONCE = 50
+LASTING = Promises().lasting
 
 
 async def drain(life: Life, service: Service, *, spared: Collection[str] = (), limit_s: float = 60.0) -> bool:
@@ -24,7 +26,7 @@ async def drain(life: Life, service: Service, *, spared: Collection[str] = (), l
     bench = EngineBench(service)
     while time.monotonic() < give_up_at_s:
         try:
-            queues = tuple(await asked(service.queues()))
+            queues = tuple(one for one in await asked(service.queues()) if one not in LASTING)
             if await _is_empty(service, queues):
                 return True
             mine = tuple(one for one in queues if one not in spared)
