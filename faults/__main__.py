@@ -16,6 +16,7 @@ from pathlib import Path
 from . import report, running, soak, windows
 from .mischief import FAULTS
 from .mischief.fault import EVERYWHERE
+from .roster import everybody, few
 
 QUICK_S = 40
 SHARES = {"standalone": 0.4, "embedded": 0.2, "sentinel": 0.2, "cluster": 0.2}
@@ -62,10 +63,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     folder = given.folder or Path(tempfile.mkdtemp(prefix="windlass-faults-"))
     print(f"seed {seed}; logs and histories in {folder}")
     progress, found = Progress(), report.Report(seed=seed, command=" ".join(["python -m faults", *_words(given, seed)]))
+    clients = few if given.quick else everybody
     if given.what == "faults":
         for topology in given.scenario:
             seconds = given.seconds or given.minutes * 60 * _share(topology, given.scenario)
-            found.results.append(running.run(topology, seed, seconds, folder / topology, progress, given.only))
+            found.results.append(running.run(topology, seed, seconds, folder / topology, progress, given.only, clients))
     if given.rounds or given.what == "windows":
         for topology in given.scenario:
             if topology != "embedded":
@@ -90,8 +92,10 @@ def _words(given: argparse.Namespace, seed: int) -> list[str]:
     """What was asked for, with the seed: it can be repeated."""
     words = [given.what] if given.what != "faults" else []
     words += ["--seed", str(seed)]
-    words += ["--seconds", f"{given.seconds:g}"] if given.seconds else ["--minutes", f"{given.minutes:g}"]
-    if set(given.scenario) != set(EVERYWHERE):
+    if not given.quick:
+        words += ["--seconds", f"{given.seconds:g}"] if given.seconds else ["--minutes", f"{given.minutes:g}"]
+    words += ["--quick"] if given.quick else []
+    if set(given.scenario) != set(EVERYWHERE) and not given.quick:
         words += ["--scenario", *given.scenario]
     words += ["--only", *given.only] if given.only else []
     words += ["--rounds", str(given.rounds)] if given.rounds else []

@@ -20,7 +20,7 @@ from windlass.store.store import Store
 from .engines import Alone, Embedded, Engine, made
 from .processes import Member
 from .proxy import Link, Proxy
-from .roster import Client
+from .roster import Client, Ports
 
 from engine_process import _free_port  # isort: skip (engines.py shows where it is)
 
@@ -40,7 +40,7 @@ class Deployment:
         self.proxy = Proxy()
         self.servers: list[Member] = []
         self.load: list[Member] = []
-        self.callback_port = _free_port()
+        self.ports = Ports(_free_port(), _free_port())
         self._ports = {name: (_free_port(), _free_port()) for name in SERVERS}
 
     # Its life
@@ -103,6 +103,8 @@ class Deployment:
             "PYTHONUNBUFFERED": "1",
             "PYTHONPATH": os.pathsep.join([str(ROOT / "faults" / "shifted_clock"), str(ROOT)]),
             "WINDLASS_DATA_DIR": str(self.folder / "data"),
+            "WINDLASS_DOWNLOAD_DIR": str(self.folder / "data" / "downloads"),
+            "WINDLASS_DOWNLOAD_RETRY_DELAY": "500ms",
             **({"WINDLASS_DURABILITY": self.durability} if self.durability else {}),
             "WINDLASS_ALLOW_PRIVATE_ADDRESSES": "1",
             "WINDLASS_CALLBACK_RETRY_DELAY": "500ms",

@@ -89,7 +89,8 @@ def _text(report: Report) -> str:
         _paragraph(
             "What was done to Windlass, how often, and what was lost. This page is written by the run itself (`make",
             "faults` is a shorter one); how it is judged:",
-            "[decision 0047](decisions/0047-how-a-history-is-judged.md), how it is done: [decision 0048](decisions/0048-faults.md).",
+            "[decision 0047](decisions/0047-how-a-history-is-judged.md), how it is done:",
+            "[decision 0048](decisions/0048-faults.md).",
         ),
         _about(report),
         _verdict(report),
@@ -168,7 +169,8 @@ def _faults(results: Sequence[Result]) -> str:
         + "\n"
         + _paragraph(
             "Behind Sentinel and in the cluster the nodes kept nothing on disk and producers asked for no",
-            "confirmation: what a failover may lose there is allowed to it, and measured below; all else is judged as elsewhere.",
+            "confirmation: what a failover may lose there is allowed to it, and measured below; all else is judged as",
+            "elsewhere.",
         )
     )
 

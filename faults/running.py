@@ -17,14 +17,18 @@ from windlass.core.requests import Listing
 from windlass.service import Service
 
 from .deployment import Deployment
-from .history import Entry, read_history
+from .history import Entry, Recorder, read_history
 from .judging import Final, Promises, judge, read_final
 from .load import scene
+from .load.draining import drain
+from .load.life import Life
 from .plans import Plan, drawn
-from .roster import Roster, roster_of
+from .roster import SPARED, Ports, Roster, everybody
 
 DRAIN_PATIENCE_S = 300.0
+LOAD_PATIENCE_S = 60.0
 LOOK_EVERY_S = 0.25
+LASTING = Promises().lasting
 Say = Callable[[str], None]
 
 
@@ -56,15 +60,24 @@ def command_of(plan: Plan, only: Sequence[str]) -> str:
     return f"python -m faults --seed {plan.seed} --scenario {plan.topology} --seconds {plan.seconds:.0f}{chosen}"
 
 
-def run(topology: str, seed: int, seconds: float, folder: Path, say: Say, only: Sequence[str] = ()) -> Result:
+def run(
+    topology: str,
+    seed: int,
+    seconds: float,
+    folder: Path,
+    say: Say,
+    only: Sequence[str] = (),
+    clients: Callable[[Ports], Roster] = everybody,
+) -> Result:
     plan = drawn(topology, seed, seconds, only)
     began_at = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime())
     say(f"{topology}: starting")
     with Deployment(topology, folder, seed=seed) as deployment:
-        roster = roster_of(topology, deployment.callback_port)
+        roster = clients(deployment.ports)
         promises = asyncio.run(_prepared(deployment))
-        deployment.start_load(roster.producers, seconds)
+        deployment.start_load(roster.producers, seconds + LOAD_PATIENCE_S)
         deployment.start_load(roster.others, seconds + 2 * DRAIN_PATIENCE_S)
+        _wait_for_load(deployment)
         steps = _carry_out(deployment, plan, say)
         problems, drained_in_s, final = drained(deployment, say)
         histories = deployment.histories
@@ -74,6 +87,14 @@ def run(topology: str, seed: int, seconds: float, folder: Path, say: Say, only: 
     result = _result(plan, only, began_at, steps, drained_in_s, told, read_history(histories), roster)
     (folder / "result.json").write_bytes(msgspec.json.format(msgspec.json.encode(result)))
     return result
+
+
+def _wait_for_load(deployment: Deployment) -> None:
+    """Until every producer has begun: faults that meet nobody prove nothing."""
+    give_up_at_s = time.monotonic() + LOAD_PATIENCE_S
+    wanted = [deployment.folder / "histories" / f"{member.name}.jsonl" for member in deployment.members("producer")]
+    while time.monotonic() < give_up_at_s and not all(path.exists() and path.stat().st_size for path in wanted):
+        time.sleep(LOOK_EVERY_S)
 
 
 async def _prepared(deployment: Deployment) -> Promises:
@@ -122,6 +143,8 @@ async def _until_drained(deployment: Deployment, began_at_s: float) -> tuple[lis
     async with service.store:
         problems = list[str]()
         await scene.quieten(service)
+        life = Life(Recorder(deployment.folder / "histories" / "drainer.jsonl", "drainer"), deployment.seed, 1e9)
+        await drain(life, service, spared=SPARED, limit_s=DRAIN_PATIENCE_S)
         while (left := await _left(service)) and time.monotonic() - began_at_s < DRAIN_PATIENCE_S:  # noqa: ASYNC110
             await asyncio.sleep(LOOK_EVERY_S)
         took_s = time.monotonic() - began_at_s
@@ -142,7 +165,7 @@ async def _left(service: Service) -> str:
     busy = [
         f"{one.queue}: {one.queued} queued, {one.scheduled} scheduled, {one.running} running, {one.waiting} waiting"
         for one in found
-        if one.queued or one.scheduled or one.running or one.waiting
+        if one.queue not in LASTING and (one.queued or one.scheduled or one.running or one.waiting)
     ]
     return "; ".join(busy + (["callbacks are owed"] if owed else []))
 

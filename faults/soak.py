@@ -16,7 +16,7 @@ from .history import read_history
 from .judging import Promises, judge
 from .load import scene
 from .processes import Member
-from .roster import roster_of
+from .roster import everybody
 from .running import drained
 
 SAMPLES = 60
@@ -51,7 +51,7 @@ Sample = dict[tuple[str, str], float]  # who, what -> how much
 def run(seconds: float, seed: int, folder: Path, say: Say) -> Soak:
     samples = list[Sample]()
     with Deployment("standalone", folder, seed=seed) as deployment:
-        roster = roster_of("standalone", deployment.callback_port)
+        roster = everybody(deployment.ports)
         promises = asyncio.run(_prepared(deployment))
         deployment.start_load(roster.producers, seconds)
         deployment.start_load(roster.others, seconds * 2 + 600)

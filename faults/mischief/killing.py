@@ -23,11 +23,7 @@ def _of(role: str) -> Callable[[Deployment, float, random.Random], str]:
         found = [member for member in deployment.members(role) if member.is_alive]
         if not found:
             return "nobody"
-        member = chance.choice(found)
-        _kill(member, length_s)
-        if role == "server":
-            member.wait_ready()
-        return member.name
+        return _kill(chance.choice(found), length_s)
 
     return do
 
@@ -39,8 +35,6 @@ def _loops(deployment: Deployment, length_s: float, chance: random.Random) -> st
     time.sleep(length_s)
     for member in deployment.servers:
         member.start()
-    for member in deployment.servers:
-        member.wait_ready()
     return "all servers"
 
 

@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
+
 from faults.mischief import FAULTS
 from faults.mischief.fault import EVERYWHERE
 from faults.plans import drawn, suiting

@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 
 import pytest
+
 from faults.proxy import Link, Proxy
 
 LIMIT_S = 20.0
