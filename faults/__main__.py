@@ -18,7 +18,7 @@ from .mischief import FAULTS
 from .mischief.fault import EVERYWHERE
 from .roster import everybody, few
 
-QUICK_S = 40
+QUICK_S = 30
 SHARES = {"standalone": 0.4, "embedded": 0.2, "sentinel": 0.2, "cluster": 0.2}
 
 
