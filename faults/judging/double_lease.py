@@ -1,5 +1,5 @@
-"""At most one lease at a time. A lease lives from when it is given until its deadline by the engine's own clock, unless
-something that may have ended it was begun before: then nobody can tell, and nothing is said."""
+"""At most one lease at a time. A lease lives from when it is given until its deadline by the engine's own clock,
+unless something that may have ended it was begun before: then nobody can tell, and nothing is said."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""A history, put in order for the rules: calls with their answers, and by job the leases it was given, what was asked
-of it and how sure all of that is. Times are CLOCK_MONOTONIC unless their name says otherwise."""
+"""A history, put in order for the rules: calls with their answers, and by job the leases it was given, what was
+asked of it and how sure all of that is. Times are CLOCK_MONOTONIC unless their name says otherwise."""
 
 from __future__ import annotations
 

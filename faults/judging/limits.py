@@ -1,5 +1,5 @@
-"""No limit is exceeded. Counted are only the spans in which a job held its place beyond doubt: from when its taker had
-the answer until something that may have ended its lease was begun, or its lease may have run out."""
+"""No limit is exceeded. Counted are only the spans in which a job held its place beyond doubt: from when its taker
+had the answer until something that may have ended its lease was begun, or its lease may have run out."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""A worker, whichever front end it speaks: it takes jobs, keeps them a little, and reports in one of many ways, some of
-them too late. It writes down every lease and every answer."""
+"""A worker, whichever front end it speaks: it takes jobs, keeps them a little, and reports in one of many ways,
+some of them too late. It writes down every lease and every answer."""
 
 from __future__ import annotations
 
