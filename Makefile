@@ -9,10 +9,11 @@ TEST_PACKAGES := redis-server locales openssl curl nodejs chromium fonts-dejavu-
 MACHINES := $(wildcard tests/engine/test_*machine.py)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test-packages serve test test-deep check bench bench-quick bench-setup fuzz audit mutants docs screenshots clean
+.PHONY: help setup test-packages serve test test-deep check bench bench-quick bench-setup faults faults-quick fuzz audit mutants \
+  docs screenshots clean
 
 help: ## Show these words.
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-11s  %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s  %s\n", $$1, $$2}'
 
 setup: $(STAMP) ## Virtual environment and packages.
 
@@ -68,6 +69,12 @@ fuzz: setup ## Minutes of inputs that are almost right; SECONDS=…, SEED=… re
 
 audit: ## Known vulnerabilities of what we depend on; needs the network.
 	@$(PYTHON) tools/audit.py
+
+faults: setup ## Kill, stop, cut and fill up what runs, in every topology; nothing may be lost. Some minutes.
+	$(BIN)/python -m faults
+
+faults-quick: setup ## A minute of it, on one engine.
+	$(BIN)/python -m faults --quick
 
 mutants: setup ## Plant known bugs one by one; each must be found.
 	$(BIN)/python tools/mutants.py

@@ -22,7 +22,7 @@ settings.load_profile("house")
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """`make test` runs a part of the tests on the second engine, `make test-deep` all of them. The longest tests come
     first, so that nobody waits for one of them in the end."""
-    items.sort(key=lambda item: not item.path.name.endswith("machine.py"))
+    items.sort(key=lambda item: not item.path.name.endswith(("machine.py", "faults_quick.py")))
     left = [item for item in items if is_left_to_deep_runs(item)]
     if left:
         config.hook.pytest_deselected(items=left)

@@ -135,12 +135,15 @@ class EngineProcess:
             arguments += ["--requirepass", self._password]
         return [*arguments, *self._config]
 
+    def _command(self) -> list[str]:
+        return [_binary(self._engine), *self._arguments()]
+
     def _spawn(self) -> None:
         assert self._process is None, "the engine is already running"
         self.socket_path.unlink(missing_ok=True)  # a killed engine leaves its socket file behind
         with self.log_path.open("ab") as log:
             self._process = subprocess.Popen(
-                [_binary(self._engine), *self._arguments()],
+                self._command(),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,

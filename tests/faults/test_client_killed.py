@@ -11,13 +11,13 @@ from collections.abc import Iterator
 import pytest
 
 from engine_process import EngineProcess
-from faults.witness import check_invariants
 from stores import make_store
 from windlass.core.job import NewJob
 from windlass.core.requests import Finish, Take, Taken
 from windlass.loops.runner import all_loops, turn
 from windlass.service import Service
 from windlass.store.store import Store
+from witness import check_invariants
 
 JOBS = 6
 

@@ -14,12 +14,12 @@ from pathlib import Path
 import pytest
 
 from engine_process import EngineProcess
-from faults.witness import Witness, check_invariants, drain, produce, work
 from stores import make_store
 from windlass.service import Service
 from windlass.store.embedded import EmbeddedEngine
 from windlass.store.endpoint import parse_url
 from windlass.store.store import Store
+from witness import Witness, check_invariants, drain, produce, work
 
 ROUNDS = 15
 EMBEDDED_ROUNDS = 5  # the keeper's pauses grow when an engine keeps dying

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
-from faults.witness import Witness, drain, produce, work
 from windlass.core.errors import StaleLease, UnknownJob, WrongState
 from windlass.core.job import Durability
 from windlass.core.requests import Take
 from windlass.loops import runner
 from windlass.service import Service
 from windlass.store.store import Store
+from witness import Witness, drain, produce, work
 
 QUEUES = tuple(f"q{number}" for number in range(24))  # in most of 16 partitions
 LIMIT_S = 40.0

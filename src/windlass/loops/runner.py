@@ -17,7 +17,7 @@ from .scheduler import Scheduler
 
 log = logging.getLogger("windlass.loops")
 
-LONGEST_PAUSE_S = 60.0  # a process that was rung and died leaves its work for the others until then
+LONGEST_PAUSE_S = 60.0  # several are told of what is due earlier; should all of them die, the others come then
 SHORTEST_PAUSE_S = 0.01
 TROUBLE_PAUSE_S = 1.0
 

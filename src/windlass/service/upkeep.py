@@ -75,7 +75,7 @@ class Upkeep(Asking):
         return torn
 
     def listen(self, *, for_s: float) -> Asked[bool]:
-        """Waits until something becomes due earlier than anybody knew; False when the time is over."""
+        """Waits until something is due, at the latest after `for_s`. True when that was not known at first."""
         check.number("for_s", for_s, 0, check.DURATION_MAX // 1000)
         return AskedToWait(self.store, lambda: self._listen(for_s), _needs_event_loop)
 

@@ -11,12 +11,10 @@ from typing import Any
 from ..core.errors import AlreadyEnded, Refusal, UnknownJob
 from ..core.job import Ending
 from ..core.states import State
-from .bell import Listener, heard
+from .bell import UPKEEP, Listener, heard
 from .calls import reading, upkeep
 from .calls.call import Flow
 from .store import Store
-
-UPKEEP = ("", "")  # where the loops wait: no queue has an empty name
 
 
 def _ended(answer: Ending | Refusal, ended_as: int) -> Ending | None:
@@ -74,8 +72,8 @@ def result_waiting_now(store: Store, job_id: bytes, consume: bool, wait_ms: int)
 
 
 async def upkeep_waiting(store: Store, homes: Sequence[int], for_s: float) -> bool:
-    """Until something is due in one of the partitions, at the latest after the given time. True when it was rung:
-    earlier than anybody knew."""
+    """Until something is due in one of the partitions, at the latest after the given time. True when that is earlier
+    than was known at first."""
     event = asyncio.Event()
     async with contextlib.AsyncExitStack() as stack:
         bells = [

@@ -19,6 +19,7 @@ BLOCK_S = 60  # a blocking read ends after this time and begins anew
 WATCHDOG_S = 5  # longer than the read itself: then the connection counts as dead
 SETTLE_S = 1.0
 Place: TypeAlias = tuple[str, str]  # queue, filter text
+UPKEEP: Place = ("", "")  # where the loops wait: no queue has an empty name
 
 
 class Listener:
@@ -32,6 +33,10 @@ class Listener:
         self.job_id = job_id
         self.was_rung: Place | None = None
         self.ended_as = 0  # the state in which the awaited job ended
+
+    def look_in(self, pause_s: float) -> None:
+        """Not at once: something will be due then."""
+        asyncio.get_running_loop().call_later(pause_s, self.event.set)
 
 
 async def heard(event: asyncio.Event, within_s: float) -> bool:
@@ -168,6 +173,9 @@ class Bell:
                 listener.event.set()
         elif kind == b"C" and self._on_cancel is not None:
             self._on_cancel(content)
+        elif kind == b"L":
+            for listener in self._takers.get(UPKEEP, ()):
+                listener.look_in(int(content) / 1000)
 
     def _wake_first(self, place: Place) -> None:
         line = self._takers.get(place)

@@ -9,5 +9,5 @@ local revision = revision_of_schedule(name)
 if revision == 0 then return 'unknown_schedule' end
 if revision ~= tonumber(ARGV[3]) then return 'revision_conflict' end
 redis.call('HDEL', schedule_key(name), 'paused')
-if plan_schedule(name, tonumber(ARGV[4])) then wake_loops() end
+plan_schedule(name, tonumber(ARGV[4]))
 return redis.call('HINCRBY', schedule_key(name), 'revision', 1)

@@ -11,5 +11,5 @@ local key = schedule_key(name)
 redis.call('HSET', key, 'definition', ARGV[4], 'revision', revision + 1)
 redis.call('HSETNX', key, 'created_at', now_ms)
 redis.call('ZADD', P .. 'schedule_names', 0, name)
-if ARGV[5] ~= '' and plan_schedule(name, tonumber(ARGV[5])) then wake_loops() end
+if ARGV[5] ~= '' then plan_schedule(name, tonumber(ARGV[5])) end
 return revision + 1

@@ -50,7 +50,7 @@ local function check_schedule(name)
   if is_right then return end
   find('schedule_not_listed', key_example('s:' .. name), function()
     redis.call('ZADD', P .. 'schedule_names', 0, name)
-    if plan_schedule(name, at) then wake_loops() end
+    plan_schedule(name, at)
   end)
 end
 

@@ -30,7 +30,7 @@ local function await_room(queue, holdup)
   rate_due[queue] = math.min(rate_due[queue] or math.huge, at)
   if redis.call('ZADD', P .. 'timers:due', 'LT', 'CH', at, queue) == 1 then
     ring(queue, nil)
-    ring('', nil)
+    tell_loops(at)
   end
 end
 

@@ -24,12 +24,12 @@ after_flush[#after_flush + 1] = function()
     -- Takers wait until the next due time they know of: an earlier one must wake somebody to learn of it.
     if redis.call('ZADD', P .. 'timers:due', 'LT', 'CH', at, queue) == 1 then
       ring(queue, nil)
-      ring('', nil)
+      tell_loops(at)
     end
   end
   for queue, at in pairs(timers.lease) do
-    -- The recoverer sleeps until the earliest deadline it knows of. The timer outlives its job, so this is rare.
-    if redis.call('ZADD', P .. 'timers:lease', 'LT', 'CH', at, queue) == 1 then ring('', nil) end
+    -- The timer outlives its job, so this is rare.
+    if redis.call('ZADD', P .. 'timers:lease', 'LT', 'CH', at, queue) == 1 then tell_loops(at) end
   end
   timers = {due = {}, lease = {}}
 end

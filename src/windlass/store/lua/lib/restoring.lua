@@ -112,7 +112,7 @@ function RESTORE.s(name, body)
   for field, value in pairs(body.fields) do redis.call('HSET', schedule_key(name), field, value) end
   if #body.jobs > 0 then redis.call('RPUSH', schedule_jobs_key(name), unpack(body.jobs)) end
   redis.call('ZADD', P .. 'schedule_names', 0, name)
-  if plan_schedule(name, body.next_at) then wake_loops() end
+  plan_schedule(name, body.next_at)
   return 'added'
 end
 

@@ -3,6 +3,7 @@
 local BELL_TTL_MS = 120000
 local RING_CHECK_MS = 1000 -- a ring lost with a killed taker is repeated after this
 local WAITERS_LOOKED_AT = 1000
+local LOOPS_TOLD = 8 -- of those who sleep past something
 local FILTERS_TRIED = 20000 -- by one call; after that the recoverer's ring, a second later, has to do
 
 local waiters_of
@@ -27,6 +28,23 @@ local function wait_for_ring(queue, bell, filter, for_ms)
   redis.call('PEXPIRE', key, math.max(BELL_TTL_MS, for_ms))
 end
 
+-- The loops sleep until the earliest instant they know of, which is how long they are registered. Those who would sleep past
+-- this one are told: not only one of them, since a process may die with what only it knows.
+local function tell_loops(at)
+  local key = queue_key('waiters', '')
+  local sleeping = redis.call('ZRANGEBYSCORE', key, string.format('(%.0f', at), '+inf', 'LIMIT', 0, LOOPS_TOLD)
+  for _, waiter in ipairs(sleeping) do
+    redis.call('ZADD', key, at, waiter)
+    strike(string.match(waiter, '^[^\1]*'), string.format('L%.0f', math.max(0, at - now_ms)))
+  end
+end
+
+-- Somebody looks later whether a ring was heard. Until then, more of them need nobody else.
+local function check_ring(queue)
+  local at = now_ms + RING_CHECK_MS
+  if redis.call('ZADD', P .. 'timers:ring', 'LT', 'CH', at, queue) == 1 then tell_loops(at) end
+end
+
 local function load_waiters(queue)
   local list = waiters_of[queue]
   if not list then
@@ -49,7 +67,7 @@ local function ring_waiter(queue, list, i, bell, filter)
   list[i] = false
   if tonumber(list[i + 1]) < now_ms then return false end
   strike(bell, 'Q' .. queue .. '\1' .. filter)
-  redis.call('ZADD', P .. 'timers:ring', 'LT', now_ms + RING_CHECK_MS, queue)
+  if queue ~= '' then check_ring(queue) end
   return true
 end
 
@@ -71,7 +89,7 @@ local function ring(queue, r)
   end
   if r then unwilling[queue][kind] = i end
   -- Not asked for want of time: somebody must look again.
-  if tried > FILTERS_TRIED then redis.call('ZADD', P .. 'timers:ring', 'LT', now_ms + RING_CHECK_MS, queue) end
+  if tried > FILTERS_TRIED then check_ring(queue) end
   return is_rung
 end
 

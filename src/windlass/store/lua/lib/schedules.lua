@@ -8,16 +8,13 @@ local function schedule_jobs_key(name) return P .. 'sj:' .. name end
 local function revision_of_schedule(name) return tonumber(redis.call('HGET', schedule_key(name), 'revision') or 0) end
 local function is_paused(name) return redis.call('HEXISTS', schedule_key(name), 'paused') == 1 end
 
--- Its next occurrence (0: none). Says whether it will fire.
+-- Its next occurrence (0: none).
 local function plan_schedule(name, next_at)
   redis.call('HSET', schedule_key(name), 'next_at', next_at)
   local fires = next_at > 0 and not is_paused(name)
   redis.call('ZADD', P .. 'schedules', fires and next_at or '+inf', name)
-  return fires
+  if fires then tell_loops(next_at) end
 end
-
--- The loops sleep until the earliest occurrence they know of.
-local function wake_loops() ring('', nil) end
 
 -- Its jobs that have not ended, of those it made last.
 local function open_jobs(name)

@@ -1,0 +1,107 @@
+"""`python -m faults`: faults under load in every topology, judged; exit code 1 when a promise was not kept.
+
+`python -m faults soak` is the long calm run (soak.py), `python -m faults windows` only the measured losses
+(windows.py)."""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from . import report, running, soak, windows
+from .mischief import FAULTS
+from .mischief.fault import EVERYWHERE
+from .roster import everybody, few
+
+QUICK_S = 30
+SHARES = {"standalone": 0.4, "embedded": 0.2, "sentinel": 0.2, "cluster": 0.2}
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m faults", description=__doc__)
+    add = parser.add_argument
+    add("what", nargs="?", default="faults", choices=("faults", "windows", "soak"))
+    add("--seed", type=int, default=None, help="repeats a plan; default: a new one, which is printed")
+    add("--minutes", type=float, default=4.0, help="of faults, over all scenarios")
+    add("--seconds", type=float, default=None, help="of faults, in each scenario")
+    add("--scenario", nargs="+", default=list(EVERYWHERE), choices=EVERYWHERE)
+    add("--quick", action="store_true", help=f"{QUICK_S} seconds of faults on one engine")
+    add("--only", nargs="+", default=[], choices=sorted(FAULTS), metavar="KIND", help=", ".join(sorted(FAULTS)))
+    add("--rounds", type=int, default=0, help="of each measured loss; 0: none are measured")
+    add("--soak-minutes", type=float, default=0.0, help="of the calm run at the end; 0: none")
+    add("--folder", type=Path, default=None, help="where logs, histories and findings are kept")
+    add("--write", action="store_true", help="write docs/reliability.md")
+    return parser
+
+
+class Progress:
+    """One line, written anew; plain lines where nobody watches."""
+
+    def __init__(self) -> None:
+        self._began_at_s = time.monotonic()
+        self._is_watched = sys.stdout.isatty()
+
+    def __call__(self, what: str) -> None:
+        line = f"{time.monotonic() - self._began_at_s:6.0f} s  {what}"
+        print(f"\r\033[K{line[:110]}" if self._is_watched else line, end="" if self._is_watched else "\n", flush=True)
+
+    def done(self) -> None:
+        if self._is_watched:
+            print("\r\033[K", end="", flush=True)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    given = _parser().parse_args(arguments)
+    if given.quick:
+        given.scenario, given.seconds = ["standalone"], QUICK_S
+    seed = given.seed if given.seed is not None else random.randrange(1_000_000)  # noqa: S311 (no secret)
+    folder = given.folder or Path(tempfile.mkdtemp(prefix="windlass-faults-"))
+    print(f"seed {seed}; logs and histories in {folder}")
+    progress, found = Progress(), report.Report(seed=seed, command=" ".join(["python -m faults", *_words(given, seed)]))
+    clients = few if given.quick else everybody
+    if given.what == "faults":
+        for topology in given.scenario:
+            seconds = given.seconds or given.minutes * 60 * _share(topology, given.scenario)
+            found.results.append(running.run(topology, seed, seconds, folder / topology, progress, given.only, clients))
+    if given.rounds or given.what == "windows":
+        for topology in given.scenario:
+            if topology != "embedded":
+                found.windows += windows.of_topology(topology, given.rounds or 3, seed, progress)
+    if given.soak_minutes or given.what == "soak":
+        minutes = given.soak_minutes or given.minutes
+        found.soak = soak.run(minutes * 60, seed, folder / "soak", progress)
+    progress.done()
+    print(report.summary(found))
+    if given.write:
+        print(f"written: {report.write(found)}")
+    if found.findings:
+        print(f"{len(found.findings)} findings; the evidence is in {folder}. Repeat with --seed {seed}.")
+    return 1 if found.findings else 0
+
+
+def _share(topology: str, chosen: Sequence[str]) -> float:
+    return SHARES[topology] / sum(SHARES[one] for one in chosen)
+
+
+def _words(given: argparse.Namespace, seed: int) -> list[str]:
+    """What was asked for, with the seed: it can be repeated."""
+    words = [given.what] if given.what != "faults" else []
+    words += ["--seed", str(seed)]
+    if not given.quick:
+        words += ["--seconds", f"{given.seconds:g}"] if given.seconds else ["--minutes", f"{given.minutes:g}"]
+    words += ["--quick"] if given.quick else []
+    if set(given.scenario) != set(EVERYWHERE) and not given.quick:
+        words += ["--scenario", *given.scenario]
+    words += ["--only", *given.only] if given.only else []
+    words += ["--rounds", str(given.rounds)] if given.rounds else []
+    words += ["--soak-minutes", f"{given.soak_minutes:g}"] if given.soak_minutes else []
+    return words
+
+
+if __name__ == "__main__":
+    sys.exit(main())

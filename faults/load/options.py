@@ -1,0 +1,77 @@
+"""What one client process is told on its command line."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from .scene import PLAIN
+from .wishes import Menu
+from .working import ROUGH, STEADY, Conduct
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True):
+    kind: str
+    url: str = ""
+    namespace: str = "wl"
+    http: str = ""
+    bedrock: str = ""
+    history: Path
+    client: str
+    seed: int = 0
+    seconds: float = 10.0
+    menu: Menu = Menu()
+    conduct: Conduct = Conduct()
+    durability: str = ""
+    port: int = 0
+    pause_s: float = 0.02
+    patience_s: float = 5.0
+    origin: str = ""  # URL of files to download
+    type: str = "faults"  # of Jobber's jobs
+
+
+def read_options(arguments: Sequence[str] | None, kinds: Sequence[str]) -> Options:
+    given = _parser(kinds).parse_args(arguments)
+    queues = tuple(given.queues.split(","))
+    conduct = Conduct(
+        queues=queues, slots=given.slots, most=given.most, lease_ms=given.lease_ms, work_ms=given.work_ms,
+        manners=STEADY if given.steady else ROUGH,
+    )  # fmt: skip
+    return Options(
+        kind=given.kind, url=given.url, namespace=given.namespace, http=given.http, bedrock=given.bedrock,
+        history=given.history, client=given.client or given.history.stem, seed=given.seed, seconds=given.seconds,
+        menu=Menu(queues=queues, callback=given.callback, most=given.most), conduct=conduct,
+        durability=given.durability, port=given.port, pause_s=given.pause_s, patience_s=given.patience_s,
+        origin=given.origin, type=given.type,
+    )  # fmt: skip
+
+
+def _parser(kinds: Sequence[str]) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m faults.load", description=__doc__)
+    add = parser.add_argument
+    add("kind", choices=sorted(kinds))
+    add("--url", default="", help="of the engine")
+    add("--namespace", default="wl")
+    add("--http", default="", help="URL of a server")
+    add("--bedrock", default="", help="host:port of a server")
+    add("--history", type=Path, required=True, help="the file that is written")
+    add("--client", default="", help="its name; default: the file's")
+    add("--seed", type=int, default=0)
+    add("--seconds", type=float, default=10.0)
+    add("--queues", default=PLAIN, help="with commas between")
+    add("--callback", default="", help="URL of a receiver, for some of the jobs")
+    add("--durability", default="", choices=("", "memory", "fsync", "replica"))
+    add("--most", type=int, default=3, help="jobs at once")
+    add("--slots", type=int, default=2)
+    add("--lease-ms", type=int, default=2_000)
+    add("--work-ms", type=int, default=20)
+    add("--steady", action="store_true", help="only finishes what it takes")
+    add("--port", type=int, default=0, help="to listen on, where that is needed")
+    add("--pause-s", type=float, default=0.02)
+    add("--patience-s", type=float, default=5.0, help="with an engine that is away")
+    add("--origin", default="", help="URL of a file to download")
+    add("--type", default="faults", help="of Jobber's jobs")
+    return parser

@@ -1,0 +1,172 @@
+"""A TCP proxy that can be told to misbehave: each link is a port of this machine that leads to one address, and may
+be cut, stalled, delayed or narrowed while traffic flows. All links run in one thread with an event loop of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import struct
+import threading
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from typing import Any, Literal, TypeVar
+
+Address = tuple[str, int] | str  # host and port, or the path of a unix socket
+Mode = Literal["through", "cut", "stall"]
+
+T = TypeVar("T")
+CHUNK = 65_536
+BREATH_S = 0.05  # how often a stalled link looks whether it may go on
+RESET = struct.pack("ii", 1, 0)  # linger for no time: closing is a reset
+
+
+@dataclass
+class Weather:
+    """What a link does to what passes."""
+
+    mode: Mode = "through"
+    delay_s: float = 0.0
+    bytes_per_s: float = 0.0  # 0: as fast as it goes
+
+
+class Link:
+    """One way through the proxy. Its methods may be called from any thread."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, name: str, target: Address) -> None:
+        self.name = name
+        self.target = target
+        self.weather = Weather()
+        self.passed = 0  # connections in all
+        self.port = 0
+        self._loop = loop
+        self._server: asyncio.Server | None = None
+        self._open: set[asyncio.StreamWriter] = set()
+
+    # What it can be told
+
+    def lead_to(self, target: Address) -> None:
+        """From the next connection on."""
+        self.target = target
+
+    def cut(self) -> None:
+        """Every connection is reset, also new ones, until `mend`."""
+        self.weather = Weather("cut")
+        self._loop.call_soon_threadsafe(self._reset_all)
+
+    def stall(self) -> None:
+        """Half open: connections are there, new ones are accepted, nothing passes."""
+        self.weather = Weather("stall")
+
+    def slow(self, delay_s: float, bytes_per_s: float = 0.0) -> None:
+        self.weather = Weather("through", delay_s, bytes_per_s)
+
+    def mend(self) -> None:
+        self.weather = Weather()
+
+    def drop(self) -> None:
+        """Every connection of this moment is reset; new ones pass."""
+        self._loop.call_soon_threadsafe(self._reset_all)
+
+    @property
+    def connections(self) -> int:
+        return len(self._open) // 2
+
+    # Its work, in the loop's thread
+
+    async def listen(self) -> None:
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0, backlog=1024)
+        self.port = self._server.sockets[0].getsockname()[1]
+
+    async def close(self) -> None:
+        if self._server is not None:
+            self._server.close()
+        self._reset_all()
+
+    def _reset_all(self) -> None:
+        for writer in list(self._open):
+            _reset(writer)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.passed += 1
+        if self.weather.mode == "cut":
+            _reset(writer)
+            return
+        try:
+            far_reader, far_writer = await _open(self.target)
+        except OSError:
+            _reset(writer)
+            return
+        ends = {writer, far_writer}
+        self._open |= ends
+        try:
+            await asyncio.gather(self._pump(reader, far_writer), self._pump(far_reader, writer))
+        except OSError:
+            pass
+        finally:
+            self._open -= ends
+            for end in ends:
+                _reset(end)
+
+    async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while data := await reader.read(CHUNK):
+            while self.weather.mode == "stall":  # noqa: ASYNC110 (said in another thread)
+                await asyncio.sleep(BREATH_S)
+            weather = self.weather
+            pause_s = weather.delay_s + (len(data) / weather.bytes_per_s if weather.bytes_per_s else 0.0)
+            if pause_s:
+                await asyncio.sleep(pause_s)
+            writer.write(data)
+            await writer.drain()
+        with contextlib.suppress(OSError):
+            writer.write_eof()
+
+
+async def _open(target: Address) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    if isinstance(target, str):
+        return await asyncio.open_unix_connection(target)
+    return await asyncio.open_connection(*target)
+
+
+def _reset(writer: asyncio.StreamWriter) -> None:
+    raw = writer.get_extra_info("socket")
+    if raw is not None and raw.family != socket.AF_UNIX and raw.fileno() >= 0:
+        with contextlib.suppress(OSError):
+            raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
+    writer.transport.abort()
+
+
+class Proxy:
+    """All links of a run."""
+
+    def __init__(self) -> None:
+        self.links: dict[str, Link] = {}
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._run, name="proxy", daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        self._loop.run_forever()
+
+    def link(self, name: str, target: Address) -> Link:
+        link = self.links[name] = Link(self._loop, name, target)
+        self._do(link.listen)
+        return link
+
+    def close(self) -> None:
+        for link in self.links.values():
+            self._do(link.close)
+        self._do(self._end_tasks)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    async def _end_tasks(self) -> None:
+        others = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+        for task in others:
+            task.cancel()
+        await asyncio.gather(*others, return_exceptions=True)
+
+    def _do(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        return asyncio.run_coroutine_threadsafe(work(), self._loop).result(10)

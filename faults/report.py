@@ -1,0 +1,227 @@
+"""docs/reliability.md, and the few lines at the end of a run. Every figure is of this run; what is not promised is
+said."""
+
+from __future__ import annotations
+
+import platform
+import subprocess
+import textwrap
+import time
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import msgspec
+
+import windlass
+from windlass.store.embedded import find_server_binary
+
+from .mischief import FAULTS
+from .running import Result
+from .soak import Soak
+from .windows import Window
+
+DOCUMENT = Path(__file__).resolve().parent.parent / "docs" / "reliability.md"
+WORDS = {
+    "standalone": "one engine, `appendonly yes`, `appendfsync always`",
+    "embedded": "the embedded engine with its keeper",
+    "sentinel": "a primary and two replicas behind three sentinels, in memory only",
+    "cluster": "three primaries with a replica each, in memory only",
+}
+NOT_PROMISED = """\
+- **Not exactly once.** A job may run more than once after a crash, a lost answer or a lease that ran out. What is
+  promised is that at most one lease is alive, and that a report with an old token changes nothing.
+- **Not more than the engine keeps.** An engine without an append-only file forgets everything when it is killed.
+  With `appendfsync everysec` a process that is killed loses nothing, since its writes are with the operating
+  system; a *machine* that loses power loses up to about a second of what was acknowledged at `memory`. Power cuts
+  were not part of this run.
+- **Failovers can lose acknowledged jobs** at `memory` and at `fsync`: Redis and Valkey replicate after they have
+  answered ([topologies.md](topologies.md)). At `replica` a job is lost when the replica that confirmed it is not
+  the one that is promoted, as after a plain `SENTINEL FAILOVER` with several replicas. Reports are never confirmed
+  by a replica: after a failover a job whose end was acknowledged may run again.
+- **Not durable is said, not hidden**: when a level is not reached the answer is `is_durable=False`. Such jobs are
+  counted apart.
+- Order is by priority, ready time and sequence within one lane, at the moment of taking; what comes back after a
+  lost lease takes its old place, not an earlier one.
+- A front end without ids of its callers (Bedrock's `CreateJob`, the processor's lines) cannot recognise a repeated
+  request: a client that repeats one whose answer it lost makes a second job.
+"""
+
+
+class Report(msgspec.Struct, kw_only=True):
+    seed: int
+    command: str
+    results: list[Result] = []
+    windows: list[Window] = []
+    soak: Soak | None = None
+
+    @property
+    def findings(self) -> list[str]:
+        found = [f"{result.topology}: {finding}" for result in self.results for finding in result.findings]
+        return found + ([f"soak: {finding}" for finding in self.soak.findings] if self.soak else [])
+
+
+def summary(report: Report) -> str:
+    lines = []
+    for one in report.results:
+        done = ", ".join(f"{name} {count}" for name, count in sorted(one.done.items()))
+        lines.append(
+            f"{one.topology}: {sum(one.done.values())} faults ({done}); {one.acknowledged:,} jobs acknowledged, "
+            f"{one.taken:,} leases, {one.ended:,} ends, {one.lost} lost, {len(one.findings)} findings"
+        )
+    lines += [
+        f"{one.topology}, {one.event}, {one.durability}: {one.lost} of {one.acknowledged:,} lost in {one.rounds} rounds"
+        for one in report.windows
+    ]
+    if report.soak:
+        lines.append(f"soak: {report.soak.seconds / 60:.1f} minutes, {report.soak.acknowledged:,} jobs")
+    return "\n".join([*lines, *(f"  {finding[:400]}" for finding in report.findings[:20])])
+
+
+def write(report: Report) -> Path:
+    DOCUMENT.write_text(_text(report))
+    return DOCUMENT
+
+
+def _text(report: Report) -> str:
+    parts = [
+        "# Reliability\n",
+        _paragraph(
+            "What was done to Windlass, how often, and what was lost. This page is written by the run itself (`make",
+            "faults` is a shorter one); how it is judged:",
+            "[decision 0047](decisions/0047-how-a-history-is-judged.md), how it is done:",
+            "[decision 0048](decisions/0048-faults.md).",
+        ),
+        _about(report),
+        _verdict(report),
+        _faults(report.results),
+        _losses(report.windows),
+        _soak(report.soak),
+        f"## What is not promised\n\n{NOT_PROMISED}",
+    ]
+    return "\n".join(part for part in parts if part)
+
+
+def _about(report: Report) -> str:
+    rows = [
+        ("date", time.strftime("%Y-%m-%d", time.gmtime())),
+        ("Windlass", windlass.__version__),
+        ("engine", engine_version()),
+        ("Python", platform.python_version()),
+        ("machine", f"{platform.system()} {platform.machine()}, everything on this one machine"),
+        ("seed", str(report.seed)),
+        ("command", f"`{report.command} --write`"),
+    ]
+    return _table(("", ""), rows)
+
+
+def engine_version() -> str:
+    said = subprocess.run([find_server_binary(), "--version"], capture_output=True, text=True, check=True).stdout
+    return "Valkey " + next(word[2:] for word in said.split() if word.startswith("v="))
+
+
+def _verdict(report: Report) -> str:
+    acknowledged = sum(one.acknowledged for one in report.results)
+    faults = sum(sum(one.done.values()) for one in report.results)
+    lost = sum(one.lost for one in report.results)
+    text = _paragraph(
+        f"**{faults:,} faults, {acknowledged:,} acknowledged jobs, {lost} lost, {len(report.findings)} findings.**",
+        "Producers and workers of several front ends ran meanwhile, each writing down what it was told; afterwards the",
+        "histories and the engine's state were judged.",
+    )
+    if report.findings:
+        text += "\n" + "\n".join(f"- {finding[:300]}" for finding in report.findings[:50]) + "\n"
+    return text
+
+
+def _faults(results: Sequence[Result]) -> str:
+    if not results:
+        return ""
+    rows = [
+        (
+            f"{one.topology}: {WORDS[one.topology]}", f"{one.seconds:.0f} s", f"{sum(one.done.values())}",
+            f"{one.acknowledged:,}", f"{one.taken:,}", f"{one.ended:,}", f"{one.unknown:,}", f"{one.lost}",
+            f"{one.drained_in_s:.0f} s",
+        )
+        for one in results
+    ]  # fmt: skip
+    head = (
+        "where",
+        "for",
+        "faults",
+        "jobs acknowledged",
+        "leases",
+        "ends",
+        "answers that never came",
+        "lost",
+        "drained in",
+    )
+    clients = ", ".join(f"`{name}`" for name in results[0].clients)
+    done = [Counter(one.done) for one in results]
+    kinds = [
+        (f"`{name}`", FAULTS[name].sentence, *(str(count[name] or "–") for count in done))
+        for name in FAULTS
+        if any(count[name] for count in done)
+    ]
+    return (
+        f"## Under faults\n\n{_table(head, rows)}\nThe clients: {clients}.\n\n"
+        + _table(("fault", "what it is", *(one.topology for one in results)), kinds)
+        + "\n"
+        + _paragraph(
+            "Behind Sentinel and in the cluster the nodes kept nothing on disk and producers asked for no",
+            "confirmation: what a failover may lose there is allowed to it, and measured below; all else is judged as",
+            "elsewhere.",
+        )
+    )
+
+
+def _losses(windows: Sequence[Window]) -> str:
+    if not windows:
+        return ""
+    rows = [
+        (
+            one.topology, one.event, f"`{one.durability}`", str(one.rounds), f"{one.acknowledged:,}", str(one.lost),
+            f"{one.longest_ms:.0f} ms" if one.lost else "–",
+            f"{one.unconfirmed:,}, {one.lost_unconfirmed} lost" if one.unconfirmed else "–",
+        )
+        for one in windows
+    ]  # fmt: skip
+    head = ("where", "what happens", "durability", "times", "acknowledged", "lost", "window", "told `is_durable=False`")
+    return (
+        "## What each level of durability loses\n\n"
+        + _paragraph(
+            "Jobs are enqueued as fast as it goes, then the engine that serves them is lost. The window is the time",
+            "between the oldest acknowledgement that was lost and the loss of the engine.",
+        )
+        + "\n"
+        + _table(head, rows)
+    )
+
+
+def _soak(soak: Soak | None) -> str:
+    if soak is None:
+        return ""
+    rows = [(one.who, one.what, _amount(one.what, one.before), _amount(one.what, one.after)) for one in soak.grown]
+    return (
+        "## A calm run\n\n"
+        + _paragraph(
+            f"{soak.seconds / 60:.0f} minutes of load without faults, {soak.acknowledged:,} jobs, {len(soak.findings)}",
+            "findings. After a warm-up of two fifths, the means of the first and the second half of the rest. When all",
+            "had ended, it was looked whether somebody was still connected to the engine.",
+        )
+        + "\n"
+        + _table(("process", "figure", "first half", "second half"), rows)
+    )
+
+
+def _amount(what: str, value: float) -> str:
+    return f"{value / 2**20:.1f} MiB" if "memory" in what else f"{value:.1f}"
+
+
+def _paragraph(*lines: str) -> str:
+    return textwrap.fill(" ".join(lines), 120, break_long_words=False, break_on_hyphens=False) + "\n"
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)

@@ -1,0 +1,135 @@
+"""A calm run: load without faults, for minutes or an hour. Afterwards nothing may have grown that should not:
+memory, descriptors, threads, connections; and the doctor finds nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from pathlib import Path
+from statistics import fmean
+
+import msgspec
+
+from .deployment import Deployment
+from .history import read_history
+from .judging import Promises, judge
+from .load import scene
+from .processes import Member
+from .roster import everybody
+from .running import drained
+
+SAMPLES = 60
+WARM_UP = 0.4  # of the run: caches fill, pools grow
+MEMORY_SLACK = 0.08
+MEMORY_SLACK_BYTES = 6 * 2**20
+COUNT_SLACK = 6  # descriptors, threads, connections that come and go
+Say = Callable[[str], None]
+
+
+class Grown(msgspec.Struct, kw_only=True):
+    """One figure of one process: its mean after the warm-up, and at the end."""
+
+    who: str
+    what: str
+    before: float
+    after: float
+    is_too_much: bool
+
+
+class Soak(msgspec.Struct, kw_only=True):
+    seconds: float
+    samples: int
+    grown: list[Grown]
+    findings: list[str]
+    acknowledged: int
+
+
+Sample = dict[tuple[str, str], float]  # who, what -> how much
+
+
+def run(seconds: float, seed: int, folder: Path, say: Say) -> Soak:
+    samples = list[Sample]()
+    with Deployment("standalone", folder, seed=seed) as deployment:
+        roster = everybody(deployment.ports)
+        promises = asyncio.run(_prepared(deployment))
+        deployment.start_load(roster.producers, seconds)
+        deployment.start_load(roster.others, seconds * 2 + 600)
+        began_at_s = time.monotonic()
+        for number in range(SAMPLES):
+            time.sleep(max(0.0, began_at_s + seconds * (number + 1) / SAMPLES - time.monotonic()))
+            samples.append(_sample(deployment))
+            say(f"soak: {number + 1} of {SAMPLES}")
+        problems, _, final = drained(deployment, say)
+        left = _left_connections(deployment)
+        histories = deployment.histories
+    grown = _grown(samples)
+    findings = [str(one) for one in judge(histories, final, promises)] + problems + left
+    findings += [
+        f"grows: {one.what} of {one.who}: {one.before:,.0f} → {one.after:,.0f}" for one in grown if one.is_too_much
+    ]
+    accepted = sum(len(one.jobs) for one in read_history(histories) if one.call == "enqueue" and one.phase == "ok")
+    return Soak(seconds=seconds, samples=len(samples), grown=grown, findings=findings, acknowledged=accepted)
+
+
+async def _prepared(deployment: Deployment) -> Promises:
+    service = deployment.service()
+    async with service.store:
+        return await scene.prepare(service)
+
+
+def _sample(deployment: Deployment) -> Sample:
+    found: Sample = {}
+    for member in (*deployment.servers, *deployment.members("worker")):
+        found |= _process(member.name, member.pid, member)
+    for name, pid in deployment.engine.pids.items():
+        found |= _process(name, pid)
+    memory = _info(deployment, "memory")
+    found["engine", "used_memory"] = float(memory["used_memory"])
+    found["engine", "connections"] = float(_info(deployment, "clients")["connected_clients"])
+    return found
+
+
+def _process(name: str, pid: int, member: Member | None = None) -> Sample:
+    if member is not None and not member.is_alive:
+        return {}
+    status = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines() if ":" in line)
+    return {
+        (name, "memory"): float(status["VmRSS"].split()[0]) * 1024,
+        (name, "threads"): float(status["Threads"]),
+        (name, "descriptors"): float(len(list(Path(f"/proc/{pid}/fd").iterdir()))),
+    }
+
+
+def _info(deployment: Deployment, section: str) -> dict[str, str]:
+    text: str = deployment.engine.ask("INFO", section).decode()
+    return dict(line.split(":", 1) for line in text.splitlines() if ":" in line)
+
+
+def _grown(samples: list[Sample]) -> list[Grown]:
+    """The second half of what comes after the warm-up beside the first half."""
+    steady = samples[int(len(samples) * WARM_UP) :]
+    half = len(steady) // 2
+    found = []
+    for who, what in sorted({key for sample in steady for key in sample}):
+        before, after = (
+            fmean([one[who, what] for one in part if (who, what) in one] or [0.0])
+            for part in (steady[:half], steady[half:])
+        )
+        allowed = max(before * MEMORY_SLACK, MEMORY_SLACK_BYTES) if "memory" in what else COUNT_SLACK
+        found.append(Grown(who=who, what=what, before=before, after=after, is_too_much=after - before > allowed))
+    return found
+
+
+def _left_connections(deployment: Deployment) -> list[str]:
+    """When clients and servers have ended, nobody is connected but who asks."""
+    for member in deployment.servers:
+        member.stop()
+    give_up_at_s = time.monotonic() + 10
+    while True:
+        lines = deployment.engine.ask("CLIENT", "LIST").decode().splitlines()
+        if len(lines) <= 1:
+            return []
+        if time.monotonic() > give_up_at_s:
+            return [f"left connection: {line}" for line in lines[:10]]
+        time.sleep(0.1)
