@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import secrets
+import os
 import struct
 import threading
 import time
@@ -106,7 +106,7 @@ class Store:
     def new_ids(self, queues: Sequence[str]) -> list[bytes]:
         """One id for each, at home where its queue is. One clock reading and one draw for all of them."""
         at_ms = int(time.time() * 1000)
-        drawn = struct.unpack(f">{len(queues)}Q", secrets.token_bytes(8 * len(queues)))
+        drawn = struct.unpack(f">{len(queues)}Q", os.urandom(8 * len(queues)))
         return [
             make_id(at_ms, self.partition_of_queue(queue), random_64)
             for queue, random_64 in zip(queues, drawn, strict=True)
@@ -227,7 +227,7 @@ class Store:
         if isinstance(effect, list):
             return await asyncio.gather(*(self._perform(one) for one in effect))
         if isinstance(effect, ItemsCall):
-            replies = await self._coalescer(effect).submit(effect.items)
+            replies = await self._coalescer(effect).submit(effect.items, effect.size)
             return [effect.read(reply) for reply in replies]
         if isinstance(effect, Now):
             return self._clock.now_ms() or self._clock.learn(await self._link("calls").call("TIME"))
