@@ -180,7 +180,7 @@ class Windlass(Connecting, Scheduling):
         """Many calls in few steps. A call that is refused raises, after those of its step that were accepted."""
         handles: list[JobHandle[R]] = []
         for part in _parts(calls):
-            level, jobs = _level(part, durability), [call.new_job() for call in part]
+            level, jobs = _level(part, durability), [call.ready() for call in part]
             handles += self._handles(part, self.service.enqueue(jobs, durability=level).wait())
         return handles
 
@@ -190,7 +190,7 @@ class Windlass(Connecting, Scheduling):
         service = await self.aservice()
         handles: list[JobHandle[R]] = []
         for part in _parts(calls):
-            level, jobs = _level(part, durability), [call.new_job() for call in part]
+            level, jobs = _level(part, durability), [call.ready() for call in part]
             handles += self._handles(part, await service.enqueue(jobs, durability=level))
         return handles
 
@@ -204,7 +204,7 @@ class Windlass(Connecting, Scheduling):
                 answer.id,
                 status=answer.status,
                 result_type=call.task.result_type,
-                is_kept=bool(call.terms.fields.get("result_ttl_ms")),
+                is_kept=call.terms.keeps_result,
             )
             for call, answer in zip(calls, answers, strict=True)
             if isinstance(answer, Enqueued)

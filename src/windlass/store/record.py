@@ -3,9 +3,10 @@ what any script returns."""
 
 from __future__ import annotations
 
-import hashlib
 import struct
 from functools import lru_cache
+from hashlib import blake2b
+from typing import NamedTuple
 
 import msgspec
 
@@ -22,9 +23,10 @@ HEADER_BYTES = _HEADER.size
 FORMAT = 1
 NOBODY = bytes(16)
 _CODEC_BITS = 3
-# Id and header of a new job: format, state, flags, priority, (sequence, creation), ready time, (started, ended, token,
+# Header of a new job: format, state, flags, priority, (sequence, creation), ready time, (started, ended, token,
 # deadline, worker, attempt), revision, (progress), length of header and strings.
-_NEW = struct.Struct(">16sBBIi12xHI44xI4xH")
+_NEW = struct.Struct(">BBIi12xHI44xI4xH")
+_FINGERPRINT_BYTES = 8
 _FIRST_REVISION = 1
 # An operation on an IntFlag or a look-up in an IntEnum costs as much as all the rest of a record.
 _RETAKE, _UNIQUE_WHILE_KEPT = int(Flag.RETAKE), int(Flag.UNIQUE_WHILE_KEPT)
@@ -124,10 +126,10 @@ def _callback_flags(callback: Callback) -> int:
     return sum(_OWES[event] for event in set(callback.events)) | _HAS_CALLBACK
 
 
-def _fingerprint(job: NewJob, codec: int) -> bytes:
-    """Tells a repeated enqueue from another job under the same id. Times are left out: a delay is counted from now."""
-    identity = f"{job.queue}\0{job.name}\0{job.lane}\0{job.unique}\0{job.priority}\0{codec}\0".encode()
-    return hashlib.blake2b(identity + job.payload.data, digest_size=8).digest()
+def _identity(job: NewJob, codec: int) -> bytes:
+    """With the payload it tells a repeated enqueue from another job under the same id. Times are left out: a delay is
+    counted from now."""
+    return f"{job.queue}\0{job.name}\0{job.lane}\0{job.unique}\0{job.priority}\0{codec}\0".encode()
 
 
 def _extras(job: NewJob, run_at_ms: int, origin: Origin) -> bytes:
@@ -141,17 +143,25 @@ def _extras(job: NewJob, run_at_ms: int, origin: Origin) -> bytes:
     return rule if extras == _NO_EXTRAS else rule + _encode(extras)
 
 
-def pack(
+class Prepared(NamedTuple):
+    """The record of a job but for its id and payload."""
+
+    head: bytes  # up to the fingerprint
+    identity: bytes
+    tail: bytes  # from there to the payload
+
+
+def prepare(
     job: NewJob,
-    job_id: bytes,
+    codec: Codec,
     run_at_ms: int,
     expires_at_ms: int,
     limits: str = "",
     origin: Origin = NO_ORIGIN,
     note: str = "",
-) -> bytes:
-    """Id and record of a new job; the engine fills in state, sequence and creation time. Only an import has a note."""
-    flags = codec = int(job.payload.codec)
+) -> Prepared:
+    """The engine fills in state, sequence and creation time. Only an import has a note."""
+    flags = int(codec)
     if job.retake:
         flags |= _RETAKE
     if job.unique_while_kept:
@@ -174,9 +184,8 @@ def pack(
     if note:
         flags |= _HAS_NOTE
         extras += _note(note.encode())
-    strings = b"".join(
+    tail = b"".join(
         (
-            _fingerprint(job, codec),
             _short(_policy(job, expires_at_ms)),
             _place(job.queue, job.name, job.lane),
             _labels(job),
@@ -184,10 +193,29 @@ def pack(
             _long(extras),
         )
     )
-    head_bytes = HEADER_BYTES + len(strings)
+    head_bytes = HEADER_BYTES + _FINGERPRINT_BYTES + len(tail)
     ready_high, ready = run_at_ms >> 32, run_at_ms & 0xFFFFFFFF
-    head = _NEW.pack(job_id, FORMAT, 0, flags, job.priority, ready_high, ready, _FIRST_REVISION, head_bytes)
-    return head + strings + job.payload.data
+    head = _NEW.pack(FORMAT, 0, flags, job.priority, ready_high, ready, _FIRST_REVISION, head_bytes)
+    return Prepared(head, _identity(job, int(codec)), tail)
+
+
+def filled(prepared: Prepared, job_id: bytes, payload: bytes) -> bytes:
+    """Id and record of a new job."""
+    head, identity, tail = prepared
+    return b"".join((job_id, head, blake2b(identity + payload, digest_size=_FINGERPRINT_BYTES).digest(), tail, payload))
+
+
+def pack(
+    job: NewJob,
+    job_id: bytes,
+    run_at_ms: int,
+    expires_at_ms: int,
+    limits: str = "",
+    origin: Origin = NO_ORIGIN,
+    note: str = "",
+) -> bytes:
+    payload = job.payload
+    return filled(prepare(job, payload.codec, run_at_ms, expires_at_ms, limits, origin, note), job_id, payload.data)
 
 
 class Standing(msgspec.Struct, frozen=True, kw_only=True):

@@ -79,7 +79,13 @@ _WEIGHT = 64  # four jobs that wait for a thousand others fill a call
 
 
 def size_of(item: tuple[Argument, ...]) -> int:
-    return sum(len(part) * (_WEIGHT if type(part) is Relations else 1) for part in item if isinstance(part, bytes))
+    size = 0
+    for part in item:
+        if type(part) is bytes:
+            size += len(part)
+        elif type(part) is Relations:
+            size += len(part) * _WEIGHT
+    return size
 
 
 def bounded(call: ItemsCall[T]) -> list[ItemsCall[T]]:
