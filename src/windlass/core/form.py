@@ -28,9 +28,10 @@ class Filled(msgspec.Struct, frozen=True, gc=False):
 
     form: Form
     payload: Blob
+    id: bytes = b""  # if it was not made by the store, as that of the form
 
     def new_job(self) -> NewJob:
-        return msgspec.structs.replace(self.form.job, payload=self.payload)
+        return msgspec.structs.replace(self.form.job, payload=self.payload, id=self.id or self.form.job.id)
 
 
 def alone(job: NewJob) -> Filled:

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from ..core.errors import Refusal
+from ..core.form import Filled
 from ..core.job import Durability, NewJob
 from ..core.requests import Enqueued
 from ..store.calls.call import ITEMS_MAX
@@ -24,10 +25,10 @@ IN_FLIGHT_MAX = 2  # one is worked on by the engine while the next is filled
 class Gathering:
     def __init__(self, service: Service) -> None:
         self._service = service
-        self._jobs: dict[Durability | None, _Line[NewJob, Enqueued]] = {}
+        self._jobs: dict[Durability | None, _Line[NewJob | Filled, Enqueued]] = {}
         self._drawn: dict[str, _Line[None, bytes]] = {}
 
-    def enqueue(self, job: NewJob, durability: Durability | None = None) -> asyncio.Future[Enqueued]:
+    def enqueue(self, job: NewJob | Filled, durability: Durability | None = None) -> asyncio.Future[Enqueued]:
         """As `service.enqueue` of one job: a refusal is raised, and concerns nobody else."""
         line = self._jobs.get(durability)
         if line is None:

@@ -40,6 +40,8 @@ class Producing(Asking):
     def _checked(self, job: NewJob | Filled) -> Filled:
         if type(job) is Filled:
             check.blob("payload", job.payload, self._payload_max)
+            if job.id != b"":
+                check.id_bytes("id", job.id)
             if not job.form.is_checked:
                 self._check_new(job.form.job)
                 job.form.is_checked = True
@@ -57,8 +59,9 @@ class Producing(Asking):
     def _with_ids(self, jobs: Sequence[Filled], made: list[Entry]) -> list[Entry]:
         """Made once, when it is known where queues are at home: a question asked twice is about the same jobs."""
         if not made:
-            ids = self.store.new_ids([job.form.job.queue for job in jobs])
-            made += [(job.form.job.id or made_id, job) for job, made_id in zip(jobs, ids, strict=True)]
+            without = [job.form.job.queue for job in jobs if not (job.id or job.form.job.id)]
+            new = iter(self.store.new_ids(without))
+            made += [(job.id or job.form.job.id or next(new), job) for job in jobs]
         return made
 
     def _enqueue_flow(
