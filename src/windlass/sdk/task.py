@@ -108,10 +108,13 @@ class Call(Part[R_co]):
         return plan.add(self, given)
 
     def enqueue(self) -> JobHandle[R_co]:
-        return self.task.app.enqueue_many([self])[0]
+        app = self.task.app
+        return app.handles_of((self,), app.service.enqueue((self.ready(),), durability=self.durability).wait())[0]
 
     async def aenqueue(self) -> JobHandle[R_co]:
-        return (await self.task.app.aenqueue_many([self]))[0]
+        app = self.task.app
+        service = await app.aservice()
+        return app.handles_of((self,), await service.enqueue((self.ready(),), durability=self.durability))[0]
 
 
 def _key_of(unique: Unique, task: Task[..., Any], arguments: Mapping[str, Any], payload: bytes) -> str:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ...core.errors import BadInput, Refusal
-from ...core.ids import parse_id
 from ...core.form import Filled
+from ...core.ids import parse_id
 from ...core.job import Durability, NewJob
 from ...core.requests import Enqueued
 from ...dialects.native.producing import EnqueuedShape

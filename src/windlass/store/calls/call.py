@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
+from itertools import chain
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from ...core.errors import REFUSALS, Refusal, refusal
@@ -35,6 +36,9 @@ class Call(Generic[T]):
         self.partition = partition
         self.durability = durability
 
+    def answer(self, reply: Any) -> T:
+        return self.read(reply)
+
 
 class ItemsCall(Generic[T]):
     """A call about many items, answered per item. Concurrent ones with the same head travel together."""
@@ -59,6 +63,14 @@ class ItemsCall(Generic[T]):
         self.read = read
         self.partition = partition
         self.durability = durability
+
+    @property
+    def args(self) -> Sequence[Argument]:
+        return [*self.head, *chain.from_iterable(self.items)]
+
+    def answer(self, reply: Any) -> list[T]:
+        read = self.read
+        return [read(one) for one in reply]
 
 
 class Relations(bytes):
