@@ -224,7 +224,7 @@ class Task(Generic[P, R_co]):
 
     def meta_of(self, arguments: Mapping[str, Any], meta: dict[str, Any] | None) -> dict[str, Any] | None:
         """What goes with the arguments under the reserved key; mostly nothing."""
-        if self.version > 1:
+        if self.migrations.version > 1:
             meta = {"v": self.version, **(meta or {})}
         keys = computed_keys(self.limits, arguments) if self.limits else None
         return {"keys": keys, **(meta or {})} if keys else meta

@@ -2,6 +2,8 @@
 
 import os
 import socket
+import ssl
+import struct
 from collections import deque
 from collections.abc import Sequence
 from typing import Any, Self
@@ -26,6 +28,7 @@ from windlass.store.endpoint import Endpoint
 
 REPLY_LIMIT_S = 30.0
 READ_BYTES = 65_536
+_TIMEVAL = struct.Struct("ll")  # seconds, microseconds
 
 
 class Sent:
@@ -47,6 +50,7 @@ class BlockingConnection:
         self._pid = os.getpid()
         self._lost_because: str | None = None
         self._sent: deque[Sent] = deque()  # replies come in this order
+        self._limit_s = -1.0
 
     @classmethod
     def open(cls, endpoint: Endpoint, timeout_s: float = CONNECT_LIMIT_S) -> Self:
@@ -98,8 +102,8 @@ class BlockingConnection:
         if self._lost_because is not None:
             raise ConnectionLost(self._lost_because)
         try:
-            if self._socket.gettimeout() != limit_s:
-                self._socket.settimeout(limit_s)
+            if limit_s != self._limit_s:
+                self._limit(limit_s)
             self._socket.sendall(packed)
         except BaseException as error:
             raise self._broken(error, limit_s) from error
@@ -122,8 +126,19 @@ class BlockingConnection:
             raise self._broken(error, limit_s) from error
         return sent.replies
 
+    def _limit(self, limit_s: float) -> None:
+        """By the kernel where it can: Python itself would ask before each read and write whether it may."""
+        if isinstance(self._socket, ssl.SSLSocket):
+            self._socket.settimeout(limit_s)
+        else:
+            self._socket.settimeout(None)
+            limit = _TIMEVAL.pack(int(limit_s), max(1, int(limit_s % 1 * 1_000_000)))  # zero would be no limit
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, limit)
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
+        self._limit_s = limit_s
+
     def _broken(self, error: BaseException, limit_s: float) -> BaseException:
-        if isinstance(error, TimeoutError):
+        if isinstance(error, TimeoutError | BlockingIOError):
             return self._lose(f"The engine gave no reply within {limit_s:g} s.")
         if isinstance(error, OSError | hiredis.ProtocolError):
             return self._lose(f"The connection to the engine was lost: {error}.")

@@ -107,11 +107,9 @@ class Store:
     def new_ids(self, queues: Sequence[str]) -> list[bytes]:
         """One id for each, at home where its queue is. One clock reading and one draw for all of them."""
         at_ms = int(time.time() * 1000)
+        homes = {queue: self.partition_of_queue(queue) for queue in set(queues)}
         drawn = struct.unpack(f">{len(queues)}Q", secrets.token_bytes(8 * len(queues)))
-        return [
-            make_id(at_ms, self.partition_of_queue(queue), random_64)
-            for queue, random_64 in zip(queues, drawn, strict=True)
-        ]
+        return [make_id(at_ms, homes[queue], random_64) for queue, random_64 in zip(queues, drawn, strict=True)]
 
     @property
     def clock_offset_ms(self) -> int:
