@@ -113,8 +113,8 @@ class Call(Part[R_co]):
 
     async def aenqueue(self) -> JobHandle[R_co]:
         app = self.task.app
-        service = await app.aservice()
-        return app.handles_of((self,), await service.enqueue((self.ready(),), durability=self.durability))[0]
+        gathering = (await app.in_loop()).gathering
+        return app.handles_of((self,), (await gathering.enqueue(self.ready(), self.durability),))[0]
 
 
 def _key_of(unique: Unique, task: Task[..., Any], arguments: Mapping[str, Any], payload: bytes) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import secrets
+import os
 import struct
 import threading
 import time
@@ -108,7 +108,7 @@ class Store:
         """One id for each, at home where its queue is. One clock reading and one draw for all of them."""
         at_ms = int(time.time() * 1000)
         homes = {queue: self.partition_of_queue(queue) for queue in set(queues)}
-        drawn = struct.unpack(f">{len(queues)}Q", secrets.token_bytes(8 * len(queues)))
+        drawn = struct.unpack(f">{len(queues)}Q", os.urandom(8 * len(queues)))
         return [make_id(at_ms, homes[queue], random_64) for queue, random_64 in zip(queues, drawn, strict=True)]
 
     @property
@@ -255,7 +255,7 @@ class Store:
         if isinstance(effect, list):
             return await asyncio.gather(*(self._perform(one) for one in effect))
         if isinstance(effect, ItemsCall):
-            return effect.answer(await self._coalescer(effect).submit(effect.items))
+            return effect.answer(await self._coalescer(effect).submit(effect.items, effect.size))
         if isinstance(effect, Now):
             return self._clock.now_ms() or self._clock.learn(await self._link("calls").call("TIME"))
         if isinstance(effect, Torn):

@@ -128,7 +128,10 @@ class Guard:
 
 
 def _shown(head: Head) -> str:
-    kind, _, text = head.headers.get("authorization", "").partition(" ")
+    given = head.headers.get("authorization")
+    if given is None:
+        return ""
+    kind, _, text = given.partition(" ")
     return text.strip() if kind.lower() == "bearer" else ""
 
 
@@ -138,7 +141,7 @@ def _shown(head: Head) -> str:
 
 def _check_host(head: Head) -> None:
     host = head.headers.get("host", "")
-    if not is_loopback(_name_of(host)):
+    if not _leads_here(host):
         raise Forbidden(
             f"Without tokens this server answers requests to localhost only, not to {host!r}; "
             "create a token (windlass tokens create) and send it as Authorization: Bearer."
@@ -183,6 +186,11 @@ def _check_origin(head: Head) -> None:
     # Browsers say this also where they send no Origin. Another port of this machine is of the same site, but not ours.
     if head.headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
         raise Forbidden("Without tokens this server answers no web page of another site.")
+
+
+@lru_cache(256)
+def _leads_here(host: str) -> bool:
+    return is_loopback(_name_of(host))
 
 
 def _name_of(host: str) -> str:

@@ -74,7 +74,12 @@ class CallbackShape(Shape, frozen=True, kw_only=True):
     headers: dict[str, str] = {}
 
 
-class NewJobShape(Shape, frozen=True, kw_only=True):
+_ID, _RETRY, _PARENT, _AFTER, _CALLBACK = map(
+    NewJob.__struct_fields__.index, ("id", "retry", "parent", "after", "callback")
+)
+
+
+class NewJobShape(Shape, frozen=True, kw_only=True, gc=False):
     """A job to be enqueued. Only `queue` and `name` are needed."""
 
     queue: QueueName
@@ -114,41 +119,17 @@ class NewJobShape(Shape, frozen=True, kw_only=True):
     callback: CallbackShape | None = None
 
     def new_job(self, encoding: Encoding) -> NewJob:
-        return NewJob(
-            queue=self.queue,
-            name=self.name,
-            payload=read_payload(self.payload, self.payload_base64, self.payload_codec, encoding),
-            id=b"" if self.id is None else parse_id(self.id),
-            priority=self.priority,
-            run_at_ms=self.run_at_ms,
-            delay_ms=self.delay_ms,
-            expires_at_ms=self.expires_at_ms,
-            expires_in_ms=self.expires_in_ms,
-            lane=self.lane,
-            unique=self.unique,
-            unique_check=self.unique_check,
-            unique_while_kept=self.unique_while_kept,
-            debounce_ms=self.debounce_ms,
-            debounce_max_ms=self.debounce_max_ms,
-            throttle_ms=self.throttle_ms,
-            if_revision=self.if_revision,
-            retry=ENDLESS if self.retry is None else Backoff(*msgspec.structs.astuple(self.retry)),
-            lease_ms=self.lease_ms,
-            lease_rule=self.lease_rule,
-            retake=self.retake,
-            hidden=self.hidden,
-            timeout_ms=self.timeout_ms,
-            result_ttl_ms=self.result_ttl_ms,
-            tags=self.tags,
-            trace=self.trace,
-            repeat=self.repeat,
-            parent=b"" if self.parent is None else parse_id(self.parent),
-            held=self.held,
-            after=tuple(map(parse_id, self.after)) if self.after else (),
-            joins=self.joins,
-            on_failure=self.on_failure,
-            callback=None if self.callback is None else callback_of(self.callback),
-        )
+        """All fields at once, as there are many: behind the payload they are those of NewJob, in its order."""
+        queue, name, payload, in_base64, codec, *others = msgspec.structs.astuple(self)
+        fields = [queue, name, read_payload(payload, in_base64, codec, encoding), *others]
+        fields[_ID] = b"" if self.id is None else parse_id(self.id)
+        fields[_RETRY] = ENDLESS if self.retry is None else Backoff(*msgspec.structs.astuple(self.retry))
+        fields[_PARENT] = b"" if self.parent is None else parse_id(self.parent)
+        if self.after:
+            fields[_AFTER] = tuple(map(parse_id, self.after))
+        if self.callback is not None:
+            fields[_CALLBACK] = callback_of(self.callback)
+        return NewJob(*fields)
 
 
 def callback_of(shape: CallbackShape) -> Callback:
@@ -319,7 +300,7 @@ class Items(msgspec.Struct, Generic[T], frozen=True, forbid_unknown_fields=True)
     items: Annotated[list[T], Meta(max_length=ITEMS_MAX)]
 
 
-class Outcome(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
+class Outcome(msgspec.Struct, Generic[T], frozen=True, kw_only=True, gc=False):
     """Of one item: its answer, or why it was refused; the others have nothing to do with it."""
 
     ok: T | UnsetType = UNSET

@@ -43,7 +43,7 @@ class Call(Generic[T]):
 class ItemsCall(Generic[T]):
     """A call about many items, answered per item. Concurrent ones with the same head travel together."""
 
-    __slots__ = ("durability", "head", "is_whole", "items", "operation", "partition", "read")
+    __slots__ = ("_size", "durability", "head", "is_whole", "items", "operation", "partition", "read")
 
     def __init__(
         self,
@@ -63,6 +63,14 @@ class ItemsCall(Generic[T]):
         self.read = read
         self.partition = partition
         self.durability = durability
+        self._size = -1  # not counted yet
+
+    @property
+    def size(self) -> int:
+        """Bytes of all items."""
+        if self._size < 0:
+            self._size = sum([size_of(item) for item in self.items])
+        return self._size
 
     @property
     def args(self) -> Sequence[Argument]:
@@ -94,7 +102,7 @@ def size_of(item: tuple[Argument, ...]) -> int:
 
 def bounded(call: ItemsCall[T]) -> list[ItemsCall[T]]:
     """The same items in as many calls as their number and their bytes demand."""
-    if call.is_whole:
+    if call.is_whole or (len(call.items) <= ITEMS_MAX and call.size <= BYTES_MAX):
         return [call]
     parts: list[list[tuple[Argument, ...]]] = [[]]
     bytes_so_far = 0
@@ -105,8 +113,6 @@ def bounded(call: ItemsCall[T]) -> list[ItemsCall[T]]:
             bytes_so_far = 0
         parts[-1].append(item)
         bytes_so_far += size
-    if len(parts) == 1:
-        return [call]
     return [
         ItemsCall(call.operation, call.head, items, call.read, partition=call.partition, durability=call.durability)
         for items in parts
