@@ -108,10 +108,13 @@ class Call(Part[R_co]):
         return plan.add(self, given)
 
     def enqueue(self) -> JobHandle[R_co]:
-        return self.task.app.enqueue_many([self])[0]
+        app = self.task.app
+        return app.handles_of((self,), app.service.enqueue((self.ready(),), durability=self.durability).wait())[0]
 
     async def aenqueue(self) -> JobHandle[R_co]:
-        return (await self.task.app.aenqueue_many([self]))[0]
+        app = self.task.app
+        gathering = (await app.in_loop()).gathering
+        return app.handles_of((self,), (await gathering.enqueue(self.ready(), self.durability),))[0]
 
 
 def _key_of(unique: Unique, task: Task[..., Any], arguments: Mapping[str, Any], payload: bytes) -> str:
@@ -221,7 +224,7 @@ class Task(Generic[P, R_co]):
 
     def meta_of(self, arguments: Mapping[str, Any], meta: dict[str, Any] | None) -> dict[str, Any] | None:
         """What goes with the arguments under the reserved key; mostly nothing."""
-        if self.version > 1:
+        if self.migrations.version > 1:
             meta = {"v": self.version, **(meta or {})}
         keys = computed_keys(self.limits, arguments) if self.limits else None
         return {"keys": keys, **(meta or {})} if keys else meta

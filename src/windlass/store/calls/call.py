@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
+from itertools import chain
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from ...core.errors import REFUSALS, Refusal, refusal
@@ -34,6 +35,9 @@ class Call(Generic[T]):
         self.read = read
         self.partition = partition
         self.durability = durability
+
+    def answer(self, reply: Any) -> T:
+        return self.read(reply)
 
 
 class ItemsCall(Generic[T]):
@@ -67,6 +71,14 @@ class ItemsCall(Generic[T]):
         if self._size < 0:
             self._size = sum([size_of(item) for item in self.items])
         return self._size
+
+    @property
+    def args(self) -> Sequence[Argument]:
+        return [*self.head, *chain.from_iterable(self.items)]
+
+    def answer(self, reply: Any) -> list[T]:
+        read = self.read
+        return [read(one) for one in reply]
 
 
 class Relations(bytes):
