@@ -3,18 +3,18 @@ are known by a number have a UUIDv8 made of it, with the partition in the same p
 
 from __future__ import annotations
 
+import struct
 import uuid
 
 from .errors import BadInput
 
 PARTITIONS_MAX = 4096  # rand_a has 12 bits
+_pack = struct.Struct(">QQ").pack
 
 
 def make_id(at_ms: int, partition: int, random_64: int) -> bytes:
     """The 16 bytes of an id; time and randomness are the caller's, so this stays pure."""
-    high = (at_ms & 0xFFFFFFFFFFFF) << 16 | 0x7000 | partition
-    low = 1 << 63 | random_64 & 0x3FFFFFFFFFFFFFFF
-    return high.to_bytes(8, "big") + low.to_bytes(8, "big")
+    return _pack((at_ms & 0xFFFFFFFFFFFF) << 16 | 0x7000 | partition, 1 << 63 | random_64 & 0x3FFFFFFFFFFFFFFF)
 
 
 NUMBER_MAX = 2**62 - 1  # two of the last 64 bits are the variant

@@ -52,7 +52,7 @@ class Flag(IntFlag):
     DISPATCH_COUNTS = 67108864  # its last dispatch has spent an attempt, accepted or not
 
 
-class Blob(msgspec.Struct, frozen=True):
+class Blob(msgspec.Struct, frozen=True, gc=False):
     """Opaque bytes with the mark of their codec."""
 
     data: bytes
@@ -87,8 +87,8 @@ class Cap(msgspec.Struct, frozen=True, kw_only=True):
     note: str = ""  # kept with it, for whoever works the key's jobs
 
 
-class NewJob(msgspec.Struct, frozen=True, kw_only=True):
-    """A job to be enqueued. Only `queue` and `name` are needed."""
+class NewJob(msgspec.Struct, frozen=True, gc=False):
+    """A job to be enqueued. Only `queue` and `name` are needed. Give all others by name: their order may change."""
 
     queue: str
     name: str

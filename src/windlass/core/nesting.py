@@ -12,6 +12,8 @@ from .job import Codec
 _STRINGS = re.compile(rb'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
 _NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 _STEPS = tuple(1 if byte in b"[{" else -1 for byte in range(256))
+_QUOTES_MAX = 100_000  # what stands between them becomes an object each, for a moment
+_INNERMOST = (b"{}", b"[]", b"{}", b"[]")
 _CONTAINERS = bytes([*range(0x80, 0xA0), *range(0xDC, 0xE0)])  # the first bytes of arrays and maps in MessagePack
 STEPS_MAX = 2_000_000  # about a second; a document that takes more of them is no better than a deep one
 
@@ -26,8 +28,19 @@ def is_too_deep(data: bytes, codec: Codec, most: int) -> bool:
 
 
 def _is_json_too_deep(data: bytes, most: int) -> bool:
-    brackets = _STRINGS.sub(b"", data).translate(None, _NO_BRACKETS)
+    brackets = _without_strings(data).translate(None, _NO_BRACKETS)
+    left = brackets
+    for pair in _INNERMOST:  # a long list of flat things: leaving out a pair everywhere makes it one level flatter
+        left = left.replace(pair, b"")
+    if len(left) + len(_INNERMOST) <= most:
+        return False
     return max(accumulate(map(_STEPS.__getitem__, brackets)), default=0) > most
+
+
+def _without_strings(data: bytes) -> bytes:
+    if b"\\" in data or data.count(b'"') > _QUOTES_MAX:
+        return _STRINGS.sub(b"", data)
+    return b"".join(data.split(b'"')[::2])
 
 
 # Of the first byte of a value in MessagePack: how many bytes it has at least; how many bytes after the first tell what

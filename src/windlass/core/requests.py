@@ -9,7 +9,7 @@ import msgspec
 from .job import Attempt, Blob, Job, Member
 
 
-class Enqueued(msgspec.Struct, frozen=True):
+class Enqueued(msgspec.Struct, frozen=True, gc=False):
     """`existing`: the id or the unique key was there before, or the first call of its period (`throttle_ms`) has won.
     `replaced`: the content, name and lane included, went into the job that holds the key (`replace`, `debounce_ms`).
     `ended`: this id has run and gone already, went into another job, or ended at once by the policy of what it should

@@ -119,6 +119,8 @@ def blob(what: str, value: Any, most_bytes: int) -> None:
 
 
 def items(what: str, values: Any) -> None:
+    if type(values) is list or type(values) is tuple:  # as nearly always
+        return
     if not isinstance(values, Sequence) or isinstance(values, str | bytes):
         raise BadInput(f"{what} must be a list.")
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import inspect
 import logging
+from collections import deque
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import (
@@ -13,15 +15,18 @@ from typing import (
     Concatenate,
     ParamSpec,
     Protocol,
+    TypeAlias,
     TypeVar,
     Unpack,
     overload,
 )
 
-from ..core.errors import BadInput, Refusal
+from ..core.errors import BadInput, Refusal, WindlassError
 from ..core.ids import parse_id
 from ..core.job import Durability
 from ..core.requests import Enqueued
+from ..service import Service
+from ..store.asked import AskedMany
 from .batch import AsyncBatchTask, BatchDecorator, SyncBatchTask, batch_of
 from .connecting import Connecting
 from .context import Context
@@ -40,6 +45,8 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 R = TypeVar("R")
 AT_ONCE = 1_000  # jobs per call of a bulk enqueue
+UNDER_WAY = 2  # such calls: while the engine is at one, the next is made
+Answers: TypeAlias = list[Enqueued | Refusal]
 
 log = logging.getLogger("windlass.app")
 
@@ -177,38 +184,51 @@ class Windlass(Connecting, Scheduling):
     # Jobs
 
     def enqueue_many(self, calls: Iterable[Call[R]], *, durability: Durability | None = None) -> list[JobHandle[R]]:
-        """Many calls in few steps. A call that is refused raises, after those of its step that were accepted."""
+        """Many calls in few steps, two of them under way at a time. A call that is refused raises, after those of its
+        step, and of the one after it, that were accepted."""
         handles: list[JobHandle[R]] = []
-        for part in _parts(calls):
-            level, jobs = _level(part, durability), [call.new_job() for call in part]
-            handles += self._handles(part, self.service.enqueue(jobs, durability=level).wait())
+        under_way: deque[tuple[list[Call[R]], Callable[[], Answers]]] = deque()
+        try:
+            for part in _parts(calls):
+                under_way.append((part, _asked(self.service, part, durability).begin()))
+                if len(under_way) == UNDER_WAY:
+                    handles += self._received(*under_way.popleft())
+            while under_way:
+                handles += self._received(*under_way.popleft())
+        finally:
+            for _, wait in under_way:  # something went wrong: what was sent is not left to itself
+                with contextlib.suppress(WindlassError):
+                    wait()
         return handles
+
+    def _received(self, part: list[Call[R]], wait: Callable[[], Answers]) -> list[JobHandle[R]]:
+        return self.handles_of(part, wait())
 
     async def aenqueue_many(
         self, calls: Iterable[Call[R]], *, durability: Durability | None = None
     ) -> list[JobHandle[R]]:
         service = await self.aservice()
         handles: list[JobHandle[R]] = []
-        for part in _parts(calls):
-            level, jobs = _level(part, durability), [call.new_job() for call in part]
-            handles += self._handles(part, await service.enqueue(jobs, durability=level))
+        under_way: deque[tuple[list[Call[R]], asyncio.Future[Answers]]] = deque()
+        try:
+            for part in _parts(calls):
+                under_way.append((part, asyncio.ensure_future(_asked(service, part, durability))))
+                if len(under_way) == UNDER_WAY:
+                    handles += self.handles_of(under_way[0][0], await under_way[0][1])
+                    under_way.popleft()
+            for part, answers in under_way:
+                handles += self.handles_of(part, await answers)
+        finally:
+            for _, answers in under_way:
+                answers.cancel()
         return handles
 
-    def _handles(self, calls: Sequence[Call[R]], answers: Sequence[Enqueued | Refusal]) -> list[JobHandle[R]]:
-        for answer in answers:
+    def handles_of(self, calls: Sequence[Call[R]], answers: Sequence[Enqueued | Refusal]) -> list[JobHandle[R]]:
+        handles: list[JobHandle[R]] = []
+        for call, answer in zip(calls, answers, strict=True):
             if isinstance(answer, Refusal):
                 raise answer
-        handles: list[JobHandle[R]] = [
-            JobHandle(
-                self,
-                answer.id,
-                status=answer.status,
-                result_type=call.task.result_type,
-                is_kept=bool(call.terms.fields.get("result_ttl_ms")),
-            )
-            for call, answer in zip(calls, answers, strict=True)
-            if isinstance(answer, Enqueued)
-        ]
+            handles.append(JobHandle(self, answer.id, answer.status, call.task.result_type, call.terms.keeps_result))
         self.was_enqueued(calls, handles)
         return handles
 
@@ -249,6 +269,10 @@ def _parts(calls: Iterable[Call[R]]) -> Iterable[list[Call[R]]]:
             part = []
     if part:
         yield part
+
+
+def _asked(service: Service, part: Sequence[Call[Any]], durability: Durability | None) -> AskedMany[Enqueued]:
+    return service.enqueue([call.ready() for call in part], durability=_level(part, durability))
 
 
 def _level(calls: Sequence[Call[Any]], durability: Durability | None) -> Durability | None:

@@ -184,7 +184,7 @@ class Signature:
         except BadInput as refusal:
             raise self._blamed(bound, refusal) from refusal
         try:
-            self._read(data, Codec.MSGPACK)
+            self._check(data, Codec.MSGPACK)
         except Exception as error:  # a class of the caller's may raise anything while it is made
             raise WrongCall(f"{self.name}: {wording(error)}") from error
         return Blob(data, Codec.MSGPACK)
@@ -230,6 +230,11 @@ class Signature:
             args.insert(index, injected.get(name, default))
         by_position = {name for _, name, _ in self._injected}
         return tuple(args), decoded.kwargs | {name: v for name, v in injected.items() if name not in by_position}
+
+    def _check(self, data: bytes, codec: Codec) -> None:
+        self._decoders[codec](data)
+        if self._extra:
+            self._read_extra(data, codec)
 
     def _read(self, data: bytes, codec: Codec) -> dict[str, Any]:
         """Parameter → typed value, as far as given, and META."""

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeAlias
 from ..core.errors import BadInput
 from ..core.job import Durability
 from ..service import Service
+from ..service.gathering import Gathering
 from ..settings import Settings, load
 from ..store.store import Store
 from .durations import Duration, duration_ms
@@ -31,6 +32,7 @@ class InLoop(NamedTuple):
     """What one event loop uses. The generator closes it when it is closed itself, at the latest with the loop."""
 
     service: Service
+    gathering: Gathering  # calls that come one by one
     keeping: AsyncGenerator[Service, None]
 
 
@@ -134,16 +136,20 @@ class Connecting:
 
     async def aservice(self) -> Service:
         """The same for the running event loop: its answers are awaited."""
+        return (await self.in_loop()).service
+
+    async def in_loop(self) -> InLoop:
         loop = asyncio.get_running_loop()
         found = self._in_loops.get(loop)
         if found is None:
             await asyncio.to_thread(self.reached.open_now)
             found = self._in_loops.get(loop) or await self._join_loop(loop)
-        return found.service
+        return found
 
     async def _join_loop(self, loop: asyncio.AbstractEventLoop) -> InLoop:
         keeping = _kept(self.reached.twin(), self._in_loops)
-        self._in_loops[loop] = found = InLoop(await anext(keeping), keeping)
+        service = await anext(keeping)
+        self._in_loops[loop] = found = InLoop(service, Gathering(service), keeping)
         return found
 
     def close(self) -> None:

@@ -70,7 +70,7 @@ class Plan:
             self.app,
             job_id,
             result_type=call.task.result_type,
-            is_kept=bool(call.terms.fields.get("result_ttl_ms")),
+            is_kept=call.terms.keeps_result,
         )
         return Given((job_id,))
 

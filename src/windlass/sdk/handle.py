@@ -29,8 +29,10 @@ WAIT_MS = 600_000  # an endless wait is asked anew after so long
 class JobHandle(Generic[R_co]):
     """Of a job that was enqueued, or found by its id."""
 
+    __slots__ = ("__weakref__", "_app", "_id", "is_kept", "result_type", "status")
+
     def __init__(
-        self, app: Windlass, job_id: bytes, *, status: str = "", result_type: Any = Any, is_kept: bool = True
+        self, app: Windlass, job_id: bytes, status: str = "", result_type: Any = Any, is_kept: bool = True
     ) -> None:
         self._app = app
         self._id = job_id

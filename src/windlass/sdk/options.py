@@ -8,7 +8,8 @@ from typing import Any, Literal, NamedTuple, TypeAlias, TypedDict
 
 from ..core import retry as core
 from ..core.errors import BadInput
-from ..core.job import Callback, Durability, OnFailure
+from ..core.form import Form
+from ..core.job import Callback, Durability, NewJob, OnFailure
 from .durations import Duration, duration_ms, instant_ms
 from .limits import Limit, Rate
 
@@ -91,6 +92,18 @@ class Template(NamedTuple):
     unique: Unique
     tenant: Tenant
     durability: Durability | None
+    forms: dict[str, Form]  # by task
+
+    def form(self, task: str) -> Form:
+        """What the jobs of this task have in common; whose key and lane are not computed of their arguments."""
+        found = self.forms.get(task)
+        if found is None:
+            found = self.forms[task] = Form(NewJob(name=task, **self.fields))
+        return found
+
+    @property
+    def keeps_result(self) -> bool:
+        return bool(self.fields.get("result_ttl_ms"))
 
     @property
     def queue(self) -> str:
@@ -111,7 +124,7 @@ def template(options: Mapping[str, Any], start: Template | None = None) -> Templ
         unique = True
     tenant = options.get("tenant", start.tenant if start else "")
     durability = options.get("durability", start.durability if start else None)
-    return Template(fields, unique, tenant, durability)
+    return Template(fields, unique, tenant, durability, {})
 
 
 def _duration(option: str, field: str = "") -> Callable[[Any], dict[str, Any]]:

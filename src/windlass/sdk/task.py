@@ -8,6 +8,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Self, TypeVar, Unpack, get_type_hints
 
 from ..core.errors import BadInput
+from ..core.form import Filled
 from ..core.job import Blob, NewJob
 from .arguments import Decoded, Signature
 from .context import Context
@@ -59,10 +60,20 @@ class Call(Part[R_co]):
     def using(self, **options: Unpack[CallOptions]) -> Call[R_co]:
         return Call(self.task, self.arguments, template(options, self._template), self._signature)
 
-    def new_job(self, **extra: Any) -> NewJob:
-        """The job that the engine is given. A wrong argument is refused here."""
+    def ready(self) -> NewJob | Filled:
+        """The job that the engine is given, mostly by its payload alone. A wrong argument is refused here."""
         task, terms = self.task, self._template
-        payload = self._signature.encode(self.arguments, task.meta_of(self.arguments, extra.pop("meta", None)))
+        if terms.unique or terms.tenant or task.app.trace_source is not None:
+            return self.new_job()
+        return Filled(terms.form(task.name), self._payload(None))
+
+    def _payload(self, meta: dict[str, Any] | None) -> Blob:
+        return self._signature.encode(self.arguments, self.task.meta_of(self.arguments, meta))
+
+    def new_job(self, **extra: Any) -> NewJob:
+        """The same as a job of its own, with other fields."""
+        task, terms = self.task, self._template
+        payload = self._payload(extra.pop("meta", None))
         fields = terms.fields
         if terms.unique:
             extra["unique"] = _key_of(terms.unique, task, self.arguments, payload.data)
@@ -97,10 +108,13 @@ class Call(Part[R_co]):
         return plan.add(self, given)
 
     def enqueue(self) -> JobHandle[R_co]:
-        return self.task.app.enqueue_many([self])[0]
+        app = self.task.app
+        return app.handles_of((self,), app.service.enqueue((self.ready(),), durability=self.durability).wait())[0]
 
     async def aenqueue(self) -> JobHandle[R_co]:
-        return (await self.task.app.aenqueue_many([self]))[0]
+        app = self.task.app
+        gathering = (await app.in_loop()).gathering
+        return app.handles_of((self,), (await gathering.enqueue(self.ready(), self.durability),))[0]
 
 
 def _key_of(unique: Unique, task: Task[..., Any], arguments: Mapping[str, Any], payload: bytes) -> str:
@@ -210,7 +224,7 @@ class Task(Generic[P, R_co]):
 
     def meta_of(self, arguments: Mapping[str, Any], meta: dict[str, Any] | None) -> dict[str, Any] | None:
         """What goes with the arguments under the reserved key; mostly nothing."""
-        if self.version > 1:
+        if self.migrations.version > 1:
             meta = {"v": self.version, **(meta or {})}
         keys = computed_keys(self.limits, arguments) if self.limits else None
         return {"keys": keys, **(meta or {})} if keys else meta

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import logging
 import resource
 import signal
@@ -21,6 +22,7 @@ log = logging.getLogger("windlass.server")
 
 STOP, NOW = b"stop", b"now"  # what a parent says: end when all is answered; end at once
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
+COLLECTED_AFTER = 20_000  # objects; Python's own 700 are made by one request with a hundred jobs
 
 
 class Stopping:
@@ -91,6 +93,14 @@ def allow_files() -> None:
             resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
+def spare_collector() -> None:
+    """What is loaded when a server begins to answer stays: the collector of circular garbage need not look at it again.
+    Requests leave next to nothing to it, and it was a seventh of what they cost."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(COLLECTED_AFTER, *gc.get_threshold()[1:])
+
+
 async def serve(
     settings: Settings,
     sockets: Sockets,
@@ -107,5 +117,6 @@ async def serve(
         parent.listen(stopping)
     async with serving(build_store(settings), settings, sockets) as running:
         running.hurry = stopping.urgent
+        spare_collector()
         announce(running)
         await stopping.asked.wait()

@@ -11,6 +11,7 @@ from ..core import action_validation
 from ..core import validation as check
 from ..core.action import Action, ActionStatus, Carried
 from ..core.errors import Refusal, UnknownJob
+from ..core.form import alone
 from ..core.job import Job, NewJob, Timeline
 from ..core.queue import DAY_MS
 from ..core.requests import Enqueued, Listing, Page
@@ -38,7 +39,7 @@ class Acting(Failing, Producing):
             action=msgspec.structs.replace(action, listing=listing), total=(yield from self._total(listing))
         )
         new = NewJob(queue=actions.QUEUE, name=action.verb, payload=actions.written(carried), result_ttl_ms=KEPT_MS)
-        (made,) = yield from self._enqueue_flow([new], [], self.store.durability, False)
+        (made,) = yield from self._enqueue_flow([alone(new)], [], self.store.durability, False)
         if isinstance(made, Refusal):
             raise made
         assert isinstance(made, Enqueued)  # noqa: S101

@@ -1,48 +1,74 @@
-"""Jobs that come one by one from many callers at once are accepted together: what a call costs is shared before it is
-paid. For servers; whoever has many jobs gives them to `enqueue` itself."""
+"""What comes one by one from many callers at once is asked together: what a call costs is shared before it is paid. For
+servers; whoever has many jobs gives them to `enqueue` itself."""
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
-from typing import TypeAlias
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from ..core.errors import Refusal
+from ..core.form import Filled
 from ..core.job import Durability, NewJob
 from ..core.requests import Enqueued
 from ..store.calls.call import ITEMS_MAX
-from .producing import Producing
 
+if TYPE_CHECKING:
+    from . import Service
+
+G = TypeVar("G")
+T = TypeVar("T")
 IN_FLIGHT_MAX = 2  # one is worked on by the engine while the next is filled
-Waiting: TypeAlias = tuple[NewJob, "asyncio.Future[Enqueued]"]
 
 
 class Gathering:
-    def __init__(self, service: Producing) -> None:
+    def __init__(self, service: Service) -> None:
         self._service = service
-        self._waiting: dict[Durability | None, deque[Waiting]] = {}
+        self._jobs: dict[Durability | None, _Line[NewJob | Filled, Enqueued]] = {}
+        self._drawn: dict[str, _Line[None, bytes]] = {}
+
+    def enqueue(self, job: NewJob | Filled, durability: Durability | None = None) -> asyncio.Future[Enqueued]:
+        """As `service.enqueue` of one job: a refusal is raised, and concerns nobody else."""
+        line = self._jobs.get(durability)
+        if line is None:
+            line = self._jobs[durability] = _Line(lambda jobs: self._service.enqueue(jobs, durability=durability))
+        return line.join(job)
+
+    def draw(self, queue: str) -> asyncio.Future[bytes]:
+        """As `service.draw` of one id. For the few queues whose jobs have numbers: each is remembered."""
+        line = self._drawn.get(queue)
+        if line is None:
+            line = self._drawn[queue] = _Line(lambda some: self._service.draw(queue, len(some)))
+        return line.join(None)
+
+
+class _Line(Generic[G, T]):
+    """Those who ask for the same, each with something of its own."""
+
+    __slots__ = ("_ask", "_in_flight", "_is_flush_due", "_loop", "_waiting")
+
+    def __init__(self, ask: Callable[[list[G]], Awaitable[Sequence[T | Refusal]]]) -> None:
+        self._ask = ask
+        self._loop = asyncio.get_running_loop()
+        self._waiting: deque[tuple[G, asyncio.Future[T]]] = deque()
         self._in_flight: set[asyncio.Task[None]] = set()
         self._is_flush_due = False
 
-    def enqueue(self, job: NewJob, durability: Durability | None = None) -> asyncio.Future[Enqueued]:
-        """As `service.enqueue` of one job: a refusal is raised, and concerns nobody else."""
-        loop = asyncio.get_running_loop()
-        future: asyncio.Future[Enqueued] = loop.create_future()
-        self._waiting.setdefault(durability, deque()).append((job, future))
+    def join(self, given: G) -> asyncio.Future[T]:
+        future: asyncio.Future[T] = self._loop.create_future()
+        self._waiting.append((given, future))
         if not self._is_flush_due and len(self._in_flight) < IN_FLIGHT_MAX:
             # At the end of this turn, so that all callers of the turn are in.
             self._is_flush_due = True
-            loop.call_soon(self._flush)
+            self._loop.call_soon(self._flush)
         return future
 
     def _flush(self) -> None:
         self._is_flush_due = False
         while self._waiting and len(self._in_flight) < IN_FLIGHT_MAX:
-            durability, waiting = next(iter(self._waiting.items()))
-            batch = [waiting.popleft() for _ in range(min(len(waiting), ITEMS_MAX))]
-            if not waiting:
-                del self._waiting[durability]
-            task = asyncio.get_running_loop().create_task(self._send(batch, durability))
+            batch = [self._waiting.popleft() for _ in range(min(len(self._waiting), ITEMS_MAX))]
+            task = self._loop.create_task(self._send(batch))
             self._in_flight.add(task)
             task.add_done_callback(self._sent)
 
@@ -51,11 +77,11 @@ class Gathering:
         if self._waiting:
             self._flush()
 
-    async def _send(self, batch: list[Waiting], durability: Durability | None) -> None:
+    async def _send(self, batch: list[tuple[G, asyncio.Future[T]]]) -> None:
         try:
-            answers = await self._service.enqueue([job for job, _ in batch], durability=durability)
+            answers = await self._ask([given for given, _ in batch])
         except Refusal as error:
-            await self._send_apart(batch, durability, error)
+            await self._send_apart(batch, error)
         except BaseException as error:
             for _, future in batch:
                 _tell(future, error)
@@ -65,15 +91,15 @@ class Gathering:
             for (_, future), answer in zip(batch, answers, strict=True):
                 _tell(future, answer)
 
-    async def _send_apart(self, batch: list[Waiting], durability: Durability | None, error: Refusal) -> None:
+    async def _send_apart(self, batch: list[tuple[G, asyncio.Future[T]]], error: Refusal) -> None:
         """One of them cannot be accepted as it is given, and nothing was: each finds out for itself."""
         if len(batch) == 1:
             _tell(batch[0][1], error)
         else:
-            await asyncio.gather(*(self._send([one], durability) for one in batch))
+            await asyncio.gather(*(self._send([one]) for one in batch))
 
 
-def _tell(future: asyncio.Future[Enqueued], answer: Enqueued | BaseException) -> None:
+def _tell(future: asyncio.Future[T], answer: T | BaseException) -> None:
     if future.done():  # its caller has gone
         return
     if isinstance(answer, BaseException):

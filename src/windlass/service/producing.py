@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeAlias
 
 from ..core import callback_validation, limit_validation
 from ..core import validation as check
 from ..core.errors import BadInput, CrossPartition, Refusal, TooLarge
+from ..core.form import Filled, alone
 from ..core.job import Durability, NewJob
 from ..core.requests import Enqueued
 from ..store.asked import AskedMany
@@ -16,59 +18,77 @@ from ..store.matching import matched
 from ..store.scatter import scatter
 from .asking import Asking
 
+Entry: TypeAlias = tuple[bytes, Filled]  # a job with its id
+
 
 class Producing(Asking):
     def enqueue(
-        self, jobs: Sequence[NewJob], *, durability: Durability | None = None, whole: bool = False
+        self, jobs: Sequence[NewJob | Filled], *, durability: Durability | None = None, whole: bool = False
     ) -> AskedMany[Enqueued]:
         """Accepts jobs. Answers in order; an id or a unique key that is there already is no error. `whole`: accepts all
         of them or none, in one step; when none, all have the same refusal."""
         check.items("jobs", jobs)
-        for job in jobs:
-            check.new_job(job, self._payload_max)
-            if job.callback is not None:
-                callback_validation.callback(job.callback)
-            if job.cap is not None:
-                limit_validation.cap(job.cap)
+        checked = [self._checked(job) for job in jobs]
         level = durability or self.store.durability
         if level not in ("memory", "fsync", "replica"):
             raise BadInput(f"durability must be memory, fsync or replica, not {level!r}.")
         if whole:
-            _check_whole(jobs)
-        with_ids: list[tuple[bytes, NewJob]] = []
-        return AskedMany(self.store, lambda: self._enqueue_flow(jobs, with_ids, level, whole))
+            _check_whole(checked)
+        with_ids: list[Entry] = []
+        return AskedMany(self.store, lambda: self._enqueue_flow(checked, with_ids, level, whole))
 
-    def _with_ids(self, jobs: Sequence[NewJob], made: list[tuple[bytes, NewJob]]) -> list[tuple[bytes, NewJob]]:
+    def _checked(self, job: NewJob | Filled) -> Filled:
+        if type(job) is Filled:
+            check.blob("payload", job.payload, self._payload_max)
+            if job.id != b"":
+                check.id_bytes("id", job.id)
+            if not job.form.is_checked:
+                self._check_new(job.form.job)
+                job.form.is_checked = True
+            return job
+        self._check_new(job)  # type: ignore[arg-type]  # whatever it is
+        return alone(job)  # type: ignore[arg-type]
+
+    def _check_new(self, job: NewJob) -> None:
+        check.new_job(job, self._payload_max)
+        if job.callback is not None:
+            callback_validation.callback(job.callback)
+        if job.cap is not None:
+            limit_validation.cap(job.cap)
+
+    def _with_ids(self, jobs: Sequence[Filled], made: list[Entry]) -> list[Entry]:
         """Made once, when it is known where queues are at home: a question asked twice is about the same jobs."""
         if not made:
-            ids = self.store.new_ids([job.queue for job in jobs])
-            made += [(job.id or made_id, job) for job, made_id in zip(jobs, ids, strict=True)]
+            without = [job.form.job.queue for job in jobs if not (job.id or job.form.job.id)]
+            new = iter(self.store.new_ids(without))
+            made += [(job.id or job.form.job.id or next(new), job) for job in jobs]
         return made
 
     def _enqueue_flow(
-        self, given: Sequence[NewJob], made: list[tuple[bytes, NewJob]], level: Durability, whole: bool
+        self, given: Sequence[Filled], made: list[Entry], level: Durability, whole: bool
     ) -> Flow[list[Enqueued | Refusal]]:
         jobs = self._with_ids(given, made)
         now_ms = 0
-        if any(job.delay_ms or job.expires_in_ms for _, job in jobs):
+        if any([job.form.is_relative for job in given]):  # noqa: C419 (a list is quicker, and these are many)
             now_ms = yield Now()
-        if whole and len({self._home_of(*one) for one in jobs}) > 1:
+        if whole and len({self._home_of(one) for one in jobs}) > 1:
             raise CrossPartition("What is accepted as a whole lies in one partition: give its queues a common {tag}.")
         known = self.store.known_limits
         confirmed = None if level == "memory" else level
 
-        def attempt(part: Sequence[tuple[bytes, NewJob]]) -> Flow[list[Enqueued | Refusal]]:
+        def attempt(part: Sequence[Entry]) -> Flow[list[Enqueued | Refusal]]:
             return scatter(
                 part,
-                lambda one: self._home_of(*one),
+                self._home_of,
                 lambda some, home: enqueue.enqueue(some, now_ms, known.table(home), home, confirmed, is_whole=whole),
             )
 
-        return (yield from matched(known, jobs, lambda one: self._home_of(*one), attempt))
+        return (yield from matched(known, jobs, self._home_of, attempt))
 
-    def _home_of(self, job_id: bytes, job: NewJob) -> int:
+    def _home_of(self, entry: Entry) -> int:
         if self.store.partitions == 1:
             return 0
+        job_id, job = entry[0], entry[1].form.job
         home = self.store.partition_of_queue(job.queue)
         if self.store.partition_of_job(job_id) != home:
             raise CrossPartition(
@@ -82,13 +102,13 @@ class Producing(Asking):
         return home
 
 
-def _check_whole(jobs: Sequence[NewJob]) -> None:
+def _check_whole(jobs: Sequence[Filled]) -> None:
     """One step of the engine is bounded, and cannot take back what a unique key decided."""
     if len(jobs) > check.WHOLE_MAX:
         raise TooLarge(f"At most {check.WHOLE_MAX} jobs can be accepted as a whole, not {len(jobs)}.")
     size = sum(len(job.payload.data) for job in jobs)
     if size > BYTES_MAX:
         raise TooLarge(f"The payloads of jobs that are accepted as a whole have at most {BYTES_MAX} bytes, not {size}.")
-    for job in jobs:
+    for job in (one.form.job for one in jobs):
         if job.unique and job.unique_check not in ("none", "refuse"):
             raise BadInput(f"{job.name}: among jobs that are accepted as a whole, unique_check must be none or refuse.")

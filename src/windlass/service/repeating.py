@@ -37,13 +37,19 @@ def exchange_flow(
     store: Store, request: Take, parts: Sequence[Part], finishes: Sequence[Finish], failures: Sequence[Fail]
 ) -> Flow[Exchanged]:
     """One call when all is in one partition. Otherwise outcomes are reported where their jobs are, and then taken."""
-    reported = [one.id for one in finishes] + [one.id for one in failures]
-    if len(parts) == 1 and set(map(store.partition_of_job, reported)) <= {parts[0].partition}:
+    if len(parts) == 1 and _are_at_home(store, parts[0].partition, finishes, failures):
         return (yield from _exchange_at_once(request, parts[0], finishes, failures))
     finished = yield from finish_flow(finishes, store.partition_of_job)
     failed = yield from _failed(store, failures)
     found = yield from look_flow(request, parts, [take.UNREGISTERED] * len(parts), waits=True)
     return Exchanged(list(finished), list(failed), found.taken)
+
+
+def _are_at_home(store: Store, home: int, finishes: Sequence[Finish], failures: Sequence[Fail]) -> bool:
+    if store.partitions == 1:
+        return True
+    reported = [one.id for one in finishes] + [one.id for one in failures]
+    return set(map(store.partition_of_job, reported)) <= {home}
 
 
 def _failed(store: Store, failures: Sequence[Fail]) -> Flow[list[Failed | Refusal]]:

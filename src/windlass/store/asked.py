@@ -19,6 +19,8 @@ class Performer(Protocol):
 
     def run_now(self, flow: Flow[T]) -> T: ...
 
+    def begin_now(self, flow: Flow[T]) -> Callable[[], T]: ...
+
 
 class Asked(Generic[T]):
     __slots__ = ("_flow", "_store")
@@ -32,6 +34,10 @@ class Asked(Generic[T]):
 
     def wait(self) -> T:
         return self._store.run_now(self._flow())
+
+    def begin(self) -> Callable[[], T]:
+        """Sends it, if it can be; what it answers waits, as `wait` does. For who has more to ask meanwhile."""
+        return self._store.begin_now(self._flow())
 
 
 class AskedMany(Asked[list[T | Refusal]]):
@@ -68,3 +74,6 @@ class AskedToWait(Asked[T]):
 
     def wait(self) -> T:
         return self._driver_now()
+
+    def begin(self) -> Callable[[], T]:
+        return self._driver_now

@@ -2,6 +2,9 @@
 
 import os
 import socket
+import ssl
+import struct
+from collections import deque
 from collections.abc import Sequence
 from typing import Any, Self
 
@@ -25,6 +28,17 @@ from windlass.store.endpoint import Endpoint
 
 REPLY_LIMIT_S = 30.0
 READ_BYTES = 65_536
+_TIMEVAL = struct.Struct("ll")  # seconds, microseconds
+
+
+class Sent:
+    """Commands on their way, and those of their replies that have come."""
+
+    __slots__ = ("count", "replies")
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self.replies: list[Any] = []
 
 
 class BlockingConnection:
@@ -35,6 +49,8 @@ class BlockingConnection:
         self._reader = new_reader()
         self._pid = os.getpid()
         self._lost_because: str | None = None
+        self._sent: deque[Sent] = deque()  # replies come in this order
+        self._limit_s = -1.0
 
     @classmethod
     def open(cls, endpoint: Endpoint, timeout_s: float = CONNECT_LIMIT_S) -> Self:
@@ -66,24 +82,68 @@ class BlockingConnection:
     def close(self) -> None:
         self._lose("The connection to the engine was closed by this process.")
 
+    def send(self, *args: Argument, timeout_s: float | None = None) -> Sent:
+        """Whoever wants the reply calls `receive`; other calls may go in between."""
+        return self._send(pack(args), 1, REPLY_LIMIT_S if timeout_s is None else timeout_s)
+
+    def receive(self, sent: Sent, timeout_s: float | None = None) -> Any:
+        [reply] = self._receive(sent, REPLY_LIMIT_S if timeout_s is None else timeout_s)
+        if reply.__class__ is EngineReplyError:
+            raise reply
+        return reply
+
     def _exchange(self, packed: bytes, reply_count: int, timeout_s: float | None) -> list[Any]:
+        limit_s = REPLY_LIMIT_S if timeout_s is None else timeout_s
+        return self._receive(self._send(packed, reply_count, limit_s), limit_s)
+
+    def _send(self, packed: bytes, reply_count: int, limit_s: float) -> Sent:
         if os.getpid() != self._pid:
             self._lose("The connection to the engine was opened before a fork and is the parent's.")
         if self._lost_because is not None:
             raise ConnectionLost(self._lost_because)
-        limit_s = REPLY_LIMIT_S if timeout_s is None else timeout_s
         try:
-            if self._socket.gettimeout() != limit_s:
-                self._socket.settimeout(limit_s)
+            if limit_s != self._limit_s:
+                self._limit(limit_s)
             self._socket.sendall(packed)
-            return [self._next_reply() for _ in range(reply_count)]
-        except TimeoutError as error:
-            raise self._lose(f"The engine gave no reply within {limit_s:g} s.") from error
-        except (OSError, hiredis.ProtocolError) as error:
-            raise self._lose(f"The connection to the engine was lost: {error}.") from error
-        except BaseException:
-            self.close()  # interrupted half way: the rest of this reply would be taken for the next call's
+        except BaseException as error:
+            raise self._broken(error, limit_s) from error
+        sent = Sent(reply_count)
+        self._sent.append(sent)
+        return sent
+
+    def _receive(self, sent: Sent, limit_s: float) -> list[Any]:
+        try:
+            while len(sent.replies) < sent.count:
+                if self._lost_because is not None:
+                    raise ConnectionLost(self._lost_because)
+                oldest = self._sent[0]
+                oldest.replies.append(self._next_reply())
+                if len(oldest.replies) == oldest.count:
+                    self._sent.popleft()
+        except ConnectionLost:
             raise
+        except BaseException as error:
+            raise self._broken(error, limit_s) from error
+        return sent.replies
+
+    def _limit(self, limit_s: float) -> None:
+        """By the kernel where it can: Python itself would ask before each read and write whether it may."""
+        if isinstance(self._socket, ssl.SSLSocket):
+            self._socket.settimeout(limit_s)
+        else:
+            self._socket.settimeout(None)
+            limit = _TIMEVAL.pack(int(limit_s), max(1, int(limit_s % 1 * 1_000_000)))  # zero would be no limit
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, limit)
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
+        self._limit_s = limit_s
+
+    def _broken(self, error: BaseException, limit_s: float) -> BaseException:
+        if isinstance(error, TimeoutError | BlockingIOError):
+            return self._lose(f"The engine gave no reply within {limit_s:g} s.")
+        if isinstance(error, OSError | hiredis.ProtocolError):
+            return self._lose(f"The connection to the engine was lost: {error}.")
+        self.close()  # interrupted half way: the rest of this reply would be taken for the next call's
+        return error
 
     def _next_reply(self) -> Any:
         while (reply := self._reader.gets()) is INCOMPLETE:

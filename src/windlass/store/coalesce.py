@@ -19,10 +19,10 @@ class _Part:
 
     __slots__ = ("bytes", "future", "items")
 
-    def __init__(self, items: Sequence[tuple[Argument, ...]], future: asyncio.Future[list[Any]]) -> None:
+    def __init__(self, items: Sequence[tuple[Argument, ...]], size: int, future: asyncio.Future[list[Any]]) -> None:
         self.items = items
         self.future = future
-        self.bytes = sum(size_of(item) for item in items)
+        self.bytes = size
 
 
 class Coalescer:
@@ -35,9 +35,10 @@ class Coalescer:
         self._in_flight: set[asyncio.Task[None]] = set()
         self._is_flush_due = False
 
-    def submit(self, items: Sequence[tuple[Argument, ...]]) -> asyncio.Future[list[Any]]:
+    def submit(self, items: Sequence[tuple[Argument, ...]], size: int = -1) -> asyncio.Future[list[Any]]:
+        """`size`: of the items in bytes, if it is known already."""
         future: asyncio.Future[list[Any]] = self._loop.create_future()
-        self._waiting.append(_Part(items, future))
+        self._waiting.append(_Part(items, sum(map(size_of, items)) if size < 0 else size, future))
         if not self._is_flush_due and len(self._in_flight) < IN_FLIGHT_MAX:
             # At the end of this turn, so that all callers of the turn are in.
             self._is_flush_due = True

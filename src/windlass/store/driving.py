@@ -26,9 +26,10 @@ async def drive(flow: Generator[A, Any, T], perform: Callable[[A], Awaitable[Any
         return cast(T, end.value)
 
 
-def drive_now(flow: Generator[A, Any, T], perform: Callable[[A], Any]) -> T:
+def drive_now(flow: Generator[A, Any, T], perform: Callable[[A], Any], asked: A | None = None) -> T:
+    """`asked`: what a flow that has begun has asked first."""
     try:
-        asked = next(flow)
+        asked = next(flow) if asked is None else asked
         while True:
             try:
                 answer = perform(asked)

@@ -271,6 +271,22 @@ class BlockingLink:
         """`timeout_s` replaces the reply limit; a blocking command needs one longer than its own."""
         return self._repeating(BlockingConnection.call, args, timeout_s)
 
+    def begin(self, *args: Argument) -> Callable[[], Any]:
+        """Sends a call; what it answers waits for the reply. Other calls may go in between. Nothing is repeated: what
+        goes wrong is raised, here or there."""
+        limit_s = self._reply_limit_s
+        with self._lock:
+            connection = self._connection
+            if connection is None or connection.is_closed:
+                connection = self._connect(None)
+            sent = connection.send(*args, timeout_s=limit_s)
+
+        def receive() -> Any:
+            with self._lock:
+                return connection.receive(sent, timeout_s=limit_s)
+
+        return receive
+
     def call_together(self, commands: Sequence[Command], timeout_s: float | None = None) -> list[Any]:
         """As `Link.call_together`."""
         if len(commands) < 2:

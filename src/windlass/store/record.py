@@ -3,14 +3,16 @@ what any script returns."""
 
 from __future__ import annotations
 
-import hashlib
 import struct
 from functools import lru_cache
+from hashlib import blake2b
+from typing import NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
 from ..core.callback import destination_mark
-from ..core.job import Attempt, Blob, Callback, Codec, Flag, Job, NewJob, OnFailure
+from ..core.job import NOTHING, Attempt, Blob, Callback, Codec, Flag, Job, NewJob, OnFailure
 from ..core.retry import ENDLESS, Backoff
 from ..core.states import LEASED, State
 
@@ -22,9 +24,10 @@ HEADER_BYTES = _HEADER.size
 FORMAT = 1
 NOBODY = bytes(16)
 _CODEC_BITS = 3
-# Id and header of a new job: format, state, flags, priority, (sequence, creation), ready time, (started, ended, token,
+# Header of a new job: format, state, flags, priority, (sequence, creation), ready time, (started, ended, token,
 # deadline, worker, attempt), revision, (progress), length of header and strings.
-_NEW = struct.Struct(">16sBBIi12xHI44xI4xH")
+_NEW = struct.Struct(">BBIi12xHI44xI4xH")
+_FINGERPRINT_BYTES = 8
 _FIRST_REVISION = 1
 # An operation on an IntFlag or a look-up in an IntEnum costs as much as all the rest of a record.
 _RETAKE, _UNIQUE_WHILE_KEPT = int(Flag.RETAKE), int(Flag.UNIQUE_WHILE_KEPT)
@@ -35,7 +38,7 @@ _CANCEL_REQUESTED, _RETAKEABLE, _IN_HISTORY = int(Flag.CANCEL_REQUESTED), int(Fl
 _OWES = {"finished": int(Flag.OWES_FINISHED), "failed": int(Flag.OWES_FAILED), "cancelled": int(Flag.OWES_CANCELLED)}
 _HAS_CALLBACK = int(Flag.HAS_CALLBACK)
 _HAS_NOTE = int(Flag.HAS_NOTE)
-_NO_LABELS = bytes(8)  # four empty strings: unique key, tags, links, extras
+_REMEMBERED_BYTES = 512  # longer ones are rarely alike
 _CODECS = [*Codec, Codec.RAW]
 _STATES = [State.SCHEDULED, *State]  # by code; 0 is never read
 _IS_LEASED = [state in LEASED for state in _STATES]
@@ -124,10 +127,10 @@ def _callback_flags(callback: Callback) -> int:
     return sum(_OWES[event] for event in set(callback.events)) | _HAS_CALLBACK
 
 
-def _fingerprint(job: NewJob, codec: int) -> bytes:
-    """Tells a repeated enqueue from another job under the same id. Times are left out: a delay is counted from now."""
-    identity = f"{job.queue}\0{job.name}\0{job.lane}\0{job.unique}\0{job.priority}\0{codec}\0".encode()
-    return hashlib.blake2b(identity + job.payload.data, digest_size=8).digest()
+def _identity(job: NewJob, codec: int) -> bytes:
+    """With the payload it tells a repeated enqueue from another job under the same id. Times are left out: a delay is
+    counted from now."""
+    return f"{job.queue}\0{job.name}\0{job.lane}\0{job.unique}\0{job.priority}\0{codec}\0".encode()
 
 
 def _extras(job: NewJob, run_at_ms: int, origin: Origin) -> bytes:
@@ -141,17 +144,25 @@ def _extras(job: NewJob, run_at_ms: int, origin: Origin) -> bytes:
     return rule if extras == _NO_EXTRAS else rule + _encode(extras)
 
 
-def pack(
+class Prepared(NamedTuple):
+    """The record of a job but for its id and payload."""
+
+    head: bytes  # up to the fingerprint
+    identity: bytes
+    tail: bytes  # from there to the payload
+
+
+def prepare(
     job: NewJob,
-    job_id: bytes,
+    codec: Codec,
     run_at_ms: int,
     expires_at_ms: int,
     limits: str = "",
     origin: Origin = NO_ORIGIN,
     note: str = "",
-) -> bytes:
-    """Id and record of a new job; the engine fills in state, sequence and creation time. Only an import has a note."""
-    flags = codec = int(job.payload.codec)
+) -> Prepared:
+    """The engine fills in state, sequence and creation time. Only an import has a note."""
+    flags = int(codec)
     if job.retake:
         flags |= _RETAKE
     if job.unique_while_kept:
@@ -174,9 +185,8 @@ def pack(
     if note:
         flags |= _HAS_NOTE
         extras += _note(note.encode())
-    strings = b"".join(
+    tail = b"".join(
         (
-            _fingerprint(job, codec),
             _short(_policy(job, expires_at_ms)),
             _place(job.queue, job.name, job.lane),
             _labels(job),
@@ -184,10 +194,29 @@ def pack(
             _long(extras),
         )
     )
-    head_bytes = HEADER_BYTES + len(strings)
+    head_bytes = HEADER_BYTES + _FINGERPRINT_BYTES + len(tail)
     ready_high, ready = run_at_ms >> 32, run_at_ms & 0xFFFFFFFF
-    head = _NEW.pack(job_id, FORMAT, 0, flags, job.priority, ready_high, ready, _FIRST_REVISION, head_bytes)
-    return head + strings + job.payload.data
+    head = _NEW.pack(FORMAT, 0, flags, job.priority, ready_high, ready, _FIRST_REVISION, head_bytes)
+    return Prepared(head, _identity(job, int(codec)), tail)
+
+
+def filled(prepared: Prepared, job_id: bytes, payload: bytes) -> bytes:
+    """Id and record of a new job."""
+    head, identity, tail = prepared
+    return b"".join((job_id, head, blake2b(identity + payload, digest_size=_FINGERPRINT_BYTES).digest(), tail, payload))
+
+
+def pack(
+    job: NewJob,
+    job_id: bytes,
+    run_at_ms: int,
+    expires_at_ms: int,
+    limits: str = "",
+    origin: Origin = NO_ORIGIN,
+    note: str = "",
+) -> bytes:
+    payload = job.payload
+    return filled(prepare(job, payload.codec, run_at_ms, expires_at_ms, limits, origin, note), job_id, payload.data)
 
 
 class Standing(msgspec.Struct, frozen=True, kw_only=True):
@@ -254,17 +283,42 @@ def unpack(entry: bytes, *, is_whole: bool = True) -> Job:
         sequence_high, sequence, created_high, created, ready_high, ready, started_high, started, ended_high, ended,
         token_high, token, deadline_high, deadline, worker, attempt, revision, progress, head_bytes,
     ) = _HEADER.unpack_from(entry, 16)  # fmt: skip
-    at = 16 + HEADER_BYTES + 8
-    policy, at = _read_short(entry, at)
-    queue, at = _read_short(entry, at)
-    name, at = _read_long(entry, at)
-    lane, at = _read_short(entry, at)
-    unique = tags = links = extras_bytes = b""
-    if entry[at : at + 8] != _NO_LABELS:
-        unique, at = _read_long(entry, at)
-        tags, at = _read_long(entry, at)
-        links, at = _read_long(entry, at)
-        extras_bytes, at = _read_long(entry, at)
+    payload_at = 16 + head_bytes
+    tail = entry[16 + HEADER_BYTES + _FINGERPRINT_BYTES : payload_at]
+    alike = (_alike if len(tail) <= _REMEMBERED_BYTES else _alike.__wrapped__)(tail, flags, priority, is_whole)
+    is_leased = _IS_LEASED[state_code]
+    created_at_ms = created_high << 32 | created
+    return replace(
+        alike,
+        id=entry[:16],
+        state=_STATES[state_code],
+        payload=Blob(entry[payload_at:], _CODECS[flags & _CODEC_BITS]),
+        sequence=sequence_high << 32 | sequence,
+        created_at_ms=created_at_ms,
+        run_at_ms=ready_high << 32 | ready,
+        started_at_ms=(started_high << 32 | started) or None,
+        ended_at_ms=(ended_high << 32 | ended) or None,
+        planned_at_ms=alike.planned_at_ms or (created_at_ms if alike.repeat else None),
+        attempt=attempt,
+        revision=revision,
+        progress=progress / 1_000_000,
+        worker=worker if worker != NOBODY else None,
+        lease_token=(token_high << 32 | token) if is_leased else 0,
+        lease_deadline_at_ms=((deadline_high << 32 | deadline) or None) if is_leased else None,
+    )
+
+
+@lru_cache(1024)
+def _alike(tail: bytes, flags: int, priority: int, is_whole: bool) -> Job:
+    """A job with what most jobs of a task have in common: reading that is most of the work."""
+    policy, at = _read_short(tail, 0)
+    queue, at = _read_short(tail, at)
+    name, at = _read_long(tail, at)
+    lane, at = _read_short(tail, at)
+    unique, at = _read_long(tail, at)
+    tags, at = _read_long(tail, at)
+    links, at = _read_long(tail, at)
+    extras_bytes, at = _read_long(tail, at)
     rule, planned, note = "", 0, ""
     if flags & _HAS_NOTE:
         note, extras_bytes = _read_note(extras_bytes)
@@ -273,20 +327,19 @@ def unpack(entry: bytes, *, is_whole: bool = True) -> Job:
     extras = _decode_extras(extras_bytes) if extras_bytes else _NO_EXTRAS
     _tries, lease_ms, timeout_ms, result_ttl_ms, expires_at_ms = _read_policy(policy) if policy else _NO_POLICY
     parent, on_failure, limits = _read_links(links) if links else _NO_LINKS
-    is_leased = _IS_LEASED[state_code]
     return Job(
-        id=entry[:16],
-        state=_STATES[state_code],
+        id=NOBODY,
+        state=State.QUEUED,
         queue=queue.decode(),
         name=name.decode(),
-        payload=Blob(entry[16 + head_bytes :], _CODECS[flags & _CODEC_BITS]),
+        payload=NOTHING,
         payload_is_whole=is_whole,
         priority=priority,
-        sequence=sequence_high << 32 | sequence,
-        created_at_ms=created_high << 32 | created,
-        run_at_ms=ready_high << 32 | ready,
-        started_at_ms=(started_high << 32 | started) or None,
-        ended_at_ms=(ended_high << 32 | ended) or None,
+        sequence=0,
+        created_at_ms=0,
+        run_at_ms=0,
+        started_at_ms=None,
+        ended_at_ms=None,
         expires_at_ms=expires_at_ms or None,
         lane=lane.decode(),
         unique=unique.decode() or None,
@@ -301,7 +354,7 @@ def unpack(entry: bytes, *, is_whole: bool = True) -> Job:
         trace=extras.trace,
         repeat=rule,
         schedule=extras.schedule,
-        planned_at_ms=(planned or created_high << 32 | created) if rule else extras.planned_at_ms or None,
+        planned_at_ms=(planned if rule else extras.planned_at_ms) or None,
         parent=parent,
         is_held=flags & _HELD != 0,
         joins=flags & _JOINS != 0,
@@ -309,16 +362,16 @@ def unpack(entry: bytes, *, is_whole: bool = True) -> Job:
         on_failure=on_failure,
         callback=extras.callback,
         limits=limits,
-        attempt=attempt,
-        revision=revision,
-        progress=progress / 1_000_000,
+        attempt=0,
+        revision=0,
+        progress=0.0,
         note=note,
         is_cancel_requested=flags & _CANCEL_REQUESTED != 0,
         is_overdue=flags & _RETAKEABLE != 0,
         is_history=flags & _IN_HISTORY != 0,
-        worker=worker if worker != NOBODY else None,
-        lease_token=(token_high << 32 | token) if is_leased else 0,
-        lease_deadline_at_ms=((deadline_high << 32 | deadline) or None) if is_leased else None,
+        worker=None,
+        lease_token=0,
+        lease_deadline_at_ms=None,
     )
 
 

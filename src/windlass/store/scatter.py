@@ -19,12 +19,12 @@ def scatter(
 ) -> Flow[list[T | Refusal]]:
     if not requests:
         return []
+    homes = [partition_of(request) for request in requests]
+    if len(set(homes)) == 1:
+        return (yield from _in_bounds(build(requests, homes[0])))
     places: dict[int, list[int]] = {}
-    for place, request in enumerate(requests):
-        places.setdefault(partition_of(request), []).append(place)
-    if len(places) == 1:
-        (partition,) = places
-        return (yield from _in_bounds(build(requests, partition)))
+    for place, home in enumerate(homes):
+        places.setdefault(home, []).append(place)
     parts = [bounded(build([requests[place] for place in mine], partition)) for partition, mine in places.items()]
     replies = iter((yield [call for calls in parts for call in calls]))  # the partitions side by side
     answers: list[Any] = [None] * len(requests)

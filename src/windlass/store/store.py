@@ -5,20 +5,20 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import secrets
+import os
 import struct
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from typing import Any, TypeVar, cast
 
-from ..core.errors import EngineFull
+from ..core.errors import WindlassError
 from ..core.ids import make_id, partition_of_id
 from ..core.job import Durability
 from ..core.partition import hash_tags, partition_of, slot_of
 from .bell import Bell, BlockingBell, Listener
 from .calls import upkeep
-from .calls.call import Argument, Effect, Flow, Inquiry, ItemsCall, NotConfirmed, Now, Torn
+from .calls.call import Argument, Call, Effect, Flow, Inquiry, ItemsCall, Now, Torn
 from .chronicle import Chronicle
 from .clock import EngineClock
 from .coalesce import Coalescer
@@ -33,6 +33,7 @@ from .lately import Lately
 from .lines import Lines, topology_of
 from .link import BlockingLink, Link
 from .opening import Terms, open_deployment, root_of
+from .replies import check_library_missing, confirmed, is_library_there
 from .scripts import library
 from .topology import inquire, inquire_now
 
@@ -106,11 +107,9 @@ class Store:
     def new_ids(self, queues: Sequence[str]) -> list[bytes]:
         """One id for each, at home where its queue is. One clock reading and one draw for all of them."""
         at_ms = int(time.time() * 1000)
-        drawn = struct.unpack(f">{len(queues)}Q", secrets.token_bytes(8 * len(queues)))
-        return [
-            make_id(at_ms, self.partition_of_queue(queue), random_64)
-            for queue, random_64 in zip(queues, drawn, strict=True)
-        ]
+        homes = {queue: self.partition_of_queue(queue) for queue in set(queues)}
+        drawn = struct.unpack(f">{len(queues)}Q", os.urandom(8 * len(queues)))
+        return [make_id(at_ms, homes[queue], random_64) for queue, random_64 in zip(queues, drawn, strict=True)]
 
     @property
     def clock_offset_ms(self) -> int:
@@ -223,20 +222,47 @@ class Store:
             self.open_now()
         return drive_now(flow, self._perform_now)
 
+    def begin_now(self, flow: Flow[T]) -> Callable[[], T]:
+        """The first call of a flow is sent before this returns, so that the engine is at work meanwhile."""
+        if self.deployment is None:
+            self.open_now()
+        try:
+            asked = next(flow)
+        except StopIteration as end:
+            answer = cast(T, end.value)
+            return lambda: answer
+        receive = self._begin(asked)
+        return lambda: drive_now(
+            flow, lambda effect: receive() if effect is asked else self._perform_now(effect), asked
+        )
+
+    def _begin(self, effect: Effect) -> Callable[[], Any]:
+        """Whatever goes wrong, or cannot be sent ahead, is done in the ordinary way: calls may be repeated."""
+        if isinstance(effect, Call | ItemsCall) and len(commands := self._commands_of(effect)) == 1:
+            with contextlib.suppress(WindlassError):
+                receive = self._lines.blocking_link("calls", effect.partition).begin(*commands[0])
+                return lambda: self._finish(effect, receive)
+        return lambda: self._perform_now(effect)
+
+    def _finish(self, effect: Call[Any] | ItemsCall[Any], receive: Callable[[], Any]) -> Any:
+        try:
+            reply = receive()
+        except WindlassError:
+            return self._perform_now(effect)
+        return effect.answer(reply)
+
     async def _perform(self, effect: Effect) -> Any:
         if isinstance(effect, list):
             return await asyncio.gather(*(self._perform(one) for one in effect))
         if isinstance(effect, ItemsCall):
-            replies = await self._coalescer(effect).submit(effect.items)
-            return [effect.read(reply) for reply in replies]
+            return effect.answer(await self._coalescer(effect).submit(effect.items, effect.size))
         if isinstance(effect, Now):
             return self._clock.now_ms() or self._clock.learn(await self._link("calls").call("TIME"))
         if isinstance(effect, Torn):
             return self._torn(await inquire(self.topology.search_for_torn_slots()))
         if isinstance(effect, Inquiry):
             return await asyncio.to_thread(self._perform_now, effect)
-        reply = await self._call(effect.operation, effect.partition, effect.args, effect.durability)
-        return effect.read(reply)
+        return effect.answer(await self._call(effect.operation, effect.partition, effect.args, effect.durability))
 
     def _perform_now(self, effect: Effect) -> Any:
         if isinstance(effect, list):
@@ -247,15 +273,7 @@ class Store:
             return self._torn(inquire_now(self.topology.search_for_torn_slots()))
         if isinstance(effect, Inquiry):
             return self._inquire(effect)
-        args: Sequence[Argument] = (
-            [*effect.head, *(part for item in effect.items for part in item)]
-            if isinstance(effect, ItemsCall)
-            else effect.args
-        )
-        reply = self._call_now(effect.operation, effect.partition, args, effect.durability)
-        if isinstance(effect, ItemsCall):
-            return [effect.read(one) for one in reply]
-        return effect.read(reply)
+        return effect.answer(self._call_now(effect))
 
     def _coalescer(self, call: ItemsCall[Any]) -> Coalescer:
         kind = (call.operation, call.partition, call.head, call.durability)
@@ -295,36 +313,39 @@ class Store:
             try:
                 if len(commands) == 1:
                     return await link.call(*commands[0])
-                return _confirmed(await link.call_together(commands, timeout_s=CONFIRMATION_LIMIT_S))
+                return confirmed(await link.call_together(commands, timeout_s=CONFIRMATION_LIMIT_S))
             except EngineReplyError as error:
-                _check_library_missing(error)
+                check_library_missing(error)
             await self._load_library(link)
 
     async def _load_library(self, link: Link) -> None:
         try:
             await link.call("FUNCTION", "LOAD", library().source)
         except EngineReplyError as error:
-            if not _is_library_there(error):
+            if not is_library_there(error):
                 raise
 
-    def _call_now(self, operation: str, partition: int, args: Sequence[Argument], durability: Durability | None) -> Any:
-        commands = self._commands(operation, partition, args, durability)
+    def _commands_of(self, effect: Call[Any] | ItemsCall[Any]) -> list[tuple[Argument, ...]]:
+        return self._commands(effect.operation, effect.partition, effect.args, effect.durability)
+
+    def _call_now(self, effect: Call[Any] | ItemsCall[Any]) -> Any:
+        commands = self._commands_of(effect)
         # Apart: a confirmation may take its time.
-        link = self._lines.blocking_link("calls" if len(commands) == 1 else "durable", partition)
+        link = self._lines.blocking_link("calls" if len(commands) == 1 else "durable", effect.partition)
         while True:
             try:
                 if len(commands) == 1:
                     return link.call(*commands[0])
-                return _confirmed(link.call_together(commands, timeout_s=CONFIRMATION_LIMIT_S))
+                return confirmed(link.call_together(commands, timeout_s=CONFIRMATION_LIMIT_S))
             except EngineReplyError as error:
-                _check_library_missing(error)
+                check_library_missing(error)
             self._load_library_now(link)
 
     def _load_library_now(self, link: BlockingLink) -> None:
         try:
             link.call("FUNCTION", "LOAD", library().source)
         except EngineReplyError as error:
-            if not _is_library_there(error):
+            if not is_library_there(error):
                 raise
 
     # Waiting
@@ -375,23 +396,3 @@ class Store:
             yield bell
         finally:
             bell.close()
-
-
-def _check_library_missing(error: EngineReplyError) -> None:
-    """Everything else is raised."""
-    if error.kind == "OOM":
-        raise EngineFull() from error
-    if "Function not found" not in str(error):
-        raise error
-
-
-def _is_library_there(error: EngineReplyError) -> bool:
-    """Somebody else was faster."""
-    return "already exists" in str(error)
-
-
-def _confirmed(replies: list[Any]) -> Any:
-    """Marks each item's answer with whether the asked-for durability was reached (the last reply says how far)."""
-    answers, confirmation = replies
-    local_or_replicas = confirmation[0] if isinstance(confirmation, list) else confirmation
-    return answers if local_or_replicas >= 1 else [NotConfirmed(one) for one in answers]

@@ -129,7 +129,10 @@ class Guard:
 
 def bearer_of(head: Head) -> str:
     """The token that was shown as one; empty: none."""
-    kind, _, text = head.headers.get("authorization", "").partition(" ")
+    given = head.headers.get("authorization")
+    if given is None:
+        return ""
+    kind, _, text = given.partition(" ")
     return text.strip() if kind.lower() == "bearer" else ""
 
 
@@ -139,7 +142,7 @@ def bearer_of(head: Head) -> str:
 
 def _check_host(head: Head) -> None:
     host = head.headers.get("host", "")
-    if not is_loopback(_name_of(host)):
+    if not _leads_here(host):
         raise Forbidden(
             f"Without tokens this server answers requests to localhost only, not to {host!r}; "
             "create a token (windlass tokens create) and send it as Authorization: Bearer."
@@ -184,6 +187,11 @@ def _check_origin(head: Head) -> None:
     # Browsers say this also where they send no Origin. Another port of this machine is of the same site, but not ours.
     if head.headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
         raise Forbidden("Without tokens this server answers no web page of another site.")
+
+
+@lru_cache(256)
+def _leads_here(host: str) -> bool:
+    return is_loopback(_name_of(host))
 
 
 def _name_of(host: str) -> str:

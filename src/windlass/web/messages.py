@@ -8,7 +8,7 @@ from typing import Protocol
 import msgspec
 
 
-class Head(msgspec.Struct):
+class Head(msgspec.Struct, gc=False):
     """What is known of a request before its body."""
 
     method: str
@@ -40,7 +40,7 @@ class Request(msgspec.Struct):
     chunks: AsyncIterator[bytes] | None = None  # of a plan that streams the body; it is read once
 
 
-class Response(msgspec.Struct):
+class Response(msgspec.Struct, gc=False):
     status: int
     body: bytes = b""
     headers: tuple[tuple[str, str], ...] = ()

@@ -27,7 +27,14 @@ def _bare(kind: msgspec.inspect.Type) -> msgspec.inspect.Type:
     return kind.type if isinstance(kind, msgspec.inspect.Metadata) else kind
 
 
+@lru_cache(None)
+def _of_nothing(wanted: type[msgspec.Struct]) -> Any:
+    return _fitting({}, wanted)
+
+
 def parse_query(query: str, wanted: type[S], fields_max: int = FIELDS_MAX) -> S:
+    if not query:
+        return _of_nothing(wanted)  # type: ignore[no-any-return]
     found: dict[str, Any] = {}
     lists = _lists(wanted)
     for name, value in _pairs(query, fields_max):
@@ -37,6 +44,10 @@ def parse_query(query: str, wanted: type[S], fields_max: int = FIELDS_MAX) -> S:
             raise BadInput(f"{name} is given twice in the query.")
         else:
             found[name] = value
+    return _fitting(found, wanted)
+
+
+def _fitting(found: dict[str, Any], wanted: type[S]) -> S:
     try:
         return msgspec.convert(found, wanted, strict=False)
     except msgspec.ValidationError as error:

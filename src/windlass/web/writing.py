@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from email.utils import formatdate
+from functools import lru_cache
 from http import HTTPStatus
 from time import time
 
@@ -67,15 +68,25 @@ def _type_line(content_type: str) -> bytes:
 
 def _more_lines(headers: tuple[tuple[str, str], ...]) -> bytes:
     for name, _ in headers:
-        if name.lower() in _OURS:
-            raise ValueError(f"The header {name} is written by the protocol, not by the application.")
+        _check_more(name)
     return b"".join([_checked_line(name, value) for name, value in headers])
 
 
-def _checked_line(name: str, value: str) -> bytes:
+@lru_cache(256)
+def _check_more(name: str) -> None:
+    if name.lower() in _OURS:
+        raise ValueError(f"The header {name} is written by the protocol, not by the application.")
+
+
+@lru_cache(256)
+def _check_name(name: str) -> None:
     if not _NAME.fullmatch(name):
         raise ValueError(f"{name!r} cannot be the name of a header.")
-    if not _VALUE.fullmatch(value):
+
+
+def _checked_line(name: str, value: str) -> bytes:
+    _check_name(name)
+    if not value.isprintable() and not _VALUE.fullmatch(value):
         raise ValueError(f"The header {name} holds a control character.")
     try:
         return f"{name}: {value}\r\n".encode("latin-1")

@@ -252,10 +252,11 @@ class Connection(Link):
             self._end = End.STOPPED
 
     def _finish(self) -> None:
-        task = asyncio.current_task()
-        while self._end is not None and task is not None and task.cancelling():
-            task.uncancel()
-        self._end = None
+        if self._end is not None:
+            task = asyncio.current_task()
+            while task is not None and task.cancelling():
+                task.uncancel()
+            self._end = None
         self._overdue_at = 0.0
         if self._timer is not None:
             self._timer.cancel()

@@ -36,11 +36,11 @@ def fields(data: bytes) -> dict[str, msgspec.Raw]:
 
 
 def has(data: bytes, key: str) -> bool:
-    return b'"%b"' % key.encode() in data and key in fields(data)
+    return data != EMPTY and b'"%b"' % key.encode() in data and key in fields(data)
 
 
 def without(data: bytes, *keys: str) -> bytes:
-    if not any(b'"%b"' % key.encode() in data for key in keys):
+    if data == EMPTY or not any(b'"%b"' % key.encode() in data for key in keys):
         return data
     found = fields(data)
     return msgspec.json.encode({key: value for key, value in found.items() if key not in keys})

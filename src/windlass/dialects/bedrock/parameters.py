@@ -42,6 +42,8 @@ class Parameters:
     def test(self, name: str) -> bool:
         """`true` or a number other than zero."""
         text = self.get(name).lower()
+        if not text:
+            return False
         return text == "true" or (_WHOLE.fullmatch(text) is not None and text.strip("+-0") != "")
 
     def number(self, name: str) -> int:
@@ -56,14 +58,14 @@ class Parameters:
         text = self.get(name)
         if not text:
             raise Refused(402, f"Missing {name}")
-        if len(text) > most or len(text.encode(errors="replace")) > most:
+        if len(text) > most or (not text.isascii() and len(text.encode(errors="replace")) > most):
             raise Refused(402, f"Malformed {name}")
         return text
 
     def name(self) -> str:
         """Of a job that is to be called so."""
         name = self.sized("name", NAME_MAX)
-        if any(char < " " for char in name):
+        if not name.isprintable() and any(char < " " for char in name):
             raise Refused(402, "Malformed name")
         return name
 

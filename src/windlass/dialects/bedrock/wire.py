@@ -111,12 +111,14 @@ class Reader:
         if self._looked == 0:
             self._skip_blank_lines()
         start = max(self._looked - 2, 0)
-        ends = [at + len(end) for end in (b"\n\n", b"\n\r\n") if (at := buffer.find(end, start)) >= 0]
-        self._looked = len(buffer)
-        size = min(ends, default=len(buffer))
-        if size > self._bounds.header_bytes_max:
+        self._looked = size = len(buffer)
+        end = buffer.find(b"\n\n", start)
+        with_returns = buffer.find(b"\n\r\n", start, size if end < 0 else end + 2)
+        if with_returns >= 0:
+            end = with_returns + 1
+        if (size if end < 0 else end + 2) > self._bounds.header_bytes_max:
             raise ProtocolError(431, f"Request too large: its head may have {self._bounds.header_bytes_max} bytes")
-        return size if ends else -1
+        return -1 if end < 0 else end + 2
 
     def _skip_blank_lines(self) -> None:
         buffer = self._buffer
@@ -132,14 +134,15 @@ class Reader:
 
 
 def _parse(head: str, headers_max: int) -> Request:
-    lines = head.split("\n")
+    lines = head.replace("\r\n", "\n").split("\n")
     if len(lines) - 3 > headers_max:  # the method line, and the two pieces after the last line ends
         raise ProtocolError(431, f"Request too large: it may have {headers_max} headers")
     line, raw, last = "", dict[str, str](), ""
     for text in lines:
-        text = text.removesuffix("\r")
         if not line:
             line = text.strip(" ")
+        elif not text:
+            last = ""
         elif text[:1] not in (" ", "\t"):
             name, _, value = text.partition(":")
             last = name.rstrip(" ").lower()
@@ -158,7 +161,7 @@ def _request(line: str, raw: dict[str, str]) -> Request:
         raw["query"] = line[6:].strip(" ")
         headers = {name: unescape(value) for name, value in raw.items()} | {"query": raw["query"]}
         return Request("Query", line, headers, raw)
-    headers = {name: unescape(value) for name, value in raw.items()}
+    headers = {name: unescape(value) if "\\" in value else value for name, value in raw.items()}
     return Request(line.partition(" ")[0], line, headers, raw)
 
 
@@ -193,7 +196,7 @@ def _meant(found: re.Match[str]) -> str:
 
 
 def escape(value: str) -> str:
-    return value.translate(_UNSAFE)
+    return value if value.isprintable() and "\\" not in value else value.translate(_UNSAFE)
 
 
 def write(reply: Reply, *, closes: bool = False, protocol: str = "") -> bytes:

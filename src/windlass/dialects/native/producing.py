@@ -11,8 +11,9 @@ from msgspec import Meta
 
 from ...core import errors
 from ...core.errors import BadInput, Refusal, WindlassError
+from ...core.form import Filled
 from ...core.ids import format_id
-from ...core.job import Codec, Durability, NewJob
+from ...core.job import Codec, Durability
 from ...core.requests import Enqueued
 from ...web.encoding import Encoding, decode
 from ...web.lines import Lines, batches
@@ -42,7 +43,7 @@ class EnqueueQuery(Shape, frozen=True, kw_only=True):
     ] = None
 
 
-class EnqueuedShape(Given, frozen=True, kw_only=True):
+class EnqueuedShape(Given, frozen=True, kw_only=True, gc=False):
     """`existing`: the id, the key or the unique key was there before. `is_durable` false: accepted, but the asked-for
     durability was not confirmed in time."""
 
@@ -75,10 +76,11 @@ async def enqueue(ask: AskOne) -> Answer:
     another job holds). With an `Idempotency-Key` a request can be repeated: while the job exists, and ten minutes after
     it has gone, the same key names the same job. The same key with another content is refused."""
     ask.may_use(ask.body.queue)
-    [job] = _with_ids(ask, [ask.body.new_job(ask.encoding)])
+    [job] = _with_ids(ask, [ask.body.filled(ask.encoding)])
     done = await ask.office.gathering.enqueue(job, ask.query.durability)
-    location = (("Location", f"/api/v1/jobs/{format_id(done.id)}"),)
-    return Answer(enqueued_shape(done), 200 if done.status in ("existing", "ended") else 201, location)
+    shape = enqueued_shape(done)
+    location = (("Location", f"/api/v1/jobs/{shape.id}"),)
+    return Answer(shape, 200 if done.status in ("existing", "ended") else 201, location)
 
 
 @routes.post(
@@ -90,23 +92,24 @@ async def enqueue_many(ask: Ask[Items[NewJobShape], EnqueueQuery]) -> Results[En
 
     Each is accepted or refused by itself; the results are in the order of the items. An `Idempotency-Key` is for the
     whole list: repeat it with the same jobs in the same order."""
-    for item in ask.body.items:
-        ask.may_use(item.queue)
-    jobs = _with_ids(ask, [item.new_job(ask.encoding) for item in ask.body.items])
+    if ask.who.queues:
+        for item in ask.body.items:
+            ask.may_use(item.queue)
+    jobs = _with_ids(ask, [item.filled(ask.encoding) for item in ask.body.items])
     return results(await ask.service.enqueue(jobs, durability=ask.query.durability), enqueued_shape)
 
 
-def _with_ids(ask: Ask[Any, Any], jobs: Sequence[NewJob]) -> Sequence[NewJob]:
+def _with_ids(ask: Ask[Any, Any], jobs: Sequence[Filled]) -> Sequence[Filled]:
     """With a key, ids follow from it and from who asks: what is repeated is recognised by the engine itself."""
     key = ask.request.head.headers.get("idempotency-key")
     if key is None:
         return jobs
     if not 0 < len(key) <= KEY_MAX:
         raise BadInput(f"Idempotency-Key must have 1 to {KEY_MAX} characters.")
-    if any(job.id for job in jobs):
+    if any(job.form.job.id for job in jobs):
         raise BadInput("Give an id or an Idempotency-Key, not both: the key decides the id.")
     return [
-        msgspec.structs.replace(job, id=_id_for(ask, f"{ask.who.name}\0{key}\0{number}", job.queue))
+        Filled(job.form, job.payload, _id_for(ask, f"{ask.who.name}\0{key}\0{number}", job.form.job.queue))
         for number, job in enumerate(jobs)
     ]
 
@@ -190,7 +193,7 @@ async def _enqueue_stream(ask: Ask[None, EnqueueQuery]) -> AsyncIterator[bytes]:
 
 async def _step(ask: Ask[None, EnqueueQuery], batch: Sequence[bytes], progress: _Progress) -> bytes:
     """One call of the engine; answers with what was refused and how far we are."""
-    jobs: list[tuple[int, NewJob]] = []
+    jobs: list[tuple[int, Filled]] = []
     said: list[bytes] = []
     encoding: Encoding = Codec.JSON
 
@@ -205,7 +208,7 @@ async def _step(ask: Ask[None, EnqueueQuery], batch: Sequence[bytes], progress: 
         try:
             shape = decode(text, NewJobShape, encoding)
             ask.may_use(shape.queue)
-            job = shape.new_job(encoding)
+            job = shape.filled(encoding)
             ask.service.enqueue([job])  # checked here, so that one bad line is refused alone
             jobs.append((progress.lines, job))
         except Refusal as error:

@@ -4,7 +4,9 @@ answers about many."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Annotated, Generic, Literal, TypeAlias, TypeVar
+from functools import lru_cache
+from operator import itemgetter
+from typing import Annotated, Any, Generic, Literal, TypeAlias, TypeVar
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
@@ -13,8 +15,9 @@ from ...core import validation as check
 from ...core.callback_validation import TYPE_MAX
 from ...core.durations import INSTANT_MAX
 from ...core.errors import Refusal
+from ...core.form import Filled, Form, alone
 from ...core.ids import format_id, parse_id
-from ...core.job import ENDS, Attempt, Callback, End, Job, NewJob, OnFailure, Timeline, UniqueCheck
+from ...core.job import ENDS, NOTHING, Attempt, Blob, Callback, End, Job, NewJob, OnFailure, Timeline, UniqueCheck
 from ...core.queue import FOREVER_MS
 from ...core.retry import ENDLESS, Backoff
 from ...web.encoding import Encoding
@@ -24,6 +27,7 @@ from .values import CodecName, Value, read_payload, write, write_bytes
 A = TypeVar("A")
 T = TypeVar("T")
 ITEMS_MAX = 1000
+FORMS_MAX = 1024  # that a server remembers
 
 Id: TypeAlias = Annotated[
     str, Meta(description="The id of a job, a UUID.", examples=["01890a5d-ac96-774b-bcce-b302099a8057"])
@@ -74,7 +78,12 @@ class CallbackShape(Shape, frozen=True, kw_only=True):
     headers: dict[str, str] = {}
 
 
-class NewJobShape(Shape, frozen=True, kw_only=True):
+_CONVERTED = [NewJob.__struct_fields__.index(name) for name in ("id", "retry", "parent", "after", "callback")]
+_ID, _RETRY, _PARENT, _AFTER, _CALLBACK = _CONVERTED
+_in_another_form = itemgetter(*_CONVERTED)
+
+
+class NewJobShape(Shape, frozen=True, kw_only=True, gc=False):
     """A job to be enqueued. Only `queue` and `name` are needed."""
 
     queue: QueueName
@@ -114,41 +123,39 @@ class NewJobShape(Shape, frozen=True, kw_only=True):
     callback: CallbackShape | None = None
 
     def new_job(self, encoding: Encoding) -> NewJob:
-        return NewJob(
-            queue=self.queue,
-            name=self.name,
-            payload=read_payload(self.payload, self.payload_base64, self.payload_codec, encoding),
-            id=b"" if self.id is None else parse_id(self.id),
-            priority=self.priority,
-            run_at_ms=self.run_at_ms,
-            delay_ms=self.delay_ms,
-            expires_at_ms=self.expires_at_ms,
-            expires_in_ms=self.expires_in_ms,
-            lane=self.lane,
-            unique=self.unique,
-            unique_check=self.unique_check,
-            unique_while_kept=self.unique_while_kept,
-            debounce_ms=self.debounce_ms,
-            debounce_max_ms=self.debounce_max_ms,
-            throttle_ms=self.throttle_ms,
-            if_revision=self.if_revision,
-            retry=ENDLESS if self.retry is None else Backoff(*msgspec.structs.astuple(self.retry)),
-            lease_ms=self.lease_ms,
-            lease_rule=self.lease_rule,
-            retake=self.retake,
-            hidden=self.hidden,
-            timeout_ms=self.timeout_ms,
-            result_ttl_ms=self.result_ttl_ms,
-            tags=self.tags,
-            trace=self.trace,
-            repeat=self.repeat,
-            parent=b"" if self.parent is None else parse_id(self.parent),
-            held=self.held,
-            after=tuple(map(parse_id, self.after)) if self.after else (),
-            joins=self.joins,
-            on_failure=self.on_failure,
-            callback=None if self.callback is None else callback_of(self.callback),
-        )
+        return _new_job(self._payload(encoding), self._fields())
+
+    def filled(self, encoding: Encoding) -> Filled:
+        """The same; with others that differ by their payloads alone it shares what is made of the rest."""
+        if self.id is not None or self.unique or self.after or self.callback is not None:
+            return alone(self.new_job(encoding))  # there is no other like it
+        payload = self._payload(encoding)
+        return Filled(_form(self._fields()), payload)
+
+    def _payload(self, encoding: Encoding) -> Blob:
+        return read_payload(self.payload, self.payload_base64, self.payload_codec, encoding)
+
+    def _fields(self) -> tuple[Any, ...]:
+        """All but the payload: the fields of NewJob, in its order."""
+        fields = msgspec.structs.astuple(self)
+        return fields[:2] + fields[5:]
+
+
+def _new_job(payload: Blob, fields: Sequence[Any]) -> NewJob:
+    queue, name, *others = fields
+    made = [queue, name, payload, *others]
+    job_id, retry, parent, after, callback = _in_another_form(made)
+    made[_ID] = b"" if job_id is None else parse_id(job_id)
+    made[_RETRY] = ENDLESS if retry is None else Backoff(*msgspec.structs.astuple(retry))
+    made[_PARENT] = b"" if parent is None else parse_id(parent)
+    made[_AFTER] = tuple(map(parse_id, after))
+    made[_CALLBACK] = None if callback is None else callback_of(callback)
+    return NewJob(*made)
+
+
+@lru_cache(FORMS_MAX)
+def _form(fields: tuple[Any, ...]) -> Form:
+    return Form(_new_job(NOTHING, fields))
 
 
 def callback_of(shape: CallbackShape) -> Callback:
@@ -319,7 +326,7 @@ class Items(msgspec.Struct, Generic[T], frozen=True, forbid_unknown_fields=True)
     items: Annotated[list[T], Meta(max_length=ITEMS_MAX)]
 
 
-class Outcome(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
+class Outcome(msgspec.Struct, Generic[T], frozen=True, kw_only=True, gc=False):
     """Of one item: its answer, or why it was refused; the others have nothing to do with it."""
 
     ok: T | UnsetType = UNSET

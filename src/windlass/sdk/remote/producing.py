@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ...core.errors import BadInput, Refusal
+from ...core.form import Filled
 from ...core.ids import parse_id
 from ...core.job import Durability, NewJob
 from ...core.requests import Enqueued
@@ -21,14 +22,15 @@ BYTES_MAX = 8 * 1024 * 1024  # payloads in a request; a body may have twice as m
 
 class RemoteProducing(RemoteAsking):
     def enqueue(
-        self, jobs: Sequence[NewJob], *, durability: Durability | None = None, whole: bool = False
+        self, jobs: Sequence[NewJob | Filled], *, durability: Durability | None = None, whole: bool = False
     ) -> AskedMany[Enqueued]:
         super().enqueue(jobs, durability=durability, whole=whole)
-        if any(job.cap is not None for job in jobs):
+        whole_jobs = [one.new_job() if isinstance(one, Filled) else one for one in jobs]
+        if any(job.cap is not None for job in whole_jobs):
             raise BadInput("A cap cannot be given over HTTP; enqueue such jobs at the engine itself.")
         made: list[NewJobShape] = []
         level = durability or self.remote.asked_durability
-        return AskedMany(self.remote, lambda: self._send(jobs, made, level, whole))
+        return AskedMany(self.remote, lambda: self._send(whole_jobs, made, level, whole))
 
     def _send(
         self, jobs: Sequence[NewJob], made: list[NewJobShape], level: Durability | None, whole: bool

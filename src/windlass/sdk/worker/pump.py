@@ -21,6 +21,7 @@ log = logging.getLogger("windlass.worker")
 
 WAIT_MS = 60_000  # a take that waits is asked anew after so long
 TALKS_MAX = 2  # calls on their way at once
+HALVED_FROM = 32  # slots: from here on a call is about half of them, so that the engine works while their code does
 TROUBLE_PAUSE_S = 1.0
 CROWDED_PAUSE_S = 5.0
 
@@ -44,6 +45,7 @@ class Pump:
         self._worker = worker
         self._queues = tuple(queues)
         self._slots = slots
+        self._at_once = min((slots + 1) // 2 if slots >= HALVED_FROM else slots, TAKE_MAX)  # outcomes of one call
         self._start = start
         self._told = told
         self._wants: Filter = ANYTHING
@@ -90,8 +92,8 @@ class Pump:
             raise self.trouble
         free = self._slots - self._occupied - self._promised if self.is_open else 0
         if self._outcomes and len(self._talks) < TALKS_MAX:
-            outcomes, self._outcomes = self._outcomes[:TAKE_MAX], self._outcomes[TAKE_MAX:]
-            self._talk(outcomes, min(free, TAKE_MAX))
+            outcomes, self._outcomes = self._outcomes[: self._at_once], self._outcomes[self._at_once :]
+            self._talk(outcomes, min(free, self._at_once))
         elif free > 0 and self._waiting is None and not self._talks and not self._outcomes:
             self._look(free, waits)
         else:

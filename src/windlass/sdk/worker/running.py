@@ -63,21 +63,17 @@ class Running:
         self._batching = Batching(app.tasks.values(), threads, self.shared)
 
     def start(self, job: Job, task: Task[..., Any]) -> Run:
-        needs_context = task.needs_context or job.has_members or bool(self._app.middlewares)
+        middlewares = self._app.middlewares
+        needs_context = task.needs_context or job.has_members or middlewares
         context = Context(self._app, task, job, self._listening) if needs_context else None
         run = Run(job, task, context, self._loop.time())
-        if self._is_wrapped(run):
-            run.code = self._loop.create_task(self._execute(run))
+        if task.pool == "process" or middlewares or task.batch is not None or is_due(job):
+            run.code = self._loop.create_task(self._execute(run))  # something must be done around its code
         elif task.pool == "thread":
             self._start_thread(run)
         else:
             run.code = self._loop.create_task(self._await(run))
         return run
-
-    def _is_wrapped(self, run: Run) -> bool:
-        """Something must be done around its code, on the event loop."""
-        is_in_child = run.task.pool == "process"
-        return is_in_child or is_due(run.job) or bool(self._app.middlewares) or run.task.batch is not None
 
     # Threads, the short way
 
@@ -193,6 +189,8 @@ class Running:
         self._vacated()
 
     def _outcome(self, run: Run, ended: Ended, error: BaseException | None) -> Outcome:
+        if not run.stop:
+            return report(run.job, ended)
         if run.stop == "lost":
             return None
         if run.stop == "timeout":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
+from itertools import chain
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from ...core.errors import REFUSALS, Refusal, refusal
@@ -35,11 +36,14 @@ class Call(Generic[T]):
         self.partition = partition
         self.durability = durability
 
+    def answer(self, reply: Any) -> T:
+        return self.read(reply)
+
 
 class ItemsCall(Generic[T]):
     """A call about many items, answered per item. Concurrent ones with the same head travel together."""
 
-    __slots__ = ("durability", "head", "is_whole", "items", "operation", "partition", "read")
+    __slots__ = ("_size", "durability", "head", "is_whole", "items", "operation", "partition", "read")
 
     def __init__(
         self,
@@ -59,6 +63,22 @@ class ItemsCall(Generic[T]):
         self.read = read
         self.partition = partition
         self.durability = durability
+        self._size = -1  # not counted yet
+
+    @property
+    def size(self) -> int:
+        """Bytes of all items."""
+        if self._size < 0:
+            self._size = sum([size_of(item) for item in self.items])
+        return self._size
+
+    @property
+    def args(self) -> Sequence[Argument]:
+        return [*self.head, *chain.from_iterable(self.items)]
+
+    def answer(self, reply: Any) -> list[T]:
+        read = self.read
+        return [read(one) for one in reply]
 
 
 class Relations(bytes):
@@ -71,12 +91,18 @@ _WEIGHT = 64  # four jobs that wait for a thousand others fill a call
 
 
 def size_of(item: tuple[Argument, ...]) -> int:
-    return sum(len(part) * (_WEIGHT if type(part) is Relations else 1) for part in item if isinstance(part, bytes))
+    size = 0
+    for part in item:
+        if type(part) is bytes:
+            size += len(part)
+        elif type(part) is Relations:
+            size += len(part) * _WEIGHT
+    return size
 
 
 def bounded(call: ItemsCall[T]) -> list[ItemsCall[T]]:
     """The same items in as many calls as their number and their bytes demand."""
-    if call.is_whole:
+    if call.is_whole or (len(call.items) <= ITEMS_MAX and call.size <= BYTES_MAX):
         return [call]
     parts: list[list[tuple[Argument, ...]]] = [[]]
     bytes_so_far = 0
@@ -87,8 +113,6 @@ def bounded(call: ItemsCall[T]) -> list[ItemsCall[T]]:
             bytes_so_far = 0
         parts[-1].append(item)
         bytes_so_far += size
-    if len(parts) == 1:
-        return [call]
     return [
         ItemsCall(call.operation, call.head, items, call.read, partition=call.partition, durability=call.durability)
         for items in parts

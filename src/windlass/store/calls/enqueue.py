@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...core.errors import Refusal, refusal
-from ...core.job import Cap, Durability, NewJob
+from ...core.form import Filled, Form
+from ...core.job import Blob, Cap, Codec, Durability, NewJob
 from ...core.limit import LimitTable
 from ...core.requests import Enqueued
 from .. import record
@@ -17,13 +18,16 @@ from .limits import joined
 _TOGETHER = b"\xff"  # with the next job, or not at all
 _CAPPED = b"\xfe"  # a cap follows
 _NONE, _KEEP, _REPLACE, _DEBOUNCE, _THROTTLE, _REFUSE = b"\0", b"\1", b"\2", b"\3", b"\4", b"\5"
-_ACCEPTED = {b"queued", b"scheduled", b"waiting", b"existing", b"replaced", b"ended"}
+_ACCEPTED: dict[bytes, Any] = {
+    status.encode(): status for status in ("queued", "scheduled", "waiting", "existing", "replaced", "ended")
+}
+PREPARED_MAX = 256  # of one form
 
 
-def _terms(job: NewJob, limits: LimitTable, matched: Sequence[str]) -> bytes:
+def _terms(job: NewJob, limits: LimitTable, matched: Sequence[str], payload: Blob) -> bytes:
     """The cap it brings, what to do about its unique key, and the jobs it waits for; nothing where there is nothing."""
     unique = _unique_terms(job)
-    cap = b"" if job.cap is None else _cap_terms(job.cap, limits.capped(job.cap.limit, matched, job.payload))
+    cap = b"" if job.cap is None else _cap_terms(job.cap, limits.capped(job.cap.limit, matched, payload))
     if job.after:
         return Relations(cap + (unique or _NONE) + b"".join(job.after))
     return cap + unique
@@ -50,10 +54,11 @@ def _unique_terms(job: NewJob) -> bytes:
 
 
 def read(reply: Any) -> Enqueued | Refusal:
-    is_durable = not isinstance(reply, NotConfirmed)
+    is_durable = type(reply) is not NotConfirmed
     status, job_id, revision = reply if is_durable else reply.answer
-    if status in _ACCEPTED:
-        return Enqueued(job_id, str(status, "ascii"), revision, is_durable)  # type: ignore[arg-type]
+    accepted = _ACCEPTED.get(status)
+    if accepted is not None:
+        return Enqueued(job_id, accepted, revision, is_durable)
     detail = f"it is {revision} now" if status == b"revision_conflict" else ""
     return refusal(str(status, "ascii"), detail)
 
@@ -65,17 +70,30 @@ def _instants(job: NewJob, now_ms: int) -> tuple[int, int]:
 
 
 def item(
-    job_id: bytes, job: NewJob, now_ms: int, limits: LimitTable, origin: record.Origin = record.NO_ORIGIN
+    job_id: bytes, job: Filled, now_ms: int, limits: LimitTable, origin: record.Origin = record.NO_ORIGIN
 ) -> tuple[Argument, Argument]:
     """Id and record, and what to do about the unique key: a new job as every script that adds one reads it."""
-    run_at_ms, expires_at_ms = _instants(job, now_ms)
-    matched = limits.match(job.queue, job.name, job.lane, job.payload) if limits.limits else ()
-    packed = record.pack(job, job_id, run_at_ms, expires_at_ms, joined(matched), origin)
-    return packed, _terms(job, limits, matched)
+    form, payload = job.form, job.payload
+    common = form.job
+    matched = limits.match(common.queue, common.name, common.lane, payload) if limits.limits else ()
+    packed = record.filled(_prepared(form, payload.codec, now_ms, matched, origin), job_id, payload.data)
+    return packed, b"" if form.is_plain else _terms(common, limits, matched, payload)
+
+
+def _prepared(form: Form, codec: Codec, now_ms: int, matched: Sequence[str], origin: record.Origin) -> record.Prepared:
+    if form.is_relative or origin is not record.NO_ORIGIN:
+        return record.prepare(form.job, codec, *_instants(form.job, now_ms), joined(matched), origin)
+    key = codec, matched
+    found: record.Prepared | None = form.packed.get(key)
+    if found is None:
+        if len(form.packed) >= PREPARED_MAX:  # keys of limits differ with the payloads
+            form.packed.clear()
+        found = form.packed[key] = record.prepare(form.job, codec, *_instants(form.job, 0), joined(matched))
+    return found
 
 
 def enqueue(
-    jobs: Sequence[tuple[bytes, NewJob]],
+    jobs: Sequence[tuple[bytes, Filled]],
     now_ms: int,
     limits: LimitTable,
     partition: int,

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from ...core.errors import Refusal
+from ...core.form import alone
 from ...core.job import NewJob
 from ...core.limit import LimitTable
 from ...core.requests import Enqueued
@@ -45,7 +46,7 @@ def run_schedule(
     status: ScheduleStatus, job_id: bytes, now_ms: int, limits: LimitTable, partition: int
 ) -> Call[Enqueued | Refusal]:
     name = status.schedule.name
-    job = enqueue.item(job_id, status.schedule.job, now_ms, limits, Origin(name, now_ms))
+    job = enqueue.item(job_id, alone(status.schedule.job), now_ms, limits, Origin(name, now_ms))
     args: list[Argument] = [name, status.revision, now_ms, *job, limits.version]
     return Call("run_schedule", args, lambda reply: answer(reply, enqueue.read), partition=partition)
 
@@ -89,7 +90,7 @@ def _fire_item(fire: Fire, now_ms: int, limits: LimitTable) -> tuple[Argument, .
     item: list[Argument] = [schedule.name, fire.due.next_at_ms, fire.due.revision, fire.next_at_ms or 0]
     item += (fire.skipped, fire.missed, schedule.overlap, len(fire.jobs))
     for planned_at_ms, job_id, job in fire.jobs:
-        item += (planned_at_ms, *enqueue.item(job_id, job, now_ms, limits, Origin(schedule.name, planned_at_ms)))
+        item += (planned_at_ms, *enqueue.item(job_id, alone(job), now_ms, limits, Origin(schedule.name, planned_at_ms)))
     return tuple(item)
 
 

@@ -117,7 +117,7 @@ class Creating:
             elif existing is None:
                 one.place = places[one.key]
         if len(new) > len(drawn):
-            drawn += await self._service.draw(QUEUE, len(new) - len(drawn))
+            drawn += await self._draw(len(new) - len(drawn))
         jobs = [new_job(one, job_id) for one, job_id in zip(new, drawn, strict=False)]
         if len(jobs) == 1:
             await self._gathering.enqueue(jobs[0])
@@ -126,6 +126,9 @@ class Creating:
                 if isinstance(answer, Refusal):
                     raise answer
         return [drawn[one.place] if job is None else job.id for one, job in zip(wishes, found, strict=True)]
+
+    async def _draw(self, count: int) -> list[bytes]:
+        return [await self._gathering.draw(QUEUE)] if count == 1 else await self._service.draw(QUEUE, count)
 
     async def _change(self, job_id: bytes, one: Wish) -> None:
         """What a wish changes in the job that it found; again, when that was changed meanwhile."""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+from functools import lru_cache
 
 import msgspec
 
+from ....core.form import Filled, Form
 from ....core.job import Blob, NewJob
 from ....core.queue import FOREVER_MS
 from ....core.repeat import parse_modifiers
@@ -18,6 +20,7 @@ from ..refusing import Refused
 from ..verbs import QUEUE
 
 JOBS_MAX = 1_000
+FORMS_MAX = 1_024  # that a server remembers
 DELIVERIES = 10  # of a job with retryAfter
 FIRST_LEASE_MS = 60_000  # of one whose lease depends on the calendar, until that was looked at
 _decode_jobs = msgspec.json.Decoder(list[dict[str, msgspec.Raw]]).decode
@@ -111,29 +114,46 @@ def _text(value: msgspec.Raw) -> str:
     return "" if written == "null" else written
 
 
-def new_job(one: Wish, job_id: bytes) -> NewJob:
+def new_job(one: Wish, job_id: bytes) -> Filled:
+    form = _form(
+        one.name, one.priority, one.run_at_ms, one.is_unique, one.retry_after, one.is_mocked, one.repeat, one.parent
+    )
+    return Filled(form, Blob(one.data), job_id)
+
+
+@lru_cache(FORMS_MAX)
+def _form(
+    name: str,
+    priority: int | None,
+    run_at_ms: int,
+    is_unique: bool,
+    retry_after: str,
+    is_mocked: bool,
+    repeat: str,
+    parent: bytes,
+) -> Form:
     lease_ms, retry = FOREVER_MS, ENDLESS
-    if one.retry_after:
-        fixed_ms = parse_modifiers(one.retry_after).fixed_ms
+    if retry_after:
+        fixed_ms = parse_modifiers(retry_after).fixed_ms
         lease_ms = FIRST_LEASE_MS if fixed_ms is None else max(1, fixed_ms)
-        if not one.name.startswith(data.UNCOUNTED):
+        if not name.startswith(data.UNCOUNTED):
             retry = Backoff(tries=DELIVERIES)
-    return NewJob(
-        queue=QUEUE,
-        name=one.name,
-        id=job_id,
-        payload=Blob(one.data),
-        priority=PRIORITY - (PRIORITY if one.priority is None else one.priority),
-        run_at_ms=one.run_at_ms,
-        unique=one.key,
-        unique_check="refuse" if one.is_unique else "none",
-        unique_while_kept=True,
-        retry=retry,
-        lease_ms=lease_ms,
-        lease_rule=one.retry_after,
-        retake=bool(one.retry_after),
-        hidden=one.is_mocked,
-        repeat=one.repeat,
-        parent=one.parent,
-        held=one.parent != b"",
+    return Form(
+        NewJob(
+            queue=QUEUE,
+            name=name,
+            priority=PRIORITY - (PRIORITY if priority is None else priority),
+            run_at_ms=run_at_ms,
+            unique=key_of(name, is_mocked),
+            unique_check="refuse" if is_unique else "none",
+            unique_while_kept=True,
+            retry=retry,
+            lease_ms=lease_ms,
+            lease_rule=retry_after,
+            retake=bool(retry_after),
+            hidden=is_mocked,
+            repeat=repeat,
+            parent=parent,
+            held=parent != b"",
+        )
     )

@@ -1,0 +1,39 @@
+"""Jobs that differ by their payloads alone: what they have in common is a form, checked and packed once for all of
+them. Checking is validation's part, packing the store's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from .job import Blob, NewJob
+
+
+class Form:
+    """`job` is one of them; its payload counts for nothing."""
+
+    __slots__ = ("is_checked", "is_plain", "is_relative", "job", "packed")
+
+    def __init__(self, job: NewJob) -> None:
+        self.job = job
+        self.is_checked = False
+        self.is_relative = bool(job.delay_ms or job.expires_in_ms)  # counted from when it is enqueued
+        self.is_plain = job.cap is None and not job.unique and not job.after  # comes without terms
+        self.packed: dict[Any, Any] = {}  # what the store makes of it
+
+
+class Filled(msgspec.Struct, frozen=True, gc=False):
+    """One of the jobs of a form."""
+
+    form: Form
+    payload: Blob
+    id: bytes = b""  # if it was not made by the store, as that of the form
+
+    def new_job(self) -> NewJob:
+        return msgspec.structs.replace(self.form.job, payload=self.payload, id=self.id or self.form.job.id)
+
+
+def alone(job: NewJob) -> Filled:
+    """As the only one of its form."""
+    return Filled(Form(job), job.payload)
