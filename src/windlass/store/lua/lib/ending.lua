@@ -7,23 +7,29 @@ at_start[#at_start + 1] = function() ended_now, trim_wanted = {}, {} end
 local function ended_bucket(back) return P .. 'ended:' .. (math.floor(now_ms / BUCKET_MS) - back) end
 local function ended_mark(id) return string.sub(id, 9) end
 
+local function mark_ended(marks)
+  local key = ended_bucket(0)
+  call_in_steps('SADD', key, marks)
+  redis.call('PEXPIRE', key, 2 * BUCKET_MS)
+end
+
 after_flush[#after_flush + 1] = function()
   if #ended_now == 0 then return end
-  local key = ended_bucket(0)
-  call_in_steps('SADD', key, ended_now)
-  redis.call('PEXPIRE', key, 2 * BUCKET_MS)
+  mark_ended(ended_now)
   ended_now = {}
 end
 
--- Did this id end within the last ten minutes or more?
+-- By place: did this id end within the last ten minutes or more? Then whether any of them did.
 local function ended_lately(ids)
-  local marks = {}
+  local marks, answer, is_any = {}, {}, false
   for i = 1, #ids do marks[i] = ended_mark(ids[i]) end
   local newer = redis.call('SMISMEMBER', ended_bucket(0), unpack(marks))
   local older = redis.call('SMISMEMBER', ended_bucket(1), unpack(marks))
-  local answer = {}
-  for i = 1, #ids do answer[i] = newer[i] == 1 or older[i] == 1 end
-  return answer
+  for i = 1, #ids do
+    answer[i] = newer[i] == 1 or older[i] == 1
+    is_any = is_any or answer[i]
+  end
+  return answer, is_any
 end
 
 -- Why there is no record of this id.
