@@ -38,6 +38,7 @@ _AT_HAND = frozenset(
         "ending",
         "reports",
         "order",
+        "plain",
     )
 )
 _WORD = re.compile(r"[A-Za-z_]\w*")

@@ -8,11 +8,11 @@ local MANY = 16 -- records read at once, with their payloads: where the first is
 
 -- The beginnings of the records and their lengths, or nil: one is missing.
 local function read_beginnings(keys)
-  local raws, lengths = {redis.call('GETRANGE', keys[1], 0, PEEK_BYTES - 1)}, {}
-  lengths[1] = #raws[1] < PEEK_BYTES and #raws[1] or redis.call('STRLEN', keys[1])
+  local raws, lengths = {call('GETRANGE', keys[1], 0, PEEK_BYTES - 1)}, {}
+  lengths[1] = #raws[1] < PEEK_BYTES and #raws[1] or call('STRLEN', keys[1])
   for first = 2, #keys, MANY do
     if lengths[first - 1] >= PEEK_BYTES then return nil end
-    for i, raw in ipairs(redis.call('MGET', unpack(keys, first, math.min(first + MANY - 1, #keys)))) do
+    for i, raw in ipairs(call('MGET', unpack(keys, first, math.min(first + MANY - 1, #keys)))) do
       if not raw then return nil end
       raws[first + i - 1], lengths[first + i - 1] = raw, #raw
     end
@@ -32,8 +32,8 @@ end
 
 -- Does the caller hold a plain job with this record? Then also its queue, worker and start.
 local function plain_holding(raw, token)
-  if #raw >= PEEK_BYTES and struct.unpack('>I2', raw, HEADER_BYTES - 1) > #raw then return false end
-  local format, state, flags, started_at, own_token, worker, policy, queue, _, _, others = struct.unpack(HELD_PLAIN, raw)
+  if #raw >= PEEK_BYTES and unpacked('>I2', raw, HEADER_BYTES - 1) > #raw then return false end
+  local format, state, flags, started_at, own_token, worker, policy, queue, _, _, others = unpacked(HELD_PLAIN, raw)
   return format == FORMAT and state == STATE.running and flags <= CODEC_BITS and others == 0
     and (token == 0 or token == own_token) and keeps_no_result(policy), queue, worker, started_at
 end
@@ -62,16 +62,16 @@ end
 
 local function write_ends(ends)
   for queue, of_queue in pairs(ends.of_queue) do
-    redis.call('ZREM', queue_key('running', queue), unpack(of_queue.ids))
-    redis.call('HINCRBY', queue_key('q', queue), 'bytes', -of_queue.bytes)
-    local key, minute = tally_place(queue)
-    for span, number in pairs(of_queue.spans) do write_tally(key, minute, span, number) end
-    write_tally(key, minute, 'run_ms', of_queue.ran_ms)
+    local names = names_of(queue)
+    call('ZREM', names.running, unpack(of_queue.ids))
+    call('HINCRBY', names.q, 'bytes', -of_queue.bytes)
+    for span, number in pairs(of_queue.spans) do tally_now(names, queue, span, number) end
+    tally_now(names, queue, 'run_ms', of_queue.ran_ms)
   end
   for worker, ids in pairs(ends.of_worker) do
-    if worker ~= NOBODY then redis.call('ZREM', P .. 'wj:' .. worker, unpack(ids)) end
+    if worker ~= NOBODY then call('ZREM', P .. 'wj:' .. worker, unpack(ids)) end
   end
-  redis.call('DEL', unpack(ends.keys))
+  call('DEL', unpack(ends.keys))
   mark_ended(ends.marks)
   local answers = {}
   for i = 1, #ends.ids do answers[i] = 'ok' end
@@ -81,7 +81,7 @@ end
 -- Does one of the queues keep what has ended? Not asked of those that are known not to.
 local function is_history_kept(ends, known)
   for queue in pairs(ends.of_queue) do
-    if not known[queue] and is_set(redis.call('HGET', queue_key('q', queue), 'history_length'), 'history_length') then
+    if not known[queue] and is_set(call('HGET', names_of(queue).q, 'history_length'), 'history_length') then
       return true
     end
   end
@@ -90,7 +90,7 @@ end
 
 local function finish_plainly()
   local ends = plain_ends(2, (#ARGV - 1) / 5)
-  if not ends or redis.call('EXISTS', P .. 'followed', P .. 'push_full') > 0 or is_history_kept(ends, {}) then
+  if not ends or call('EXISTS', P .. 'followed', P .. 'push_full') > 0 or is_history_kept(ends, {}) then
     return nil
   end
   return write_ends(ends)

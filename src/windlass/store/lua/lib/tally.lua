@@ -47,17 +47,31 @@ local function tally_place(queue)
   return P .. 'm:' .. queue .. '\0' .. math.floor(minute / 60), (minute % 60) .. ':'
 end
 
-local function write_tally(key, minute, what, delta)
+local function write_tally(key, field, delta)
   if delta == 0 then return end
-  local total = redis.call('HINCRBY', key, minute .. what, delta)
+  local total = redis.call('HINCRBY', key, field, delta)
   if total == delta then redis.call('EXPIRE', key, TALLY_TTL_S) end
+end
+
+-- Counts at once, for ways that gather nothing; `names` (plain.lua) keep the fields of a minute.
+local function tally_now(names, queue, what, delta)
+  local minute = math.floor(now_ms / 60000)
+  if names.minute ~= minute then
+    names.minute, names.fields, names.tally, names.prefix = minute, {}, tally_place(queue)
+  end
+  local field = names.fields[what]
+  if not field then
+    field = names.prefix .. what
+    names.fields[what] = field
+  end
+  write_tally(names.tally, field, delta)
 end
 
 after_flush[#after_flush + 1] = function()
   if next(tallies) == nil then return end
   for queue, fields in pairs(tallies) do
     local key, minute = tally_place(queue)
-    for what, delta in pairs(fields) do write_tally(key, minute, what, delta) end
+    for what, delta in pairs(fields) do write_tally(key, minute .. what, delta) end
   end
   tallies = {}
 end
