@@ -38,23 +38,29 @@ _AT_HAND = frozenset(
         "ending",
         "reports",
         "order",
+        "plain",
     )
 )
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _DEFINED = re.compile(r"^local (?P<function>function )?(?P<names>[\w, ]+?)(?P<rest> =|\(|$)", re.MULTILINE)
 _FLAGS = re.compile(r"^-- flags: (.+)$", re.MULTILINE)
+_FIRST = re.compile(r"^-- first: (\w+)$", re.MULTILINE)
 
-# Per-call state lives in variables of the library's files: each call starts them afresh.
+# Per-call state lives in variables of the library's files: each call starts them afresh. What an operation tries first
+# has only what `begin` gives: most calls end there, and need no more.
 _PRELUDE = """
 local KEYS, ARGV
-local at_start = {}
+local at_begin, at_start = {}, {}
 -- A table that a call left as it found it serves the next one too.
 local function clean(table_of_call)
   if table_of_call and next(table_of_call) == nil then return table_of_call end
   return {}
 end
-local function start(keys, arguments)
+local function begin(keys, arguments)
   KEYS, ARGV = keys, arguments
+  for i = 1, #at_begin do at_begin[i]() end
+end
+local function start()
   for i = 1, #at_start do at_start[i]() end
 end
 """
@@ -65,7 +71,11 @@ local function operation()
 end
 redis.register_function{
   function_name = '%(name)s',
-  callback = function(keys, arguments) start(keys, arguments) return operation() end,
+  callback = function(keys, arguments)
+    begin(keys, arguments)
+    %(first)sstart()
+    return operation()
+  end,
   flags = {%(flags)s},
 }
 end
@@ -148,8 +158,11 @@ def _without_comments(source: str) -> str:
 def _function(name: str, suffix: str) -> str:
     source = operation_source(name)
     quoted = ", ".join(f"'{flag}'" for flag in flags(source))
-    body = _qualified(_without_comments(source), _visible(tuple(uses(source))))
-    return _FUNCTION % {"body": body, "name": f"{name}_{suffix}", "flags": quoted}
+    visible = _visible(tuple(uses(source)))
+    tried = _FIRST.search(source)
+    first = f"local answer = {visible[tried[1]]}()\n    if answer then return answer end\n    " if tried else ""
+    body = _qualified(_without_comments(source), visible)
+    return _FUNCTION % {"body": body, "name": f"{name}_{suffix}", "flags": quoted, "first": first}
 
 
 @cache
@@ -162,7 +175,8 @@ def exports(name: str) -> tuple[str, ...]:
     """What a shared file defines and others use."""
     others = [shared_source(other) for other in shared_files() if other != name]
     others += [operation_source(operation) for operation in operations()]
-    elsewhere = frozenset().union(*(_words(source) for source in others))
+    tried = frozenset(word for source in others for word in _FIRST.findall(source))
+    elsewhere = tried.union(*(_words(source) for source in others))
     found: list[str] = []
     for match in _DEFINED.finditer(_without_comments(shared_source(name))):
         names = [word.strip() for word in match["names"].split(",")]

@@ -6,7 +6,8 @@
 -- refusals:  those of finish and fail per job; those of take for the call, which then reports nothing either;
 --            partition_stopped in the place of what take returns
 -- flags: allow-oom
--- uses: batch, reports, taking
+-- first: exchange_plainly
+-- uses: batch, reports, taking, plain_take
 local finishes, failures = tonumber(ARGV[11]), tonumber(ARGV[12])
 local at = 13
 local arguments = {filter = ARGV[2], most = tonumber(ARGV[3]), bell = ARGV[7], registered_ms = tonumber(ARGV[8]),

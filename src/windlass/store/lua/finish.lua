@@ -7,7 +7,8 @@
 --            to be computed
 -- refusals:  unknown_job, already_ended, stale_lease, wrong_state
 -- flags: allow-oom
--- uses: batch, ring, ending, reports, offers
+-- first: finish_plainly
+-- uses: batch, ring, ending, reports, offers, plain_finish
 local answers = {}
 for i = 2, #ARGV, 5 do
   table.insert(answers, finish(ARGV[i], tonumber(ARGV[i + 1]), ARGV[i + 2], ARGV[i + 3], tonumber(ARGV[i + 4])))

@@ -7,7 +7,8 @@
 --            {id, when it was taken the time before, ... of those that had been}, jobs that failed for want of attempts}
 -- refusals:  names_need_lanes, no_exact_priority, partition_stopped (instead of the answer)
 -- flags: allow-oom
--- uses: taking
+-- first: take_plainly
+-- uses: taking, plain_take
 local arguments = {filter = ARGV[2], most = tonumber(ARGV[3]), bell = ARGV[7], registered_ms = tonumber(ARGV[8]),
   others_wait = ARGV[9] == '1', from = tonumber(ARGV[10]), queues_at = 11}
 local terms = {worker = ARGV[4], lease_ms = tonumber(ARGV[5]), accept_ms = tonumber(ARGV[6])}

@@ -2,7 +2,6 @@
 -- How a job comes in: shared by enqueue and by schedules that fire.
 local CHECK = {none = 0, keep = 1, replace = 2, debounce = 3, throttle = 4, refuse = 5} -- what to do about a unique key
 local TERMS_BYTES = {[0] = 1, 1, 5, 13, 7, 1} -- of each; the ids of jobs to wait for follow
-local FIRST_REVISION = 1 -- as packed by the caller
 local CONTENT_BITS = CODEC_BITS + FLAG.has_callback + FLAG.owes_finished + FLAG.owes_failed + FLAG.owes_cancelled
   + FLAG.whole_seconds
 

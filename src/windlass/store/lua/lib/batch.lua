@@ -46,7 +46,8 @@ local function flush_sorted_sets()
     local a, d = 0, 0
     for member, score in pairs(members) do
       if score then
-        adds[a + 1], adds[a + 2] = score, member
+        adds[a + 1] = score -- one after the other: of two at once the last is set first, which costs a hash
+        adds[a + 2] = member
         a = a + 2
       else
         d = d + 1
@@ -64,7 +65,8 @@ local function flush_values()
   local s, r = 0, 0
   for key, value in pairs(value_pending) do
     if value then
-      sets[s + 1], sets[s + 2] = key, value
+      sets[s + 1] = key
+      sets[s + 2] = value
       s = s + 2
     else
       r = r + 1

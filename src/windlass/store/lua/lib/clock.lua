@@ -1,7 +1,7 @@
 -- The engine's own time in milliseconds. ARGV[1] is an offset that only a deployment marked as a test accepts.
 local now_ms
 
-at_start[#at_start + 1] = function()
+at_begin[#at_begin + 1] = function()
   local time = redis.call('TIME')
   now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
   local offset_ms = tonumber(ARGV[1])

@@ -4,26 +4,49 @@ local BUCKET_MS = 600000
 local ended_now, trim_wanted
 at_start[#at_start + 1] = function() ended_now, trim_wanted = {}, {} end
 
-local function ended_bucket(back) return P .. 'ended:' .. (math.floor(now_ms / BUCKET_MS) - back) end
+-- The buckets of now and of the time before; kept while they stay the same.
+local root_of_buckets, bucket, newer_bucket, older_bucket
+local function ended_buckets()
+  local current = math.floor(now_ms / BUCKET_MS)
+  if P ~= root_of_buckets or current ~= bucket then
+    root_of_buckets, bucket = P, current
+    newer_bucket, older_bucket = P .. 'ended:' .. current, P .. 'ended:' .. (current - 1)
+  end
+  return newer_bucket, older_bucket
+end
 local function ended_mark(id) return string.sub(id, 9) end
+
+local function mark_ended(marks)
+  local key = ended_buckets()
+  call_in_steps('SADD', key, marks)
+  redis.call('PEXPIRE', key, 2 * BUCKET_MS)
+end
 
 after_flush[#after_flush + 1] = function()
   if #ended_now == 0 then return end
-  local key = ended_bucket(0)
-  call_in_steps('SADD', key, ended_now)
-  redis.call('PEXPIRE', key, 2 * BUCKET_MS)
+  mark_ended(ended_now)
   ended_now = {}
+end
+
+local function look_up_ended(ids)
+  local marks, newer, older = {}, ended_buckets()
+  for i = 1, #ids do marks[i] = ended_mark(ids[i]) end
+  return redis.call('SMISMEMBER', newer, unpack(marks)), redis.call('SMISMEMBER', older, unpack(marks))
 end
 
 -- Did this id end within the last ten minutes or more?
 local function ended_lately(ids)
-  local marks = {}
-  for i = 1, #ids do marks[i] = ended_mark(ids[i]) end
-  local newer = redis.call('SMISMEMBER', ended_bucket(0), unpack(marks))
-  local older = redis.call('SMISMEMBER', ended_bucket(1), unpack(marks))
+  local newer, older = look_up_ended(ids)
   local answer = {}
   for i = 1, #ids do answer[i] = newer[i] == 1 or older[i] == 1 end
   return answer
+end
+local function has_any_ended(ids)
+  local newer, older = look_up_ended(ids)
+  for i = 1, #ids do
+    if newer[i] == 1 or older[i] == 1 then return true end
+  end
+  return false
 end
 
 -- Why there is no record of this id.

@@ -76,9 +76,9 @@
 --   tokens_version           string  another after every change of them
 --   stats:<component>        hash    instance -> until when + what it counted last (opaque); expires; in partition 0
 --   audit                    stream  who did what, bounded (audit.lua); in partition 0
--- STATE, EVENT, FLAG, LOG and DEFAULT come from the loader, out of the Python code; so do KEYS, ARGV and `at_start`.
+-- STATE, EVENT, FLAG, LOG and DEFAULT come from the loader, out of the Python code; so do KEYS, ARGV, `at_begin` and `at_start`.
 local P
-at_start[#at_start + 1] = function() P = KEYS[1] .. ':' end
+at_begin[#at_begin + 1] = function() P = KEYS[1] .. ':' end
 
 local STATE_INDEX = {'scheduled:', nil, 'waiting:', 'running:', 'running:', 'finished:', 'failed:', 'cancelled:'}
 

@@ -3,23 +3,10 @@
 local ROUNDS = 4 -- expired or used-up heads are dropped and replaced this often in one call
 local LOOKED_AT_BEHIND = 64 -- heads, once some were dropped: others like them may stand behind
 
--- Records with their payloads, in order, until the answer is big enough: the rest stays where it is.
-local LOADED_AT_FIRST, LOADED_AT_ONCE = 8, 64
-local ANSWER_BYTES = 8388608
 local function load_whole(ids)
-  local loaded, bytes, first, size = {}, 0, 1, LOADED_AT_FIRST
-  while first <= #ids and bytes < ANSWER_BYTES do
-    local keys, last = {}, math.min(first + size - 1, #ids)
-    for i = first, last do keys[#keys + 1] = job_key(ids[i]) end
-    for i, raw in ipairs(redis.call('MGET', unpack(keys))) do
-      if raw then
-        loaded[#loaded + 1] = decode(ids[first + i - 1], raw)
-        bytes = bytes + #raw
-      end
-    end
-    -- As many as fit, if they are like those so far.
-    size = math.max(1, math.min(LOADED_AT_ONCE, math.floor((ANSWER_BYTES - bytes) / (bytes / last + 1))))
-    first = last + 1
+  local loaded = {}
+  for i, raw in ipairs(read_whole(ids)) do
+    if raw then loaded[#loaded + 1] = decode(ids[i], raw) end
   end
   return loaded
 end

@@ -4,6 +4,7 @@
 local NEW_LAYOUT = '>Bc1I4i4c12I6c54c8Bc0Bc0I2c0Bc0I2c0I2c0I2c0'
 local NEW_HEADER = '>BBI4i4I6I6I6'
 local NEW_HEADER_BYTES = 28
+local FIRST_REVISION = 1 -- as packed by the caller
 local function decode_new(entry)
   local format, _, flags, priority, _, ready_at, _, fingerprint, policy, queue, name, lane, unique, tags, links =
     struct.unpack(NEW_LAYOUT, entry, 17)

@@ -28,25 +28,50 @@ local function span_name(names, span_ms)
   return names[bits < BITS_MAX and bits or BITS_MAX]
 end
 
+local function wait_span(waited_ms) return span_name(WAITED, waited_ms) end
+local function run_span(ran_ms) return span_name(RAN, ran_ms) end
+
 -- The jobs taken are the sum over their waits; there is no counter beside.
 local function tally_taken(queue, waited_ms)
-  tally(queue, span_name(WAITED, waited_ms), 1)
+  tally(queue, wait_span(waited_ms), 1)
 end
 
 -- The jobs finished are that of their runs, and those that ended without one (`ran_ms` nil).
 local function tally_finished(queue, ran_ms)
-  tally(queue, ran_ms and span_name(RAN, ran_ms) or 'finished', 1)
+  tally(queue, ran_ms and run_span(ran_ms) or 'finished', 1)
+end
+
+-- The hash of the queue's hour, and what its fields of this minute begin with.
+local function tally_place(queue)
+  local minute = math.floor(now_ms / 60000)
+  return P .. 'm:' .. queue .. '\0' .. math.floor(minute / 60), (minute % 60) .. ':'
+end
+
+local function write_tally(key, field, delta)
+  if delta == 0 then return end
+  local total = redis.call('HINCRBY', key, field, delta)
+  if total == delta then redis.call('EXPIRE', key, TALLY_TTL_S) end
+end
+
+-- Counts at once, for ways that gather nothing; `names` (plain.lua) keep the fields of a minute.
+local function tally_now(names, queue, what, delta)
+  local minute = math.floor(now_ms / 60000)
+  if names.minute ~= minute then
+    names.minute, names.fields, names.tally, names.prefix = minute, {}, tally_place(queue)
+  end
+  local field = names.fields[what]
+  if not field then
+    field = names.prefix .. what
+    names.fields[what] = field
+  end
+  write_tally(names.tally, field, delta)
 end
 
 after_flush[#after_flush + 1] = function()
-  local minute = math.floor(now_ms / 60000)
-  local hour = math.floor(minute / 60)
+  if next(tallies) == nil then return end
   for queue, fields in pairs(tallies) do
-    local key = P .. 'm:' .. queue .. '\0' .. hour
-    for what, delta in pairs(fields) do
-      local total = redis.call('HINCRBY', key, (minute % 60) .. ':' .. what, delta)
-      if total == delta then redis.call('EXPIRE', key, TALLY_TTL_S) end
-    end
+    local key, minute = tally_place(queue)
+    for what, delta in pairs(fields) do write_tally(key, minute .. what, delta) end
   end
   tallies = {}
 end

@@ -1,0 +1,275 @@
+"""The short way of plain jobs (lua/lib/plain.lua) does what the general way does: the same calls go to a library with
+both and to one without the short way, at the same instants, and every answer and every key must be the same."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any
+from unittest import mock
+
+import pytest
+import windlass.store.store as store_module
+from engine.frozen import START_MS, frozen_library, frozen_store
+from engine.profiles import examples
+from engine_process import EngineProcess
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from windlass.core.errors import Refusal
+from windlass.core.ids import make_id
+from windlass.core.job import Blob, NewJob
+from windlass.core.queue import FOREVER_MS
+from windlass.core.requests import Fail, Finish, Take
+from windlass.core.retry import Backoff
+from windlass.service import Service
+from windlass.store.blocking import BlockingConnection
+from windlass.store.endpoint import parse_url
+from windlass.store.scripts import Library
+
+pytestmark = pytest.mark.parametrize("engine", ["valkey"], indirect=True)
+QUEUES = ("a", "b")
+WORKERS = (b"", b"w" * 16)
+_namespaces = itertools.count(1)
+
+
+def without_the_short_way() -> Library:
+    library = frozen_library()
+    source, left_out = re.subn(
+        r"local answer = \w+\.\w+_plainly\(\)\s+if answer then return answer end", "", library.source
+    )
+    assert left_out == 4, "enqueue, take, finish and exchange try the short way"
+    name, suffix = library.name.replace("_frozen", "_general"), library.suffix.replace("_frozen", "_general")
+    return Library(name, source.replace("_frozen", "_general"), suffix)
+
+
+class Side:
+    """A deployment that is asked by one of the libraries."""
+
+    def __init__(self, engine: EngineProcess, library: Library) -> None:
+        self.store = frozen_store(engine, f"p{os.getpid()}-{next(_namespaces)}")
+        self.service = Service(self.store)
+        self.root = self.store.root(0)
+        self.control = BlockingConnection.open(parse_url(engine.unix_url))
+        self._library = library
+
+    def ask(self, question: Callable[[Service], Any]) -> Any:
+        with mock.patch.object(store_module, "library", return_value=self._library):
+            try:
+                return question(self.service)
+            except Refusal as refusal:
+                return repr(refusal)
+
+    def everything(self) -> dict[bytes, Any]:
+        keys = self.control.call("KEYS", f"{self.root}*")
+        return {key.removeprefix(self.root.encode()): self._content(key) for key in keys}
+
+    def _content(self, key: bytes) -> Any:
+        kind = self.control.call("TYPE", key)
+        kind = kind if isinstance(kind, str) else kind.decode()
+        expires = self.control.call("PTTL", key) >= 0
+        if kind == "string":
+            return expires, self.control.call("GET", key)
+        if kind == "hash":
+            found = self.control.call("HGETALL", key)
+            return expires, dict(zip(found[::2], found[1::2], strict=True))
+        if kind == "set":
+            return expires, sorted(self.control.call("SMEMBERS", key))
+        if kind == "zset":
+            return expires, self.control.call("ZRANGE", key, 0, -1, "WITHSCORES")
+        if kind == "stream":
+            return expires, self.control.call("XRANGE", key, "-", "+")
+        return expires, self.control.call("LRANGE", key, 0, -1)
+
+    def close(self) -> None:
+        self.control.close()
+        self.store.close_now()
+
+
+class Both:
+    """What is done is done on both sides; what they answer and hold must be the same."""
+
+    def __init__(self, engine: EngineProcess) -> None:
+        self.sides = (Side(engine, frozen_library()), Side(engine, without_the_short_way()))
+        self.held: list[tuple[bytes, int]] = []
+        self.ids: list[bytes] = []
+
+    def ask(self, question: Callable[[Service], Any]) -> Any:
+        first, second = (side.ask(question) for side in self.sides)
+        assert repr(first) == repr(second)
+        return first
+
+    def write(self, *command: Any) -> None:
+        """A raw command; its key is the second word."""
+        for side in self.sides:
+            side.control.call(command[0], f"{side.root}{command[1]}", *command[2:])
+
+    def compare(self) -> None:
+        first, second = (side.everything() for side in self.sides)
+        assert first == second
+
+    def note_taken(self, taken: Any) -> None:
+        if not isinstance(taken, str):
+            self.held += [(job.id, job.lease_token) for job in taken.jobs]
+
+    def close(self) -> None:
+        for side in self.sides:
+            side.close()
+
+
+@pytest.fixture
+def both(engine: EngineProcess) -> Iterator[Callable[[], Both]]:
+    made: list[Both] = []
+
+    def make() -> Both:
+        made.append(Both(engine))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.close()
+
+
+SPECIAL: list[dict[str, Any]] = [
+    {"lane": "l"}, {"unique": "u"}, {"tags": ("t",)}, {"delay_ms": 500}, {"expires_in_ms": 400}, {"hidden": True},
+    {"retake": True}, {"run_at_ms": START_MS - 5}, {"repeat": "FINISHED, +1 HOUR"},
+]  # fmt: skip
+PLAIN: list[dict[str, Any]] = [
+    {}, {"priority": -3}, {"priority": 7}, {"payload": Blob(b'{"n":1}')}, {"payload": Blob(b"x" * 2000)},
+    {"name": "n" * 1000, "payload": Blob(b"y" * 40)}, {"retry": Backoff(tries=2)}, {"lease_ms": 700},
+    {"lease_ms": FOREVER_MS}, {"timeout_ms": 300}, {"trace": "t"},
+]  # fmt: skip
+KEPT: list[dict[str, Any]] = [
+    {"result_ttl_ms": 60_000}, {"result_ttl_ms": FOREVER_MS}, {"result_ttl_ms": 60_000, "payload": Blob(b"z" * 2000)},
+]  # fmt: skip
+# Rather plain than not: of a call with one job that is not, all go the general way.
+contents = st.one_of(st.sampled_from(PLAIN), st.sampled_from(PLAIN + KEPT), st.sampled_from(PLAIN + KEPT + SPECIAL))
+queues = st.sampled_from(("a", "a", "a", "b"))
+takes = st.tuples(
+    st.sampled_from((("a",), ("a",), ("b", "a"), ("a", "a"))), st.sampled_from((1, 1, 2, 3, 20)), st.sampled_from(WORKERS),
+    st.sampled_from((0, 0, 400, 30_000, FOREVER_MS)),
+)  # fmt: skip
+tokens = st.sampled_from(("own", "own", "own", "own", "any", "wrong"))
+ends = st.lists(
+    st.tuples(st.integers(0, 5), tokens, st.sampled_from((None, None, Blob(b"1"), Blob(b"r" * 1500)))), max_size=4
+)
+MARKS: list[tuple[Any, ...]] = [
+    ("ZADD", ":waiters:a", START_MS + 10**9, b"bell\1"), ("SET", ":followed", START_MS), ("DEL", ":followed"),
+    ("SADD", ":push_full", WORKERS[1]), ("DEL", ":push_full"), ("DEL", ":waiters:a"),
+]  # fmt: skip
+SETTINGS: list[dict[str, Any]] = [
+    {"history_length": 2}, {"history_length": 0}, {"name_lanes": True}, {"name_lanes": False}, {"fair_share": True},
+    {"fair_share": False}, {"aging_ms": 10}, {"aging_ms": 0}, {"max_length": 3}, {"max_length": 0}, {"lease_ms": 250},
+]  # fmt: skip
+steps = st.one_of(
+    st.tuples(st.just("enqueue"), st.lists(st.tuples(queues, contents, st.booleans()), min_size=1, max_size=4)),
+    st.tuples(st.just("take"), takes),
+    st.tuples(st.just("exchange"), takes, ends, st.booleans()),
+    st.tuples(st.just("exchange"), takes, ends, st.just(False)),
+    st.tuples(st.just("finish"), ends),
+    st.tuples(st.just("pass"), st.sampled_from((1, 50, 350, 60_000))),
+    st.one_of(
+        st.tuples(st.just("mark"), st.sampled_from(MARKS)),
+        st.tuples(st.just("configure"), st.sampled_from(SETTINGS)),
+        st.tuples(st.just("pause"), st.booleans()),
+    ),
+)
+
+
+def jobs_of(both: Both, wanted: list[tuple[str, dict[str, Any], bool]]) -> list[NewJob]:
+    jobs = []
+    for queue, content, is_repeated in wanted:
+        number = len(both.ids) - (is_repeated and len(both.ids) % 3 == 2)
+        both.ids.append(make_id(START_MS, 0, number))
+        jobs.append(NewJob(**{"queue": queue, "name": "n", "id": both.ids[-1], **content}))
+    return jobs
+
+
+def finishes_of(both: Both, wanted: list[tuple[int, str, Blob | None]]) -> list[Finish]:
+    finishes = []
+    for at, whose, result in wanted:
+        if at < len(both.held):
+            job_id, token = both.held[-1 - at]
+            token = token if whose == "own" else 0 if whose == "any" else token + 1
+            finishes.append(Finish(job_id, token, result) if result else Finish(job_id, token))
+    return finishes
+
+
+def take_of(wanted: tuple[tuple[str, ...], int, bytes, int]) -> Take:
+    names, most, worker, lease_ms = wanted
+    return Take(queues=names, most=most, worker=worker, lease_ms=lease_ms)
+
+
+def do(both: Both, step: tuple[Any, ...]) -> None:
+    kind = step[0]
+    if kind == "enqueue":
+        jobs = jobs_of(both, step[1])
+        both.ask(lambda service: service.enqueue(jobs).wait())
+    elif kind == "take":
+        both.note_taken(both.ask(lambda service: service.take(take_of(step[1])).wait()))
+    elif kind == "exchange":
+        finishes = finishes_of(both, step[2])
+        failures = [Fail(id=job_id, token=token) for job_id, token in both.held[:1] if step[3]]
+        answer = both.ask(lambda service: service.exchange(finishes, failures, take_of(step[1])).wait())
+        both.note_taken(answer if isinstance(answer, str) else answer.taken)
+    elif kind == "finish":
+        finishes = finishes_of(both, step[1])
+        if finishes:
+            both.ask(lambda service: service.finish(finishes).wait())
+    elif kind == "pass":
+        for side in both.sides:
+            side.store.clock_offset_ms += step[1]
+    elif kind == "mark":
+        both.write(*step[1])
+    elif kind == "configure":
+        both.ask(lambda service: service.configure("a", step[1]).wait())
+    else:
+        both.ask(lambda service: (service.pause("a") if step[1] else service.resume("a")).wait())
+
+
+@settings(max_examples=examples(25, 600), deadline=None, suppress_health_check=list(HealthCheck))
+@given(wanted=st.lists(steps, min_size=4, max_size=16))
+def test_both_ways_lead_to_the_same(both: Callable[[], Both], wanted: list[tuple[Any, ...]]) -> None:
+    one = both()
+    do(one, ("enqueue", [("a", {}, False), ("b", {}, False)]))
+    do(one, ("take", (QUEUES, 2, WORKERS[1], 1)))  # the timers are early from here on
+    for step in wanted:
+        do(one, step)
+        one.compare()
+
+
+def test_plain_jobs_go_the_short_way(both: Callable[[], Both]) -> None:
+    """By their commands: otherwise nothing here would be compared with anything."""
+    one = both()
+    for content in ({}, {"result_ttl_ms": 60_000}):
+        do(one, ("enqueue", [("a", {}, False)]))
+        do(one, ("take", (("a",), 1, WORKERS[1], 0)))
+        for step in (
+            ("enqueue", [("a", content, False)] * 3),
+            ("take", (("a",), 1, WORKERS[1], 0)),
+            ("exchange", (("a",), 1, WORKERS[1], 0), [(0, "own", None)], False),
+            ("finish", [(0, "own", Blob(b"1"))]),
+        ):
+            short, general = _commands(one, step)
+            assert short != general, step
+
+
+def _commands(both: Both, step: tuple[Any, ...]) -> list[Counter[str]]:
+    """What the step sends to the engine, by each of the two libraries."""
+    counts: list[Counter[str]] = []
+    held, ids = list(both.held), list(both.ids)
+    for side in both.sides:
+        both.held, both.ids = list(held), list(ids)
+        before = _processed(side)
+        with mock.patch.object(both, "ask", side.ask):
+            do(both, step)
+        counts.append(_processed(side) - before)
+    return counts
+
+
+def _processed(side: Side) -> Counter[str]:
+    text = side.control.call("INFO", "commandstats").decode()
+    found = re.findall(r"cmdstat_([^:]+):calls=(\d+)", text)
+    return Counter({name: int(calls) for name, calls in found if name not in ("info", "fcall")})
