@@ -1,5 +1,5 @@
-"""SAQ. A job that is taken is moved to a list of active ones; a sweep aborts what stays there, or lets it run again where
-it has retries (none by default)."""
+"""SAQ. A job that is taken is moved to a list of active ones; a sweep aborts what stays there, or lets it run again
+where it has retries (none by default)."""
 
 from redis.asyncio import Redis
 from saq import Worker
