@@ -73,4 +73,4 @@ screenshots: setup test-packages ## Take the pictures in docs/images anew.
 	$(BIN)/python tools/screenshots.py
 
 clean: ## Remove what set-up made.
-	rm -rf $(VENV) .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .bench .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -21,11 +21,11 @@ class Peer(NamedTuple):
 PEERS = {
     WINDLASS: Peer("Windlass", "leased, runs again", has_bulk=True, has_threads=True),
     "celery": Peer("Celery", "lost: acknowledged before it runs (the default)", has_threads=True),
-    "rq": Peer("RQ", "in a registry, fails when its time is over", has_bulk=True),
+    "rq": Peer("RQ", "fails when its time is over; runs again where it has retries", has_bulk=True),
     "dramatiq": Peer("Dramatiq", "runs again after a minute, found by chance", has_threads=True),
     "huey": Peer("Huey", "lost: taken off before it runs", has_threads=True),
     "arq": Peer("arq", "runs again when its lock of minutes ends"),
-    "saq": Peer("SAQ", "runs again after a sweep", has_threads=True),
+    "saq": Peer("SAQ", "aborted by a sweep; runs again where it has retries", has_threads=True),
     "taskiq_list": Peer("taskiq, list", "lost: taken off before it runs", has_threads=True),
     "taskiq_stream": Peer("taskiq, stream", "runs again after 10 minutes", has_threads=True),
     "docket": Peer("Docket", "runs again after 5 minutes", has_bulk=True),

@@ -12,7 +12,7 @@ from .process import PeerFailure
 from .rows import MEASURES, Found, first_rate, jobs_for
 
 MEASURE_S, QUICK_MEASURE_S = 1.0, 0.5
-PICK_UPS, QUICK_PICK_UPS = 300, 150
+PICK_UPS, QUICK_PICK_UPS = 300, 120
 STORED_JOBS = 3_000  # the same for all: tables of the engine grow by leaps
 # drain row -> slots, processes, kind of function
 DRAINS = {
@@ -83,10 +83,9 @@ class Comparison:
         return rate
 
     def _drained(self, measure: str, who: str) -> float:
-        count = self._count(measure, who)
         slots, processes, kind = DRAINS[measure]
-        jobs = measuring.filled(self._engine, who, count)
-        found = measuring.drained(self._engine, who, count, jobs, slots=slots, processes=processes, kind=kind)
+        way, count = measuring.quickest(who), self._count(measure, who)
+        _, found = measuring.drained(self._engine, who, way, count, slots=slots, processes=processes, kind=kind)
         self._rates[who, measure] = self._checked(measure, who, found).per_s
         return found.per_s
 
@@ -100,14 +99,15 @@ class Comparison:
 
     def _cost(self, who: str) -> list[float]:
         """From 50 concurrent tasks, then by one process with 100 slots."""
-        count = self._count("cost", who)
-        enqueued = measuring.enqueued(self._engine, who, "tasks", count)
-        drained = measuring.drained(self._engine, who, count, enqueued.jobs, slots=100)
+        enqueued, drained = measuring.drained(self._engine, who, "tasks", self._count("cost", who), slots=100)
         self._rates[who, "cost"] = self._checked("cost", who, drained).per_s
-        commands = enqueued.spent.commands / count + drained.spent.commands / enqueued.jobs
-        cpu_us = enqueued.spent.cpu_us / count + drained.spent.cpu_us / enqueued.jobs
-        stored = measuring.filled(self._engine, who, STORED_JOBS)
-        return [cpu_us, commands, measuring.bytes_per_job(self._engine, stored)]
+        both = enqueued.spent, drained.spent
+        stored = measuring.enqueued(self._engine, who, measuring.quickest(who), STORED_JOBS).jobs
+        return [
+            sum(spent.cpu_us_per_job for spent in both),
+            sum(spent.commands / spent.jobs for spent in both),
+            measuring.bytes_per_job(self._engine, stored),
+        ]
 
     def _picked_up_loaded(self, measure: str, who: str) -> float:
         """The most it carries is found anew each time: it moves with what else the machine does."""

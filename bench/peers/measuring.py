@@ -33,15 +33,19 @@ class Drained(NamedTuple):
 def enqueued(engine: Engine, peer: str, way: str, count: int) -> Enqueued:
     """Leaves the jobs in the queue."""
     _clear(engine)
+    return _enqueued(engine, peer, way, count)
+
+
+def _enqueued(engine: Engine, peer: str, way: str, count: int, others: Sequence[PeerProcess] = ()) -> Enqueued:
+    """Begins when the others are ready too."""
     with PeerProcess(peer, engine.url, "enqueue", way, str(count)) as program:
-        program.wait_ready()
+        for one in (*others, program):
+            one.wait_ready()
         with engine.metered(count) as meter:
             program.tell()
             found = program.findings()
-    jobs = count + found["warm_up"]
     seconds = (found["ended_at_ns"] - found["began_at_ns"]) / 1e9
-    spent = meter.spent._replace(wall_s=seconds)
-    return Enqueued(count / seconds, jobs, spent)
+    return Enqueued(count / seconds, count + found["warm_up"], meter.spent._replace(wall_s=seconds))
 
 
 def bytes_per_job(engine: Engine, jobs: int) -> float:
@@ -64,29 +68,30 @@ def _await_no_clients(engine: Engine) -> None:
         sleep(LOOK_EVERY_S)
 
 
-def filled(engine: Engine, peer: str, count: int) -> int:
-    return enqueued(engine, peer, "bulk" if PEERS[peer].has_bulk else "tasks", count).jobs
+def quickest(peer: str) -> str:
+    """Way to fill a queue."""
+    return "bulk" if PEERS[peer].has_bulk else "tasks"
 
 
 def drained(
-    engine: Engine, peer: str, count: int, jobs: int, *, slots: int, processes: int = 1, kind: str = "loop"
-) -> Drained:
-    """Of what is queued: `jobs`, of which `count` are numbered."""
+    engine: Engine, peer: str, way: str, count: int, *, slots: int, processes: int = 1, kind: str = "loop"
+) -> tuple[Enqueued, Drained]:
+    """Enqueues so many in this way and lets workers run them, which load meanwhile."""
+    _clear(engine)
     with contextlib.ExitStack() as stack:
         words = "work", str(slots), kind
         workers = [stack.enter_context(PeerProcess(peer, engine.url, *words)) for _ in range(processes)]
-        for worker in workers:
-            worker.wait_ready()
-        with engine.metered(count) as meter:
+        queued = _enqueued(engine, peer, way, count, workers)
+        with engine.metered(queued.jobs) as meter:
             told_at_ns = min([worker.tell() for worker in workers])
-            _await_jobs(workers, jobs)
+            _await_jobs(workers, queued.jobs)
             sleep(AFTER_S)
         reports = [_stopped(worker) for worker in workers]
     seconds = (max(report["last_at_ns"] for report in reports) - told_at_ns) / 1e9
     checked = delivery((number for report in reports for number in report["numbers"]), count)
     if checked.missing == count:
         raise PeerFailure(f"{peer} ran none of {count} jobs")
-    return Drained((count - checked.missing) / seconds, checked, meter.spent)
+    return queued, Drained((queued.jobs - checked.missing) / seconds, checked, meter.spent)
 
 
 def _stopped(worker: PeerProcess) -> dict[str, Any]:

@@ -15,6 +15,7 @@ async def noop(_context: dict[str, object], number: int) -> None:
 
 class Arq(AsyncPeer):
     pool: ArqRedis
+    worker: Worker
 
     async def open(self) -> None:
         self.pool = await create_pool(SETTINGS)
@@ -22,17 +23,20 @@ class Arq(AsyncPeer):
     async def send(self, number: int) -> object:
         return await self.pool.enqueue_job("noop", number)
 
-    async def work(self, slots: int, is_threaded: bool) -> None:
-        worker = Worker(
+    async def prepare(self, slots: int, is_threaded: bool) -> None:
+        await self.open()
+        self.worker = Worker(
             [func(noop, name="noop", keep_result=0)],  # no results are asked for
-            redis_settings=SETTINGS,
+            redis_pool=self.pool,
             max_jobs=slots,
             poll_delay=POLL_S,
             keep_result=0,
             handle_signals=False,
             log_results=False,
         )
-        await worker.async_run()
+
+    async def work(self) -> None:
+        await self.worker.async_run()
 
 
 if __name__ == "__main__":

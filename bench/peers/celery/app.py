@@ -26,10 +26,10 @@ class CeleryPeer(ThreadedPeer):
     def send(self, number: int) -> object:
         return noop.delay(number)
 
-    def work(self, slots: int, is_threaded: bool) -> None:
+    def prepare(self, slots: int, is_threaded: bool) -> None:
         logging.disable(logging.WARNING)
-        # The default pool of processes would send each no-op through a pipe; threads are its quickest way to 100 slots.
-        worker = app.Worker(
+        # The default pool of processes would send each no-op through a pipe; more threads make no-ops slower.
+        self._worker = app.Worker(
             pool="threads",
             concurrency=min(slots, 16),
             loglevel="ERROR",
@@ -38,7 +38,9 @@ class CeleryPeer(ThreadedPeer):
             without_heartbeat=True,
             quiet=True,
         )
-        worker.start()
+
+    def work(self) -> None:
+        self._worker.start()
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ async def noop(number: int) -> None:
 
 class DocketPeer(AsyncPeer):
     docket: Docket
+    worker: Worker
 
     async def open(self) -> None:
         docket = Docket(name="bench", url=ROOMY_URL, execution_ttl=timedelta(0))
@@ -29,17 +30,19 @@ class DocketPeer(AsyncPeer):
         # Each with a call of its own: that is what gives a job its key.
         return await self.docket.add_many(self.docket.call(noop)(number) for number in numbers)
 
-    async def work(self, slots: int, is_threaded: bool) -> None:
+    async def prepare(self, slots: int, is_threaded: bool) -> None:
         await self.open()
-        worker = Worker(
+        self.worker = Worker(
             self.docket,
             concurrency=slots,
             minimum_check_interval=CHECK_EVERY,
             scheduling_resolution=CHECK_EVERY,
             schedule_automatic_tasks=False,
         )
-        async with worker:
-            await worker.run_forever()
+
+    async def work(self) -> None:
+        async with self.worker:
+            await self.worker.run_forever()
 
 
 if __name__ == "__main__":

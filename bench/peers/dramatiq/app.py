@@ -8,7 +8,7 @@ import dramatiq
 from dramatiq.brokers.redis import RedisBroker
 from speaking import URL, ThreadedPeer, main, ran
 
-THREADS = 8  # more make no-ops slower: they share one interpreter
+THREADS = 16  # more make no-ops slower: they share one interpreter
 
 broker = RedisBroker(url=URL)
 dramatiq.set_broker(broker)
@@ -23,9 +23,13 @@ class Dramatiq(ThreadedPeer):
     def send(self, number: int) -> object:
         return noop.send(number)
 
-    def work(self, slots: int, is_threaded: bool) -> None:
+    def prepare(self, slots: int, is_threaded: bool) -> None:
         logging.disable(logging.WARNING)
-        dramatiq.Worker(broker, worker_threads=min(slots, THREADS)).start()
+        broker.client.ping()
+        self._worker = dramatiq.Worker(broker, worker_threads=min(slots, THREADS))
+
+    def work(self) -> None:
+        self._worker.start()
         while True:
             time.sleep(60)
 

@@ -5,7 +5,7 @@ import logging
 from huey import RedisHuey
 from speaking import URL, ThreadedPeer, main, ran
 
-THREADS = 8  # more make no-ops slower: they share one interpreter
+THREADS = 16  # more make no-ops slower: they share one interpreter
 
 queue = RedisHuey("bench", url=URL, immediate=False, results=False)  # no results are asked for
 
@@ -19,9 +19,14 @@ class Huey(ThreadedPeer):
     def send(self, number: int) -> object:
         return noop(number)
 
-    def work(self, slots: int, is_threaded: bool) -> None:
+    def prepare(self, slots: int, is_threaded: bool) -> None:
         logging.disable(logging.WARNING)
-        queue.create_consumer(workers=min(slots, THREADS), periodic=False, check_worker_health=False).run()
+        queue.storage.conn.ping()
+        workers = min(slots, THREADS)
+        self._consumer = queue.create_consumer(workers=workers, periodic=False, check_worker_health=False)
+
+    def work(self) -> None:
+        self._consumer.run()
 
 
 if __name__ == "__main__":

@@ -28,9 +28,12 @@ class Rq(ThreadedPeer):
             part = numbers[start : start + CHUNK]
             self._queue.enqueue_many([Queue.prepare_data(NOOP, (number,), result_ttl=0) for number in part])
 
-    def work(self, slots: int, is_threaded: bool) -> None:
+    def prepare(self, slots: int, is_threaded: bool) -> None:
         logging.disable(logging.WARNING)
-        SimpleWorker([self._queue], connection=self._redis).work(logging_level="ERROR")
+        self._worker = SimpleWorker([self._queue], connection=self._redis)
+
+    def work(self) -> None:
+        self._worker.work(logging_level="ERROR")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
-"""SAQ. A job that is taken is moved to a list of active ones, from which a sweep returns it when its worker died."""
+"""SAQ. A job that is taken is moved to a list of active ones; a sweep aborts what stays there, or lets it run again
+where it has retries (none by default)."""
 
 from redis.asyncio import Redis
 from saq import Worker
@@ -16,19 +17,23 @@ def noop_in_thread(_context: object, *, number: int) -> None:
 
 class Saq(AsyncPeer):
     queue: RedisQueue
+    worker: Worker
 
     async def open(self) -> None:
         # Its own from_url knows no unix sockets. Its default of 20 operations at once would hold producers back.
         self.queue = RedisQueue(Redis.from_url(ROOMY_URL), max_concurrent_ops=TASKS)
-        await self.queue.connect()
+        await self.queue.version()  # connects
 
     async def send(self, number: int) -> object:
         return await self.queue.enqueue("noop", number=number, ttl=-1)  # nothing is kept of a job that has ended
 
-    async def work(self, slots: int, is_threaded: bool) -> None:
+    async def prepare(self, slots: int, is_threaded: bool) -> None:
         await self.open()
         function = noop_in_thread if is_threaded else noop
-        await Worker(self.queue, functions=[("noop", function)], concurrency=slots).start()
+        self.worker = Worker(self.queue, functions=[("noop", function)], concurrency=slots)
+
+    async def work(self) -> None:
+        await self.worker.start()
 
 
 if __name__ == "__main__":

@@ -45,7 +45,10 @@ class ThreadedPeer:
     send: Callable[[int], object]
     send_many: Callable[[range], object] | None = None
 
-    def work(self, slots: int, is_threaded: bool) -> None:
+    def prepare(self, slots: int, is_threaded: bool) -> None:
+        """Loads what a worker needs and connects, before anything is measured."""
+
+    def work(self) -> None:
         """Runs for ever."""
         raise NotImplementedError
 
@@ -66,7 +69,10 @@ class AsyncPeer:
     async def send(self, number: int) -> object:
         raise NotImplementedError
 
-    async def work(self, slots: int, is_threaded: bool) -> None:
+    async def prepare(self, slots: int, is_threaded: bool) -> None:
+        """Loads what a worker needs and connects, before anything is measured."""
+
+    async def work(self) -> None:
         """Runs for ever."""
         raise NotImplementedError
 
@@ -231,20 +237,31 @@ def _report() -> None:
     )
 
 
-def _work(peer: Peer, slots: int, is_threaded: bool) -> None:
+def _begin_work() -> None:
     _begin()
     threading.Thread(target=_report, daemon=True).start()
-    if isinstance(peer, ThreadedPeer):
-        peer.work(slots, is_threaded)
-    else:
-        peer.run(peer.work(slots, is_threaded))
+
+
+def _work_threaded(peer: ThreadedPeer, slots: int, is_threaded: bool) -> None:
+    peer.prepare(slots, is_threaded)
+    _begin_work()
+    peer.work()
+
+
+async def _work_async(peer: AsyncPeer, slots: int, is_threaded: bool) -> None:
+    await peer.prepare(slots, is_threaded)
+    _begin_work()
+    await peer.work()
 
 
 def main(peer: Peer, one: ThreadedPeer | None = None) -> None:
     """`one`: how single calls are made, where that is not the peer's only way."""
     task, *words = sys.argv[1:]
     if task == "work":
-        return _work(peer, int(words[0]), words[1] == "threads")
+        slots, is_threaded = int(words[0]), words[1] == "threads"
+        if isinstance(peer, ThreadedPeer):
+            return _work_threaded(peer, slots, is_threaded)
+        return peer.run(_work_async(peer, slots, is_threaded))
     way, count = words[0], int(words[1])
     caller = one if one is not None and way in ("one", "idle", "bulk") else peer
     if task == "enqueue":

@@ -4,6 +4,8 @@ from speaking import AsyncPeer, ran
 from taskiq import AsyncBroker
 from taskiq.api import run_receiver_task
 
+THREADS = 16  # more make no-ops slower: they share one interpreter
+
 
 class Taskiq(AsyncPeer):
     def __init__(self, broker: AsyncBroker) -> None:
@@ -20,15 +22,18 @@ class Taskiq(AsyncPeer):
     async def send(self, number: int) -> object:
         return await self._noop.kiq(number)
 
-    async def work(self, slots: int, is_threaded: bool) -> None:
+    async def prepare(self, slots: int, is_threaded: bool) -> None:
+        self._slots = slots
         if is_threaded:
             self._broker.local_task_registry.pop("noop", None)
             self._broker.register_task(ran, task_name="noop")
         await self._broker.startup()
+
+    async def work(self) -> None:
         await run_receiver_task(
             self._broker,
-            max_async_tasks=slots,
-            max_prefetch=slots,  # the next jobs are fetched while these run
-            sync_workers=min(slots, 16),
+            max_async_tasks=self._slots,
+            max_prefetch=self._slots,  # the next jobs are fetched while these run
+            sync_workers=min(self._slots, THREADS),
             validate_params=False,
         )

@@ -33,8 +33,13 @@ class Concurrent(AsyncPeer):
     async def send(self, number: int) -> object:
         return await noop.aenqueue(number)
 
-    async def work(self, slots: int, is_threaded: bool) -> None:
-        await Worker(app, queues=["bench"], concurrency=slots).run()
+    async def prepare(self, slots: int, is_threaded: bool) -> None:
+        service = await app.aservice()
+        await service.stats(["bench"])
+        self._worker = Worker(app, queues=["bench"], concurrency=slots)
+
+    async def work(self) -> None:
+        await self._worker.run()
 
 
 if __name__ == "__main__":
