@@ -134,6 +134,8 @@ def number(value: float) -> str:
 
 def spread(values: Sequence[float]) -> str:
     """The median, and in brackets the smallest and the largest."""
+    if len(values) == 1:
+        return number(values[0])
     return f"{number(median(values))} ({number(min(values))}–{number(max(values))})"
 
 

@@ -2,7 +2,8 @@
 least of the same. Each leaves the queue as long as it was, so that it can be measured again."""
 
 from collections.abc import Sequence
-from itertools import cycle
+from functools import partial
+from statistics import median
 from time import process_time
 from typing import TypeAlias
 
@@ -26,38 +27,44 @@ def costs(engine: Engine, service: Service, queue: str = QUEUE, raw_lanes: Seque
 def _our_costs(engine: Engine, service: Service, queue: str) -> Costs:
     found: Costs = {}
     taken: list[Job] = []
+
+    def take(most: int) -> None:
+        taken.extend(service.take(Take(queues=(queue,), most=most)).wait().jobs)
+
     for most in (1, 10):
-        request = Take(queues=(queue,), most=most)
-        calls = CALLS // most
-        with engine.metered(calls) as meter:
-            for _ in range(calls):
-                taken += service.take(request).wait().jobs
-        found[f"take of {most}"] = meter.spent.script_us_per_job
-    with engine.metered(len(taken)) as meter:
-        for job in taken:
-            service.finish([Finish(job.id, job.lease_token)]).wait()
-    found["finish"] = meter.spent.script_us_per_job
+        found[f"take of {most}"] = engine.usual_us([partial(take, most)] * (CALLS // most))
+    finishes = [partial(_finish, service, job) for job in taken]
+    found["finish"] = engine.usual_us(finishes)
     jobs = [NewJob(queue=queue, name=job.name, lane=job.lane, payload=job.payload) for job in taken]
-    began_at_s = process_time()
-    with engine.metered(len(jobs)) as meter:
-        for one in jobs:
-            service.enqueue([one]).wait()
-    found["enqueue"] = meter.spent.script_us_per_job
-    found[CALLER] = 1e6 * (process_time() - began_at_s) / len(jobs)
+    spent_s: list[float] = []
+    found["enqueue"] = engine.usual_us([partial(_enqueue, service, job, spent_s) for job in jobs])
+    found[CALLER] = 1e6 * median(spent_s)
     return found
+
+
+def _finish(service: Service, job: Job) -> None:
+    service.finish([Finish(job.id, job.lease_token)]).wait()
+
+
+def _enqueue(service: Service, job: NewJob, spent_s: list[float]) -> None:
+    began_at_s = process_time()
+    service.enqueue([job]).wait()
+    spent_s.append(process_time() - began_at_s)
 
 
 def _raw_costs(engine: Engine, lanes: Sequence[str]) -> Costs:
-    found: Costs = {}
-    taken = []
-    with engine.metered(CALLS) as meter:
-        for lane, _ in zip(cycle(lanes), range(CALLS), strict=False):
-            key = engine.control.call("ZPOPMIN", lane)[0]
-            value, _ = engine.control.pipeline([("GET", key), ("DEL", key)])
-            taken.append((lane, key, value))
-    found[BARE_TAKE] = meter.spent.script_us_per_job
-    with engine.metered(CALLS) as meter:
-        for lane, key, value in taken:
-            engine.control.pipeline([("SET", key, value), ("ZADD", lane, 0, key)])
-    found[BARE_ENQUEUE] = meter.spent.script_us_per_job
-    return found
+    taken: list[tuple[str, bytes, bytes]] = []
+
+    def take(lane: str) -> None:
+        key = engine.control.call("ZPOPMIN", lane)[0]
+        value, _ = engine.control.pipeline([("GET", key), ("DEL", key)])
+        taken.append((lane, key, value))
+
+    def put(at: int) -> None:
+        lane, key, value = taken[at]
+        engine.control.pipeline([("SET", key, value), ("ZADD", lane, 0, key)])
+
+    return {
+        BARE_TAKE: engine.usual_us([partial(take, lanes[at % len(lanes)]) for at in range(CALLS)]),
+        BARE_ENQUEUE: engine.usual_us([partial(put, at) for at in range(CALLS)]),
+    }

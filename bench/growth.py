@@ -124,8 +124,9 @@ def _table(axis: Axis, grown: Mapping[int, list[Costs]]) -> Table:
             row.append(middle(values) if size == least else f"{middle(values)} ({ratio(values, base)})")
         rows.append(row)
     note = (
-        "Calls one by one; the engine's time within them, if nothing else is said. In brackets the ratio to the first. "
-        "What grows also on the bare engine is memory that is no longer in the processor's caches."
+        "Calls one by one; the engine's time within them, if nothing else is said: medians of groups of 20 calls. In "
+        "brackets the ratio to the first. What grows also on the bare engine is memory that is no longer in the "
+        "processor's caches."
     )
     head = ("µs", *(f"{size:,}" for size in grown))
     return Table(f"Growth by {axis.what}", head, rows, f"{note} {axis.note}".strip())

@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
-from windlass.core.job import Blob, NewJob
+from windlass.core.job import Blob, Job, NewJob
 from windlass.core.limit import Limit, Matcher
 from windlass.core.requests import Finish, Held, Take
 from windlass.service import Service
@@ -31,22 +31,25 @@ def _keyed(queue: str, key: int, **more: object) -> NewJob:
 
 def cost_of_takes(engine: Engine, service: Service, queue: str) -> float:
     """Takes one by one, and gives all back afterwards."""
-    taken = []
-    with engine.metered(1) as meter:
-        for _ in range(TAKES):
-            taken += service.take(Take(queues=(queue,))).wait().jobs
+    taken: list[Job] = []
+
+    def take() -> None:
+        taken.extend(service.take(Take(queues=(queue,))).wait().jobs)
+
+    usual_us = engine.usual_us([take] * TAKES)
     service.release([Held(job.id, job.lease_token) for job in taken]).wait()
-    return meter.spent.script_us / TAKES
+    return usual_us
 
 
 def _cost_of_rounds(engine: Engine, service: Service, queue: str) -> float:
     """Takes a job, finishes it and puts another there: the place that becomes free is used each time."""
-    with engine.metered(1) as meter:
-        for _ in range(TAKES):
-            (job,) = service.take(Take(queues=(queue,))).wait().jobs
-            service.finish([Finish(job.id, job.lease_token)]).wait()
-            put(service, [NewJob(queue=queue, name=job.name, lane=job.lane, payload=job.payload)])
-    return meter.spent.script_us / TAKES
+
+    def go_round() -> None:
+        (job,) = service.take(Take(queues=(queue,))).wait().jobs
+        service.finish([Finish(job.id, job.lease_token)]).wait()
+        put(service, [NewJob(queue=queue, name=job.name, lane=job.lane, payload=job.payload)])
+
+    return engine.usual_us([go_round] * TAKES)
 
 
 def _cost_of_enqueue(engine: Engine, service: Service, queue: str) -> float:

@@ -7,7 +7,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from bench.figures import Bars, Figures, Finding, Lines, Measured, Picture, Reading, Setting, Table
+from bench.figures import Bars, Figures, Finding, Lines, Measured, Picture, Reading, Setting, Table, spread
 from bench.sections import SECTIONS, Chapter
 
 from bench import __main__ as command
@@ -101,6 +101,12 @@ def test_sections_that_were_measured_again_take_their_old_places() -> None:
     ]
 
 
+def test_one_round_has_no_spread() -> None:
+    assert spread([95_000.4]) == "95,000"
+    assert spread([3.0, 1.0, 2.0]) == "2.00 (1.00–3.00)"
+
+
+@pytest.mark.skipif(not (DOCUMENTS / "performance.json").exists(), reason="nothing was measured yet in this form")
 def test_the_report_in_the_repository_is_made_from_its_figures() -> None:
     files = report.rendered(report.load(DOCUMENTS / "performance.json"))
     for name, content in files.items():
