@@ -9,7 +9,7 @@ from speaking import SOCKET_PATH, ThreadedPeer, main, ran
 app = Celery("bench", broker=f"redis+socket://{SOCKET_PATH}")
 app.conf.update(
     task_ignore_result=True,
-    worker_prefetch_multiplier=10,  # its default of 4 waits for the engine more often
+    worker_prefetch_multiplier=10,  # its default of 4 was no quicker in a single try
     broker_connection_retry_on_startup=True,
     worker_enable_remote_control=False,
     worker_hijack_root_logger=False,
@@ -28,7 +28,7 @@ class CeleryPeer(ThreadedPeer):
 
     def prepare(self, slots: int, is_threaded: bool) -> None:
         logging.disable(logging.WARNING)
-        # The default pool of processes would send each no-op through a pipe; more threads make no-ops slower.
+        # The default pool of processes would send each no-op through a pipe; 16 threads, as the others have.
         self._worker = app.Worker(
             pool="threads",
             concurrency=min(slots, 16),

@@ -1,5 +1,5 @@
-"""RQ with its SimpleWorker, which runs a job in its own process, one at a time: a fork a job (the default) is three
-times slower. A job that its worker took stands in a registry until it has ended."""
+"""RQ with its SimpleWorker, which runs a job in its own process, one at a time: a fork a job (the
+default) costs more. A job that its worker took stands in a registry until it has ended."""
 
 import logging
 

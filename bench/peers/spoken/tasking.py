@@ -4,7 +4,7 @@ from speaking import AsyncPeer, ran
 from taskiq import AsyncBroker
 from taskiq.api import run_receiver_task
 
-THREADS = 16  # more make no-ops slower: they share one interpreter
+THREADS = 16  # as the programs of threads have; other numbers were not tried
 
 
 class Taskiq(AsyncPeer):
