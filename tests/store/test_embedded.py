@@ -183,7 +183,7 @@ def test_the_directory_is_made_for_its_owner_only(data_dir: Path) -> None:
     wait_until(lambda: is_stopped(inner))
 
 
-def test_a_directory_that_anybody_can_write_to_is_refused(data_dir: Path) -> None:
+def test_a_directory_in_which_anybody_can_replace_files_is_refused(data_dir: Path) -> None:
     data_dir.mkdir(parents=True, exist_ok=True)
     data_dir.chmod(0o777)
     with pytest.raises(BadSetting, match="chmod 700"), EmbeddedEngine(data_dir):

@@ -237,10 +237,10 @@ class EmbeddedEngine:
                 f"the data directory {self.data_dir} belongs to another user (uid {status.st_uid}, we are "
                 f"{os.geteuid()}): choose another WINDLASS_DATA_DIR"
             )
-        if status.st_mode & stat.S_IWOTH:
+        if status.st_mode & stat.S_IWOTH and not status.st_mode & stat.S_ISVTX:  # a fresh tmpfs is sticky
             raise BadSetting(
-                f"anybody can write to the data directory {self.data_dir}, and put another engine in the place of "
-                f"ours: `chmod 700 {self.data_dir}`, or choose another WINDLASS_DATA_DIR"
+                f"anybody can replace files in the data directory {self.data_dir}, and put another engine in the place "
+                f"of ours: `chmod 700 {self.data_dir}`, or choose another WINDLASS_DATA_DIR"
             )
 
     def _unusable(self, error: OSError) -> BadSetting | EngineUnavailable:

@@ -1,0 +1,77 @@
+"""GLOB in the engine, with patterns that are almost right: it says what SQLite says, in a bounded number of steps."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from engine.profiles import examples
+from engine_process import EngineProcess
+from fuzz.corpus import inputs_of
+from fuzz.mutation import Mutator
+from windlass.core.errors import Refusal
+from windlass.core.validation import NAME_MAX, WILDCARDS_MAX, glob
+from windlass.store.endpoint import parse_url
+from windlass.store.link import BlockingLink
+from windlass.store.scripts import shared_source, uses
+
+pytestmark = pytest.mark.parametrize("engine", ["valkey"], indirect=True)
+
+TEXTS = [b"mail/send", b"aaaaaaaaaaaaaaaaaaaaaaaab", b"x-]^[?*", "名前é🧵".encode(), b"a" * 200, b"ab" * 100]
+_COUNTED = "local function char_at(text, at)\n  STEPS = STEPS + 1\n"
+
+
+@pytest.fixture
+def matched(engine: EngineProcess) -> Iterator[Callable[[str, str], tuple[bool, int]]]:
+    """Whether they match, and how many characters were looked at for it."""
+    sources = [shared_source(name) for name in (*uses(shared_source("glob")), "glob")]
+    counting = "\n".join(sources).replace("local function char_at(text, at)\n", _COUNTED)
+    assert _COUNTED in counting
+    script = f"local STEPS = 0\n{counting}\nreturn {{glob(ARGV[1], ARGV[2]) and 1 or 0, STEPS}}"
+    link = BlockingLink(parse_url(engine.unix_url))
+
+    def match(pattern: str, text: str) -> tuple[bool, int]:
+        is_match, steps = link.call("EVAL", script, 0, pattern, text)
+        return is_match == 1, steps
+
+    yield match
+    link.close()
+
+
+def _allowed(data: bytes) -> str | None:
+    """The pattern, if the engine would be asked with it. SQLite ends a text at its first NUL."""
+    try:
+        text = data.decode()
+        glob(text)
+    except (UnicodeDecodeError, Refusal):
+        return None
+    return None if "\0" in text else text
+
+
+def test_it_agrees_with_sqlite_in_bounded_steps(matched: Callable[[str, str], tuple[bool, int]]) -> None:
+    sqlite = sqlite3.connect(":memory:")
+    patterns = Mutator(list(inputs_of("glob_patterns").values()), "patterns")
+    texts = Mutator(TEXTS, "texts")
+    tried = 0
+    for data, name in zip(patterns.inputs(examples(1_500, 30_000)), texts.inputs(examples(1_500, 30_000)), strict=True):
+        pattern, text = _allowed(data), _allowed(name.replace(b"*", b"+"))
+        if pattern is None or text is None:
+            continue
+        found, steps = matched(pattern, text)
+        (expected,) = sqlite.execute("SELECT ? GLOB ?", (text, pattern)).fetchone()
+        assert found == bool(expected), (pattern, text)
+        assert steps <= 8 * (len(pattern) + 2) * (len(text) + 2), (pattern, text, steps)
+        tried += 1
+    assert tried > 300
+
+
+def test_the_worst_patterns_take_bounded_steps(matched: Callable[[str, str], tuple[bool, int]]) -> None:
+    text = "a" * NAME_MAX
+    for part in ("a", "?", "[a-z]", "aa", "[^b]a"):
+        stars = min(WILDCARDS_MAX, NAME_MAX // (len(part) + 1) - 1)
+        pattern = f"*{part}" * stars + "b"
+        is_match, steps = matched(pattern, text)
+        assert not is_match
+        assert steps <= 8 * len(pattern) * len(text)
