@@ -29,6 +29,7 @@ from . import (
     processor,
     push,
     sdk,
+    server_cpu,
     waiting,
 )
 from .engine import Engine
@@ -48,6 +49,7 @@ SECTIONS: dict[str, Section] = {
     "sdk": sdk.section,
     "http": http_api.section,
     "bedrock": bedrock.section,
+    "server": server_cpu.section,
     "push": push.section,
     "callbacks": callbacks.section,
     "downloads": downloads.section,
