@@ -20,6 +20,7 @@ from . import (
     processor,
     push,
     sdk,
+    server_cpu,
     waiting,
 )
 from .figures import Section
@@ -45,6 +46,7 @@ SECTIONS: dict[str, Chapter] = {
     "connection": Chapter("Connections", connection.section),
     "cluster": Chapter("Cluster", cluster.section),
     "bedrock": Chapter("Bedrock::Jobs", bedrock.section),
+    "server": Chapter("What a request costs", server_cpu.section),
     "push": Chapter("Push workers", push.section),
     "callbacks": Chapter("Callbacks", callbacks.section),
     "downloads": Chapter("Downloads", downloads.section),

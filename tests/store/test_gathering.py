@@ -8,6 +8,8 @@ import pytest
 
 from engine_process import EngineProcess
 from windlass.core.errors import BadInput, EngineUnavailable, IdConflict, TooLarge
+from windlass.core.form import Filled, Form
+from windlass.core.ids import number_of_id
 from windlass.core.job import Blob, NewJob
 from windlass.core.requests import Listing
 from windlass.service import Service
@@ -101,3 +103,29 @@ async def test_an_engine_that_is_away_is_told_to_all_and_work_goes_on_after_it()
             assert [type(answer) for answer in answers] == [EngineUnavailable] * 3
             engine.start()
             assert (await gathering.enqueue(new(9))).status == "queued"
+
+
+@one_engine
+async def test_numbers_that_are_drawn_at_once_are_drawn_together_and_follow_each_other(service: Service) -> None:
+    async with service.store:
+        gathering = Gathering(service)
+        first = number_of_id(await gathering.draw("q"))
+        assert first is not None
+        before = await calls_of(service)
+        drawn = await asyncio.gather(*(gathering.draw("q") for _ in range(100)))
+        assert await calls_of(service) - before < 10
+        assert [number_of_id(one) for one in drawn] == list(range(first + 1, first + 101))
+        assert number_of_id((await service.draw("q"))[0]) == first + 101
+
+
+@one_engine
+async def test_jobs_of_one_form_have_the_ids_that_they_were_given(service: Service) -> None:
+    async with service.store:
+        gathering, form = Gathering(service), Form(new())
+        given = [Filled(form, Blob(b"1"), b"i" * 16), Filled(form, Blob(b"2")), Filled(form, Blob(b"3"), b"j" * 16)]
+        answers = await asyncio.gather(*map(gathering.enqueue, given))
+        assert [answers[0].id, answers[2].id] == [b"i" * 16, b"j" * 16]
+        assert answers[1].id not in (b"", answers[0].id, answers[2].id)
+        assert sorted(await listed(service)) == [b"1", b"2", b"3"]
+        with pytest.raises(BadInput, match="16 bytes"):
+            await gathering.enqueue(Filled(form, Blob(b"4"), b"short"))

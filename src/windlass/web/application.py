@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, TypeAlias
 
 from ..core.access import Principal
@@ -28,6 +29,7 @@ from .routing import Answer, Ask, Office, Route, Router
 
 STRANGERS_BODY_MAX = 64 * 1024  # of those who may still be let in, but are not known yet
 Reply: TypeAlias = Response | Streamed
+_REPLIES = (Response, Streamed)
 
 
 class WebApplication:
@@ -52,13 +54,9 @@ class WebApplication:
             who = self._guard.admit(head, route.roles)
         except WindlassError as error:
             return self._refused(error, head)
-
-        async def handle(request: Request) -> Reply:
-            return await self._handle(route, names, who, request)
-
         is_trusted = who is not None or self._guard.is_probable(head)
         body_max = (route.body_max or self._body_max) if is_trusted else STRANGERS_BODY_MAX
-        return Plan(handle, body_max, route.streams_body, route.waits)
+        return Plan(partial(self._handle, route, names, who), body_max, route.streams_body, route.waits)
 
     def refuse(self, status: int, detail: str, head: Head | None) -> Response:
         """What the protocol has to say itself."""
@@ -127,10 +125,10 @@ def _body(request: Request, route: Route, encoding: Encoding) -> Any:
 
 
 def _reply(route: Route, given: Any, encoding: Encoding) -> Reply:
-    if isinstance(given, Response | Streamed):
-        return given
     if isinstance(given, Answer):
         return answer(given.status or route.status, given.value, encoding, given.headers)
+    if isinstance(given, _REPLIES):
+        return given
     return Response(204) if given is None else answer(route.status, given, encoding)
 
 

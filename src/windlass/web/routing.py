@@ -39,7 +39,7 @@ STEERS = frozenset({Role.PRODUCE})  # ... what its producer may do to it
 ADMIN = frozenset({Role.ADMIN})
 
 
-class Answer(msgspec.Struct, frozen=True):
+class Answer(msgspec.Struct, frozen=True, gc=False):
     """An answer that is not just the route's own good one."""
 
     value: Any

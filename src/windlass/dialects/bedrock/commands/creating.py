@@ -48,7 +48,7 @@ class Creating:
 
     async def _create(self, given: Sequence[Parameters], request: Request) -> list[int]:
         drawn: list[bytes] = []  # ids that no job was made under yet
-        is_mocked = Parameters.of(request).is_set("mockRequest")
+        is_mocked = "mockrequest" in request.headers
 
         async def decide() -> list[bytes]:
             wishes = [wish(one) for one in given]
@@ -56,8 +56,10 @@ class Creating:
             return await self._make(wishes, drawn)
 
         ids = await decided(decide)
-        numbers = await self._jobs.numbers(one for one in ids if number_of_id(one) is None)
-        return [number_of_id(one) or numbers[one] for one in ids]
+        numbers = [number_of_id(one) for one in ids]
+        later = [one for one, number in zip(ids, numbers, strict=True) if number is None]
+        given_later = await self._jobs.numbers(later) if later else {}
+        return [number or given_later[one] for one, number in zip(ids, numbers, strict=True)]
 
     async def _find_parents(self, wishes: Sequence[Wish], is_mocked: bool) -> None:
         parents: dict[int, Job] = {}

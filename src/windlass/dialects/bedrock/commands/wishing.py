@@ -59,6 +59,7 @@ class Wish(msgspec.Struct):
         return self.given.get("repeat") != ""
 
 
+@lru_cache(FORMS_MAX)
 def key_of(name: str, is_mocked: bool) -> str:
     """The unique key that every job declares, so that `unique` finds any job of its name, among its own kind."""
     key = ("?" if is_mocked else "=") + name

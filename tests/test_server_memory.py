@@ -1,0 +1,33 @@
+"""A server's process spares the collector of circular garbage what stays, and still collects what goes round."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from collections.abc import Iterator
+
+import pytest
+
+from windlass.server.process import COLLECTED_AFTER, spare_collector
+
+
+class Node:
+    def __init__(self) -> None:
+        self.me = self
+
+
+@pytest.fixture(autouse=True)
+def _as_before() -> Iterator[None]:
+    thresholds = gc.get_threshold()
+    yield
+    gc.unfreeze()
+    gc.set_threshold(*thresholds)
+
+
+def test_what_is_loaded_is_left_alone_and_what_comes_later_is_collected() -> None:
+    spare_collector()
+    assert gc.get_freeze_count() > 10_000
+    assert gc.get_threshold()[0] == COLLECTED_AFTER
+    later = weakref.ref(Node())
+    gc.collect()
+    assert later() is None
