@@ -87,6 +87,8 @@ class BlockingConnection:
         return self._send(pack(args), 1, REPLY_LIMIT_S if timeout_s is None else timeout_s)
 
     def receive(self, sent: Sent, timeout_s: float | None = None) -> Any:
+        if not sent.replies:
+            self._refuse_if_lost()
         [reply] = self._receive(sent, REPLY_LIMIT_S if timeout_s is None else timeout_s)
         if reply.__class__ is EngineReplyError:
             raise reply
@@ -97,33 +99,38 @@ class BlockingConnection:
         return self._receive(self._send(packed, reply_count, limit_s), limit_s)
 
     def _send(self, packed: bytes, reply_count: int, limit_s: float) -> Sent:
-        if os.getpid() != self._pid:
-            self._lose("The connection to the engine was opened before a fork and is the parent's.")
-        if self._lost_because is not None:
-            raise ConnectionLost(self._lost_because)
+        self._refuse_if_lost()
         try:
             if limit_s != self._limit_s:
                 self._limit(limit_s)
             self._socket.sendall(packed)
-        except BaseException as error:
+        except (OSError, hiredis.ProtocolError) as error:
             raise self._broken(error, limit_s) from error
+        except BaseException:
+            self.close()  # interrupted half way: the rest of this reply would be taken for the next call's
+            raise
         sent = Sent(reply_count)
         self._sent.append(sent)
         return sent
 
+    def _refuse_if_lost(self) -> None:
+        if os.getpid() != self._pid:
+            self._lose("The connection to the engine was opened before a fork and is the parent's.")
+        if self._lost_because is not None:
+            raise ConnectionLost(self._lost_because)
+
     def _receive(self, sent: Sent, limit_s: float) -> list[Any]:
         try:
             while len(sent.replies) < sent.count:
-                if self._lost_because is not None:
-                    raise ConnectionLost(self._lost_because)
                 oldest = self._sent[0]
                 oldest.replies.append(self._next_reply())
                 if len(oldest.replies) == oldest.count:
                     self._sent.popleft()
-        except ConnectionLost:
-            raise
-        except BaseException as error:
+        except (OSError, hiredis.ProtocolError) as error:
             raise self._broken(error, limit_s) from error
+        except BaseException:
+            self.close()  # interrupted half way: the rest of this reply would be taken for the next call's
+            raise
         return sent.replies
 
     def _limit(self, limit_s: float) -> None:
@@ -137,13 +144,10 @@ class BlockingConnection:
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
         self._limit_s = limit_s
 
-    def _broken(self, error: BaseException, limit_s: float) -> BaseException:
+    def _broken(self, error: Exception, limit_s: float) -> ConnectionLost:
         if isinstance(error, TimeoutError | BlockingIOError):
             return self._lose(f"The engine gave no reply within {limit_s:g} s.")
-        if isinstance(error, OSError | hiredis.ProtocolError):
-            return self._lose(f"The connection to the engine was lost: {error}.")
-        self.close()  # interrupted half way: the rest of this reply would be taken for the next call's
-        return error
+        return self._lose(f"The connection to the engine was lost: {error}.")
 
     def _next_reply(self) -> Any:
         while (reply := self._reader.gets()) is INCOMPLETE:

@@ -17,17 +17,17 @@ from ..core.retry import ENDLESS, Backoff
 from ..core.states import LEASED, State
 
 # 6-byte integers are read as a 2-byte and a 4-byte half.
-_HEADER = struct.Struct(">BBIiHIHIHIHIHIHIHI16sIIIH")
+HEADER = struct.Struct(">BBIiHIHIHIHIHIHIHI16sIIIH")
 _NOTE_SIZES = struct.Struct(">HH")  # bytes used, bytes of room
 _ATTEMPT = struct.Struct(">IHIHI16sB")
-HEADER_BYTES = _HEADER.size
+HEADER_BYTES = HEADER.size
 FORMAT = 1
 NOBODY = bytes(16)
 _CODEC_BITS = 3
 # Header of a new job: format, state, flags, priority, (sequence, creation), ready time, (started, ended, token,
 # deadline, worker, attempt), revision, (progress), length of header and strings.
 _NEW = struct.Struct(">BBIi12xHI44xI4xH")
-_FINGERPRINT_BYTES = 8
+FINGERPRINT_BYTES = 8
 _FIRST_REVISION = 1
 # An operation on an IntFlag or a look-up in an IntEnum costs as much as all the rest of a record.
 _RETAKE, _UNIQUE_WHILE_KEPT = int(Flag.RETAKE), int(Flag.UNIQUE_WHILE_KEPT)
@@ -194,7 +194,7 @@ def prepare(
             _long(extras),
         )
     )
-    head_bytes = HEADER_BYTES + _FINGERPRINT_BYTES + len(tail)
+    head_bytes = HEADER_BYTES + FINGERPRINT_BYTES + len(tail)
     ready_high, ready = run_at_ms >> 32, run_at_ms & 0xFFFFFFFF
     head = _NEW.pack(FORMAT, 0, flags, job.priority, ready_high, ready, _FIRST_REVISION, head_bytes)
     return Prepared(head, _identity(job, int(codec)), tail)
@@ -203,7 +203,7 @@ def prepare(
 def filled(prepared: Prepared, job_id: bytes, payload: bytes) -> bytes:
     """Id and record of a new job."""
     head, identity, tail = prepared
-    return b"".join((job_id, head, blake2b(identity + payload, digest_size=_FINGERPRINT_BYTES).digest(), tail, payload))
+    return b"".join((job_id, head, blake2b(identity + payload, digest_size=FINGERPRINT_BYTES).digest(), tail, payload))
 
 
 def pack(
@@ -219,56 +219,6 @@ def pack(
     return filled(prepare(job, payload.codec, run_at_ms, expires_at_ms, limits, origin, note), job_id, payload.data)
 
 
-class Standing(msgspec.Struct, frozen=True, kw_only=True):
-    """What a record says of a job beyond what was given when it was enqueued."""
-
-    fingerprint: bytes
-    state: int
-    flags: int  # besides those of its content
-    sequence: int
-    created_at_ms: int
-    run_at_ms: int
-    started_at_ms: int
-    ended_at_ms: int
-    attempt: int
-    revision: int
-    progress: int  # in millionths
-
-
-_KEPT_FLAGS = int(Flag.HIDDEN | Flag.IN_HISTORY | Flag.HAS_MEMBERS | Flag.ODD_ROUND)
-
-
-def pack_standing(entry: bytes, standing: Standing) -> bytes:
-    """The record of a job as it stands, from the id + record of the same job as a new one. Nobody holds it."""
-    _, _, flags, priority, *_, head_bytes = _HEADER.unpack_from(entry, 16)
-    at = 16 + HEADER_BYTES
-    times = (standing.sequence, standing.created_at_ms, standing.run_at_ms, standing.started_at_ms)
-    numbers = (*times, standing.ended_at_ms, 0, 0)  # no token, no deadline
-    halves = [half for number in numbers for half in (number >> 32, number & 0xFFFFFFFF)]
-    last = (NOBODY, standing.attempt, standing.revision, standing.progress, head_bytes)
-    header = _HEADER.pack(FORMAT, standing.state, flags | standing.flags, priority, *halves, *last)
-    return header + standing.fingerprint + entry[at + 8 :]
-
-
-def standing_of(entry: bytes) -> Standing:
-    _, state, flags, _, *halves, _worker, attempt, revision, progress, _ = _HEADER.unpack_from(entry, 16)
-    numbers = [high << 32 | low for high, low in zip(halves[::2], halves[1::2], strict=True)]
-    at = 16 + HEADER_BYTES
-    return Standing(
-        fingerprint=entry[at : at + 8],
-        state=state,
-        flags=flags & _KEPT_FLAGS,
-        sequence=numbers[0],
-        created_at_ms=numbers[1],
-        run_at_ms=numbers[2],
-        started_at_ms=numbers[3],
-        ended_at_ms=numbers[4],
-        attempt=attempt,
-        revision=revision,
-        progress=progress,
-    )
-
-
 def pack_attempt(attempt: Attempt) -> bytes:
     started, ended, reason = attempt.started_at_ms or 0, attempt.ended_at_ms, attempt.reason.encode()
     halves = (started >> 32, started & 0xFFFFFFFF, ended >> 32, ended & 0xFFFFFFFF)
@@ -282,9 +232,9 @@ def unpack(entry: bytes, *, is_whole: bool = True) -> Job:
         _, state_code, flags, priority,
         sequence_high, sequence, created_high, created, ready_high, ready, started_high, started, ended_high, ended,
         token_high, token, deadline_high, deadline, worker, attempt, revision, progress, head_bytes,
-    ) = _HEADER.unpack_from(entry, 16)  # fmt: skip
+    ) = HEADER.unpack_from(entry, 16)  # fmt: skip
     payload_at = 16 + head_bytes
-    tail = entry[16 + HEADER_BYTES + _FINGERPRINT_BYTES : payload_at]
+    tail = entry[16 + HEADER_BYTES + FINGERPRINT_BYTES : payload_at]
     alike = (_alike if len(tail) <= _REMEMBERED_BYTES else _alike.__wrapped__)(tail, flags, priority, is_whole)
     is_leased = _IS_LEASED[state_code]
     created_at_ms = created_high << 32 | created

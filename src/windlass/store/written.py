@@ -17,19 +17,8 @@ from ..core.schedule import Schedule
 from ..core.states import LEASED, State
 from .calls.logging import pack_entries, read_logs
 from .calls.transfer import Restoring, StoredJob
-from .record import (
-    NO_ORIGIN,
-    Origin,
-    Standing,
-    pack,
-    pack_attempt,
-    pack_blob,
-    pack_standing,
-    standing_of,
-    unpack,
-    unpack_attempt,
-    unpack_blob,
-)
+from .record import NO_ORIGIN, Origin, pack, pack_attempt, pack_blob, unpack, unpack_attempt, unpack_blob
+from .standing import Standing, pack_standing, standing_of
 
 _CONFIGURED = tuple(field.encode() for field in Configuration.__struct_fields__)
 _CLAIMS = (b"name_lanes", b"fair_share")
