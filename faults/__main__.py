@@ -67,14 +67,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if given.what == "faults":
         for topology in given.scenario:
             seconds = given.seconds or given.minutes * 60 * _share(topology, given.scenario)
+            report.keep(found, folder)
             found.results.append(running.run(topology, seed, seconds, folder / topology, progress, given.only, clients))
     if given.rounds or given.what == "windows":
         for topology in given.scenario:
             if topology != "embedded":
+                report.keep(found, folder)
                 found.windows += windows.of_topology(topology, given.rounds or 3, seed, progress)
     if given.soak_minutes or given.what == "soak":
+        report.keep(found, folder)
         minutes = given.soak_minutes or given.minutes
         found.soak = soak.run(minutes * 60, seed, folder / "soak", progress)
+    report.keep(found, folder)
     progress.done()
     print(report.summary(found))
     if given.write:

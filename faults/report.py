@@ -78,6 +78,12 @@ def summary(report: Report) -> str:
     return "\n".join([*lines, *(f"  {finding[:400]}" for finding in report.findings[:20])])
 
 
+def keep(report: Report, folder: Path) -> None:
+    """So far."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "report.json").write_bytes(msgspec.json.format(msgspec.json.encode(report)))
+
+
 def write(report: Report) -> Path:
     DOCUMENT.write_text(_text(report))
     return DOCUMENT

@@ -17,7 +17,7 @@ from .judging import Promises, judge
 from .load import scene
 from .processes import Member
 from .roster import everybody
-from .running import drained
+from .running import LOAD_PATIENCE_S, drained, wait_for_load
 
 SAMPLES = 60
 WARM_UP = 0.4  # of the run: caches fill, pools grow
@@ -53,8 +53,9 @@ def run(seconds: float, seed: int, folder: Path, say: Say) -> Soak:
     with Deployment("standalone", folder, seed=seed) as deployment:
         roster = everybody(deployment.ports)
         promises = asyncio.run(_prepared(deployment))
-        deployment.start_load(roster.producers, seconds)
-        deployment.start_load(roster.others, seconds * 2 + 600)
+        deployment.start_load(roster.producers, seconds + LOAD_PATIENCE_S)
+        deployment.start_load(roster.others, seconds * 2 + 900)
+        wait_for_load(deployment, say)
         began_at_s = time.monotonic()
         for number in range(SAMPLES):
             time.sleep(max(0.0, began_at_s + seconds * (number + 1) / SAMPLES - time.monotonic()))
