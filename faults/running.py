@@ -121,7 +121,11 @@ def _carry_out(deployment: Deployment, plan: Plan, say: Say) -> list[str]:
         say(f"{plan.topology}: {len(done) + 1} of {len(plan.steps)}, {step.fault.name}")
         chance = random.Random(step.seed)  # noqa: S311 (it must be repeatable)
         at_s = time.monotonic() - began_at_s
-        to = step.fault.do(deployment, step.length_s, chance)
+        try:
+            to = step.fault.do(deployment, step.length_s, chance)
+        except (WindlassError, OSError, AssertionError) as error:  # whom it was meant for is not there just now
+            say(f"{plan.topology}: {step.fault.name} could not be done: {error}")
+            continue
         done.append(f"{at_s:.1f} s: {step.fault.name} ({to}), {step.length_s:.1f} s")
     time.sleep(max(0.0, began_at_s + plan.seconds - time.monotonic()))
     return done
