@@ -100,11 +100,11 @@ def of(folders: Sequence[Path]) -> Report:
 
 
 def write(report: Report) -> Path:
-    DOCUMENT.write_text(_text(report))
+    DOCUMENT.write_text(text(report))
     return DOCUMENT
 
 
-def _text(report: Report) -> str:
+def text(report: Report) -> str:
     parts = [
         "# Reliability\n",
         _paragraph(

@@ -64,7 +64,7 @@ def run(seconds: float, seed: int, folder: Path, say: Say) -> Soak:
         problems, _, final = drained(deployment, say)
         left = _left_connections(deployment)
         histories = deployment.histories
-    grown = _grown(samples)
+    grown = grown_of(samples)
     findings = [str(one) for one in judge(histories, final, promises)] + problems + left
     findings += [
         f"grows: {one.what} of {one.who}: {one.before:,.0f} → {one.after:,.0f}" for one in grown if one.is_too_much
@@ -107,7 +107,7 @@ def _info(deployment: Deployment, section: str) -> dict[str, str]:
     return dict(line.split(":", 1) for line in text.splitlines() if ":" in line)
 
 
-def _grown(samples: list[Sample]) -> list[Grown]:
+def grown_of(samples: list[Sample]) -> list[Grown]:
     """The second half of what comes after the warm-up beside the first half."""
     steady = samples[int(len(samples) * WARM_UP) :]
     half = len(steady) // 2
