@@ -206,8 +206,11 @@ class Watched(_Group):
     def ask(self, *command: str | int) -> Any:
         return self.group.primary.ask(*command)
 
+    def serving(self, chance: random.Random) -> Node:
+        return self.group.primary  # type: ignore[no-any-return]
+
     def kill(self, chance: random.Random) -> None:
-        self.group.primary.kill()
+        self.serving(chance).kill()
 
     def freeze(self, chance: random.Random) -> Callable[[], None]:
         node = self.group.primary
@@ -231,8 +234,11 @@ class Divided(_Group):
         answers = [node.ask(*command) for node in self.group.primaries]
         return answers[-1]
 
+    def serving(self, chance: random.Random) -> Node:
+        return chance.choice(self.group.primaries)  # type: ignore[no-any-return]
+
     def kill(self, chance: random.Random) -> None:
-        chance.choice(self.group.primaries).kill()
+        self.serving(chance).kill()
 
     def freeze(self, chance: random.Random) -> Callable[[], None]:
         node = chance.choice(self.group.primaries)
