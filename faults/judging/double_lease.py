@@ -30,7 +30,7 @@ def in_order(one: Lease, other: Lease) -> tuple[Lease, Lease]:
 def _overlap(history: Indexed, job: JobHistory, earlier: Lease, later: Lease, slack_ms: int) -> bool:
     if held_until_ns(history, job, earlier) <= later.given.answered_ns:
         return False
-    if not earlier.token and later.given.begun_ns < earlier.given.answered_ns:
+    if not (earlier.token and later.token) and later.given.begun_ns < earlier.given.answered_ns:
         return False  # nobody knows which was first
     until_ms = earlier.until_ms(later.given.begun_ns)
     if until_ms and later.given.seen.leased_at_ms:

@@ -20,6 +20,9 @@ ENDERS: frozenset[CallName] = frozenset(("finish", "fail", "release", "cancel", 
 OVERTAKEN = frozenset(("already_ended", "stale_lease", "wrong_state", "unknown_job", "gone"))
 
 
+_USUAL = tuple(zip(Seen.__struct_fields__, Seen.__struct_defaults__, strict=True))
+
+
 class Call:
     """One call: between `begun_ns` and `answered_ns` it took effect, if it did."""
 
@@ -139,10 +142,11 @@ class Indexed:
         self.enqueues: list[Deed] = []
         self.deliveries: dict[str, list[Deed]] = defaultdict(list)
         self._links: dict[str, int] = {}
-        for call in self.calls:
-            self._learn_names(call)
-        for call in self.calls:
-            self._enter(call)
+        merged = [(call, _merged(call)) for call in self.calls]
+        for _, jobs in merged:
+            self._learn_names(jobs)
+        for call, jobs in merged:
+            self._enter(call, jobs)
         self._put_in_order()
 
     def link_lived_until_ns(self, link: str) -> int:
@@ -154,16 +158,16 @@ class Indexed:
         ids = {deed.job} | self.ids_of_key.get(deed.seen.key, set())
         return [self.jobs[one] for one in sorted(ids) if one in self.jobs]
 
-    def _learn_names(self, call: Call) -> None:
-        for seen in _merged(call):
+    def _learn_names(self, jobs: Sequence[Seen]) -> None:
+        for seen in jobs:
             if seen.key and seen.id:
                 self.ids_of_key[seen.key].add(identity(seen.id))
 
-    def _enter(self, call: Call) -> None:
+    def _enter(self, call: Call, jobs: Sequence[Seen]) -> None:
         if call.begun.link and call.phase in ("ok", "refused"):
             link = call.begun.link
             self._links[link] = max(self._links.get(link, 0), call.begun_ns)
-        for place, seen in enumerate(_merged(call)):
+        for place, seen in enumerate(jobs):
             job = identity(seen.id) if seen.id else self._by_key(seen.key)
             deed = Deed(call, seen, job, place)
             if deed.what == "enqueue":
@@ -222,9 +226,5 @@ def _merged(call: Call) -> Sequence[Seen]:
 
 
 def _with_answer(asked: Seen, answer: Seen) -> Seen:
-    told = {
-        field: value
-        for field in Seen.__struct_fields__
-        if (value := getattr(answer, field)) != Seen.__struct_defaults__[Seen.__struct_fields__.index(field)]
-    }
+    told = {field: value for field, usual in _USUAL if (value := getattr(answer, field)) != usual}
     return msgspec.structs.replace(asked, **told)

@@ -18,7 +18,7 @@ from .life import Life
 from .wishes import Menu, Wish, Wishes
 
 QUEUE = "piped"
-TICK = "2s"  # as long as somebody counts as idle who has said so
+TIMES = ("--tick", "5s", "--expiry", "6s", "--lease", "6s")  # a message may be on its way for a while
 TURN_S = 0.4
 PATIENCE_S = 5.0  # with a job that is not shown
 LINE_MAX = 4 * 1024 * 1024
@@ -27,7 +27,7 @@ LINE_MAX = 4 * 1024 * 1024
 class Piped:
     def __init__(self, life: Life, options: Sequence[str], workers: int, work_ms: int) -> None:
         self._life = life
-        self._command = [sys.executable, "-m", "windlass", "processor", "--tick", TICK, *options]
+        self._command = [sys.executable, "-m", "windlass", "processor", *TIMES, *options]
         self._workers = [str(uuid.UUID(int=life.random.getrandbits(128), version=4)) for _ in range(workers)]
         self._work_ms = work_ms
         self._wishes = Wishes(life, Menu(queues=(QUEUE,), most=2))

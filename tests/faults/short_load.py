@@ -11,6 +11,7 @@ from pathlib import Path
 
 import msgspec
 
+from engine_process import EngineProcess
 from faults.history import Recorder, Seen
 from faults.judging import Final, Finding, Promises, judge, read_final
 from faults.load.by_engine import EngineBench, EngineCounter
@@ -26,10 +27,10 @@ from windlass.loops import runner
 from windlass.loops.notifying.native_body import native_body
 from windlass.service import Service
 
-LEASE_MS = 300
-MANNERS: tuple[Manner, ...] = (*("finish",) * 3, "extend", "retry", "give_up", "release", "sleep", "abandon")
+LEASE_MS = 200
+MANNERS: tuple[Manner, ...] = (*("finish",) * 3, "extend", "retry", "retry", "give_up", "release", "sleep", "abandon")
 NOWHERE = "http://127.0.0.1:9/"
-LOTS = 25
+LOTS = 20
 
 
 class Stage:
@@ -39,12 +40,15 @@ class Stage:
         self.service = service
         self._directory = directory
         self._seed = seed
-        self.promises = Promises()
+        self._recorders: list[Recorder] = []
 
     def life(self, name: str) -> Life:
-        return Life(Recorder(self._directory / f"{name}.jsonl", name), self._seed, 60.0)
+        self._recorders.append(Recorder(self._directory / f"{name}.jsonl", name))
+        return Life(self._recorders[-1], self._seed, 600.0)
 
     def judged(self, final: Final, promises: Promises) -> list[Finding]:
+        for recorder in self._recorders:
+            recorder.close()
         return judge(sorted(self._directory.glob("*.jsonl")), final, promises)
 
 
@@ -52,7 +56,7 @@ async def jobs_are_worked(stage: Stage, *, drain_s: float = 30.0) -> list[Findin
     """Producers, workers of all manners, somebody who cancels, and somebody who delivers callbacks."""
     service = stage.service
     promises = await prepare(service, has_schedule=False)
-    async with _loops(service), asyncio.timeout(60 + drain_s):
+    async with _loops(service), asyncio.timeout(300):
         lives = [stage.life(name) for name in ("worker-1", "worker-2", "worker-3", "ordered", "canceller", "notifier")]
         rough = Conduct(queues=(PLAIN, LIMITED), most=1, lease_ms=LEASE_MS, work_ms=10, wait_ms=50, manners=MANNERS)
         ordered = Conduct(queues=(ORDERED,), most=3, lease_ms=10_000, work_ms=2, wait_ms=50)
@@ -60,7 +64,8 @@ async def jobs_are_worked(stage: Stage, *, drain_s: float = 30.0) -> list[Findin
         others.append(asyncio.create_task(work(lives[3], [EngineBench(service)], ordered)))
         others.append(asyncio.create_task(change_minds(lives[4], service, Menu(queues=(PLAIN,)), pause_s=0.01)))
         others.append(asyncio.create_task(_deliver(lives[5], service)))
-        await _produce(stage.life("producer"), service)
+        await _produce(stage.life("producer"), service, NOWHERE)
+        await asyncio.sleep(2 * LEASE_MS / 1000)  # whoever sleeps wakes up too late
         for life in lives[:5]:
             life.end()
         await asyncio.gather(*others[:5])
@@ -69,11 +74,11 @@ async def jobs_are_worked(stage: Stage, *, drain_s: float = 30.0) -> list[Findin
         lives[5].end()
         await others[5]
     final = await read_final(service)
-    return stage.judged(final, msgspec.structs.replace(promises, is_drained=is_drained, is_calm=True))
+    return stage.judged(final, msgspec.structs.replace(promises, is_drained=is_drained, is_calm=True, slack_ms=50))
 
 
-async def _produce(life: Life, service: Service) -> None:
-    menu = Menu(queues=(PLAIN, LIMITED, ORDERED), callback=NOWHERE, most=3)
+async def _produce(life: Life, service: Service, callback: str = "") -> None:
+    menu = Menu(queues=(PLAIN, LIMITED, ORDERED), callback=callback, most=3)
     wishes, counter = Wishes(life, menu), EngineCounter(service)
     for _ in range(LOTS):
         await handed_in(life, counter, wishes.some())
@@ -110,6 +115,18 @@ async def _are_settled(service: Service, limit_s: float) -> bool:
     return not owed
 
 
+async def engine_dies(stage: Stage, engine: EngineProcess) -> list[Finding]:
+    """Jobs come in, and then the engine is killed and started again."""
+    service = stage.service
+    promises = await prepare(service, has_schedule=False)
+    await _produce(stage.life("producer"), service)
+    engine.crash_and_start(forgets=False)
+    async with _loops(service):
+        is_drained = await drain(stage.life("drain"), service)
+    final = await read_final(service)
+    return stage.judged(final, msgspec.structs.replace(promises, is_drained=is_drained))
+
+
 async def schedules_fire(stage: Stage, services: Sequence[Service], occurrences: int = 6) -> list[Finding]:
     """Several schedulers at once, at each of some occurrences; time is moved, so nothing is waited for."""
     first = services[0]
@@ -121,7 +138,7 @@ async def schedules_fire(stage: Stage, services: Sequence[Service], occurrences:
     is_drained = await drain(stage.life("drain"), first)
     final = await read_final(first)
     assert sum(final.fired.values()) >= occurrences // 2, f"{TICKING} was not filled"
-    return stage.judged(final, msgspec.structs.replace(promises, is_drained=is_drained, is_calm=True))
+    return stage.judged(final, msgspec.structs.replace(promises, is_drained=is_drained, is_calm=True, slack_ms=50))
 
 
 @contextlib.asynccontextmanager

@@ -17,7 +17,7 @@ from windlass.service import Service
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("engine", ["valkey"], indirect=True)]
 
-ROUNDS = 8  # the load is left to chance: a fault that it did not meet, it meets in the next
+ROUNDS = 20  # the load is left to chance: a fault that it did not meet, it meets in the next
 OF_SCHEDULES = ("fired twice", "not fired")
 
 
