@@ -1,7 +1,7 @@
 """`python -m faults`: faults under load in every topology, judged; exit code 1 when a promise was not kept.
 
 `python -m faults soak` is the long calm run (soak.py), `python -m faults windows` only the measured losses
-(windows.py)."""
+(windows.py), `python -m faults report --of FOLDER …` makes one report of several runs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SHARES = {"standalone": 0.4, "embedded": 0.2, "sentinel": 0.2, "cluster": 0.2}
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m faults", description=__doc__)
     add = parser.add_argument
-    add("what", nargs="?", default="faults", choices=("faults", "windows", "soak"))
+    add("what", nargs="?", default="faults", choices=("faults", "windows", "soak", "report"))
     add("--seed", type=int, default=None, help="repeats a plan; default: a new one, which is printed")
     add("--minutes", type=float, default=4.0, help="of faults, over all scenarios")
     add("--seconds", type=float, default=None, help="of faults, in each scenario")
@@ -35,6 +35,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--rounds", type=int, default=0, help="of each measured loss; 0: none are measured")
     add("--soak-minutes", type=float, default=0.0, help="of the calm run at the end; 0: none")
     add("--folder", type=Path, default=None, help="where logs, histories and findings are kept")
+    add("--of", type=Path, nargs="+", default=[], metavar="FOLDER", help="of runs whose report is made into one")
     add("--write", action="store_true", help="write docs/reliability.md")
     return parser
 
@@ -62,19 +63,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
     seed = given.seed if given.seed is not None else random.randrange(1_000_000)  # noqa: S311 (no secret)
     folder = given.folder or Path(tempfile.mkdtemp(prefix="windlass-faults-"))
     print(f"seed {seed}; logs and histories in {folder}")
-    progress, found = Progress(), report.Report(seed=seed, command=" ".join(["python -m faults", *_words(given, seed)]))
+    progress = Progress()
+    found = report.of(given.of) if given.of else report.Report(seed=seed, command=_command(given, seed))
     clients = few if given.quick else everybody
     if given.what == "faults":
         for topology in given.scenario:
             seconds = given.seconds or given.minutes * 60 * _share(topology, given.scenario)
+            report.keep(found, folder)
             found.results.append(running.run(topology, seed, seconds, folder / topology, progress, given.only, clients))
     if given.rounds or given.what == "windows":
         for topology in given.scenario:
             if topology != "embedded":
+                report.keep(found, folder)
                 found.windows += windows.of_topology(topology, given.rounds or 3, seed, progress)
     if given.soak_minutes or given.what == "soak":
+        report.keep(found, folder)
         minutes = given.soak_minutes or given.minutes
         found.soak = soak.run(minutes * 60, seed, folder / "soak", progress)
+    report.keep(found, folder)
     progress.done()
     print(report.summary(found))
     if given.write:
@@ -88,9 +94,10 @@ def _share(topology: str, chosen: Sequence[str]) -> float:
     return SHARES[topology] / sum(SHARES[one] for one in chosen)
 
 
-def _words(given: argparse.Namespace, seed: int) -> list[str]:
+def _command(given: argparse.Namespace, seed: int) -> str:
     """What was asked for, with the seed: it can be repeated."""
-    words = [given.what] if given.what != "faults" else []
+    words = ["python -m faults"]
+    words += [given.what] if given.what != "faults" else []
     words += ["--seed", str(seed)]
     if not given.quick:
         words += ["--seconds", f"{given.seconds:g}"] if given.seconds else ["--minutes", f"{given.minutes:g}"]
@@ -100,7 +107,7 @@ def _words(given: argparse.Namespace, seed: int) -> list[str]:
     words += ["--only", *given.only] if given.only else []
     words += ["--rounds", str(given.rounds)] if given.rounds else []
     words += ["--soak-minutes", f"{given.soak_minutes:g}"] if given.soak_minutes else []
-    return words
+    return " ".join(words)
 
 
 if __name__ == "__main__":

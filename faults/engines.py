@@ -17,14 +17,14 @@ from typing import Any, Protocol
 
 from windlass.store.blocking import BlockingConnection
 from windlass.store.endpoint import Endpoint
-from windlass.store.keeper import SOCKET, STATE
+from windlass.store.keeper import SOCKET, STATE, ask, is_ready
 
 # The tests' modules know each other by their own names.
 sys.path.append(str(Path(__file__).resolve().parent.parent / "tests"))
 from engine_process import _binary
 from topologies.nodes import ClusterProcesses, Node, SentinelProcesses
 
-LIMIT_S = 60.0
+LIMIT_S = 240.0
 WITH_AOF = ("--appendonly", "yes", "--appendfsync")
 # A write beyond a limit on file sizes is an error of the write, as on a full disk, instead of the process's end.
 SHELL = ("/bin/sh", "-c", "trap '' XFSZ; exec \"$@\"", "engine")
@@ -127,23 +127,31 @@ class Embedded:
                 os.kill(pid, signal.SIGKILL)
 
     def ask(self, *command: str | int) -> Any:
+        self._present()
         with contextlib.closing(BlockingConnection.open(Endpoint(unix_path=str(self.data_dir / SOCKET)))) as one:
             return one.call(*command)
 
     def kill(self, chance: random.Random) -> None:
-        self._last_pid = self._pid()
+        self._last_pid = self._present()
         os.kill(self._last_pid, signal.SIGKILL)
 
     def revive(self) -> None:
         """By its keeper."""
+        self._present()
+
+    def _present(self) -> int:
+        """Its pid, when it is there and answers: while all its users are dead, it is not."""
         give_up_at = time.monotonic() + LIMIT_S
-        while not self._pid() or self._pid() == self._last_pid:
+        while (
+            not (pid := self._pid()) or pid == self._last_pid or not is_ready(ask(str(self.data_dir / SOCKET), b"PING"))
+        ):
             if time.monotonic() > give_up_at:
                 raise RuntimeError("the embedded engine does not come back")
-            time.sleep(0.02)
+            time.sleep(0.05)
+        return pid
 
     def freeze(self, chance: random.Random) -> Callable[[], None]:
-        pid = self._pid()
+        pid = self._present()
         os.kill(pid, signal.SIGSTOP)
         return lambda: os.kill(pid, signal.SIGCONT)
 
@@ -198,8 +206,11 @@ class Watched(_Group):
     def ask(self, *command: str | int) -> Any:
         return self.group.primary.ask(*command)
 
+    def serving(self, chance: random.Random) -> Node:
+        return self.group.primary  # type: ignore[no-any-return]
+
     def kill(self, chance: random.Random) -> None:
-        self.group.primary.kill()
+        self.serving(chance).kill()
 
     def freeze(self, chance: random.Random) -> Callable[[], None]:
         node = self.group.primary
@@ -223,8 +234,11 @@ class Divided(_Group):
         answers = [node.ask(*command) for node in self.group.primaries]
         return answers[-1]
 
+    def serving(self, chance: random.Random) -> Node:
+        return chance.choice(self.group.primaries)  # type: ignore[no-any-return]
+
     def kill(self, chance: random.Random) -> None:
-        chance.choice(self.group.primaries).kill()
+        self.serving(chance).kill()
 
     def freeze(self, chance: random.Random) -> Callable[[], None]:
         node = chance.choice(self.group.primaries)

@@ -78,12 +78,33 @@ def summary(report: Report) -> str:
     return "\n".join([*lines, *(f"  {finding[:400]}" for finding in report.findings[:20])])
 
 
+def keep(report: Report, folder: Path) -> None:
+    """So far."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "report.json").write_bytes(msgspec.json.format(msgspec.json.encode(report)))
+
+
+def of(folders: Sequence[Path]) -> Report:
+    """One of several that were kept."""
+    parts = [msgspec.json.decode((folder / "report.json").read_bytes(), type=Report) for folder in folders]
+    return Report(
+        seed=parts[0].seed,
+        command="`, `".join(
+            [result.command for part in parts for result in part.results]
+            + [part.command for part in parts if not part.results]
+        ),
+        results=[result for part in parts for result in part.results],
+        windows=[window for part in parts for window in part.windows],
+        soak=next((part.soak for part in parts if part.soak), None),
+    )
+
+
 def write(report: Report) -> Path:
-    DOCUMENT.write_text(_text(report))
+    DOCUMENT.write_text(text(report))
     return DOCUMENT
 
 
-def _text(report: Report) -> str:
+def text(report: Report) -> str:
     parts = [
         "# Reliability\n",
         _paragraph(
@@ -110,7 +131,7 @@ def _about(report: Report) -> str:
         ("Python", platform.python_version()),
         ("machine", f"{platform.system()} {platform.machine()}, everything on this one machine"),
         ("seed", str(report.seed)),
-        ("command", f"`{report.command} --write`"),
+        ("command", f"`{report.command}`"),
     ]
     return _table(("", ""), rows)
 

@@ -26,7 +26,7 @@ from .plans import Plan, drawn
 from .roster import SPARED, Ports, Roster, everybody
 
 DRAIN_PATIENCE_S = 300.0
-LOAD_PATIENCE_S = 60.0
+LOAD_PATIENCE_S = 240.0
 LOOK_EVERY_S = 0.25
 LASTING = Promises().lasting
 Say = Callable[[str], None]
@@ -76,8 +76,8 @@ def run(
         roster = clients(deployment.ports)
         promises = asyncio.run(_prepared(deployment))
         deployment.start_load(roster.producers, seconds + LOAD_PATIENCE_S)
-        deployment.start_load(roster.others, seconds + 2 * DRAIN_PATIENCE_S)
-        _wait_for_load(deployment)
+        deployment.start_load(roster.others, seconds + LOAD_PATIENCE_S + 2 * DRAIN_PATIENCE_S)
+        wait_for_load(deployment, say)
         steps = _carry_out(deployment, plan, say)
         problems, drained_in_s, final = drained(deployment, say)
         histories = deployment.histories
@@ -89,11 +89,12 @@ def run(
     return result
 
 
-def _wait_for_load(deployment: Deployment) -> None:
-    """Until every producer has begun: faults that meet nobody prove nothing."""
+def wait_for_load(deployment: Deployment, say: Say) -> None:
+    """Until every client has begun: faults that meet nobody prove nothing."""
+    say(f"{deployment.engine.topology}: {len(deployment.load)} clients are starting")
     give_up_at_s = time.monotonic() + LOAD_PATIENCE_S
-    wanted = [deployment.folder / "histories" / f"{member.name}.jsonl" for member in deployment.members("producer")]
-    while time.monotonic() < give_up_at_s and not all(path.exists() and path.stat().st_size for path in wanted):
+    wanted = [deployment.folder / "histories" / f"{member.name}.jsonl" for member in deployment.load]
+    while time.monotonic() < give_up_at_s and not all(path.exists() for path in wanted):
         time.sleep(LOOK_EVERY_S)
 
 
@@ -120,7 +121,11 @@ def _carry_out(deployment: Deployment, plan: Plan, say: Say) -> list[str]:
         say(f"{plan.topology}: {len(done) + 1} of {len(plan.steps)}, {step.fault.name}")
         chance = random.Random(step.seed)  # noqa: S311 (it must be repeatable)
         at_s = time.monotonic() - began_at_s
-        to = step.fault.do(deployment, step.length_s, chance)
+        try:
+            to = step.fault.do(deployment, step.length_s, chance)
+        except (WindlassError, OSError, AssertionError) as error:  # whom it was meant for is not there just now
+            say(f"{plan.topology}: {step.fault.name} could not be done: {error}")
+            continue
         done.append(f"{at_s:.1f} s: {step.fault.name} ({to}), {step.length_s:.1f} s")
     time.sleep(max(0.0, began_at_s + plan.seconds - time.monotonic()))
     return done

@@ -17,7 +17,7 @@ from .judging import Promises, judge
 from .load import scene
 from .processes import Member
 from .roster import everybody
-from .running import drained
+from .running import LOAD_PATIENCE_S, drained, wait_for_load
 
 SAMPLES = 60
 WARM_UP = 0.4  # of the run: caches fill, pools grow
@@ -53,8 +53,9 @@ def run(seconds: float, seed: int, folder: Path, say: Say) -> Soak:
     with Deployment("standalone", folder, seed=seed) as deployment:
         roster = everybody(deployment.ports)
         promises = asyncio.run(_prepared(deployment))
-        deployment.start_load(roster.producers, seconds)
-        deployment.start_load(roster.others, seconds * 2 + 600)
+        deployment.start_load(roster.producers, seconds + LOAD_PATIENCE_S)
+        deployment.start_load(roster.others, seconds * 2 + 900)
+        wait_for_load(deployment, say)
         began_at_s = time.monotonic()
         for number in range(SAMPLES):
             time.sleep(max(0.0, began_at_s + seconds * (number + 1) / SAMPLES - time.monotonic()))
@@ -63,7 +64,7 @@ def run(seconds: float, seed: int, folder: Path, say: Say) -> Soak:
         problems, _, final = drained(deployment, say)
         left = _left_connections(deployment)
         histories = deployment.histories
-    grown = _grown(samples)
+    grown = grown_of(samples)
     findings = [str(one) for one in judge(histories, final, promises)] + problems + left
     findings += [
         f"grows: {one.what} of {one.who}: {one.before:,.0f} → {one.after:,.0f}" for one in grown if one.is_too_much
@@ -106,7 +107,7 @@ def _info(deployment: Deployment, section: str) -> dict[str, str]:
     return dict(line.split(":", 1) for line in text.splitlines() if ":" in line)
 
 
-def _grown(samples: list[Sample]) -> list[Grown]:
+def grown_of(samples: list[Sample]) -> list[Grown]:
     """The second half of what comes after the warm-up beside the first half."""
     steady = samples[int(len(samples) * WARM_UP) :]
     half = len(steady) // 2

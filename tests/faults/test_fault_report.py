@@ -1,0 +1,79 @@
+"""The report of a run says what was found, and what grows is told from what does not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from faults import report
+from faults.running import Result
+from faults.soak import Grown, Soak, grown_of
+from faults.windows import Window
+
+
+def _result(topology: str = "standalone", findings: tuple[str, ...] = ()) -> Result:
+    return Result(
+        topology=topology, seed=7, seconds=90.0, command=f"python -m faults --scenario {topology}", began_at="now",
+        done={"worker-kill": 3, "engine-kill": 2}, steps=[], clients=["producer-sdk", "worker-http"], calls=5_000,
+        acknowledged=1_234, taken=1_300, ended=1_230, refused=9, unknown=17, drained_in_s=4.0, findings=list(findings),
+    )  # fmt: skip
+
+
+WINDOW = Window(
+    topology="cluster", event="kill -9 of a primary", durability="memory", rounds=4, acknowledged=4_321, unconfirmed=0,
+    lost=12, lost_unconfirmed=0, rounds_with_loss=2, longest_ms=31.4,
+)  # fmt: skip
+SOAK = Soak(
+    seconds=120.0, samples=60, findings=[], acknowledged=987,
+    grown=[Grown(who="server-api", what="memory", before=2.0**26, after=2.0**26, is_too_much=False)],
+)  # fmt: skip
+
+
+def test_every_figure_is_in_the_document() -> None:
+    text = report.text(report.Report(seed=7, command="again", results=[_result()], windows=[WINDOW], soak=SOAK))
+    for words in (
+        "5 faults, 1,234 acknowledged jobs, 0 lost, 0 findings",
+        "`worker-kill`",
+        "| 12 | 31 ms |",
+        "64.0 MiB",
+    ):
+        assert words in text
+    assert "What is not promised" in text
+
+
+def test_a_finding_is_told_and_counted() -> None:
+    found = report.Report(seed=7, command="again", results=[_result(findings=("lost: some job: It is gone.",))])
+    assert found.findings == ["standalone: lost: some job: It is gone."]
+    assert "1 lost, 1 findings" in report.text(found)
+    assert "1 lost, 1 findings" in report.summary(found)
+
+
+def test_one_report_of_several_runs(tmp_path: Path) -> None:
+    report.keep(report.Report(seed=7, command="first", results=[_result()]), tmp_path / "a")
+    report.keep(report.Report(seed=8, command="second", windows=[WINDOW]), tmp_path / "b")
+    found = report.of([tmp_path / "a", tmp_path / "b"])
+    assert (found.seed, len(found.results), len(found.windows)) == (7, 1, 1)
+    assert found.command == "python -m faults --scenario standalone`, `second"
+
+
+def test_what_grows_is_told_from_what_does_not() -> None:
+    def sample(number: int) -> dict[tuple[str, str], float]:
+        return {
+            ("a", "memory"): 5e7 + 2e6 * number,
+            ("b", "memory"): 5e7,
+            ("a", "threads"): 9,
+            ("b", "descriptors"): number,
+        }
+
+    verdicts = {(one.who, one.what): one.is_too_much for one in grown_of([sample(number) for number in range(60)])}
+    assert verdicts == {
+        ("a", "memory"): True,
+        ("b", "memory"): False,
+        ("a", "threads"): False,
+        ("b", "descriptors"): True,
+    }
+
+
+def test_a_result_survives_its_file() -> None:
+    assert msgspec.json.decode(msgspec.json.encode(_result()), type=Result) == _result()
