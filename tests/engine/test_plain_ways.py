@@ -12,12 +12,13 @@ from typing import Any
 from unittest import mock
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
 import windlass.store.store as store_module
 from engine.frozen import START_MS, frozen_library, frozen_store
 from engine.profiles import examples
 from engine_process import EngineProcess
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 from windlass.core.errors import Refusal
 from windlass.core.ids import make_id
 from windlass.core.job import Blob, NewJob
@@ -26,7 +27,6 @@ from windlass.core.requests import Fail, Finish, Take
 from windlass.core.retry import Backoff
 from windlass.service import Service
 from windlass.store.blocking import BlockingConnection
-from windlass.store.endpoint import parse_url
 from windlass.store.scripts import Library
 
 pytestmark = pytest.mark.parametrize("engine", ["valkey"], indirect=True)
@@ -52,7 +52,7 @@ class Side:
         self.store = frozen_store(engine, f"p{os.getpid()}-{next(_namespaces)}")
         self.service = Service(self.store)
         self.root = self.store.root(0)
-        self.control = BlockingConnection.open(parse_url(engine.unix_url))
+        self.control = BlockingConnection.open(self.store.endpoint)
         self._library = library
 
     def ask(self, question: Callable[[Service], Any]) -> Any:
@@ -148,9 +148,11 @@ KEPT: list[dict[str, Any]] = [
 contents = st.one_of(st.sampled_from(PLAIN), st.sampled_from(PLAIN + KEPT), st.sampled_from(PLAIN + KEPT + SPECIAL))
 queues = st.sampled_from(("a", "a", "a", "b"))
 takes = st.tuples(
-    st.sampled_from((("a",), ("a",), ("b", "a"), ("a", "a"))), st.sampled_from((1, 1, 2, 3, 20)), st.sampled_from(WORKERS),
+    st.sampled_from((("a",), ("a",), ("b", "a"), ("a", "a"))),
+    st.sampled_from((1, 1, 2, 3, 20)),
+    st.sampled_from(WORKERS),
     st.sampled_from((0, 0, 400, 30_000, FOREVER_MS)),
-)  # fmt: skip
+)
 tokens = st.sampled_from(("own", "own", "own", "own", "any", "wrong"))
 ends = st.lists(
     st.tuples(st.integers(0, 5), tokens, st.sampled_from((None, None, Blob(b"1"), Blob(b"r" * 1500)))), max_size=4
