@@ -12,12 +12,12 @@ from typing import Any
 from unittest import mock
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import windlass.store.store as store_module
 from engine.frozen import START_MS, frozen_library, frozen_store
-from engine.profiles import examples
+from engine.profiles import machine_settings
 from engine_process import EngineProcess
 from windlass.core.errors import Refusal
 from windlass.core.ids import make_id
@@ -231,7 +231,7 @@ def do(both: Both, step: tuple[Any, ...]) -> None:
         both.ask(lambda service: (service.pause("a") if step[1] else service.resume("a")).wait())
 
 
-@settings(max_examples=examples(25, 600), deadline=None, suppress_health_check=list(HealthCheck))
+@machine_settings(25, 600, steps=16)
 @given(wanted=st.lists(steps, min_size=4, max_size=16))
 def test_both_ways_lead_to_the_same(both: Callable[[], Both], wanted: list[tuple[Any, ...]]) -> None:
     one = both()
