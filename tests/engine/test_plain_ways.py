@@ -231,13 +231,32 @@ def do(both: Both, step: tuple[Any, ...]) -> None:
         both.ask(lambda service: (service.pause("a") if step[1] else service.resume("a")).wait())
 
 
-@machine_settings(25, 600, steps=16)
-@given(wanted=st.lists(steps, min_size=4, max_size=16))
-def test_both_ways_lead_to_the_same(both: Callable[[], Both], wanted: list[tuple[Any, ...]]) -> None:
+TAKE_ONE = ("take", (("a",), 1, WORKERS[1], 0))
+FINISH_IT = ("finish", [(0, "own", Blob(b"1"))])
+NOT_PLAIN: dict[str, list[tuple[Any, ...]]] = {
+    "another lane is first": [("enqueue", [("a", {}, False), ("a", {"lane": "l", "priority": -1}, False)]), TAKE_ONE],
+    "somebody waits": [("mark", MARKS[0]), ("enqueue", [("a", {}, False)])],
+    "somebody follows": [("mark", MARKS[1]), ("enqueue", [("a", {}, False)]), TAKE_ONE, FINISH_IT],
+    "a worker was full": [("enqueue", [("a", {}, False)]), TAKE_ONE, ("mark", MARKS[3]), FINISH_IT],
+    "it is paused": [("enqueue", [("a", {}, False)]), ("pause", True), TAKE_ONE],
+    "a history is kept": [("configure", {"history_length": 2}), ("enqueue", [("a", {}, False)]), TAKE_ONE, FINISH_IT],
+    "a job is due": [
+        ("enqueue", [("a", {}, False), ("a", {"delay_ms": 5, "priority": -1}, False)]),
+        ("pass", 5),
+        TAKE_ONE,
+    ],
+    "a lease ran out": [("enqueue", [("a", {"lease_ms": 700}, False)]), TAKE_ONE, ("pass", 700), TAKE_ONE],
+    "another holds it": [("enqueue", [("a", {}, False)]), TAKE_ONE, ("finish", [(0, "wrong", None)])],
+    "it ends twice": [("enqueue", [("a", {}, False)]), TAKE_ONE, ("finish", [(0, "own", None), (0, "own", None)])],
+}
+
+
+@pytest.mark.parametrize("name", NOT_PLAIN)
+def test_what_is_not_plain_goes_the_general_way(both: Callable[[], Both], name: str) -> None:
     one = both()
-    do(one, ("enqueue", [("a", {}, False), ("b", {}, False)]))
-    do(one, ("take", (QUEUES, 2, WORKERS[1], 1)))  # the timers are early from here on
-    for step in wanted:
+    do(one, ("enqueue", [("a", {}, False)]))
+    do(one, TAKE_ONE)
+    for step in NOT_PLAIN[name]:
         do(one, step)
         one.compare()
 
@@ -275,3 +294,14 @@ def _processed(side: Side) -> Counter[str]:
     text = side.control.call("INFO", "commandstats").decode()
     found = re.findall(r"cmdstat_([^:]+):calls=(\d+)", text)
     return Counter({name: int(calls) for name, calls in found if name not in ("info", "fcall")})
+
+
+@machine_settings(25, 600, steps=16)
+@given(wanted=st.lists(steps, min_size=4, max_size=16))
+def test_both_ways_lead_to_the_same(both: Callable[[], Both], wanted: list[tuple[Any, ...]]) -> None:
+    one = both()
+    do(one, ("enqueue", [("a", {}, False), ("b", {}, False)]))
+    do(one, ("take", (QUEUES, 2, WORKERS[1], 1)))  # the timers are early from here on
+    for step in wanted:
+        do(one, step)
+        one.compare()
