@@ -12,12 +12,13 @@ from typing import Any
 from unittest import mock
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 import windlass.store.store as store_module
 from engine.frozen import START_MS, frozen_library, frozen_store
-from engine.profiles import examples
+from engine.profiles import machine_settings
 from engine_process import EngineProcess
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 from windlass.core.errors import Refusal
 from windlass.core.ids import make_id
 from windlass.core.job import Blob, NewJob
@@ -26,7 +27,6 @@ from windlass.core.requests import Fail, Finish, Take
 from windlass.core.retry import Backoff
 from windlass.service import Service
 from windlass.store.blocking import BlockingConnection
-from windlass.store.endpoint import parse_url
 from windlass.store.scripts import Library
 
 pytestmark = pytest.mark.parametrize("engine", ["valkey"], indirect=True)
@@ -52,7 +52,7 @@ class Side:
         self.store = frozen_store(engine, f"p{os.getpid()}-{next(_namespaces)}")
         self.service = Service(self.store)
         self.root = self.store.root(0)
-        self.control = BlockingConnection.open(parse_url(engine.unix_url))
+        self.control = BlockingConnection.open(self.store.endpoint)
         self._library = library
 
     def ask(self, question: Callable[[Service], Any]) -> Any:
@@ -148,9 +148,11 @@ KEPT: list[dict[str, Any]] = [
 contents = st.one_of(st.sampled_from(PLAIN), st.sampled_from(PLAIN + KEPT), st.sampled_from(PLAIN + KEPT + SPECIAL))
 queues = st.sampled_from(("a", "a", "a", "b"))
 takes = st.tuples(
-    st.sampled_from((("a",), ("a",), ("b", "a"), ("a", "a"))), st.sampled_from((1, 1, 2, 3, 20)), st.sampled_from(WORKERS),
+    st.sampled_from((("a",), ("a",), ("b", "a"), ("a", "a"))),
+    st.sampled_from((1, 1, 2, 3, 20)),
+    st.sampled_from(WORKERS),
     st.sampled_from((0, 0, 400, 30_000, FOREVER_MS)),
-)  # fmt: skip
+)
 tokens = st.sampled_from(("own", "own", "own", "own", "any", "wrong"))
 ends = st.lists(
     st.tuples(st.integers(0, 5), tokens, st.sampled_from((None, None, Blob(b"1"), Blob(b"r" * 1500)))), max_size=4
@@ -229,13 +231,32 @@ def do(both: Both, step: tuple[Any, ...]) -> None:
         both.ask(lambda service: (service.pause("a") if step[1] else service.resume("a")).wait())
 
 
-@settings(max_examples=examples(25, 600), deadline=None, suppress_health_check=list(HealthCheck))
-@given(wanted=st.lists(steps, min_size=4, max_size=16))
-def test_both_ways_lead_to_the_same(both: Callable[[], Both], wanted: list[tuple[Any, ...]]) -> None:
+TAKE_ONE = ("take", (("a",), 1, WORKERS[1], 0))
+FINISH_IT = ("finish", [(0, "own", Blob(b"1"))])
+NOT_PLAIN: dict[str, list[tuple[Any, ...]]] = {
+    "another lane is first": [("enqueue", [("a", {}, False), ("a", {"lane": "l", "priority": -1}, False)]), TAKE_ONE],
+    "somebody waits": [("mark", MARKS[0]), ("enqueue", [("a", {}, False)])],
+    "somebody follows": [("mark", MARKS[1]), ("enqueue", [("a", {}, False)]), TAKE_ONE, FINISH_IT],
+    "a worker was full": [("enqueue", [("a", {}, False)]), TAKE_ONE, ("mark", MARKS[3]), FINISH_IT],
+    "it is paused": [("enqueue", [("a", {}, False)]), ("pause", True), TAKE_ONE],
+    "a history is kept": [("configure", {"history_length": 2}), ("enqueue", [("a", {}, False)]), TAKE_ONE, FINISH_IT],
+    "a job is due": [
+        ("enqueue", [("a", {}, False), ("a", {"delay_ms": 5, "priority": -1}, False)]),
+        ("pass", 5),
+        TAKE_ONE,
+    ],
+    "a lease ran out": [("enqueue", [("a", {"lease_ms": 700}, False)]), TAKE_ONE, ("pass", 700), TAKE_ONE],
+    "another holds it": [("enqueue", [("a", {}, False)]), TAKE_ONE, ("finish", [(0, "wrong", None)])],
+    "it ends twice": [("enqueue", [("a", {}, False)]), TAKE_ONE, ("finish", [(0, "own", None), (0, "own", None)])],
+}
+
+
+@pytest.mark.parametrize("name", NOT_PLAIN)
+def test_what_is_not_plain_goes_the_general_way(both: Callable[[], Both], name: str) -> None:
     one = both()
-    do(one, ("enqueue", [("a", {}, False), ("b", {}, False)]))
-    do(one, ("take", (QUEUES, 2, WORKERS[1], 1)))  # the timers are early from here on
-    for step in wanted:
+    do(one, ("enqueue", [("a", {}, False)]))
+    do(one, TAKE_ONE)
+    for step in NOT_PLAIN[name]:
         do(one, step)
         one.compare()
 
@@ -273,3 +294,14 @@ def _processed(side: Side) -> Counter[str]:
     text = side.control.call("INFO", "commandstats").decode()
     found = re.findall(r"cmdstat_([^:]+):calls=(\d+)", text)
     return Counter({name: int(calls) for name, calls in found if name not in ("info", "fcall")})
+
+
+@machine_settings(25, 600, steps=16)
+@given(wanted=st.lists(steps, min_size=4, max_size=16))
+def test_both_ways_lead_to_the_same(both: Callable[[], Both], wanted: list[tuple[Any, ...]]) -> None:
+    one = both()
+    do(one, ("enqueue", [("a", {}, False), ("b", {}, False)]))
+    do(one, ("take", (QUEUES, 2, WORKERS[1], 1)))  # the timers are early from here on
+    for step in wanted:
+        do(one, step)
+        one.compare()

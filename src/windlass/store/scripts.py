@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import hashlib
 import re
-from functools import cache
+from collections.abc import Callable
+from functools import cache, cached_property
 from importlib.resources import files
-from typing import NamedTuple
 
 from ..core.event import Happening
 from ..core.job import Flag
@@ -82,10 +82,18 @@ end
 """
 
 
-class Library(NamedTuple):
-    name: str
-    source: str
-    suffix: str  # of its functions' names
+class Library:
+    """`source` may be a function that makes it: that takes longer than most calls do, and an engine that has the
+    library needs none."""
+
+    def __init__(self, name: str, source: str | Callable[[], str], suffix: str) -> None:
+        self.name = name
+        self.suffix = suffix  # of its functions' names
+        self._source = source
+
+    @cached_property
+    def source(self) -> str:
+        return self._source if isinstance(self._source, str) else self._source()
 
     def function(self, operation: str) -> str:
         return f"{operation}_{self.suffix}"
@@ -252,9 +260,15 @@ def _scoped(name: str) -> str:
 
 @cache
 def library() -> Library:
-    shared = "\n".join([constants(), _PRELUDE, *(_scoped(name) for name in shared_files())])
-    content = shared + "".join(_function(name, "") for name in operations())
-    suffix = hashlib.sha256(content.encode()).hexdigest()[:12]
+    """Named by all that its source is made of, this file included."""
+    parts = [constants(), files("windlass.store").joinpath("scripts.py").read_text()]
+    parts += [shared_source(name) for name in shared_files()]
+    parts += [f"{name}\n{operation_source(name)}" for name in operations()]
+    suffix = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:12]
     name = f"windlass_{suffix}"
-    source = f"#!lua name={name}\n" + shared + "".join(_function(one, suffix) for one in operations())
-    return Library(name, source, suffix)
+    return Library(name, lambda: _joined(name, suffix), suffix)
+
+
+def _joined(name: str, suffix: str) -> str:
+    shared = [f"#!lua name={name}", constants(), _PRELUDE, *(_scoped(one) for one in shared_files())]
+    return "\n".join([*shared, *(_function(one, suffix) for one in operations())])
