@@ -145,9 +145,11 @@ end
 local function exchange_plainly()
   local finishes = tonumber(ARGV[11])
   if ARGV[12] ~= '0' or not is_plain_take() then return nil end
-  local ends = finishes > 0 and plain_ends(13, finishes)
-  if finishes > 0 and not ends then return nil end
+  -- First the queues: where they have other lanes, that is known after three commands.
   local leases = plain_leases(13 + 5 * finishes, tonumber(ARGV[3]), tonumber(ARGV[5]))
-  if not leases or ends and is_history_kept(ends, leases.has_no_history) then return nil end
-  return {ends and write_ends(ends) or {}, {}, write_leases(leases, ARGV[4])}
+  if not leases then return nil end
+  if finishes == 0 then return {{}, {}, write_leases(leases, ARGV[4])} end
+  local ends = plain_ends(13, finishes)
+  if not ends or is_history_kept(ends, leases.has_no_history) then return nil end
+  return {write_ends(ends), {}, write_leases(leases, ARGV[4])}
 end
