@@ -43,7 +43,7 @@ NOT_PROMISED = """\
   counted apart.
 - Order is by priority, ready time and sequence within one lane, at the moment of taking; what comes back after a
   lost lease takes its old place, not an earlier one.
-- A front end without ids of its callers (Bedrock's `CreateJob`, the processor's lines) cannot recognise a repeated
+- A front end without ids of its callers (Bedrock's, LightJQ's, Jobber's, the downloader's) cannot recognise a repeated
   request: a client that repeats one whose answer it lost makes a second job.
 """
 
@@ -144,7 +144,7 @@ def engine_version() -> str:
 def _verdict(report: Report) -> str:
     acknowledged = sum(one.acknowledged for one in report.results)
     faults = sum(sum(one.done.values()) for one in report.results)
-    lost = sum(one.lost for one in report.results)
+    lost = sum(one.lost + (one.forgotten or 0) for one in report.results)
     text = _paragraph(
         f"**{faults:,} faults, {acknowledged:,} acknowledged jobs, {lost} lost, {len(report.findings)} findings.**",
         "Producers and workers of several front ends ran meanwhile, each writing down what it was told; afterwards the",
@@ -161,7 +161,7 @@ def _faults(results: Sequence[Result]) -> str:
     rows = [
         (
             f"{one.topology}: {WORDS[one.topology]}", f"{one.seconds:.0f} s", f"{sum(one.done.values())}",
-            f"{one.acknowledged:,}", f"{one.taken:,}", f"{one.ended:,}", f"{one.unknown:,}", f"{one.lost}",
+            f"{one.acknowledged:,}", f"{one.taken:,}", f"{one.ended:,}", f"{one.unknown:,}", _lost(one),
             f"{one.drained_in_s:.0f} s",
         )
         for one in results
@@ -194,6 +194,12 @@ def _faults(results: Sequence[Result]) -> str:
             "elsewhere.",
         )
     )
+
+
+def _lost(result: Result) -> str:
+    if result.topology in ("standalone", "embedded"):
+        return str(result.lost)
+    return "allowed, not counted" if result.forgotten is None else f"{result.forgotten}, allowed"
 
 
 def _losses(windows: Sequence[Window]) -> str:
