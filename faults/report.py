@@ -144,9 +144,11 @@ def engine_version() -> str:
 def _verdict(report: Report) -> str:
     acknowledged = sum(one.acknowledged for one in report.results)
     faults = sum(sum(one.done.values()) for one in report.results)
-    lost = sum(one.lost + (one.forgotten or 0) for one in report.results)
+    lost = sum(one.lost for one in report.results)
+    forgotten = sum(one.forgotten or 0 for one in report.results)
     text = _paragraph(
         f"**{faults:,} faults, {acknowledged:,} acknowledged jobs, {lost} lost, {len(report.findings)} findings.**",
+        *([f"Failovers that may lose what no replica has confirmed lost {forgotten} more."] if forgotten else []),
         "Producers and workers of several front ends ran meanwhile, each writing down what it was told; afterwards the",
         "histories and the engine's state were judged.",
     )
