@@ -39,6 +39,9 @@ NOT_PROMISED = """\
   answered ([topologies.md](topologies.md)). At `replica` a job is lost when the replica that confirmed it is not
   the one that is promoted, as after a plain `SENTINEL FAILOVER` with several replicas. Reports are never confirmed
   by a replica: after a failover a job whose end was acknowledged may run again.
+- **A primary without a file must not come back by itself.** One that keeps nothing on disk and is restarted before
+  the sentinels or the cluster have noticed its death is a primary of nothing, and its replicas follow it. Give it an
+  append-only file, or do not restart it at once. (Some rounds in a cluster did that: most of what is "allowed".)
 - **Not durable is said, not hidden**: when a level is not reached the answer is `is_durable=False`. Such jobs are
   counted apart.
 - Order is by priority, ready time and sequence within one lane, at the moment of taking; what comes back after a
