@@ -41,7 +41,7 @@ NOT_PROMISED = """\
   by a replica: after a failover a job whose end was acknowledged may run again.
 - **A primary without a file must not come back by itself.** One that keeps nothing on disk and is restarted before
   the sentinels or the cluster have noticed its death is a primary of nothing, and its replicas follow it. Give it an
-  append-only file, or do not restart it at once. (Some rounds in a cluster did that: most of what is "allowed".)
+  append-only file, or do not restart it at once.
 - **Not durable is said, not hidden**: when a level is not reached the answer is `is_durable=False`. Such jobs are
   counted apart.
 - Order is by priority, ready time and sequence within one lane, at the moment of taking; what comes back after a
