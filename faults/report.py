@@ -39,11 +39,14 @@ NOT_PROMISED = """\
   answered ([topologies.md](topologies.md)). At `replica` a job is lost when the replica that confirmed it is not
   the one that is promoted, as after a plain `SENTINEL FAILOVER` with several replicas. Reports are never confirmed
   by a replica: after a failover a job whose end was acknowledged may run again.
+- **A primary without a file must not come back by itself.** One that keeps nothing on disk and is restarted before
+  the sentinels or the cluster have noticed its death is a primary of nothing, and its replicas follow it. Give it an
+  append-only file, or do not restart it at once.
 - **Not durable is said, not hidden**: when a level is not reached the answer is `is_durable=False`. Such jobs are
   counted apart.
 - Order is by priority, ready time and sequence within one lane, at the moment of taking; what comes back after a
   lost lease takes its old place, not an earlier one.
-- A front end without ids of its callers (Bedrock's `CreateJob`, the processor's lines) cannot recognise a repeated
+- A front end without ids of its callers (Bedrock's, LightJQ's, Jobber's, the downloader's) cannot recognise a repeated
   request: a client that repeats one whose answer it lost makes a second job.
 """
 
@@ -145,8 +148,10 @@ def _verdict(report: Report) -> str:
     acknowledged = sum(one.acknowledged for one in report.results)
     faults = sum(sum(one.done.values()) for one in report.results)
     lost = sum(one.lost for one in report.results)
+    forgotten = sum(one.forgotten or 0 for one in report.results)
     text = _paragraph(
         f"**{faults:,} faults, {acknowledged:,} acknowledged jobs, {lost} lost, {len(report.findings)} findings.**",
+        *([f"Failovers that may lose what no replica has confirmed lost {forgotten} more."] if forgotten else []),
         "Producers and workers of several front ends ran meanwhile, each writing down what it was told; afterwards the",
         "histories and the engine's state were judged.",
     )
@@ -161,7 +166,7 @@ def _faults(results: Sequence[Result]) -> str:
     rows = [
         (
             f"{one.topology}: {WORDS[one.topology]}", f"{one.seconds:.0f} s", f"{sum(one.done.values())}",
-            f"{one.acknowledged:,}", f"{one.taken:,}", f"{one.ended:,}", f"{one.unknown:,}", f"{one.lost}",
+            f"{one.acknowledged:,}", f"{one.taken:,}", f"{one.ended:,}", f"{one.unknown:,}", _lost(one),
             f"{one.drained_in_s:.0f} s",
         )
         for one in results
@@ -194,6 +199,12 @@ def _faults(results: Sequence[Result]) -> str:
             "elsewhere.",
         )
     )
+
+
+def _lost(result: Result) -> str:
+    if result.topology in ("standalone", "embedded"):
+        return str(result.lost)
+    return "allowed, not counted" if result.forgotten is None else f"{result.forgotten}, allowed"
 
 
 def _losses(windows: Sequence[Window]) -> str:

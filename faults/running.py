@@ -49,6 +49,7 @@ class Result(msgspec.Struct, kw_only=True):
     unknown: int  # calls whose answer never came
     drained_in_s: float
     findings: list[str]
+    forgotten: int | None = None  # acknowledged jobs that a failover lost where that is allowed; None: it is not
 
     @property
     def lost(self) -> int:
@@ -81,10 +82,14 @@ def run(
         steps = _carry_out(deployment, plan, say)
         problems, drained_in_s, final = drained(deployment, say)
         histories = deployment.histories
-    findings = judge(histories, final, _allowing(promises, topology))
+    allowing = _allowing(promises, topology)
+    findings = judge(histories, final, allowing)
     told = [str(one) for one in findings] + problems
     (folder / "findings.json").write_bytes(msgspec.json.format(msgspec.json.encode(findings)))
     result = _result(plan, only, began_at, steps, drained_in_s, told, read_history(histories), roster)
+    if allowing.lost_allowed:
+        strictly = judge(histories, final, msgspec.structs.replace(allowing, lost_allowed=""))
+        result.forgotten = sum(one.rule == "lost" for one in strictly)
     (folder / "result.json").write_bytes(msgspec.json.format(msgspec.json.encode(result)))
     return result
 

@@ -10,6 +10,8 @@ from ..deployment import Deployment
 from ..processes import Member
 from .fault import Fault
 
+NOTICED_S = 4.0  # more than sentinels and nodes take to put another in its place
+
 
 def _kill(member: Member, length_s: float) -> str:
     member.kill()
@@ -40,7 +42,8 @@ def _loops(deployment: Deployment, length_s: float, chance: random.Random) -> st
 
 def _engine(deployment: Deployment, length_s: float, chance: random.Random) -> str:
     deployment.engine.kill(chance)
-    time.sleep(length_s)
+    # A primary that keeps nothing and is back before anybody noticed is a primary of nothing: that is for nobody to do.
+    time.sleep(length_s + (NOTICED_S if deployment.engine.topology in ("sentinel", "cluster") else 0.0))
     deployment.engine.revive()
     return "engine"
 
