@@ -7,6 +7,7 @@ import asyncio
 import random
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -99,7 +100,16 @@ async def _missing(url: str, namespace: str, ids: Sequence[bytes]) -> list[bytes
         return missing
 
 
-def measured(engine: Engine, event: str, lose: Lose, level: Durability, rounds: int, say: Say, mark: str) -> Window:
+def measured(
+    engine: Engine,
+    event: str,
+    lose: Lose,
+    level: Durability,
+    rounds: int,
+    say: Say,
+    mark: str,
+    prepare: Callable[[], None] = lambda: None,
+) -> Window:
     found = Window(
         topology=engine.topology, event=event, durability=level, rounds=rounds, acknowledged=0, unconfirmed=0, lost=0,
         lost_unconfirmed=0, rounds_with_loss=0, longest_ms=0.0,
@@ -107,6 +117,7 @@ def measured(engine: Engine, event: str, lose: Lose, level: Durability, rounds: 
     for number in range(rounds):
         say(f"loss windows: {engine.topology}, {event}, {level}, round {number + 1} of {rounds}")
         namespace = f"{mark}{number}"
+        prepare()
         told, lost_at_s = asyncio.run(_round(engine.url, level, namespace, lose))
         engine.revive()
         missing = asyncio.run(_missing(engine.url, namespace, list(told.durable)))
@@ -180,8 +191,10 @@ def _group(topology: str, rounds: int, chance: random.Random, say: Say) -> list[
     try:
         for event, lose in events.items():
             for level in ("memory", "fsync", "replica"):
-                _nodes_with_files(engine)
-                found.append(measured(engine, event, lose, level, rounds, say, f"{level}{len(found)}"))
+                mark = f"{level}{len(found)}"
+                # Before every round: a node that came back has forgotten it.
+                prepare = partial(_nodes_with_files, engine)
+                found.append(measured(engine, event, lose, level, rounds, say, mark, prepare))
     finally:
         engine.close()
     return found
