@@ -106,7 +106,6 @@ def test_one_round_has_no_spread() -> None:
     assert spread([3.0, 1.0, 2.0]) == "2.00 (1.00–3.00)"
 
 
-@pytest.mark.skipif(not (DOCUMENTS / "performance.json").exists(), reason="nothing was measured yet in this form")
 def test_the_report_in_the_repository_is_made_from_its_figures() -> None:
     files = report.rendered(report.load(DOCUMENTS / "performance.json"))
     for name, content in files.items():
