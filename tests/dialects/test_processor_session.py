@@ -33,6 +33,7 @@ from windlass.core.requests import Listing, Take
 from windlass.core.states import State
 from windlass.dialects.processor.envelope import Identity
 from windlass.service import Service
+from windlass.store.calls.dispatch import Found
 from windlass.store.endpoint import parse_url
 from windlass.store.store import Store
 
@@ -119,6 +120,46 @@ async def test_every_idle_worker_gets_one_job_of_its_own_queue(talk: Talk) -> No
     assert {worker for worker, _ in given} == set(workers)
     assert {uuid for _, uuid in given} == {job_uuid(number) for number in range(30)}
     assert len((await talk.answered())["payload"]["jobs"]) == 10
+
+
+async def _withheld(office: Service, monkeypatch: pytest.MonkeyPatch) -> tuple[asyncio.Event, asyncio.Event]:
+    """The engine's next answer with jobs for idle workers: set when it is on its way, and to be set for it to arrive."""
+    is_on_its_way, may_arrive = asyncio.Event(), asyncio.Event()
+    ask_the_engine = office.store.run
+
+    async def slow(flow: Any) -> Any:
+        answer = await ask_the_engine(flow)
+        if isinstance(answer, Found) and answer.taken.jobs:
+            is_on_its_way.set()
+            await may_arrive.wait()
+        return answer
+
+    monkeypatch.setattr(office.store, "run", slow)
+    return is_on_its_way, may_arrive
+
+
+async def test_somebody_idle_elsewhere_takes_no_job_from_whom_the_engine_has_given_it(
+    talk: Talk, office: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    is_on_its_way, may_arrive = await _withheld(office, monkeypatch)
+    await talk.answered(idle())
+    await office.enqueue([NewJob(queue="q", name="n")])
+    await is_on_its_way.wait()
+    await talk.answered(idle(worker_uuid(2), queue_name="other"))
+    may_arrive.set()
+    assert assigned(await talk.heard())[0] == W
+
+
+async def test_what_the_engine_has_given_is_written_when_the_input_ends(
+    talk: Talk, office: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    is_on_its_way, may_arrive = await _withheld(office, monkeypatch)
+    await talk.answered(idle())
+    await office.enqueue([NewJob(queue="q", name="n")])
+    await is_on_its_way.wait()
+    asyncio.get_running_loop().call_later(0.1, may_arrive.set)
+    _, written = await talk.ended()
+    assert [assigned(one)[0] for one in written] == [W]
 
 
 async def test_the_end_of_a_job_brings_the_next_one(talk: Talk) -> None:

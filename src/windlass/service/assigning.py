@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from typing import Any, cast
 
@@ -64,12 +65,14 @@ class Assigning(Asking):
         accept_ms: int,
         spends_attempt: bool = False,
         wait_ms: int = 0,
+        until: asyncio.Event | None = None,
         ring_ms: int = 0,
     ) -> Asked[Dispatch]:
         """Leases jobs of these queues to workers that are idle there, one to each, to be accepted within `accept_ms`;
         `spends_attempt`: also one that is not accepted spends an attempt. Waits up to `wait_ms` for the first, in one
-        partition. `ring_ms`: where workers stay idle, a job that comes within this time rings whoever waits so in this
-        process."""
+        partition; set `until` to end the wait. To cancel it instead gives the jobs of a look under way back, but makes
+        no worker idle again. `ring_ms`: where workers stay idle, a job that comes within this time rings whoever waits
+        so in this process."""
         assign_validation.queues(queues)
         check.whole("most", most, 1, check.TAKE_MAX)
         check.whole("accept_ms", accept_ms, 1, check.DURATION_MAX)
@@ -79,18 +82,20 @@ class Assigning(Asking):
         terms = assigning.Terms(most, accept_ms, spends_attempt)
         return AskedToWait(
             self.store,
-            lambda: self._assign(tuple(queues), terms, wait_ms, ring_ms),
+            lambda: self._assign(tuple(queues), terms, wait_ms, until or asyncio.Event(), ring_ms),
             lambda: self.store.run_now(self._assign_flow(queues, terms)),
         )
 
-    async def _assign(self, queues: tuple[str, ...], terms: assigning.Terms, wait_ms: int, ring_ms: int) -> Dispatch:
+    async def _assign(
+        self, queues: tuple[str, ...], terms: assigning.Terms, wait_ms: int, until: asyncio.Event, ring_ms: int
+    ) -> Dispatch:
         await self.store.open()
         if not wait_ms:
             return await self.store.run(self._assign_flow(queues, terms, ring_ms))
         if len(parts_of(self.store, queues)) > 1:
             raise BadInput("One waits in one partition: ask for queues of one.")
         return await assigning.assign_waiting(
-            self.store, queues, terms, wait_ms, self.store.partition_of_queue(queues[0])
+            self.store, queues, terms, wait_ms, self.store.partition_of_queue(queues[0]), until
         )
 
     def _assign_flow(self, queues: Sequence[str], terms: assigning.Terms, ring_ms: int = 0) -> Flow[Dispatch]:

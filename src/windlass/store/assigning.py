@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from ..core.errors import Refusal
 from ..core.requests import Dispatch
-from .bell import BLOCK_S, Bell, Listener, heard
+from .bell import BLOCK_S, Bell, Listener
 from .calls.assign import assign
 from .calls.call import Flow
 from .calls.dispatch import Found
@@ -32,8 +32,11 @@ def assign_flow(
     return found  # type: ignore[no-any-return]
 
 
-async def assign_waiting(store: Store, queues: tuple[str, ...], terms: Terms, wait_ms: int, partition: int) -> Dispatch:
-    """Whoever makes a job takeable in one of these queues rings, if a worker is idle there."""
+async def assign_waiting(
+    store: Store, queues: tuple[str, ...], terms: Terms, wait_ms: int, partition: int, until: asyncio.Event
+) -> Dispatch:
+    """Whoever makes a job takeable in one of these queues rings, if a worker is idle there. `until` ends the wait, never
+    a look that is under way: workers that were given jobs by it would be idle no more, and without a job."""
     places = tuple((queue, "") for queue in queues)
     give_up_at_s = time.monotonic() + wait_ms / 1000
     while True:
@@ -44,13 +47,22 @@ async def assign_waiting(store: Store, queues: tuple[str, ...], terms: Terms, wa
                 left_s = max(0.0, give_up_at_s - time.monotonic())
                 found = await take_once(store, assign_flow(queues, terms, partition, _registered(bell, left_s)))
                 left_s = give_up_at_s - time.monotonic()
-                if found.taken.jobs or left_s <= 0:
+                if found.taken.jobs or left_s <= 0 or until.is_set():
                     return found.dispatch
-                await heard(listener.event, min(_pause_s(found, left_s), BLOCK_S))
+                await _either(listener.event, until, min(_pause_s(found, left_s), BLOCK_S))
                 looks_again = True
             finally:
                 if not looks_again:
                     bell.leave(listener, places)
+
+
+async def _either(one: asyncio.Event, other: asyncio.Event, within_s: float) -> None:
+    waits = {asyncio.ensure_future(event.wait()) for event in (one, other)}
+    try:
+        await asyncio.wait(waits, timeout=within_s, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for wait in waits:
+            wait.cancel()
 
 
 def _registered(bell: Bell, left_s: float) -> Registration:

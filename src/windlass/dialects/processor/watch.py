@@ -18,6 +18,7 @@ log = logging.getLogger("windlass.processor")
 
 QUEUES_AT_ONCE = 1000
 TROUBLE_PAUSE_S = 1.0
+ANSWER_S = 5.0  # for the engine's answer when it is told to stop
 
 
 class Watch:
@@ -78,14 +79,16 @@ class Watch:
                 accept_ms=terms.accept_ms,
                 spends_attempt=terms.attempts > 0,
                 wait_ms=max(1, int(left_s * 1000)),
+                until=changed,
             )
         )
-        listening = asyncio.ensure_future(changed.wait())
         try:
-            await asyncio.wait({asking, listening}, return_when=asyncio.FIRST_COMPLETED)
-            if asking.done():
+            self._hand_out(await asyncio.shield(asking))
+        except asyncio.CancelledError:
+            # What the engine has given by now reaches its workers.
+            changed.set()
+            await asyncio.wait({asking}, timeout=ANSWER_S)
+            if asking.done() and not asking.cancelled() and asking.exception() is None:
                 self._hand_out(asking.result())
-        finally:
-            for task in (asking, listening):
-                task.cancel()
-            await asyncio.wait({asking, listening})
+            asking.cancel()
+            raise
