@@ -1,4 +1,4 @@
--- uses: keys, clock, batch, record, new_record, ring, tally, ending, plain
+-- uses: keys, clock, batch, record, new_record, ring, tally, ending, plain, plain_hand
 -- Plain jobs of one queue come in (plain.lua says what that is).
 
 -- Of a record as packed by the caller: format, flags, priority, ready time, policy, queue, name, length of the lane, and
@@ -92,6 +92,8 @@ local function enqueue_plainly()
   if is_waited_for then
     bells, gone = audience(names, size)
     if not bells then return nil end
+    local worker = size == 1 and hand_of(names, queue, bells[1])
+    if worker then return {hand_over_plainly(names, queue, ids[1], flags[1], priorities[1], worker, bells[1], gone)} end
   end
   local before = call('INCRBY', names.seq, size) - size
   local places, forms, answers, bytes = written_forms(ids, keys, flags, priorities, before)

@@ -126,7 +126,9 @@ end
 -- Who finds nothing waits, if there is a bell to be rung.
 local function register_from(at)
   if ARGV[7] == '' then return end
-  for i = at, #ARGV do wait_for_ring(ARGV[i], ARGV[7], '', tonumber(ARGV[8])) end
+  local for_ms = tonumber(ARGV[8])
+  for i = at, #ARGV do wait_for_ring(ARGV[i], ARGV[7], '', for_ms) end
+  if ARGV[9] == '2' then offer_hand(ARGV[7], ARGV[4], for_ms) end
 end
 
 local function write_leases(leases, worker, queues_at)
