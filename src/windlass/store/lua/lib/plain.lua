@@ -1,7 +1,8 @@
 -- uses: keys, clock, batch, record
 -- What most jobs are: plain. A plain job has a queue, a name, a payload and a policy, and nothing that another key would
--- have to follow: no flag, lane, unique key, tag, parent, limit or expiry. While nobody follows what happens or waits
--- at its queue, it comes in, is taken and ends by a few commands that can be told beforehand. The plain ways
+-- have to follow: no flag, lane, unique key, tag, parent, limit or expiry. While nobody follows what happens, and those
+-- who wait at its queue want anything, it comes in, is taken and ends by a few commands that can be told beforehand. The
+-- plain ways
 -- (plain_*.lua) do just these; they read first, and where anything is not plain they have changed nothing and leave the
 -- call to the general way. What they do must be what the general way would have done.
 -- Lists are filled value by value, in order: of `a[1], a[2] = x, y` the last is set first, which costs a hash.
