@@ -17,7 +17,7 @@ from namespace import ask
 from windlass.core.errors import StaleLease, WrongState
 from windlass.core.ids import make_id
 from windlass.core.job import Blob, Job
-from windlass.core.requests import Filter, Held, Take
+from windlass.core.requests import ANYTHING, Filter, Held, Take
 from windlass.core.states import State
 from windlass.service import Service
 from windlass.store.calls.take import Registration
@@ -30,11 +30,11 @@ HAND_MS = 2_000
 LIMIT_S = 30.0
 
 
-def wait_in(service: Service, queues: tuple[str, ...] = ("q",), *, wants: Filter = Filter(), **how: Any) -> None:  # noqa: B008
+def wait_in(service: Service, bell: str = BELL, *, wants: Filter = ANYTHING, for_ms: int = 60_000, **how: Any) -> None:
     """As a worker that finds nothing, and waits to be rung."""
-    request = Take(queues=queues, worker=W, wants=wants)
-    registration = Registration(BELL, 60_000, **({"by_hand": True} | how))
-    found = service.store.run_now(take_flow(request, list(queues), 0, registration))
+    request = Take(queues=("q",), worker=W, wants=wants)
+    registration = Registration(bell, for_ms, **({"by_hand": True} | how))
+    found = service.store.run_now(take_flow(request, ["q"], 0, registration))
     assert not found.taken.jobs
 
 
@@ -76,6 +76,15 @@ def test_one_hand_is_filled_once(service: Service) -> None:
     put(service, new())
     assert len(heard(service)) == 1
     assert counts(service) == {"running": 1, "queued": 1}
+
+
+def test_none_overtakes_one_that_was_rung_for(service: Service) -> None:
+    wait_in(service, "another", for_ms=50_000, by_hand=False)
+    wait_in(service)
+    put(service, new())
+    put(service, new())
+    assert [message[:1] for message in heard(service)] == [b"Q"]
+    assert counts(service) == {"queued": 2}
 
 
 def test_what_nobody_accepts_goes_back_unspent(service: Service) -> None:
