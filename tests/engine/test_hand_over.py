@@ -158,7 +158,7 @@ def test_it_is_what_the_worker_would_have_taken(engine: EngineProcess) -> None:
             side.ask(lambda service: put(service, new(id=ids[0])))
             side.ask(lambda service: take(service, worker=W, lease_ms=1))
         handing.ask(wait_in)
-        contents = {"payload": Blob(b"[7]"), "priority": -2, "lease_ms": 700, "result_ttl_ms": 60_000}
+        contents: dict[str, Any] = {"payload": Blob(b"[7]"), "priority": -2, "lease_ms": 700, "result_ttl_ms": 60_000}
         handing.ask(lambda service: put(service, new(id=ids[1], **contents)))
         taking.ask(lambda service: put(service, new(id=ids[1], **contents)))
         taking.ask(lambda service: take(service, worker=W, accept_ms=HAND_MS))
