@@ -42,6 +42,12 @@ class Model:
     def children(self, row: Row, *states: str) -> list[Row]:
         return [one for one in self.rows.values() if one.parent == row.number and (not states or one.state in states)]
 
+    @property
+    def waits_for_nobody(self) -> bool:
+        return any(
+            row.state == "PAUSED" and not row.parent and not self.children(row, *PENDING) for row in self.rows.values()
+        )
+
     def create(self, name: str, priority: int, retries: bool, repeats: bool, parent: int) -> str:
         owner = self.rows.get(parent)
         if parent and owner is None:

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 import msgspec
 
 from ...core.job import Blob, Job
+from ...core.states import State
 from ...core.transcoding import as_json, compact
 from .refusing import Refused
 
@@ -83,14 +84,14 @@ def stored(payload: Blob) -> bytes:
 
 
 def shown(job: Job, count: int) -> msgspec.Raw:
-    """With what the server adds. `count`: deliveries so far."""
+    """With what the server adds. `count`: deliveries so far; a job that has finished keeps none."""
     written = stored(job.payload)
     if written[:1] != b"{":
         return msgspec.Raw(written)
     more: list[tuple[str, str]] = []
     if job.is_hidden:
         more.append((MOCKED, "true"))
-    if is_counted(job) and count > 0:
+    if is_counted(job) and count > 0 and job.state is not State.FINISHED:
         more.append((COUNT, str(count)))
     return msgspec.Raw(with_more(without(written, *(key for key, _ in more)), more))
 
