@@ -115,7 +115,7 @@ def _text(value: msgspec.Raw) -> str:
     return "" if written == "null" else written
 
 
-def new_job(one: Wish, job_id: bytes) -> Filled:
+def new_job(one: Wish, job_id: bytes = b"") -> Filled:
     form = _form(
         one.name, one.priority, one.run_at_ms, one.is_unique, one.retry_after, one.is_mocked, one.repeat, one.parent
     )
