@@ -79,6 +79,17 @@ def test_a_call_repeated_after_its_job_ended_starts_nothing(service: Service) ->
     assert counts(service) == {}
 
 
+@pytest.mark.parametrize("is_laned", [False, True])
+def test_an_id_that_somebody_made_stops_no_job(service: Service, is_laned: bool) -> None:
+    """It looks like the number that is drawn next, and has ended: what gets the number is another job."""
+    service.configure("q", {"name_lanes": is_laned}).wait()
+    put(service, new(id=numbered_id(1, 0)))
+    (job,) = take(service)
+    service.finish([Finish(job.id, job.lease_token)]).wait()
+    assert create(service, new()) == [1]
+    assert counts(service) == {"queued": 1}
+
+
 def test_a_call_that_comes_long_after_its_answer_changes_nothing(service: Service) -> None:
     send(service, 1, new())
     send(service, 2, new())

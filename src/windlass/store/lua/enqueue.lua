@@ -14,7 +14,7 @@
 -- first: enqueue_plainly
 -- uses: keys, batch, record, events, ring, caps, ending, adding, joining, together, family, offers, numbers, plain_enqueue
 local CAME_IN = {queued = true, scheduled = true, waiting = true, replaced = true}
-bring_numbers()
+local is_drawn = bring_numbers()
 local ids, keys = {}, {}
 for i = 1, (#ARGV - 2) / 2 do
   ids[i] = string.sub(ARGV[2 * i + 1], 1, 16)
@@ -28,7 +28,7 @@ if (marks[1] or '0') ~= ARGV[2] then
   return stale
 end
 local some_stored = redis.call('EXISTS', unpack(keys)) > 0
-local ended = ended_lately(ids)
+local ended = is_drawn and {} or ended_lately(ids)
 -- Always a write, also when all jobs are known: a confirmation (WAITAOF) of a repeated call then covers the first.
 local first = redis.call('INCRBY', P .. 'seq', #ids) - #ids + 1
 local function entry_of(i) return ARGV[2 * i + 1] end

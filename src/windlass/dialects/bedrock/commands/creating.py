@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import msgspec
 
 from ....core.errors import AlreadyEnded, Refusal, RevisionConflict, UnknownJob
+from ....core.form import Filled
 from ....core.ids import number_of_id
 from ....core.job import Blob, Job
 from ....core.requests import Edit
@@ -43,18 +44,10 @@ class Creating:
         one = wish(given)
         if one.is_unique or one.parent_number:
             (number,) = await self._create([given], request)
-        else:
-            number = await self._create_new(one, "mockrequest" in request.headers)
+        else:  # it has to do with no other job, and gets its number as it comes in
+            made = await self._gathering.enqueue_numbered(_alone(one, "mockrequest" in request.headers))
+            number = number_of_id(made.id) or 0
         return Reply(200, "OK", b'{"jobID":%d}' % number, (("jobID", str(number)),))
-
-    async def _create_new(self, one: Wish, is_mocked: bool) -> int:
-        """A job that has to do with no other: it gets its number as it comes in."""
-        one.is_mocked = is_mocked or one.says_mocked
-        one.repeat = "" if one.is_mocked else one.given.repeat()
-        made = await self._gathering.enqueue_numbered(new_job(one))
-        number = number_of_id(made.id)
-        assert number is not None  # noqa: S101 — its id is made of it
-        return number
 
     async def create_jobs(self, request: Request) -> Reply:
         numbers = await self._create(read_jobs(Parameters.of(request)), request)
@@ -165,6 +158,12 @@ class Creating:
             except (UnknownJob, AlreadyEnded):
                 pass
             return
+
+
+def _alone(one: Wish, is_mocked: bool) -> Filled:
+    one.is_mocked = is_mocked or one.says_mocked
+    one.repeat = "" if one.is_mocked else one.given.repeat()
+    return new_job(one)
 
 
 def _join(made: dict[str, Wish], one: Wish) -> None:

@@ -1,4 +1,4 @@
--- uses: keys, clock, batch, record, new_record, tally, ending, lanes, numbers, plain
+-- uses: keys, clock, batch, record, new_record, tally, lanes, numbers, plain
 -- Jobs that get numbers and are plain but for two things: each goes into the lane of its name, and holds a unique key that
 -- it only declares. So are those of Bedrock.
 
@@ -41,7 +41,7 @@ local function new_ids(names, last, size)
   end
   keys[size + 1] = names.waiters
   keys[size + 2] = names.parked_at
-  if call('EXISTS', unpack(keys)) > 0 or has_any_ended(ids) then return nil end
+  if call('EXISTS', unpack(keys)) > 0 then return nil end
   return ids, keys
 end
 
