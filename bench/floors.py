@@ -67,18 +67,18 @@ WHY: dict[str, str] = {
         "a push and a pop; decision 44 says what each part costs."
     ),
     "http_single": (
-        "41 to 46 µs of the server's processor time for a request, and 16 of the engine's, on the same two hardware "
-        "threads (decision 51); bare ASGI, which stores nothing, has the server's part alone. Half of it is the "
+        "41 to 50 µs of the server's processor time for a request, where bare ASGI needs 31, and 16 to 17 of the "
+        "engine's, on the same two hardware threads (decision 51); bare ASGI, which stores nothing, has the server's part alone. Half of it is the "
         "kernel and the event loop, about 8 µs are shared calls of the engine, the rest is spread: no function has "
         "more than a tenth."
     ),
     "http_batch": (
-        "11 µs of the server and 17 µs of the engine for a job of a batch (decision 45), beside 41 to 46 and 16 for "
-        "one that comes alone: the faster a single request is, the smaller is the ratio."
+        "9 µs of the server and 14 µs of the engine for a job of a batch, beside 41 to 50 and 16 to 17 for one that "
+        "comes alone (decision 51): the engine is what bounds it, and the faster a single request is, the smaller is the ratio."
     ),
     "bedrock_create": (
-        "33 to 39 µs of the server and 19 to 20 µs of the engine for a CreateJob, against 41 and 16 for one job over "
-        "HTTP (decision 51). A Ping, which does nothing, costs 14 µs of the server, and the client's part is the same "
+        "33 to 42 µs of the server and 19 to 22 µs of the engine for a CreateJob, against 41 to 50 and 16 to 17 for "
+        "one job over HTTP (decision 51). A Ping, which does nothing, costs 14 µs of the server, and the client's part is the same "
         "for both. The engine writes three sorted sets for each job, where a plain one has one."
     ),
 }
