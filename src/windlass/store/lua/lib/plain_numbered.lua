@@ -7,9 +7,10 @@ local NEW_NUMBERED = '>BxI4i4xxxxxxxxxxxxI6xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx
 
 local function is_as_usual(flags) return flags <= CODEC_BITS or flags - bit.band(flags, CODEC_BITS) == FLAG.unique_while_kept end
 
--- The queue of the jobs, and of each its flags, priority, name and unique key; or nil: they are not all plain.
+-- The queue of the jobs, and of each its flags, priority, name and unique key, and whether all have one name; or nil: they
+-- are not all plain.
 local function numbered_jobs(size)
-  local queue, flags, priorities, titles, uniques = nil, {}, {}, {}, {}
+  local queue, flags, priorities, titles, uniques, are_alike = nil, {}, {}, {}, {}, true
   for i = 1, size do
     local format, own_flags, priority, ready_at, policy, own_queue, name, lane, unique, others =
       unpacked(NEW_NUMBERED, ARGV[2 * i + 3], 17)
@@ -20,8 +21,9 @@ local function numbered_jobs(size)
     end
     flags[i] = bit.bor(own_flags, FLAG.name_lane)
     priorities[i], titles[i], uniques[i] = priority, name, unique
+    are_alike = are_alike and name == titles[1]
   end
-  return queue, flags, priorities, titles, uniques
+  return queue, flags, priorities, titles, uniques, are_alike
 end
 
 -- Known, without bounds, and a job goes into the lane of its name, by its priority alone.
@@ -88,7 +90,7 @@ end
 local function enqueue_numbered()
   local size = (#ARGV - 4) / 2
   if size > PLAIN_MOST then return nil end
-  local queue, flags, priorities, titles, uniques = numbered_jobs(size)
+  local queue, flags, priorities, titles, uniques, are_alike = numbered_jobs(size)
   if not queue then return nil end
   local names, slip, of_call = names_of(queue), slip_of_call()
   local marks = call('MGET', names.limits_version, names.followed, slip, names.number)
@@ -101,8 +103,9 @@ local function enqueue_numbered()
   local before = call('INCRBY', names.seq, size) - size
   local places, answers = write_numbered(names, ids, keys, before, flags, priorities)
   local lanes, holders = {}, {}
+  if are_alike then lanes['\0' .. titles[1]] = places end
   for i = 1, size do
-    joined(lanes, '\0' .. titles[i], priorities[i], places[2 * i])
+    if not are_alike then joined(lanes, '\0' .. titles[i], priorities[i], places[2 * i]) end
     if uniques[i] ~= '' then joined(holders, uniques[i], before + i, ids[i]) end
   end
   for lane, own in pairs(lanes) do fill_lane(names, queue, lane, own) end
