@@ -257,6 +257,9 @@ def _conclusions() -> Iterator[Case]:
 
 def _numbers() -> Iterator[Case]:
     yield from _wrong_lists("number")
+    yield from _wrong_lists("enqueue_numbered")
+    yield "enqueue_numbered", "id", lambda service: service.enqueue_numbered([_job(id=OK_ID)])
+    yield "enqueue_numbered", "good and bad", lambda service: service.enqueue_numbered([_job(), _job(name="")])
     for value in WRONG_IDS:
         yield "number", f"id={value!r}", lambda service, value=value: service.number([value])
     yield "number", "unknown", lambda service: service.number([OK_ID])

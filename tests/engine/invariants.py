@@ -44,7 +44,7 @@ JOBS_REMEMBERED = 20  # by a schedule
 INDEXES = ("scheduled", "waiting", "running", "finished", "failed", "cancelled", "history")
 PLACE_BYTES = 28  # ready time, sequence, id
 # Owned by nobody, so they must go by themselves.
-EXPIRING = ("m:", "throttle:", "ended:", "bell:", "waiters:", "full_at:", "followed", "events", "idle:")
+EXPIRING = ("m:", "throttle:", "slip:", "ended:", "bell:", "waiters:", "full_at:", "followed", "events", "idle:")
 SINGLE = (
     "schedules", "schedule_names", "queues", "seq", "token", "workers", "retention", "expiry", "timers:due",
     "timers:lease", "timers:ring", "owed", "owed_to", "given_up", "given_up_ids", "debts", "work", "restoring",

@@ -117,8 +117,10 @@ def test_what_is_not_accepted_in_time_goes_back_to_the_front_unspent(service: Se
     assert (again.id, again.worker, again.attempt) == (job.id, B, 1)
 
 
-def test_a_dispatch_spends_an_attempt_where_it_is_to(service: Service) -> None:
-    (known,) = put(service, new(retry=Backoff(tries=2)))
+@pytest.mark.parametrize("retake", [False, True])
+def test_a_dispatch_spends_an_attempt_where_it_is_to(service: Service, retake: bool) -> None:
+    """Only a job that runs can be retaken: one that nobody accepted goes back."""
+    (known,) = put(service, new(retry=Backoff(tries=2), retake=retake))
     for attempt in (1, 2):
         say(service, "idle")
         (job,) = assign(service, spends_attempt=True)

@@ -20,7 +20,7 @@ from engine.frozen import START_MS, frozen_library, frozen_store
 from engine.profiles import machine_settings
 from engine_process import EngineProcess
 from windlass.core.errors import Refusal
-from windlass.core.ids import make_id
+from windlass.core.ids import make_id, numbered_id
 from windlass.core.job import Blob, NewJob
 from windlass.core.queue import FOREVER_MS
 from windlass.core.requests import Fail, Finish, Take
@@ -33,6 +33,7 @@ from windlass.store.waiting import take_flow
 
 pytestmark = pytest.mark.parametrize("engine", ["valkey"], indirect=True)
 QUEUES = ("a", "b")
+LANED = "c"  # divided by names, as Bedrock's queue is
 WORKERS = (b"", b"w" * 16)
 _namespaces = itertools.count(1)
 
@@ -52,6 +53,7 @@ class Side:
 
     def __init__(self, engine: EngineProcess, library: Library) -> None:
         self.store = frozen_store(engine, f"p{os.getpid()}-{next(_namespaces)}")
+        self.store._slips._owner = "either"  # in the name of a key
         self.service = Service(self.store)
         self.root = self.store.root(0)
         self.control = BlockingConnection.open(self.store.endpoint)
@@ -146,11 +148,23 @@ PLAIN: list[dict[str, Any]] = [
 KEPT: list[dict[str, Any]] = [
     {"result_ttl_ms": 60_000}, {"result_ttl_ms": FOREVER_MS}, {"result_ttl_ms": 60_000, "payload": Blob(b"z" * 2000)},
 ]  # fmt: skip
+DECLARED = {"unique_check": "none", "unique_while_kept": True, "lease_ms": FOREVER_MS}
+NUMBERED: list[dict[str, Any]] = [
+    {"unique": "=n", **DECLARED}, {"name": "m", "unique": "=m", **DECLARED},
+    {"unique": "=n", "priority": -500, **DECLARED}, {"name": "m", "unique": "=m", "priority": 500, **DECLARED},
+    {"unique": "=n", "payload": Blob(b'{"n":1}'), **DECLARED}, {"unique": "=m", "unique_check": "none"},
+    {"name": "long/" + "n" * 500, "payload": Blob(b"x" * 2000)},
+]  # fmt: skip
+NOT_SO_PLAIN: list[dict[str, Any]] = [
+    {"unique": "=n", "unique_check": "refuse"}, {"hidden": True}, {"lane": "l"}, {"tags": ("t",)}, {"delay_ms": 500},
+    {"expires_in_ms": 400}, {"queue": "a"},
+]  # fmt: skip
 # Rather plain than not: of a call with one job that is not, all go the general way.
 contents = st.one_of(st.sampled_from(PLAIN), st.sampled_from(PLAIN + KEPT), st.sampled_from(PLAIN + KEPT + SPECIAL))
+numbered = st.one_of(st.sampled_from(NUMBERED), st.sampled_from(NUMBERED), st.sampled_from(NUMBERED + NOT_SO_PLAIN))
 queues = st.sampled_from(("a", "a", "a", "b"))
 takes = st.tuples(
-    st.sampled_from((("a",), ("a",), ("b", "a"), ("a", "a"))),
+    st.sampled_from((("a",), ("a",), ("b", "a"), ("a", "a"), (LANED,))),
     st.sampled_from((1, 1, 2, 3, 20)),
     st.sampled_from(WORKERS),
     st.sampled_from((0, 0, 400, 30_000, FOREVER_MS)),
@@ -165,6 +179,7 @@ MARKS: list[tuple[Any, ...]] = [
     ("ZADD", ":waiters:a", START_MS + 10**9 + 1, b"other\1"), ("ZADD", ":waiters:a", START_MS - 1, b"gone\1"),
     ("ZADD", ":waiters:a", START_MS + 10**9, b"picky\1\1only\1n"), ("ZADD", ":waiters:", START_MS + 10**9, b"loops\1"),
     ("ZADD", ":waiters:", START_MS + 10**9, b"bell\1"), ("ZADD", ":work", 1, b"r." + b"j" * 16),
+    ("ZADD", ":waiters:c", START_MS + 10**9, b"bell\1"), ("DEL", ":waiters:c"),
 ]  # fmt: skip
 SETTINGS: list[dict[str, Any]] = [
     {"history_length": 2}, {"history_length": 0}, {"name_lanes": True}, {"name_lanes": False}, {"fair_share": True},
@@ -172,6 +187,7 @@ SETTINGS: list[dict[str, Any]] = [
 ]  # fmt: skip
 steps = st.one_of(
     st.tuples(st.just("enqueue"), st.lists(st.tuples(queues, contents, st.booleans()), min_size=1, max_size=4)),
+    st.tuples(st.just("number"), st.lists(numbered, min_size=1, max_size=4)),
     st.tuples(st.just("take"), takes),
     st.tuples(st.just("wait"), takes),
     st.tuples(st.just("exchange"), takes, ends, st.booleans()),
@@ -180,8 +196,9 @@ steps = st.one_of(
     st.tuples(st.just("pass"), st.sampled_from((1, 50, 350, 60_000))),
     st.one_of(
         st.tuples(st.just("mark"), st.sampled_from(MARKS)),
-        st.tuples(st.just("configure"), st.sampled_from(SETTINGS)),
-        st.tuples(st.just("pause"), st.booleans()),
+        st.tuples(st.just("configure"), st.sampled_from(SETTINGS), st.sampled_from(("a", "a", LANED))),
+        st.tuples(st.just("pause"), st.booleans(), st.sampled_from((("a", ""), (LANED, ""), (LANED, "n")))),
+        st.tuples(st.just("own number"), st.integers(1, 4)),
     ),
 )
 
@@ -222,6 +239,11 @@ def do(both: Both, step: tuple[Any, ...]) -> None:
     if kind == "enqueue":
         jobs = jobs_of(both, step[1])
         both.ask(lambda service: service.enqueue(jobs).wait())
+    elif kind == "number":
+        jobs = [NewJob(**{"queue": LANED, "name": "n", **content}) for content in step[1]]
+        both.ask(lambda service: service.enqueue_numbered(jobs).wait())
+    elif kind == "own number":  # somebody makes an id as ours will be
+        both.ask(lambda service: service.enqueue([_own_number(service, step[1])]).wait())
     elif kind == "take":
         both.note_taken(both.ask(lambda service: service.take(take_of(step[1])).wait()))
     elif kind == "wait":
@@ -241,9 +263,15 @@ def do(both: Both, step: tuple[Any, ...]) -> None:
     elif kind == "mark":
         both.write(*step[1])
     elif kind == "configure":
-        both.ask(lambda service: service.configure("a", step[1]).wait())
+        both.ask(lambda service: service.configure(step[2], step[1]).wait())
     else:
-        both.ask(lambda service: (service.pause("a") if step[1] else service.resume("a")).wait())
+        queue, name = step[2]
+        both.ask(lambda service: (service.pause if step[1] else service.resume)(queue, name=name).wait())
+
+
+def _own_number(service: Service, ahead: int) -> NewJob:
+    last = int(service.store._blocking.call("GET", f"{service.store.root(0)}:number") or 0)
+    return NewJob(queue=LANED, name="n", id=numbered_id(last + ahead, 0))
 
 
 TAKE_ONE = ("take", (("a",), 1, WORKERS[1], 0))
@@ -258,12 +286,21 @@ NOT_PLAIN: dict[str, list[tuple[Any, ...]]] = {
         ("mark", MARKS[6]),
         TAKE_ONE,
     ],
-    "it is paused, and somebody waits": [("mark", MARKS[0]), ("pause", True), ("enqueue", [("a", {}, False)])],
+    "it is paused, and somebody waits": [
+        ("mark", MARKS[0]),
+        ("pause", True, ("a", "")),
+        ("enqueue", [("a", {}, False)]),
+    ],
     "families have work to do": [("mark", MARKS[11]), ("wait", TAKE_ONE[1])],
     "somebody follows": [("mark", MARKS[1]), ("enqueue", [("a", {}, False)]), TAKE_ONE, FINISH_IT],
     "a worker was full": [("enqueue", [("a", {}, False)]), TAKE_ONE, ("mark", MARKS[3]), FINISH_IT],
-    "it is paused": [("enqueue", [("a", {}, False)]), ("pause", True), TAKE_ONE],
-    "a history is kept": [("configure", {"history_length": 2}), ("enqueue", [("a", {}, False)]), TAKE_ONE, FINISH_IT],
+    "it is paused": [("enqueue", [("a", {}, False)]), ("pause", True, ("a", "")), TAKE_ONE],
+    "a history is kept": [
+        ("configure", {"history_length": 2}, "a"),
+        ("enqueue", [("a", {}, False)]),
+        TAKE_ONE,
+        FINISH_IT,
+    ],
     "a job is due": [
         ("enqueue", [("a", {}, False), ("a", {"delay_ms": 5, "priority": -1}, False)]),
         ("pass", 5),
@@ -271,6 +308,20 @@ NOT_PLAIN: dict[str, list[tuple[Any, ...]]] = {
     ],
     "a lease ran out": [("enqueue", [("a", {"lease_ms": 700}, False)]), TAKE_ONE, ("pass", 700), TAKE_ONE],
     "another holds it": [("enqueue", [("a", {}, False)]), TAKE_ONE, ("finish", [(0, "wrong", None)])],
+    "a numbered one finds a waiter": [("mark", MARKS[12]), ("number", NUMBERED[:2])],
+    "its lane is held back": [
+        ("number", NUMBERED[:1]),
+        ("pause", True, (LANED, "n")),
+        ("take", ((LANED,), 1, WORKERS[1], 0)),
+        ("number", [NUMBERED[2]]),
+    ],
+    "its number is somebody's": [("own number", 2), ("number", NUMBERED[:3])],
+    "names have no lanes": [("configure", {"name_lanes": False}, LANED), ("number", NUMBERED[:2])],
+    "lanes take turns": [
+        ("configure", {"fair_share": True}, LANED),
+        ("number", NUMBERED[:2]),
+        ("number", [NUMBERED[2]]),
+    ],
     "it ends twice": [("enqueue", [("a", {}, False)]), TAKE_ONE, ("finish", [(0, "own", None), (0, "own", None)])],
 }
 
@@ -280,6 +331,8 @@ def test_what_is_not_plain_goes_the_general_way(both: Callable[[], Both], name: 
     one = both()
     do(one, ("enqueue", [("a", {}, False)]))
     do(one, TAKE_ONE)
+    do(one, ("configure", {"name_lanes": True}, LANED))
+    do(one, ("number", [{"name": "first"}]))
     for step in NOT_PLAIN[name]:
         do(one, step)
         one.compare()
@@ -303,6 +356,16 @@ def test_plain_jobs_go_the_short_way(both: Callable[[], Both]) -> None:
         ):
             short, general = _commands(one, step)
             assert short != general, step
+
+
+def test_numbered_jobs_go_the_short_way(both: Callable[[], Both]) -> None:
+    one = both()
+    do(one, ("configure", {"name_lanes": True}, LANED))
+    do(one, ("number", NUMBERED))
+    for wanted in ([NUMBERED[0]], NUMBERED):
+        short, general = _commands(one, ("number", wanted))
+        assert short != general, wanted
+        one.compare()
 
 
 def _commands(both: Both, step: tuple[Any, ...]) -> list[Counter[str]]:
@@ -330,6 +393,8 @@ def test_both_ways_lead_to_the_same(both: Callable[[], Both], wanted: list[tuple
     one = both()
     do(one, ("enqueue", [("a", {}, False), ("b", {}, False)]))
     do(one, ("take", (QUEUES, 2, WORKERS[1], 1)))  # the timers are early from here on
+    do(one, ("configure", {"name_lanes": True}, LANED))
+    do(one, ("number", [{"name": "first"}]))
     for step in wanted:
         do(one, step)
         one.compare()

@@ -106,15 +106,16 @@ async def test_an_engine_that_is_away_is_told_to_all_and_work_goes_on_after_it()
 
 
 @one_engine
-async def test_numbers_that_are_drawn_at_once_are_drawn_together_and_follow_each_other(service: Service) -> None:
+async def test_jobs_that_get_numbers_travel_together_and_their_numbers_follow_each_other(service: Service) -> None:
     async with service.store:
         gathering = Gathering(service)
-        first = number_of_id(await gathering.draw("q"))
+        first = number_of_id((await gathering.enqueue_numbered(new())).id)
         assert first is not None
         before = await calls_of(service)
-        drawn = await asyncio.gather(*(gathering.draw("q") for _ in range(100)))
+        made = await asyncio.gather(*(gathering.enqueue_numbered(new(number)) for number in range(100)))
         assert await calls_of(service) - before < 10
-        assert [number_of_id(one) for one in drawn] == list(range(first + 1, first + 101))
+        assert [number_of_id(one.id) for one in made] == list(range(first + 1, first + 101))
+        assert await listed(service) == [b"0", *(b"%d" % number for number in range(100))]
         assert number_of_id((await service.draw("q"))[0]) == first + 101
 
 

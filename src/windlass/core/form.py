@@ -19,7 +19,8 @@ class Form:
         self.job = job
         self.is_checked = False
         self.is_relative = bool(job.delay_ms or job.expires_in_ms)  # counted from when it is enqueued
-        self.is_plain = job.cap is None and not job.unique and not job.after  # comes without terms
+        has_check = bool(job.unique) and job.unique_check != "none"
+        self.is_plain = job.cap is None and not has_check and not job.after  # comes without terms
         self.packed: dict[Any, Any] = {}  # what the store makes of it
 
 

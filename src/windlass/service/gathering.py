@@ -26,7 +26,7 @@ class Gathering:
     def __init__(self, service: Service) -> None:
         self._service = service
         self._jobs: dict[Durability | None, _Line[NewJob | Filled, Enqueued]] = {}
-        self._drawn: dict[str, _Line[None, bytes]] = {}
+        self._numbered: _Line[NewJob | Filled, Enqueued] | None = None
 
     def enqueue(self, job: NewJob | Filled, durability: Durability | None = None) -> asyncio.Future[Enqueued]:
         """As `service.enqueue` of one job: a refusal is raised, and concerns nobody else."""
@@ -35,12 +35,11 @@ class Gathering:
             line = self._jobs[durability] = _Line(lambda jobs: self._service.enqueue(jobs, durability=durability))
         return line.join(job)
 
-    def draw(self, queue: str) -> asyncio.Future[bytes]:
-        """As `service.draw` of one id. For the few queues whose jobs have numbers: each is remembered."""
-        line = self._drawn.get(queue)
-        if line is None:
-            line = self._drawn[queue] = _Line(lambda some: self._service.draw(queue, len(some)))
-        return line.join(None)
+    def enqueue_numbered(self, job: NewJob | Filled) -> asyncio.Future[Enqueued]:
+        """As `service.enqueue_numbered` of one job."""
+        if self._numbered is None:
+            self._numbered = _Line(self._service.enqueue_numbered)
+        return self._numbered.join(job)
 
 
 class _Line(Generic[G, T]):

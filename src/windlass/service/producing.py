@@ -9,6 +9,7 @@ from ..core import callback_validation, limit_validation
 from ..core import validation as check
 from ..core.errors import BadInput, CrossPartition, Refusal, TooLarge
 from ..core.form import Filled, alone
+from ..core.ids import numbered_id
 from ..core.job import Durability, NewJob
 from ..core.requests import Enqueued
 from ..store.asked import AskedMany
@@ -29,13 +30,28 @@ class Producing(Asking):
         of them or none, in one step; when none, all have the same refusal."""
         check.items("jobs", jobs)
         checked = [self._checked(job) for job in jobs]
-        level = durability or self.store.durability
-        if level not in ("memory", "fsync", "replica"):
-            raise BadInput(f"durability must be memory, fsync or replica, not {level!r}.")
+        level = _known_level(durability or self.store.durability)
         if whole:
             _check_whole(checked)
         with_ids: list[Entry] = []
         return AskedMany(self.store, lambda: self._enqueue_flow(checked, with_ids, level, whole))
+
+    def enqueue_numbered(
+        self, jobs: Sequence[NewJob | Filled], *, durability: Durability | None = None
+    ) -> AskedMany[Enqueued]:
+        """As `enqueue` of jobs without ids: these are made of numbers, which are drawn as the jobs come in, one after
+        the other. Asked twice it accepts the jobs twice."""
+        check.items("jobs", jobs)
+        checked = [self._checked(job) for job in jobs]
+        if any(job.id or job.form.job.id for job in checked):
+            raise BadInput("A job that is to get a number is given without an id: the number becomes its id.")
+        level = _known_level(durability or self.store.durability)
+        return AskedMany(self.store, lambda: self._enqueue_numbered_flow(checked, level))
+
+    def _enqueue_numbered_flow(self, jobs: Sequence[Filled], level: Durability) -> Flow[list[Enqueued | Refusal]]:
+        without = {queue: numbered_id(0, self.store.partition_of_queue(queue)) for queue in _queues_of(jobs)}
+        made = [(without[job.form.job.queue], job) for job in jobs]
+        return (yield from self._enqueue_flow(jobs, made, level, False, draws=True))
 
     def _checked(self, job: NewJob | Filled) -> Filled:
         if type(job) is Filled:
@@ -65,7 +81,7 @@ class Producing(Asking):
         return made
 
     def _enqueue_flow(
-        self, given: Sequence[Filled], made: list[Entry], level: Durability, whole: bool
+        self, given: Sequence[Filled], made: list[Entry], level: Durability, whole: bool, *, draws: bool = False
     ) -> Flow[list[Enqueued | Refusal]]:
         jobs = self._with_ids(given, made)
         now_ms = 0
@@ -80,7 +96,9 @@ class Producing(Asking):
             return scatter(
                 part,
                 self._home_of,
-                lambda some, home: enqueue.enqueue(some, now_ms, known.table(home), home, confirmed, is_whole=whole),
+                lambda some, home: enqueue.enqueue(
+                    some, now_ms, known.table(home), home, confirmed, is_whole=whole, draws=draws
+                ),
             )
 
         return (yield from matched(known, jobs, self._home_of, attempt))
@@ -100,6 +118,16 @@ class Producing(Asking):
                 "give their queues a common {tag}."
             )
         return home
+
+
+def _known_level(level: Durability) -> Durability:
+    if level not in ("memory", "fsync", "replica"):
+        raise BadInput(f"durability must be memory, fsync or replica, not {level!r}.")
+    return level
+
+
+def _queues_of(jobs: Sequence[Filled]) -> set[str]:
+    return {job.form.job.queue for job in jobs}
 
 
 def _check_whole(jobs: Sequence[Filled]) -> None:

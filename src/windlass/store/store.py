@@ -36,6 +36,7 @@ from .link import BlockingLink, Link
 from .opening import Terms, open_deployment, root_of
 from .replies import check_library_missing, confirmed, is_library_there
 from .scripts import library
+from .slips import Slip, Slips
 from .topology import inquire, inquire_now
 
 log = logging.getLogger("windlass.store")
@@ -78,6 +79,7 @@ class Store:
         self._roots = [root_of(namespace, "0")]
         self._lines = Lines(self.topology, engine, patience_s)
         self._coalescers: dict[tuple[Any, ...], Coalescer] = {}
+        self._slips = Slips()
         self._bells: dict[int, Bell] = {}
         self._on_cancel: Callable[[bytes], None] | None = None
         self._background: set[asyncio.Task[Any]] = set()
@@ -238,8 +240,13 @@ class Store:
         )
 
     def _begin(self, effect: Effect) -> Callable[[], Any]:
-        """Whatever goes wrong, or cannot be sent ahead, is done in the ordinary way: calls may be repeated."""
-        if isinstance(effect, Call | ItemsCall) and len(commands := self._commands_of(effect)) == 1:
+        """Whatever goes wrong, or cannot be sent ahead, is done in the ordinary way: calls may be repeated. Those that
+        draw may not, by another slip."""
+        if (
+            isinstance(effect, Call | ItemsCall)
+            and not effect.draws
+            and len(commands := self._commands_of(effect)) == 1
+        ):
             with contextlib.suppress(WindlassError):
                 receive = self._lines.blocking_link("calls", effect.partition).begin(*commands[0])
                 return lambda: self._finish(effect, receive)
@@ -277,15 +284,16 @@ class Store:
         return effect.answer(self._call_now(effect))
 
     def _coalescer(self, call: ItemsCall[Any]) -> Coalescer:
-        kind = (call.operation, call.partition, call.head, call.durability)
+        kind = (call.operation, call.partition, call.head, call.durability, call.draws)
         found = self._coalescers.get(kind)
         if found is None:
             if len(self._coalescers) > 100:  # heads can differ, e.g. by their lease
                 self._coalescers = {key: kept for key, kept in self._coalescers.items() if not kept.is_idle}
 
             async def send(arguments: list[Argument]) -> list[Any]:
-                reply = await self._call(call.operation, call.partition, [*call.head, *arguments], call.durability)
-                return cast("list[Any]", reply)
+                with self._slips.of(call) as slip:
+                    args = [*slip, *call.head, *arguments]
+                    return cast("list[Any]", await self._call(call.operation, call.partition, args, call.durability))
 
             found = self._coalescers[kind] = Coalescer(send)
         return found
@@ -326,11 +334,14 @@ class Store:
             if not is_library_there(error):
                 raise
 
-    def _commands_of(self, effect: Call[Any] | ItemsCall[Any]) -> list[tuple[Argument, ...]]:
-        return self._commands(effect.operation, effect.partition, effect.args, effect.durability)
+    def _commands_of(self, effect: Call[Any] | ItemsCall[Any], slip: Slip = ()) -> list[tuple[Argument, ...]]:
+        return self._commands(effect.operation, effect.partition, (*slip, *effect.args), effect.durability)
 
     def _call_now(self, effect: Call[Any] | ItemsCall[Any]) -> Any:
-        commands = self._commands_of(effect)
+        with self._slips.of(effect) as slip:
+            return self._send_now(effect, self._commands_of(effect, slip))
+
+    def _send_now(self, effect: Call[Any] | ItemsCall[Any], commands: list[tuple[Argument, ...]]) -> Any:
         # Apart: a confirmation may take its time.
         link = self._lines.blocking_link("calls" if len(commands) == 1 else "durable", effect.partition)
         while True:

@@ -218,7 +218,9 @@ class Connection(Link):
         try:
             if self._end is not None:
                 return _ENDED[self._end]
-            return await self._ask(request)
+            if self.client.who is ANYBODY and (reply := await self._admit(request)) is not None:
+                return reply
+            return await self._listener.desk.answer(request, self.client)
         except asyncio.CancelledError:
             if self._end is None:
                 self._abort()
@@ -232,15 +234,12 @@ class Connection(Link):
         finally:
             self._finish()
 
-    async def _ask(self, request: Request) -> Reply:
+    async def _admit(self, request: Request) -> Reply | None:
+        """Asks the engine who this is; then what needs no desk is answered."""
         listener, verb, client = self._listener, self._verb, self.client
         assert verb is not None  # noqa: S101 — what has none is answered at once
-        if client.who is ANYBODY:
-            client.who = await listener.admission.slowly(request, verb, self._shown, client.peer)
-            reply = self._without_desk(request, verb)
-            if reply is not None:
-                return reply
-        return await listener.desk.answer(request, client)
+        client.who = await listener.admission.slowly(request, verb, self._shown, client.peer)
+        return self._without_desk(request, verb)
 
     def _begin(self, request: Request) -> None:
         listener, timeout_s = self._listener, request.timeout_s(TIMEOUT_S)

@@ -16,6 +16,7 @@ MOCKED, COUNT, DELETE = "mockRequest", "retryAfterCount", "delete"
 EMPTY = b"{}"
 UNCOUNTED = "manual"  # jobs whose names begin so are handed out without end
 MALFORMED = (402, "Data is not a valid JSON Object")
+_decode = msgspec.json.Decoder().decode
 _decode_object = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _TROUBLE = (ValueError, RecursionError, msgspec.MsgspecError)
 
@@ -25,7 +26,7 @@ def read(text: str, raw: str) -> bytes:
     for given in (text, raw):
         try:
             encoded = given.encode()
-            if isinstance(msgspec.json.decode(encoded), dict):
+            if isinstance(_decode(encoded), dict):
                 return compact(encoded)
         except _TROUBLE:
             continue

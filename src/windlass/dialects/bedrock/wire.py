@@ -12,6 +12,7 @@ from ...web.bounds import Bounds
 _ESCAPED = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
 _MEANT = {"n": "\n", "r": "\r", "t": "\t", "b": "\b", "f": "\f"}
 _UNSAFE = str.maketrans({"\\": "\\\\", "\r": "\\r", "\n": "\\n", "\t": "\\t"})
+_LINE_ENDS = (b"\n", b"\r")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -35,16 +36,19 @@ class Request(msgspec.Struct):
     @property
     def connection(self) -> str:
         """`close`, `wait`, `forget`, or what it means nothing."""
-        return self.headers.get("connection", "").lower()
+        said = self.headers.get("connection")
+        return "" if said is None else said.lower()
 
     def timeout_s(self, otherwise_s: float) -> float:
         """How long the command may take."""
-        found_ms = _whole(self.headers.get("timeout", ""))
+        said = self.headers.get("timeout")
+        found_ms = 0 if said is None else _whole(said)
         return found_ms / 1000 if found_ms > 0 else otherwise_s
 
     def pause_s(self, now_s: float) -> float:
         """How long until it is to be executed."""
-        return max(_whole(self.headers.get("commandexecutetime", "")) / 1_000_000 - now_s, 0.0)
+        said = self.headers.get("commandexecutetime")
+        return 0.0 if said is None else max(_whole(said) / 1_000_000 - now_s, 0.0)
 
 
 class Reply(msgspec.Struct, frozen=True):
@@ -96,21 +100,26 @@ class Reader:
         end = self._end_of_head()
         if end < 0:
             return None
+        buffer = self._buffer
+        is_all = end == len(buffer)
         try:
-            text = self._buffer[:end].decode()
+            text = buffer.decode() if is_all else buffer[:end].decode()
         except UnicodeDecodeError:
             raise ProtocolError(400, "Malformed request: its head is not UTF-8") from None
         request = _parse(text, self._bounds.headers_max)
         self._body_left = _length(request.headers, self._bounds.drain_bytes_max)
-        del self._buffer[:end]
+        if is_all:
+            buffer.clear()
+        else:
+            del buffer[:end]
         self._looked = 0
         return request
 
     def _end_of_head(self) -> int:
-        buffer = self._buffer
-        if self._looked == 0:
+        buffer, looked = self._buffer, self._looked
+        if looked == 0 and buffer.startswith(_LINE_ENDS):
             self._skip_blank_lines()
-        start = max(self._looked - 2, 0)
+        start = looked - 2 if looked > 2 else 0
         self._looked = size = len(buffer)
         end = buffer.find(b"\n\n", start)
         with_returns = buffer.find(b"\n\r\n", start, size if end < 0 else end + 2)
@@ -121,9 +130,7 @@ class Reader:
         return -1 if end < 0 else end + 2
 
     def _skip_blank_lines(self) -> None:
-        buffer = self._buffer
-        if buffer.startswith((b"\n", b"\r")):
-            del buffer[: len(buffer) - len(buffer.lstrip(b"\r\n"))]
+        del self._buffer[: len(self._buffer) - len(self._buffer.lstrip(b"\r\n"))]
 
     def _is_short_of_body(self) -> bool:
         if self._body_left:
@@ -134,7 +141,7 @@ class Reader:
 
 
 def _parse(head: str, headers_max: int) -> Request:
-    lines = head.replace("\r\n", "\n").split("\n")
+    lines = (head.replace("\r\n", "\n") if "\r" in head else head).split("\n")
     if len(lines) - 3 > headers_max:  # the method line, and the two pieces after the last line ends
         raise ProtocolError(431, f"Request too large: it may have {headers_max} headers")
     line, raw, last = "", dict[str, str](), ""
@@ -143,7 +150,7 @@ def _parse(head: str, headers_max: int) -> Request:
             line = text.strip(" ")
         elif not text:
             last = ""
-        elif text[:1] not in (" ", "\t"):
+        elif text[0] not in " \t":
             name, _, value = text.partition(":")
             last = name.rstrip(" ").lower()
             if last:
@@ -152,16 +159,16 @@ def _parse(head: str, headers_max: int) -> Request:
             raw[last] = (raw[last] + text).strip(" ")
         else:
             line = (line + text).rstrip(" ")
-    return _request(line, raw)
+    return _request(line, raw, has_escapes="\\" in head)
 
 
-def _request(line: str, raw: dict[str, str]) -> Request:
+def _request(line: str, raw: dict[str, str], *, has_escapes: bool) -> Request:
     """`Query: SELECT 1;` is the same as the header `query` of `Query`."""
     if line[:6].lower() == "query:":
         raw["query"] = line[6:].strip(" ")
         headers = {name: unescape(value) for name, value in raw.items()} | {"query": raw["query"]}
         return Request("Query", line, headers, raw)
-    headers = {name: unescape(value) if "\\" in value else value for name, value in raw.items()}
+    headers = {name: unescape(value) for name, value in raw.items()} if has_escapes else raw
     return Request(line.partition(" ")[0], line, headers, raw)
 
 
@@ -170,9 +177,11 @@ def _whole(text: str) -> int:
 
 
 def _length(headers: dict[str, str], longest: int) -> int:
-    if headers.get("transfer-encoding", "identity").lower() != "identity":
+    if "transfer-encoding" in headers and headers["transfer-encoding"].lower() != "identity":
         raise ProtocolError(400, "Malformed request: a body needs a Content-Length, chunks are not read")
-    text = headers.get("content-length", "") or "0"
+    text = headers.get("content-length") or "0"
+    if text == "0":
+        return 0
     if not (text.isascii() and text.isdigit()):
         raise ProtocolError(400, "Malformed Content-Length")
     if len(text) > 18 or int(text) > longest:
@@ -201,12 +210,12 @@ def escape(value: str) -> str:
 
 def write(reply: Reply, *, closes: bool = False, protocol: str = "") -> bytes:
     """`protocol` stands before the status for those who asked in HTTP."""
-    lines = [f"{protocol}{reply.status} {escape(reply.reason)}"]
-    lines += [f"{name}: {escape(value)}" for name, value in reply.headers]
+    head = f"{protocol}{reply.status} {escape(reply.reason)}\r\n"
+    for name, value in reply.headers:
+        head += f"{name}: {escape(value)}\r\n"
     if closes:
-        lines.append("Connection: close")
-    lines.append(f"Content-Length: {len(reply.body)}\r\n\r\n")
-    return "\r\n".join(lines).encode(errors="replace") + reply.body
+        head += "Connection: close\r\n"
+    return f"{head}Content-Length: {len(reply.body)}\r\n\r\n".encode("utf-8", "replace") + reply.body
 
 
 def write_json(value: dict[str, Any]) -> bytes:

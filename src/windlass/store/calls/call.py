@@ -20,6 +20,7 @@ class Call(Generic[T]):
     """One call in one partition."""
 
     __slots__ = ("args", "durability", "operation", "partition", "read")
+    draws = False
 
     def __init__(
         self,
@@ -43,7 +44,7 @@ class Call(Generic[T]):
 class ItemsCall(Generic[T]):
     """A call about many items, answered per item. Concurrent ones with the same head travel together."""
 
-    __slots__ = ("_size", "durability", "head", "is_whole", "items", "operation", "partition", "read")
+    __slots__ = ("_size", "draws", "durability", "head", "is_whole", "items", "operation", "partition", "read")
 
     def __init__(
         self,
@@ -55,10 +56,12 @@ class ItemsCall(Generic[T]):
         partition: int = 0,
         durability: Durability | None = None,
         is_whole: bool = False,  # its items must not be divided
+        draws: bool = False,  # numbers for its jobs: it is sent with a slip
     ) -> None:
         self.operation = operation
         self.head = head
         self.is_whole = is_whole
+        self.draws = draws
         self.items = items
         self.read = read
         self.partition = partition
@@ -114,7 +117,15 @@ def bounded(call: ItemsCall[T]) -> list[ItemsCall[T]]:
         parts[-1].append(item)
         bytes_so_far += size
     return [
-        ItemsCall(call.operation, call.head, items, call.read, partition=call.partition, durability=call.durability)
+        ItemsCall(
+            call.operation,
+            call.head,
+            items,
+            call.read,
+            partition=call.partition,
+            durability=call.durability,
+            draws=call.draws,
+        )
         for items in parts
     ]
 

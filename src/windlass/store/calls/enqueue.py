@@ -100,13 +100,22 @@ def enqueue(
     durability: Durability | None,
     *,
     is_whole: bool = False,
+    draws: bool = False,
 ) -> ItemsCall[Enqueued | Refusal]:
-    """`now_ms` is the engine's time when any of the jobs has a delay or a relative expiry."""
+    """`now_ms` is the engine's time when any of the jobs has a delay or a relative expiry. `draws`: the engine makes
+    their ids, of numbers."""
     items: list[tuple[Argument, ...]] = [item(job_id, job, now_ms, limits) for job_id, job in jobs]
     if is_whole:
         items = _together(items)
     return ItemsCall(
-        "enqueue", (limits.version,), items, read, partition=partition, durability=durability, is_whole=is_whole
+        "enqueue",
+        (limits.version,),
+        items,
+        read,
+        partition=partition,
+        durability=durability,
+        is_whole=is_whole,
+        draws=draws,
     )
 
 

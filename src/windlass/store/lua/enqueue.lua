@@ -4,15 +4,17 @@
 --            replace, I4 revision guard (0: none); B 3 debounce, I6 pause, I6 most from creation (0: any); B 4 throttle,
 --            I6 period; B 5 refuse; then the ids of jobs to wait for. Before all that: B 255 this job and the next one come
 --            in together or not at all; then B 254, I2 length, I2 length of a holdup, the holdup ('': it matches no such
---            limit), I4 its cap if it has none yet, what callers keep with it
+--            limit), I4 its cap if it has none yet, what callers keep with it. Jobs that are to get numbers bring a slip
+--            (numbers.lua), between [1] and [2]: 'N' and the number of the call, name of the slip; their ids say number 0
 -- returns:   per job {status, id, revision}; status 'queued', 'scheduled', 'waiting', 'existing', 'replaced', 'ended' or
 --            a refusal
 -- refusals:  id_conflict, queue_full, revision_conflict, unique_conflict, unknown_parent, parent_state, unknown_member,
 --            unknown_limit (for a cap); limits_changed for
 --            all of them: match them anew
 -- first: enqueue_plainly
--- uses: keys, batch, record, events, ring, caps, ending, adding, joining, together, family, offers, plain_enqueue
+-- uses: keys, batch, record, events, ring, caps, ending, adding, joining, together, family, offers, numbers, plain_enqueue
 local CAME_IN = {queued = true, scheduled = true, waiting = true, replaced = true}
+local is_drawn = bring_numbers()
 local ids, keys = {}, {}
 for i = 1, (#ARGV - 2) / 2 do
   ids[i] = string.sub(ARGV[2 * i + 1], 1, 16)
@@ -26,7 +28,7 @@ if (marks[1] or '0') ~= ARGV[2] then
   return stale
 end
 local some_stored = redis.call('EXISTS', unpack(keys)) > 0
-local ended = ended_lately(ids)
+local ended = is_drawn and {} or ended_lately(ids)
 -- Always a write, also when all jobs are known: a confirmation (WAITAOF) of a repeated call then covers the first.
 local first = redis.call('INCRBY', P .. 'seq', #ids) - #ids + 1
 local function entry_of(i) return ARGV[2 * i + 1] end

@@ -3,7 +3,7 @@
 -- returns:   {1 when there is more to do, jobs to wait for that are not known: whoever waits for them stays waiting}
 -- refusals:  none
 -- flags: allow-oom
--- uses: keys, batch, record, ring, ending, family, offers, restoring
+-- uses: keys, batch, record, ring, ending, family, offers, reuniting
 local entries = redis.call('ZRANGE', P .. 'restoring', 0, tonumber(ARGV[2]) - 1, 'WITHSCORES')
 local looked_at = 0
 for i = 1, #entries, 2 do

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import msgspec
 
 from ....core.errors import AlreadyEnded, Refusal, RevisionConflict, UnknownJob
+from ....core.form import Filled
 from ....core.ids import number_of_id
 from ....core.job import Blob, Job
 from ....core.requests import Edit
@@ -39,8 +40,14 @@ class Creating:
         self._gathering = gathering
 
     async def create_job(self, request: Request) -> Reply:
-        (number,) = await self._create([Parameters.of(request)], request)
-        return Reply(200, "OK", write({"jobID": number}), (("jobID", str(number)),))
+        given = Parameters.of(request)
+        one = wish(given)
+        if one.is_unique or one.parent_number:
+            (number,) = await self._create([given], request)
+        else:  # it has to do with no other job, and gets its number as it comes in
+            made = await self._gathering.enqueue_numbered(_alone(one, "mockrequest" in request.headers))
+            number = number_of_id(made.id) or 0
+        return Reply(200, "OK", b'{"jobID":%d}' % number, (("jobID", str(number)),))
 
     async def create_jobs(self, request: Request) -> Reply:
         numbers = await self._create(read_jobs(Parameters.of(request)), request)
@@ -119,7 +126,7 @@ class Creating:
             elif existing is None:
                 one.place = places[one.key]
         if len(new) > len(drawn):
-            drawn += await self._draw(len(new) - len(drawn))
+            drawn += await self._service.draw(QUEUE, len(new) - len(drawn))
         jobs = [new_job(one, job_id) for one, job_id in zip(new, drawn, strict=False)]
         if len(jobs) == 1:
             await self._gathering.enqueue(jobs[0])
@@ -128,9 +135,6 @@ class Creating:
                 if isinstance(answer, Refusal):
                     raise answer
         return [drawn[one.place] if job is None else job.id for one, job in zip(wishes, found, strict=True)]
-
-    async def _draw(self, count: int) -> list[bytes]:
-        return [await self._gathering.draw(QUEUE)] if count == 1 else await self._service.draw(QUEUE, count)
 
     async def _change(self, job_id: bytes, one: Wish) -> None:
         """What a wish changes in the job that it found; again, when that was changed meanwhile."""
@@ -154,6 +158,12 @@ class Creating:
             except (UnknownJob, AlreadyEnded):
                 pass
             return
+
+
+def _alone(one: Wish, is_mocked: bool) -> Filled:
+    one.is_mocked = is_mocked or one.says_mocked
+    one.repeat = "" if one.is_mocked else one.given.repeat()
+    return new_job(one)
 
 
 def _join(made: dict[str, Wish], one: Wish) -> None:

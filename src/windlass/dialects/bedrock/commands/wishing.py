@@ -24,6 +24,7 @@ FORMS_MAX = 1_024  # that a server remembers
 DELIVERIES = 10  # of a job with retryAfter
 FIRST_LEASE_MS = 60_000  # of one whose lease depends on the calendar, until that was looked at
 _decode_jobs = msgspec.json.Decoder(list[dict[str, msgspec.Raw]]).decode
+_RARE = frozenset({"retryafter", "repeat", "unique", "firstrun", "parentjobid"})  # without them little is to be checked
 _NOT_JSON = (401, "Invalid JSON")
 
 
@@ -72,6 +73,10 @@ def wish(given: Parameters) -> Wish:
     """The checks that come before all others, in their order."""
     name, priority = given.name(), given.priority_of_new()
     found = given.data() or data.EMPTY
+    if _RARE.isdisjoint(given.values):
+        says_mocked = data.has(found, data.MOCKED)
+        own = data.without(found, data.MOCKED) if says_mocked else found
+        return Wish(given, name, priority, own, "", 0, 0, False, says_mocked)
     retry_after, is_unique = given.retry_after(), given.test("unique")
     if retry_after and given.get("repeat"):
         raise Refused(402, "Recurring auto-retrying jobs are not supported")
@@ -115,7 +120,7 @@ def _text(value: msgspec.Raw) -> str:
     return "" if written == "null" else written
 
 
-def new_job(one: Wish, job_id: bytes) -> Filled:
+def new_job(one: Wish, job_id: bytes = b"") -> Filled:
     form = _form(
         one.name, one.priority, one.run_at_ms, one.is_unique, one.retry_after, one.is_mocked, one.repeat, one.parent
     )

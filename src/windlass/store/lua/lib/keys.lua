@@ -51,6 +51,7 @@
 --   idle_caps                zset    holdups with a cap and without jobs -> instant at which the cap is forgotten
 --   seq, token               string  enqueue sequence; lease token
 --   number                   string  the last number that was given to a job (numbers.lua)
+--   slip:<name>              string  the last call with this slip, and the first number it drew; expires
 --   numbers, numbered        hash    id -> number, number -> id: of jobs that got theirs later
 --   workers                  zset    worker -> instant by which it must beat
 --   w:<worker>, wj:<worker>  hash, zset   what it says of itself; what it holds, score start

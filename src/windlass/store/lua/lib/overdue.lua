@@ -53,7 +53,7 @@ local function lose_lease(r)
   elseif is_unspent then
     r.attempt = r.attempt - 1
     put_back(r)
-  elseif has(r, 'retake') then
+  elseif has(r, 'retake') and r.state == STATE.running then
     mark(r, 'retakeable')
     if r.links ~= '' then free_limits(r) end
     r.ready_at = r.deadline

@@ -1,4 +1,4 @@
--- uses: keys, clock, batch, record
+-- uses: keys, clock, batch, record, new_record
 -- What most jobs are: plain. A plain job has a queue, a name, a payload and a policy, and nothing that another key would
 -- have to follow: no flag, lane, unique key, tag, parent, limit or expiry. While nobody follows what happens, and those
 -- who wait at its queue want anything, it comes in, is taken and ends by a few commands that can be told beforehand. The
@@ -9,6 +9,8 @@
 local PLAIN_MOST = 1000 -- jobs of one call
 local NO_POLICY_MS = '\0\0\0\0\0\0'
 local QUEUES_KEPT = 100
+local PLACE = '>I6I6c16' -- in a lane
+local AFTER_HEADER = 17 + NEW_HEADER_BYTES -- of what the caller of enqueue sends: the id comes first
 
 -- A look-up of `string.sub` costs as much as its work; at the file's level there is no `string` yet.
 local call, sub, pack, unpacked
@@ -32,6 +34,8 @@ local function make_names(queue)
     heads = queue_key('heads', queue), room = queue_key('room', queue), waiters = queue_key('waiters', queue),
     followed = P .. 'followed', push_full = P .. 'push_full', limits_version = P .. 'limits_version', seq = P .. 'seq',
     token = P .. 'token', lease = P .. 'timers:lease', due = P .. 'timers:due', job = P .. 'j:', hand = P .. 'hand:', minute = -1,
+    number = P .. 'number', laned = queue_key('laned', queue), parked_at = queue_key('parked_at', queue),
+    lane_names = queue_key('names', queue), unique = queue_key('u', queue) .. '\0',
   }
 end
 

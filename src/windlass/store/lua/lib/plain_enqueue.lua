@@ -1,11 +1,9 @@
--- uses: keys, clock, batch, record, new_record, ring, tally, ending, plain, plain_hand
+-- uses: keys, clock, batch, record, new_record, ring, tally, ending, numbers, plain, plain_hand, plain_numbered
 -- Plain jobs of one queue come in (plain.lua says what that is).
 
 -- Of a record as packed by the caller: format, flags, priority, ready time, policy, queue, name, length of the lane, and
 -- the lengths of unique key, tags and links in one number.
 local NEW_PLAIN = '>BxI4i4xxxxxxxxxxxxI6xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxBc0Bc0I2c0BI6'
-local PLACE = '>I6I6c16'
-local AFTER_HEADER = 17 + NEW_HEADER_BYTES -- of what the caller sends: the id comes first
 
 -- The jobs of the call and their queue, or nil: not all of them are plain.
 local function plain_jobs()
@@ -78,6 +76,7 @@ local function written_forms(ids, keys, flags, priorities, before)
 end
 
 local function enqueue_plainly()
+  if brings_slip() then return enqueue_numbered() end
   if #ARGV > 2 * PLAIN_MOST + 2 then return nil end
   local ids, queue, flags, priorities = plain_jobs()
   if not ids then return nil end

@@ -1,16 +1,14 @@
--- uses: keys, clock, batch, record, kin, config, ring, place, unique, ending, joining, schedules, owed, logging, numbers, family
+-- uses: keys, clock, batch, record, kin, config, ring, place, unique, ending, joining, schedules, owed, logging, numbers, reuniting
 -- How entries of an export come in. A job that belongs to others stands in `restoring` until all jobs are there: only
--- then can be said whom it has and for whom it waits. Until then a placeholder among its members keeps it waiting.
-local LINKING, SETTLING = 1, 2 -- scores in `restoring`
-local LINKED_PER_CALL = 2000
+-- then can be said whom it has and for whom it waits (reuniting.lua). Until then a placeholder among its members keeps it
+-- waiting.
 local PLACEMENT = {name_lanes = true, aging_ms = true, fair_share = true}
-local highest_sequence, not_known
-at_start[#at_start + 1] = function() highest_sequence, not_known = 0, 0 end
+local highest_sequence
+at_start[#at_start + 1] = function() highest_sequence = 0 end
 
 local function raise_sequence()
   if highest_sequence > tonumber(redis.call('GET', P .. 'seq') or 0) then redis.call('SET', P .. 'seq', highest_sequence) end
 end
-local function unknown_awaited() return not_known end
 
 local function know_queue(queue)
   local config = config_of(queue)
@@ -145,60 +143,4 @@ function RESTORE.q(queue, body)
   if body.paused ~= '' then added = added + redis.call('HSETNX', key, 'paused', body.paused) end
   if next(body.pauses) then redis.call('HSET', key, 'pauses', redis.call('HLEN', pauses)) end
   return (is_new or added > 0) and 'added' or 'existing'
-end
-
--- A child under its parent, or on its own when that is not there.
-local function link_to_parent(r)
-  if r.links == '' or links_of(r).parent == NOBODY then return end
-  local parent = parent_of(r)
-  if parent then
-    mark_once(parent, 'has_members')
-    return follow(r)
-  end
-  cut_parent(r)
-  if is_ended(r) then retire(r, false) elseif has(r, 'held') then let_child_start(r) end
-end
-
--- What it waits for stands as deleted so far. What ended lately and is gone counts as finished.
-local function link_to_awaited(r)
-  local ids = redis.call('ZRANGEBYSCORE', members_key(r.id), DELETED, DELETED)
-  for _, id in ipairs(ids) do
-    local member = id ~= NOBODY and load(id)
-    if member then
-      wait_for(r, {member})
-      if is_ended(member) then z_add(members_key(r.id), ended_score(r, member.state), id) end
-    elseif id ~= NOBODY and missing(id) == 'already_ended' then
-      z_drop(members_key(r.id), id)
-    elseif id ~= NOBODY then
-      not_known = not_known + 1
-    end
-  end
-  return #ids
-end
-
-local function link_restored(r)
-  link_to_parent(r)
-  if is_ended(r) or not has(r, 'has_members') then
-    redis.call('ZREM', P .. 'restoring', r.id)
-    return 1
-  end
-  redis.call('ZADD', P .. 'restoring', SETTLING, r.id)
-  return 1 + link_to_awaited(r)
-end
-
--- One job of `restoring`; returns how many jobs were looked at. A waiting job has handed over: what it held may start.
-local function reunite(id, phase)
-  local r = load(id)
-  if not r then
-    redis.call('ZREM', P .. 'restoring', id)
-    return 1
-  end
-  if phase == LINKING then return link_restored(r) end
-  redis.call('ZREM', P .. 'restoring', id)
-  z_drop(members_key(id), NOBODY)
-  if r.state == STATE.waiting then
-    begin_step('r.', id)
-    look_at(id)
-  end
-  return 1
 end
