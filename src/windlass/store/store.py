@@ -24,7 +24,7 @@ from .clock import EngineClock
 from .coalesce import Coalescer
 from .connection import EngineReplyError
 from .deployment import Deployment
-from .driving import drive, drive_now
+from .driving import begin, begin_now, drive, drive_now
 from .embedded import EmbeddedEngine
 from .endpoint import Address
 from .fanout import Fanout
@@ -226,30 +226,24 @@ class Store:
         """The first call of a flow is sent before this returns, so that the engine is at work meanwhile."""
         if self.deployment is None:
             self.open_now()
-        try:
-            asked = next(flow)
-        except StopIteration as end:
-            answer = cast(T, end.value)
-            return lambda: answer
-        receive = self._begin(asked)
-        return lambda: drive_now(
-            flow, lambda effect: receive() if effect is asked else self._perform_now(effect), asked
-        )
+        return begin_now(flow, self._perform_now, self._send_now)
 
-    def _begin(self, effect: Effect) -> Callable[[], Any]:
-        """Whatever goes wrong, or cannot be sent ahead, is done in the ordinary way: calls may be repeated."""
+    def begin(self, flow: Flow[T]) -> Coroutine[Any, Any, T]:
+        """The same in an event loop, once the store is open."""
+        return self.run(flow) if self.deployment is None else begin(flow, self._perform, self._send)
+
+    def _send_now(self, effect: Effect) -> Callable[[], Any] | None:
+        """Only what is one command: a confirmation comes on another link."""
         if isinstance(effect, Call | ItemsCall) and len(commands := self._commands_of(effect)) == 1:
             with contextlib.suppress(WindlassError):
-                receive = self._lines.blocking_link("calls", effect.partition).begin(*commands[0])
-                return lambda: self._finish(effect, receive)
-        return lambda: self._perform_now(effect)
+                return self._lines.blocking_link("calls", effect.partition).begin(*commands[0])
+        return None
 
-    def _finish(self, effect: Call[Any] | ItemsCall[Any], receive: Callable[[], Any]) -> Any:
-        try:
-            reply = receive()
-        except WindlassError:
-            return self._perform_now(effect)
-        return effect.answer(reply)
+    def _send(self, effect: Effect) -> Coroutine[Any, Any, Any] | None:
+        """What is about many items travels with others' (coalesce.py)."""
+        if not isinstance(effect, Call) or len(commands := self._commands_of(effect)) > 1:
+            return None
+        return self._lines.link("calls", effect.partition).begin(*commands[0])
 
     async def _perform(self, effect: Effect) -> Any:
         if isinstance(effect, list):
