@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import TypeAlias
 
 from ..core import callback_validation, limit_validation
@@ -16,6 +17,7 @@ from ..store.calls import enqueue
 from ..store.calls.call import BYTES_MAX, Flow, Now
 from ..store.matching import matched
 from ..store.scatter import scatter
+from ..store.straight import Straight
 from .asking import Asking
 
 Entry: TypeAlias = tuple[bytes, Filled]  # a job with its id
@@ -36,6 +38,22 @@ class Producing(Asking):
             _check_whole(checked)
         with_ids: list[Entry] = []
         return AskedMany(self.store, lambda: self._enqueue_flow(checked, with_ids, level, whole))
+
+    @cached_property
+    def _straight(self) -> Straight:
+        return Straight(self.store)
+
+    def enqueue_now(self, job: NewJob | Filled, *, durability: Durability | None = None) -> Enqueued:
+        """As `enqueue` of one job, answered at once, for callers without an event loop; a refusal is raised."""
+        if type(job) is Filled and (durability or self.store.durability) == "memory" and self._straight.fits(job.form):
+            job_id = job.id or self.store.new_id(job.form.job.queue)
+            answer = self._straight.enqueue(job_id, self._checked(job))
+            if isinstance(answer, Refusal):
+                raise answer
+            if answer is not None:
+                return answer
+            job = Filled(job.form, job.payload, job_id)
+        return self.enqueue((job,), durability=durability).one().wait()
 
     def _checked(self, job: NewJob | Filled) -> Filled:
         if type(job) is Filled:

@@ -278,6 +278,10 @@ class BlockingLink:
         """`timeout_s` replaces the reply limit; a blocking command needs one longer than its own."""
         return self._repeating(BlockingConnection.call, args, timeout_s)
 
+    def call_packed(self, packed: bytes) -> Any:
+        """The same with the bytes of one command; not where the engine may name another node for it."""
+        return self._repeating(BlockingConnection.call_packed, (packed,), None)
+
     def begin(self, *args: Argument) -> Callable[[], Any]:
         """Sends a call; what it answers waits for the reply. Other calls may go in between. Nothing is repeated: what
         goes wrong is raised, here or there."""

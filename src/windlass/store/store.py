@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import os
-import struct
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
@@ -24,6 +22,7 @@ from .clock import EngineClock
 from .coalesce import Coalescer
 from .connection import EngineReplyError
 from .deployment import Deployment
+from .drawing import random_64
 from .driving import begin, begin_now, drive, drive_now
 from .embedded import EmbeddedEngine
 from .endpoint import Address
@@ -102,14 +101,13 @@ class Store:
         return partition_of_id(job_id) % self.partitions
 
     def new_id(self, queue: str) -> bytes:
-        return self.new_ids([queue])[0]
+        return make_id(int(time.time() * 1000), self.partition_of_queue(queue), random_64())
 
     def new_ids(self, queues: Sequence[str]) -> list[bytes]:
-        """One id for each, at home where its queue is. One clock reading and one draw for all of them."""
+        """One id for each, at home where its queue is. One clock reading for all of them."""
         at_ms = int(time.time() * 1000)
         homes = {queue: self.partition_of_queue(queue) for queue in set(queues)}
-        drawn = struct.unpack(f">{len(queues)}Q", os.urandom(8 * len(queues)))
-        return [make_id(at_ms, homes[queue], random_64) for queue, random_64 in zip(queues, drawn, strict=True)]
+        return [make_id(at_ms, homes[queue], random_64()) for queue in queues]
 
     @property
     def clock_offset_ms(self) -> int:
@@ -334,6 +332,10 @@ class Store:
             except EngineReplyError as error:
                 check_library_missing(error)
             self._load_library_now(link)
+
+    def call_packed(self, packed: bytes) -> Any:
+        """One command as bytes, where all partitions are at one node."""
+        return self._lines.blocking_link("calls", 0).call_packed(packed)
 
     def _load_library_now(self, link: BlockingLink) -> None:
         try:

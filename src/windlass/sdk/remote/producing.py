@@ -32,6 +32,9 @@ class RemoteProducing(RemoteAsking):
         level = durability or self.remote.asked_durability
         return AskedMany(self.remote, lambda: self._send(whole_jobs, made, level, whole))
 
+    def enqueue_now(self, job: NewJob | Filled, *, durability: Durability | None = None) -> Enqueued:
+        return self.enqueue((job,), durability=durability).one().wait()
+
     def _send(
         self, jobs: Sequence[NewJob], made: list[NewJobShape], level: Durability | None, whole: bool
     ) -> Requests[list[Enqueued | Refusal]]:
