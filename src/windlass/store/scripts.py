@@ -36,7 +36,6 @@ _AT_HAND = frozenset(
         "place",
         "tally",
         "ending",
-        "reports",
         "order",
         "plain",
     )

@@ -283,12 +283,14 @@ class Store:
 
     # Calling the engine's functions
 
+    def function(self, operation: str) -> str:
+        return library().function(operation)
+
     def _commands(
         self, operation: str, partition: int, args: Sequence[Argument], durability: Durability | None
     ) -> list[tuple[Argument, ...]]:
-        function = library().function(operation)
         commands: list[tuple[Argument, ...]] = [
-            ("FCALL", function, 1, self.root(partition), self._clock.offset_ms, *args)
+            ("FCALL", self.function(operation), 1, self.root(partition), self._clock.offset_ms, *args)
         ]
         if durability is not None:
             confirm = cast(Deployment, self.deployment).command_for(durability, DURABLE_WAIT_MS)

@@ -10,7 +10,6 @@ from ..core.form import Filled, Form
 from ..core.requests import Enqueued
 from .calls.enqueue import item, read
 from .connection import EngineReplyError, pack
-from .scripts import library
 
 if TYPE_CHECKING:
     from .store import Store
@@ -45,7 +44,7 @@ class Straight:
 
     def _beginning(self, version: int) -> bytes:
         """Of the call, up to the job."""
-        of = library().function("enqueue"), self._store.clock_offset_ms, version
+        of = self._store.function("enqueue"), self._store.clock_offset_ms, version
         if of != self._common_of:
             function, offset_ms, _ = of
             arguments = pack(("FCALL", function, 1, self._store.root(0), offset_ms, version))

@@ -30,7 +30,7 @@ local function make_names(queue)
     q = queue_key('q', queue), ready = lane_key(queue, ''), running = queue_key('running', queue),
     heads = queue_key('heads', queue), room = queue_key('room', queue), waiters = queue_key('waiters', queue),
     followed = P .. 'followed', push_full = P .. 'push_full', limits_version = P .. 'limits_version', seq = P .. 'seq',
-    token = P .. 'token', lease = P .. 'timers:lease', due = P .. 'timers:due', job = P .. 'j:', minute = -1,
+    token = P .. 'token', lease = P .. 'timers:lease', due = P .. 'timers:due', job = P .. 'j:', minute_ends_at = 0,
   }
 end
 
