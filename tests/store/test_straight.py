@@ -37,7 +37,7 @@ def alike(job: Job) -> Job:
 def test_it_is_the_job_that_the_general_way_makes(service: Service, fields: dict[str, object]) -> None:
     queued(service)
     own = form(**fields)
-    straight = service.enqueue_now(Filled(own, PAYLOAD))
+    straight = service.enqueue_one(Filled(own, PAYLOAD)).wait()
     general = service.enqueue([Filled(own, PAYLOAD)]).one().wait()
     assert (straight.status, straight.revision, straight.is_durable) == ("queued", 1, True)
     one, other = (service.job([answer.id]).one().wait().job for answer in (straight, general))
@@ -45,77 +45,77 @@ def test_it_is_the_job_that_the_general_way_makes(service: Service, fields: dict
 
 
 def test_the_first_call_opens_the_store(service: Service) -> None:
-    assert service.enqueue_now(Filled(form(), PAYLOAD)).status == "queued"
+    assert service.enqueue_one(Filled(form(), PAYLOAD)).wait().status == "queued"
     assert queued(service) == 1
 
 
 def test_what_is_not_plain_goes_the_general_way(service: Service) -> None:
     queued(service)
-    assert service.enqueue_now(NewJob(queue="q", name="n")).status == "queued"
-    assert service.enqueue_now(Filled(form(delay_ms=60_000), PAYLOAD)).status == "scheduled"
-    first = service.enqueue_now(Filled(form(unique="u"), PAYLOAD))
-    again = service.enqueue_now(Filled(form(unique="u"), PAYLOAD))
+    assert service.enqueue_one(NewJob(queue="q", name="n")).wait().status == "queued"
+    assert service.enqueue_one(Filled(form(delay_ms=60_000), PAYLOAD)).wait().status == "scheduled"
+    first = service.enqueue_one(Filled(form(unique="u"), PAYLOAD)).wait()
+    again = service.enqueue_one(Filled(form(unique="u"), PAYLOAD)).wait()
     assert (again.status, again.id) == ("existing", first.id)
 
 
 def test_a_given_id_is_kept_and_repeating_it_is_harmless(service: Service) -> None:
     queued(service)
     job = Filled(form(), PAYLOAD, service.store.new_id("q"))
-    assert [service.enqueue_now(job).status for _ in range(2)] == ["queued", "existing"]
+    assert [service.enqueue_one(job).wait().status for _ in range(2)] == ["queued", "existing"]
     assert queued(service) == 1
 
 
 def test_refusals_are_raised(service: Service) -> None:
     service.configure("q", {"max_length": 1}).wait()
-    service.enqueue_now(Filled(form(), PAYLOAD))
+    service.enqueue_one(Filled(form(), PAYLOAD)).wait()
     with pytest.raises(QueueFull):
-        service.enqueue_now(Filled(form(), PAYLOAD))
+        service.enqueue_one(Filled(form(), PAYLOAD)).wait()
     with pytest.raises(BadInput, match="durability"):
-        service.enqueue_now(Filled(form(), PAYLOAD), durability="paper")  # type: ignore[arg-type]
+        service.enqueue_one(Filled(form(), PAYLOAD), durability="paper").wait()  # type: ignore[arg-type]
     with pytest.raises(TooLarge):
-        service.enqueue_now(Filled(form(), Blob(bytes(2_000_000))))
+        service.enqueue_one(Filled(form(), Blob(bytes(2_000_000)))).wait()
     assert queued(service) == 1
 
 
 def test_limits_that_have_changed_are_learned(service: Service, store: Store) -> None:
-    service.enqueue_now(Filled(form(), PAYLOAD))
+    service.enqueue_one(Filled(form(), PAYLOAD)).wait()
     other = store.twin()
     Service(other).limit(Limit(name="one", matches=Matcher(queue="q"), running=1)).wait()
     other.close_now()
-    ids = [service.enqueue_now(Filled(form(), PAYLOAD)).id for _ in range(2)]
+    ids = [service.enqueue_one(Filled(form(), PAYLOAD)).wait().id for _ in range(2)]
     assert [len(service.job([job_id]).one().wait().job.limits) for job_id in ids] == [1, 1]
     assert queued(service) == 3
 
 
 def test_the_clock_of_a_test_is_heard(service: Service, store: Store) -> None:
-    before = service.enqueue_now(Filled(form(), PAYLOAD))
+    before = service.enqueue_one(Filled(form(), PAYLOAD)).wait()
     store.clock_offset_ms = 86_400_000
-    after = service.enqueue_now(Filled(form(), PAYLOAD))
+    after = service.enqueue_one(Filled(form(), PAYLOAD)).wait()
     one, other = (service.job([answer.id]).one().wait().job for answer in (before, after))
     assert other.created_at_ms - one.created_at_ms >= 86_400_000
 
 
 def test_an_engine_that_lost_its_functions_is_given_them(service: Service, store: Store) -> None:
-    service.enqueue_now(Filled(form(), PAYLOAD))
+    service.enqueue_one(Filled(form(), PAYLOAD)).wait()
     with opened_blocking(store.endpoint) as connection:  # type: ignore[arg-type]
         connection.call("FUNCTION", "FLUSH", "SYNC")
-    assert service.enqueue_now(Filled(form(), PAYLOAD)).status == "queued"
+    assert service.enqueue_one(Filled(form(), PAYLOAD)).wait().status == "queued"
     assert queued(service) == 2
 
 
 def test_other_questions_may_be_on_their_way(service: Service) -> None:
     queued(service)
     wait = service.enqueue([NewJob(queue="q", name="n")]).begin()
-    assert service.enqueue_now(Filled(form(), PAYLOAD)).status == "queued"
+    assert service.enqueue_one(Filled(form(), PAYLOAD)).wait().status == "queued"
     assert len(wait()) == 1
     assert queued(service) == 2
 
 
 def test_a_lost_connection_is_renewed_and_the_job_comes_once(engine: EngineProcess, service: Service) -> None:
-    service.enqueue_now(Filled(form(), PAYLOAD))
+    service.enqueue_one(Filled(form(), PAYLOAD)).wait()
     with opened_blocking(parse_url(engine.unix_url)) as connection:
         connection.call("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
-    assert service.enqueue_now(Filled(form(), PAYLOAD)).status == "queued"
+    assert service.enqueue_one(Filled(form(), PAYLOAD)).wait().status == "queued"
     assert queued(service) == 2
 
 

@@ -109,7 +109,7 @@ class Call(Part[R_co]):
 
     def enqueue(self) -> JobHandle[R_co]:
         app = self.task.app
-        return app.handle_of(self, app.service.enqueue_now(self.ready(), durability=self._template.durability))
+        return app.handle_of(self, app.service.enqueue_one(self.ready(), durability=self._template.durability).wait())
 
     async def aenqueue(self) -> JobHandle[R_co]:
         app = self.task.app

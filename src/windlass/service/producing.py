@@ -12,13 +12,14 @@ from ..core.errors import BadInput, CrossPartition, Refusal, TooLarge
 from ..core.form import Filled, alone
 from ..core.job import Durability, NewJob
 from ..core.requests import Enqueued
-from ..store.asked import AskedMany
+from ..store.asked import Asked, AskedMany
 from ..store.calls import enqueue
 from ..store.calls.call import BYTES_MAX, Flow, Now
 from ..store.matching import matched
 from ..store.scatter import scatter
 from ..store.straight import Straight
 from .asking import Asking
+from .single import AskedForOne
 
 Entry: TypeAlias = tuple[bytes, Filled]  # a job with its id
 
@@ -43,17 +44,14 @@ class Producing(Asking):
     def _straight(self) -> Straight:
         return Straight(self.store)
 
-    def enqueue_now(self, job: NewJob | Filled, *, durability: Durability | None = None) -> Enqueued:
-        """As `enqueue` of one job, answered at once, for callers without an event loop; a refusal is raised."""
-        if type(job) is Filled and (durability or self.store.durability) == "memory" and self._straight.fits(job.form):
-            job_id = job.id or self.store.new_id(job.form.job.queue)
-            answer = self._straight.enqueue(job_id, self._checked(job))
-            if isinstance(answer, Refusal):
-                raise answer
-            if answer is not None:
-                return answer
-            job = Filled(job.form, job.payload, job_id)
-        return self.enqueue((job,), durability=durability).one().wait()
+    def enqueue_one(self, job: NewJob | Filled, *, durability: Durability | None = None) -> Asked[Enqueued]:
+        """As `enqueue` of one job; a refusal is raised. The quickest way of a caller that blocks."""
+        if type(job) is not Filled or (durability or self.store.durability) != "memory":
+            return self.enqueue((job,), durability=durability).one()
+        return AskedForOne(self._straight, self._checked(job), self._generally)
+
+    def _generally(self, job: Filled) -> Asked[Enqueued]:
+        return self.enqueue((job,), durability="memory").one()
 
     def _checked(self, job: NewJob | Filled) -> Filled:
         if type(job) is Filled:

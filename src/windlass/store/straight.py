@@ -30,10 +30,13 @@ class Straight:
         is_simple = form.is_plain and not form.is_relative and not form.job.id
         return is_simple and found is not None and found.partitions == 1 and not self._store.topology.has_slots
 
-    def enqueue(self, job_id: bytes, job: Filled) -> Enqueued | Refusal | None:
+    def named(self, job: Filled) -> Filled:
+        return Filled(job.form, job.payload, self._store.new_id(job.form.job.queue))
+
+    def enqueue(self, job: Filled) -> Enqueued | Refusal | None:
         """None: it is to be tried in the general way, with the same id."""
         limits = self._store.known_limits.table(0)
-        entry, _ = item(job_id, job, 0, limits)
+        entry, _ = item(job.id, job, 0, limits)
         size = b"$%d\r\n" % len(entry)
         try:
             [reply] = self._store.call_packed(b"".join((self._beginning(limits.version), size, entry, _NO_TERMS)))
