@@ -27,7 +27,9 @@ from windlass.core.requests import Fail, Finish, Take
 from windlass.core.retry import Backoff
 from windlass.service import Service
 from windlass.store.blocking import BlockingConnection
+from windlass.store.calls.take import Registration
 from windlass.store.scripts import Library
+from windlass.store.waiting import take_flow
 
 pytestmark = pytest.mark.parametrize("engine", ["valkey"], indirect=True)
 QUEUES = ("a", "b")
@@ -160,6 +162,9 @@ ends = st.lists(
 MARKS: list[tuple[Any, ...]] = [
     ("ZADD", ":waiters:a", START_MS + 10**9, b"bell\1"), ("SET", ":followed", START_MS), ("DEL", ":followed"),
     ("SADD", ":push_full", WORKERS[1]), ("DEL", ":push_full"), ("DEL", ":waiters:a"),
+    ("ZADD", ":waiters:a", START_MS + 10**9 + 1, b"other\1"), ("ZADD", ":waiters:a", START_MS - 1, b"gone\1"),
+    ("ZADD", ":waiters:a", START_MS + 10**9, b"picky\1\1only\1n"), ("ZADD", ":waiters:", START_MS + 10**9, b"loops\1"),
+    ("ZADD", ":waiters:", START_MS + 10**9, b"bell\1"), ("ZADD", ":work", 1, b"r." + b"j" * 16),
 ]  # fmt: skip
 SETTINGS: list[dict[str, Any]] = [
     {"history_length": 2}, {"history_length": 0}, {"name_lanes": True}, {"name_lanes": False}, {"fair_share": True},
@@ -168,6 +173,7 @@ SETTINGS: list[dict[str, Any]] = [
 steps = st.one_of(
     st.tuples(st.just("enqueue"), st.lists(st.tuples(queues, contents, st.booleans()), min_size=1, max_size=4)),
     st.tuples(st.just("take"), takes),
+    st.tuples(st.just("wait"), takes),
     st.tuples(st.just("exchange"), takes, ends, st.booleans()),
     st.tuples(st.just("exchange"), takes, ends, st.just(False)),
     st.tuples(st.just("finish"), ends),
@@ -204,6 +210,13 @@ def take_of(wanted: tuple[tuple[str, ...], int, bytes, int]) -> Take:
     return Take(queues=names, most=most, worker=worker, lease_ms=lease_ms)
 
 
+def take_or_wait(service: Service, wanted: tuple[tuple[str, ...], int, bytes, int]) -> Any:
+    """As a taker that waits: where there is nothing its bell stays behind."""
+    request = take_of(wanted)
+    flow = take_flow(request, list(request.queues), 0, Registration("bell", 1_000))
+    return service.store.run_now(flow).taken
+
+
 def do(both: Both, step: tuple[Any, ...]) -> None:
     kind = step[0]
     if kind == "enqueue":
@@ -211,6 +224,8 @@ def do(both: Both, step: tuple[Any, ...]) -> None:
         both.ask(lambda service: service.enqueue(jobs).wait())
     elif kind == "take":
         both.note_taken(both.ask(lambda service: service.take(take_of(step[1])).wait()))
+    elif kind == "wait":
+        both.note_taken(both.ask(lambda service: take_or_wait(service, step[1])))
     elif kind == "exchange":
         finishes = finishes_of(both, step[2])
         failures = [Fail(id=job_id, token=token) for job_id, token in both.held[:1] if step[3]]
@@ -235,7 +250,16 @@ TAKE_ONE = ("take", (("a",), 1, WORKERS[1], 0))
 FINISH_IT = ("finish", [(0, "own", Blob(b"1"))])
 NOT_PLAIN: dict[str, list[tuple[Any, ...]]] = {
     "another lane is first": [("enqueue", [("a", {}, False), ("a", {"lane": "l", "priority": -1}, False)]), TAKE_ONE],
-    "somebody waits": [("mark", MARKS[0]), ("enqueue", [("a", {}, False)])],
+    "somebody waits for some names only": [("mark", MARKS[8]), ("enqueue", [("a", {}, False)] * 2)],
+    "others wait for what is left": [
+        ("enqueue", [("a", {}, False)] * 2),
+        ("mark", MARKS[0]),
+        TAKE_ONE,
+        ("mark", MARKS[6]),
+        TAKE_ONE,
+    ],
+    "it is paused, and somebody waits": [("mark", MARKS[0]), ("pause", True), ("enqueue", [("a", {}, False)])],
+    "families have work to do": [("mark", MARKS[11]), ("wait", TAKE_ONE[1])],
     "somebody follows": [("mark", MARKS[1]), ("enqueue", [("a", {}, False)]), TAKE_ONE, FINISH_IT],
     "a worker was full": [("enqueue", [("a", {}, False)]), TAKE_ONE, ("mark", MARKS[3]), FINISH_IT],
     "it is paused": [("enqueue", [("a", {}, False)]), ("pause", True), TAKE_ONE],
@@ -272,6 +296,10 @@ def test_plain_jobs_go_the_short_way(both: Callable[[], Both]) -> None:
             ("take", (("a",), 1, WORKERS[1], 0)),
             ("exchange", (("a",), 1, WORKERS[1], 0), [(0, "own", None)], False),
             ("finish", [(0, "own", Blob(b"1"))]),
+            ("take", (("a",), 2, WORKERS[1], 0)),
+            ("exchange", (("a",), 1, WORKERS[1], 0), [(0, "own", None)], False),  # which finds no other
+            ("wait", (("a",), 1, WORKERS[1], 0)),
+            ("enqueue", [("a", content, False)]),  # which rings
         ):
             short, general = _commands(one, step)
             assert short != general, step

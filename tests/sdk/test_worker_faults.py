@@ -76,6 +76,21 @@ def test_stopped_beyond_its_lease(task: Any, workers: Staff, connected: Service,
     assert finished(connected) == 2
 
 
+def test_stopped_while_it_waits(workers: Staff, connected: Service, place: Place) -> None:
+    """What is handed to it goes back, unspent, to another; when it wakes up it has no part in it."""
+    frozen = workers.start("-c", "1").ready()
+    quick.enqueue(place.path, 0).result(LIMIT_S)
+    until(lambda: connected.stats(["default"]).wait()[0].waiting_takers, "it waits")
+    frozen.signal(signal.SIGSTOP)
+    handle = quick.enqueue(place.path, 1)
+    other = workers.start("-c", "1").ready()
+    assert handle.result(LIMIT_S) == 1
+    frozen.signal(signal.SIGCONT)
+    assert (frozen.stop(), other.stop()) == (0, 0)
+    assert place.started() == [0, 1]
+    assert finished(connected) == 2
+
+
 def test_an_event_loop_that_hangs_keeps_its_lease(workers: Staff, connected: Service, place: Place) -> None:
     worker, other = workers.start("-c", "2").ready(), workers.start("-c", "2").ready()
     handle = hang.enqueue(place.path, 0)

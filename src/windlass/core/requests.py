@@ -43,6 +43,7 @@ class Take(msgspec.Struct, frozen=True, kw_only=True):
     lease_ms: int = 0  # 0: the job's or the queue's
     accept_ms: int = 0  # > 0: dispatched, to be accepted within this time
     wait_ms: int = 0  # wait this long for a job
+    by_hand: bool = False  # while it waits, a worker may be handed a job that is dispatched, to be accepted at once
 
 
 class Taken(msgspec.Struct, frozen=True):

@@ -51,6 +51,7 @@ MOVES: tuple[Move, ...] = (
     Move(None, "enqueue", _S.QUEUED),
     Move(None, "enqueue", _S.SCHEDULED, "run_at lies ahead"),
     Move(None, "enqueue", _S.WAITING, "for other jobs, or until its parent hands over"),
+    Move(None, "enqueue", _S.DISPATCHED, "a worker waited for it in an idle queue"),
     *(
         Move(None, "restore", state, "from an export")
         for state in (_S.SCHEDULED, _S.QUEUED, _S.WAITING, _S.FINISHED, _S.FAILED, _S.CANCELLED)

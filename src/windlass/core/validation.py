@@ -278,6 +278,7 @@ def take(request: Take) -> None:
     lease("lease_ms", request.lease_ms)
     whole("accept_ms", request.accept_ms, 0, DURATION_MAX)
     whole("wait_ms", request.wait_ms, 0, DURATION_MAX)
+    claim("by_hand", request.by_hand)
 
 
 def _weights(request: Take) -> None:

@@ -11,7 +11,9 @@ from collections.abc import Callable, Collection, Coroutine
 from typing import Any, TypeAlias, cast
 
 from ..core.errors import EngineUnavailable
+from ..core.job import Job
 from .link import BlockingLink, Link
+from .record import unpack
 
 log = logging.getLogger("windlass.store")
 
@@ -25,12 +27,20 @@ UPKEEP: Place = ("", "")  # where the loops wait: no queue has an empty name
 class Listener:
     """A local taker, or somebody who awaits a job's end. `event` is set when it should look again."""
 
-    __slots__ = ("ended_as", "event", "job_id", "places", "was_rung")
+    __slots__ = ("ended_as", "event", "handed", "job_id", "places", "was_rung", "worker")
 
-    def __init__(self, places: tuple[Place, ...] = (), job_id: bytes = b"", event: asyncio.Event | None = None) -> None:
+    def __init__(
+        self,
+        places: tuple[Place, ...] = (),
+        job_id: bytes = b"",
+        event: asyncio.Event | None = None,
+        worker: bytes = b"",
+    ) -> None:
         self.event = event or asyncio.Event()  # given by somebody who listens to several bells
         self.places = places
         self.job_id = job_id
+        self.worker = worker  # that jobs may be handed to
+        self.handed: Job | None = None
         self.was_rung: Place | None = None
         self.ended_as = 0  # the state in which the awaited job ended
 
@@ -53,13 +63,18 @@ class Bell:
     it; it ends by itself after the last listener is gone."""
 
     def __init__(
-        self, link: Link, root: str, pass_on: Callable[[str, str, tuple[str, ...]], Coroutine[Any, Any, Any]]
+        self,
+        link: Link,
+        root: str,
+        pass_on: Callable[[str, str, tuple[str, ...]], Coroutine[Any, Any, Any]],
+        give_back: Callable[[Job], None],
     ) -> None:
         self.name = secrets.token_urlsafe(9)
         self._on_cancel: Callable[[bytes], None] | None = None
         self._link = link
         self._key = f"{root}:bell:{self.name}"
         self._pass_on = pass_on
+        self.give_back = give_back
         self._takers: dict[Place, deque[Listener]] = {}
         self._awaiting: dict[bytes, set[Listener]] = {}
         self._count = 0
@@ -167,6 +182,8 @@ class Bell:
         if kind == b"Q":
             queue, _, filter_text = content.decode().partition("\1")
             self._wake_first((queue, filter_text))
+        elif kind == b"H":
+            self._hand(unpack(content))
         elif kind == b"E":
             for listener in self._awaiting.get(content[:16], ()):
                 listener.ended_as = int(content[16:])
@@ -176,6 +193,16 @@ class Bell:
         elif kind == b"L":
             for listener in self._takers.get(UPKEEP, ()):
                 listener.look_in(int(content) / 1000)
+
+    def _hand(self, job: Job) -> None:
+        """To the taker it was given to; one that is gone has no use for it."""
+        for listener in self._takers.get((job.queue, ""), ()):
+            if listener.worker == job.worker:
+                self._unlist(listener)
+                listener.handed = job
+                listener.event.set()
+                return
+        self.give_back(job)
 
     def _wake_first(self, place: Place) -> None:
         line = self._takers.get(place)

@@ -12,10 +12,11 @@ from typing import Any, TypeVar, cast
 
 from ..core.errors import WindlassError
 from ..core.ids import make_id, partition_of_id
-from ..core.job import Durability
+from ..core.job import Durability, Job
 from ..core.partition import hash_tags, partition_of, slot_of
+from ..core.requests import Held
 from .bell import Bell, BlockingBell, Listener
-from .calls import upkeep
+from .calls import reports, upkeep
 from .calls.call import Argument, Call, Effect, Flow, Inquiry, ItemsCall, Now, Torn
 from .chronicle import Chronicle
 from .clock import EngineClock
@@ -355,10 +356,13 @@ class Store:
             async def pass_on(name: str, queue: str, filters: tuple[str, ...]) -> Any:
                 return await self._perform(upkeep.pass_ring(name, queue, filters, partition))
 
+            def give_back(job: Job) -> None:
+                self.in_background(self._perform(reports.release([Held(job.id, job.lease_token)], partition)))
+
             # Looked up when it connects: the bell does not exist before its link.
             purpose = f"bell {partition}"
             link = self._lines.link(purpose, partition, lambda: self._bells[partition].connecting())  # noqa: PLW0108
-            found = self._bells[partition] = Bell(link, self.root(partition), pass_on)
+            found = self._bells[partition] = Bell(link, self.root(partition), pass_on, give_back)
             if self._on_cancel is not None:
                 found.hear_cancels(self._on_cancel)
         return found

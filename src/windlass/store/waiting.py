@@ -13,7 +13,8 @@ from typing import Any, NamedTuple, TypeVar
 import msgspec
 
 from ..core.errors import PartitionStopped, Refusal, WindlassError
-from ..core.requests import Fail, Finish, Held, Take, Taken
+from ..core.job import Job
+from ..core.requests import ANYTHING, Fail, Finish, Held, Take, Taken
 from .bell import BLOCK_S, Bell, Listener, Place, heard
 from .calls import reports, upkeep
 from .calls.call import Flow
@@ -26,6 +27,7 @@ log = logging.getLogger("windlass.store")
 T = TypeVar("T")
 O = TypeVar("O", Finish, Fail)  # noqa: E741 (an outcome)
 GRACE_MS = 5_000  # a registration outlives the wait by this
+FRESH_S = 1.0  # half of the time after which a job that was handed over goes back (lua/lib/plain_hand.lua)
 STOPPED_LOOK_MS = 5_000  # how soon a waiting taker looks again at a partition whose takers are stopped
 
 
@@ -105,8 +107,8 @@ def _found(partials: list[Partial], problem: WindlassError | None) -> Found:
     return Found(Taken(jobs, min(due, default=None), before, used_up), partials)
 
 
-def _registration(bell: str, left_s: float, others_wait: bool = False) -> Registration:
-    return Registration(bell, int(min(left_s, BLOCK_S) * 1000) + GRACE_MS, others_wait)
+def _registration(bell: str, left_s: float, others_wait: bool = False, by_hand: bool = False) -> Registration:
+    return Registration(bell, int(min(left_s, BLOCK_S) * 1000) + GRACE_MS, others_wait, by_hand)
 
 
 def _pause_s(found: Found, left_s: float) -> float:
@@ -140,10 +142,12 @@ async def _give_back(store: Store, call: asyncio.Future[Any]) -> None:
 
 
 class _Post:
-    """Where a waiting taker stands in one partition."""
+    """Where a waiting taker stands in one partition. `worker` is who may be handed a job there; empty: nobody."""
 
-    def __init__(self, part: Part, wanted: str) -> None:
+    def __init__(self, part: Part, wanted: str, worker: bytes = b"") -> None:
         self.part = part
+        self.worker = worker
+        self._zero_s = 0.0  # the engine's instant 0 by the clock of this process, or earlier
         self.places: tuple[Place, ...] = tuple((queue, wanted) for queue in part.queues)
         self.registered: set[Place] = set()  # by earlier looks; a ring ends a registration
         self.rung: Place | None = None
@@ -152,20 +156,41 @@ class _Post:
         self.listener: Listener
 
     async def listen(self, store: Store, event: asyncio.Event, stack: contextlib.AsyncExitStack) -> None:
-        self.listener = Listener(self.places, event=event)
+        self.listener = Listener(self.places, event=event, worker=self.worker)
         self.bell = await stack.enter_async_context(store.listening(self.part.partition, self.listener))
         self.owed = set(self.places)
 
     def registration(self, left_s: float) -> Registration:
-        return _registration(self.bell.name, left_s, self.bell.others_wait(self.listener))
+        return _registration(self.bell.name, left_s, self.bell.others_wait(self.listener), bool(self.worker))
 
-    def looked(self, found: Partial | None, registration: Registration) -> None:
+    def looked(self, found: Partial | None, registration: Registration, since_s: float) -> None:
         """None: this partition was not looked at, since another had enough."""
+        if found is not None:
+            self._zero_s = since_s - found.now_ms / 1000
         if found is None or (found.taken.jobs and not registration.others_wait):
             self.owed = _without_used_ring(self.registered, self.rung, found)
 
     def looks_again(self) -> None:
         self.registered, self.rung = self.owed, self.listener.was_rung
+        if self.listener.handed is not None:
+            self.bell.give_back(self.listener.handed)
+
+    def handed(self) -> Job | None:
+        """What came with the ring; one that was on its way too long may have gone back and is another's by now."""
+        job = self.listener.handed
+        if job is None or self._age_s(job) > FRESH_S:
+            return None
+        self.listener.handed = None
+        self.owed = self.owed - {(job.queue, "")}
+        return job
+
+    def _age_s(self, job: Job) -> float:
+        return time.monotonic() - self._zero_s - (job.started_at_ms or 0) / 1000
+
+    def leave(self) -> None:
+        if self.listener.handed is not None:
+            self.bell.give_back(self.listener.handed)
+        self.bell.leave(self.listener, self.owed)
 
 
 async def take_waiting(store: Store, request: Take, choose: Callable[[], list[Part]]) -> Taken:
@@ -174,7 +199,8 @@ async def take_waiting(store: Store, request: Take, choose: Callable[[], list[Pa
     if request.wait_ms == 0:
         return (await take_once(store, look_flow(request, parts, [UNREGISTERED] * len(parts)))).taken
     give_up_at_s = time.monotonic() + request.wait_ms / 1000
-    posts = [_Post(part, filter_text(request.wants)) for part in parts]
+    worker = request.worker if request.by_hand and request.wants == ANYTHING and not request.accept_ms else b""
+    posts = [_Post(part, filter_text(request.wants), worker) for part in parts]
     while True:
         event = asyncio.Event()
         async with contextlib.AsyncExitStack() as stack:
@@ -188,21 +214,24 @@ async def take_waiting(store: Store, request: Take, choose: Callable[[], list[Pa
                     return found.taken
                 await heard(event, min(_pause_s(found, left_s), BLOCK_S))
                 for post in posts:
+                    if (job := post.handed()) is not None:
+                        return Taken([job], None)
                     post.looks_again()
                 looks_again = True
             finally:
                 if not looks_again:
                     for post in posts:
-                        post.bell.leave(post.listener, post.owed)
+                        post.leave()
 
 
 async def _look(store: Store, request: Take, posts: Sequence[_Post], give_up_at_s: float) -> Found:
     left_s = max(0.0, give_up_at_s - time.monotonic())
     registrations = [post.registration(left_s) for post in posts]
     parts = [post.part for post in posts]
+    since_s = time.monotonic()
     found = await take_once(store, look_flow(request, parts, registrations, waits=True))
     for at, (post, registration) in enumerate(zip(posts, registrations, strict=True)):
-        post.looked(found.partials[at] if at < len(found.partials) else None, registration)
+        post.looked(found.partials[at] if at < len(found.partials) else None, registration, since_s)
     return found
 
 

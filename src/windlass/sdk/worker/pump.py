@@ -10,9 +10,12 @@ import logging
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
+from msgspec.structs import replace
+
 from ...core.errors import AlreadyEnded, EngineError, EngineFull, EngineUnavailable, Forbidden, Refusal, WindlassError
 from ...core.job import Job
 from ...core.requests import ANYTHING, Exchanged, Fail, Filter, Finish, Held, Take
+from ...core.states import State
 from ...core.validation import NAMES_PER_FILTER, TAKE_MAX
 from ...service import Service
 from .run import Run
@@ -41,6 +44,7 @@ class Pump:
         *,
         start: Callable[[list[Job]], list[Job]],
         told: Callable[[Run], None],
+        lost: Callable[[Job], None],
     ) -> None:
         self._service = service
         self._worker = worker
@@ -49,6 +53,7 @@ class Pump:
         self._at_once = min((slots + 1) // 2 if slots >= HALVED_FROM else slots, TAKE_MAX)  # outcomes of one call
         self._start = start
         self._told = told
+        self._lost = lost
         self._wants: Filter = ANYTHING
         self._outcomes: list[Told] = []
         self._occupied = 0
@@ -56,6 +61,7 @@ class Pump:
         self._on_their_way = 0  # calls that report
         self._starting = asyncio.Lock()
         self._talks: set[asyncio.Task[None]] = set()
+        self._acceptances: set[asyncio.Task[None]] = set()
         self._waiting: asyncio.Task[None] | None = None
         self._changed = asyncio.Event()
         self.is_open = True  # takes more
@@ -156,12 +162,16 @@ class Pump:
         self._changed.set()
 
     def _request(self, most: int, wait_ms: int = 0) -> Take:
-        return Take(queues=self._queues, most=most, wants=self._wants, worker=self._worker, wait_ms=wait_ms)
+        return Take(
+            queues=self._queues, most=most, wants=self._wants, worker=self._worker, wait_ms=wait_ms, by_hand=wait_ms > 0
+        )
 
     async def _take(self, most: int, wait_ms: int) -> None:
         jobs: list[Job] = []
         try:
             jobs = (await self._service.take(self._request(most, wait_ms))).jobs
+            if any(job.state is State.DISPATCHED for job in jobs):
+                jobs = await self._accepting(jobs)
         except WindlassError as error:
             log.warning("Nothing can be taken (%s); still trying.", error)
             await asyncio.sleep(TROUBLE_PAUSE_S)
@@ -169,6 +179,25 @@ class Pump:
         finally:
             self._promised -= most
         await self._begin(jobs)
+
+    async def _accepting(self, jobs: list[Job]) -> list[Job]:
+        """What was handed over is accepted; that is sent before its code runs, so that its attempt counts also when the
+        code ends this process."""
+        accepting = asyncio.create_task(self._accept(jobs))
+        self._acceptances.add(accepting)
+        accepting.add_done_callback(self._acceptances.discard)
+        await asyncio.sleep(0)
+        return [replace(job, state=State.RUNNING) for job in jobs]
+
+    async def _accept(self, jobs: list[Job]) -> None:
+        try:
+            answers = await self._service.accept([Held(job.id, job.lease_token) for job in jobs])
+        except WindlassError as error:  # whose they are is seen when they are extended
+            log.warning("What was handed over cannot be accepted (%s).", error)
+            return
+        for job, answer in zip(jobs, answers, strict=True):
+            if isinstance(answer, Refusal) and not isinstance(answer, AlreadyEnded):
+                self._lost(job)
 
     async def _exchange(self, sent: Coroutine[Any, Any, Exchanged] | None, outcomes: list[Told], most: int) -> None:
         jobs: list[Job] | None = None

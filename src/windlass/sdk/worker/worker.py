@@ -101,7 +101,15 @@ class Worker:
         self._children = Children(self._target, most=self.concurrency)
         self._keeper = self._new_keeper()
         await self._keeper.start()
-        self._pump = Pump(self._service, self.id, self.queues, self.concurrency, start=self._start, told=self._told)
+        self._pump = Pump(
+            self._service,
+            self.id,
+            self.queues,
+            self.concurrency,
+            start=self._start,
+            told=self._told,
+            lost=self._lost_at_once,
+        )
         self._running = Running(
             self.app,
             self._service,
@@ -256,6 +264,12 @@ class Worker:
         self.done += 1
         if self._runs.get(run.job.id) is run:
             del self._runs[run.job.id]
+
+    def _lost_at_once(self, job: Job) -> None:
+        """Handed over, and gone to another before it was accepted."""
+        run = self._runs.get(job.id)
+        if run is not None and run.job.lease_token == job.lease_token:
+            self._lost(run)
 
     # What the keeper hears, in its thread
 

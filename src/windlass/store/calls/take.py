@@ -26,12 +26,18 @@ def filter_text(wants: Filter) -> str:
 class Registration:
     """Under which bell a taker waits when there is nothing for it."""
 
-    __slots__ = ("bell", "for_ms", "others_wait")
+    __slots__ = ("bell", "by_hand", "for_ms", "others_wait")
 
-    def __init__(self, bell: str = "", for_ms: int = 0, others_wait: bool = False) -> None:
+    def __init__(self, bell: str = "", for_ms: int = 0, others_wait: bool = False, by_hand: bool = False) -> None:
         self.bell = bell
         self.for_ms = for_ms
         self.others_wait = others_wait
+        self.by_hand = by_hand  # its worker may be handed a job with the ring
+
+    @property
+    def kind(self) -> int:
+        """As the scripts read it: a hand is offered by who waits alone."""
+        return 1 if self.others_wait else 2 if self.by_hand else 0
 
 
 UNREGISTERED = Registration()
@@ -57,7 +63,7 @@ def _head(request: Take, registration: Registration, resume: int) -> list[Argume
         request.accept_ms,
         registration.bell,
         registration.for_ms,
-        int(registration.others_wait),
+        registration.kind,
         resume,
     ]
 

@@ -11,7 +11,7 @@
 local finishes, failures = tonumber(ARGV[11]), tonumber(ARGV[12])
 local at = 13
 local arguments = {filter = ARGV[2], most = tonumber(ARGV[3]), bell = ARGV[7], registered_ms = tonumber(ARGV[8]),
-  others_wait = ARGV[9] == '1', from = tonumber(ARGV[10]), queues_at = at + 5 * finishes + 6 * failures}
+  others_wait = ARGV[9] == '1', by_hand = ARGV[9] == '2', from = tonumber(ARGV[10]), queues_at = at + 5 * finishes + 6 * failures}
 local refused = refused_filter(arguments)
 if refused then return {{}, {}, refused} end
 local questions, has_question = {}, false

@@ -88,7 +88,7 @@ local KIND = {
   limit_number = plain('string'), rematch = plain('string'), seq = plain('string'), token = plain('string'),
   tokens = plain('hash'), tokens_version = plain('string'), audit = plain('stream'),
   workers = plain('zset'), debts = plain('string'), restoring = plain('zset'),
-  m = passing('hash'), throttle = passing('string'), ended = passing('set'), bell = passing('list'),
+  m = passing('hash'), throttle = passing('string'), ended = passing('set'), bell = passing('list'), hand = passing('string'),
   waiters = passing('zset'), full_at = passing('string'), followed = passing('string'), events = passing('stream'),
   stats = passing('hash'), idle = passing('zset'), push_workers = plain('zset'), push_full = plain('set'), wn = plain('zset'),
 }

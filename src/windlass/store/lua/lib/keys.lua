@@ -64,6 +64,7 @@
 --                                    last_planned_at, last_fired_at, last_job, fired, skipped, missed
 --   sj:<schedule>            list    ids of the jobs it made last, newest first, at most 20
 --   bell:<process>           list    what wakes a process
+--   hand:<process>           string  worker to whom a job may be handed with the ring (plain_hand.lua); expires
 --   owed, given_up           zset    debt -> instant at which it is due | at which it is removed (owed.lua)
 --   od:<destination>         zset    the same of the debts owed to one destination
 --   owed_to                  zset    destination -> instant at which its first debt is due

@@ -1,7 +1,8 @@
 -- uses: keys, clock, batch, record
 -- What most jobs are: plain. A plain job has a queue, a name, a payload and a policy, and nothing that another key would
--- have to follow: no flag, lane, unique key, tag, parent, limit or expiry. While nobody follows what happens or waits
--- at its queue, it comes in, is taken and ends by a few commands that can be told beforehand. The plain ways
+-- have to follow: no flag, lane, unique key, tag, parent, limit or expiry. While nobody follows what happens, and those
+-- who wait at its queue want anything, it comes in, is taken and ends by a few commands that can be told beforehand. The
+-- plain ways
 -- (plain_*.lua) do just these; they read first, and where anything is not plain they have changed nothing and leave the
 -- call to the general way. What they do must be what the general way would have done.
 -- Lists are filled value by value, in order: of `a[1], a[2] = x, y` the last is set first, which costs a hash.
@@ -30,7 +31,8 @@ local function make_names(queue)
     q = queue_key('q', queue), ready = lane_key(queue, ''), running = queue_key('running', queue),
     heads = queue_key('heads', queue), room = queue_key('room', queue), waiters = queue_key('waiters', queue),
     followed = P .. 'followed', push_full = P .. 'push_full', limits_version = P .. 'limits_version', seq = P .. 'seq',
-    token = P .. 'token', lease = P .. 'timers:lease', due = P .. 'timers:due', job = P .. 'j:', minute_ends_at = 0,
+    token = P .. 'token', lease = P .. 'timers:lease', due = P .. 'timers:due', job = P .. 'j:', hand = P .. 'hand:',
+    minute_ends_at = 0,
   }
 end
 

@@ -1,4 +1,4 @@
--- uses: keys, clock, batch, record, new_record, tally, ending, plain
+-- uses: keys, clock, batch, record, new_record, ring, tally, ending, plain, plain_hand
 -- Plain jobs of one queue come in (plain.lua says what that is).
 
 -- Of a record as packed by the caller: format, flags, priority, ready time, policy, queue, name, length of the lane, and
@@ -30,10 +30,36 @@ local function lets_in(names)
     or is_set(found[4], 'name_lanes') or is_set(found[5], 'aging_ms'))
 end
 
--- Does nobody know them: is there no record of them, does nobody wait for them, did none of them end lately?
+-- Does nobody know them: is there no record of them, did none of them end lately? Then also whether somebody waits.
 local function are_new(ids, keys, names)
   keys[#ids + 1] = names.waiters
-  return call('EXISTS', unpack(keys)) == 0 and not has_any_ended(ids)
+  local found = call('EXISTS', unpack(keys))
+  local is_waited_for = found == 1 and call('EXISTS', names.waiters) == 1
+  return (found == 0 or is_waited_for) and not has_any_ended(ids), is_waited_for
+end
+
+-- Who hears of so many jobs: the bells, and the waiters that go for it; nil: one of them does not want just anything.
+local function audience(names, size)
+  if call('HGET', names.q, 'paused') then return nil end
+  local list, bells, gone = call('ZRANGE', names.waiters, 0, WAITERS_LOOKED_AT - 1, 'WITHSCORES'), {}, {}
+  for i = 1, #list, 2 do
+    if #bells == size then break end
+    if tonumber(list[i + 1]) >= now_ms then
+      local bell = string.match(list[i], '^([^\1]*)\1$')
+      if not bell then return nil end
+      bells[#bells + 1] = bell
+    end
+    gone[#gone + 1] = list[i]
+  end
+  return bells, gone
+end
+
+local function ring_plainly(names, queue, bells, gone)
+  call('ZREM', names.waiters, unpack(gone))
+  for i = 1, #bells do
+    strike(bells[i], 'Q' .. queue .. '\1')
+    if i == 1 then check_ring(queue) end
+  end
 end
 
 -- What is written for each: its place in the lane, its record; and what the caller is told.
@@ -60,12 +86,21 @@ local function enqueue_plainly()
   if (marks[1] or '0') ~= ARGV[2] or marks[2] or not lets_in(names) then return nil end
   local size, keys = #ids, {}
   for i = 1, size do keys[i] = names.job .. ids[i] end
-  if not are_new(ids, keys, names) then return nil end
+  local is_new, is_waited_for = are_new(ids, keys, names)
+  if not is_new then return nil end
+  local bells, gone
+  if is_waited_for then
+    bells, gone = audience(names, size)
+    if not bells then return nil end
+    local worker = size == 1 and hand_of(names, queue, bells[1])
+    if worker then return {hand_over_plainly(names, queue, ids[1], flags[1], priorities[1], worker, bells[1], gone)} end
+  end
   local before = call('INCRBY', names.seq, size) - size
   local places, forms, answers, bytes = written_forms(ids, keys, flags, priorities, before)
   call('ZADD', names.ready, unpack(places))
   call('MSET', unpack(forms))
   call('HINCRBY', names.q, 'bytes', bytes)
   tally_now(names, queue, 'enqueued', size)
+  if bells then ring_plainly(names, queue, bells, gone) end
   return answers
 end

@@ -1,4 +1,4 @@
--- uses: keys, clock, batch, record, lanes, tally, plain, plain_finish
+-- uses: keys, clock, batch, record, ring, lanes, tally, plain, plain_finish
 -- Plain jobs are taken from default lanes, alone or with the ends of others (plain.lua says what that is).
 
 -- Of a record: format, state, flags, priority, sequence, creation, ready time, start, end, attempt, revision, policy,
@@ -8,15 +8,16 @@ local LEASED_PLAIN = '>BBI4i4I6I6I6I6I6I6I6c16I4I4I4c0' -- a header as in record
 local AFTER_PROGRESS = HEADER_BYTES - 1
 local LEASE_MS, TIMEOUT_MS = 5, 11 -- where they stand in a policy
 
--- A taker from a queue finds only what can be told beforehand: no other lanes, no waiters, nothing due. Then the instants
--- of its timers, else nil.
+-- A taker from a queue finds only what can be told beforehand: no other lanes, nothing due. Then the instants of its timers
+-- and whether others wait there, else nil.
 local function quiet_queue(queue)
   local names = names_of(queue)
-  if call('EXISTS', names.heads, names.room, names.waiters, names.followed, names.push_full) > 0 then return nil end
+  local found = call('EXISTS', names.heads, names.room, names.waiters, names.followed, names.push_full)
+  if found > 1 or found == 1 and call('EXISTS', names.waiters) == 0 then return nil end
   local overdue = tonumber(call('ZSCORE', names.lease, queue) or math.huge)
   local due = tonumber(call('ZSCORE', names.due, queue) or math.huge)
   if overdue <= now_ms or due <= now_ms then return nil end
-  return overdue, due
+  return overdue, due, found == 1
 end
 
 -- Deadline, and when the recoverer looks at it; nil: such a lease is not plain.
@@ -62,11 +63,13 @@ local function add_leases(leases, queue, most, lease_ms)
   local found = call('HMGET', names.q, 'paused', 'fair_share', 'lease_ms', 'history_length')
   if found[1] or is_set(found[2], 'fair_share') then return nil end
   leases.has_no_history[queue] = not is_set(found[4], 'history_length')
-  local overdue, due = quiet_queue(queue)
+  local overdue, due, do_others_wait = quiet_queue(queue)
   if not overdue then return nil end
   leases.following = math.min(leases.following, overdue, due)
   local places = call('ZRANGE', names.ready, 0, most - 1)
   if #places == 0 then return true end
+  -- What a full batch leaves behind is offered to others.
+  if do_others_wait and #places == most and call('ZCARD', names.ready) > most then return nil end
   local of_queue = {queue = queue, places = places, lease_ms = tonumber(found[3] or DEFAULT.lease_ms), overdue = overdue, running = {},
     spans = {}, waited_ms = 0}
   local ids = {}
@@ -79,7 +82,8 @@ local function add_leases(leases, queue, most, lease_ms)
   return true
 end
 
--- Leases of up to `most` jobs of the queues from ARGV[at] on, in their order; nil: there are none, or not all are plain.
+-- Leases of up to `most` jobs of the queues from ARGV[at] on, in their order; nil: not all are plain, or there are none and
+-- steps of families are to be done first.
 local function plain_leases(at, most, lease_ms)
   if most > PLAIN_MOST then return nil end
   local leases = {of_queue = {}, following = math.huge, started_before = {}, has_no_history = {}}
@@ -90,7 +94,8 @@ local function plain_leases(at, most, lease_ms)
     end
     if not add_leases(leases, ARGV[i], most - #leases, lease_ms) then return nil end
   end
-  return #leases > 0 and leases or nil
+  if #leases == 0 and call('EXISTS', P .. 'work') == 1 then return nil end
+  return leases
 end
 
 -- Writes the records; answers what takers get.
@@ -118,7 +123,20 @@ local function write_leased(leases, worker)
   return answers
 end
 
-local function write_leases(leases, worker)
+-- Who finds nothing waits, if there is a bell to be rung.
+local function register_from(at)
+  if ARGV[7] == '' then return end
+  local for_ms = tonumber(ARGV[8])
+  for i = at, #ARGV do wait_for_ring(ARGV[i], ARGV[7], '', for_ms) end
+  if ARGV[9] == '2' then offer_hand(ARGV[7], ARGV[4], for_ms) end
+end
+
+local function write_leases(leases, worker, queues_at)
+  local following = leases.following < math.huge and leases.following or 0
+  if #leases == 0 then
+    register_from(queues_at)
+    return {now_ms, following, 0, NOTHING, NOTHING, 0}
+  end
   for _, of_queue in ipairs(leases.of_queue) do
     local queue, names = of_queue.queue, names_of(of_queue.queue)
     call('ZREM', names.ready, unpack(of_queue.places))
@@ -126,7 +144,6 @@ local function write_leases(leases, worker)
     for span, number in pairs(of_queue.spans) do tally_now(names, queue, span, number) end
     tally_now(names, queue, 'wait_ms', of_queue.waited_ms)
   end
-  local following = leases.following < math.huge and leases.following or 0
   return {now_ms, following, 0, write_leased(leases, worker), leases.started_before, 0}
 end
 
@@ -139,17 +156,18 @@ end
 local function take_plainly()
   if not is_plain_take() then return nil end
   local leases = plain_leases(11, tonumber(ARGV[3]), tonumber(ARGV[5]))
-  return leases and write_leases(leases, ARGV[4])
+  return leases and write_leases(leases, ARGV[4], 11)
 end
 
 local function exchange_plainly()
   local finishes = tonumber(ARGV[11])
   if ARGV[12] ~= '0' or not is_plain_take() then return nil end
   -- First the queues: where they have other lanes, that is known after three commands.
-  local leases = plain_leases(13 + 5 * finishes, tonumber(ARGV[3]), tonumber(ARGV[5]))
+  local queues_at = 13 + 5 * finishes
+  local leases = plain_leases(queues_at, tonumber(ARGV[3]), tonumber(ARGV[5]))
   if not leases then return nil end
-  if finishes == 0 then return {{}, {}, write_leases(leases, ARGV[4])} end
+  if finishes == 0 then return {{}, {}, write_leases(leases, ARGV[4], queues_at)} end
   local ends = plain_ends(13, finishes)
   if not ends or is_history_kept(ends, leases.has_no_history) then return nil end
-  return {write_ends(ends), {}, write_leases(leases, ARGV[4])}
+  return {write_ends(ends), {}, write_leases(leases, ARGV[4], queues_at)}
 end

@@ -28,6 +28,11 @@ local function wait_for_ring(queue, bell, filter, for_ms)
   redis.call('PEXPIRE', key, math.max(BELL_TTL_MS, for_ms))
 end
 
+-- Who waits with this bell can be handed a job for this worker (plain_hand.lua).
+local function offer_hand(bell, worker, for_ms)
+  redis.call('SET', P .. 'hand:' .. bell, worker, 'PX', math.max(BELL_TTL_MS, for_ms))
+end
+
 -- The loops sleep until the earliest instant they know of, which is how long they are registered. Those who would sleep past
 -- this one are told: not only one of them, since a process may die with what only it knows.
 local function tell_loops(at)

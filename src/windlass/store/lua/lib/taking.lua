@@ -5,6 +5,7 @@ local function register(arguments)
   for i = arguments.queues_at, #ARGV do
     wait_for_ring(ARGV[i], arguments.bell, arguments.filter, arguments.registered_ms)
   end
+  if arguments.by_hand then offer_hand(arguments.bell, ARGV[4], arguments.registered_ms) end
 end
 
 -- Can all queues be taken from with this filter? Asked before anything is changed; the refusal, or nil.
