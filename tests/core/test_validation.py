@@ -16,7 +16,8 @@ from windlass.core.audit import AuditEntry
 from windlass.core.callback import HeldDebt, Room, Undelivered
 from windlass.core.errors import REFUSALS, Refusal
 from windlass.core.event import Emit
-from windlass.core.job import Blob, Callback, Cap, Codec, NewJob
+from windlass.core.form import Filled, Form
+from windlass.core.job import NOTHING, Blob, Callback, Cap, Codec, NewJob
 from windlass.core.limit import Limit, Matcher
 from windlass.core.log import Log, LogLine
 from windlass.core.queue import FOREVER_MS
@@ -126,6 +127,9 @@ def _enqueue() -> Iterator[Case]:
     yield "enqueue", "two times", lambda service: service.enqueue([_job(run_at_ms=5, delay_ms=5)])
     yield "enqueue", "two expiries", lambda service: service.enqueue([_job(expires_at_ms=5, expires_in_ms=5)])
     yield "enqueue", "durability", lambda service: service.enqueue([_job()], durability="disk")  # type: ignore[arg-type]
+    for wrong in (7, None, _job(name=""), Filled(Form(_job()), TOO_LARGE), Filled(Form(_job(name="")), NOTHING)):
+        yield "enqueue_one", repr(type(wrong)), lambda service, wrong=wrong: service.enqueue_one(wrong)
+    yield "enqueue_one", "durability", lambda service: service.enqueue_one(_job(), durability="disk")  # type: ignore[arg-type]
     yield "enqueue", "good and bad", lambda service: service.enqueue([_job(), _job(name="")])
 
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
+from typing import Any
 
 import pytest
 
 from windlass import Windlass, Worker
 from windlass.sdk.worker.pump import HALVED_FROM
+from windlass.store.connection import Connection
 
 SLOTS = 2 * HALVED_FROM + 1
 COUNT = 7 * SLOTS + 3
@@ -45,3 +48,33 @@ async def test_each_job_runs_once_within_the_slots(
     assert worker.done == COUNT
     (stats,) = await (await app.aservice()).stats(["default"])
     assert (stats.queued, stats.running) == (0, 0)
+
+
+@pytest.mark.anyio
+async def test_what_has_ended_is_on_its_way_before_the_next_half_begins(
+    app: Windlass, working: Callable[..., AbstractAsyncContextManager[Worker]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else two halves that were answered together would stay together, and engine and worker take turns."""
+    seen: list[str] = []
+    has_all = asyncio.Event()
+    begin = Connection.begin_within
+
+    def begun(self: Connection, timeout_s: float, *args: Any) -> Any:
+        if str(args[1]).startswith("exchange_"):
+            seen.append("reported")
+        return begin(self, timeout_s, *args)
+
+    monkeypatch.setattr(Connection, "begin_within", begun)
+
+    @app.task
+    async def note(number: int) -> None:
+        seen.append("ran")
+        if seen.count("ran") == COUNT:
+            has_all.set()
+
+    await app.aenqueue_many(note.call(number) for number in range(COUNT))
+    async with working(app, concurrency=SLOTS):
+        await has_all.wait()
+    in_a_row = [len(list(group)) for word, group in itertools.groupby(seen) if word == "ran"]
+    assert in_a_row[0] == SLOTS
+    assert max(in_a_row[1:]) <= (SLOTS + 1) // 2

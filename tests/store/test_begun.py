@@ -9,10 +9,11 @@ from forked import in_forked_child
 from opened import opened_blocking
 from windlass.core.errors import Refusal
 from windlass.core.job import NewJob
-from windlass.core.requests import Enqueued
+from windlass.core.requests import Enqueued, Finish, Take
 from windlass.service import Service
 from windlass.store.connection import ConnectionLost, EngineReplyError
 from windlass.store.endpoint import Endpoint, parse_url
+from windlass.store.store import Store
 
 
 def jobs(count: int = 3) -> list[NewJob]:
@@ -97,3 +98,36 @@ def test_an_engine_that_lost_its_functions_is_given_them(engine: EngineProcess, 
     with opened_blocking(parse_url(engine.unix_url)) as connection:
         connection.call("FUNCTION", "FLUSH", "SYNC")
     assert statuses(service.enqueue(jobs()).begin()()) == {"queued"}
+
+
+@pytest.mark.anyio
+async def test_in_an_event_loop_a_question_is_sent_when_it_is_asked(store: Store) -> None:
+    store.open_now()
+    async with store.twin() as twin:
+        service = Service(twin)
+        await service.enqueue(jobs(4))
+        taking = Take(queues=("q",), most=2)
+        held = (await service.take(taking)).jobs
+        answer = service.exchange([Finish(job.id, job.lease_token) for job in held], [], taking).sent()
+        before = await service.stats(["q"])  # on the same connection: it sees what was sent before it
+        assert [(one.queued, one.running) for one in before] == [(0, 2)]
+        assert len((await answer).taken.jobs) == 2
+
+
+@pytest.mark.anyio
+async def test_in_an_event_loop_it_is_asked_again_when_the_connection_is_lost(
+    engine: EngineProcess, store: Store
+) -> None:
+    store.open_now()
+    async with store.twin() as twin:
+        service = Service(twin)
+        await service.enqueue(jobs(4))
+        held = (await service.take(Take(queues=("q",), most=2))).jobs
+        engine.freeze()
+        ends = [Finish(job.id, job.lease_token) for job in held]
+        answer = service.exchange(ends, [], Take(queues=("q",), most=2)).sent()
+        engine.kill()
+        engine.start()
+        found = await answer
+        assert [type(one) for one in found.finished] == [type(None)] * 2
+        assert len(found.taken.jobs) == 2

@@ -232,6 +232,11 @@ class Windlass(Connecting, Scheduling):
         self.was_enqueued(calls, handles)
         return handles
 
+    def handle_of(self, call: Call[R], answer: Enqueued) -> JobHandle[R]:
+        handle: JobHandle[R] = JobHandle(self, answer.id, answer.status, call.task.result_type, call.terms.keeps_result)
+        self.was_enqueued((call,), (handle,))
+        return handle
+
     def job(self, job_id: str) -> JobHandle[Any]:
         """The handle of a job by its id."""
         return JobHandle(self, parse_id(job_id))

@@ -109,12 +109,12 @@ class Call(Part[R_co]):
 
     def enqueue(self) -> JobHandle[R_co]:
         app = self.task.app
-        return app.handles_of((self,), app.service.enqueue((self.ready(),), durability=self.durability).wait())[0]
+        return app.handle_of(self, app.service.enqueue_one(self.ready(), durability=self._template.durability).wait())
 
     async def aenqueue(self) -> JobHandle[R_co]:
         app = self.task.app
         gathering = (await app.in_loop()).gathering
-        return app.handles_of((self,), (await gathering.enqueue(self.ready(), self.durability),))[0]
+        return app.handle_of(self, await gathering.enqueue(self.ready(), self._template.durability))
 
 
 def _key_of(unique: Unique, task: Task[..., Any], arguments: Mapping[str, Any], payload: bytes) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import TypeAlias
 
 from ..core import callback_validation, limit_validation
@@ -12,12 +13,14 @@ from ..core.form import Filled, alone
 from ..core.ids import numbered_id
 from ..core.job import Durability, NewJob
 from ..core.requests import Enqueued
-from ..store.asked import AskedMany
+from ..store.asked import Asked, AskedMany
 from ..store.calls import enqueue
 from ..store.calls.call import BYTES_MAX, Flow, Now
 from ..store.matching import matched
 from ..store.scatter import scatter
+from ..store.straight import Straight
 from .asking import Asking
+from .single import AskedForOne
 
 Entry: TypeAlias = tuple[bytes, Filled]  # a job with its id
 
@@ -52,6 +55,19 @@ class Producing(Asking):
         without = {queue: numbered_id(0, self.store.partition_of_queue(queue)) for queue in _queues_of(jobs)}
         made = [(without[job.form.job.queue], job) for job in jobs]
         return (yield from self._enqueue_flow(jobs, made, level, False, draws=True))
+
+    @cached_property
+    def _straight(self) -> Straight:
+        return Straight(self.store)
+
+    def enqueue_one(self, job: NewJob | Filled, *, durability: Durability | None = None) -> Asked[Enqueued]:
+        """As `enqueue` of one job; a refusal is raised. The quickest way of a caller that blocks."""
+        if type(job) is not Filled or (durability or self.store.durability) != "memory":
+            return self.enqueue((job,), durability=durability).one()
+        return AskedForOne(self._straight, self._checked(job), self._generally)
+
+    def _generally(self, job: Filled) -> Asked[Enqueued]:
+        return self.enqueue((job,), durability="memory").one()
 
     def _checked(self, job: NewJob | Filled) -> Filled:
         if type(job) is Filled:

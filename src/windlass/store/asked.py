@@ -21,6 +21,8 @@ class Performer(Protocol):
 
     def begin_now(self, flow: Flow[T]) -> Callable[[], T]: ...
 
+    def begin(self, flow: Flow[T]) -> Coroutine[Any, Any, T]: ...
+
 
 class Asked(Generic[T]):
     __slots__ = ("_flow", "_store")
@@ -38,6 +40,10 @@ class Asked(Generic[T]):
     def begin(self) -> Callable[[], T]:
         """Sends it, if it can be; what it answers waits, as `wait` does. For who has more to ask meanwhile."""
         return self._store.begin_now(self._flow())
+
+    def sent(self) -> Coroutine[Any, Any, T]:
+        """The same in an event loop: mostly on its way when this returns; its answer is to be awaited."""
+        return self._store.begin(self._flow())
 
 
 class AskedMany(Asked[list[T | Refusal]]):
@@ -77,3 +83,6 @@ class AskedToWait(Asked[T]):
 
     def begin(self) -> Callable[[], T]:
         return self._driver_now
+
+    def sent(self) -> Coroutine[Any, Any, T]:
+        return self._driver()

@@ -71,6 +71,24 @@ class BlockingConnection:
             raise reply
         return reply
 
+    def call_packed(self, packed: bytes, timeout_s: float) -> Any:
+        """The same with the bytes of a command."""
+        if self._sent or timeout_s != self._limit_s:
+            [reply] = self._exchange(packed, 1, timeout_s)
+        else:
+            self._refuse_if_lost()
+            try:
+                self._socket.sendall(packed)
+                reply = self._next_reply()
+            except (OSError, hiredis.ProtocolError) as error:
+                raise self._broken(error, timeout_s) from error
+            except BaseException:
+                self.close()  # as in _send
+                raise
+        if reply.__class__ is EngineReplyError:
+            raise reply
+        return reply
+
     def pipeline(self, commands: Sequence[Command], timeout_s: float | None = None) -> list[Any]:
         """All replies, in order; an error reply stands in the list as a value."""
         return self._exchange(b"".join(map(pack, commands)), len(commands), timeout_s)

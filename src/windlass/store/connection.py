@@ -7,7 +7,7 @@ import asyncio
 import socket
 import ssl
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from typing import Any, Self, TypeAlias, cast
 
 import hiredis
@@ -120,7 +120,15 @@ class Connection(asyncio.Protocol):
 
     async def call_within(self, timeout_s: float, *args: Argument) -> Any:
         """Without a reply in time the connection is aborted: a half-open socket must hold nobody for ever."""
+        return await self._within(timeout_s, self.call(*args))
+
+    def begin_within(self, timeout_s: float, *args: Argument) -> Coroutine[Any, Any, Any]:
+        """The same, on its way when this returns, with what was called before it in this turn."""
         future = self.call(*args)
+        self._flush()
+        return self._within(timeout_s, future)
+
+    async def _within(self, timeout_s: float, future: asyncio.Future[Any]) -> Any:
         watchdog = self._loop.call_later(timeout_s, self._abort_unanswered, future, timeout_s)
         try:
             return await future

@@ -3,7 +3,7 @@ Written once, it is driven with an event loop or without one."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Awaitable, Callable, Coroutine, Generator
 from typing import Any, TypeVar, cast
 
 from ..core.errors import WindlassError
@@ -12,9 +12,10 @@ A = TypeVar("A")
 T = TypeVar("T")
 
 
-async def drive(flow: Generator[A, Any, T], perform: Callable[[A], Awaitable[Any]]) -> T:
+async def drive(flow: Generator[A, Any, T], perform: Callable[[A], Awaitable[Any]], asked: A | None = None) -> T:
+    """`asked`: what a flow that has begun has asked first."""
     try:
-        asked = next(flow)
+        asked = next(flow) if asked is None else asked
         while True:
             try:
                 answer = await perform(asked)
@@ -27,7 +28,7 @@ async def drive(flow: Generator[A, Any, T], perform: Callable[[A], Awaitable[Any
 
 
 def drive_now(flow: Generator[A, Any, T], perform: Callable[[A], Any], asked: A | None = None) -> T:
-    """`asked`: what a flow that has begun has asked first."""
+    """The same without an event loop."""
     try:
         asked = next(flow) if asked is None else asked
         while True:
@@ -39,3 +40,58 @@ def drive_now(flow: Generator[A, Any, T], perform: Callable[[A], Any], asked: A 
                 asked = flow.send(answer)
     except StopIteration as end:
         return cast(T, end.value)
+
+
+# What a flow asks first may be sent before anybody waits for its answer: `send` gives what receives the reply, or None
+# where it cannot be sent ahead. Where no reply comes it is asked again in the ordinary way.
+
+
+def begin(
+    flow: Generator[A, Any, T],
+    perform: Callable[[A], Awaitable[Any]],
+    send: Callable[[A], Coroutine[Any, Any, Any] | None],
+) -> Coroutine[Any, Any, T]:
+    try:
+        first = next(flow)
+    except StopIteration as end:
+        return _answered(cast(T, end.value))
+    sent = send(first)
+    if sent is None:
+        return drive(flow, perform, first)
+
+    async def received(asked: A) -> Any:
+        if asked is not first:
+            return await perform(asked)
+        try:
+            reply = await sent
+        except WindlassError:
+            return await perform(asked)
+        return cast(Any, asked).answer(reply)
+
+    return drive(flow, received, first)
+
+
+async def _answered(value: T) -> T:
+    return value
+
+
+def begin_now(
+    flow: Generator[A, Any, T], perform: Callable[[A], Any], send: Callable[[A], Callable[[], Any] | None]
+) -> Callable[[], T]:
+    try:
+        first = next(flow)
+    except StopIteration as end:
+        answer = cast(T, end.value)
+        return lambda: answer
+    receive = send(first)
+
+    def received(asked: A) -> Any:
+        if asked is not first or receive is None:
+            return perform(asked)
+        try:
+            reply = receive()
+        except WindlassError:
+            return perform(asked)
+        return cast(Any, asked).answer(reply)
+
+    return lambda: drive_now(flow, received, first)

@@ -1,12 +1,11 @@
 """Links: connections that open at the first call, are renewed when they break, and then repeat their calls. Where to is
 the route's to say, each time they connect.
 
-When to repeat is decided once, without I/O, in `Patience`; `Link` serves asyncio, `BlockingLink` threads.
+When to repeat is decided once, in patience.py; `Link` serves asyncio, `BlockingLink` threads.
 """
 
 import asyncio
 import os
-import random
 import threading
 import time
 import weakref
@@ -26,55 +25,16 @@ from windlass.store.connection import (
 )
 from windlass.store.endpoint import Endpoint
 from windlass.store.nodes import NodeConnections
+from windlass.store.patience import Patience
 from windlass.store.topology import Route, Standalone
 
 REPLY_LIMIT_S = 10.0  # shorter than a connection's own: we repeat, so a half-open socket should cost little
 PATIENCE_S = 30.0
-FIRST_PAUSE_S = 0.005
-LONGEST_PAUSE_S = 0.5
 
-# The engine cannot serve us now, but will: the call is repeated.
-PASSING_KINDS = frozenset({"LOADING", "READONLY", "MASTERDOWN", "TRYAGAIN", "CLUSTERDOWN", "UNBLOCKED", "MOVED", "ASK"})
-# A script met a slot that is being moved key by key, and half of its keys were elsewhere.
-TORN_SLOT = "non local key"
-# Of these, the answers of a node that is no primary (any more): only a fresh connection can arrive at the one that is.
+# A node that is no primary (any more) answers so: only a fresh connection can arrive at the one that is.
 WRONG_NODE_KINDS = frozenset({"READONLY", "MASTERDOWN", "NOREPLICAS", "UNBLOCKED"})
 # The connection is good, but this slot's calls belong on another; others may share it.
 WRONG_SLOT_KINDS = frozenset({"MOVED", "CLUSTERDOWN"})
-
-
-class Patience:
-    """Decides whether a failed call is repeated, and after which pause. It begins with the first failure.
-
-    Every repeat is safe, even of a call that was carried out and only its reply was lost: enqueue recognises
-    its ids, reports are guarded by lease tokens, and a lost answer of take costs one lease.
-    """
-
-    def __init__(self, route: Route, patience_s: float) -> None:
-        self._route = route
-        self._patience_s = patience_s
-        self._give_up_at_s = time.monotonic() + patience_s
-        self._pause_s = FIRST_PAUSE_S
-
-    def pause_s_after(self, problem: WindlassError) -> float:
-        if not _is_passing(problem):
-            raise problem
-        left_s = self._give_up_at_s - time.monotonic()
-        if left_s <= 0:
-            raise EngineUnavailable(
-                f"The engine at {self._route} could not be used for {self._patience_s:g} s ({problem}). "
-                "Check that it runs, that this address is right and that nothing in between blocks it."
-            ) from problem
-        # Jitter keeps a fleet of workers from knocking in step at an engine that comes back.
-        pause_s = min(self._pause_s * random.uniform(0.5, 1.0), left_s)  # noqa: S311 (not a secret)
-        self._pause_s = min(self._pause_s * 2, LONGEST_PAUSE_S)
-        return pause_s
-
-
-def _is_passing(problem: WindlassError) -> bool:
-    if isinstance(problem, EngineReplyError):
-        return problem.kind in PASSING_KINDS or TORN_SLOT in str(problem)
-    return isinstance(problem, EngineUnavailable)
 
 
 def _raise_first_error(replies: Sequence[Any]) -> None:
@@ -123,6 +83,13 @@ class Link:
     def call(self, *args: Argument, timeout_s: float | None = None) -> Coroutine[Any, Any, Any]:
         """`timeout_s` replaces the reply limit; a blocking command needs one longer than its own."""
         return self._repeating(Connection.call_within, args, timeout_s)
+
+    def begin(self, *args: Argument) -> Coroutine[Any, Any, Any] | None:
+        """On its way when this returns, if there is a connection. What goes wrong is raised, nothing is repeated."""
+        connection = self._connection
+        if connection is None or connection.is_closed:
+            return None
+        return connection.begin_within(self._reply_limit_s, *args)
 
     async def call_together(self, commands: Sequence[Command], timeout_s: float | None = None) -> list[Any]:
         """All replies, from one connection and with no other call in between.
@@ -270,6 +237,10 @@ class BlockingLink:
     def call(self, *args: Argument, timeout_s: float | None = None) -> Any:
         """`timeout_s` replaces the reply limit; a blocking command needs one longer than its own."""
         return self._repeating(BlockingConnection.call, args, timeout_s)
+
+    def call_packed(self, packed: bytes) -> Any:
+        """The same with the bytes of one command; not where the engine may name another node for it."""
+        return self._repeating(BlockingConnection.call_packed, (packed,), None)
 
     def begin(self, *args: Argument) -> Callable[[], Any]:
         """Sends a call; what it answers waits for the reply. Other calls may go in between. Nothing is repeated: what

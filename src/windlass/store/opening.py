@@ -16,7 +16,7 @@ from .blocking import BlockingConnection
 from .connection import CONNECT_LIMIT_S, Command, EngineReplyError
 from .deployment import LAYOUT, QUESTIONS, Deployment, examine, of_all_nodes
 from .endpoint import Endpoint
-from .link import Patience
+from .patience import Patience
 from .topology import Route, Topology
 
 

@@ -89,13 +89,17 @@ class Library:
         self.name = name
         self.suffix = suffix  # of its functions' names
         self._source = source
+        self._functions: dict[str, str] = {}
 
     @cached_property
     def source(self) -> str:
         return self._source if isinstance(self._source, str) else self._source()
 
     def function(self, operation: str) -> str:
-        return f"{operation}_{self.suffix}"
+        found = self._functions.get(operation)
+        if found is None:
+            found = self._functions[operation] = f"{operation}_{self.suffix}"
+        return found
 
 
 def _table(name: str, entries: dict[str, int]) -> str:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import os
-import struct
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
@@ -25,7 +23,8 @@ from .clock import EngineClock
 from .coalesce import Coalescer
 from .connection import EngineReplyError
 from .deployment import Deployment
-from .driving import drive, drive_now
+from .drawing import random_64
+from .driving import begin, begin_now, drive, drive_now
 from .embedded import EmbeddedEngine
 from .endpoint import Address
 from .fanout import Fanout
@@ -105,14 +104,13 @@ class Store:
         return partition_of_id(job_id) % self.partitions
 
     def new_id(self, queue: str) -> bytes:
-        return self.new_ids([queue])[0]
+        return make_id(int(time.time() * 1000), self.partition_of_queue(queue), random_64())
 
     def new_ids(self, queues: Sequence[str]) -> list[bytes]:
-        """One id for each, at home where its queue is. One clock reading and one draw for all of them."""
+        """One id for each, at home where its queue is. One clock reading for all of them."""
         at_ms = int(time.time() * 1000)
         homes = {queue: self.partition_of_queue(queue) for queue in set(queues)}
-        drawn = struct.unpack(f">{len(queues)}Q", os.urandom(8 * len(queues)))
-        return [make_id(at_ms, homes[queue], random_64) for queue, random_64 in zip(queues, drawn, strict=True)]
+        return [make_id(at_ms, homes[queue], random_64()) for queue in queues]
 
     @property
     def clock_offset_ms(self) -> int:
@@ -229,35 +227,29 @@ class Store:
         """The first call of a flow is sent before this returns, so that the engine is at work meanwhile."""
         if self.deployment is None:
             self.open_now()
-        try:
-            asked = next(flow)
-        except StopIteration as end:
-            answer = cast(T, end.value)
-            return lambda: answer
-        receive = self._begin(asked)
-        return lambda: drive_now(
-            flow, lambda effect: receive() if effect is asked else self._perform_now(effect), asked
-        )
+        return begin_now(flow, self._perform_now, self._send_ahead_now)
 
-    def _begin(self, effect: Effect) -> Callable[[], Any]:
-        """Whatever goes wrong, or cannot be sent ahead, is done in the ordinary way: calls may be repeated. Those that
-        draw may not, by another slip."""
+    def begin(self, flow: Flow[T]) -> Coroutine[Any, Any, T]:
+        """The same in an event loop, once the store is open."""
+        return self.run(flow) if self.deployment is None else begin(flow, self._perform, self._send_ahead)
+
+    def _send_ahead_now(self, effect: Effect) -> Callable[[], Any] | None:
+        """Only what is one command: a confirmation comes on another link. And nothing that draws: what goes wrong is
+        asked again in the ordinary way, and would draw by another slip."""
         if (
             isinstance(effect, Call | ItemsCall)
             and not effect.draws
             and len(commands := self._commands_of(effect)) == 1
         ):
             with contextlib.suppress(WindlassError):
-                receive = self._lines.blocking_link("calls", effect.partition).begin(*commands[0])
-                return lambda: self._finish(effect, receive)
-        return lambda: self._perform_now(effect)
+                return self._lines.blocking_link("calls", effect.partition).begin(*commands[0])
+        return None
 
-    def _finish(self, effect: Call[Any] | ItemsCall[Any], receive: Callable[[], Any]) -> Any:
-        try:
-            reply = receive()
-        except WindlassError:
-            return self._perform_now(effect)
-        return effect.answer(reply)
+    def _send_ahead(self, effect: Effect) -> Coroutine[Any, Any, Any] | None:
+        """What is about many items travels with others' (coalesce.py)."""
+        if not isinstance(effect, Call) or len(commands := self._commands_of(effect)) > 1:
+            return None
+        return self._lines.link("calls", effect.partition).begin(*commands[0])
 
     async def _perform(self, effect: Effect) -> Any:
         if isinstance(effect, list):
@@ -300,12 +292,14 @@ class Store:
 
     # Calling the engine's functions
 
+    def function(self, operation: str) -> str:
+        return library().function(operation)
+
     def _commands(
         self, operation: str, partition: int, args: Sequence[Argument], durability: Durability | None
     ) -> list[tuple[Argument, ...]]:
-        function = library().function(operation)
         commands: list[tuple[Argument, ...]] = [
-            ("FCALL", function, 1, self.root(partition), self._clock.offset_ms, *args)
+            ("FCALL", self.function(operation), 1, self.root(partition), self._clock.offset_ms, *args)
         ]
         if durability is not None:
             confirm = cast(Deployment, self.deployment).command_for(durability, DURABLE_WAIT_MS)
@@ -352,6 +346,10 @@ class Store:
             except EngineReplyError as error:
                 check_library_missing(error)
             self._load_library_now(link)
+
+    def call_packed(self, packed: bytes) -> Any:
+        """One command as bytes, where all partitions are at one node."""
+        return self._lines.blocking_link("calls", 0).call_packed(packed)
 
     def _load_library_now(self, link: BlockingLink) -> None:
         try:

@@ -7,7 +7,7 @@ import contextlib
 import logging
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
@@ -121,9 +121,13 @@ def _pause_s(found: Found, left_s: float) -> float:
     return min([left_s, *(ms / 1000 for ms in due_in_ms)])
 
 
-async def take_once(store: Store, flow: Flow[T]) -> T:
+def take_once(store: Store, flow: Flow[T]) -> Coroutine[Any, Any, T]:
+    """On its way at once, if it can be."""
+    return _taken_once(store, asyncio.ensure_future(store.begin(flow)))
+
+
+async def _taken_once(store: Store, call: asyncio.Future[T]) -> T:
     """A caller that is cancelled in the middle never sees its jobs: they are given back, no attempt spent."""
-    call = asyncio.ensure_future(store.run(flow))
     try:
         return await asyncio.shield(call)
     except asyncio.CancelledError:

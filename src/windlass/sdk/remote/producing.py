@@ -12,7 +12,7 @@ from ...core.requests import Enqueued
 from ...dialects.native.producing import EnqueuedShape
 from ...dialects.native.shapes import Items, NewJobShape, Results
 from ...dialects.native.whole import AcceptedWholeShape, WholeShape
-from ...store.asked import AskedMany
+from ...store.asked import Asked, AskedMany
 from .asking import AT_ONCE, RemoteAsking
 from .request import Requests, post
 from .translating import answers_of, new_job_shape
@@ -31,6 +31,9 @@ class RemoteProducing(RemoteAsking):
         made: list[NewJobShape] = []
         level = durability or self.remote.asked_durability
         return AskedMany(self.remote, lambda: self._send(whole_jobs, made, level, whole))
+
+    def enqueue_one(self, job: NewJob | Filled, *, durability: Durability | None = None) -> Asked[Enqueued]:
+        return self.enqueue((job,), durability=durability).one()
 
     def _send(
         self, jobs: Sequence[NewJob], made: list[NewJobShape], level: Durability | None, whole: bool

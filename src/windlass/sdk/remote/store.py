@@ -7,7 +7,7 @@ import asyncio
 import secrets
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, NoReturn, TypeVar, cast
 
 import msgspec
@@ -139,6 +139,9 @@ class RemoteStore:
     def begin_now(self, flow: Requests[T]) -> Callable[[], T]:
         """Over HTTP nothing is sent ahead."""
         return lambda: self.run_now(flow)
+
+    def begin(self, flow: Requests[T]) -> Coroutine[Any, Any, T]:
+        return self.run(flow)
 
     async def perform(self, asked: Any) -> Any:
         request = _request(asked)

@@ -1,19 +1,20 @@
 """Between a worker's slots and the engine: takes as many jobs as slots are free, and reports ends, in as few calls as
-possible. While one call is on its way the next may follow, so neither side waits for the other."""
+possible. While the engine works on one call, the code of the jobs that another brought runs: neither side waits for the
+other."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
 from msgspec.structs import replace
 
 from ...core.errors import AlreadyEnded, EngineError, EngineFull, EngineUnavailable, Forbidden, Refusal, WindlassError
 from ...core.job import Job
-from ...core.requests import ANYTHING, Fail, Filter, Finish, Held, Take
+from ...core.requests import ANYTHING, Exchanged, Fail, Filter, Finish, Held, Take
 from ...core.states import State
 from ...core.validation import NAMES_PER_FILTER, TAKE_MAX
 from ...service import Service
@@ -57,6 +58,8 @@ class Pump:
         self._outcomes: list[Told] = []
         self._occupied = 0
         self._promised = 0  # slots that calls on their way may fill
+        self._on_their_way = 0  # calls that report
+        self._starting = asyncio.Lock()
         self._talks: set[asyncio.Task[None]] = set()
         self._acceptances: set[asyncio.Task[None]] = set()
         self._waiting: asyncio.Task[None] | None = None
@@ -96,14 +99,22 @@ class Pump:
         """One decision, or waiting until there is something to decide."""
         if self.trouble is not None:
             raise self.trouble
-        free = self._slots - self._occupied - self._promised if self.is_open else 0
-        if self._outcomes and len(self._talks) < TALKS_MAX:
-            outcomes, self._outcomes = self._outcomes[: self._at_once], self._outcomes[self._at_once :]
-            self._talk(outcomes, min(free, self._at_once))
-        elif free > 0 and self._waiting is None and not self._talks and not self._outcomes:
-            self._look(free, waits)
+        if self._talk_if_due():
+            return
+        if self._free > 0 and self._waiting is None and not self._talks and not self._outcomes:
+            self._look(self._free, waits)
         else:
             await self.change(until_s)
+
+    @property
+    def _free(self) -> int:
+        return self._slots - self._occupied - self._promised if self.is_open else 0
+
+    def _talk_if_due(self) -> bool:
+        is_due = bool(self._outcomes) and self._on_their_way < TALKS_MAX
+        if is_due:
+            self._talk()
+        return is_due
 
     async def change(self, until_s: float | None) -> None:
         try:
@@ -118,20 +129,31 @@ class Pump:
         while self._outcomes or self._talks:
             await self.turn()
 
-    def _talk(self, outcomes: list[Told], most: int) -> None:
+    def _talk(self) -> None:
+        """Slots of what waits for the next call are left to that one."""
+        outcomes, self._outcomes = self._outcomes[: self._at_once], self._outcomes[self._at_once :]
+        most = min(max(0, self._free - len(self._outcomes)), TAKE_MAX)
         self._promised += most
-        talk = asyncio.create_task(self._exchange(outcomes, most))
+        self._on_their_way += 1
+        talk = asyncio.create_task(self._exchange(self._sent(outcomes, most), outcomes, most))
         self._talks.add(talk)
-        talk.add_done_callback(lambda done: self._finished(done, most))
+        talk.add_done_callback(self._finished)
+
+    def _sent(self, outcomes: list[Told], most: int) -> Coroutine[Any, Any, Exchanged] | None:
+        """On its way to the engine; None: what ended is reported without taking."""
+        if most <= 0 or any(isinstance(outcome, Held) for _, outcome in outcomes):
+            return None
+        finishes = [outcome for _, outcome in _of(outcomes, Finish)]
+        failures = [outcome for _, outcome in _of(outcomes, Fail)]
+        return self._service.exchange(finishes, failures, self._request(most)).sent()
 
     def _look(self, most: int, waits: bool) -> None:
         most = min(most, TAKE_MAX)
         self._promised += most
         self._waiting = asyncio.create_task(self._take(most, WAIT_MS if waits else 0))
-        self._waiting.add_done_callback(lambda done: self._finished(done, most))
+        self._waiting.add_done_callback(self._finished)
 
-    def _finished(self, done: asyncio.Task[None], most: int) -> None:
-        self._promised -= most
+    def _finished(self, done: asyncio.Task[None]) -> None:
         self._talks.discard(done)
         if self._waiting is done:
             self._waiting = None
@@ -145,15 +167,17 @@ class Pump:
         )
 
     async def _take(self, most: int, wait_ms: int) -> None:
+        jobs: list[Job] = []
         try:
-            taken = await self._service.take(self._request(most, wait_ms))
+            jobs = (await self._service.take(self._request(most, wait_ms))).jobs
+            if any(job.state is State.DISPATCHED for job in jobs):
+                jobs = await self._accepting(jobs)
         except WindlassError as error:
             log.warning("Nothing can be taken (%s); still trying.", error)
             await asyncio.sleep(TROUBLE_PAUSE_S)
             return
-        jobs = taken.jobs
-        if any(job.state is State.DISPATCHED for job in jobs):
-            jobs = await self._accepting(jobs)
+        finally:
+            self._promised -= most
         await self._begin(jobs)
 
     async def _accepting(self, jobs: list[Job]) -> list[Job]:
@@ -175,24 +199,31 @@ class Pump:
             if isinstance(answer, Refusal) and not isinstance(answer, AlreadyEnded):
                 self._lost(job)
 
-    async def _exchange(self, outcomes: list[Told], most: int) -> None:
-        """The engine may be away: what ended is told when it is back."""
-        if most <= 0 or any(isinstance(outcome, Held) for _, outcome in outcomes):
-            await self._report(outcomes)
-            return
-        finishes, failures = _of(outcomes, Finish), _of(outcomes, Fail)
+    async def _exchange(self, sent: Coroutine[Any, Any, Exchanged] | None, outcomes: list[Told], most: int) -> None:
+        jobs: list[Job] | None = None
         try:
-            answer = await self._service.exchange(
-                [outcome for _, outcome in finishes], [outcome for _, outcome in failures], self._request(most)
-            )
+            jobs = await self._exchanged(sent, outcomes)
+        finally:
+            self._promised -= most
+            self._on_their_way -= 1
+        if jobs is not None:
+            await self._begin(jobs)
+
+    async def _exchanged(self, sent: Coroutine[Any, Any, Exchanged] | None, outcomes: list[Told]) -> list[Job] | None:
+        """What was taken, if anybody asked. The engine may be away: what ended is told when it is back."""
+        if sent is None:
+            await self._report(outcomes)
+            return None
+        try:
+            answer = await sent
         except WindlassError as error:
             log.warning("What has ended cannot be reported (%s); still trying.", error)
             await asyncio.sleep(TROUBLE_PAUSE_S)
             await self._report(outcomes)
-            return
-        self._note(finishes, answer.finished)
-        self._note(failures, answer.failed)
-        await self._begin(answer.taken.jobs)
+            return None
+        self._note(_of(outcomes, Finish), answer.finished)
+        self._note(_of(outcomes, Fail), answer.failed)
+        return answer.taken.jobs
 
     async def _report(self, outcomes: list[Told]) -> None:
         while True:
@@ -227,10 +258,24 @@ class Pump:
                 await self._service.release([Held(job.id, job.lease_token) for job in jobs])
             return
         self._occupied += len(jobs)
-        unknown = self._start(jobs)
+        if self._at_once < self._slots:
+            unknown = await self._start_apart(jobs)
+        else:
+            unknown = self._start(jobs)
         if unknown:
             self._occupied -= len(unknown)
             await self._set_aside(unknown)
+
+    async def _start_apart(self, jobs: list[Job]) -> list[Job]:
+        """Two halves that come together would end together and be reported together: the engine would stand still while
+        their code runs, and the other way round. So what has ended leaves before the next half begins."""
+        async with self._starting:
+            self._talk_if_due()
+            unknown = self._start(jobs)
+            await asyncio.sleep(0)  # their code runs, at least until it waits
+            self._talk_if_due()
+            await asyncio.sleep(0)  # and this leaves
+        return unknown
 
     async def _set_aside(self, jobs: list[Job]) -> None:
         """Jobs of names that nobody here knows wait where they are seen, for a worker that does."""

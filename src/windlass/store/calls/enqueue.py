@@ -71,7 +71,7 @@ def _instants(job: NewJob, now_ms: int) -> tuple[int, int]:
 
 def item(
     job_id: bytes, job: Filled, now_ms: int, limits: LimitTable, origin: record.Origin = record.NO_ORIGIN
-) -> tuple[Argument, Argument]:
+) -> tuple[bytes, bytes]:
     """Id and record, and what to do about the unique key: a new job as every script that adds one reads it."""
     form, payload = job.form, job.payload
     common = form.job

@@ -11,8 +11,8 @@
 -- refusals:  id_conflict, queue_full, revision_conflict, unique_conflict, unknown_parent, parent_state, unknown_member,
 --            unknown_limit (for a cap); limits_changed for
 --            all of them: match them anew
--- first: enqueue_plainly
--- uses: keys, batch, record, events, ring, caps, ending, adding, joining, together, family, offers, numbers, plain_enqueue
+-- first: come_in_plainly
+-- uses: keys, batch, record, events, ring, caps, ending, adding, joining, together, family, offers, numbers, plain_single
 local CAME_IN = {queued = true, scheduled = true, waiting = true, replaced = true}
 local is_drawn = bring_numbers()
 local ids, keys = {}, {}

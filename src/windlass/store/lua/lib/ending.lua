@@ -41,7 +41,14 @@ local function ended_lately(ids)
   for i = 1, #ids do answer[i] = newer[i] == 1 or older[i] == 1 end
   return answer
 end
+local ending_call
+local function has_ended(id)
+  if not ending_call then ending_call = redis.call end
+  local mark, newer, older = ended_mark(id), ended_buckets()
+  return ending_call('SISMEMBER', newer, mark) == 1 or ending_call('SISMEMBER', older, mark) == 1
+end
 local function has_any_ended(ids)
+  if #ids == 1 then return has_ended(ids[1]) end
   local newer, older = look_up_ended(ids)
   for i = 1, #ids do
     if newer[i] == 1 or older[i] == 1 then return true end

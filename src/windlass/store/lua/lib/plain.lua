@@ -33,7 +33,8 @@ local function make_names(queue)
     q = queue_key('q', queue), ready = lane_key(queue, ''), running = queue_key('running', queue),
     heads = queue_key('heads', queue), room = queue_key('room', queue), waiters = queue_key('waiters', queue),
     followed = P .. 'followed', push_full = P .. 'push_full', limits_version = P .. 'limits_version', seq = P .. 'seq',
-    token = P .. 'token', lease = P .. 'timers:lease', due = P .. 'timers:due', job = P .. 'j:', hand = P .. 'hand:', minute = -1,
+    token = P .. 'token', lease = P .. 'timers:lease', due = P .. 'timers:due', job = P .. 'j:', hand = P .. 'hand:',
+    minute_ends_at = 0,
     number = P .. 'number', laned = queue_key('laned', queue), parked_at = queue_key('parked_at', queue),
     lane_names = queue_key('names', queue), unique = queue_key('u', queue) .. '\0',
   }

@@ -1,4 +1,4 @@
--- uses: keys, clock, batch, record, new_record, ring, tally, ending, numbers, plain, plain_hand, plain_numbered
+-- uses: keys, clock, batch, record, new_record, ring, tally, ending, numbers, plain, plain_numbered
 -- Plain jobs of one queue come in (plain.lua says what that is).
 
 -- Of a record as packed by the caller: format, flags, priority, ready time, policy, queue, name, length of the lane, and
@@ -37,8 +37,8 @@ local function are_new(ids, keys, names)
 end
 
 -- Who hears of so many jobs: the bells, and the waiters that go for it; nil: one of them does not want just anything.
-local function audience(names, size)
-  if call('HGET', names.q, 'paused') then return nil end
+local function audience(names, size, is_nothing_set)
+  if not is_nothing_set and call('HGET', names.q, 'paused') then return nil end
   local list, bells, gone = call('ZRANGE', names.waiters, 0, WAITERS_LOOKED_AT - 1, 'WITHSCORES'), {}, {}
   for i = 1, #list, 2 do
     if #bells == size then break end
@@ -91,8 +91,6 @@ local function enqueue_plainly()
   if is_waited_for then
     bells, gone = audience(names, size)
     if not bells then return nil end
-    local worker = size == 1 and hand_of(names, queue, bells[1])
-    if worker then return {hand_over_plainly(names, queue, ids[1], flags[1], priorities[1], worker, bells[1], gone)} end
   end
   local before = call('INCRBY', names.seq, size) - size
   local places, forms, answers, bytes = written_forms(ids, keys, flags, priorities, before)

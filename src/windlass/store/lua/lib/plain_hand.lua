@@ -6,11 +6,13 @@ local HAND_MS = 2000
 local HANDED_BYTES = 16384 -- a longer record is better read by who takes it
 
 -- The worker behind a bell, if it may be handed what comes next in this queue: only what it would take itself.
-local function hand_of(names, queue, bell)
+local function hand_of(names, queue, bell, is_nothing_set)
   local worker = bell and #ARGV[3] <= HANDED_BYTES and call('GET', names.hand .. bell)
-  if not worker or call('EXISTS', names.ready) == 1 or call('HGET', KEYS[1], 'stopped') then return nil end
-  if is_set(call('HGET', names.q, 'fair_share'), 'fair_share') or not quiet_queue(queue) then return nil end
-  return worker
+  if not worker or call('HGET', KEYS[1], 'stopped') or not next_instants(names, queue)
+    or call('EXISTS', names.ready, names.heads, names.room, names.push_full) > 0 then
+    return nil
+  end
+  return (is_nothing_set or not is_set(call('HGET', names.q, 'fair_share'), 'fair_share')) and worker
 end
 
 local function hand_over_plainly(names, queue, id, flags, priority, worker, bell, gone)

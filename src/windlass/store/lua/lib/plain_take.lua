@@ -8,15 +8,21 @@ local LEASED_PLAIN = '>BBI4i4I6I6I6I6I6I6I6c16I4I4I4c0' -- a header as in record
 local AFTER_PROGRESS = HEADER_BYTES - 1
 local LEASE_MS, TIMEOUT_MS = 5, 11 -- where they stand in a policy
 
+-- The instants of a queue's timers; nil: something is due.
+local function next_instants(names, queue)
+  local overdue = tonumber(call('ZSCORE', names.lease, queue) or math.huge)
+  local due = tonumber(call('ZSCORE', names.due, queue) or math.huge)
+  if overdue <= now_ms or due <= now_ms then return nil end
+  return overdue, due
+end
+
 -- A taker from a queue finds only what can be told beforehand: no other lanes, nothing due. Then the instants of its timers
 -- and whether others wait there, else nil.
 local function quiet_queue(queue)
   local names = names_of(queue)
   local found = call('EXISTS', names.heads, names.room, names.waiters, names.followed, names.push_full)
   if found > 1 or found == 1 and call('EXISTS', names.waiters) == 0 then return nil end
-  local overdue = tonumber(call('ZSCORE', names.lease, queue) or math.huge)
-  local due = tonumber(call('ZSCORE', names.due, queue) or math.huge)
-  if overdue <= now_ms or due <= now_ms then return nil end
+  local overdue, due = next_instants(names, queue)
   return overdue, due, found == 1
 end
 

@@ -1,6 +1,7 @@
 -- uses: keys, clock, batch
 -- Counters per queue and minute, for plots. Counts of what exists now come from the indexes, never from here.
 local TALLY_TTL_S = 172800
+local MINUTE_MS = 60000
 local tallies
 at_start[#at_start + 1] = function() tallies = {} end
 
@@ -47,17 +48,19 @@ local function tally_place(queue)
   return P .. 'm:' .. queue .. '\0' .. math.floor(minute / 60), (minute % 60) .. ':'
 end
 
+local tally_call
 local function write_tally(key, field, delta)
   if delta == 0 then return end
-  local total = redis.call('HINCRBY', key, field, delta)
-  if total == delta then redis.call('EXPIRE', key, TALLY_TTL_S) end
+  if not tally_call then tally_call = redis.call end
+  local total = tally_call('HINCRBY', key, field, delta)
+  if total == delta then tally_call('EXPIRE', key, TALLY_TTL_S) end
 end
 
 -- Counts at once, for ways that gather nothing; `names` (plain.lua) keep the fields of a minute.
 local function tally_now(names, queue, what, delta)
-  local minute = math.floor(now_ms / 60000)
-  if names.minute ~= minute then
-    names.minute, names.fields, names.tally, names.prefix = minute, {}, tally_place(queue)
+  if now_ms >= names.minute_ends_at or now_ms < names.minute_ends_at - MINUTE_MS then
+    names.minute_ends_at = MINUTE_MS * (math.floor(now_ms / MINUTE_MS) + 1)
+    names.fields, names.tally, names.prefix = {}, tally_place(queue)
   end
   local field = names.fields[what]
   if not field then
