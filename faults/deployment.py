@@ -17,7 +17,7 @@ from windlass.service import Service
 from windlass.store.endpoint import parse_url
 from windlass.store.store import Store
 
-from .engines import Alone, Embedded, Engine, made
+from .engines import Alone, Apart, Embedded, Engine, made
 from .processes import Member
 from .proxy import Link, Proxy
 from .roster import Client, Ports
@@ -72,7 +72,7 @@ class Deployment:
 
     def engine_link(self, whose: str) -> str:
         """The engine as one of the processes reaches it: through a link of its own, where it is at one address."""
-        if isinstance(self.engine, Alone):
+        if isinstance(self.engine, Alone) and not isinstance(self.engine, Apart):
             return f"redis://127.0.0.1:{self._link(f'{whose}→engine', ('127.0.0.1', self.engine.node.port)).port}/0"
         if isinstance(self.engine, Embedded):
             target = str(self.engine.url).removeprefix("unix://")

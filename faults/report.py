@@ -26,6 +26,7 @@ WORDS = {
     "standalone": "one engine, `appendonly yes`, `appendfsync always`",
     "embedded": "the embedded engine with its keeper",
     "sentinel": "a primary and two replicas behind three sentinels, in memory only",
+    "namespace": "one engine in a network namespace of its own, `appendonly yes`, `appendfsync always`",
     "cluster": "three primaries with a replica each, in memory only",
 }
 NOT_PROMISED = """\
@@ -57,6 +58,7 @@ class Report(msgspec.Struct, kw_only=True):
     results: list[Result] = []
     windows: list[Window] = []
     soak: Soak | None = None
+    left_out: list[str] = []  # faults that could not be done here, and why
 
     @property
     def findings(self) -> list[str]:
@@ -78,6 +80,7 @@ def summary(report: Report) -> str:
     ]
     if report.soak:
         lines.append(f"soak: {report.soak.seconds / 60:.1f} minutes, {report.soak.acknowledged:,} jobs")
+    lines += report.left_out
     return "\n".join([*lines, *(f"  {finding[:400]}" for finding in report.findings[:20])])
 
 
@@ -99,6 +102,7 @@ def of(folders: Sequence[Path]) -> Report:
         results=[result for part in parts for result in part.results],
         windows=[window for part in parts for window in part.windows],
         soak=next((part.soak for part in parts if part.soak), None),
+        left_out=list(dict.fromkeys(sentence for part in parts for sentence in part.left_out)),
     )
 
 
@@ -119,6 +123,7 @@ def text(report: Report) -> str:
         _about(report),
         _verdict(report),
         _faults(report.results),
+        *(_paragraph(sentence) for sentence in report.left_out),
         _losses(report.windows),
         _soak(report.soak),
         f"## What is not promised\n\n{NOT_PROMISED}",
@@ -202,7 +207,7 @@ def _faults(results: Sequence[Result]) -> str:
 
 
 def _lost(result: Result) -> str:
-    if result.topology in ("standalone", "embedded"):
+    if result.topology not in ("sentinel", "cluster"):
         return str(result.lost)
     return "allowed, not counted" if result.forgotten is None else f"{result.forgotten}, allowed"
 
