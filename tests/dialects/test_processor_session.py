@@ -123,7 +123,7 @@ async def test_every_idle_worker_gets_one_job_of_its_own_queue(talk: Talk) -> No
 
 
 async def _withheld(office: Service, monkeypatch: pytest.MonkeyPatch) -> tuple[asyncio.Event, asyncio.Event]:
-    """The engine's next answer with jobs for idle workers: set when it is on its way, and to be set for it to arrive."""
+    """The engine's next answer with jobs for idle workers: set when it is under way, and to be set for it to arrive."""
     is_on_its_way, may_arrive = asyncio.Event(), asyncio.Event()
     ask_the_engine = office.store.run
 

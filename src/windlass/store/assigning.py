@@ -35,8 +35,8 @@ def assign_flow(
 async def assign_waiting(
     store: Store, queues: tuple[str, ...], terms: Terms, wait_ms: int, partition: int, until: asyncio.Event
 ) -> Dispatch:
-    """Whoever makes a job takeable in one of these queues rings, if a worker is idle there. `until` ends the wait, never
-    a look that is under way: workers that were given jobs by it would be idle no more, and without a job."""
+    """Whoever makes a job takeable in one of these queues rings, if a worker is idle there. `until` ends the wait,
+    never a look that is under way: workers that were given jobs by it would be idle no more, and without a job."""
     places = tuple((queue, "") for queue in queues)
     give_up_at_s = time.monotonic() + wait_ms / 1000
     while True:
