@@ -91,6 +91,10 @@ class Deployment:
     def bedrock(self) -> str:
         return f"127.0.0.1:{self._link('clients→bedrock', ('127.0.0.1', self._ports['server-api'][1])).port}"
 
+    def metrics_url(self, server: str) -> str:
+        """Past the proxies."""
+        return f"http://127.0.0.1:{self._ports[server][0]}/metrics"
+
     def service(self, patience_s: float = PATIENCE_S) -> Service:
         """Of this process, past the proxies. Close its store when done."""
         return Service(Store(parse_url(self.engine.url), patience_s=patience_s))
@@ -114,7 +118,8 @@ class Deployment:
     def _start_servers(self) -> None:
         for name, roles in SERVERS.items():
             port, bedrock_port = self._ports[name]
-            words = ["--roles", roles, "--port", str(port), "--bedrock-port", str(bedrock_port), "--grace", "2s"]
+            door = "--port" if "api" in roles else "--health-port"
+            words = ["--roles", roles, door, str(port), "--bedrock-port", str(bedrock_port), "--grace", "2s"]
             if not isinstance(self.engine, Embedded):
                 words += ["--url", self.engine_link(name)]
             member = Member(
