@@ -16,6 +16,8 @@ import msgspec
 import windlass
 from windlass.store.embedded import find_server_binary
 
+from .keeping import WORDS as WORDS_OF_KEYS
+from .keeping import Keeping
 from .mischief import FAULTS
 from .running import Result
 from .soak import Soak
@@ -29,6 +31,7 @@ WORDS = {
     "namespace": "one engine in a network namespace of its own, `appendonly yes`, `appendfsync always`",
     "cluster": "three primaries with a replica each, in memory only",
 }
+WORTH_A_LINE = 10 * 1024  # bytes of a kind of keys
 NOT_PROMISED = """\
 - **Not exactly once.** A job may run more than once after a crash, a lost answer or a lease that ran out. What is
   promised is that at most one lease is alive, and that a report with an old token changes nothing.
@@ -248,7 +251,44 @@ def _soak(soak: Soak | None) -> str:
         )
         + "\n"
         + _table(("process", "figure", "first half", "second half"), rows)
+        + _kept(soak)
     )
+
+
+def _kept(soak: Soak) -> str:
+    """Where the engine's memory goes: kinds of keys that count, the other ones, and what is not in keys."""
+    if not soak.kept:
+        return ""
+    large = [
+        kind for kind, words in WORDS_OF_KEYS.items() if any(_bytes(one, kind) >= WORTH_A_LINE for one in soak.kept)
+    ]
+    rows = [
+        (f"`{kind}`: {WORDS_OF_KEYS[kind]}", *(_kibibytes(_bytes(one, kind)) for one in soak.kept)) for kind in large
+    ]
+    in_keys = [sum(kind.bytes for kind in one.kinds.values()) for one in soak.kept]
+    others = [size - sum(_bytes(one, kind) for kind in large) for one, size in zip(soak.kept, in_keys, strict=True)]
+    outside = [one.used_memory - size for one, size in zip(soak.kept, in_keys, strict=True)]
+    rows.append(("all other keys", *map(_kibibytes, others)))
+    rows.append(("not in keys: their table, scripts, buffers", *map(_kibibytes, outside)))
+    rows.append(("`used_memory`", *(_kibibytes(one.used_memory) for one in soak.kept)))
+    there = ", ".join(f"{count:,} {state}" for state, count in sorted(soak.states.items()))
+    return (
+        "\n"
+        + _paragraph(
+            f"What the engine's memory grows by is kept for people, or remembered for a while: at the end {there} jobs",
+            "were there to be seen. All of them were deleted then, and no key of a job may have been left.",
+        )
+        + "\n"
+        + _table(("in the engine", "after the warm-up", "at the end of the load", "when all jobs were deleted"), rows)
+    )
+
+
+def _bytes(one: Keeping, kind: str) -> int:
+    return one.kinds[kind].bytes if kind in one.kinds else 0
+
+
+def _kibibytes(size: int) -> str:
+    return f"{size / 1024:,.0f} KiB" if size else "–"
 
 
 def _amount(what: str, value: float) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from statistics import fmean
@@ -14,6 +15,7 @@ import msgspec
 from .deployment import Deployment
 from .history import read_history
 from .judging import Promises, judge
+from .keeping import Keeping, forget_jobs, keeping, leaked
 from .load import scene
 from .roster import everybody
 from .running import LOAD_PATIENCE_S, drained, wait_for_load
@@ -43,10 +45,12 @@ class Soak(msgspec.Struct, kw_only=True):
     grown: list[Grown]
     findings: list[str]
     acknowledged: int
+    kept: list[Keeping] = []  # after the warm-up, at the end of the load, and when all jobs were deleted
+    states: dict[str, int] = {}  # at the end: how many jobs of each were there for people to see
 
 
 def run(seconds: float, seed: int, folder: Path, say: Say) -> Soak:
-    samples = list[Sample]()
+    samples, kept = list[Sample](), list[Keeping]()
     with Deployment("standalone", folder, seed=seed) as deployment:
         roster = everybody(deployment.ports)
         promises = asyncio.run(_prepared(deployment))
@@ -57,17 +61,30 @@ def run(seconds: float, seed: int, folder: Path, say: Say) -> Soak:
         for number in range(SAMPLES):
             time.sleep(max(0.0, began_at_s + seconds * (number + 1) / SAMPLES - time.monotonic()))
             samples.append(sample(deployment))
+            if number in (int(SAMPLES * WARM_UP), SAMPLES - 1):
+                kept.append(keeping(deployment.engine.ask))
             say(f"soak: {number + 1} of {SAMPLES}")
         problems, _, final = drained(deployment, say)
+        asyncio.run(_forgotten(deployment))
+        kept.append(keeping(deployment.engine.ask))
         left = _left_connections(deployment)
         histories = deployment.histories
     grown = grown_of(samples)
-    findings = [str(one) for one in judge(histories, final, promises)] + problems + left
+    findings = [str(one) for one in judge(histories, final, promises)] + problems + left + leaked(kept[-1].kinds)
     findings += [
         f"grows: {one.what} of {one.who}: {one.before:,.0f} → {one.after:,.0f}" for one in grown if one.is_too_much
     ]
     accepted = sum(len(one.jobs) for one in read_history(histories) if one.call == "enqueue" and one.phase == "ok")
-    return Soak(seconds=seconds, samples=len(samples), grown=grown, findings=findings, acknowledged=accepted)
+    return Soak(
+        seconds=seconds, samples=len(samples), grown=grown, findings=findings, acknowledged=accepted, kept=kept,
+        states=dict(Counter(job.state for job in final.jobs.values())),
+    )  # fmt: skip
+
+
+async def _forgotten(deployment: Deployment) -> int:
+    service = deployment.service()
+    async with service.store:
+        return await forget_jobs(service)
 
 
 async def _prepared(deployment: Deployment) -> Promises:
