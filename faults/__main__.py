@@ -96,14 +96,12 @@ def _possible(scenarios: Sequence[str], found: report.Report, say: running.Say) 
     """The scenarios that can be had on this machine, and the faults that cannot; why not is said."""
     if "namespace" not in scenarios:
         return list(scenarios), []
-    if sentence := cable.refusal():
-        chosen, without = [one for one in scenarios if one != "namespace"], []
-    else:
-        chosen, without = list(scenarios), ["link-lossy"] if (sentence := cable.lossy_refusal()) else []
-    if sentence:
-        found.left_out.append(sentence)
+    refusal = cable.refusal()
+    lacking = {} if refusal else cable.lacking()
+    found.left_out += [refusal] if refusal else lacking.values()
+    for sentence in found.left_out:
         say(sentence)
-    return chosen, without
+    return [one for one in scenarios if one != "namespace" or not refusal], list(lacking)
 
 
 def _share(topology: str, chosen: Sequence[str]) -> float:

@@ -8,7 +8,7 @@ import os
 import random
 import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 LIMIT_S = 30.0
 LEFT_OUT = "Faults that the kernel makes (a pulled cable, lost packets) are left out:"
@@ -38,17 +38,19 @@ def refusal() -> str:
     return ""
 
 
-def lossy_refusal() -> str:
-    """Where cables can be laid: why none can lose packets by chance."""
-    cable = Cable()
-    try:
-        cable.lay()
-        cable.lose(percent=1, delay_ms=1)
-    except CableTrouble:
-        return "Packets were not lost by chance (`link-lossy`): this kernel has no netem. Load sch_netem to have that."
-    finally:
-        cable.remove()
-    return ""
+def lacking() -> dict[str, str]:
+    """Where cables can be laid: faults that this kernel cannot make all the same, each with a sentence."""
+    found = {}
+    for fault, (discipline, harm) in _BY_DISCIPLINE.items():
+        cable = Cable()
+        try:
+            cable.lay()
+            harm(cable)
+        except CableTrouble:
+            found[fault] = f"`{fault}` was left out: this kernel has no {discipline}. Load sch_{discipline} to have it."
+        finally:
+            cable.remove()
+    return found
 
 
 class Cable:
@@ -114,6 +116,12 @@ class Cable:
 
     def _ends(self) -> list[tuple[list[str], str]]:
         return [([], self._near), (["-n", self.namespace], self._far)]
+
+
+_BY_DISCIPLINE: dict[str, tuple[str, Callable[[Cable], None]]] = {
+    "link-lossy": ("netem", lambda cable: cable.lose(percent=1, delay_ms=1)),
+    "link-narrow": ("tbf", lambda cable: cable.narrow(kbit=1_000)),
+}
 
 
 def _run(*command: str) -> str:
