@@ -276,7 +276,7 @@ def _kept(soak: Soak) -> str:
         "\n"
         + _paragraph(
             f"What the engine's memory grows by is kept for people, or remembered for a while: at the end {there} jobs",
-            "were there to be seen. All of them were deleted then, and no key of a job may have been left.",
+            "were there to be seen. All of them were deleted then; a key of a job that is left is a finding.",
         )
         + "\n"
         + _table(("in the engine", "after the warm-up", "at the end of the load", "when all jobs were deleted"), rows)
