@@ -70,8 +70,16 @@ fuzz: setup ## Minutes of inputs that are almost right; SECONDS=…, SEED=… re
 audit: ## Known vulnerabilities of what we depend on; needs the network.
 	@$(PYTHON) tools/audit.py
 
-faults: setup ## Kill, stop, cut and fill up what runs, in every topology; nothing may be lost. Some minutes.
+faults: setup fault-packages ## Kill, stop, cut and fill up what runs, in every topology; nothing may be lost. Some minutes.
 	$(BIN)/python -m faults
+
+# Faults that the kernel makes want a package and root; without them the run says so and goes on.
+.PHONY: fault-packages
+fault-packages:
+	@if [ "$$(id -u)" = 0 ] && ! command -v tc >/dev/null && command -v apt-get >/dev/null; then \
+	  echo "Installing iproute2 for pulled cables…"; \
+	  { apt-get install -y -q iproute2 || { apt-get update -q && apt-get install -y -q iproute2; }; } >/dev/null || true; \
+	fi
 
 faults-quick: setup ## A minute of it, on one engine.
 	$(BIN)/python -m faults --quick

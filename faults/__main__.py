@@ -13,13 +13,13 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from . import report, running, soak, windows
+from . import cable, report, running, soak, windows
 from .mischief import FAULTS
 from .mischief.fault import EVERYWHERE
 from .roster import everybody, few
 
 QUICK_S = 30
-SHARES = {"standalone": 0.4, "embedded": 0.2, "sentinel": 0.2, "cluster": 0.2}
+SHARES = {"standalone": 0.35, "embedded": 0.15, "sentinel": 0.175, "cluster": 0.175, "namespace": 0.15}
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -67,13 +67,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     found = report.of(given.of) if given.of else report.Report(seed=seed, command=_command(given, seed))
     clients = few if given.quick else everybody
     if given.what == "faults":
-        for topology in given.scenario:
+        chosen, without = _possible(given.scenario, found, progress)
+        for topology in chosen:
             seconds = given.seconds or given.minutes * 60 * _share(topology, given.scenario)
             report.keep(found, folder)
-            found.results.append(running.run(topology, seed, seconds, folder / topology, progress, given.only, clients))
+            result = running.run(topology, seed, seconds, folder / topology, progress, given.only, clients, without)
+            found.results.append(result)
     if given.rounds or given.what == "windows":
         for topology in given.scenario:
-            if topology != "embedded":
+            if topology not in ("embedded", "namespace"):
                 report.keep(found, folder)
                 found.windows += windows.of_topology(topology, given.rounds or 3, seed, progress)
     if given.soak_minutes or given.what == "soak":
@@ -88,6 +90,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if found.findings:
         print(f"{len(found.findings)} findings; the evidence is in {folder}. Repeat with --seed {seed}.")
     return 1 if found.findings else 0
+
+
+def _possible(scenarios: Sequence[str], found: report.Report, say: running.Say) -> tuple[list[str], list[str]]:
+    """The scenarios that can be had on this machine, and the faults that cannot; why not is said."""
+    if "namespace" not in scenarios:
+        return list(scenarios), []
+    refusal = cable.refusal()
+    lacking = {} if refusal else cable.lacking()
+    found.left_out += [refusal] if refusal else lacking.values()
+    for sentence in found.left_out:
+        say(sentence)
+    return [one for one in scenarios if one != "namespace" or not refusal], list(lacking)
 
 
 def _share(topology: str, chosen: Sequence[str]) -> float:

@@ -17,7 +17,7 @@ from windlass.service import Service
 from windlass.store.endpoint import parse_url
 from windlass.store.store import Store
 
-from .engines import Alone, Embedded, Engine, made
+from .engines import Alone, Apart, Embedded, Engine, made
 from .processes import Member
 from .proxy import Link, Proxy
 from .roster import Client, Ports
@@ -72,7 +72,7 @@ class Deployment:
 
     def engine_link(self, whose: str) -> str:
         """The engine as one of the processes reaches it: through a link of its own, where it is at one address."""
-        if isinstance(self.engine, Alone):
+        if isinstance(self.engine, Alone) and not isinstance(self.engine, Apart):
             return f"redis://127.0.0.1:{self._link(f'{whose}→engine', ('127.0.0.1', self.engine.node.port)).port}/0"
         if isinstance(self.engine, Embedded):
             target = str(self.engine.url).removeprefix("unix://")
@@ -90,6 +90,10 @@ class Deployment:
     @property
     def bedrock(self) -> str:
         return f"127.0.0.1:{self._link('clients→bedrock', ('127.0.0.1', self._ports['server-api'][1])).port}"
+
+    def metrics_url(self, server: str) -> str:
+        """Past the proxies."""
+        return f"http://127.0.0.1:{self._ports[server][0]}/metrics"
 
     def service(self, patience_s: float = PATIENCE_S) -> Service:
         """Of this process, past the proxies. Close its store when done."""
@@ -114,7 +118,8 @@ class Deployment:
     def _start_servers(self) -> None:
         for name, roles in SERVERS.items():
             port, bedrock_port = self._ports[name]
-            words = ["--roles", roles, "--port", str(port), "--bedrock-port", str(bedrock_port), "--grace", "2s"]
+            door = "--port" if "api" in roles else "--health-port"
+            words = ["--roles", roles, door, str(port), "--bedrock-port", str(bedrock_port), "--grace", "2s"]
             if not isinstance(self.engine, Embedded):
                 words += ["--url", self.engine_link(name)]
             member = Member(

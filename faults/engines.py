@@ -1,5 +1,5 @@
-"""The engines under test, each with what can be done to it: one alone, the embedded one, a Sentinel group, a
-cluster. They are the test suite's own processes; every one of them ends with this process."""
+"""The engines under test, each with what can be done to it: one alone, one at the end of a cable, the embedded one, a
+Sentinel group, a cluster. They are the test suite's own processes; every one of them ends with this process."""
 
 from __future__ import annotations
 
@@ -23,6 +23,8 @@ from windlass.store.keeper import SOCKET, STATE, ask, is_ready
 sys.path.append(str(Path(__file__).resolve().parent.parent / "tests"))
 from engine_process import _binary
 from topologies.nodes import ClusterProcesses, Node, SentinelProcesses
+
+from .cable import Cable  # isort: skip
 
 LIMIT_S = 240.0
 WITH_AOF = ("--appendonly", "yes", "--appendfsync")
@@ -102,6 +104,44 @@ class Alone:
     @property
     def logs(self) -> list[Path]:
         return [self.node.log_path]
+
+
+class ApartNode(AloneNode):
+    """In a network of its own; those on this machine can reach it by its unix socket, too."""
+
+    def __init__(self, fsync: str) -> None:
+        super().__init__(tcp=True, config=(*WITH_AOF, fsync, "--protected-mode", "no"))
+        self.cable = Cable()
+
+    def _arguments(self) -> list[str]:
+        return [*super()._arguments(), "--bind", self.cable.far_address]
+
+    def _command(self) -> list[str]:
+        return self.cable.inside(super()._command())
+
+
+class Apart(Alone):
+    """One engine with an append-only file, at the end of a cable."""
+
+    topology = "namespace"
+
+    def __init__(self, fsync: str = "always") -> None:
+        self.node = ApartNode(fsync)
+        self.cable = self.node.cable
+        self.fsync = fsync
+
+    def start(self) -> None:
+        self.cable.lay()
+        self.node.start()
+        self.url = f"redis://{self.cable.far_address}:{self.node.port}/0"
+
+    def close(self) -> None:
+        super().close()
+        self.cable.remove()
+
+    def revive(self) -> None:
+        self.cable.mend()
+        super().revive()
 
 
 class Embedded:
@@ -260,5 +300,10 @@ def _is_alive(pid: int) -> bool:
 def made(topology: str, folder: Path) -> Engine:
     if topology == "embedded":
         return Embedded(folder)
-    kinds: dict[str, Callable[[], Engine]] = {"standalone": Alone, "sentinel": Watched, "cluster": Divided}
+    kinds: dict[str, Callable[[], Engine]] = {
+        "standalone": Alone,
+        "namespace": Apart,
+        "sentinel": Watched,
+        "cluster": Divided,
+    }
     return kinds[topology]()

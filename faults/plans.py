@@ -26,10 +26,11 @@ class Plan(NamedTuple):
     steps: tuple[Step, ...]
 
 
-def drawn(topology: str, seed: int, seconds: float, only: Sequence[str] = ()) -> Plan:
+def drawn(topology: str, seed: int, seconds: float, only: Sequence[str] = (), without: Sequence[str] = ()) -> Plan:
     """Each kind that suits comes once, in any order, before kinds are drawn by weight."""
     chance = random.Random(f"{seed} {topology}")  # noqa: S311 (it must be repeatable)
-    return Plan(topology, seed, seconds, tuple(_steps(chance, suiting(topology, only), seconds)))
+    faults = [fault for fault in suiting(topology, only) if fault.name not in without]
+    return Plan(topology, seed, seconds, tuple(_steps(chance, faults, seconds)))
 
 
 def suiting(topology: str, only: Sequence[str] = ()) -> list[Fault]:

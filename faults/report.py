@@ -16,6 +16,8 @@ import msgspec
 import windlass
 from windlass.store.embedded import find_server_binary
 
+from .keeping import WORDS as WORDS_OF_KEYS
+from .keeping import Keeping
 from .mischief import FAULTS
 from .running import Result
 from .soak import Soak
@@ -26,8 +28,10 @@ WORDS = {
     "standalone": "one engine, `appendonly yes`, `appendfsync always`",
     "embedded": "the embedded engine with its keeper",
     "sentinel": "a primary and two replicas behind three sentinels, in memory only",
+    "namespace": "one engine in a network namespace of its own, `appendonly yes`, `appendfsync always`",
     "cluster": "three primaries with a replica each, in memory only",
 }
+WORTH_A_LINE = 10 * 1024  # bytes of a kind of keys
 NOT_PROMISED = """\
 - **Not exactly once.** A job may run more than once after a crash, a lost answer or a lease that ran out. What is
   promised is that at most one lease is alive, and that a report with an old token changes nothing.
@@ -57,6 +61,7 @@ class Report(msgspec.Struct, kw_only=True):
     results: list[Result] = []
     windows: list[Window] = []
     soak: Soak | None = None
+    left_out: list[str] = []  # faults that could not be done here, and why
 
     @property
     def findings(self) -> list[str]:
@@ -78,6 +83,7 @@ def summary(report: Report) -> str:
     ]
     if report.soak:
         lines.append(f"soak: {report.soak.seconds / 60:.1f} minutes, {report.soak.acknowledged:,} jobs")
+    lines += report.left_out
     return "\n".join([*lines, *(f"  {finding[:400]}" for finding in report.findings[:20])])
 
 
@@ -99,6 +105,7 @@ def of(folders: Sequence[Path]) -> Report:
         results=[result for part in parts for result in part.results],
         windows=[window for part in parts for window in part.windows],
         soak=next((part.soak for part in parts if part.soak), None),
+        left_out=list(dict.fromkeys(sentence for part in parts for sentence in part.left_out)),
     )
 
 
@@ -114,11 +121,13 @@ def text(report: Report) -> str:
             "What was done to Windlass, how often, and what was lost. This page is written by the run itself (`make",
             "faults` is a shorter one); how it is judged:",
             "[decision 0047](decisions/0047-how-a-history-is-judged.md), how it is done:",
-            "[decision 0048](decisions/0048-faults.md).",
+            "[decision 0048](decisions/0048-faults.md) and",
+            "[decision 0050](decisions/0050-what-the-kernel-does.md).",
         ),
         _about(report),
         _verdict(report),
         _faults(report.results),
+        *(_paragraph(sentence) for sentence in report.left_out),
         _losses(report.windows),
         _soak(report.soak),
         f"## What is not promised\n\n{NOT_PROMISED}",
@@ -202,7 +211,7 @@ def _faults(results: Sequence[Result]) -> str:
 
 
 def _lost(result: Result) -> str:
-    if result.topology in ("standalone", "embedded"):
+    if result.topology not in ("sentinel", "cluster"):
         return str(result.lost)
     return "allowed, not counted" if result.forgotten is None else f"{result.forgotten}, allowed"
 
@@ -243,7 +252,44 @@ def _soak(soak: Soak | None) -> str:
         )
         + "\n"
         + _table(("process", "figure", "first half", "second half"), rows)
+        + _kept(soak)
     )
+
+
+def _kept(soak: Soak) -> str:
+    """Where the engine's memory goes: kinds of keys that count, the other ones, and what is not in keys."""
+    if not soak.kept:
+        return ""
+    large = [
+        kind for kind, words in WORDS_OF_KEYS.items() if any(_bytes(one, kind) >= WORTH_A_LINE for one in soak.kept)
+    ]
+    rows = [
+        (f"`{kind}`: {WORDS_OF_KEYS[kind]}", *(_kibibytes(_bytes(one, kind)) for one in soak.kept)) for kind in large
+    ]
+    in_keys = [sum(kind.bytes for kind in one.kinds.values()) for one in soak.kept]
+    others = [size - sum(_bytes(one, kind) for kind in large) for one, size in zip(soak.kept, in_keys, strict=True)]
+    outside = [one.used_memory - size for one, size in zip(soak.kept, in_keys, strict=True)]
+    rows.append(("all other keys", *map(_kibibytes, others)))
+    rows.append(("not in keys: their table, scripts, buffers", *map(_kibibytes, outside)))
+    rows.append(("`used_memory`", *(_kibibytes(one.used_memory) for one in soak.kept)))
+    there = ", ".join(f"{count:,} {state}" for state, count in sorted(soak.states.items()))
+    return (
+        "\n"
+        + _paragraph(
+            f"What the engine's memory grows by is kept for people, or remembered for a while: at the end {there} jobs",
+            "were there to be seen. All of them were deleted then; a key of a job that is left is a finding.",
+        )
+        + "\n"
+        + _table(("in the engine", "after the warm-up", "at the end of the load", "when all jobs were deleted"), rows)
+    )
+
+
+def _bytes(one: Keeping, kind: str) -> int:
+    return one.kinds[kind].bytes if kind in one.kinds else 0
+
+
+def _kibibytes(size: int) -> str:
+    return f"{size / 1024:,.0f} KiB" if size else "–"
 
 
 def _amount(what: str, value: float) -> str:

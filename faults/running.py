@@ -69,8 +69,9 @@ def run(
     say: Say,
     only: Sequence[str] = (),
     clients: Callable[[Ports], Roster] = everybody,
+    without: Sequence[str] = (),
 ) -> Result:
-    plan = drawn(topology, seed, seconds, only)
+    plan = drawn(topology, seed, seconds, only, without)
     began_at = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime())
     say(f"{topology}: starting")
     with Deployment(topology, folder, seed=seed) as deployment:

@@ -1,10 +1,11 @@
 """A calm run: load without faults, for minutes or an hour. Afterwards nothing may have grown that should not:
-memory, descriptors, threads, connections; and the doctor finds nothing."""
+memory, descriptors, threads, tasks, connections; and the doctor finds nothing. What is counted is sampling.py's."""
 
 from __future__ import annotations
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from statistics import fmean
@@ -14,16 +15,17 @@ import msgspec
 from .deployment import Deployment
 from .history import read_history
 from .judging import Promises, judge
+from .keeping import Keeping, forget_jobs, keeping, leaked
 from .load import scene
-from .processes import Member
 from .roster import everybody
 from .running import LOAD_PATIENCE_S, drained, wait_for_load
+from .sampling import Sample, sample
 
 SAMPLES = 60
 WARM_UP = 0.4  # of the run: caches fill, pools grow
 MEMORY_SLACK = 0.08
 MEMORY_SLACK_BYTES = 6 * 2**20
-COUNT_SLACK = 6  # descriptors, threads, connections that come and go
+COUNT_SLACK = 6  # descriptors, threads, tasks, connections that come and go
 Say = Callable[[str], None]
 
 
@@ -43,13 +45,12 @@ class Soak(msgspec.Struct, kw_only=True):
     grown: list[Grown]
     findings: list[str]
     acknowledged: int
-
-
-Sample = dict[tuple[str, str], float]  # who, what -> how much
+    kept: list[Keeping] = []  # after the warm-up, at the end of the load, and when all jobs were deleted
+    states: dict[str, int] = {}  # at the end: how many jobs of each were there for people to see
 
 
 def run(seconds: float, seed: int, folder: Path, say: Say) -> Soak:
-    samples = list[Sample]()
+    samples, kept = list[Sample](), list[Keeping]()
     with Deployment("standalone", folder, seed=seed) as deployment:
         roster = everybody(deployment.ports)
         promises = asyncio.run(_prepared(deployment))
@@ -59,18 +60,31 @@ def run(seconds: float, seed: int, folder: Path, say: Say) -> Soak:
         began_at_s = time.monotonic()
         for number in range(SAMPLES):
             time.sleep(max(0.0, began_at_s + seconds * (number + 1) / SAMPLES - time.monotonic()))
-            samples.append(_sample(deployment))
+            samples.append(sample(deployment))
+            if number in (int(SAMPLES * WARM_UP), SAMPLES - 1):
+                kept.append(keeping(deployment.engine.ask))
             say(f"soak: {number + 1} of {SAMPLES}")
         problems, _, final = drained(deployment, say)
+        asyncio.run(_forgotten(deployment))
+        kept.append(keeping(deployment.engine.ask))
         left = _left_connections(deployment)
         histories = deployment.histories
     grown = grown_of(samples)
-    findings = [str(one) for one in judge(histories, final, promises)] + problems + left
+    findings = [str(one) for one in judge(histories, final, promises)] + problems + left + leaked(kept[-1].kinds)
     findings += [
         f"grows: {one.what} of {one.who}: {one.before:,.0f} → {one.after:,.0f}" for one in grown if one.is_too_much
     ]
     accepted = sum(len(one.jobs) for one in read_history(histories) if one.call == "enqueue" and one.phase == "ok")
-    return Soak(seconds=seconds, samples=len(samples), grown=grown, findings=findings, acknowledged=accepted)
+    return Soak(
+        seconds=seconds, samples=len(samples), grown=grown, findings=findings, acknowledged=accepted, kept=kept,
+        states=dict(Counter(job.state for job in final.jobs.values())),
+    )  # fmt: skip
+
+
+async def _forgotten(deployment: Deployment) -> int:
+    service = deployment.service()
+    async with service.store:
+        return await forget_jobs(service)
 
 
 async def _prepared(deployment: Deployment) -> Promises:
@@ -79,40 +93,12 @@ async def _prepared(deployment: Deployment) -> Promises:
         return await scene.prepare(service)
 
 
-def _sample(deployment: Deployment) -> Sample:
-    found: Sample = {}
-    for member in (*deployment.servers, *deployment.members("worker")):
-        found |= _process(member.name, member.pid, member)
-    for name, pid in deployment.engine.pids.items():
-        found |= _process(name, pid)
-    memory = _info(deployment, "memory")
-    found["engine", "used_memory"] = float(memory["used_memory"])
-    found["engine", "connections"] = float(_info(deployment, "clients")["connected_clients"])
-    return found
-
-
-def _process(name: str, pid: int, member: Member | None = None) -> Sample:
-    if member is not None and not member.is_alive:
-        return {}
-    status = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines() if ":" in line)
-    return {
-        (name, "memory"): float(status["VmRSS"].split()[0]) * 1024,
-        (name, "threads"): float(status["Threads"]),
-        (name, "descriptors"): float(len(list(Path(f"/proc/{pid}/fd").iterdir()))),
-    }
-
-
-def _info(deployment: Deployment, section: str) -> dict[str, str]:
-    text: str = deployment.engine.ask("INFO", section).decode()
-    return dict(line.split(":", 1) for line in text.splitlines() if ":" in line)
-
-
 def grown_of(samples: list[Sample]) -> list[Grown]:
     """The second half of what comes after the warm-up beside the first half."""
     steady = samples[int(len(samples) * WARM_UP) :]
     half = len(steady) // 2
     found = []
-    for who, what in sorted({key for sample in steady for key in sample}):
+    for who, what in sorted({key for one in steady for key in one}):
         before, after = (
             fmean([one[who, what] for one in part if (who, what) in one] or [0.0])
             for part in (steady[:half], steady[half:])

@@ -1,5 +1,6 @@
 """At most one lease at a time. A lease lives from when it is given until its deadline by the engine's own clock,
-unless something that may have ended it was begun before: then nobody can tell, and nothing is said."""
+unless something that may have ended it was begun before: then nobody can tell, and nothing is said. Where only runs are
+known, as of the SDK's own worker, tokens tell: each is one lease, and one run."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ from itertools import pairwise
 
 from .final import Final
 from .finding import Finding, Promises
-from .indexed import ENDERS, NEVER, Indexed, JobHistory, Lease
+from .indexed import ENDERS, NEVER, Deed, Indexed, JobHistory, Lease
 
 RULE = "double lease"
 
@@ -21,6 +22,18 @@ def check(history: Indexed, _final: Final, promises: Promises) -> Iterator[Findi
                 yield _finding(job, earlier, later, f"was given twice with one token, {earlier.token}")
             elif not promises.may_forget and _overlap(history, job, earlier, later, promises.slack_ms):
                 yield _finding(job, earlier, later, "was given while the lease before it was still held")
+        yield from _run_twice(job)
+
+
+def _run_twice(job: JobHistory) -> Iterator[Finding]:
+    """No clock is needed: who runs a job knows its token, and nobody else has been given that one."""
+    holders: dict[int, Deed] = {lease.token: lease.given for lease in job.leases if lease.token}
+    for run in job.of("run"):
+        other = holders.setdefault(run.seen.token, run) if run.seen.token else run
+        if other is not run:
+            names = f"{other.call.begun.client} and {run.call.begun.client}"
+            sentence = f"{names} both had it under one token, {run.seen.token}."
+            yield Finding(RULE, job.job, sentence, other.call.entries + run.call.entries)
 
 
 def in_order(one: Lease, other: Lease) -> tuple[Lease, Lease]:

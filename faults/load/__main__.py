@@ -10,9 +10,11 @@ from ..history import Recorder
 from .kinds import KINDS
 from .life import Life
 from .options import Options, read_options
+from .telling import tell_when_asked
 
 
 async def run(options: Options) -> None:
+    tell_when_asked(options.history)
     life = Life(Recorder(options.history, options.client), options.seed, options.seconds)
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, life.end)

@@ -1,6 +1,6 @@
 """Every kind of fault there is, by name. One kind a constant; files by what they are done to."""
 
-from . import clocks, engine_state, killing, network, resources, stopping
+from . import clocks, engine_state, killing, link, network, resources, stopping
 from .fault import Fault
 
 FAULTS: dict[str, Fault] = {
@@ -21,6 +21,10 @@ FAULTS: dict[str, Fault] = {
         network.DELAY,
         network.NARROW,
         network.STORM_OF,
+        link.PULLED,
+        link.FLAPPING,
+        link.LOSSY,
+        link.NARROW,
         resources.DISK,
         resources.MEMORY,
         engine_state.FLUSHED,

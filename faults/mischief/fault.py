@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 from ..deployment import Deployment
 
-EVERYWHERE = ("standalone", "embedded", "sentinel", "cluster")
+EVERYWHERE = ("standalone", "embedded", "sentinel", "cluster", "namespace")
+PROXIED = ("standalone", "embedded", "sentinel", "cluster")  # elsewhere the kernel is the network's trouble
 AT_ONE_ADDRESS = ("standalone", "embedded")  # where a proxy stands before the engine
 
 

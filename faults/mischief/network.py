@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from ..deployment import Deployment
 from ..proxy import Link
-from .fault import AT_ONE_ADDRESS, Fault
+from .fault import AT_ONE_ADDRESS, PROXIED, Fault
 
 STORM = 300
 
@@ -57,20 +57,29 @@ def _storm(deployment: Deployment, length_s: float, chance: random.Random) -> st
 
 
 CUT = Fault(
-    "network-cut", "connections are reset, new ones too, for a while", _told(lambda link, _: link.cut()), weight=4
+    "network-cut",
+    "connections are reset, new ones too, for a while",
+    _told(lambda link, _: link.cut()),
+    PROXIED,
+    weight=4,
 )
-DROP = Fault("network-drop", "connections are reset once", _told(lambda link, _: link.drop()), longest_s=0.3, weight=3)
+DROP = Fault(
+    "network-drop", "connections are reset once", _told(lambda link, _: link.drop()), PROXIED, longest_s=0.3, weight=3
+)
 STALL = Fault(
-    "network-stall", "half open: nothing passes, nothing is closed", _told(lambda link, _: link.stall()), longest_s=4.0,
-    weight=3,
+    "network-stall", "half open: nothing passes, nothing is closed", _told(lambda link, _: link.stall()), PROXIED,
+    longest_s=4.0, weight=3,
 )  # fmt: skip
 DELAY = Fault(
     "network-delay",
     "every packet comes 20 to 300 ms late",
     _told(lambda link, chance: link.slow(chance.uniform(0.02, 0.3))),
+    PROXIED,
     longest_s=3.0,
 )
 NARROW = Fault(
     "network-narrow", "20 kB a second", _told(lambda link, _: link.slow(0.0, 20_000)), AT_ONE_ADDRESS, longest_s=3.0
 )
-STORM_OF = Fault("connection-storm", f"up to {STORM} connections opened and dropped, some after half a request", _storm)
+STORM_OF = Fault(
+    "connection-storm", f"up to {STORM} connections opened and dropped, some after half a request", _storm, PROXIED
+)

@@ -53,8 +53,8 @@ def _slow_engine(deployment: Deployment, length_s: float, chance: random.Random)
 
 
 # Longer than the leases of the clients: what it held has been given to others when it goes on.
-WORKER = Fault("worker-stop", "SIGSTOP of a worker beyond its leases, then SIGCONT", _of("worker"), (
-    "standalone", "embedded", "sentinel", "cluster"), 1.0, 6.0, 3)  # fmt: skip
+WORKER = Fault("worker-stop", "SIGSTOP of a worker beyond its leases, then SIGCONT", _of("worker"),
+    shortest_s=1.0, longest_s=6.0, weight=3)  # fmt: skip
 SERVER = Fault("server-stop", "SIGSTOP of a server, then SIGCONT", _of("server"), shortest_s=0.5, longest_s=5.0)
 ENGINE = Fault(
     "engine-stop",

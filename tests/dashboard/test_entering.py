@@ -10,6 +10,7 @@ from looking import Looker
 
 from windlass.core.access import NewToken, Role
 from windlass.core.job import NewJob
+from windlass.dashboard.visit import VISIT_COOKIE
 from windlass.server import Serving
 from windlass.service import Service
 from windlass.settings import Settings
@@ -51,6 +52,19 @@ async def test_a_page_without_a_session_is_a_login_that_leads_back_to_it(token: 
     answer = await looker.send("/login", page.form("/login") | {"token": token})
     assert (answer.status_code, answer.headers["location"]) == (303, "/?x=1")
     assert (await looker.look("/")).status == 200
+
+
+@pytest.mark.parametrize(("method", "site", "is_marked"), [
+    ("GET", "none", True), ("GET", "cross-site", True), ("POST", "same-origin", True), ("POST", "cross-site", False),
+])  # fmt: skip
+async def test_only_a_form_of_another_site_gets_no_mark(
+    token: str, looker: Looker, method: str, site: str, is_marked: bool
+) -> None:
+    """Its browser has sent none of our cookies: a new mark would make the forms of open pages stale."""
+    answer = await looker.client.request(method, "/login", headers={"sec-fetch-site": site})
+    marks = [one for one in answer.headers.get_list("set-cookie") if one.startswith(VISIT_COOKIE)]
+    assert bool(marks) == is_marked
+    assert all("HttpOnly" in mark and "SameSite=Lax" in mark for mark in marks)
 
 
 async def test_the_cookie_is_for_this_server_only_and_no_script_sees_it(token: str, looker: Looker) -> None:

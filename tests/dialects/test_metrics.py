@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 
 import httpx
@@ -121,6 +122,17 @@ async def test_process_and_loops(client: httpx.AsyncClient, running: Serving) ->
     assert (figures.value("process_cpu_seconds_total") or 0) > 0
     assert (figures.value("process_start_time_seconds") or 0) > 1_600_000_000
     assert figures.value("windlass_server_late_loops") in (0, 1)
+
+
+async def test_tasks_that_are_not_done(client: httpx.AsyncClient, running: Serving) -> None:
+    before = (await _scraped(client)).value("windlass_server_tasks") or 0
+    is_over = asyncio.Event()
+    forgotten = [asyncio.create_task(is_over.wait()) for _ in range(200)]
+    during = (await _scraped(client)).value("windlass_server_tasks") or 0
+    is_over.set()
+    await asyncio.gather(*forgotten)
+    assert during > before + 100
+    assert before > 0
 
 
 async def test_a_scrape_is_bounded(

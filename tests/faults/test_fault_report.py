@@ -7,6 +7,7 @@ from pathlib import Path
 import msgspec
 
 from faults import report
+from faults.keeping import Keeping, Kept
 from faults.running import Result
 from faults.soak import Grown, Soak, grown_of
 from faults.windows import Window
@@ -27,6 +28,8 @@ WINDOW = Window(
 SOAK = Soak(
     seconds=120.0, samples=60, findings=[], acknowledged=987,
     grown=[Grown(who="server-api", what="memory", before=2.0**26, after=2.0**26, is_too_much=False)],
+    kept=[Keeping(used_memory=5 * 2**20, kinds={"j": Kept(keys=9, bytes=2**20), "seq": Kept(keys=1, bytes=2048)})] * 3,
+    states={"failed": 9},
 )  # fmt: skip
 
 
@@ -37,6 +40,10 @@ def test_every_figure_is_in_the_document() -> None:
         "`worker-kill`",
         "| 12 | 31 ms |",
         "64.0 MiB",
+        "| `j`: records of jobs | 1,024 KiB |",
+        "| all other keys | 2 KiB |",
+        "| `used_memory` | 5,120 KiB |",
+        "9 failed jobs",
     ):
         assert words in text
     assert "What is not promised" in text
@@ -77,3 +84,10 @@ def test_what_grows_is_told_from_what_does_not() -> None:
 
 def test_a_result_survives_its_file() -> None:
     assert msgspec.json.decode(msgspec.json.encode(_result()), type=Result) == _result()
+
+
+def test_what_was_left_out_is_told() -> None:
+    found = report.Report(seed=7, command="again", results=[_result("namespace")], left_out=["No netem here."])
+    assert "\nNo netem here.\n" in report.text(found)
+    assert "No netem here." in report.summary(found)
+    assert "a network namespace of its own" in report.text(found)

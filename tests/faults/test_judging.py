@@ -127,6 +127,20 @@ def token_given_twice(damage: Damage) -> None:
     damage.add("thief", "take", lease.given.begun_ns, lease.given.answered_ns, [], [lease.given.seen])
 
 
+def run_under_a_token_of_others(damage: Damage) -> None:
+    job = damage.some_job(lambda job: [lease for lease in job.leases if lease.token])
+    given = next(lease for lease in job.leases if lease.token).given
+    seen = Seen(id=given.seen.id, token=given.seen.token)
+    damage.add("app", "run", given.answered_ns + MS, given.answered_ns + 2 * MS, [seen], [])
+
+
+def run_twice_under_one_token(damage: Damage) -> None:
+    job = damage.some_job(lambda job: job.leases)
+    seen, at_ns = Seen(id=job.leases[-1].given.seen.id, token=10**9), job.leases[-1].given.answered_ns
+    damage.add("app", "run", at_ns + MS, at_ns + 2 * MS, [seen], [])
+    damage.add("other app", "run", at_ns + 3 * MS, at_ns + 4 * MS, [seen], [])
+
+
 def stale_report_accepted(damage: Damage) -> None:
     job = damage.some_job(lambda one: len(one.leases) > 1)
     earlier, later = job.leases[-2:]
@@ -244,6 +258,8 @@ KINDS: tuple[tuple[Kind, str], ...] = (
     (failed_job_gone, "lost"),
     (second_lease, "double lease"),
     (token_given_twice, "double lease"),
+    (run_under_a_token_of_others, "double lease"),
+    (run_twice_under_one_token, "double lease"),
     (stale_report_accepted, "stale token"),
     (finished_again, "finished twice"),
     (taken_after_cancel, "ran after its cancel"),

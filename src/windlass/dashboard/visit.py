@@ -138,8 +138,8 @@ class Visit(Generic[Q]):
 
     def cookies_to_set(self) -> list[tuple[str, str]]:
         made = []
-        if self._is_new:
-            made.append(self.cookie(VISIT_COOKIE, self._mark))
+        if self._is_new and not self._may_be_withheld:
+            made.append(self.cookie(VISIT_COOKIE, self._mark, site="Lax"))
         if self.flash is not None:
             made.append(self.cookie(flash.COOKIE, "", 0))
         entrance = self._office.entrance
@@ -148,10 +148,16 @@ class Visit(Generic[Q]):
             made.append(self.cookie(COOKIE, renewed.text, LASTS_S))
         return made
 
-    def cookie(self, name: str, value: str, lasts_s: int | None = None) -> tuple[str, str]:
+    @property
+    def _may_be_withheld(self) -> bool:
+        """Browsers keep our mark back from what a page of another site sends, but for links (`Lax`). A new one would
+        take the place of that which open pages were made with, and their forms would be refused."""
+        return self._head.method == "POST" and self._head.headers.get("sec-fetch-site") == "cross-site"
+
+    def cookie(self, name: str, value: str, lasts_s: int | None = None, site: str = "Strict") -> tuple[str, str]:
         age = "" if lasts_s is None else f"; Max-Age={lasts_s}"
         secure = "; Secure" if self._is_tls else ""
-        return "Set-Cookie", f"{name}={value}; Path={self.base or '/'}{age}; HttpOnly; SameSite=Strict{secure}"
+        return "Set-Cookie", f"{name}={value}; Path={self.base or '/'}{age}; HttpOnly; SameSite={site}{secure}"
 
     @property
     def _is_tls(self) -> bool:

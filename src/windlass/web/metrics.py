@@ -142,6 +142,8 @@ def _write_server(written: Exposition, office: Office) -> None:
     written.family("windlass_server_late_loops", "gauge", "Partitions whose loops have not ticked lately.")
     partitions = office.service.store.partitions
     written.sample("windlass_server_late_loops", len(office.pulse.late(partitions)), pid=pid)
+    written.family("windlass_server_tasks", "gauge", "Tasks of the event loop that are not done, this scrape included.")
+    written.sample("windlass_server_tasks", len(asyncio.all_tasks()), pid=pid)
     listener = office.meter.listener
     if listener is not None:
         written.family("windlass_server_connections", "gauge", "Connections that are open.")

@@ -1,0 +1,39 @@
+// What a page of others can try in the browser of somebody who is logged in here. Ends when all of it has been answered.
+async ({ dashboard, actions, destroying, fields }) => {
+  const body = () => new URLSearchParams(fields);
+
+  const framed = () => {
+    const frame = document.createElement("iframe");
+    frame.name = `frame-${document.getElementsByTagName("iframe").length}`;
+    document.body.append(frame);
+    return [frame, new Promise((loaded) => frame.addEventListener("load", loaded))];
+  };
+
+  const form = (action) => {
+    const [frame, loaded] = framed();
+    const made = document.body.appendChild(document.createElement("form"));
+    Object.assign(made, { method: "post", action: dashboard + action, target: frame.name });
+    for (const [name, value] of Object.entries(fields)) {
+      Object.assign(made.appendChild(document.createElement("input")), { type: "hidden", name, value });
+    }
+    made.submit();
+    return loaded;
+  };
+
+  const image = (action) =>
+    new Promise((answered) => {
+      const made = new Image();
+      made.onload = made.onerror = answered;
+      made.src = `${dashboard}${action}?${body()}`;
+    });
+
+  // As a form would be sent, and as plain text.
+  const said = (action, content) =>
+    fetch(dashboard + action, { method: "POST", mode: "no-cors", credentials: "include", body: content }).catch(() => {});
+
+  await Promise.all(actions.flatMap((one) => [image(one), said(one, body()), said(one, String(body()))]));
+  await form(destroying);
+  const [frame, loaded] = framed();
+  frame.src = dashboard + "/queues";
+  await loaded;
+}

@@ -1,0 +1,195 @@
+"""Pages of another origin, in the browser of somebody who is logged in: they send every action of the dashboard as a
+form, a request and an image; they frame it, open it and look into it. They know the visitor's secret value, too. All of
+it is refused."""
+
+from __future__ import annotations
+
+import asyncio
+import html
+from collections import Counter
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import httpx
+import pytest
+from aiohttp import web
+from playwright.async_api import BrowserContext, Page, expect
+from prometheus_client.parser import text_string_to_metric_families
+
+from browser.browsing import Visitor
+from browser.watching import PATIENCE_S
+from windlass import dashboard
+from windlass.core.access import NewToken, Role
+from windlass.core.ids import format_id
+from windlass.core.job import NewJob
+from windlass.core.limit import Limit, Matcher
+from windlass.core.schedule import Schedule
+from windlass.server import Serving
+from windlass.service import Service
+from windlass.web.routing import Router
+
+pytestmark = pytest.mark.anyio
+
+ACTIONS = [route.path for route in Router(dashboard.ROUTES).routes if route.method == "POST" and route.path != "/login"]
+ATTEMPTS = (Path(__file__).parent / "forging.js").read_text()
+DELETE = "/do/delete-jobs"
+# Another port is another origin of the same site, whose requests carry the cookie; another name is another site.
+SITES = ("127.0.0.1", "localhost")
+
+
+@pytest.fixture
+def token(service: Service) -> str:
+    return service.create_token(NewToken(name="grace", roles=frozenset({Role.ADMIN}))).wait().text
+
+
+@pytest.fixture
+async def others() -> AsyncIterator[int]:
+    """The port of another server; its page sends, as soon as it is there, the form that it was asked for."""
+
+    async def page(request: web.Request) -> web.Response:
+        inputs = "".join(
+            f'<input name="{html.escape(name)}" value="{html.escape(value)}">'
+            for name, value in request.query.items()
+            if name != "to"
+        )
+        form = f'<form method="post" action="{html.escape(request.query.get("to", ""))}">{inputs}</form>'
+        script = "<script>onload = () => document.forms[0].submit()</script>" if "to" in request.query else ""
+        return web.Response(text=f"<!doctype html><title>others</title>{form}{script}", content_type="text/html")
+
+    application = web.Application()
+    application.router.add_get("/", page)
+    runner = web.AppRunner(application, access_log=None)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    yield int(runner.addresses[0][1])
+    await runner.cleanup()
+
+
+async def _populated(service: Service) -> dict[str, str]:
+    """Something for every action to act on, and the fields that lead there."""
+    (made,) = await service.enqueue([NewJob(queue="mail", name="send")])
+    assert not isinstance(made, Exception)
+    await service.limit(Limit(name="nightly", matches=Matcher(queue="mail"), running=5))
+    await service.schedule(Schedule(name="nightly", job=NewJob(queue="mail", name="n"), every_ms=86_400_000))
+    job = format_id(made.id)
+    return {
+        "queue": "mail", "name": "nightly", "id": job, "ids": job, "payload": "{}", "state": "queued", "running": "1",
+        "confirmed": "1", "revision": "1", "lease_ms": "1m",
+    }  # fmt: skip
+
+
+async def _everything(service: Service) -> list[bytes]:
+    return [line async for line in service.export()][1:]
+
+
+async def _answered(running: Serving, token: str) -> Counter[tuple[str, str, int]]:
+    """By the server's own count: method, route, status."""
+    async with httpx.AsyncClient(headers={"authorization": f"Bearer {token}"}, timeout=60) as client:
+        text = (await client.get(f"{running.url}/metrics")).text
+    return Counter(
+        {
+            (one.labels["method"], one.labels["route"], int(one.labels["status"])): int(one.value)
+            for family in text_string_to_metric_families(text)
+            for one in family.samples
+            if one.name == "windlass_server_answers_total"
+        }
+    )
+
+
+async def _all_answered(
+    running: Serving, token: str, before: Counter[tuple[str, str, int]]
+) -> Counter[tuple[str, str, int]]:
+    """What was answered since. An answer is counted a little after it has left."""
+    async with asyncio.timeout(PATIENCE_S):
+        while True:
+            seen = await _answered(running, token) - before
+            actions = sum(count for (method, route, _), count in seen.items() if method == "POST" and route in ACTIONS)
+            if actions > 2 * len(ACTIONS) and seen["", "", 405] >= len(ACTIONS):
+                return seen
+
+
+async def _logged_in(visitor: Visitor, token: str) -> tuple[Page, str]:
+    """A page of the dashboard, and the value that its forms show."""
+    page = await visitor.open("/login")
+    await page.get_by_label("Token").fill(token)
+    await page.keyboard.press("Enter")
+    await expect(page.get_by_role("row", name="mail")).to_be_visible()
+    value = await page.locator("input[name=csrf]").first.get_attribute("value")
+    assert value
+    return page, value
+
+
+async def _open(context: BrowserContext, url: str) -> Page:
+    page = await context.new_page()
+    await page.goto(url)
+    return page
+
+
+@pytest.mark.parametrize("site", SITES)
+async def test_a_page_of_others_changes_and_sees_nothing(
+    token: str, visitor: Visitor, running: Serving, service: Service, others: int, site: str
+) -> None:
+    visitor.watch.tolerates("")  # it is refused, in many words
+    fields = await _populated(service)
+    page, secret = await _logged_in(visitor, token)
+    fields |= {"csrf": secret}
+    before, asked = await _everything(service), await _answered(running, token)
+
+    foreign = await _open(page.context, f"http://{site}:{others}/")
+    attempts = {"dashboard": running.url, "actions": ACTIONS, "destroying": DELETE, "fields": fields}
+    await foreign.evaluate(ATTEMPTS, attempts)
+    assert await _everything(service) == before
+    seen = await _all_answered(running, token, asked)
+    for action in ACTIONS:  # each was sent twice, and refused
+        refused = sum(seen["POST", action, status] for status in (400, 401, 403, 415))
+        assert refused == (3 if action == DELETE else 2), (action, seen)
+    assert seen["", "", 405] == len(ACTIONS)
+
+    await visitor.watch.hears("frame-ancestors")
+    assert not [frame.url for frame in foreign.frames if frame.url.startswith(running.url)]
+
+    await _looks_into(foreign, running.url)
+    await _goes_there(page.context, f"http://{site}:{others}/", running.url + DELETE, fields)
+    assert await _everything(service) == before
+
+    await page.reload()  # nobody was logged out; and it is the same form that works here
+    await expect(page.get_by_role("row", name="mail")).to_be_visible()
+    await _submits(page, DELETE, fields)
+    await expect(page.get_by_role("status").filter(has_text="deleted")).to_be_visible()
+    assert await _everything(service) != before
+    assert [entry.what for entry in (await service.audits()).entries if entry.outcome == "done"] == ["delete_jobs"]
+
+
+async def _looks_into(foreign: Page, url: str) -> None:
+    async with foreign.expect_popup() as opening:
+        await foreign.evaluate("url => { window.opened = window.open(url) }", f"{url}/queues")
+    opened = await opening.value
+    await expect(opened.get_by_role("heading", level=1)).to_be_visible()
+    # For whoever opened it: they are strangers now. They hear of it a little after the page is there.
+    await foreign.wait_for_function("opened.closed")
+    read = "() => { try { return opened.document.body.innerText } catch (error) { return error.name } }"
+    assert await foreign.evaluate(read) in ("", "SecurityError", "TypeError")
+    assert await opened.evaluate("window.opener") is None
+    await opened.close()
+
+
+async def _goes_there(context: BrowserContext, url: str, to: str, fields: dict[str, str]) -> None:
+    """The whole page goes where its form leads, as soon as it is there."""
+    page = await _open(context, str(httpx.URL(url, params=fields | {"to": to})))
+    await expect(page).to_have_url(to)
+    await page.wait_for_load_state()
+    await expect(page.get_by_text("deleted")).to_have_count(0)
+
+
+async def _submits(page: Page, action: str, fields: dict[str, str]) -> None:
+    await page.evaluate(
+        """([action, fields]) => {
+            const form = document.body.appendChild(document.createElement("form"));
+            Object.assign(form, { method: "post", action });
+            for (const [name, value] of Object.entries(fields)) {
+                Object.assign(form.appendChild(document.createElement("input")), { name, value });
+            }
+            HTMLFormElement.prototype.submit.call(form);
+        }""",
+        [action, fields],
+    )

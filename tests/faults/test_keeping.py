@@ -1,0 +1,59 @@
+"""What the engine keeps is counted by kind of key, and when all jobs are deleted nothing of them may be left."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+
+from faults.keeping import forget_jobs, keeping, leaked
+from windlass.core.job import Blob, NewJob
+from windlass.core.requests import Fail, Finish, Take
+from windlass.service import Service
+from windlass.store.blocking import BlockingConnection
+from windlass.store.store import Store
+
+pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("engine", ["valkey"], indirect=True)]
+
+
+@pytest.fixture
+async def service(store: Store) -> AsyncIterator[Service]:
+    async with store:
+        yield Service(store)
+
+
+@pytest.fixture
+def connection(store: Store) -> Iterator[BlockingConnection]:
+    with contextlib.closing(BlockingConnection.open(store.endpoint)) as one:
+        yield one
+
+
+async def _lived(service: Service) -> None:
+    """A job of each state that can be left when work is done."""
+    later = NewJob(queue="mail", name="later", delay_ms=3_600_000, unique="once", tags=("a",))
+    new = [NewJob(queue="mail", name="send", lane=lane, result_ttl_ms=3_600_000) for lane in ("", "eu", "us")]
+    await service.enqueue([*new, later])
+    finished, failed, cancelled = (await service.take(Take(queues=("mail",), most=3))).jobs
+    await service.finish([Finish(finished.id, finished.lease_token, result=Blob(b"1"))])
+    await service.fail([Fail(id=failed.id, token=failed.lease_token, error=Blob(b"2"))])
+    await service.fail([Fail(id=cancelled.id, token=cancelled.lease_token, then="cancelled")])
+
+
+async def test_nothing_of_jobs_is_left_when_all_are_deleted(
+    connection: BlockingConnection, store: Store, service: Service
+) -> None:
+    await _lived(service)
+    full = keeping(connection.call, store.namespace)
+    assert {kind: full.kinds[kind].keys for kind in ("j", "a", "o", "u", "t", "scheduled")} == {
+        "j": 4, "a": 2, "o": 1, "u": 1, "t": 1, "scheduled": 1,
+    }  # fmt: skip
+    assert full.used_memory > sum(kind.bytes for kind in full.kinds.values()) > 0
+    assert len(leaked(full.kinds)) >= 6
+
+    assert await forget_jobs(service) == 4
+    assert leaked(keeping(connection.call, store.namespace).kinds) == []
+
+    connection.call("SET", f"{store.namespace}:{{0}}:j:stray", "forgotten")
+    (finding,) = leaked(keeping(connection.call, store.namespace).kinds)
+    assert "1 keys of the kind j" in finding
