@@ -63,7 +63,7 @@ FAULTS = (
     ),
     Fault(
         "a job dropped when it fails",
-        "put_back(r, now_ms + delay_ms)\n  return 'retried'",
+        "reports_.put_back(r, now_ms + delay_ms)\n  return 'retried'",
         "end_job(r, STATE.finished)\n  return 'retried'",
         "lost",
     ),
@@ -76,7 +76,7 @@ FAULTS = (
     Fault(
         "finished jobs go back",
         "end_job(r, STATE.finished, {result = result})",
-        "if r.attempt == 1 then put_back(r) else end_job(r, STATE.finished, {result = result}) end",
+        "if r.attempt == 1 then reports_.put_back(r) else end_job(r, STATE.finished, {result = result}) end",
         "ran after its end",
     ),
     Fault(
