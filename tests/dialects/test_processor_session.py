@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from dialects.processor_talk import (
+    LIMIT_S,
     TERMS,
     Talk,
     W,
@@ -144,7 +145,8 @@ async def test_somebody_idle_elsewhere_takes_no_job_from_whom_the_engine_has_giv
     is_on_its_way, may_arrive = await _withheld(office, monkeypatch)
     await talk.answered(idle())
     await office.enqueue([NewJob(queue="q", name="n")])
-    await is_on_its_way.wait()
+    async with asyncio.timeout(LIMIT_S):
+        await is_on_its_way.wait()
     await talk.answered(idle(worker_uuid(2), queue_name="other"))
     may_arrive.set()
     assert assigned(await talk.heard())[0] == W
@@ -156,7 +158,8 @@ async def test_what_the_engine_has_given_is_written_when_the_input_ends(
     is_on_its_way, may_arrive = await _withheld(office, monkeypatch)
     await talk.answered(idle())
     await office.enqueue([NewJob(queue="q", name="n")])
-    await is_on_its_way.wait()
+    async with asyncio.timeout(LIMIT_S):
+        await is_on_its_way.wait()
     asyncio.get_running_loop().call_later(0.1, may_arrive.set)
     _, written = await talk.ended()
     assert [assigned(one)[0] for one in written] == [W]

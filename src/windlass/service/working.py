@@ -67,7 +67,7 @@ class Working(Asking):
             raise BadInput(f"An exchange reports at most {check.TAKE_MAX} outcomes.")
         return AskedToWait(
             self.store,
-            lambda: waiting.take_once(self.store, self._exchange_flow(finishes, failures, request)),
+            lambda: waiting.take_at_once(self.store, self._exchange_flow(finishes, failures, request)),
             lambda: self.store.run_now(self._exchange_flow(finishes, failures, request)),
         )
 

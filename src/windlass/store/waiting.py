@@ -121,9 +121,13 @@ def _pause_s(found: Found, left_s: float) -> float:
     return min([left_s, *(ms / 1000 for ms in due_in_ms)])
 
 
-def take_once(store: Store, flow: Flow[T]) -> Coroutine[Any, Any, T]:
-    """On its way at once, if it can be."""
+def take_at_once(store: Store, flow: Flow[T]) -> Coroutine[Any, Any, T]:
+    """As `take_once`, on its way when this returns, if it can be: before what others have asked for in this turn."""
     return _taken_once(store, asyncio.ensure_future(store.begin(flow)))
+
+
+def take_once(store: Store, flow: Flow[T]) -> Coroutine[Any, Any, T]:
+    return _taken_once(store, asyncio.ensure_future(store.run(flow)))
 
 
 async def _taken_once(store: Store, call: asyncio.Future[T]) -> T:
