@@ -202,10 +202,10 @@ def test_names_that_cannot_be_set_aside_yet(place: Place) -> None:
         app.connect(store)
         with staff("fault_tasks:app", engine.unix_url, store.namespace, HERE) as workers:
             worker = workers.start().ready()
-            ask(store, "ACL", "SETUSER", "default", "-hgetall")  # which only `configure` needs here
+            ask(store, "ACL", "SETUSER", "default", "-hset")  # which only `configure` needs here
             app.service.enqueue([NewJob(queue="default", name="nobody_knows")]).one().wait()
             worker.until_said("cannot be set aside")
-            ask(store, "ACL", "SETUSER", "default", "+hgetall")
+            ask(store, "ACL", "SETUSER", "default", "+hset")
             assert quick.enqueue(place.path, 0).result(LIMIT_S) == 0
             assert worker.stop() == 0
         store.close_now()
