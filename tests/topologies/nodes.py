@@ -270,7 +270,15 @@ class SentinelProcesses:
     def wait_healthy(self) -> None:
         until(lambda: all(self._is_settled(at) for at in range(3)), "the sentinels agree")
         until(lambda: len([node for node in self.nodes if node.is_primary]) == 1, "one primary")
-        until(lambda: self.primary.info("replication")["connected_slaves"] == "2", "two replicas")
+        until(lambda: self._in_step() == 2, "two replicas that have all of it")
+
+    def _in_step(self) -> int:
+        """Replicas that follow the primary; one that is still being sent its data would be promoted without it."""
+        primary = self.primary
+        found = (node.info("replication") for node in self.nodes if node is not primary and node.is_running)
+        return sum(
+            one.get("master_link_status") == "up" and one.get("master_port") == str(primary.port) for one in found
+        )
 
     def _is_settled(self, at: int) -> bool:
         state = self._state(at)
