@@ -59,10 +59,11 @@ WHY: dict[str, str] = {
         "the one with one; it acknowledges nothing."
     ),
     "pickup_p50": (
-        "a waiting worker is rung, and then takes: two round trips and two scripts, both by the general way, "
-        "since somebody waits. To hand the job over with the ring, as a blocking pop does, is not built."
+        "the job travels with the ring (decision 53), so that one script and one round trip are left, as with a "
+        "blocking pop: of 0.62 ms (busy machine) 0.42 pass until the ring is heard, 0.16 until the worker's event loop "
+        "has handed it on and sent its acceptance, 0.04 until it runs. Huey's is a push, a pop and a thread."
     ),
-    "pickup_p99": "as for p50.",
+    "pickup_p99": "as for p50; the rounds differ by a factor of three.",
     "engine_cpu": (
         "of a script's time for 50 jobs no single index or command stands out (decision 52): a fifth is memory for "
         "strings and tables of records. Lease, token, attempt, counters per minute and recognition of repeated "
