@@ -127,6 +127,8 @@ def take_at_once(store: Store, flow: Flow[T]) -> Coroutine[Any, Any, T]:
 
 
 def take_once(store: Store, flow: Flow[T]) -> Coroutine[Any, Any, T]:
+    """In its turn: a wait that has just ended takes its registration back, which must not come after the next look has
+    registered anew."""
     return _taken_once(store, asyncio.ensure_future(store.run(flow)))
 
 
