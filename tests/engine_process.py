@@ -72,8 +72,11 @@ class EngineProcess:
             if b"Address already in use" not in self.log_path.read_bytes():
                 break
             if is_first_start:
-                self.port = _free_port()  # somebody took it between the choice and the bind
+                self._choose_other_ports()  # somebody took one between the choice and the bind
         raise RuntimeError(f"{self._engine} does not start:\n{self.log_path.read_text()[-2000:]}")
+
+    def _choose_other_ports(self) -> None:
+        self.port = _free_port()
 
     def kill(self) -> None:
         self._end(signal.SIGKILL)

@@ -64,16 +64,21 @@ class Node(EngineProcess):
 
 class ClusterNode(Node):
     def __init__(self) -> None:
+        super().__init__(tcp=True)
+        self._choose_bus_port()
+
+    def _choose_bus_port(self) -> None:
         self.bus_port = _free_port()
-        super().__init__(
-            tcp=True,
-            config=(
-                *VOLATILE,
-                *("--cluster-enabled", "yes", "--cluster-node-timeout", str(NODE_TIMEOUT_MS)),
-                *("--cluster-port", str(self.bus_port), "--cluster-allow-replica-migration", "no"),
-                *("--cluster-replica-validity-factor", "0"),
-            ),
+        self._config = (
+            *VOLATILE,
+            *("--cluster-enabled", "yes", "--cluster-node-timeout", str(NODE_TIMEOUT_MS)),
+            *("--cluster-port", str(self.bus_port), "--cluster-allow-replica-migration", "no"),
+            *("--cluster-replica-validity-factor", "0"),
         )
+
+    def _choose_other_ports(self) -> None:
+        super()._choose_other_ports()
+        self._choose_bus_port()
 
     @property
     def id(self) -> str:
