@@ -1,6 +1,6 @@
 """Pages of another origin, in the browser of somebody who is logged in: they send every action of the dashboard as a
-form, a request and an image; they frame it, open it and look into it. They know the visitor's secret value, too. All of
-it is refused."""
+request and an image, and one that destroys as a form; they frame it, open it and look into it. They know the visitor's
+secret value, too. All of it is refused."""
 
 from __future__ import annotations
 

@@ -123,8 +123,8 @@ async def test_every_idle_worker_gets_one_job_of_its_own_queue(talk: Talk) -> No
     assert len((await talk.answered())["payload"]["jobs"]) == 10
 
 
-async def _withheld(office: Service, monkeypatch: pytest.MonkeyPatch) -> tuple[asyncio.Event, asyncio.Event]:
-    """The engine's next answer with jobs for idle workers: set when it is on its way; to be set for it to arrive."""
+async def _given_on_the_way(talk: Talk, office: Service, monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
+    """The engine has given an idle worker a job, and its answer is on the way: it arrives when the event is set."""
     is_on_its_way, may_arrive = asyncio.Event(), asyncio.Event()
     ask_the_engine = office.store.run
 
@@ -136,17 +136,17 @@ async def _withheld(office: Service, monkeypatch: pytest.MonkeyPatch) -> tuple[a
         return answer
 
     monkeypatch.setattr(office.store, "run", slow)
-    return is_on_its_way, may_arrive
+    await talk.answered(idle())
+    await office.enqueue([NewJob(queue="q", name="n")])
+    async with asyncio.timeout(LIMIT_S):
+        await is_on_its_way.wait()
+    return may_arrive
 
 
 async def test_somebody_idle_elsewhere_takes_no_job_from_whom_the_engine_has_given_it(
     talk: Talk, office: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    is_on_its_way, may_arrive = await _withheld(office, monkeypatch)
-    await talk.answered(idle())
-    await office.enqueue([NewJob(queue="q", name="n")])
-    async with asyncio.timeout(LIMIT_S):
-        await is_on_its_way.wait()
+    may_arrive = await _given_on_the_way(talk, office, monkeypatch)
     await talk.answered(idle(worker_uuid(2), queue_name="other"))
     may_arrive.set()
     assert assigned(await talk.heard())[0] == W
@@ -155,11 +155,7 @@ async def test_somebody_idle_elsewhere_takes_no_job_from_whom_the_engine_has_giv
 async def test_what_the_engine_has_given_is_written_when_the_input_ends(
     talk: Talk, office: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    is_on_its_way, may_arrive = await _withheld(office, monkeypatch)
-    await talk.answered(idle())
-    await office.enqueue([NewJob(queue="q", name="n")])
-    async with asyncio.timeout(LIMIT_S):
-        await is_on_its_way.wait()
+    may_arrive = await _given_on_the_way(talk, office, monkeypatch)
     asyncio.get_running_loop().call_later(0.1, may_arrive.set)
     _, written = await talk.ended()
     assert [assigned(one)[0] for one in written] == [W]
