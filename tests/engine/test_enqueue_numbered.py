@@ -39,7 +39,8 @@ def send(service: Service, call: int, *jobs: NewJob) -> list[tuple[str, int | No
     table = service.store.known_limits.table(0)
     made = enqueue.enqueue([(numbered_id(0, 0), alone(job)) for job in jobs], 0, table, 0, None, draws=True)
     (command,) = service.store._commands("enqueue", 0, (f"N{call}", "slip", *made.args), None)
-    return [(status.decode(), number_of_id(job_id)) for status, job_id, _ in service.store._blocking.call(*command)]
+    answers = [enqueue.read(reply) for reply in service.store._blocking.call(*command)]
+    return [(one.status, number_of_id(one.id)) for one in answers if isinstance(one, Enqueued)]
 
 
 def test_numbers_follow_each_other(service: Service) -> None:

@@ -28,7 +28,7 @@ _CODEC_BITS = 3
 # deadline, worker, attempt), revision, (progress), length of header and strings.
 _NEW = struct.Struct(">BBIi12xHI44xI4xH")
 FINGERPRINT_BYTES = 8
-_FIRST_REVISION = 1
+FIRST_REVISION = 1
 # An operation on an IntFlag or a look-up in an IntEnum costs as much as all the rest of a record.
 _RETAKE, _UNIQUE_WHILE_KEPT = int(Flag.RETAKE), int(Flag.UNIQUE_WHILE_KEPT)
 _REPEATS = int(Flag.REPEATS)
@@ -196,7 +196,7 @@ def prepare(
     )
     head_bytes = HEADER_BYTES + FINGERPRINT_BYTES + len(tail)
     ready_high, ready = run_at_ms >> 32, run_at_ms & 0xFFFFFFFF
-    head = _NEW.pack(FORMAT, 0, flags, job.priority, ready_high, ready, _FIRST_REVISION, head_bytes)
+    head = _NEW.pack(FORMAT, 0, flags, job.priority, ready_high, ready, FIRST_REVISION, head_bytes)
     return Prepared(head, _identity(job, int(codec)), tail)
 
 

@@ -54,8 +54,13 @@ def _unique_terms(job: NewJob) -> bytes:
 
 
 def read(reply: Any) -> Enqueued | Refusal:
+    """The id alone says that a job is queued as it came."""
     is_durable = type(reply) is not NotConfirmed
-    status, job_id, revision = reply if is_durable else reply.answer
+    if not is_durable:
+        reply = reply.answer
+    if type(reply) is bytes:
+        return Enqueued(reply, "queued", record.FIRST_REVISION, is_durable)
+    status, job_id, revision = reply
     accepted = _ACCEPTED.get(status)
     if accepted is not None:
         return Enqueued(job_id, accepted, revision, is_durable)

@@ -37,15 +37,21 @@ class Continued(NamedTuple):
 Report: TypeAlias = Finish | Continued
 
 
+_NO_NEXT = bytes(5)  # revision, and length of the instant
+
+
 def finish_item(one: Report) -> tuple[Argument, ...]:
-    if isinstance(one, Continued):
-        request, next_at_ms, revision = one
-        return request.id, request.token, pack_blob(request.result), _next(next_at_ms), revision
-    return one.id, one.token, pack_blob(one.result), "end" if one.ignore_repeat else "", 0
+    """One argument (lua/lib/reports.lua): each of several would cost the engine as much as a short command."""
+    if type(one) is Finish:
+        then = _NO_NEXT if not one.ignore_repeat else _next("end", 0)
+        return (b"".join((one.id, one.token.to_bytes(6, "big"), then, pack_blob(one.result))),)
+    request, next_at_ms, revision = cast(Continued, one)
+    then = _next("never" if next_at_ms is None else str(next_at_ms), revision)
+    return (b"".join((request.id, request.token.to_bytes(6, "big"), then, pack_blob(request.result))),)
 
 
-def _next(at_ms: int | None) -> Argument:
-    return "never" if at_ms is None else at_ms
+def _next(text: str, revision: int) -> bytes:
+    return revision.to_bytes(4, "big") + len(text).to_bytes(1, "big") + text.encode()
 
 
 def asked_as(reply: Any) -> Repeats | None:

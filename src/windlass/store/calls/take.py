@@ -113,7 +113,7 @@ def _read_exchange(reply: Any) -> Exchanged | list[Repeats | None]:
     if isinstance(found, Refusal):
         raise found
     return Exchanged(
-        [answer(one, finished_as) for one in finished],
+        [None] * finished if type(finished) is int else [answer(one, finished_as) for one in finished],
         [answer(one, failed_as) for one in failed],
         found.taken,
     )

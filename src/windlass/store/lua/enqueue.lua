@@ -6,8 +6,8 @@
 --            in together or not at all; then B 254, I2 length, I2 length of a holdup, the holdup ('': it matches no such
 --            limit), I4 its cap if it has none yet, what callers keep with it. Jobs that are to get numbers bring a slip
 --            (numbers.lua), between [1] and [2]: 'N' and the number of the call, name of the slip; their ids say number 0
--- returns:   per job {status, id, revision}; status 'queued', 'scheduled', 'waiting', 'existing', 'replaced', 'ended' or
---            a refusal
+-- returns:   per job its id, where it is queued as it came, or {status, id, revision}; status 'queued', 'scheduled',
+--            'waiting', 'existing', 'replaced', 'ended' or a refusal
 -- refusals:  id_conflict, queue_full, revision_conflict, unique_conflict, unknown_parent, parent_state, unknown_member,
 --            unknown_limit (for a cap); limits_changed for
 --            all of them: match them anew

@@ -1,7 +1,7 @@
 -- Reports outcomes and takes the next jobs in one call.
 -- arguments: ARGV[1] clock offset, [2]..[10] as of take, [11] number of finishes, [12] number of failures, then the
 --            items of finish and of fail, then the queues
--- returns:   {answers of finish, answers of fail, what take returns}; or, when a job repeats whose next run was not
+-- returns:   {answers of finish (their number: all ended well), answers of fail, what take returns}; or, when a job repeats whose next run was not
 --            computed yet, {what finish asks or nil, ...}, {}, nil: then nothing was changed
 -- refusals:  those of finish and fail per job; those of take for the call, which then reports nothing either;
 --            partition_stopped in the place of what take returns
@@ -11,21 +11,21 @@
 local finishes, failures = tonumber(ARGV[11]), tonumber(ARGV[12])
 local at = 13
 local arguments = {filter = ARGV[2], most = tonumber(ARGV[3]), bell = ARGV[7], registered_ms = tonumber(ARGV[8]),
-  others_wait = ARGV[9] == '1', by_hand = ARGV[9] == '2', from = tonumber(ARGV[10]), queues_at = at + 5 * finishes + 6 * failures}
+  others_wait = ARGV[9] == '1', by_hand = ARGV[9] == '2', from = tonumber(ARGV[10]), queues_at = at + finishes + 6 * failures}
 local refused = refused_filter(arguments)
 if refused then return {{}, {}, refused} end
 local questions, has_question = {}, false
 for i = 1, finishes do
-  local first = at + 5 * (i - 1)
-  local r = held(ARGV[first], tonumber(ARGV[first + 1]))
-  questions[i] = r and question(r, ARGV[first + 3], tonumber(ARGV[first + 4])) or false
+  local id, token, _, then_at, revision = read_finish(ARGV[at + i - 1])
+  local r = held(id, token)
+  questions[i] = r and question(r, then_at, revision) or false
   has_question = has_question or questions[i] ~= false
 end
 if has_question then return {questions, {}, false} end
 local finished, failed = {}, {}
 for i = 1, finishes do
-  finished[i] = finish(ARGV[at], tonumber(ARGV[at + 1]), ARGV[at + 2], ARGV[at + 3], tonumber(ARGV[at + 4]))
-  at = at + 5
+  finished[i] = finish(read_finish(ARGV[at]))
+  at = at + 1
 end
 for _ = 1, failures do
   table.insert(failed, fail(ARGV[at], tonumber(ARGV[at + 1]), ARGV[at + 2], tonumber(ARGV[at + 3]), ARGV[at + 4], ARGV[at + 5]))

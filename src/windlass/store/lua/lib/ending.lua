@@ -14,7 +14,12 @@ local function ended_buckets()
   end
   return newer_bucket, older_bucket
 end
-local function ended_mark(id) return string.sub(id, 9) end
+-- A look-up of `string.sub` costs as much as its work.
+local ending_call, ending_sub
+at_begin[#at_begin + 1] = function()
+  if not ending_call then ending_call, ending_sub = redis.call, string.sub end
+end
+local function ended_mark(id) return ending_sub(id, 9) end
 
 local function mark_ended(marks)
   local key = ended_buckets()
@@ -28,32 +33,31 @@ after_flush[#after_flush + 1] = function()
   ended_now = {}
 end
 
-local function look_up_ended(ids)
-  local marks, newer, older = {}, ended_buckets()
-  for i = 1, #ids do marks[i] = ended_mark(ids[i]) end
-  return redis.call('SMISMEMBER', newer, unpack(marks)), redis.call('SMISMEMBER', older, unpack(marks))
-end
-
 -- Did this id end within the last ten minutes or more?
 local function ended_lately(ids)
-  local newer, older = look_up_ended(ids)
-  local answer = {}
+  local answer, marks, newer_bucket, older_bucket = {}, {}, ended_buckets()
+  for i = 1, #ids do marks[i] = ended_mark(ids[i]) end
+  local newer, older = redis.call('SMISMEMBER', newer_bucket, unpack(marks)), redis.call('SMISMEMBER', older_bucket, unpack(marks))
   for i = 1, #ids do answer[i] = newer[i] == 1 or older[i] == 1 end
   return answer
 end
-local ending_call
 local function has_ended(id)
-  if not ending_call then ending_call = redis.call end
   local mark, newer, older = ended_mark(id), ended_buckets()
   return ending_call('SISMEMBER', newer, mark) == 1 or ending_call('SISMEMBER', older, mark) == 1
 end
-local function has_any_ended(ids)
-  if #ids == 1 then return has_ended(ids[1]) end
-  local newer, older = look_up_ended(ids)
-  for i = 1, #ids do
-    if newer[i] == 1 or older[i] == 1 then return true end
+local function is_any_in(bucket, marks)
+  if ending_call('EXISTS', bucket) == 0 then return false end
+  local found = ending_call('SMISMEMBER', bucket, unpack(marks))
+  for i = 1, #found do
+    if found[i] == 1 then return true end
   end
   return false
+end
+local function has_any_ended(ids)
+  if #ids == 1 then return has_ended(ids[1]) end
+  local marks, newer, older = {}, ended_buckets()
+  for i = 1, #ids do marks[i] = ended_mark(ids[i]) end
+  return is_any_in(newer, marks) or is_any_in(older, marks)
 end
 
 -- Why there is no record of this id.

@@ -4,8 +4,9 @@ local ROUNDS = 4 -- expired or used-up heads are dropped and replaced this often
 local LOOKED_AT_BEHIND = 64 -- heads, once some were dropped: others like them may stand behind
 
 local function load_whole(ids)
-  local loaded = {}
-  for i, raw in ipairs(read_whole(ids)) do
+  local loaded, keys = {}, {}
+  for i, id in ipairs(ids) do keys[i] = job_key(id) end
+  for i, raw in ipairs(read_whole(keys)) do
     if raw then loaded[#loaded + 1] = decode(ids[i], raw) end
   end
   return loaded

@@ -15,10 +15,10 @@ local function hand_of(names, queue, bell, is_nothing_set)
   return (is_nothing_set or not is_set(call('HGET', names.q, 'fair_share'), 'fair_share')) and worker
 end
 
-local function hand_over_plainly(names, queue, id, flags, priority, worker, bell, gone)
+local function hand_over_plainly(names, queue, id, start, worker, bell, gone)
   local entry, deadline = ARGV[3], now_ms + HAND_MS
   local sequence, token = call('INCRBY', names.seq, 1), call('INCRBY', names.token, 1)
-  local record = pack(LEASED_PLAIN, FORMAT, STATE.dispatched, flags, priority, sequence, now_ms, now_ms, now_ms, 0, token,
+  local record = pack(LEASED_PLAIN, FORMAT, STATE.dispatched, start.flags, start.priority, sequence, now_ms, now_ms, now_ms, 0, token,
     deadline, worker, 1, FIRST_REVISION, 0, sub(entry, 16 + AFTER_PROGRESS))
   call('SET', names.job .. id, record)
   call('ZADD', names.running, deadline, id)
@@ -29,5 +29,5 @@ local function hand_over_plainly(names, queue, id, flags, priority, worker, bell
   tally_now(names, queue, wait_span(0), 1)
   call('ZREM', names.waiters, unpack(gone))
   strike(bell, 'H' .. id .. record)
-  return {'queued', id, FIRST_REVISION}
+  return id
 end

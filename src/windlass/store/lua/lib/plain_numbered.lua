@@ -2,28 +2,27 @@
 -- Jobs that get numbers and are plain but for two things: each goes into the lane of its name, and holds a unique key that
 -- it only declares. So are those of Bedrock.
 
--- As NEW_PLAIN in plain_enqueue.lua, with the lane, the unique key, and the lengths of tags and links in one number.
-local NEW_NUMBERED = '>BxI4i4xxxxxxxxxxxxI6xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxBc0Bc0I2c0Bc0I2c0I4'
-
 local function is_as_usual(flags) return flags <= CODEC_BITS or flags - bit.band(flags, CODEC_BITS) == FLAG.unique_while_kept end
 
--- The queue of the jobs, and of each its flags, priority, name and unique key, and whether all have one name; or nil: they
--- are not all plain.
+-- What is said of each of the jobs, and whether all have one name; or nil: they are not all plain.
 local function numbered_jobs(size)
-  local queue, flags, priorities, titles, uniques, are_alike = nil, {}, {}, {}, {}, true
+  local starts, kinds, are_alike = {}, {}, true
   for i = 1, size do
-    local format, own_flags, priority, ready_at, policy, own_queue, name, lane, unique, others =
-      unpacked(NEW_NUMBERED, ARGV[2 * i + 3], 17)
-    queue = queue or own_queue
-    if ARGV[2 * i + 4] ~= '' or format ~= FORMAT or not is_as_usual(own_flags) or ready_at > 0 or own_queue ~= queue
-      or name == '' or lane ~= '' or others > 0 or not never_expires(policy) then
-      return nil
-    end
-    flags[i] = bit.bor(own_flags, FLAG.name_lane)
-    priorities[i], titles[i], uniques[i] = priority, name, unique
-    are_alike = are_alike and name == titles[1]
+    local start, kind = start_and_kind(ARGV[2 * i + 3])
+    if not start or not is_as_usual(start.flags) or not kind.is_named or ARGV[2 * i + 4] ~= '' then return nil end
+    starts[i], kinds[i] = start, kind
+    if kind.queue ~= kinds[1].queue then return nil end
+    are_alike = are_alike and kind.name == kinds[1].name
   end
-  return queue, flags, priorities, titles, uniques, are_alike
+  return starts, kinds, are_alike
+end
+
+-- Its record begins with this: besides what its caller says, it goes into the lane of its name.
+local function beginning_by_name(start)
+  if not start.by_name then
+    start.by_name = pack('>BBI4i4', FORMAT, STATE.queued, bit.bor(start.flags, FLAG.name_lane), start.priority)
+  end
+  return start.by_name
 end
 
 -- Known, without bounds, and a job goes into the lane of its name, by its priority alone.
@@ -70,29 +69,29 @@ local function fill_lane(names, queue, lane, places)
   if not before then call('ZADD', names.lane_names, 0, name_of_lane(lane) .. '\0' .. lane) end
 end
 
-local function write_numbered(names, ids, keys, before, flags, priorities)
-  local places, forms, answers, bytes = {}, {}, {}, 0
+local function write_numbered(names, ids, keys, before, starts)
+  local places, forms, bytes, now = {}, {}, 0, pack('>I6', now_ms)
   for i = 1, #ids do
-    local entry, priority, sequence = ARGV[2 * i + 3], priorities[i], before + i
-    places[2 * i - 1] = priority
-    places[2 * i] = pack(PLACE, now_ms, sequence, ids[i])
+    local start, entry, sequence = starts[i], ARGV[2 * i + 3], pack('>I6', before + i)
+    places[2 * i - 1] = start.score
+    places[2 * i] = now .. sequence .. ids[i]
     forms[2 * i - 1] = keys[i]
-    forms[2 * i] = pack(NEW_HEADER, FORMAT, STATE.queued, flags[i], priority, sequence, now_ms, now_ms) .. sub(entry, AFTER_HEADER)
+    forms[2 * i] = beginning_by_name(start) .. sequence .. now .. now .. sub(entry, AFTER_HEADER)
     bytes = bytes + #entry - 16
-    answers[i] = {'queued', ids[i], FIRST_REVISION}
   end
   call('ZADD', names.laned, unpack(places))
   call('MSET', unpack(forms))
   call('HINCRBY', names.q, 'bytes', bytes)
-  return places, answers
+  return places
 end
 
 local function enqueue_numbered()
   local size = (#ARGV - 4) / 2
   if size > PLAIN_MOST then return nil end
-  local queue, flags, priorities, titles, uniques, are_alike = numbered_jobs(size)
-  if not queue then return nil end
-  local names, slip, of_call = names_of(queue), slip_of_call()
+  local starts, kinds, are_alike = numbered_jobs(size)
+  if not starts then return nil end
+  local queue, slip, of_call = kinds[1].queue, slip_of_call()
+  local names = names_of(queue)
   local marks = call('MGET', names.limits_version, names.followed, slip, names.number)
   if (marks[1] or '0') ~= ARGV[4] or marks[2] or last_drawn(marks[3]) >= of_call or not lets_in_by_name(names) then
     return nil
@@ -101,15 +100,16 @@ local function enqueue_numbered()
   if not ids then return nil end
   draw_once(slip, of_call, size)
   local before = call('INCRBY', names.seq, size) - size
-  local places, answers = write_numbered(names, ids, keys, before, flags, priorities)
+  local places = write_numbered(names, ids, keys, before, starts)
   local lanes, holders = {}, {}
-  if are_alike then lanes['\0' .. titles[1]] = places end
+  if are_alike then lanes['\0' .. kinds[1].name] = places end
   for i = 1, size do
-    if not are_alike then joined(lanes, '\0' .. titles[i], priorities[i], places[2 * i]) end
-    if uniques[i] ~= '' then joined(holders, uniques[i], before + i, ids[i]) end
+    local kind = kinds[i]
+    if not are_alike then joined(lanes, '\0' .. kind.name, starts[i].score, places[2 * i]) end
+    if kind.unique ~= '' then joined(holders, kind.unique, before + i, ids[i]) end
   end
   for lane, own in pairs(lanes) do fill_lane(names, queue, lane, own) end
   for unique, own in pairs(holders) do call('ZADD', names.unique .. unique, unpack(own)) end
   tally_now(names, queue, 'enqueued', size)
-  return answers
+  return ids
 end

@@ -16,31 +16,29 @@ local function is_let_in(names, id)
 end
 
 -- A worker that waits is handed it, if it may be; else it is brought in as many are.
-local function hand_single(names, queue, id, flags, priority, is_nothing_set)
+local function hand_single(names, queue, id, start, is_nothing_set)
   local bells, gone = audience(names, 1, is_nothing_set)
   local worker = bells and hand_of(names, queue, bells[1], is_nothing_set)
-  return worker and {hand_over_plainly(names, queue, id, flags, priority, worker, bells[1], gone)}
+  return worker and {hand_over_plainly(names, queue, id, start, worker, bells[1], gone)}
 end
 
 local function enqueue_single(entry)
-  local format, flags, priority, ready_at, policy, queue, _, lane, others = unpacked(NEW_PLAIN, entry, 17)
-  if ARGV[4] ~= '' or format ~= FORMAT or flags > CODEC_BITS or ready_at > 0 or lane > 0 or others > 0
-    or not never_expires(policy) then
-    return nil
-  end
+  local start, kind = start_and_kind(entry)
+  if not start or start.flags > CODEC_BITS or not kind.is_plain or ARGV[4] ~= '' then return nil end
+  local queue = kind.queue
   local names, id = names_of(queue), sub(entry, 1, 16)
   local key = names.job .. id
   local found = call('EXISTS', key, names.waiters, names.followed)
   if found > 1 or found == 1 and call('EXISTS', names.waiters) == 0 then return nil end
   local is_new, is_nothing_set = is_let_in(names, id)
   if not is_new then return nil end
-  if found == 1 then return hand_single(names, queue, id, flags, priority, is_nothing_set) end
+  if found == 1 then return hand_single(names, queue, id, start, is_nothing_set) end
   local sequence = call('INCR', names.seq)
-  call('ZADD', names.ready, priority, pack(PLACE, now_ms, sequence, id))
-  call('SET', key, pack(NEW_HEADER, FORMAT, STATE.queued, flags, priority, sequence, now_ms, now_ms) .. sub(entry, AFTER_HEADER))
+  call('ZADD', names.ready, start.score, pack(PLACE, now_ms, sequence, id))
+  call('SET', key, start.beginning .. pack('>I6I6I6', sequence, now_ms, now_ms) .. sub(entry, AFTER_HEADER))
   call('HINCRBY', names.q, 'bytes', #entry - 16)
   tally_now(names, queue, 'enqueued', 1)
-  return {{'queued', id, FIRST_REVISION}}
+  return {id}
 end
 
 local function come_in_plainly()

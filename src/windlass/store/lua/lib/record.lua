@@ -91,14 +91,14 @@ end
 -- Records with their payloads, in order, false where there is none, until they are enough: the rest is not read.
 local READ_AT_FIRST, READ_AT_ONCE = 8, 64
 local ENOUGH_BYTES = 8388608
-local function read_whole(ids)
+local function read_whole(keys)
   local raws, bytes, first, size = {}, 0, 1, READ_AT_FIRST
-  while first <= #ids and bytes < ENOUGH_BYTES do
-    local keys, last = {}, math.min(first + size - 1, #ids)
-    for i = first, last do keys[#keys + 1] = job_key(ids[i]) end
-    for i, raw in ipairs(redis.call('MGET', unpack(keys))) do
-      raws[first + i - 1] = raw
-      bytes = bytes + (raw and #raw or 0)
+  while first <= #keys and bytes < ENOUGH_BYTES do
+    local last = math.min(first + size - 1, #keys)
+    local found = redis.call('MGET', unpack(keys, first, last))
+    for i = 1, #found do
+      raws[first + i - 1] = found[i]
+      bytes = bytes + (found[i] and #found[i] or 0)
     end
     -- As many as fit, if they are like those so far.
     size = math.max(1, math.min(READ_AT_ONCE, math.floor((ENOUGH_BYTES - bytes) / (bytes / last + 1))))

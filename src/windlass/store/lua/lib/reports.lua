@@ -69,6 +69,14 @@ local function question(r, then_at, revision)
   return {rule, planned_at, r.started_at, now_ms, r.revision}
 end
 
+-- A finish as its caller packs it: id, token (0: whoever holds it), revision that the next run was computed from, that run, and
+-- the result with its codec ('': none).
+local FINISH = '>c16I6I4Bc0'
+local function read_finish(item)
+  local id, token, revision, then_at, at = struct.unpack(FINISH, item)
+  return id, token, string.sub(item, at), then_at, revision
+end
+
 -- `then_at`: '' when a next run was not computed yet; 'end': there is to be none; 'never': the rule leads nowhere; else
 -- the instant of the next run, computed from the record of this revision. A question changes nothing.
 local function finish(id, token, result, then_at, revision)
