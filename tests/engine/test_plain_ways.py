@@ -23,7 +23,7 @@ from windlass.core.errors import Refusal
 from windlass.core.ids import make_id, numbered_id
 from windlass.core.job import Blob, NewJob
 from windlass.core.queue import FOREVER_MS
-from windlass.core.requests import Fail, Finish, Take
+from windlass.core.requests import Edit, Fail, Finish, Held, Take
 from windlass.core.retry import Backoff
 from windlass.service import Service
 from windlass.store.blocking import BlockingConnection
@@ -193,6 +193,7 @@ steps = st.one_of(
     st.tuples(st.just("exchange"), takes, ends, st.booleans()),
     st.tuples(st.just("exchange"), takes, ends, st.just(False)),
     st.tuples(st.just("finish"), ends),
+    st.tuples(st.sampled_from(("release", "edit")), st.integers(0, 3)),
     st.tuples(st.just("pass"), st.sampled_from((1, 50, 350, 60_000))),
     st.one_of(
         st.tuples(st.just("mark"), st.sampled_from(MARKS)),
@@ -257,6 +258,14 @@ def do(both: Both, step: tuple[Any, ...]) -> None:
         finishes = finishes_of(both, step[1])
         if finishes:
             both.ask(lambda service: service.finish(finishes).wait())
+    elif kind == "release":
+        given_back = [Held(*one) for one in both.held[-1 - step[1] :][:1]]
+        if given_back:
+            both.ask(lambda service: service.release(given_back).wait())
+    elif kind == "edit":
+        if both.ids:
+            edit = Edit(id=both.ids[-1 - step[1] % len(both.ids)], payload=Blob(b"changed"))
+            both.ask(lambda service: service.edit([edit]).wait())
     elif kind == "pass":
         for side in both.sides:
             side.store.clock_offset_ms += step[1]
@@ -322,6 +331,8 @@ NOT_PLAIN: dict[str, list[tuple[Any, ...]]] = {
         ("number", NUMBERED[:2]),
         ("number", [NUMBERED[2]]),
     ],
+    "it was given back": [("enqueue", [("a", {}, False)]), TAKE_ONE, ("release", 0), ("pass", 50), TAKE_ONE],
+    "it was changed": [("enqueue", [("a", {}, False)]), ("edit", 0), TAKE_ONE],
     "it ends twice": [("enqueue", [("a", {}, False)]), TAKE_ONE, ("finish", [(0, "own", None), (0, "own", None)])],
 }
 
@@ -356,6 +367,24 @@ def test_plain_jobs_go_the_short_way(both: Callable[[], Both]) -> None:
         ):
             short, general = _commands(one, step)
             assert short != general, step
+
+
+def test_many_at_once_are_indexed_in_trees(both: Callable[[], Both]) -> None:
+    """Which they stay, so that no step walks past all others; and nothing is left of how that was done."""
+    one = both()
+    do(one, ("enqueue", [("a", {}, False)] * 61))
+    do(one, TAKE_ONE)
+    for step in (
+        ("take", (("a",), 20, WORKERS[1], 0)),
+        ("exchange", (("a",), 20, WORKERS[1], 0), [(at, "own", None) for at in range(20)], False),
+        ("exchange", (("a",), 20, WORKERS[1], 0), [(at, "own", None) for at in range(20)], False),
+    ):
+        do(one, step)
+        one.compare()
+        side = one.sides[0]
+        for key in ("running:a", f"wj:{WORKERS[1].decode()}"):
+            assert side.control.call("OBJECT", "ENCODING", f"{side.root}:{key}") == b"skiplist"
+            assert side.control.call("ZCARD", f"{side.root}:{key}") == 21
 
 
 def test_numbered_jobs_go_the_short_way(both: Callable[[], Both]) -> None:
