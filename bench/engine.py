@@ -109,6 +109,12 @@ class Engine:
         text = self.control.call("INFO", section).decode()
         return dict(line.split(":", 1) for line in text.splitlines() if ":" in line)
 
+    def allocator(self) -> str:
+        """What is preloaded the engine itself cannot tell."""
+        maps = Path(f"/proc/{self._process.pid}/maps")
+        has_jemalloc = maps.exists() and "libjemalloc" in maps.read_text()
+        return "jemalloc" if has_jemalloc else self.info("memory")["mem_allocator"]
+
     def used_memory(self) -> int:
         return int(self.info("memory")["used_memory"])
 

@@ -23,12 +23,18 @@ def _processor() -> str:
 
 
 def versions() -> dict[str, str]:
-    with Engine() as engine:
-        server = engine.info("server")
-    is_valkey = "valkey_version" in server
+    product, engine = engine_version()
     return {
         "Windlass": version(WINDLASS),
-        "Valkey" if is_valkey else "Redis": server["valkey_version" if is_valkey else "redis_version"],
+        product: engine,
         "Python": platform.python_version(),
         **{peer.title: version(who) for who, peer in PEERS.items() if who != WINDLASS},
     }
+
+
+def engine_version() -> tuple[str, str]:
+    """Product; version and allocator, on which its speed depends."""
+    with Engine() as engine:
+        server, allocator = engine.info("server"), engine.allocator()
+    product, field = ("Valkey", "valkey_version") if "valkey_version" in server else ("Redis", "redis_version")
+    return product, f"{server[field]} (memory by {allocator})"

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from . import durability, field, floors, growth, http_api, limits, standing, waiting
 from .engine import Engine
 from .figures import Reading, Setting
+from .machine import engine_version
 from .peers import environment
 
 HTTP_S = 0.8
@@ -92,6 +93,7 @@ def main(arguments: Sequence[str]) -> int:
         return 2
     began_at_s = time.monotonic()
     setting = Setting(True, lambda text: print(f"  {text}", file=sys.stderr, flush=True))
+    setting.say(f"engine: {' '.join(engine_version())}")
     groups = {name: GROUPS[name] for name in arguments or GROUPS}
     found = measured(setting, groups)
     rows = [row for group in groups.values() for row in group.rows]

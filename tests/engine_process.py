@@ -5,6 +5,7 @@ Every engine has a unix socket; a TCP (or TLS) port is optional and is kept over
 
 import atexit
 import contextlib
+import functools
 import os
 import shutil
 import signal
@@ -17,6 +18,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Literal, Self
 from urllib.parse import quote
+
+from windlass.store import keeper
+from windlass.store.allocator import preload_for
 
 READY_LIMIT_S = 10.0
 STOP_LIMIT_S = 10.0
@@ -147,6 +151,7 @@ class EngineProcess:
         with self.log_path.open("ab") as log:
             self._process = subprocess.Popen(
                 self._command(),
+                env=keeper.environment(_preload(_binary(self._engine))),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -211,6 +216,12 @@ def _binary(engine: Literal["valkey", "redis"]) -> str:
     found = shutil.which("redis-server")
     assert found, "redis-server is not installed"
     return found
+
+
+@functools.cache
+def _preload(binary: str) -> str:
+    """The allocator of the embedded engine, for the private ones too. Asked once: tests start hundreds of engines."""
+    return preload_for(Path(binary))
 
 
 def _free_port() -> int:

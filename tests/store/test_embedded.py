@@ -336,7 +336,7 @@ def test_a_keeper_that_is_terminated_stops_the_engine_and_users_get_another(engi
 
 
 def test_a_second_keeper_goes_away(engine: EmbeddedEngine) -> None:
-    command = [sys.executable, keeper.__file__, str(engine.data_dir), str(find_server_binary()), "-"]
+    command = [sys.executable, keeper.__file__, str(engine.data_dir), str(find_server_binary()), "", "-"]
     run_id = about(engine.data_dir, "run_id")
     assert subprocess.run(command, check=False, timeout=PATIENCE_S).returncode == 0
     assert about(engine.data_dir, "run_id") == run_id
@@ -460,7 +460,7 @@ def test_a_server_that_ends_at_once_is_reported_with_its_last_words(data_dir: Pa
 
 
 def test_a_server_that_never_answers_is_given_up(data_dir: Path) -> None:
-    server = fake_server(data_dir, "echo hm; exec sleep 60")
+    server = fake_server(data_dir, '[ "$1" = --version ] && exit; echo hm; exec sleep 60')
     with pytest.raises(EngineUnavailable, match=r"(?s)did not answer within 0.5 s.*hm"):
         EmbeddedEngine(data_dir, start_timeout_s=0.5, server=server).join()
 

@@ -24,6 +24,7 @@ from urllib.parse import quote
 
 from windlass.core.errors import BadSetting, EngineUnavailable
 from windlass.store import keeper
+from windlass.store.allocator import preload_for
 
 OLDEST_SERVER = (7, 0)
 # The kernel's sockaddr_un holds 108 bytes on Linux and 104 on macOS, the closing zero included.
@@ -290,7 +291,8 @@ class EmbeddedEngine:
 
     def _start_keeper(self, lock: _LockFile) -> None:
         server = self._server or find_server_binary()
-        command = [sys.executable, "-I", "-S", keeper.__file__, str(self.data_dir), str(server), str(lock.fd)]
+        about_engine = [str(self.data_dir), str(server), preload_for(server)]
+        command = [sys.executable, "-I", "-S", keeper.__file__, *about_engine, str(lock.fd)]
         try:
             with open(self.data_dir / keeper.LOG, "ab", opener=_for_us_only) as log:
                 starter = subprocess.run(  # noqa: S603 -- the command is ours, no shell

@@ -88,6 +88,11 @@ def engine_arguments(data_dir: str) -> list[str]:
     return [word for name, value in settings.items() for word in (f"--{name}", value)]
 
 
+def environment(preload: str) -> dict[str, str]:
+    """Of an engine, with an LD_PRELOAD as `allocator.preload_for` says it."""
+    return {**os.environ, "LD_PRELOAD": preload} if preload else dict(os.environ)
+
+
 class StateFile:
     """engine.json: what a person or a waiting user may want to know. Nothing is decided by it."""
 
@@ -118,10 +123,11 @@ class StateFile:
 class Engine:
     """The engine process of one directory, kept alive by a thread until `stop`."""
 
-    def __init__(self, data_dir: str, server: str, extra_arguments: list[str]) -> None:
+    def __init__(self, data_dir: str, server: str, preload: str, extra_arguments: list[str]) -> None:
         self._socket = os.path.join(data_dir, SOCKET)
         self._log = os.path.join(data_dir, LOG)
         self._command = [server, *engine_arguments(data_dir), *extra_arguments]
+        self._preload = preload
         self._lock_fd = _open_lock(data_dir, ENGINE_LOCK)
         self._state = StateFile(data_dir)
         self._failures = 0
@@ -159,6 +165,7 @@ class Engine:
             engine_pid=engine_pid,
             version=_version(about),
             started_at_ms=previous_state.get("started_at_ms"),
+            preload=previous_state.get("preload"),
         )
 
     def _supervise(self) -> None:
@@ -166,16 +173,17 @@ class Engine:
         quick_exits = 0
         while not self._stopping.is_set():
             began = time.monotonic()
-            self._run_once()
+            # Whatever ended it so soon, the preloaded library is not to be what ends the next one.
+            self._run_once("" if quick_exits else self._preload)
             pause_s = min(FIRST_PAUSE_S * 2**quick_exits, LONGEST_PAUSE_S)
             is_steady = time.monotonic() - began > STEADY_S
             quick_exits = 0 if is_steady else min(quick_exits + 1, 10)
             self._stopping.wait(pause_s)
 
-    def _run_once(self) -> None:
+    def _run_once(self, preload: str) -> None:
         """One life of the engine, from its start to its end."""
         try:
-            process = self._spawn()
+            process = self._spawn(preload)
         except OSError as error:
             self._note_failure(f"{self._command[0]} cannot be run: {error.strerror}")
             return
@@ -187,7 +195,7 @@ class Engine:
         if not was_ready and not self._stopping.is_set():
             self._note_failure(f"the engine ended with status {status} while it started")
 
-    def _spawn(self) -> subprocess.Popen[bytes] | None:
+    def _spawn(self, preload: str) -> subprocess.Popen[bytes] | None:
         self._set_long_log_aside()
         with contextlib.suppress(OSError):
             os.unlink(self._socket)  # nobody listens on it: we hold engine.lock and have no child
@@ -195,10 +203,10 @@ class Engine:
             if self._stopping.is_set():
                 return None
             process = subprocess.Popen(  # noqa: S603 -- the command is ours, no shell
-                self._command, stdin=subprocess.DEVNULL, pass_fds=(self._lock_fd,)
+                self._command, stdin=subprocess.DEVNULL, pass_fds=(self._lock_fd,), env=environment(preload)
             )
             self._send_signal = process.send_signal
-        self._state.update(engine_pid=process.pid, started_at_ms=_now_ms())
+        self._state.update(engine_pid=process.pid, started_at_ms=_now_ms(), preload=preload)
         return process
 
     def _wait_until_ready(self, process: subprocess.Popen[bytes]) -> bool:
@@ -270,14 +278,14 @@ def keep(engine: Engine, users_fd: int, keeper_fd: int) -> None:
 
 
 def main(arguments: list[str]) -> None:
-    """Arguments: directory, server binary, descriptor of the held keeper.lock or -, engine arguments."""
-    data_dir, server, handed_over, *extra_arguments = arguments
+    """Arguments: directory, server binary, its LD_PRELOAD, descriptor of the held keeper.lock or -, its arguments."""
+    data_dir, server, preload, handed_over, *extra_arguments = arguments
     keeper_fd = _open_lock(data_dir, KEEPER_LOCK) if handed_over == "-" else int(handed_over)
     if not _try_lock(keeper_fd):
         return  # another keeper is there
     os.umask(0o077)
     users_fd = _open_lock(data_dir, USERS_LOCK)
-    engine = Engine(data_dir, server, extra_arguments)
+    engine = Engine(data_dir, server, preload, extra_arguments)
     # The user that started us waits for this first process only, and learns from its exit status what failed
     # up to here. The keeper itself is nobody's child: no user gets a zombie.
     if os.fork() == 0:

@@ -1,0 +1,156 @@
+"""The embedded engine runs with jemalloc where it can, and runs all the same where it cannot."""
+
+from __future__ import annotations
+
+import ctypes.util
+import json
+import os
+import re
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from windlass.store import allocator, embedded, keeper
+from windlass.store.allocator import LIBRARY, preload_for
+from windlass.store.embedded import EmbeddedEngine, find_server_binary
+
+PATIENCE_S = 15.0
+ANOTHER = "libanl.so.1"  # part of the C library, and nothing that an engine needs by itself
+
+pytestmark = [
+    pytest.mark.skipif(sys.platform != "linux", reason="preloading is for Linux"),
+    pytest.mark.skipif(not ctypes.util.find_library("jemalloc"), reason="there is no jemalloc here"),
+]
+
+
+@pytest.fixture
+def data_dir() -> Iterator[Path]:
+    path = Path(tempfile.mkdtemp(prefix="wl-"))
+    yield path
+    wait_until(lambda: not (path / keeper.STATE).exists())  # the keeper's last word, when the engine is gone
+    shutil.rmtree(path)
+
+
+@pytest.fixture
+def broken_library(tmp_path: Path) -> str:
+    path = tmp_path / LIBRARY
+    path.write_text("not a library")
+    return str(path)
+
+
+def wait_until(is_so: Callable[[], int]) -> int:
+    deadline = time.monotonic() + PATIENCE_S
+    while not (answer := is_so()):
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.005)
+    return answer
+
+
+def engine_pid(data_dir: Path) -> int:
+    return wait_until(lambda: _told_pid(data_dir))
+
+
+def _told_pid(data_dir: Path) -> int:
+    """0: the engine does not answer."""
+    found = re.search(r"process_id:(\d+)", keeper.ask(str(data_dir / keeper.SOCKET), b"INFO server"))
+    return int(found[1]) if found else 0
+
+
+def libraries_of(data_dir: Path) -> str:
+    """What the engine has loaded. Its environment tells nothing: it writes its title over it."""
+    return Path(f"/proc/{engine_pid(data_dir)}/maps").read_text()
+
+
+def notes(data_dir: Path, preload: str) -> Callable[[], bool]:
+    """Whether the keeper wrote that down. It does so beside the engine's start."""
+    return lambda: json.loads((data_dir / keeper.STATE).read_text()).get("preload") == preload
+
+
+def scripted_server(tmp_path: Path, before: str) -> Path:
+    path = tmp_path / "scripted-server"
+    path.write_text(f'#!/bin/sh\n{before}\nexec {find_server_binary()} "$@"\n')
+    path.chmod(0o755)
+    return path
+
+
+def test_the_embedded_engine_runs_with_it(data_dir: Path) -> None:
+    with EmbeddedEngine(data_dir):
+        assert LIBRARY in libraries_of(data_dir)
+        wait_until(notes(data_dir, LIBRARY))
+        assert keeper.ask(str(data_dir / keeper.SOCKET), b"SET a 1") == "+OK"
+    assert "jemalloc" not in (data_dir / keeper.LOG).read_text()
+
+
+def test_nobody_else_gets_it(data_dir: Path) -> None:
+    with EmbeddedEngine(data_dir):
+        keeper_pid = json.loads((data_dir / keeper.STATE).read_text())["keeper_pid"]
+        assert LIBRARY not in Path(f"/proc/{keeper_pid}/maps").read_text()
+    assert LIBRARY not in os.environ.get("LD_PRELOAD", "")
+
+
+def test_what_is_preloaded_already_stays_and_comes_first(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LD_PRELOAD", ANOTHER)
+    with EmbeddedEngine(data_dir):
+        libraries = libraries_of(data_dir)
+        wait_until(notes(data_dir, f"{ANOTHER}:{LIBRARY}"))
+    assert ANOTHER in libraries
+    assert LIBRARY in libraries
+
+
+def test_a_library_that_cannot_be_loaded_is_not_preloaded(
+    data_dir: Path, broken_library: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for library in (broken_library, "libjemalloc-is-not-here.so.2"):
+        monkeypatch.setattr(allocator, "LIBRARY", library)
+        assert preload_for(find_server_binary()) == ""
+    monkeypatch.setenv("LD_PRELOAD", ANOTHER)
+    with EmbeddedEngine(data_dir):
+        libraries = libraries_of(data_dir)
+    assert ANOTHER in libraries
+    assert "jemalloc" not in libraries
+    assert "ld.so" not in (data_dir / keeper.LOG).read_text()
+
+
+def test_an_engine_starts_where_the_library_has_gone_since(
+    data_dir: Path, broken_library: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(embedded, "preload_for", lambda _server: broken_library)
+    with EmbeddedEngine(data_dir):
+        assert "jemalloc" not in libraries_of(data_dir)
+
+
+def test_an_engine_that_does_not_start_with_it_is_started_without(data_dir: Path, tmp_path: Path) -> None:
+    refusing = '[ "$1" = --version ] || case "$LD_PRELOAD" in *jemalloc*) exit 9;; esac'
+    server = scripted_server(tmp_path, refusing)
+    assert preload_for(server) == LIBRARY
+    with EmbeddedEngine(data_dir, server=server):
+        assert "jemalloc" not in libraries_of(data_dir)
+        wait_until(notes(data_dir, ""))
+
+
+def test_an_engine_that_dies_soon_after_its_start_is_started_without(data_dir: Path) -> None:
+    with EmbeddedEngine(data_dir) as engine:
+
+        def is_without() -> bool:
+            if LIBRARY not in libraries_of(data_dir):
+                return True
+            os.kill(engine_pid(data_dir), signal.SIGKILL)
+            engine.ensure()
+            return False  # where the kill came late, another one with it follows
+
+        wait_until(is_without)
+
+
+@pytest.mark.parametrize("body", ["echo Redis server v=7.0.15 malloc=jemalloc-5.3.0; exit", "exit 127"])
+def test_a_server_that_has_it_or_does_not_run_gets_no_other(tmp_path: Path, body: str) -> None:
+    assert preload_for(scripted_server(tmp_path, body)) == ""
+
+
+def test_a_server_that_is_not_there_is_the_keepers_to_report(tmp_path: Path) -> None:
+    assert preload_for(tmp_path / "none") == ""
