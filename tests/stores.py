@@ -20,7 +20,8 @@ _discarded: dict[str, set[bytes]] = defaultdict(set)  # by engine
 
 def make_store(engine: EngineProcess, **options: object) -> Store:
     namespace = f"t{os.getpid()}-{next(_namespaces)}"
-    return Store(parse_url(engine.unix_url), namespace=namespace, is_test=True, patience_s=10.0, **options)  # type: ignore[arg-type]
+    options = {"patience_s": 10.0, **options}
+    return Store(parse_url(engine.unix_url), namespace=namespace, is_test=True, **options)  # type: ignore[arg-type]
 
 
 def discard(store: Store) -> None:
