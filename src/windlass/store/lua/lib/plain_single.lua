@@ -28,8 +28,9 @@ local function enqueue_single(entry)
   local queue = kind.queue
   local names, id = names_of(queue), sub(entry, 1, 16)
   local key = names.job .. id
+  -- If one is there, it is either somebody who waits, or nobody is found who does.
   local found = call('EXISTS', key, names.waiters, names.followed)
-  if found > 1 or found == 1 and call('EXISTS', names.waiters) == 0 then return nil end
+  if found > 1 then return nil end
   local is_new, is_nothing_set = is_let_in(names, id)
   if not is_new then return nil end
   if found == 1 then return hand_single(names, queue, id, start, is_nothing_set) end
