@@ -92,7 +92,7 @@ def _decoder(wanted: Any, encoding: Encoding) -> Any:
 
 
 def decode(body: bytes, wanted: Any, encoding: Encoding) -> Any:
-    if is_too_deep(body, encoding, NESTING_MAX):
+    if len(body) > NESTING_MAX and is_too_deep(body, encoding, NESTING_MAX):  # each level has a byte at least
         raise BadInput(f"The body is nested in more than {NESTING_MAX} levels; flatten it, or send it as text inside.")
     try:
         if encoding is Codec.JSON and not body.isascii():

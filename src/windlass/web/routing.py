@@ -47,6 +47,17 @@ class Answer(msgspec.Struct, frozen=True, gc=False):
     headers: Headers = ()
 
 
+class Later(Generic[T]):
+    """What a handler gives that waits for one future and nothing else: the answer is made of its result. Such a handler
+    is no coroutine, and needs no task."""
+
+    __slots__ = ("future", "shaped")
+
+    def __init__(self, future: asyncio.Future[T], shaped: Callable[[T], Answer]) -> None:
+        self.future = future
+        self.shaped = shaped
+
+
 class Ask(Generic[B, Q]):
     """One request as its handler sees it."""
 
@@ -163,7 +174,7 @@ class Office:
             self._waiting.discard(task)
 
 
-Handler: TypeAlias = Callable[[Ask[Any, Any]], Awaitable[Any]]
+Handler: TypeAlias = Callable[[Ask[Any, Any]], Awaitable[Any] | Later[Any]]
 
 
 class Route(msgspec.Struct, frozen=True, kw_only=True):

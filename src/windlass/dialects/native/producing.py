@@ -19,7 +19,7 @@ from ...web.encoding import Encoding, decode
 from ...web.lines import Lines, batches
 from ...web.messages import Streamed
 from ...web.problems import Problem, problem
-from ...web.routing import PRODUCES, Answer, Ask, Routes
+from ...web.routing import PRODUCES, Answer, Ask, Later, Routes
 from .shapes import Given, Id, Items, NewJobShape, Results, Shape, results
 
 routes = Routes("/api/v1", tag="Producing")
@@ -69,15 +69,20 @@ AskOne: TypeAlias = Ask[NewJobShape, EnqueueQuery]
     "/jobs", roles=PRODUCES, takes=NewJobShape, query=EnqueueQuery, gives=EnqueuedShape, status=201,
     also={200: EnqueuedShape}, refuses=_REFUSES, headers=_HEADERS,
 )  # fmt: skip
-async def enqueue(ask: AskOne) -> Answer:
+def enqueue(ask: AskOne) -> Later[Enqueued]:
     """Enqueue one job.
 
     201 when it was accepted, 200 when it was there already (same id, same `Idempotency-Key`, or a unique key that
     another job holds). With an `Idempotency-Key` a request can be repeated: while the job exists, and ten minutes after
     it has gone, the same key names the same job. The same key with another content is refused."""
     ask.may_use(ask.body.queue)
-    [job] = _with_ids(ask, [ask.body.filled(ask.encoding)])
-    done = await ask.office.gathering.enqueue(job, ask.query.durability)
+    job = ask.body.filled(ask.encoding)
+    if "idempotency-key" in ask.request.head.headers:
+        [job] = _with_ids(ask, [job])
+    return Later(ask.office.gathering.enqueue(job, ask.query.durability), _accepted)
+
+
+def _accepted(done: Enqueued) -> Answer:
     shape = enqueued_shape(done)
     location = (("Location", f"/api/v1/jobs/{shape.id}"),)
     return Answer(shape, 200 if done.status in ("existing", "ended") else 201, location)
