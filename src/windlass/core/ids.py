@@ -65,5 +65,5 @@ def parse_id(text: str) -> bytes:
 
 
 def format_id(job_id: bytes) -> str:
-    text = job_id.hex()
-    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+    text = job_id.hex("-", 2)  # some of these signs are too many
+    return f"{text[:4]}{text[5:29]}{text[30:34]}{text[35:]}"

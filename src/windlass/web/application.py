@@ -170,7 +170,7 @@ def _body(request: Request, route: Route, encoding: Encoding) -> Any:
         return route.takes()
     if not request.body:
         raise BadInput("The body is empty; this path wants one, see /docs.")
-    return decode(request.body, route.takes, encoding)
+    return decode(request.body, route.takes, encoding) if route.reads is None else route.reads(request.body, encoding)
 
 
 def _reply(route: Route, given: Any, encoding: Encoding) -> Reply:

@@ -187,6 +187,7 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     description: str
     roles: frozenset[Role] | None
     takes: Any = None  # type of the body
+    reads: Callable[[bytes, Encoding], Any] | None = None  # makes something else of it for the handler
     query: type[msgspec.Struct] | None = None
     gives: Any = None  # type of the good answer; None: it has no body
     status: int = 200

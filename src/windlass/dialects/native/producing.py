@@ -15,11 +15,12 @@ from ...core.form import Filled
 from ...core.ids import format_id
 from ...core.job import Codec, Durability
 from ...core.requests import Enqueued
-from ...web.encoding import Encoding, decode
+from ...web.encoding import Encoding, decode, json_answer
 from ...web.lines import Lines, batches
-from ...web.messages import Streamed
+from ...web.messages import Response, Streamed
 from ...web.problems import Problem, problem
 from ...web.routing import PRODUCES, Answer, Ask, Later, Routes
+from .listed import all_accepted, jobs_in, written
 from .shapes import Given, Id, Items, NewJobShape, Results, Shape, results
 
 routes = Routes("/api/v1", tag="Producing")
@@ -89,19 +90,21 @@ def _accepted(done: Enqueued) -> Answer:
 
 
 @routes.post(
-    "/jobs:batch", roles=PRODUCES, takes=Items[NewJobShape], query=EnqueueQuery, gives=Results[EnqueuedShape],
-    refuses=(errors.TooLarge, errors.BadSetting), headers=_HEADERS,
+    "/jobs:batch", roles=PRODUCES, takes=Items[NewJobShape], reads=jobs_in, query=EnqueueQuery,
+    gives=Results[EnqueuedShape], refuses=(errors.TooLarge, errors.BadSetting), headers=_HEADERS,
 )  # fmt: skip
-async def enqueue_many(ask: Ask[Items[NewJobShape], EnqueueQuery]) -> Results[EnqueuedShape]:
+async def enqueue_many(ask: Ask[list[Filled], EnqueueQuery]) -> Response | Results[EnqueuedShape]:
     """Enqueue up to 1,000 jobs.
 
     Each is accepted or refused by itself; the results are in the order of the items. An `Idempotency-Key` is for the
     whole list: repeat it with the same jobs in the same order."""
     if ask.who.queues:
-        for item in ask.body.items:
-            ask.may_use(item.queue)
-    jobs = _with_ids(ask, [item.filled(ask.encoding) for item in ask.body.items])
-    return results(await ask.service.enqueue(jobs, durability=ask.query.durability), enqueued_shape)
+        for job in ask.body:
+            ask.may_use(job.form.job.queue)
+    answers = await ask.service.enqueue(_with_ids(ask, ask.body), durability=ask.query.durability)
+    if ask.wanted is Codec.JSON and all_accepted(answers):
+        return json_answer(200, written(answers))
+    return results(answers, enqueued_shape)
 
 
 def _with_ids(ask: Ask[Any, Any], jobs: Sequence[Filled]) -> Sequence[Filled]:

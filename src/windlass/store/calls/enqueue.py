@@ -22,7 +22,6 @@ _ACCEPTED: dict[bytes, Any] = {
     status.encode(): status for status in ("queued", "scheduled", "waiting", "existing", "replaced", "ended")
 }
 PREPARED_MAX = 256  # of one form
-_NOT_PREPARED = record.Prepared(b"", b"", b"")
 
 
 def _terms(job: NewJob, limits: LimitTable, matched: Sequence[str], payload: Blob) -> bytes:
@@ -129,7 +128,7 @@ def _items(
     size = 0
     last: Form | None = None
     codec: Codec | None = None
-    prepared = _NOT_PREPARED
+    prepared: record.Prepared
     for job_id, job in jobs:
         form, payload = job.form, job.payload
         if form is not last or payload.codec is not codec:
