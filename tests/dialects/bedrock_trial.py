@@ -31,6 +31,9 @@ class Desk:
         self.given_back: list[tuple[tuple[bytes, int], ...]] = []
         self.changed = asyncio.Event()
 
+    def begin(self, request: Request) -> None:
+        """None of its commands has a short way."""
+
     async def answer(self, request: Request, client: Client) -> Reply:
         name = request.headers.get("name", "")
         self.entered.set()
