@@ -92,12 +92,13 @@ def _decoder(wanted: Any, encoding: Encoding) -> Any:
 
 
 def check_depth(body: bytes, encoding: Encoding) -> None:
-    if len(body) > NESTING_MAX and is_too_deep(body, encoding, NESTING_MAX):  # each level has a byte at least
+    if is_too_deep(body, encoding, NESTING_MAX):
         raise BadInput(f"The body is nested in more than {NESTING_MAX} levels; flatten it, or send it as text inside.")
 
 
 def decode(body: bytes, wanted: Any, encoding: Encoding) -> Any:
-    check_depth(body, encoding)
+    if len(body) > NESTING_MAX:  # each level has a byte at least
+        check_depth(body, encoding)
     try:
         if encoding is Codec.JSON and not body.isascii():
             body.decode()  # what is kept as it came is not looked into by the decoder

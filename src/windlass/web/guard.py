@@ -37,7 +37,7 @@ class Guard:
         if not self._table.is_fresh:
             return None
         if "authorization" not in head.headers and not self._table.has_tokens:
-            return self._without_token(head)
+            return self._as_local(head)
         shown = bearer_of(head)
         session = None if shown else self._session(head)
         if session is not None:
@@ -121,7 +121,12 @@ class Guard:
         return who
 
     def _without_token(self, head: Head) -> Principal:
-        if self._table.has_tokens or not self._is_open:
+        if self._table.has_tokens:
+            raise Unauthorized
+        return self._as_local(head)
+
+    def _as_local(self, head: Head) -> Principal:
+        if not self._is_open:
             raise Unauthorized
         headers = head.headers
         if self._is_local and not _leads_here(headers.get("host", "")):

@@ -133,6 +133,8 @@ class NewJobShape(Shape, frozen=True, kw_only=True, gc=False):
         return Filled(_form(self._fields()), payload)
 
     def _payload(self, encoding: Encoding) -> Blob:
+        if self.payload is UNSET and self.payload_base64 is UNSET and self.payload_codec is UNSET:
+            return NOTHING
         return read_payload(self.payload, self.payload_base64, self.payload_codec, encoding)
 
     def _fields(self) -> tuple[Any, ...]:
