@@ -61,15 +61,11 @@ class Streamed(msgspec.Struct):
 Reply: TypeAlias = Response | Streamed
 
 
-class Deferred:
-    """An answer that waits for one future and nothing else, so that nobody needs a task for it. `reply` makes it of the
-    future, once that is done."""
+class Deferred(msgspec.Struct, frozen=True):
+    """An answer that waits for one future and nothing else, so that nobody needs a task for it."""
 
-    __slots__ = ("future", "reply")
-
-    def __init__(self, future: asyncio.Future[Any], reply: Callable[[asyncio.Future[Any]], Response]) -> None:
-        self.future = future
-        self.reply = reply
+    future: asyncio.Future[Any]
+    reply: Callable[[asyncio.Future[Any]], Response]  # makes it of the future, once that is done
 
 
 class BodyCut(Exception):

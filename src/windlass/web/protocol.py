@@ -158,7 +158,7 @@ class Connection(Intake):
         try:
             self._end(exchange)
             self._task = None
-            if not self._is_lost:
+            if self._queue or self._has_eof:
                 self._advance()
         except Exception:
             log.exception("A connection failed.")

@@ -47,15 +47,12 @@ class Answer(msgspec.Struct, frozen=True, gc=False):
     headers: Headers = ()
 
 
-class Later(Generic[T]):
-    """What a handler gives that waits for one future and nothing else: the answer is made of its result. Such a handler
-    is no coroutine, and needs no task."""
+class Later(msgspec.Struct, Generic[T], frozen=True):
+    """What a handler gives that waits for one future and nothing else. Such a handler is no coroutine, and needs no
+    task."""
 
-    __slots__ = ("future", "shaped")
-
-    def __init__(self, future: asyncio.Future[T], shaped: Callable[[T], Answer]) -> None:
-        self.future = future
-        self.shaped = shaped
+    future: asyncio.Future[T]
+    shaped: Callable[[T], Answer]  # makes the answer of its result
 
 
 class Ask(Generic[B, Q]):

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
+
+import msgspec
 
 from ...core.access import Principal
 from ...web.guard import ANYBODY, is_loopback
@@ -21,7 +23,7 @@ class Client:
         self.who = who  # of the command that is being answered
 
 
-class Begun(NamedTuple):
+class Begun(msgspec.Struct, frozen=True):
     """A command that waits for one future and nothing else, so that it needs no task."""
 
     future: asyncio.Future[Any]

@@ -188,7 +188,8 @@ class Connection(Link):
         if self._is_lost:
             self._listener.forget(self)
             return
-        self._advance()
+        if self._reader.is_within or self._is_paused or self._has_eof:
+            self._advance()
         if self._task is None:
             self.stop_if_idle()
 
