@@ -46,17 +46,24 @@ async def test_what_comes_behind_it_waits(talk: Talk, trial: Trial) -> None:
     assert (await talk.answer()).body == b"other for local"
 
 
-async def test_a_flood_behind_it_is_read_again(service: Service) -> None:
+async def test_more_behind_it_than_may_wait_is_read_later(service: Service) -> None:
+    """Also what comes after the last one that waited: reading had paused before it."""
     async with (
         trying(service, clock=lambda: 0.0, pipelined_bytes_max=100) as trial,
         talking(trial.address) as talk,
     ):
         begun = await _begun(talk, trial)
-        await talk.send(command("CreateJob", name="x" * 200) * 50)
-        begun.set_result(b"done")
-        assert (await talk.answer()).body == b"done"
-        for _ in range(50):
-            assert (await talk.answer()).line == "200 OK"
+        trial.desk.entered.clear()
+        await talk.send(command("CreateJob", name="brief" + "x" * 200))
+        await until(lambda: trial.listener.gathered > 100)
+        begun.set_result(b"first")
+        async with asyncio.timeout(20):
+            await trial.desk.entered.wait()
+        assert trial.desk.brief is not None
+        assert trial.desk.brief is not begun
+        trial.desk.brief.set_result(b"second")
+        assert [(await talk.answer()).body for _ in range(2)] == [b"first", b"second"]
+        assert (await talk.ask(b"Ping\n\n")).line == "200 OK"
 
 
 async def test_a_command_takes_no_longer_than_it_may(talk: Talk, trial: Trial) -> None:
