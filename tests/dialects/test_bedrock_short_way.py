@@ -110,3 +110,20 @@ async def test_one_that_never_ends_is_cut(service: Service) -> None:
         begun = await _begun(talk, trial)
         await trial.listener.stop(grace_s=0.05)
         assert begun.cancelled()
+
+
+@pytest.mark.parametrize(
+    "said",
+    [{"Host": "evil.example"}, {"Origin": "http://evil.example"}, {"Sec-Fetch-Site": "cross-site"}],
+    ids=["host", "origin", "site"],
+)
+async def test_whoever_says_where_they_come_from_is_asked_about_it(
+    talk: Talk, trial: Trial, said: dict[str, str]
+) -> None:
+    assert (await talk.ask("CreateJob", name="brief", **said)).line == "403 Forbidden"
+    assert trial.desk.brief is None
+
+
+async def test_a_token_that_was_shown_once_counts_for_the_short_way(talk: Talk, trial: Trial) -> None:
+    assert (await talk.ask("CreateJob", name="other", Authorization="Bearer nonsense")).line == "401 Unauthorized"
+    assert (await talk.ask("CreateJob", name="brief")).line == "401 Unauthorized"

@@ -87,6 +87,8 @@ async def test_half_a_connection_still_gets_its_answer() -> None:
     async with serving() as application, talking(application) as talk:
         begun = await _begun(talk, application)
         talk.writer.write_eof()
+        [connection] = application.listener._connections
+        await until(lambda: connection._has_eof)
         begun.set_result(b"done")
         assert (await talk.answer()).body == b"done"
         assert await talk.is_closed()
