@@ -70,18 +70,18 @@ WHY: dict[str, str] = {
         "calls are more to write than a push and a pop."
     ),
     "http_single": (
-        "41 to 50 µs of the server's processor time for a request, where bare ASGI needs 31, and 16 to 17 of the "
-        "engine's, on the same two hardware threads (decision 51). About 8 µs of it are the calls of the engine that "
-        "requests share; half is the kernel and the event loop, and in the rest no function stands out."
+        "37 to 47 µs of the server's processor time for a request, where bare ASGI needs 27 to 41, and 13 to 16 of the "
+        "engine's, on the same two hardware threads (decision 57). Half is the kernel and the event loop; of the rest "
+        "it is the number of steps that costs, no single one."
     ),
     "http_batch": (
-        "9 µs of the server and 14 µs of the engine for a job of a batch, beside 41 to 50 and 16 to 17 for one that "
-        "comes alone (decision 51): the engine gains little by it, and what makes single requests faster makes the "
+        "5 µs of the server and 9 µs of the engine for a job of a batch, beside 37 to 47 and 13 to 16 for one that "
+        "comes alone (decision 57): the engine gains little by it, and what makes single requests faster makes the "
         "ratio smaller."
     ),
     "bedrock_create": (
-        "33 to 42 µs of the server and 19 to 22 µs of the engine for a CreateJob, against 41 to 50 and 16 to 17 for "
-        "one job over HTTP (decision 51). A Ping, which does nothing, costs 14 µs of the server. The engine writes "
+        "26 to 39 µs of the server and 25 to 32 µs of the engine for a CreateJob, against 37 to 47 and 13 to 16 for "
+        "one job over HTTP (decision 57). A Ping, which does nothing, costs 11 µs of the server. The engine writes "
         "three sorted sets for each job, where a plain one has one."
     ),
 }

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from windlass.core.errors import BadInput
-from windlass.core.ids import PARTITIONS_MAX, format_id, make_id, parse_id, partition_of_id
+from windlass.core.ids import PARTITIONS_MAX, format_id, make_id, make_ids, parse_id, partition_of_id
 
 instants = st.integers(0, 2**48 - 1)
 partitions = st.integers(0, PARTITIONS_MAX - 1)
@@ -49,3 +49,12 @@ def test_other_ways_to_write_it(write: object) -> None:
 def test_what_is_no_id_is_refused_with_an_example(text: object) -> None:
     with pytest.raises(BadInput, match="ids look like"):
         parse_id(text)  # type: ignore[arg-type]
+
+
+@given(instants, partitions, st.lists(randoms, max_size=5))
+def test_many_are_made_as_one_is(at_ms: int, partition: int, drawn: list[int]) -> None:
+    random = b"".join(one.to_bytes(8, "big") for one in drawn)
+    asked: list[int] = []
+    found = make_ids(at_ms, partition, len(drawn), lambda size: asked.append(size) or random)  # type: ignore[func-returns-value]
+    assert found == [make_id(at_ms, partition, one) for one in drawn]
+    assert asked == [len(random)]

@@ -396,8 +396,10 @@ async def test_slow_heads_are_left_and_idle_connections_kept(service: Service) -
 
 
 async def test_idle_connections_make_room_when_there_are_many(service: Service) -> None:
-    async with trying(service, connections_max=4, crowded_timeout_s=0.2) as trial, contextlib.AsyncExitStack() as stack:
-        talks = [await stack.enter_async_context(talking(trial.address)) for _ in range(3)]
+    """Together: without the third the first two would not be many."""
+    async with trying(service, connections_max=4, crowded_timeout_s=0.5) as trial, contextlib.AsyncExitStack() as stack:
+        coming = [stack.enter_async_context(talking(trial.address)) for _ in range(3)]
+        talks = await asyncio.gather(*coming)
         for talk in talks:
             assert await talk.end() == b""
 

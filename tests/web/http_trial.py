@@ -14,7 +14,7 @@ import pytest
 
 from windlass.web.bounds import Bounds
 from windlass.web.listener import Listener
-from windlass.web.messages import Head, Plan, Request, Response, Streamed
+from windlass.web.messages import Deferred, Head, Plan, Request, Response, Streamed
 
 
 @pytest.fixture(params=[True, False], ids=["uvloop", "asyncio"])
@@ -32,6 +32,7 @@ class Application:
         self.entered = asyncio.Event()
         self.release = asyncio.Event()
         self.ended = asyncio.Event()
+        self.future: asyncio.Future[bytes] | None = None  # that the last deferred answer waits for
         self.body_max = 1000
 
     def plan(self, head: Head) -> Plan | Response:
@@ -66,6 +67,17 @@ class Application:
 
     async def fail(self, request: Request) -> Response:
         raise RuntimeError("broken")
+
+    def at_once(self, request: Request) -> Response:
+        return Response(200, b"at once", content_type="text/plain")
+
+    def fail_at_once(self, request: Request) -> Response:
+        raise RuntimeError("broken at once")
+
+    def deferred(self, request: Request) -> Deferred:
+        self.future = asyncio.get_running_loop().create_future()
+        self.entered.set()
+        return Deferred(self.future, lambda done: Response(200, done.result(), content_type="text/plain"))
 
     async def given_up(self, request: Request) -> Response:
         raise asyncio.CancelledError

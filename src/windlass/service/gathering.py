@@ -88,7 +88,10 @@ class _Line(Generic[G, T]):
                 raise
         else:
             for (_, future), answer in zip(batch, answers, strict=True):
-                _tell(future, answer)
+                if isinstance(answer, Refusal) or future.done():
+                    _tell(future, answer)
+                else:
+                    future.set_result(answer)
 
     async def _send_apart(self, batch: list[tuple[G, asyncio.Future[T]]], error: Refusal) -> None:
         """One of them cannot be accepted as it is given, and nothing was: each finds out for itself."""

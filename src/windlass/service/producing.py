@@ -11,13 +11,13 @@ from ..core import validation as check
 from ..core.errors import BadInput, CrossPartition, Refusal, TooLarge
 from ..core.form import Filled, alone
 from ..core.ids import numbered_id
-from ..core.job import Durability, NewJob
+from ..core.job import Blob, Codec, Durability, NewJob
 from ..core.requests import Enqueued
 from ..store.asked import Asked, AskedMany
 from ..store.calls import enqueue
-from ..store.calls.call import BYTES_MAX, Flow, Now
+from ..store.calls.call import BYTES_MAX, Flow, ItemsCall, Now
 from ..store.matching import matched
-from ..store.scatter import scatter
+from ..store.scatter import in_bounds, scatter
 from ..store.straight import Straight
 from .asking import Asking
 from .single import AskedForOne
@@ -32,7 +32,7 @@ class Producing(Asking):
         """Accepts jobs. Answers in order; an id or a unique key that is there already is no error. `whole`: accepts all
         of them or none, in one step; when none, all have the same refusal."""
         check.items("jobs", jobs)
-        checked = [self._checked(job) for job in jobs]
+        checked = self._all_checked(jobs)
         level = _known_level(durability or self.store.durability)
         if whole:
             _check_whole(checked)
@@ -45,7 +45,7 @@ class Producing(Asking):
         """As `enqueue` of jobs without ids: these are made of numbers, which are drawn as the jobs come in, one after
         the other. Asked twice it accepts the jobs twice."""
         check.items("jobs", jobs)
-        checked = [self._checked(job) for job in jobs]
+        checked = self._all_checked(jobs)
         if any(job.id or job.form.job.id for job in checked):
             raise BadInput("A job that is to get a number is given without an id: the number becomes its id.")
         level = _known_level(durability or self.store.durability)
@@ -68,6 +68,24 @@ class Producing(Asking):
 
     def _generally(self, job: Filled) -> Asked[Enqueued]:
         return self.enqueue((job,), durability="memory").one()
+
+    def _all_checked(self, jobs: Sequence[NewJob | Filled]) -> list[Filled]:
+        """Most are filled forms that were seen before: of these little is left to be looked at."""
+        checked: list[Filled] = []
+        most = self._payload_max
+        for job in jobs:
+            is_seen = type(job) is Filled and job.form.is_checked and job.id == b""
+            payload = job.payload if is_seen else None
+            if (
+                type(payload) is Blob
+                and type(payload.codec) is Codec
+                and type(payload.data) is bytes
+                and len(payload.data) <= most
+            ):
+                checked.append(job)  # type: ignore[arg-type]  # it is Filled
+            else:
+                checked.append(self._checked(job))
+        return checked
 
     def _checked(self, job: NewJob | Filled) -> Filled:
         if type(job) is Filled:
@@ -92,8 +110,12 @@ class Producing(Asking):
         """Made once, when it is known where queues are at home: a question asked twice is about the same jobs."""
         if not made:
             without = [job.form.job.queue for job in jobs if not (job.id or job.form.job.id)]
-            new = iter(self.store.new_ids(without))
-            made += [(job.id or job.form.job.id or next(new), job) for job in jobs]
+            new = self.store.new_ids(without)
+            if len(new) == len(jobs):
+                made += zip(new, jobs, strict=True)
+            else:
+                following = iter(new)
+                made += [(job.id or job.form.job.id or next(following), job) for job in jobs]
         return made
 
     def _enqueue_flow(
@@ -108,14 +130,12 @@ class Producing(Asking):
         known = self.store.known_limits
         confirmed = None if level == "memory" else level
 
+        def call(some: Sequence[Entry], home: int) -> ItemsCall[Enqueued | Refusal]:
+            return enqueue.enqueue(some, now_ms, known.table(home), home, confirmed, is_whole=whole, draws=draws)
+
         def attempt(part: Sequence[Entry]) -> Flow[list[Enqueued | Refusal]]:
-            return scatter(
-                part,
-                self._home_of,
-                lambda some, home: enqueue.enqueue(
-                    some, now_ms, known.table(home), home, confirmed, is_whole=whole, draws=draws
-                ),
-            )
+            is_simple = self.store.partitions == 1 and part
+            return in_bounds(call(part, 0)) if is_simple else scatter(part, self._home_of, call)
 
         return (yield from matched(known, jobs, self._home_of, attempt))
 

@@ -148,7 +148,7 @@ class Prepared(NamedTuple):
     """The record of a job but for its id and payload."""
 
     head: bytes  # up to the fingerprint
-    identity: bytes
+    identity: blake2b  # what the fingerprint is made of, but for the payload; to be copied
     tail: bytes  # from there to the payload
 
 
@@ -197,13 +197,15 @@ def prepare(
     head_bytes = HEADER_BYTES + FINGERPRINT_BYTES + len(tail)
     ready_high, ready = run_at_ms >> 32, run_at_ms & 0xFFFFFFFF
     head = _NEW.pack(FORMAT, 0, flags, job.priority, ready_high, ready, FIRST_REVISION, head_bytes)
-    return Prepared(head, _identity(job, int(codec)), tail)
+    return Prepared(head, blake2b(_identity(job, int(codec)), digest_size=FINGERPRINT_BYTES), tail)
 
 
 def filled(prepared: Prepared, job_id: bytes, payload: bytes) -> bytes:
     """Id and record of a new job."""
     head, identity, tail = prepared
-    return b"".join((job_id, head, blake2b(identity + payload, digest_size=FINGERPRINT_BYTES).digest(), tail, payload))
+    fingerprint = identity.copy()
+    fingerprint.update(payload)
+    return b"".join((job_id, head, fingerprint.digest(), tail, payload))
 
 
 def pack(

@@ -21,7 +21,7 @@ def scatter(
         return []
     homes = [partition_of(request) for request in requests]
     if len(set(homes)) == 1:
-        return (yield from _in_bounds(build(requests, homes[0])))
+        return (yield from in_bounds(build(requests, homes[0])))
     places: dict[int, list[int]] = {}
     for place, home in enumerate(homes):
         places.setdefault(home, []).append(place)
@@ -35,7 +35,8 @@ def scatter(
     return answers
 
 
-def _in_bounds(call: ItemsCall[T | Refusal]) -> Flow[list[T | Refusal]]:
+def in_bounds(call: ItemsCall[T | Refusal]) -> Flow[list[T | Refusal]]:
+    """Of requests that are all at home in one partition."""
     parts = bounded(call)
     if len(parts) == 1:
         return (yield parts[0])  # type: ignore[no-any-return]

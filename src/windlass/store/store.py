@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from typing import Any, TypeVar, cast
 
 from ..core.errors import WindlassError
-from ..core.ids import make_id, partition_of_id
+from ..core.ids import make_id, make_ids, partition_of_id
 from ..core.job import Durability, Job
 from ..core.partition import hash_tags, partition_of, slot_of
 from ..core.requests import Held
@@ -109,6 +110,8 @@ class Store:
     def new_ids(self, queues: Sequence[str]) -> list[bytes]:
         """One id for each, at home where its queue is. One clock reading for all of them."""
         at_ms = int(time.time() * 1000)
+        if self.partitions == 1:
+            return make_ids(at_ms, 0, len(queues), os.urandom)
         homes = {queue: self.partition_of_queue(queue) for queue in set(queues)}
         return [make_id(at_ms, homes[queue], random_64()) for queue in queues]
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from functools import partial
+import asyncio
+from collections.abc import Awaitable, Mapping
+from functools import lru_cache, partial
 from typing import Any, TypeAlias
 
 from ..core.access import Principal
@@ -22,13 +23,13 @@ from .encoding import (
     refusal_answer,
 )
 from .guard import Guard
-from .messages import Head, Plan, Request, Response, Streamed
+from .messages import Deferred, Head, Plan, Reply, Request, Response, Streamed
 from .problems import HttpRefusal, said
 from .querying import parse_query
-from .routing import Answer, Ask, Office, Route, Router
+from .routing import Answer, Ask, Later, Office, Route, Router
 
 STRANGERS_BODY_MAX = 64 * 1024  # of those who may still be let in, but are not known yet
-Reply: TypeAlias = Response | Streamed
+Encodings: TypeAlias = tuple[Encoding, Encoding]
 _REPLIES = (Response, Streamed)
 
 
@@ -72,48 +73,96 @@ class WebApplication:
         words = self._router.words_at(head.path) or refusal_answer
         return words(error, _encoding_for_trouble(head) if encoding is None else encoding)
 
-    async def _handle(self, route: Route, names: Mapping[str, str], who: Principal | None, request: Request) -> Reply:
+    def _handle(
+        self, route: Route, names: Mapping[str, str], who: Principal | None, request: Request
+    ) -> Awaitable[Reply] | Deferred | Response:
+        headers = request.head.headers
+        try:
+            encodings = _encodings(
+                route.takes_media, route.media, headers.get("content-type", ""), headers.get("accept", "")
+            )
+        except WindlassError as error:
+            return self._refused(error, request.head, _encoding_at_least(route, request.head))
+        if who is None:
+            return self._admit_slowly(route, names, request, encodings)
+        return self._begin(route, names, who, request, encodings)
+
+    async def _admit_slowly(
+        self, route: Route, names: Mapping[str, str], request: Request, encodings: Encodings
+    ) -> Reply:
+        try:
+            who = await self._guard.admit_slowly(request.head, route.roles)
+        except WindlassError as error:
+            return self._refused(error, request.head, encodings[1])
+        begun = self._begin(route, names, who, request, encodings)
+        if isinstance(begun, Response):
+            return begun
+        if isinstance(begun, Deferred):
+            await asyncio.wait((begun.future,))
+            return begun.reply(begun.future)
+        return await begun
+
+    def _begin(
+        self, route: Route, names: Mapping[str, str], who: Principal, request: Request, encodings: Encodings
+    ) -> Awaitable[Reply] | Deferred | Response:
         head = request.head
-        encoding: Encoding = Codec.JSON
+        of_body, wanted = encodings
         ask: Ask[Any, Any] | None = None
         try:
-            of_body = _encoding_of_body(route, head)
-            encoding = of_body  # for what goes wrong before the next line
-            encoding = _encoding_of_answer(route, head, of_body)
-            if who is None:
-                who = await self._guard.admit_slowly(head, route.roles)
             head.who = who.name
             query = None if route.query is None else parse_query(head.query, route.query)
             body = None if route.takes is None or route.streams_body else _body(request, route, of_body)
-            ask = Ask(self._office, request, who, names, query, body, of_body, encoding)
-            given = await (self._audited(route, ask) if route.is_audited else route.handler(ask))
-            return _reply(route, given, encoding)
+            ask = Ask(self._office, request, who, names, query, body, of_body, wanted)
+            given = route.handler(ask)
         except WindlassError as error:
-            return self._refused(error, head, encoding, ask)
+            return self._refused(error, head, wanted, ask)
+        if type(given) is Later:
+            return Deferred(given.future, partial(self._reply_later, route, ask, given))
+        return self._reply(route, ask, given)  # type: ignore[arg-type]  # an awaitable
 
-    async def _audited(self, route: Route, ask: Ask[Any, Any]) -> Any:
-        outcome = "unknown"
+    def _reply_later(
+        self, route: Route, ask: Ask[Any, Any], given: Later[Any], future: asyncio.Future[Any]
+    ) -> Response:
         try:
-            given = await route.handler(ask)
-            outcome = DONE
-            return given
+            shaped = given.shaped(future.result())
+            return answer(shaped.status or route.status, shaped.value, ask.wanted, shaped.headers)
         except WindlassError as error:
-            outcome = error.code
-            raise
-        finally:
-            await write_down(ask, route.operation, outcome)
+            return self._refused(error, ask.request.head, ask.wanted, ask)
+
+    async def _reply(self, route: Route, ask: Ask[Any, Any], handling: Awaitable[Any]) -> Reply:
+        try:
+            given = await (_audited(route, ask, handling) if route.is_audited else handling)
+            return _reply(route, given, ask.wanted)
+        except WindlassError as error:
+            return self._refused(error, ask.request.head, ask.wanted, ask)
 
 
-def _encoding_of_body(route: Route, head: Head) -> Encoding:
-    if route.takes_media:
-        return encoding_named(route.takes_media)
-    return encoding_of_body(head.headers.get("content-type", ""))
+async def _audited(route: Route, ask: Ask[Any, Any], handling: Awaitable[Any]) -> Any:
+    outcome = "unknown"
+    try:
+        given = await handling
+        outcome = DONE
+        return given
+    except WindlassError as error:
+        outcome = error.code
+        raise
+    finally:
+        await write_down(ask, route.operation, outcome)
 
 
-def _encoding_of_answer(route: Route, head: Head, of_body: Encoding) -> Encoding:
-    if route.media:
-        return encoding_named(route.media)
-    return encoding_of_answer(head.headers.get("accept", ""), of_body)
+@lru_cache(256)
+def _encodings(takes_media: str, media: str, content_type: str, accept: str) -> Encodings:
+    """Of the body, and of the answer."""
+    of_body = encoding_named(takes_media) if takes_media else encoding_of_body(content_type)
+    return of_body, encoding_named(media) if media else encoding_of_answer(accept, of_body)
+
+
+def _encoding_at_least(route: Route, head: Head) -> Encoding:
+    """Where one of both cannot be told: the body's, else JSON."""
+    try:
+        return _encodings(route.takes_media, "", head.headers.get("content-type", ""), "")[0]
+    except HttpRefusal:
+        return Codec.JSON
 
 
 def _body(request: Request, route: Route, encoding: Encoding) -> Any:
@@ -121,7 +170,7 @@ def _body(request: Request, route: Route, encoding: Encoding) -> Any:
         return route.takes()
     if not request.body:
         raise BadInput("The body is empty; this path wants one, see /docs.")
-    return decode(request.body, route.takes, encoding)
+    return decode(request.body, route.takes, encoding) if route.reads is None else route.reads(request.body, encoding)
 
 
 def _reply(route: Route, given: Any, encoding: Encoding) -> Reply:

@@ -91,9 +91,14 @@ def _decoder(wanted: Any, encoding: Encoding) -> Any:
     return made(wanted).decode
 
 
-def decode(body: bytes, wanted: Any, encoding: Encoding) -> Any:
+def check_depth(body: bytes, encoding: Encoding) -> None:
     if is_too_deep(body, encoding, NESTING_MAX):
         raise BadInput(f"The body is nested in more than {NESTING_MAX} levels; flatten it, or send it as text inside.")
+
+
+def decode(body: bytes, wanted: Any, encoding: Encoding) -> Any:
+    if len(body) > NESTING_MAX:  # each level has a byte at least
+        check_depth(body, encoding)
     try:
         if encoding is Codec.JSON and not body.isascii():
             body.decode()  # what is kept as it came is not looked into by the decoder
@@ -109,6 +114,11 @@ def decode(body: bytes, wanted: Any, encoding: Encoding) -> Any:
 
 def encode(value: Any, encoding: Encoding) -> bytes:
     return _ENCODERS[encoding](value)
+
+
+def json_answer(status: int, written: bytes) -> Response:
+    """Of what is JSON already."""
+    return Response(status, written, (), JSON)
 
 
 def answer(status: int, value: Any, encoding: Encoding, headers: tuple[tuple[str, str], ...] = ()) -> Response:

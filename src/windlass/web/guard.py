@@ -36,6 +36,8 @@ class Guard:
             return ANYBODY
         if not self._table.is_fresh:
             return None
+        if "authorization" not in head.headers and not self._table.has_tokens:
+            return self._as_local(head)
         shown = bearer_of(head)
         session = None if shown else self._session(head)
         if session is not None:
@@ -119,11 +121,18 @@ class Guard:
         return who
 
     def _without_token(self, head: Head) -> Principal:
-        if self._table.has_tokens or not self._is_open:
+        if self._table.has_tokens:
             raise Unauthorized
-        if self._is_local:
-            _check_host(head)
-        _check_origin(head)
+        return self._as_local(head)
+
+    def _as_local(self, head: Head) -> Principal:
+        if not self._is_open:
+            raise Unauthorized
+        headers = head.headers
+        if self._is_local and not _leads_here(headers.get("host", "")):
+            raise _for_another_host(headers.get("host", ""))
+        if "origin" in headers or "sec-fetch-site" in headers:
+            _check_origin(head)
         return LOCAL
 
 
@@ -140,13 +149,11 @@ def bearer_of(head: Head) -> str:
 # name that leads here (DNS rebinding).
 
 
-def _check_host(head: Head) -> None:
-    host = head.headers.get("host", "")
-    if not _leads_here(host):
-        raise Forbidden(
-            f"Without tokens this server answers requests to localhost only, not to {host!r}; "
-            "create a token (windlass tokens create) and send it as Authorization: Bearer."
-        )
+def _for_another_host(host: str) -> Forbidden:
+    return Forbidden(
+        f"Without tokens this server answers requests to localhost only, not to {host!r}; "
+        "create a token (windlass tokens create) and send it as Authorization: Bearer."
+    )
 
 
 def _check_session_use(head: Head) -> None:

@@ -8,10 +8,10 @@ import logging
 from abc import abstractmethod
 from collections import deque
 from time import perf_counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .exchange import BodyStream, Exchange
-from .messages import Client, Plan, Response
+from .messages import Client, Deferred, Plan, Response
 from .outgoing import Outgoing
 from .reading import BETWEEN, BODY, Malformed, RequestReader
 
@@ -36,7 +36,8 @@ class Intake(asyncio.Protocol):
         self._loop = listener.loop
         self._queue: deque[Exchange] = deque()  # begun, not yet being answered
         self._current: Exchange | None = None  # whose handler runs
-        self._task: asyncio.Task[None] | None = None
+        self._task: asyncio.Future[Any] | None = None  # what it waits for, if it does not answer at once
+        self._deferred: Deferred | None = None  # the same, where that is no task of ours
         self._rest = b""  # received, not yet read: too much waits already
         self._gathered = 0  # bytes of the bodies in the queue
         self._discarded = 0
@@ -154,7 +155,18 @@ class Intake(asyncio.Protocol):
             return self._out.refuse(500, "The server failed to look at the request; its log says why.", exchange)
 
     def receive(self, exchange: Exchange, piece: bytes) -> None:
-        if exchange.is_over or exchange.refusal is not None:
+        listener, size = self._listener, len(piece)
+        if (
+            exchange.received == exchange.length == size  # all of it, as mostly
+            and exchange.plan is not None
+            and exchange.stream is None
+            and not exchange.is_over
+            and listener.gathered + size <= listener.bounds.bodies_bytes_max
+        ):
+            exchange.body = piece
+            self._gathered += size
+            listener.gathered += size
+        elif exchange.is_over or exchange.refusal is not None:
             self._drain(exchange, len(piece))
         elif exchange.stream is not None:
             exchange.stream.feed(piece)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Protocol
+from typing import Any, Protocol, TypeAlias
 
 import msgspec
 
@@ -57,6 +58,16 @@ class Streamed(msgspec.Struct):
     length: int | None = None  # in bytes; None: not known
 
 
+Reply: TypeAlias = Response | Streamed
+
+
+class Deferred(msgspec.Struct, frozen=True):
+    """An answer that waits for one future and nothing else, so that nobody needs a task for it."""
+
+    future: asyncio.Future[Any]
+    reply: Callable[[asyncio.Future[Any]], Response]  # makes it of the future, once that is done
+
+
 class BodyCut(Exception):
     """A streamed body ended before its end: the client went, stopped sending, or sent what is not HTTP."""
 
@@ -64,7 +75,7 @@ class BodyCut(Exception):
 class Plan(msgspec.Struct):
     """How a request will be answered, decided from its head alone."""
 
-    handle: Callable[[Request], Awaitable[Response | Streamed]]
+    handle: Callable[[Request], Awaitable[Reply] | Deferred | Response]
     body_max: int  # of a body that is gathered; a streamed one may have any length
     streams_body: bool = False  # the handler runs while the body arrives, and reads `request.chunks`
     # The handler is cancelled when the client has gone (half a connection counts as gone). All others run to their end.

@@ -43,7 +43,8 @@ class Outgoing:
 
     def write(self, exchange: Exchange, answer: Response) -> None:
         body = answer.body
-        connection = self._connection(exchange)
+        is_simple = exchange.keeps and exchange.is_complete and not exchange.is_old
+        connection = writing.KEEP if is_simple and not self._listener.is_stopping else self._connection(exchange)
         try:
             head = writing.head_lines(answer.status, answer.headers, answer.content_type, len(body), connection)
         except Exception:

@@ -5,16 +5,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import cast
+from collections.abc import Awaitable
+from typing import Any, cast
 
 from . import writing
 from .exchange import Exchange
 from .intake import Intake
-from .messages import BodyCut, Client, Request, Streamed
+from .messages import BodyCut, Client, Deferred, Reply, Request, Response, Streamed
 from .outgoing import Outgoing
 from .reading import BETWEEN, HEAD, RequestReader
 
 log = logging.getLogger("windlass.web")
+
+_GIVEN_UP = "The request was given up inside the server."
 
 
 class Connection(Intake):
@@ -68,9 +71,11 @@ class Connection(Intake):
     # Answering.
 
     def _advance(self) -> None:
-        """Answers what needs no handler, and starts the handler of what does."""
-        if self._next():
-            self._task = self._loop.create_task(self._serve())
+        """Answers what can be answered at once, until there is something that takes its time."""
+        while self._task is None and self._next():
+            exchange = self._current
+            assert exchange is not None  # noqa: S101 — that is what `_next` says
+            self._begin(exchange)
 
     def _next(self) -> bool:
         """True: there is a handler to run. Otherwise nothing can be answered before more is read or sent."""
@@ -80,7 +85,7 @@ class Connection(Intake):
                     self._leave()
                 return False
             exchange = self._queue[0]
-            if not exchange.is_ready:
+            if not exchange.is_complete and not exchange.is_ready:
                 self._say_continue(exchange)
                 return False
             self._queue.popleft()
@@ -91,7 +96,8 @@ class Connection(Intake):
             elif self._has_eof and _waits(exchange):
                 self._leave()
             else:
-                self._say_continue(exchange)
+                if exchange.wants_continue:
+                    self._say_continue(exchange)
                 self._current = exchange
                 return True
         return False
@@ -102,51 +108,91 @@ class Connection(Intake):
             if not exchange.is_complete and not exchange.received:
                 self._out.put(writing.CONTINUE)
 
-    async def _serve(self) -> None:
-        """Runs handlers, one after the other, while there are requests to answer."""
-        listener = self._listener
-        try:
-            while (exchange := self._current) is not None:
-                listener.under_way += 1
-                try:
-                    await self._answer(exchange)
-                finally:
-                    listener.under_way -= 1
-                    self._current = None
-                    self._end(exchange)
-                if not self._next():
-                    break
-        except Exception:
-            log.exception("A connection failed.")
-            self._abort()
-        finally:
-            self._task = None
-            if self._is_lost:
-                listener.forget(self)
-            else:
-                self.stop_if_idle()  # the head of its answer may have gone out before the stop, and promised to keep it
-
-    async def _answer(self, exchange: Exchange) -> None:
+    def _begin(self, exchange: Exchange) -> None:
+        """Runs its handler, or at least begins to."""
         plan, head = exchange.plan, exchange.head
         assert plan is not None  # noqa: S101 — what has none is refused
         assert head is not None  # noqa: S101
+        self._listener.under_way += 1
+        body = exchange.body
+        request = Request(head, body if type(body) is bytes else bytes(body), self.client, exchange.stream)
         try:
-            answer = await plan.handle(Request(head, bytes(exchange.body), self.client, exchange.stream))
+            begun = plan.handle(request)
+        except Exception:
+            self._explain(exchange)
+        else:
+            if type(begun) is Deferred:
+                self._task, self._deferred = begun.future, begun
+                begun.future.add_done_callback(self._answer_deferred)
+                return
+            if type(begun) is not Response:
+                self._task = self._loop.create_task(self._serve(exchange, begun))  # type: ignore[arg-type]
+                return
+            self._out.write(exchange, begun)
+        self._finish(exchange)
+
+    def _answer_deferred(self, future: asyncio.Future[Any]) -> None:
+        exchange, deferred = self._current, self._deferred
+        assert exchange is not None  # noqa: S101 — it is what was deferred
+        assert deferred is not None  # noqa: S101
+        self._deferred = None
+        try:
+            self._out.write(exchange, deferred.reply(future))
+        except asyncio.CancelledError:
+            self._answer_failure(exchange, 500, _GIVEN_UP)
+        except Exception:
+            self._explain(exchange)
+        self._finish(exchange)
+
+    async def _serve(self, exchange: Exchange, handling: Awaitable[Reply]) -> None:
+        try:
+            await self._answer(exchange, handling)
+        finally:
+            self._finish(exchange)
+
+    def _finish(self, exchange: Exchange) -> None:
+        """Nothing more is to be said about it; what waits behind it is next."""
+        listener = self._listener
+        listener.under_way -= 1
+        self._current = None
+        try:
+            self._end(exchange)
+            self._task = None
+            if self._queue or self._has_eof:
+                self._advance()
+        except Exception:
+            log.exception("A connection failed.")
+            self._abort()
+            self._task = None
+        if self._is_lost:
+            listener.forget(self)
+        elif self._task is None and listener.is_closing:
+            self.stop_if_idle()  # the head of its answer may have gone out before the stop, and promised to keep it
+
+    async def _answer(self, exchange: Exchange, handling: Awaitable[Reply]) -> None:
+        try:
+            answer = await handling
             if isinstance(answer, Streamed):
                 await self._out.write_stream(exchange, answer)
             else:
                 self._out.write(exchange, answer)
         except asyncio.CancelledError:
-            if self._task is not None and self._task.cancelling():
+            if isinstance(self._task, asyncio.Task) and self._task.cancelling():
                 self._abort()
                 raise
-            self._answer_failure(exchange, 500, "The request was given up inside the server.")
+            self._answer_failure(exchange, 500, _GIVEN_UP)
         except BodyCut as cut:
             exchange.keeps = False
             self._answer_failure(exchange, 400, str(cut))
         except Exception:
-            log.exception("The handler of %s %s failed.", head.method, head.path)
-            self._answer_failure(exchange, 500, "The server failed to answer; its log says why.")
+            self._explain(exchange)
+
+    def _explain(self, exchange: Exchange) -> None:
+        """What its handler raised."""
+        head = exchange.head
+        assert head is not None  # noqa: S101 — it has a handler
+        log.exception("The handler of %s %s failed.", head.method, head.path)
+        self._answer_failure(exchange, 500, "The server failed to answer; its log says why.")
 
     def _answer_failure(self, exchange: Exchange, status: int, detail: str) -> None:
         """Of an answer that is already on its way the client learns by its missing end."""
@@ -158,7 +204,8 @@ class Connection(Intake):
     def _end(self, exchange: Exchange) -> None:
         """The answer is written; now the connection is kept or left."""
         exchange.is_over = True
-        self._release(exchange)
+        self._listener.gathered -= len(exchange.body)
+        exchange.body = b""
         self._discarded = 0
         self._progress_at = self._loop.time()
         if not exchange.is_complete and exchange.stream is not None:

@@ -17,6 +17,16 @@ _SLACK = 8 * 1024  # what stands between fields, and what was fed together with 
 
 # A request target with its scheme, as proxies are sent them. What it names stands above the header `Host`.
 _ABSOLUTE = re.compile(r"https?://([^/?#]+)(/[^?#]*)?(?:\?([^#]*))?", re.IGNORECASE)
+_SPACES = " \t"
+# Of the headers that nearly everybody sends, as they are written and as we call them.
+_NAMES: dict[bytes, str] = {
+    written.encode(): name
+    for name in (
+        "host", "user-agent", "accept", "accept-encoding", "connection", "content-type", "content-length",
+        "authorization", "idempotency-key",
+    )
+    for written in (name, name.title())
+}  # fmt: skip
 _METHODS: dict[bytes, str] = {one.encode(): one for one in ("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS")}
 
 
@@ -117,8 +127,10 @@ class RequestReader:
         if self.exchange is not None:
             self._count_trailer()
             return
-        key = name.decode("latin-1").lower()
-        text = value.decode("latin-1").rstrip(" \t")
+        key = _NAMES.get(name) or name.decode("latin-1").lower()
+        text = value.decode("latin-1")
+        if text[-1:] in _SPACES:
+            text = text.rstrip(_SPACES)
         if key in self._headers:
             text = self._join(key, text)
         self._headers[key] = text
@@ -144,8 +156,10 @@ class RequestReader:
     def on_headers_complete(self) -> None:
         if self._is_replaying:
             return
-        self._check_fields()
         headers = self._headers
+        bounds = self._bounds
+        if self._size > bounds.header_bytes_max or len(headers) + self._extra_fields > bounds.headers_max:
+            self._check_fields()
         parser = self._parser
         keeps = parser.should_keep_alive()
         # Without that header it is what the version says.
@@ -187,7 +201,8 @@ class RequestReader:
     def _length(self, is_old: bool) -> int | None:
         coding = self._headers.get("transfer-encoding")
         if coding is None:
-            return int(self._headers.get("content-length", 0))
+            length = self._headers.get("content-length")
+            return 0 if length is None else int(length)
         if is_old:
             raise Malformed(400, "Transfer-Encoding is not part of HTTP/1.0.")
         if coding.lower() != "chunked":

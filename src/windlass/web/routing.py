@@ -47,6 +47,14 @@ class Answer(msgspec.Struct, frozen=True, gc=False):
     headers: Headers = ()
 
 
+class Later(msgspec.Struct, Generic[T], frozen=True):
+    """What a handler gives that waits for one future and nothing else. Such a handler is no coroutine, and needs no
+    task."""
+
+    future: asyncio.Future[T]
+    shaped: Callable[[T], Answer]  # makes the answer of its result
+
+
 class Ask(Generic[B, Q]):
     """One request as its handler sees it."""
 
@@ -163,7 +171,7 @@ class Office:
             self._waiting.discard(task)
 
 
-Handler: TypeAlias = Callable[[Ask[Any, Any]], Awaitable[Any]]
+Handler: TypeAlias = Callable[[Ask[Any, Any]], Awaitable[Any] | Later[Any]]
 
 
 class Route(msgspec.Struct, frozen=True, kw_only=True):
@@ -176,6 +184,7 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     description: str
     roles: frozenset[Role] | None
     takes: Any = None  # type of the body
+    reads: Callable[[bytes, Encoding], Any] | None = None  # makes something else of it for the handler
     query: type[msgspec.Struct] | None = None
     gives: Any = None  # type of the good answer; None: it has no body
     status: int = 200

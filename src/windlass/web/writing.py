@@ -60,32 +60,33 @@ def _unusual_line(status: int) -> bytes:
 
 
 def _type_line(content_type: str) -> bytes:
-    line = _checked_line("Content-Type", content_type)
+    line = _line("Content-Type", content_type)
     if len(_types) < _TYPES_MAX:
         _types[content_type] = line
     return line
 
 
 def _more_lines(headers: tuple[tuple[str, str], ...]) -> bytes:
-    for name, _ in headers:
+    lines = b""
+    for name, value in headers:
         _check_more(name)
-    return b"".join([_checked_line(name, value) for name, value in headers])
+        lines += _line(name, value)
+    return lines
 
 
 @lru_cache(256)
 def _check_more(name: str) -> None:
     if name.lower() in _OURS:
         raise ValueError(f"The header {name} is written by the protocol, not by the application.")
+    _check_name(name)
 
 
-@lru_cache(256)
 def _check_name(name: str) -> None:
     if not _NAME.fullmatch(name):
         raise ValueError(f"{name!r} cannot be the name of a header.")
 
 
-def _checked_line(name: str, value: str) -> bytes:
-    _check_name(name)
+def _line(name: str, value: str) -> bytes:
     if not value.isprintable() and not _VALUE.fullmatch(value):
         raise ValueError(f"The header {name} holds a control character.")
     try:

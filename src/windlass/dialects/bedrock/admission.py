@@ -16,6 +16,12 @@ _SAID = {
     EngineUnavailable: (502, "Engine unavailable"),
 }
 
+# What the guard looks at; most commands say nothing of it.
+_SAYS_WHO = frozenset(
+    {"authorization", "cookie", "host", "origin", "sec-fetch-site", "sec-fetch-mode", "sec-fetch-dest"}
+)
+_NOTHING_SAID = Head("", "", "", {"host": "localhost"}, "")
+
 
 class Admission:
     def __init__(self, guard: Guard) -> None:
@@ -23,7 +29,8 @@ class Admission:
 
     def at_once(self, request: Request, verb: Verb, shown: str, peer: str) -> Principal | None:
         """None: only the engine can tell. `shown`: the token of an earlier request of the connection. Raises."""
-        who = self._guard.admit(_head(request, shown, peer), verb.roles)
+        says_nothing = not shown and _SAYS_WHO.isdisjoint(request.headers)
+        who = self._guard.admit(_NOTHING_SAID if says_nothing else _head(request, shown, peer), verb.roles)
         return who if who is None or verb.roles is None else _for_queue(who)
 
     async def slowly(self, request: Request, verb: Verb, shown: str, peer: str) -> Principal:

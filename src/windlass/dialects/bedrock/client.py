@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+import asyncio
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import msgspec
 
 from ...core.access import Principal
 from ...web.guard import ANYBODY, is_loopback
@@ -19,8 +23,18 @@ class Client:
         self.who = who  # of the command that is being answered
 
 
+class Begun(msgspec.Struct, frozen=True):
+    """A command that waits for one future and nothing else, so that it needs no task."""
+
+    future: asyncio.Future[Any]
+    reply: Callable[[asyncio.Future[Any]], Reply]  # of that future, once it is done
+
+
 class Answering(Protocol):
     """The desk as connections see it."""
+
+    def begin(self, request: Request) -> Begun | Reply | None:
+        """The short way of a command that has one; None: it is to be asked with `answer`."""
 
     async def answer(self, request: Request, client: Client) -> Reply:
         """Of a command other than Ping and Status. A GetJob that waits is cancelled when its client goes or the server

@@ -7,11 +7,12 @@ import asyncio
 import logging
 import time
 from enum import Enum, auto
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ...core.errors import WindlassError
 from ...web.guard import ANYBODY
 from .admission import refused
+from .client import Begun
 from .later import QUEUED
 from .link import CROWDED, Link
 from .status import http_status, status
@@ -51,13 +52,25 @@ _ENDED = {
 
 
 class Connection(Link):
-    __slots__ = ("_bound", "_end", "_is_lost", "_overdue_at", "_request", "_shown", "_task", "_timer", "_verb")
+    __slots__ = (
+        "_begun",
+        "_bound",
+        "_end",
+        "_is_lost",
+        "_overdue_at",
+        "_request",
+        "_shown",
+        "_task",
+        "_timer",
+        "_verb",
+    )
 
     def __init__(self, listener: Listener) -> None:
         super().__init__(listener)
         self._request: Request | None = None  # being answered
         self._verb: Verb | None = None  # its
-        self._task: asyncio.Task[None] | None = None
+        self._task: asyncio.Future[Any] | None = None  # what its reply waits for
+        self._begun: Begun | None = None  # the same, where that is no task of ours
         self._timer: asyncio.TimerHandle | None = None
         self._overdue_at = 0.0  # when the command has taken too long; 0: none has begun
         self._end: End | None = None
@@ -131,8 +144,54 @@ class Connection(Link):
     # Answering.
 
     def _advance(self) -> None:
-        if self._next():
+        """Answers what can be answered at once, until there is something that takes its time."""
+        while self._task is None and self._next():
+            request = self._request
+            assert request is not None  # noqa: S101 — that is what `_next` says
+            self._start(request)
+
+    def _start(self, request: Request) -> None:
+        try:
+            begun = None if self.client.who is ANYBODY else self._listener.desk.begin(request)
+        except Exception:
+            log.exception("The command %s failed.", request.verb)
+            begun = FAILED
+        if type(begun) is Begun:
+            self._listener.under_way += 1
+            self._begin(request)
+            self._task, self._begun = begun.future, begun
+            begun.future.add_done_callback(self._answer_begun)
+        elif type(begun) is Reply:
+            self._request = None
+            self._conclude(request, begun)
+        else:
             self._task = self._listener.loop.create_task(self._serve())
+
+    def _answer_begun(self, future: asyncio.Future[Any]) -> None:
+        request, begun = self._request, self._begun
+        assert request is not None  # noqa: S101 — it is what was begun
+        assert begun is not None  # noqa: S101
+        self._begun = self._request = None
+        self._listener.under_way -= 1
+        try:
+            reply = begun.reply(future)
+        except asyncio.CancelledError:
+            reply = _ENDED[self._end or End.GONE]
+        except WindlassError as error:
+            reply = refused(error)
+        except Exception:
+            log.exception("The command %s failed.", request.verb)
+            reply = FAILED
+        self._finish()
+        self._conclude(request, reply)
+        self._task = None
+        if self._is_lost:
+            self._listener.forget(self)
+            return
+        if self._reader.is_within or self._is_paused or self._has_eof:
+            self._advance()
+        if self._task is None:
+            self.stop_if_idle()
 
     def _next(self) -> bool:
         """Answers what can be answered at once. True: there is a command that takes its time; it is `_request`."""
@@ -185,7 +244,7 @@ class Connection(Link):
         if verb.name == "Status":
             return status(listener.host, listener.under_way + len(listener.later))
         pause_s = request.pause_s(time.time())
-        if pause_s > 0 or request.connection == "forget":
+        if pause_s > 0 or ("connection" in request.headers and request.connection == "forget"):
             return listener.later.put(request, self.client, pause_s, request.timeout_s(TIMEOUT_S))
         return None
 
@@ -288,7 +347,11 @@ class Connection(Link):
         if reply.settled and self._bound:
             for one in reply.settled:
                 self._bound.pop(one, None)
-        closes = request.connection == "close" or reply is QUEUED or self._listener.is_stopping
+        closes = (
+            ("connection" in request.headers and request.connection == "close")
+            or reply is QUEUED
+            or self._listener.is_stopping
+        )
         self._put(reply, closes=closes, protocol=protocol)
         self._progress_at = self._listener.loop.time()
         if closes:

@@ -6,11 +6,12 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from ...core.errors import Refusal
+from ...core.requests import Enqueued
 from ...service import Service
 from ...service.gathering import Gathering
-from .client import Client
+from .client import Begun, Client
 from .commands.changing import Changing
-from .commands.creating import Creating
+from .commands.creating import Creating, created
 from .commands.ending import Ending
 from .commands.getting import Getting
 from .commands.querying import Querying
@@ -30,6 +31,7 @@ class Desk:
         self._opening = asyncio.Lock()
         jobs = Jobs(service)
         creating, ending, changing, removing = Creating(jobs, gathering), Ending(jobs), Changing(jobs), Removing(jobs)
+        self._creating = creating
         self._getting = Getting(jobs)
         self._commands: dict[str, Callable[[Request], Awaitable[Reply]]] = {
             "createjob": creating.create_job,
@@ -46,6 +48,17 @@ class Desk:
             "requeuejobs": removing.requeue_jobs,
             "query": Querying(jobs).query,
         }
+
+    def begin(self, request: Request) -> Begun | Reply | None:
+        if not self._is_ready or request.verb.lower() != "createjob":
+            return None
+        try:
+            future = self._creating.begin(request)
+        except Refused as refused:
+            return Reply(refused.status, refused.reason)
+        except Refusal as refusal:
+            return reply_to(refusal)
+        return None if future is None else Begun(future, _created)
 
     async def answer(self, request: Request, client: Client) -> Reply:
         command = self._commands.get(request.verb.lower())
@@ -73,3 +86,10 @@ class Desk:
             if not (await self._service.configuration(QUEUE)).name_lanes:
                 await self._service.configure(QUEUE, CONFIGURATION)
             self._is_ready = True
+
+
+def _created(future: asyncio.Future[Enqueued]) -> Reply:
+    try:
+        return created(future.result())
+    except Refusal as refusal:
+        return reply_to(refusal)

@@ -75,6 +75,8 @@ class Parameters:
 
     def priority_of_new(self) -> int | None:
         """A client may send a command's own `priority` with anything: it counts only where it can be meant."""
+        if "priority" not in self.values and "jobpriority" not in self.values:
+            return None
         return _priority(text) if (text := self.get("jobPriority") or self.get("priority")) else None
 
     def data(self) -> bytes | None:

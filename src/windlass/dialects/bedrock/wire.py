@@ -89,9 +89,11 @@ class Reader:
     def next(self) -> Request | None:
         """None: more must arrive. Raises ProtocolError, and the same again if it is asked again."""
         if self._request is None:
+            if not self._buffer:
+                return None
             self._request = self._head()
         request = self._request
-        if request is None or self._is_short_of_body():
+        if request is None or (self._body_left and self._is_short_of_body()):
             return None
         self._request = None
         return request
@@ -210,9 +212,9 @@ def escape(value: str) -> str:
 
 def write(reply: Reply, *, closes: bool = False, protocol: str = "") -> bytes:
     """`protocol` stands before the status for those who asked in HTTP."""
-    head = f"{protocol}{reply.status} {escape(reply.reason)}\r\n"
+    head = f"{protocol}{reply.status} {reply.reason if reply.reason.isalnum() else escape(reply.reason)}\r\n"
     for name, value in reply.headers:
-        head += f"{name}: {escape(value)}\r\n"
+        head += f"{name}: {value if value.isalnum() else escape(value)}\r\n"
     if closes:
         head += "Connection: close\r\n"
     return f"{head}Content-Length: {len(reply.body)}\r\n\r\n".encode("utf-8", "replace") + reply.body

@@ -15,11 +15,12 @@ from ...core.form import Filled
 from ...core.ids import format_id
 from ...core.job import Codec, Durability
 from ...core.requests import Enqueued
-from ...web.encoding import Encoding, decode
+from ...web.encoding import Encoding, decode, json_answer
 from ...web.lines import Lines, batches
-from ...web.messages import Streamed
+from ...web.messages import Response, Streamed
 from ...web.problems import Problem, problem
-from ...web.routing import PRODUCES, Answer, Ask, Routes
+from ...web.routing import PRODUCES, Answer, Ask, Later, Routes
+from .listed import all_accepted, jobs_in, written
 from .shapes import Given, Id, Items, NewJobShape, Results, Shape, results
 
 routes = Routes("/api/v1", tag="Producing")
@@ -69,34 +70,41 @@ AskOne: TypeAlias = Ask[NewJobShape, EnqueueQuery]
     "/jobs", roles=PRODUCES, takes=NewJobShape, query=EnqueueQuery, gives=EnqueuedShape, status=201,
     also={200: EnqueuedShape}, refuses=_REFUSES, headers=_HEADERS,
 )  # fmt: skip
-async def enqueue(ask: AskOne) -> Answer:
+def enqueue(ask: AskOne) -> Later[Enqueued]:
     """Enqueue one job.
 
     201 when it was accepted, 200 when it was there already (same id, same `Idempotency-Key`, or a unique key that
     another job holds). With an `Idempotency-Key` a request can be repeated: while the job exists, and ten minutes after
     it has gone, the same key names the same job. The same key with another content is refused."""
     ask.may_use(ask.body.queue)
-    [job] = _with_ids(ask, [ask.body.filled(ask.encoding)])
-    done = await ask.office.gathering.enqueue(job, ask.query.durability)
+    job = ask.body.filled(ask.encoding)
+    if "idempotency-key" in ask.request.head.headers:
+        [job] = _with_ids(ask, [job])
+    return Later(ask.office.gathering.enqueue(job, ask.query.durability), _accepted)
+
+
+def _accepted(done: Enqueued) -> Answer:
     shape = enqueued_shape(done)
     location = (("Location", f"/api/v1/jobs/{shape.id}"),)
     return Answer(shape, 200 if done.status in ("existing", "ended") else 201, location)
 
 
 @routes.post(
-    "/jobs:batch", roles=PRODUCES, takes=Items[NewJobShape], query=EnqueueQuery, gives=Results[EnqueuedShape],
-    refuses=(errors.TooLarge, errors.BadSetting), headers=_HEADERS,
+    "/jobs:batch", roles=PRODUCES, takes=Items[NewJobShape], reads=jobs_in, query=EnqueueQuery,
+    gives=Results[EnqueuedShape], refuses=(errors.TooLarge, errors.BadSetting), headers=_HEADERS,
 )  # fmt: skip
-async def enqueue_many(ask: Ask[Items[NewJobShape], EnqueueQuery]) -> Results[EnqueuedShape]:
+async def enqueue_many(ask: Ask[list[Filled], EnqueueQuery]) -> Response | Results[EnqueuedShape]:
     """Enqueue up to 1,000 jobs.
 
     Each is accepted or refused by itself; the results are in the order of the items. An `Idempotency-Key` is for the
     whole list: repeat it with the same jobs in the same order."""
     if ask.who.queues:
-        for item in ask.body.items:
-            ask.may_use(item.queue)
-    jobs = _with_ids(ask, [item.filled(ask.encoding) for item in ask.body.items])
-    return results(await ask.service.enqueue(jobs, durability=ask.query.durability), enqueued_shape)
+        for job in ask.body:
+            ask.may_use(job.form.job.queue)
+    answers = await ask.service.enqueue(_with_ids(ask, ask.body), durability=ask.query.durability)
+    if ask.wanted is Codec.JSON and all_accepted(answers):
+        return json_answer(200, written(answers))
+    return results(answers, enqueued_shape)
 
 
 def _with_ids(ask: Ask[Any, Any], jobs: Sequence[Filled]) -> Sequence[Filled]:

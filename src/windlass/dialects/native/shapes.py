@@ -133,6 +133,8 @@ class NewJobShape(Shape, frozen=True, kw_only=True, gc=False):
         return Filled(_form(self._fields()), payload)
 
     def _payload(self, encoding: Encoding) -> Blob:
+        if self.payload is UNSET and self.payload_base64 is UNSET and self.payload_codec is UNSET:
+            return NOTHING
         return read_payload(self.payload, self.payload_base64, self.payload_codec, encoding)
 
     def _fields(self) -> tuple[Any, ...]:
@@ -156,6 +158,20 @@ def _new_job(payload: Blob, fields: Sequence[Any]) -> NewJob:
 @lru_cache(FORMS_MAX)
 def _form(fields: tuple[Any, ...]) -> Form:
     return Form(_new_job(NOTHING, fields))
+
+
+class PlainJobShape(Shape, frozen=True, kw_only=True, gc=False):
+    """A job as most of those are that come in long lists: read in half the time."""
+
+    queue: QueueName
+    name: Name
+    payload: Value | UnsetType = UNSET
+
+
+@lru_cache(FORMS_MAX)
+def plain_form(queue: str, name: str) -> Form:
+    """The form that the same job has as a NewJobShape."""
+    return _form(NewJobShape(queue=queue, name=name)._fields())
 
 
 def callback_of(shape: CallbackShape) -> Callback:

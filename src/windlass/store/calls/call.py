@@ -57,6 +57,7 @@ class ItemsCall(Generic[T]):
         durability: Durability | None = None,
         is_whole: bool = False,  # its items must not be divided
         draws: bool = False,  # numbers for its jobs: it is sent with a slip
+        size: int = -1,  # bytes of all items, if they were counted already
     ) -> None:
         self.operation = operation
         self.head = head
@@ -66,7 +67,7 @@ class ItemsCall(Generic[T]):
         self.read = read
         self.partition = partition
         self.durability = durability
-        self._size = -1  # not counted yet
+        self._size = size
 
     @property
     def size(self) -> int:

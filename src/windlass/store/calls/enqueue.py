@@ -109,9 +109,9 @@ def enqueue(
 ) -> ItemsCall[Enqueued | Refusal]:
     """`now_ms` is the engine's time when any of the jobs has a delay or a relative expiry. `draws`: the engine makes
     their ids, of numbers."""
-    items: list[tuple[Argument, ...]] = [item(job_id, job, now_ms, limits) for job_id, job in jobs]
+    items, size = _items(jobs, now_ms, limits)
     if is_whole:
-        items = _together(items)
+        items, size = _together(items), -1
     return ItemsCall(
         "enqueue",
         (limits.version,),
@@ -121,7 +121,30 @@ def enqueue(
         durability=durability,
         is_whole=is_whole,
         draws=draws,
+        size=size,
     )
+
+
+def _items(
+    jobs: Sequence[tuple[bytes, Filled]], now_ms: int, limits: LimitTable
+) -> tuple[list[tuple[Argument, ...]], int]:
+    """With their bytes, or -1. What neighbours of one form have in common is looked up once."""
+    items: list[tuple[Argument, ...]] = []
+    size = 0
+    last: Form | None = None
+    codec: Codec | None = None
+    prepared: record.Prepared
+    for job_id, job in jobs:
+        form, payload = job.form, job.payload
+        if form is not last or payload.codec is not codec:
+            if limits.limits or not form.is_plain:
+                return [item(job_id, job, now_ms, limits) for job_id, job in jobs], -1
+            last, codec = form, payload.codec
+            prepared = _prepared(form, codec, now_ms, (), record.NO_ORIGIN)
+        entry = record.filled(prepared, job_id, payload.data)
+        size += len(entry)
+        items.append((entry, b""))
+    return items, size
 
 
 def _together(items: list[tuple[Argument, ...]]) -> list[tuple[Argument, ...]]:

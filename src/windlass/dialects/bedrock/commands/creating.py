@@ -3,6 +3,7 @@ under the guard of their revision."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 
 import msgspec
@@ -11,7 +12,7 @@ from ....core.errors import AlreadyEnded, Refusal, RevisionConflict, UnknownJob
 from ....core.form import Filled
 from ....core.ids import number_of_id
 from ....core.job import Blob, Job
-from ....core.requests import Edit
+from ....core.requests import Edit, Enqueued
 from ....core.states import State
 from ....service.gathering import Gathering
 from .. import data
@@ -39,15 +40,19 @@ class Creating:
         self._service = jobs.service
         self._gathering = gathering
 
-    async def create_job(self, request: Request) -> Reply:
-        given = Parameters.of(request)
-        one = wish(given)
+    def begin(self, request: Request) -> asyncio.Future[Enqueued] | None:
+        """Of a job that has to do with no other one, and gets its number as it comes in; None: it is not such a one."""
+        one = wish(Parameters(request.headers, request.raw))
         if one.is_unique or one.parent_number:
-            (number,) = await self._create([given], request)
-        else:  # it has to do with no other job, and gets its number as it comes in
-            made = await self._gathering.enqueue_numbered(_alone(one, "mockrequest" in request.headers))
-            number = number_of_id(made.id) or 0
-        return Reply(200, "OK", b'{"jobID":%d}' % number, (("jobID", str(number)),))
+            return None
+        return self._gathering.enqueue_numbered(_alone(one, "mockrequest" in request.headers))
+
+    async def create_job(self, request: Request) -> Reply:
+        begun = self.begin(request)
+        if begun is not None:
+            return created(await begun)
+        (number,) = await self._create([Parameters.of(request)], request)
+        return _created(number)
 
     async def create_jobs(self, request: Request) -> Reply:
         numbers = await self._create(read_jobs(Parameters.of(request)), request)
@@ -158,6 +163,14 @@ class Creating:
             except (UnknownJob, AlreadyEnded):
                 pass
             return
+
+
+def created(made: Enqueued) -> Reply:
+    return _created(number_of_id(made.id) or 0)
+
+
+def _created(number: int) -> Reply:
+    return Reply(200, "OK", b'{"jobID":%d}' % number, (("jobID", str(number)),))
 
 
 def _alone(one: Wish, is_mocked: bool) -> Filled:
