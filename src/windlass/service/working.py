@@ -58,8 +58,7 @@ class Working(Asking):
         """Reports outcomes and takes the next jobs: in one call when all are in one partition. Does not wait."""
         check.items("finishes", finishes)
         check.items("failures", failures)
-        for finished in finishes:
-            report_check.finish(finished)
+        report_check.finishes(finishes)
         for failed in failures:
             report_check.fail(failed)
         check.take(request)
@@ -100,8 +99,7 @@ class Working(Asking):
         """Ends jobs well. One whose members have not all ended hands over to them instead, and waits. One that repeats
         goes back to wait for its next run, unless the request says otherwise."""
         check.items("requests", requests)
-        for request in requests:
-            report_check.finish(request)
+        report_check.finishes(requests)
         return AskedMany(self.store, lambda: finish_flow(requests, self.store.partition_of_job))
 
     def conclude(self, requests: Sequence[Conclude]) -> AskedMany[Concluded]:

@@ -12,8 +12,8 @@ from typing import Any, TypeAlias, cast
 
 from ..core.errors import EngineUnavailable
 from ..core.job import Job
+from .held import unpack_held
 from .link import BlockingLink, Link
-from .record import unpack
 
 log = logging.getLogger("windlass.store")
 
@@ -183,7 +183,7 @@ class Bell:
             queue, _, filter_text = content.decode().partition("\1")
             self._wake_first((queue, filter_text))
         elif kind == b"H":
-            self._hand(unpack(content))
+            self._hand(unpack_held(content))
         elif kind == b"E":
             for listener in self._awaiting.get(content[:16], ()):
                 listener.ended_as = int(content[16:])

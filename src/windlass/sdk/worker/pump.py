@@ -43,7 +43,7 @@ class Pump:
         slots: int,
         *,
         start: Callable[[list[Job]], list[Job]],
-        told: Callable[[Run], None],
+        told: Callable[[Sequence[Run]], None],
         lost: Callable[[Job], None],
     ) -> None:
         self._service = service
@@ -73,7 +73,7 @@ class Pump:
     def ended(self, run: Run, outcome: Outcome) -> None:
         """The outcome is reported with the next call."""
         if outcome is None:
-            self._told(run)
+            self._told((run,))
         else:
             self._outcomes.append((run, outcome))
         self._changed.set()
@@ -141,10 +141,10 @@ class Pump:
 
     def _sent(self, outcomes: list[Told], most: int) -> Coroutine[Any, Any, Exchanged] | None:
         """On its way to the engine; None: what ended is reported without taking."""
-        if most <= 0 or any(isinstance(outcome, Held) for _, outcome in outcomes):
+        if most <= 0 or _of(outcomes, Held):
             return None
         finishes = [outcome for _, outcome in _of(outcomes, Finish)]
-        failures = [outcome for _, outcome in _of(outcomes, Fail)]
+        failures = [outcome for _, outcome in _of(outcomes, Fail)] if len(finishes) < len(outcomes) else []
         return self._service.exchange(finishes, failures, self._request(most)).sent()
 
     def _look(self, most: int, waits: bool) -> None:
@@ -244,10 +244,12 @@ class Pump:
 
     def _note(self, told: Sequence[Told], answers: Sequence[Any]) -> None:
         for (run, outcome), answer in zip(told, answers, strict=True):
+            if answer is None:  # ended well, as mostly
+                continue
             if isinstance(answer, Refusal) and not isinstance(answer, AlreadyEnded):  # that one went through before
                 kind = type(outcome).__name__.lower()
                 log.warning("Job %s (%s): its %s was refused: %s", run.job.key, run.job.name, kind, answer)
-            self._told(run)
+        self._told([run for run, _ in told])
 
     async def _begin(self, jobs: list[Job]) -> None:
         self.is_empty = not jobs
@@ -301,4 +303,4 @@ class Pump:
 
 
 def _of(outcomes: Sequence[Told], kind: type[Any]) -> list[tuple[Run, Any]]:
-    return [one for one in outcomes if isinstance(one[1], kind)]
+    return [one for one in outcomes if type(one[1]) is kind]

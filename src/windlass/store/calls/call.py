@@ -8,6 +8,7 @@ from typing import Any, Generic, TypeAlias, TypeVar
 
 from ...core.errors import REFUSALS, Refusal, refusal
 from ...core.job import Durability
+from ..connection import pack
 
 T = TypeVar("T")
 Argument: TypeAlias = bytes | str | int
@@ -19,7 +20,7 @@ _CODES = {code.encode(): code for code in REFUSALS}
 class Call(Generic[T]):
     """One call in one partition."""
 
-    __slots__ = ("args", "durability", "operation", "partition", "read")
+    __slots__ = ("_args", "durability", "operation", "partition", "read")
     draws = False
 
     def __init__(
@@ -32,13 +33,21 @@ class Call(Generic[T]):
         durability: Durability | None = None,
     ) -> None:
         self.operation = operation
-        self.args = args
+        self._args = args
         self.read = read
         self.partition = partition
         self.durability = durability
 
+    @property
+    def args(self) -> Sequence[Argument]:
+        return self._args
+
     def answer(self, reply: Any) -> T:
         return self.read(reply)
+
+    def packed(self, beginning: tuple[Argument, ...]) -> bytes:
+        """The command as it is sent; `beginning` are its words up to the arguments."""
+        return pack((*beginning, *self.args))
 
 
 class ItemsCall(Generic[T]):

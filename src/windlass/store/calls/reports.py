@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, TypeAlias, cast
 
 from ...core.errors import Refusal
 from ...core.event import Emit
+from ...core.job import Blob
 from ...core.requests import Conclude, Concluded, Extended, Fail, Failed, Finish, Finished, Held, Update, Updated
 from ..record import pack_blob
 from .call import Argument, ItemsCall, answering, nothing, text
@@ -42,6 +43,30 @@ def finish_item(one: Report) -> tuple[Argument, ...]:
         request, next_at_ms, revision = one
         return request.id, request.token, pack_blob(request.result), _next(next_at_ms), revision
     return one.id, one.token, pack_blob(one.result), "end" if one.ignore_repeat else "", 0
+
+
+FINISH_ARGUMENTS = 5
+_SIZED = [b"\r\n$%d\r\n" % size for size in range(16)]  # what stands between an id and its token
+_NO_RESULT = b"\r\n$0\r\n"
+_NO_MORE = b"\r\n$0\r\n\r\n$1\r\n0\r\n"  # of `finish_item`, after the result
+
+
+def packed_finishes(finishes: Sequence[Report]) -> list[bytes] | None:
+    """The items of ends that say nothing of the next run, as they are sent: a worker's are mostly such, and many. None:
+    one does."""
+    parts: list[bytes] = []
+    for one in finishes:
+        if type(one) is not Finish or one.ignore_repeat:
+            return None
+        token = b"%d" % one.token
+        result = _NO_RESULT if one.result is None else _packed_result(one.result)
+        parts += (b"$16\r\n", one.id, _SIZED[len(token)], token, result, _NO_MORE)
+    return parts
+
+
+def _packed_result(result: Blob) -> bytes:
+    stored = pack_blob(result)
+    return b"\r\n$%d\r\n%b" % (len(stored), stored)
 
 
 def _next(at_ms: int | None) -> Argument:
