@@ -36,12 +36,13 @@ from .repeating import exchange_flow, finish_flow
 
 
 class Working(Asking):
-    def take(self, request: Take) -> Asked[Taken]:
-        """Leases jobs; waits up to `wait_ms` for the first one."""
+    def take(self, request: Take, *, receive: waiting.Receive | None = None) -> Asked[Taken]:
+        """Leases jobs; waits up to `wait_ms` for the first one. `receive`: who is given what is handed over (`by_hand`)
+        as soon as that is heard; if it answers True, the take ends with nothing."""
         check.take(request)
         return AskedToWait(
             self.store,
-            lambda: waiting.take_waiting(self.store, request, lambda: self._parts_for(request)),
+            lambda: waiting.take_waiting(self.store, request, lambda: self._parts_for(request), receive),
             lambda: waiting.take_waiting_now(self.store, request, lambda: self._parts_for(request)),
         )
 

@@ -25,9 +25,10 @@ UPKEEP: Place = ("", "")  # where the loops wait: no queue has an empty name
 
 
 class Listener:
-    """A local taker, or somebody who awaits a job's end. `event` is set when it should look again."""
+    """A local taker, or somebody who awaits a job's end. `event` is set when it should look again, or has been given
+    what it waited for."""
 
-    __slots__ = ("ended_as", "event", "handed", "job_id", "places", "was_rung", "worker")
+    __slots__ = ("ended_as", "event", "handed", "job_id", "places", "receive", "was_rung", "worker")
 
     def __init__(
         self,
@@ -35,11 +36,13 @@ class Listener:
         job_id: bytes = b"",
         event: asyncio.Event | None = None,
         worker: bytes = b"",
+        receive: Callable[[Job], bool] | None = None,
     ) -> None:
         self.event = event or asyncio.Event()  # given by somebody who listens to several bells
         self.places = places
         self.job_id = job_id
         self.worker = worker  # that jobs may be handed to
+        self.receive = receive  # is given such a job at once, and says whether it has taken it on
         self.handed: Job | None = None
         self.was_rung: Place | None = None
         self.ended_as = 0  # the state in which the awaited job ended
@@ -199,7 +202,8 @@ class Bell:
         for listener in self._takers.get((job.queue, ""), ()):
             if listener.worker == job.worker:
                 self._unlist(listener)
-                listener.handed = job
+                if listener.receive is None or not listener.receive(job):
+                    listener.handed = job
                 listener.event.set()
                 return
         self.give_back(job)

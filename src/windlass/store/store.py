@@ -246,8 +246,8 @@ class Store:
         return None
 
     def _send_ahead(self, effect: Effect) -> Coroutine[Any, Any, Any] | None:
-        """What is about many items travels with others' (coalesce.py)."""
-        if not isinstance(effect, Call) or effect.durability is not None:
+        """The same here: not what is confirmed, nor what draws. It does not wait for others (coalesce.py)."""
+        if not isinstance(effect, Call | ItemsCall) or effect.draws or effect.durability is not None:
             return None
         beginning = self._beginning(effect.operation, effect.partition)
         return self._lines.link("calls", effect.partition).begin(effect.packed(beginning))

@@ -18,6 +18,7 @@ from ...core.requests import ANYTHING, Exchanged, Fail, Filter, Finish, Held, Ta
 from ...core.states import State
 from ...core.validation import NAMES_PER_FILTER, TAKE_MAX
 from ...service import Service
+from ...store.waiting import Acceptance
 from .run import Run
 from .running import Outcome
 
@@ -168,36 +169,65 @@ class Pump:
 
     async def _take(self, most: int, wait_ms: int) -> None:
         jobs: list[Job] = []
+        received: list[Job] = []
+        unknown: list[Job] = []
+
+        def receive(job: Job, accept: Callable[[], Acceptance]) -> bool:
+            """As soon as the ring is heard: nothing lies between that and its code but its acceptance."""
+            if not self.is_open or len(received) >= most:
+                return False
+            received.append(job)
+            unknown.extend(self._begin_at_once(job, accept))
+            return True
+
         try:
-            jobs = (await self._service.take(self._request(most, wait_ms))).jobs
-            if any(job.state is State.DISPATCHED for job in jobs):
-                jobs = await self._accepting(jobs)
+            jobs = (await self._service.take(self._request(most, wait_ms), receive=receive)).jobs
+            jobs = [self._taken_on(job) if job.state is State.DISPATCHED else job for job in jobs]
         except WindlassError as error:
             log.warning("Nothing can be taken (%s); still trying.", error)
             await asyncio.sleep(TROUBLE_PAUSE_S)
             return
         finally:
             self._promised -= most
-        await self._begin(jobs)
+        if received:
+            self.is_empty = False
+            await self._unknown(unknown)
+        else:
+            await self._begin(jobs)
 
-    async def _accepting(self, jobs: list[Job]) -> list[Job]:
-        """What was handed over is accepted; that is sent before its code runs, so that its attempt counts also when the
-        code ends this process."""
-        accepting = asyncio.create_task(self._accept(jobs))
-        self._acceptances.add(accepting)
-        accepting.add_done_callback(self._acceptances.discard)
-        await asyncio.sleep(0)
-        return [replace(job, state=State.RUNNING) for job in jobs]
+    # What was handed over is accepted. That is sent before its code runs, so that its attempt counts also when the code
+    # ends this process; what it answers is heard after its code was begun.
 
-    async def _accept(self, jobs: list[Job]) -> None:
+    def _begin_at_once(self, job: Job, accept: Callable[[], Acceptance]) -> list[Job]:
+        """In the turn of the bell, which goes on whatever happens here."""
+        self._occupied += 1
         try:
-            answers = await self._service.accept([Held(job.id, job.lease_token) for job in jobs])
-        except WindlassError as error:  # whose they are is seen when they are extended
-            log.warning("What was handed over cannot be accepted (%s).", error)
+            acceptance = accept()
+            unknown = self._start([replace(job, state=State.RUNNING)])
+            asyncio.get_running_loop().call_soon(self._hear, job, acceptance)
+        except Exception as error:
+            self.trouble = error
+            return []
+        return unknown
+
+    def _taken_on(self, job: Job) -> Job:
+        self._hear(job, self._service.accept([Held(job.id, job.lease_token)]).one().sent())
+        return replace(job, state=State.RUNNING)
+
+    def _hear(self, job: Job, acceptance: Acceptance) -> None:
+        hearing = asyncio.create_task(self._accepted(job, acceptance))
+        self._acceptances.add(hearing)
+        hearing.add_done_callback(self._acceptances.discard)
+
+    async def _accepted(self, job: Job, acceptance: Acceptance) -> None:
+        try:
+            await acceptance
+        except AlreadyEnded:
             return
-        for job, answer in zip(jobs, answers, strict=True):
-            if isinstance(answer, Refusal) and not isinstance(answer, AlreadyEnded):
-                self._lost(job)
+        except Refusal:
+            self._lost(job)
+        except WindlassError as error:  # whose it is is seen when it is extended
+            log.warning("What was handed over cannot be accepted (%s).", error)
 
     async def _exchange(self, sent: Coroutine[Any, Any, Exchanged] | None, outcomes: list[Told], most: int) -> None:
         jobs: list[Job] | None = None
@@ -264,9 +294,12 @@ class Pump:
             unknown = await self._start_apart(jobs)
         else:
             unknown = self._start(jobs)
-        if unknown:
-            self._occupied -= len(unknown)
-            await self._set_aside(unknown)
+        await self._unknown(unknown)
+
+    async def _unknown(self, jobs: list[Job]) -> None:
+        if jobs:
+            self._occupied -= len(jobs)
+            await self._set_aside(jobs)
 
     async def _start_apart(self, jobs: list[Job]) -> list[Job]:
         """Two halves that come together would end together and be reported together: the engine would stand still while

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
+from functools import lru_cache
 from itertools import chain
 from typing import Any, Generic, TypeAlias, TypeVar
 
@@ -88,9 +89,18 @@ class ItemsCall(Generic[T]):
     def args(self) -> Sequence[Argument]:
         return [*self.head, *chain.from_iterable(self.items)]
 
+    def packed(self, beginning: tuple[Argument, ...]) -> bytes:
+        return pack((*beginning, *self.args))
+
     def answer(self, reply: Any) -> list[T]:
         read = self.read
         return [read(one) for one in reply]
+
+
+@lru_cache(1024)
+def packed_words(words: tuple[Argument, ...]) -> bytes:
+    """As they are sent, but for how many they are. For those that stay the same."""
+    return pack(words).partition(b"\r\n")[2]
 
 
 class Relations(bytes):

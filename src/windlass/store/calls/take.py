@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Any
 
 from ...core.errors import PartitionStopped, Refusal
 from ...core.requests import ANYTHING, Exchanged, Fail, Filter, Take, Taken
-from ..connection import pack
 from ..held import unpack_held
 from ..record import NOBODY
-from .call import Argument, Call, answer
+from .call import Argument, Call, answer, packed_words
 from .reports import (
     FINISH_ARGUMENTS,
     Repeats,
@@ -144,13 +142,7 @@ class _Exchange(Call[Exchanged | list[Repeats | None]]):
             return super().packed(beginning)
         start, count = (*beginning, *self._head), FINISH_ARGUMENTS * len(self._finishes)
         size = b"*%d\r\n" % (len(start) + count + len(self._queues))
-        return b"".join((size, _words(start), *finishes, _words(tuple(self._queues))))
-
-
-@lru_cache(256)
-def _words(words: tuple[Argument, ...]) -> bytes:
-    """Packed, but for how many they are."""
-    return pack(words).partition(b"\r\n")[2]
+        return b"".join((size, packed_words(start), *finishes, packed_words(tuple(self._queues))))
 
 
 def _read_exchange(reply: Any) -> Exchanged | list[Repeats | None]:
