@@ -16,7 +16,7 @@ from windlass.core.requests import Fail, Finish, Take
 from windlass.core.states import State
 from windlass.core.validation import RESULT_MAX
 from windlass.store import record
-from windlass.store.calls.reports import Continued, Report
+from windlass.store.calls.reports import Continued, Report, accept_one
 from windlass.store.calls.take import exchange
 from windlass.store.connection import pack
 from windlass.store.held import unpack_held
@@ -71,6 +71,12 @@ def test_an_exchange_is_sent_as_its_arguments_have_it(finishes: Sequence[Report]
         call = exchange(Take(queues=queues, most=7, worker=ID), queues, 0, finishes, failures)
         beginning = ("FCALL", "exchange", 1, "root", 0)
         assert call.packed(beginning) == pack((*beginning, *call.args))
+
+
+@pytest.mark.parametrize("token", [0, 7, 2**48 - 1])
+def test_an_acceptance_is_sent_as_its_arguments_have_it(token: int) -> None:
+    call, beginning = accept_one(ID, token, 0), ("FCALL", "accept", 1, "root", -5)
+    assert call.packed(beginning) == pack((*beginning, *call.args))
 
 
 @pytest.mark.parametrize(

@@ -175,6 +175,7 @@ class Bell:
                 continue
             if found is not None:
                 self._heard(found[1])
+                await asyncio.sleep(0)  # those it has woken go first
             else:
                 # Registrations run out with the read: everybody looks again and registers anew.
                 self._wake_all()
