@@ -21,9 +21,11 @@ from windlass.core.requests import ANYTHING, Filter, Held, Take, Taken
 from windlass.core.states import State
 from windlass.service import Service
 from windlass.store.asked import Asked
+from windlass.store.calls.call import Flow
 from windlass.store.calls.take import Registration
 from windlass.store.record import unpack
-from windlass.store.waiting import Acceptance, take_flow
+from windlass.store.store import Store
+from windlass.store.waiting import Acceptance, take_flow, take_once
 
 W = b"w" * 16
 BELL = "bell"
@@ -299,3 +301,25 @@ async def test_an_acceptance_that_comes_too_late_is_refused(open_service: Servic
     assert receiver.acceptance is not None
     with pytest.raises(Refusal):
         await receiver.acceptance
+
+
+@pytest.mark.anyio
+async def test_what_comes_while_a_look_is_under_way_is_not_received(
+    open_service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That look may have brought as many as are wanted."""
+    bell = open_service.store.bell(0)
+
+    async def taken_late(store: Store, flow: Flow[Any]) -> Any:
+        found = await take_once(store, flow)
+        await asyncio.to_thread(put, open_service, new())
+        while bell._takers:  # noqa: ASYNC110 (until it was handed over)
+            await asyncio.sleep(0.001)
+        return found
+
+    monkeypatch.setattr("windlass.store.waiting.take_once", taken_late)
+    receiver = Receiver(takes_on=True)
+    request = Take(queues=("q",), worker=W, wait_ms=60_000, by_hand=True)
+    async with asyncio.timeout(LIMIT_S):
+        (job,) = (await open_service.take(request, receive=receiver)).jobs
+    assert (receiver.received, job.state) == ([], State.DISPATCHED)
