@@ -14,15 +14,18 @@ from test_plain_ways import Side
 from engine.frozen import START_MS, frozen_library
 from engine_process import EngineProcess
 from namespace import ask
-from windlass.core.errors import StaleLease, WrongState
+from windlass.core.errors import Refusal, StaleLease, WrongState
 from windlass.core.ids import make_id
 from windlass.core.job import Blob, Job
-from windlass.core.requests import ANYTHING, Filter, Held, Take
+from windlass.core.requests import ANYTHING, Filter, Held, Take, Taken
 from windlass.core.states import State
 from windlass.service import Service
+from windlass.store.asked import Asked
+from windlass.store.calls.call import Flow
 from windlass.store.calls.take import Registration
 from windlass.store.record import unpack
-from windlass.store.waiting import take_flow
+from windlass.store.store import Store
+from windlass.store.waiting import Acceptance, take_flow, take_once
 
 W = b"w" * 16
 BELL = "bell"
@@ -223,3 +226,100 @@ async def test_a_taker_that_slept_takes_it_anew(
     async with asyncio.timeout(LIMIT_S):
         job = await taking
     assert (job.id, job.state, job.attempt) == (known.id, State.RUNNING, 1)
+
+
+class Receiver:
+    """Is given a job with the ring, and accepts it or not."""
+
+    def __init__(self, takes_on: bool, before: Callable[[Job], object] = lambda job: None) -> None:
+        self.received: list[Job] = []
+        self.acceptance: Acceptance | None = None
+        self._takes_on = takes_on
+        self._before = before
+
+    def __call__(self, job: Job, accept: Callable[[], Acceptance]) -> bool:
+        self.received.append(job)
+        if self._takes_on:
+            self._before(job)
+            self.acceptance = accept()
+        return self._takes_on
+
+    async def waits_at(self, service: Service) -> list[Job]:
+        """What the take answers."""
+        request = Take(queues=("q",), worker=W, wait_ms=60_000, by_hand=True)
+        task = asyncio.create_task(_jobs_of(service.take(request, receive=self)))
+        await _until_it_waits(service)
+        await asyncio.to_thread(put, service, new())
+        async with asyncio.timeout(LIMIT_S):
+            return await task
+
+
+async def _jobs_of(asked: Asked[Taken]) -> list[Job]:
+    return (await asked).jobs
+
+
+@pytest.fixture
+async def open_service(service: Service) -> AsyncIterator[Service]:
+    yield service
+    await service.store.close()
+
+
+@pytest.mark.anyio
+async def test_who_receives_it_accepts_it_and_the_take_has_nothing_more(open_service: Service) -> None:
+    receiver = Receiver(takes_on=True)
+    assert await receiver.waits_at(open_service) == []
+    assert receiver.acceptance is not None
+    await receiver.acceptance
+    (job,) = receiver.received
+    found = await asyncio.to_thread(read, open_service, job.id)
+    assert (job.state, found.state, found.attempt) == (State.DISPATCHED, State.RUNNING, 1)
+
+
+@pytest.mark.anyio
+async def test_what_is_not_received_is_answered_as_ever(open_service: Service) -> None:
+    receiver = Receiver(takes_on=False)
+    assert await receiver.waits_at(open_service) == receiver.received
+    (job,) = receiver.received
+    assert job.state is State.DISPATCHED
+
+
+@pytest.mark.anyio
+async def test_what_was_long_on_its_way_is_not_received(open_service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("windlass.store.waiting.FRESH_S", -1.0)
+    receiver = Receiver(takes_on=True)
+    (job,) = await receiver.waits_at(open_service)
+    assert (receiver.received, job.state, job.attempt) == ([], State.RUNNING, 1)
+
+
+@pytest.mark.anyio
+async def test_an_acceptance_that_comes_too_late_is_refused(open_service: Service) -> None:
+    def back(job: Job) -> None:
+        open_service.release([Held(job.id, job.lease_token)]).wait()
+
+    receiver = Receiver(takes_on=True, before=back)
+    await receiver.waits_at(open_service)
+    assert receiver.acceptance is not None
+    with pytest.raises(Refusal):
+        await receiver.acceptance
+
+
+@pytest.mark.anyio
+async def test_what_comes_while_a_look_is_under_way_is_not_received(
+    open_service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That look may have brought as many as are wanted."""
+    bell = open_service.store.bell(0)
+
+    async def taken_late(store: Store, flow: Flow[Any]) -> Any:
+        found = await take_once(store, flow)
+        await asyncio.to_thread(put, open_service, new())
+        while bell._takers:  # noqa: ASYNC110 (until it was handed over)
+            await asyncio.sleep(0.001)
+        return found
+
+    monkeypatch.setattr("windlass.store.waiting.take_once", taken_late)
+    receiver = Receiver(takes_on=True)
+    request = Take(queues=("q",), worker=W, wait_ms=60_000, by_hand=True)
+    async with asyncio.timeout(LIMIT_S):
+        (job,) = (await open_service.take(request, receive=receiver)).jobs
+    assert (receiver.received, job.state) == ([], State.DISPATCHED)

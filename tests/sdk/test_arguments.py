@@ -490,3 +490,65 @@ def test_any_bytes_are_a_call_or_bad_arguments(parameters: list[Parameter], data
     for function in (made(parameters), rich, send_mail):
         with contextlib.suppress(BadArguments):
             Signature.of(function).decode(Blob(data, mark))
+
+
+def _plain(order: Order, note: str = "-", *_more: int) -> None: ...
+def _with_default(order: Order, note: str = "-", when: dt.date | None = None) -> None: ...
+def _without(order: Order, note: str, /) -> None: ...
+def _by_keyword(order: Order, *, note: str) -> None: ...
+def _empty() -> None: ...
+
+
+ORDER = {"id": 7, "placed": "2026-02-03"}
+
+
+@pytest.mark.parametrize(
+    ("function", "call"),
+    [
+        (_with_default, {"order": ORDER}),
+        (_with_default, {"order": ORDER, "when": "2026-01-01"}),
+        (_with_default, {"order": ORDER, "note": "n", "$windlass": {"keys": {}}}),
+        (_without, {"order": ORDER, "note": "n"}),
+        (_empty, {}),
+    ],
+)
+def test_the_short_way_gives_the_same_arguments(function: Callable[..., None], call: dict[str, Any]) -> None:
+    signature = Signature.of(function)
+    blob = codec.encode(call)
+    values = signature.positional(blob)
+    decoded = signature.decode(blob)
+    bound = inspect.signature(function).bind(*decoded.args, **decoded.kwargs)
+    bound.apply_defaults()
+    assert values == tuple(bound.arguments.values())
+
+
+@pytest.mark.parametrize(
+    ("function", "blob"),
+    [
+        (_plain, codec.encode({"order": ORDER})),
+        (_by_keyword, codec.encode({"order": ORDER, "note": "n"})),
+        (_without, Blob(b'{"order": {"id": 7}, "note": "n"}', Codec.JSON)),
+        (_empty, Blob(b"", Codec.MSGPACK)),
+        (_empty, codec.encode(None)),
+    ],
+    ids=["variadic", "by keyword", "json", "no bytes", "no map"],
+)
+def test_the_short_way_leaves_the_rest_to_the_general_one(function: Callable[..., None], blob: Blob) -> None:
+    assert Signature.of(function).positional(blob) is None
+    Signature.of(function).decode(blob)
+
+
+def test_parameters_that_the_worker_gives_have_no_short_way() -> None:
+    assert Signature.of(_without, frozenset({"note"})).positional(codec.encode({"order": ORDER})) is None
+
+
+@pytest.mark.parametrize(
+    "call", [{"order": {"id": "x"}, "note": "n"}, {"note": "n"}, {"order": ORDER, "note": "n", "x": 1}]
+)
+def test_the_short_way_refuses_in_the_same_words(call: dict[str, Any]) -> None:
+    signature, blob = Signature.of(_without), codec.encode(call)
+    with pytest.raises(BadArguments) as short:
+        signature.positional(blob)
+    with pytest.raises(BadArguments) as general:
+        signature.decode(blob)
+    assert str(short.value) == str(general.value)

@@ -139,7 +139,7 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     error: Blob | None
 
 
-class Job(msgspec.Struct, frozen=True, kw_only=True):
+class Job(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A stored job as read at one instant."""
 
     id: bytes

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from . import validation as check
@@ -9,11 +10,28 @@ from .errors import BadInput
 from .event import Emit
 from .requests import Conclude, Edit, Fail, Finish, Held, Update
 
+_TOKEN_MAX = 2**48 - 1
+
 
 def held(request: Any, wanted: type = Held) -> None:
     check.instance("A request", request, wanted)
     check.id_bytes("id", request.id)
-    check.whole("token", request.token, 0, 2**48 - 1)
+    check.whole("token", request.token, 0, _TOKEN_MAX)
+
+
+def finishes(requests: Sequence[Finish]) -> None:
+    """Of all that have ended: a glance is enough for those with nothing to say but that."""
+    for request in requests:
+        if (
+            type(request) is not Finish
+            or request.result is not None
+            or request.ignore_repeat is not False
+            or type(request.id) is not bytes
+            or len(request.id) != 16
+            or type(request.token) is not int
+            or not 0 <= request.token <= _TOKEN_MAX
+        ):
+            finish(request)
 
 
 def finish(request: Finish) -> None:

@@ -53,14 +53,14 @@ class Taken(msgspec.Struct, frozen=True):
     used_up: int = 0  # jobs that were due and failed instead: no attempt was left to them
 
 
-class Held(msgspec.Struct, frozen=True):
+class Held(msgspec.Struct, frozen=True, gc=False):
     """A lease as its holder knows it. Token 0 means whoever holds the job now."""
 
     id: bytes
     token: int
 
 
-class Finish(msgspec.Struct, frozen=True):
+class Finish(msgspec.Struct, frozen=True, gc=False):
     id: bytes
     token: int
     result: Blob | None = None

@@ -24,7 +24,8 @@ META = "$windlass"  # the SDK's book-keeping within a payload; no parameter can 
 Migrate: TypeAlias = Callable[[dict[str, Any], int], dict[str, Any]]
 
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-_MAP_STARTS = (*range(0x80, 0x90), 0xDE, 0xDF)  # of MessagePack
+_MAP_STARTS = frozenset((*range(0x80, 0x90), 0xDE, 0xDF))  # of MessagePack
+_MSGPACK = Codec.MSGPACK  # a look into an enum costs as much as all the rest
 _JSON_OBJECT = re.compile(rb"[ \t\r\n]*\{")
 _to_json = msgspec.json.Encoder(enc_hook=simplified).encode
 
@@ -119,6 +120,7 @@ class Signature:
         placed = [p for p in parameters if p.kind in by_position]
         self._placed = tuple(p.name for p in placed if p.name not in self._skip)
         self._injected = tuple((i, p.name, p.default) for i, p in enumerate(placed) if p.name in self._skip)
+        self._is_plain = parameters == stored and all(p.kind in _POSITIONAL for p in stored)
 
     def _storable(self, parameter: inspect.Parameter, annotation: Any) -> Any:
         if isinstance(annotation, Untyped):
@@ -146,6 +148,7 @@ class Signature:
             "Call", fields, rename=rename, kw_only=True, forbid_unknown_fields=not self._extra, gc=False
         )
         self._decoders: dict[Codec, Decode] = {codec: new_decoder(call, codec) for codec in (Codec.MSGPACK, Codec.JSON)}
+        self._from_msgpack = self._decoders[Codec.MSGPACK]
 
     # A call → its payload.
 
@@ -220,6 +223,19 @@ class Signature:
             raise
         except Exception as error:  # a class of the task's may raise anything while it is made
             raise BadArguments(f"{self.name}: {self._explained(error, blob)}") from error
+
+    def positional(self, blob: Blob) -> tuple[Any, ...] | None:
+        """All arguments by position, where every parameter has one: the short way of most payloads. None: `decode`."""
+        if not self._is_plain or blob.codec is not _MSGPACK or not blob.data or blob.data[0] not in _MAP_STARTS:
+            return None
+        try:
+            values: tuple[Any, ...] = msgspec.structs.astuple(self._from_msgpack(blob.data))[:-1]  # without META
+        except Exception as error:  # as in `decode`
+            raise BadArguments(f"{self.name}: {self._explained(error, blob)}") from error
+        if self._defaults:
+            names = zip(self._order, values, strict=True)
+            return tuple([self._defaults[name] if value is UNSET else value for name, value in names])
+        return values
 
     def place(self, decoded: Decoded, injected: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The arguments to call the function with, once those parameters that `skip` named have their values."""

@@ -79,8 +79,8 @@ class Found(NamedTuple):
 
 
 def is_due(job: Job) -> bool:
-    """Is there anything to gather? Asked for every job, so it must cost nothing."""
-    return job.has_members or (_META in job.payload.data and _RESULTS in job.payload.data)
+    """Is there anything to gather? Asked for every job, so it must cost nothing: `in` of bytes costs ten times that."""
+    return job.has_members or (job.payload.data.find(_META) >= 0 and _RESULTS in job.payload.data)
 
 
 def gather(service: Service, tasks: Mapping[str, Task[..., Any]], job: Job) -> Questions[Gathered]:

@@ -231,6 +231,8 @@ class Task(Generic[P, R_co]):
 
     def perform(self, payload: Blob, context: Context | None, shared: Shared | None = None) -> Any:
         """Calls the function as a job's payload has it. `shared`: what dependencies made for the whole worker."""
+        if self.migrations.version == 1 and (values := self.signature.positional(payload)) is not None:
+            return self.function(*values)
         call = self.signature.decode(payload, self.migrations.needed_for(payload))
         if self.needs:
             return self._perform_injected(call, context, shared)

@@ -36,12 +36,13 @@ from .repeating import exchange_flow, finish_flow
 
 
 class Working(Asking):
-    def take(self, request: Take) -> Asked[Taken]:
-        """Leases jobs; waits up to `wait_ms` for the first one."""
+    def take(self, request: Take, *, receive: waiting.Receive | None = None) -> Asked[Taken]:
+        """Leases jobs; waits up to `wait_ms` for the first one. `receive`: who is given what is handed over (`by_hand`)
+        as soon as that is heard; if it answers True, the take ends with nothing."""
         check.take(request)
         return AskedToWait(
             self.store,
-            lambda: waiting.take_waiting(self.store, request, lambda: self._parts_for(request)),
+            lambda: waiting.take_waiting(self.store, request, lambda: self._parts_for(request), receive),
             lambda: waiting.take_waiting_now(self.store, request, lambda: self._parts_for(request)),
         )
 
@@ -58,8 +59,7 @@ class Working(Asking):
         """Reports outcomes and takes the next jobs: in one call when all are in one partition. Does not wait."""
         check.items("finishes", finishes)
         check.items("failures", failures)
-        for finished in finishes:
-            report_check.finish(finished)
+        report_check.finishes(finishes)
         for failed in failures:
             report_check.fail(failed)
         check.take(request)
@@ -100,8 +100,7 @@ class Working(Asking):
         """Ends jobs well. One whose members have not all ended hands over to them instead, and waits. One that repeats
         goes back to wait for its next run, unless the request says otherwise."""
         check.items("requests", requests)
-        for request in requests:
-            report_check.finish(request)
+        report_check.finishes(requests)
         return AskedMany(self.store, lambda: finish_flow(requests, self.store.partition_of_job))
 
     def conclude(self, requests: Sequence[Conclude]) -> AskedMany[Concluded]:

@@ -12,8 +12,8 @@ from typing import Any, TypeAlias, cast
 
 from ..core.errors import EngineUnavailable
 from ..core.job import Job
+from .held import unpack_held
 from .link import BlockingLink, Link
-from .record import unpack
 
 log = logging.getLogger("windlass.store")
 
@@ -25,9 +25,10 @@ UPKEEP: Place = ("", "")  # where the loops wait: no queue has an empty name
 
 
 class Listener:
-    """A local taker, or somebody who awaits a job's end. `event` is set when it should look again."""
+    """A local taker, or somebody who awaits a job's end. `event` is set when it should look again, or has been given
+    what it waited for."""
 
-    __slots__ = ("ended_as", "event", "handed", "job_id", "places", "was_rung", "worker")
+    __slots__ = ("ended_as", "event", "handed", "job_id", "places", "receive", "was_rung", "worker")
 
     def __init__(
         self,
@@ -35,11 +36,13 @@ class Listener:
         job_id: bytes = b"",
         event: asyncio.Event | None = None,
         worker: bytes = b"",
+        receive: Callable[[Job], bool] | None = None,
     ) -> None:
         self.event = event or asyncio.Event()  # given by somebody who listens to several bells
         self.places = places
         self.job_id = job_id
         self.worker = worker  # that jobs may be handed to
+        self.receive = receive  # is given such a job at once, and says whether it has taken it on
         self.handed: Job | None = None
         self.was_rung: Place | None = None
         self.ended_as = 0  # the state in which the awaited job ended
@@ -172,6 +175,7 @@ class Bell:
                 continue
             if found is not None:
                 self._heard(found[1])
+                await asyncio.sleep(0)  # those it has woken go first
             else:
                 # Registrations run out with the read: everybody looks again and registers anew.
                 self._wake_all()
@@ -183,7 +187,7 @@ class Bell:
             queue, _, filter_text = content.decode().partition("\1")
             self._wake_first((queue, filter_text))
         elif kind == b"H":
-            self._hand(unpack(content))
+            self._hand(unpack_held(content))
         elif kind == b"E":
             for listener in self._awaiting.get(content[:16], ()):
                 listener.ended_as = int(content[16:])
@@ -199,7 +203,8 @@ class Bell:
         for listener in self._takers.get((job.queue, ""), ()):
             if listener.worker == job.worker:
                 self._unlist(listener)
-                listener.handed = job
+                if listener.receive is None or not listener.receive(job):
+                    listener.handed = job
                 listener.event.set()
                 return
         self.give_back(job)

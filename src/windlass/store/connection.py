@@ -107,11 +107,13 @@ class Connection(asyncio.Protocol):
         return connection
 
     def call(self, *args: Argument) -> asyncio.Future[Any]:
+        return self.call_packed(pack(args))
+
+    def call_packed(self, packed: bytes) -> asyncio.Future[Any]:
         future: asyncio.Future[Any] = self._loop.create_future()
         if self._lost_because is not None:
             future.set_exception(ConnectionLost(self._lost_because))
             return future
-        packed = pack(args)
         if not self._outgoing:
             self._loop.call_soon(self._flush)
         self._outgoing.append(packed)
@@ -122,9 +124,9 @@ class Connection(asyncio.Protocol):
         """Without a reply in time the connection is aborted: a half-open socket must hold nobody for ever."""
         return await self._within(timeout_s, self.call(*args))
 
-    def begin_within(self, timeout_s: float, *args: Argument) -> Coroutine[Any, Any, Any]:
+    def begin_within(self, timeout_s: float, packed: bytes) -> Coroutine[Any, Any, Any]:
         """The same, on its way when this returns, with what was called before it in this turn."""
-        future = self.call(*args)
+        future = self.call_packed(packed)
         self._flush()
         return self._within(timeout_s, future)
 

@@ -84,12 +84,13 @@ class Link:
         """`timeout_s` replaces the reply limit; a blocking command needs one longer than its own."""
         return self._repeating(Connection.call_within, args, timeout_s)
 
-    def begin(self, *args: Argument) -> Coroutine[Any, Any, Any] | None:
-        """On its way when this returns, if there is a connection. What goes wrong is raised, nothing is repeated."""
+    def begin(self, packed: bytes) -> Coroutine[Any, Any, Any] | None:
+        """A packed command, on its way when this returns, if there is a connection. What goes wrong is raised, and
+        nothing repeated."""
         connection = self._connection
         if connection is None or connection.is_closed:
             return None
-        return connection.begin_within(self._reply_limit_s, *args)
+        return connection.begin_within(self._reply_limit_s, packed)
 
     async def call_together(self, commands: Sequence[Command], timeout_s: float | None = None) -> list[Any]:
         """All replies, from one connection and with no other call in between.

@@ -38,7 +38,7 @@ _CANCEL_REQUESTED, _RETAKEABLE, _IN_HISTORY = int(Flag.CANCEL_REQUESTED), int(Fl
 _OWES = {"finished": int(Flag.OWES_FINISHED), "failed": int(Flag.OWES_FAILED), "cancelled": int(Flag.OWES_CANCELLED)}
 _HAS_CALLBACK = int(Flag.HAS_CALLBACK)
 _HAS_NOTE = int(Flag.HAS_NOTE)
-_REMEMBERED_BYTES = 512  # longer ones are rarely alike
+REMEMBERED_BYTES = 512  # longer ones are rarely alike
 _CODECS = [*Codec, Codec.RAW]
 _STATES = [State.SCHEDULED, *State]  # by code; 0 is never read
 _IS_LEASED = [state in LEASED for state in _STATES]
@@ -237,7 +237,7 @@ def unpack(entry: bytes, *, is_whole: bool = True) -> Job:
     ) = HEADER.unpack_from(entry, 16)  # fmt: skip
     payload_at = 16 + head_bytes
     tail = entry[16 + HEADER_BYTES + FINGERPRINT_BYTES : payload_at]
-    alike = (_alike if len(tail) <= _REMEMBERED_BYTES else _alike.__wrapped__)(tail, flags, priority, is_whole)
+    alike = (_alike if len(tail) <= REMEMBERED_BYTES else _alike.__wrapped__)(tail, flags, priority, is_whole)
     is_leased = _IS_LEASED[state_code]
     created_at_ms = created_high << 32 | created
     return replace(

@@ -249,10 +249,11 @@ class Store:
         return None
 
     def _send_ahead(self, effect: Effect) -> Coroutine[Any, Any, Any] | None:
-        """What is about many items travels with others' (coalesce.py)."""
-        if not isinstance(effect, Call) or len(commands := self._commands_of(effect)) > 1:
+        """The same here: not what is confirmed, nor what draws. It does not wait for others (coalesce.py)."""
+        if not isinstance(effect, Call | ItemsCall) or effect.draws or effect.durability is not None:
             return None
-        return self._lines.link("calls", effect.partition).begin(*commands[0])
+        beginning = self._beginning(effect.operation, effect.partition)
+        return self._lines.link("calls", effect.partition).begin(effect.packed(beginning))
 
     async def _perform(self, effect: Effect) -> Any:
         if isinstance(effect, list):
@@ -298,12 +299,13 @@ class Store:
     def function(self, operation: str) -> str:
         return library().function(operation)
 
+    def _beginning(self, operation: str, partition: int) -> tuple[Argument, ...]:
+        return "FCALL", self.function(operation), 1, self.root(partition), self._clock.offset_ms
+
     def _commands(
         self, operation: str, partition: int, args: Sequence[Argument], durability: Durability | None
     ) -> list[tuple[Argument, ...]]:
-        commands: list[tuple[Argument, ...]] = [
-            ("FCALL", self.function(operation), 1, self.root(partition), self._clock.offset_ms, *args)
-        ]
+        commands: list[tuple[Argument, ...]] = [(*self._beginning(operation, partition), *args)]
         if durability is not None:
             confirm = cast(Deployment, self.deployment).command_for(durability, DURABLE_WAIT_MS)
             if confirm is not None:

@@ -8,7 +8,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Coroutine, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
 
@@ -26,6 +26,9 @@ log = logging.getLogger("windlass.store")
 
 T = TypeVar("T")
 O = TypeVar("O", Finish, Fail)  # noqa: E741 (an outcome)
+Acceptance: TypeAlias = Coroutine[Any, Any, int | None]  # on its way; a refusal is raised
+# Who is given a job at once, and what accepts it. True: it is in good hands.
+Receive: TypeAlias = Callable[[Job, Callable[[], Acceptance]], bool]
 GRACE_MS = 5_000  # a registration outlives the wait by this
 FRESH_S = 1.0  # half of the time after which a job that was handed over goes back (lua/lib/plain_hand.lua)
 STOPPED_LOOK_MS = 5_000  # how soon a waiting taker looks again at a partition whose takers are stopped
@@ -150,9 +153,15 @@ async def _give_back(store: Store, call: asyncio.Future[Any]) -> None:
 class _Post:
     """Where a waiting taker stands in one partition. `worker` is who may be handed a job there; empty: nobody."""
 
-    def __init__(self, part: Part, wanted: str, worker: bytes = b"") -> None:
+    def __init__(
+        self, store: Store, part: Part, wanted: str, worker: bytes = b"", receive: Receive | None = None
+    ) -> None:
+        self._store = store
         self.part = part
         self.worker = worker
+        self._receive = receive
+        self.is_waiting = False  # for a ring, after a look that found nothing
+        self.is_served = False  # what came with the ring was received at once
         self._zero_s = 0.0  # the engine's instant 0 by the clock of this process, or earlier
         self.places: tuple[Place, ...] = tuple((queue, wanted) for queue in part.queues)
         self.registered: set[Place] = set()  # by earlier looks; a ring ends a registration
@@ -162,7 +171,8 @@ class _Post:
         self.listener: Listener
 
     async def listen(self, store: Store, event: asyncio.Event, stack: contextlib.AsyncExitStack) -> None:
-        self.listener = Listener(self.places, event=event, worker=self.worker)
+        receive = self._received if self._receive else None
+        self.listener = Listener(self.places, event=event, worker=self.worker, receive=receive)
         self.bell = await stack.enter_async_context(store.listening(self.part.partition, self.listener))
         self.owed = set(self.places)
 
@@ -180,6 +190,16 @@ class _Post:
         self.registered, self.rung = self.owed, self.listener.was_rung
         if self.listener.handed is not None:
             self.bell.give_back(self.listener.handed)
+
+    def _received(self, job: Job) -> bool:
+        """In the turn in which the ring is heard. One that comes while a look is under way is returned by the take, if
+        that look found nothing."""
+        if self._receive is None or not self.is_waiting or self._age_s(job) > FRESH_S:
+            return False
+        self.is_served = self._receive(job, lambda: self._store.begin(_acceptance(job, self.part.partition)))
+        if self.is_served:
+            self.owed = self.owed - {(job.queue, "")}
+        return self.is_served
 
     def handed(self) -> Job | None:
         """What came with the ring; one that was on its way too long may have gone back and is another's by now."""
@@ -199,14 +219,17 @@ class _Post:
         self.bell.leave(self.listener, self.owed)
 
 
-async def take_waiting(store: Store, request: Take, choose: Callable[[], list[Part]]) -> Taken:
+async def take_waiting(
+    store: Store, request: Take, choose: Callable[[], list[Part]], receive: Receive | None = None
+) -> Taken:
+    """`receive` is given what is handed over in the turn in which that is heard, and the take ends with nothing."""
     await store.open()
     parts = choose()
     if request.wait_ms == 0:
         return (await take_once(store, look_flow(request, parts, [UNREGISTERED] * len(parts)))).taken
     give_up_at_s = time.monotonic() + request.wait_ms / 1000
     worker = request.worker if request.by_hand and request.wants == ANYTHING and not request.accept_ms else b""
-    posts = [_Post(part, filter_text(request.wants), worker) for part in parts]
+    posts = [_Post(store, part, filter_text(request.wants), worker, receive) for part in parts]
     while True:
         event = asyncio.Event()
         async with contextlib.AsyncExitStack() as stack:
@@ -218,7 +241,9 @@ async def take_waiting(store: Store, request: Take, choose: Callable[[], list[Pa
                 left_s = give_up_at_s - time.monotonic()
                 if found.taken.jobs or left_s <= 0:
                     return found.taken
-                await heard(event, min(_pause_s(found, left_s), BLOCK_S))
+                await _ring(event, posts, min(_pause_s(found, left_s), BLOCK_S))
+                if any(post.is_served for post in posts):
+                    return Taken([], None)
                 for post in posts:
                     if (job := post.handed()) is not None:
                         return Taken([job], None)
@@ -228,6 +253,23 @@ async def take_waiting(store: Store, request: Take, choose: Callable[[], list[Pa
                 if not looks_again:
                     for post in posts:
                         post.leave()
+
+
+def _acceptance(job: Job, partition: int) -> Flow[int | None]:
+    answer = yield reports.accept_one(job.id, job.lease_token, partition)
+    if isinstance(answer, Refusal):
+        raise answer
+    return answer  # type: ignore[no-any-return]
+
+
+async def _ring(event: asyncio.Event, posts: Sequence[_Post], within_s: float) -> None:
+    for post in posts:
+        post.is_waiting = True
+    try:
+        await heard(event, within_s)
+    finally:
+        for post in posts:
+            post.is_waiting = False
 
 
 async def _look(store: Store, request: Take, posts: Sequence[_Post], give_up_at_s: float) -> Found:

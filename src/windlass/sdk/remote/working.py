@@ -40,6 +40,7 @@ from ...dialects.native.reporting import (
 )
 from ...dialects.native.taking import WAIT_MAX_MS, ExchangedShape, ExchangeShape, TakenShape, TakeShape
 from ...store.asked import Asked, AskedMany
+from ...store.waiting import Receive
 from .asking import RemoteAsking
 from .request import post
 from .translating import job_of, outcomes_of, value_fields
@@ -48,7 +49,8 @@ from .translating import job_of, outcomes_of, value_fields
 class RemoteWorking(RemoteAsking):
     """An answer that is lost on its way takes its leases with it until they run out: what takes is not repeated."""
 
-    def take(self, request: Take) -> Asked[Taken]:
+    def take(self, request: Take, *, receive: Receive | None = None) -> Asked[Taken]:
+        """A server hands nothing over."""
         super().take(request)
         body = _take_shape(request)
         asked = post("/take", TakenShape, body, wait_ms=body.wait_ms, is_repeatable=False)

@@ -18,6 +18,7 @@ from ...core.requests import ANYTHING, Exchanged, Fail, Filter, Finish, Held, Ta
 from ...core.states import State
 from ...core.validation import NAMES_PER_FILTER, TAKE_MAX
 from ...service import Service
+from ...store.waiting import Acceptance
 from .run import Run
 from .running import Outcome
 
@@ -43,7 +44,7 @@ class Pump:
         slots: int,
         *,
         start: Callable[[list[Job]], list[Job]],
-        told: Callable[[Run], None],
+        told: Callable[[Sequence[Run]], None],
         lost: Callable[[Job], None],
     ) -> None:
         self._service = service
@@ -73,7 +74,7 @@ class Pump:
     def ended(self, run: Run, outcome: Outcome) -> None:
         """The outcome is reported with the next call."""
         if outcome is None:
-            self._told(run)
+            self._told((run,))
         else:
             self._outcomes.append((run, outcome))
         self._changed.set()
@@ -141,10 +142,10 @@ class Pump:
 
     def _sent(self, outcomes: list[Told], most: int) -> Coroutine[Any, Any, Exchanged] | None:
         """On its way to the engine; None: what ended is reported without taking."""
-        if most <= 0 or any(isinstance(outcome, Held) for _, outcome in outcomes):
+        if most <= 0 or _of(outcomes, Held):
             return None
         finishes = [outcome for _, outcome in _of(outcomes, Finish)]
-        failures = [outcome for _, outcome in _of(outcomes, Fail)]
+        failures = [outcome for _, outcome in _of(outcomes, Fail)] if len(finishes) < len(outcomes) else []
         return self._service.exchange(finishes, failures, self._request(most)).sent()
 
     def _look(self, most: int, waits: bool) -> None:
@@ -168,36 +169,65 @@ class Pump:
 
     async def _take(self, most: int, wait_ms: int) -> None:
         jobs: list[Job] = []
+        received: list[Job] = []
+        unknown: list[Job] = []
+
+        def receive(job: Job, accept: Callable[[], Acceptance]) -> bool:
+            """As soon as the ring is heard: nothing lies between that and its code but its acceptance."""
+            if not self.is_open or len(received) >= most:
+                return False
+            received.append(job)
+            unknown.extend(self._begin_at_once(job, accept))
+            return True
+
         try:
-            jobs = (await self._service.take(self._request(most, wait_ms))).jobs
-            if any(job.state is State.DISPATCHED for job in jobs):
-                jobs = await self._accepting(jobs)
+            jobs = (await self._service.take(self._request(most, wait_ms), receive=receive)).jobs
+            jobs = [self._taken_on(job) if job.state is State.DISPATCHED else job for job in jobs]
         except WindlassError as error:
             log.warning("Nothing can be taken (%s); still trying.", error)
             await asyncio.sleep(TROUBLE_PAUSE_S)
             return
         finally:
             self._promised -= most
-        await self._begin(jobs)
+        if received:
+            self.is_empty = False
+            await self._unknown(unknown)
+        else:
+            await self._begin(jobs)
 
-    async def _accepting(self, jobs: list[Job]) -> list[Job]:
-        """What was handed over is accepted; that is sent before its code runs, so that its attempt counts also when the
-        code ends this process."""
-        accepting = asyncio.create_task(self._accept(jobs))
-        self._acceptances.add(accepting)
-        accepting.add_done_callback(self._acceptances.discard)
-        await asyncio.sleep(0)
-        return [replace(job, state=State.RUNNING) for job in jobs]
+    # What was handed over is accepted. That is sent before its code runs, so that its attempt counts also when the code
+    # ends this process; what it answers is heard after its code was begun.
 
-    async def _accept(self, jobs: list[Job]) -> None:
+    def _begin_at_once(self, job: Job, accept: Callable[[], Acceptance]) -> list[Job]:
+        """In the turn of the bell, which goes on whatever happens here."""
+        self._occupied += 1
         try:
-            answers = await self._service.accept([Held(job.id, job.lease_token) for job in jobs])
-        except WindlassError as error:  # whose they are is seen when they are extended
-            log.warning("What was handed over cannot be accepted (%s).", error)
+            acceptance = accept()
+            unknown = self._start([replace(job, state=State.RUNNING)])
+            asyncio.get_running_loop().call_soon(self._hear, job, acceptance)
+        except Exception as error:
+            self.trouble = error
+            return []
+        return unknown
+
+    def _taken_on(self, job: Job) -> Job:
+        self._hear(job, self._service.accept([Held(job.id, job.lease_token)]).one().sent())
+        return replace(job, state=State.RUNNING)
+
+    def _hear(self, job: Job, acceptance: Acceptance) -> None:
+        hearing = asyncio.create_task(self._accepted(job, acceptance))
+        self._acceptances.add(hearing)
+        hearing.add_done_callback(self._acceptances.discard)
+
+    async def _accepted(self, job: Job, acceptance: Acceptance) -> None:
+        try:
+            await acceptance
+        except AlreadyEnded:
             return
-        for job, answer in zip(jobs, answers, strict=True):
-            if isinstance(answer, Refusal) and not isinstance(answer, AlreadyEnded):
-                self._lost(job)
+        except Refusal:
+            self._lost(job)
+        except WindlassError as error:  # whose it is is seen when it is extended
+            log.warning("What was handed over cannot be accepted (%s).", error)
 
     async def _exchange(self, sent: Coroutine[Any, Any, Exchanged] | None, outcomes: list[Told], most: int) -> None:
         jobs: list[Job] | None = None
@@ -244,10 +274,12 @@ class Pump:
 
     def _note(self, told: Sequence[Told], answers: Sequence[Any]) -> None:
         for (run, outcome), answer in zip(told, answers, strict=True):
+            if answer is None:  # ended well, as mostly
+                continue
             if isinstance(answer, Refusal) and not isinstance(answer, AlreadyEnded):  # that one went through before
                 kind = type(outcome).__name__.lower()
                 log.warning("Job %s (%s): its %s was refused: %s", run.job.key, run.job.name, kind, answer)
-            self._told(run)
+        self._told([run for run, _ in told])
 
     async def _begin(self, jobs: list[Job]) -> None:
         self.is_empty = not jobs
@@ -262,9 +294,12 @@ class Pump:
             unknown = await self._start_apart(jobs)
         else:
             unknown = self._start(jobs)
-        if unknown:
-            self._occupied -= len(unknown)
-            await self._set_aside(unknown)
+        await self._unknown(unknown)
+
+    async def _unknown(self, jobs: list[Job]) -> None:
+        if jobs:
+            self._occupied -= len(jobs)
+            await self._set_aside(jobs)
 
     async def _start_apart(self, jobs: list[Job]) -> list[Job]:
         """Two halves that come together would end together and be reported together: the engine would stand still while
@@ -301,4 +336,4 @@ class Pump:
 
 
 def _of(outcomes: Sequence[Told], kind: type[Any]) -> list[tuple[Run, Any]]:
-    return [one for one in outcomes if isinstance(one[1], kind)]
+    return [one for one in outcomes if type(one[1]) is kind]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import lru_cache
 from typing import Any, Literal, TypeAlias
 
 from ...core.job import Job
@@ -16,6 +17,7 @@ Stop: TypeAlias = Literal["", "timeout", "cancelled", "lost", "shutdown"]
 BEATS_PER_LEASE = 3
 
 
+@lru_cache(256)
 def _seconds_allowed(timeout_ms: int) -> float:
     """A little less than the engine allows: the worker, which can stop the code, is the first to act."""
     return timeout_ms / 1000 - min(0.5, timeout_ms / 20_000) if timeout_ms else float("inf")

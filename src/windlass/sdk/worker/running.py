@@ -71,8 +71,10 @@ class Running:
             run.code = self._loop.create_task(self._execute(run))  # something must be done around its code
         elif task.pool == "thread":
             self._start_thread(run)
+        elif self._loop.get_task_factory() is None:  # as below, without making up another name for each
+            run.code = asyncio.Task(self._await(run), loop=self._loop, name=task.name)
         else:
-            run.code = self._loop.create_task(self._await(run))
+            run.code = self._loop.create_task(self._await(run), name=task.name)
         return run
 
     # Threads, the short way
@@ -183,8 +185,9 @@ class Running:
         run.has_ended = True
         if not run.is_reported:
             run.is_reported = True
-            outcome = self._outcome(run, ended, error)
-            _say(run, outcome)
+            outcome = self._outcome(run, ended, error) if run.stop else report(run.job, ended)
+            if type(outcome) is Fail:
+                _say(run, outcome)
             self._ended(run, outcome)
         self._vacated()
 
@@ -212,10 +215,8 @@ class Running:
         self._ended(run, self._outcome(run, Failed(Failure(reason="error")), asyncio.CancelledError()))
 
 
-def _say(run: Run, outcome: Outcome) -> None:
+def _say(run: Run, outcome: Fail) -> None:
     """One line for an attempt that did not end well; with its traceback when it was the last one."""
-    if not isinstance(outcome, Fail):
-        return
     error = read(outcome.error)
     told = ": ".join(str(error[part]) for part in ("type", "message") if error.get(part))
     what = f"{run.job.name} {run.job.key}, attempt {run.job.attempt}: {outcome.reason}{f' ({told})' if told else ''}"

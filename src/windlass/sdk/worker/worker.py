@@ -117,7 +117,7 @@ class Worker:
             threads=self._threads,
             children=self._children,
             ended=self._ended,
-            vacated=self._vacated,
+            vacated=self._pump.vacated,
             raised=self._raised,
         )
         self._postponing = Postponing(self._service)
@@ -221,15 +221,16 @@ class Worker:
     # At the slots
 
     def _start(self, jobs: list[Job]) -> list[Job]:
+        assert self._pump is not None  # noqa: S101 (it brought them)
         unknown = []
         for job in jobs:
             task = self.app.tasks.get(job.name)
             if task is None:
                 unknown.append(job)
                 continue
-            if MARK in job.payload.data and version_of(job.payload) > task.version:
+            if job.payload.data.find(MARK) >= 0 and version_of(job.payload) > task.version:
                 self._postponing.put_off(job, task)
-                self._vacated()
+                self._pump.vacated()
                 continue
             run = self._running.start(job, task)
             self._runs[job.id] = run
@@ -239,10 +240,6 @@ class Worker:
             if self._asked_early and job.id in self._asked_early:
                 self._stopping.stop(run, "cancelled")
         return unknown
-
-    def _vacated(self) -> None:
-        assert self._pump is not None  # noqa: S101 (no job runs without one)
-        self._pump.vacated()
 
     def _ended(self, run: Run, outcome: Outcome) -> None:
         assert self._pump is not None  # noqa: S101 (no job runs without one)
@@ -260,10 +257,11 @@ class Worker:
     def _raised(self, run: Run, error: BaseException) -> None:
         """For tests, which want the exception itself."""
 
-    def _told(self, run: Run) -> None:
-        self.done += 1
-        if self._runs.get(run.job.id) is run:
-            del self._runs[run.job.id]
+    def _told(self, runs: Sequence[Run]) -> None:
+        self.done += len(runs)
+        for run in runs:
+            if self._runs.get(run.job.id) is run:
+                del self._runs[run.job.id]
 
     def _lost_at_once(self, job: Job) -> None:
         """Handed over, and gone to another before it was accepted."""

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
+from functools import lru_cache
 from itertools import chain
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from ...core.errors import REFUSALS, Refusal, refusal
 from ...core.job import Durability
+from ..connection import pack
 
 T = TypeVar("T")
 Argument: TypeAlias = bytes | str | int
@@ -19,7 +21,7 @@ _CODES = {code.encode(): code for code in REFUSALS}
 class Call(Generic[T]):
     """One call in one partition."""
 
-    __slots__ = ("args", "durability", "operation", "partition", "read")
+    __slots__ = ("_args", "durability", "operation", "partition", "read")
     draws = False
 
     def __init__(
@@ -32,13 +34,21 @@ class Call(Generic[T]):
         durability: Durability | None = None,
     ) -> None:
         self.operation = operation
-        self.args = args
+        self._args = args
         self.read = read
         self.partition = partition
         self.durability = durability
 
+    @property
+    def args(self) -> Sequence[Argument]:
+        return self._args
+
     def answer(self, reply: Any) -> T:
         return self.read(reply)
+
+    def packed(self, beginning: tuple[Argument, ...]) -> bytes:
+        """The command as it is sent; `beginning` are its words up to the arguments."""
+        return pack((*beginning, *self.args))
 
 
 class ItemsCall(Generic[T]):
@@ -80,9 +90,18 @@ class ItemsCall(Generic[T]):
     def args(self) -> Sequence[Argument]:
         return [*self.head, *chain.from_iterable(self.items)]
 
+    def packed(self, beginning: tuple[Argument, ...]) -> bytes:
+        return pack((*beginning, *self.args))
+
     def answer(self, reply: Any) -> list[T]:
         read = self.read
         return [read(one) for one in reply]
+
+
+@lru_cache(1024)
+def packed_words(words: tuple[Argument, ...]) -> bytes:
+    """As they are sent, but for how many they are. For those that stay the same."""
+    return pack(words).partition(b"\r\n")[2]
 
 
 class Relations(bytes):

@@ -9,7 +9,7 @@ from ...core.errors import Refusal
 from ...core.event import Emit
 from ...core.requests import Conclude, Concluded, Extended, Fail, Failed, Finish, Finished, Held, Update, Updated
 from ..record import pack_blob
-from .call import Argument, ItemsCall, answering, nothing, text
+from .call import Argument, Call, ItemsCall, answer, answering, nothing, packed_words, text
 
 
 class Repeats(NamedTuple):
@@ -52,6 +52,29 @@ def finish_item(one: Report) -> tuple[Argument, ...]:
 
 def _next(text: str, revision: int) -> bytes:
     return revision.to_bytes(4, "big") + len(text).to_bytes(1, "big") + text.encode()
+
+
+FINISH_ARGUMENTS = 1
+_END_BYTES = 27  # of an item without a result
+_SIZE = b"$%d\r\n" % _END_BYTES
+_REST = _NO_NEXT + b"\r\n"
+_SIZED = [b"\r\n$%d\r\n" % size for size in range(16)]  # what stands between an id and its token
+
+
+def packed_finishes(finishes: Sequence[Report]) -> list[bytes] | None:
+    """The items of ends that say nothing of the next run, as they are sent: a worker's are mostly such, and many. None:
+    one does."""
+    parts: list[bytes] = []
+    for one in finishes:
+        if type(one) is not Finish or one.ignore_repeat:
+            return None
+        token = one.token.to_bytes(6, "big")
+        if one.result is None:
+            parts += (_SIZE, one.id, token, _REST)
+        else:
+            stored = pack_blob(one.result)
+            parts += (b"$%d\r\n" % (_END_BYTES + len(stored)), one.id, token, _NO_NEXT, stored, b"\r\n")
+    return parts
 
 
 def asked_as(reply: Any) -> Repeats | None:
@@ -129,6 +152,30 @@ def release(requests: Sequence[Held], partition: int) -> ItemsCall[str | Refusal
 def accept(requests: Sequence[Held], lease_ms: int, partition: int) -> ItemsCall[int | Refusal | None]:
     items = [(request.id, request.token) for request in requests]
     return ItemsCall("accept", (lease_ms,), items, answering(lambda reply: int(reply) or None), partition=partition)
+
+
+class _Acceptance(Call[int | Refusal | None]):
+    """Of one job, whose code waits for it to be sent."""
+
+    __slots__ = ("_job_id", "_token")
+
+    def __init__(self, job_id: bytes, token: int, partition: int) -> None:
+        super().__init__("accept", (0, job_id, token), _read_accepted, partition=partition)
+        self._job_id = job_id
+        self._token = b"%d" % token
+
+    def packed(self, beginning: tuple[Argument, ...]) -> bytes:
+        size, token = b"*%d\r\n" % (len(beginning) + len(self.args)), self._token
+        start = packed_words((*beginning, 0))
+        return b"".join((size, start, b"$16\r\n", self._job_id, _SIZED[len(token)], token, b"\r\n"))
+
+
+def _read_accepted(reply: Any) -> int | Refusal | None:
+    return answer(reply[0], lambda deadline_at_ms: int(deadline_at_ms) or None)
+
+
+def accept_one(job_id: bytes, token: int, partition: int) -> Call[int | Refusal | None]:
+    return _Acceptance(job_id, token, partition)
 
 
 def _read_extended(reply: Any) -> Extended:

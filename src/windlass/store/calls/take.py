@@ -7,9 +7,20 @@ from typing import Any
 
 from ...core.errors import PartitionStopped, Refusal
 from ...core.requests import ANYTHING, Exchanged, Fail, Filter, Take, Taken
-from ..record import NOBODY, unpack
-from .call import Argument, Call, answer
-from .reports import Repeats, Report, asked_as, fail_item, failed_as, finish_item, finished_as
+from ..held import unpack_held
+from ..record import NOBODY
+from .call import Argument, Call, answer, packed_words
+from .reports import (
+    FINISH_ARGUMENTS,
+    Repeats,
+    Report,
+    asked_as,
+    fail_item,
+    failed_as,
+    finish_item,
+    finished_as,
+    packed_finishes,
+)
 
 
 def filter_text(wants: Filter) -> str:
@@ -71,7 +82,7 @@ def _head(request: Take, registration: Registration, resume: int) -> list[Argume
 def _read(reply: Any) -> Partial:
     now_ms, next_due, resume, entries, before, used_up = reply
     started_before = dict(zip(before[::2], before[1::2], strict=True)) if before else {}
-    taken = Taken([unpack(entry) for entry in entries], next_due or None, started_before, used_up)
+    taken = Taken([unpack_held(entry) for entry in entries], next_due or None, started_before, used_up)
     return Partial(taken, now_ms, resume)
 
 
@@ -94,13 +105,44 @@ def exchange(
     failures: Sequence[Fail],
 ) -> Call[Exchanged | list[Repeats | None]]:
     """Answers questions alone when some of the finished jobs repeat; see `reports.Repeats`."""
-    args = _head(request, UNREGISTERED, 0)
-    args += (len(finishes), len(failures))
-    for finish in finishes:
-        args += finish_item(finish)
-    for fail in failures:
-        args += fail_item(fail)
-    return Call("exchange", [*args, *queues], _read_exchange, partition=partition)
+    return _Exchange(_head(request, UNREGISTERED, 0), queues, partition, finishes, failures)
+
+
+class _Exchange(Call[Exchanged | list[Repeats | None]]):
+    """Where nothing failed, its arguments are not made one by one: a worker with many slots reports many."""
+
+    __slots__ = ("_failures", "_finishes", "_head", "_queues")
+
+    def __init__(
+        self,
+        head: list[Argument],
+        queues: Sequence[str],
+        partition: int,
+        finishes: Sequence[Report],
+        failures: Sequence[Fail],
+    ) -> None:
+        super().__init__("exchange", (), _read_exchange, partition=partition)
+        self._head = (*head, len(finishes), len(failures))
+        self._queues = queues
+        self._finishes = finishes
+        self._failures = failures
+
+    @property
+    def args(self) -> Sequence[Argument]:
+        args = list(self._head)
+        for finish in self._finishes:
+            args += finish_item(finish)
+        for fail in self._failures:
+            args += fail_item(fail)
+        return [*args, *self._queues]
+
+    def packed(self, beginning: tuple[Argument, ...]) -> bytes:
+        finishes = None if self._failures else packed_finishes(self._finishes)
+        if finishes is None:
+            return super().packed(beginning)
+        start, count = (*beginning, *self._head), FINISH_ARGUMENTS * len(self._finishes)
+        size = b"*%d\r\n" % (len(start) + count + len(self._queues))
+        return b"".join((size, packed_words(start), *finishes, packed_words(tuple(self._queues))))
 
 
 def _read_exchange(reply: Any) -> Exchanged | list[Repeats | None]:
