@@ -13,6 +13,7 @@ from socket import socket
 
 import msgspec
 
+from ..core.collecting import settle
 from ..settings import Settings
 from .answering import Serving, serving
 from .deployment import build_store
@@ -94,10 +95,8 @@ def allow_files() -> None:
 
 
 def spare_collector() -> None:
-    """What is loaded when a server begins to answer stays: the collector of circular garbage need not look at it again.
-    Requests leave next to nothing to it, and it was a seventh of what they cost."""
-    gc.collect()
-    gc.freeze()
+    """Requests leave next to nothing to the collector of circular garbage, and it was a seventh of what they cost."""
+    settle()
     gc.set_threshold(COLLECTED_AFTER, *gc.get_threshold()[1:])
 
 

@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ...core.collecting import settle
 from ...core.errors import BadInput, EngineUnavailable
 from ...core.job import Job
 from ...core.requests import WorkerInfo
@@ -128,6 +129,7 @@ class Worker:
             ", ".join(self.queues),
             self.concurrency,
         )
+        settle()
         self._is_ready.set()
         if self._is_stopping:
             self._pump.close()
