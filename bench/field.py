@@ -13,19 +13,19 @@ from .peers.rows import MEASURES, ROWS, Found, Row, able, best, measures_of, tak
 
 __all__ = ["BEST", "ROWS", "Found", "Row", "compared", "section"]
 
-# The peer that a quick run compares with. Not yet from a full comparison on a quiet machine: to be set anew by one.
+# The peer that a quick run compares with: the best of the full comparison in docs/performance.md.
 BEST = {
     "enqueue_one": "huey",
-    "enqueue_50": "huey",
+    "enqueue_50": "saq",
     "bulk": "rq",
-    "drain_100": "huey",
-    "drain_10": "huey",
+    "drain_100": "dramatiq",
+    "drain_10": "taskiq_stream",
     "drain_2": "huey",
-    "drain_threads": "huey",
+    "drain_threads": "dramatiq",
     "pickup_p50": "huey",
     "pickup_p99": "taskiq_stream",
     "pickup_loaded_p99": "taskiq_stream",
-    "engine_cpu": "taskiq_list",
+    "engine_cpu": "taskiq_stream",
     "engine_commands": "taskiq_list",
     "bytes_queued": "huey",
 }
@@ -108,7 +108,9 @@ NOTES = {
     "drain": (
         "From the word `go` to the last job that ran; each number had to run once. RQ runs one job at a time whatever "
         "its slots; programs of threads have 16 at most, because 100 "
-        "cost Huey and Dramatiq more CPU a job."
+        "cost Huey and Dramatiq more CPU a job. With 2 or 4 threads, and so 2 or 4 jobs at a time, one process of Huey "
+        "ran 2,700 to 3,700 no-ops a second where 16 ran 1,800 to 2,200 (tried apart, three times); two processes were "
+        "not quicker for it."
     ),
     "pick-up": (
         "From before the enqueue in one process to the job's first line in another. Half of the most: what one "
