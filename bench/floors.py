@@ -50,8 +50,8 @@ WHY: dict[str, str] = {
         "engine and back (decision 54)."
     ),
     "drain_100": (
-        "a drained job costs the worker's process 12 to 15 µs (decision 56) and the engine about 10 (decision 54); they "
-        "overlap, so that the worker's Python, 69,400 instructions a job, is the bound."
+        "a drained job costs the worker's process 12 to 15 µs (decision 56) and the engine about 10 (decision 54); "
+        "they overlap, so that the worker's Python, 69,400 instructions a job, is the bound."
     ),
     "drain_2": (
         "12 µs of a worker and 10 of the engine for a job (decisions 54, 56) on two hardware threads: 11 µs of wall "
@@ -59,17 +59,17 @@ WHY: dict[str, str] = {
         "the one with one, whose 16 threads wait for each other; it acknowledges nothing."
     ),
     "pickup_p50": (
-        "one script and one round trip are left, as with a blocking pop (decision 53). 80 to 100 µs pass in the process "
-        "that enqueues before its bytes leave (20 where it does so again at once: after a pause its memory has to be "
-        "fetched anew), and 131 from the ring's bytes to the job's first line, 20 of them for the acceptance, which is "
-        "sent first (decision 56). Huey accepts nothing."
+        "one script and one round trip are left, as with a blocking pop (decision 53). 80 to 100 µs pass in the "
+        "process that enqueues before its bytes leave (20 where it does so again at once: after a pause its memory has "
+        "to be fetched anew), and 131 from the ring's bytes to the job's first line, 20 of them for the acceptance, "
+        "which is sent first (decision 56). Huey accepts nothing."
     ),
     "pickup_p99": "as for p50; the rounds differ by a factor of three.",
     "pickup_loaded": (
-        "half of the most is 13 to 19 thousand jobs a second here, by three processes on two hardware threads. Python's "
-        "collector of circular garbage made 9 to 10 ms of it; workers are spared that since, and p99 is 2.8 to 4.9 "
-        "ms; without a collector in the producing process too it is 2.4 to 4.7. The idle p99 that it is compared with "
-        "differs by a factor of three between rounds."
+        "half of the most is 13 to 19 thousand jobs a second here, by three processes on two hardware threads. "
+        "Python's collector of circular garbage made 9 to 10 ms of it; workers are spared that since, and p99 is 2.8 "
+        "to 4.9 ms; without a collector in the producing process too it is 2.4 to 4.7. The idle p99 that it is "
+        "compared with differs by a factor of three between rounds."
     ),
     "engine_cpu": (
         "38,200 instructions for an enqueue and 82,000 to 86,000 for a finish and take, counted (decision 54; 61,600 "
@@ -83,12 +83,12 @@ WHY: dict[str, str] = {
         "kernel and the event loop; of the rest it is the number of steps that costs, no single one."
     ),
     "http_batch": (
-        "4 µs of the server and 5 of the engine for a job of a batch, beside 40 and 9 for one that comes alone (decision "
-        "57): that is five times, and what makes single requests faster makes the ratio smaller."
+        "4 µs of the server and 5 of the engine for a job of a batch, beside 40 and 9 for one that comes alone "
+        "(decision 57): that is five times, and what makes single requests faster makes the ratio smaller."
     ),
     "bedrock_create": (
-        "29 to 34 µs of the server and 11 to 15 of the engine for a CreateJob, against 32 to 42 and 8 to 10 for one job "
-        "over HTTP (decision 57). A Ping, which does nothing, costs 11 µs of the server. The engine writes three "
+        "29 to 34 µs of the server and 11 to 15 of the engine for a CreateJob, against 32 to 42 and 8 to 10 for one "
+        "job over HTTP (decision 57). A Ping, which does nothing, costs 11 µs of the server. The engine writes three "
         "sorted sets for each job, where a plain one has one."
     ),
 }
