@@ -252,8 +252,12 @@ async def test_terminate_lets_the_job_clean_up(tmp_path: Path) -> None:
     async with children() as pool:
         before = await pid_of(pool)
         cleaned = tmp_path / "cleaned"
-        code = f"import time\ntry: time.sleep(1000)\nfinally: open({str(cleaned)!r}, 'w').close()"
+        code = (
+            f"import time\ntry:\n    open({str(tmp_path / 'inside')!r}, 'w').close()\n    time.sleep(1000)\n"
+            f"finally: open({str(cleaned)!r}, 'w').close()"
+        )
         run = await begun(pool, code, tmp_path / "begun")
+        await until((tmp_path / "inside").exists)
         run.terminate()
         with pytest.raises(HandlerRaised) as caught:
             await run.future
@@ -280,9 +284,9 @@ async def test_a_job_that_does_not_care_is_killed_with_what_it_started(tmp_path:
     async with children() as pool:
         started = tmp_path / "started"
         code = (
-            f"import os, subprocess, time\nsleeper = subprocess.Popen(['sleep', '1000'])\n"
-            f"open({str(started)!r}, 'w').write(str(sleeper.pid))\nwhile True:\n"
-            f"    try: time.sleep(1000)\n    except BaseException: open({str(tmp_path / 'again')!r}, 'w').close()"
+            f"import os, subprocess, time\nsleeper = subprocess.Popen(['sleep', '1000'])\nwhile True:\n"
+            f"    try:\n        open({str(started)!r}, 'w').write(str(sleeper.pid))\n        time.sleep(1000)\n"
+            f"    except BaseException: open({str(tmp_path / 'again')!r}, 'w').close()"
         )
         run = await begun(pool, code, tmp_path / "begun")
         await until(lambda: started.exists() and started.read_text())
