@@ -3,9 +3,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-# By package name: a second engine, the sources of a locale to run one in, what makes a certificate for one, clients of the
-# HTTP API that are not ours, and a browser with letters to show.
-TEST_PACKAGES := redis-server locales openssl curl nodejs chromium fonts-dejavu-core
+# By package name: a second engine, the allocator that the bundled one is given, the sources of a locale to run one in, what
+# makes a certificate for one, clients of the HTTP API that are not ours, and a browser with letters to show.
+TEST_PACKAGES := redis-server libjemalloc2 locales openssl curl nodejs chromium fonts-dejavu-core
 MACHINES := $(wildcard tests/engine/test_*machine.py)
 
 .DEFAULT_GOAL := help
@@ -25,7 +25,7 @@ $(STAMP): pyproject.toml constraints.txt
 	@touch $(STAMP)
 
 test-packages:
-	@{ command -v redis-server && command -v openssl && command -v curl && command -v node && command -v chromium && command -v localedef && test -e /usr/share/i18n/locales/en_US && test -e /usr/share/fonts/truetype/dejavu; } >/dev/null \
+	@{ command -v redis-server && /sbin/ldconfig -p | grep -q libjemalloc.so.2 && command -v openssl && command -v curl && command -v node && command -v chromium && command -v localedef && test -e /usr/share/i18n/locales/en_US && test -e /usr/share/fonts/truetype/dejavu; } >/dev/null \
 	  || $(MAKE) --no-print-directory install-test-packages
 
 .PHONY: install-test-packages
@@ -58,7 +58,7 @@ check: setup ## Style, types, import rules, Lua headers.
 # The engine's usual allocator, which the bundled one lacks; without it the report says so.
 .PHONY: bench-packages
 bench-packages:
-	@if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && ! ldconfig -p | grep -q libjemalloc.so.2; then \
+	@if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && ! /sbin/ldconfig -p | grep -q libjemalloc.so.2; then \
 	  echo "Installing libjemalloc2 for the engine…"; \
 	  { apt-get install -y -q libjemalloc2 || { apt-get update -q && apt-get install -y -q libjemalloc2; }; } >/dev/null || true; \
 	fi

@@ -54,7 +54,6 @@ def _next(text: str, revision: int) -> bytes:
     return revision.to_bytes(4, "big") + len(text).to_bytes(1, "big") + text.encode()
 
 
-FINISH_ARGUMENTS = 1
 _END_BYTES = 27  # of an item without a result
 _SIZE = b"$%d\r\n" % _END_BYTES
 _REST = _NO_NEXT + b"\r\n"

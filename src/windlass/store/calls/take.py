@@ -11,7 +11,6 @@ from ..held import unpack_held
 from ..record import NOBODY
 from .call import Argument, Call, answer, packed_words
 from .reports import (
-    FINISH_ARGUMENTS,
     Repeats,
     Report,
     asked_as,
@@ -140,8 +139,8 @@ class _Exchange(Call[Exchanged | list[Repeats | None]]):
         finishes = None if self._failures else packed_finishes(self._finishes)
         if finishes is None:
             return super().packed(beginning)
-        start, count = (*beginning, *self._head), FINISH_ARGUMENTS * len(self._finishes)
-        size = b"*%d\r\n" % (len(start) + count + len(self._queues))
+        start = (*beginning, *self._head)
+        size = b"*%d\r\n" % (len(start) + len(self._finishes) + len(self._queues))
         return b"".join((size, packed_words(start), *finishes, packed_words(tuple(self._queues))))
 
 

@@ -35,10 +35,10 @@ end
 
 -- Did this id end within the last ten minutes or more?
 local function ended_lately(ids)
-  local answer, marks, newer_bucket, older_bucket = {}, {}, ended_buckets()
+  local answer, marks, newer, older = {}, {}, ended_buckets()
   for i = 1, #ids do marks[i] = ended_mark(ids[i]) end
-  local newer, older = redis.call('SMISMEMBER', newer_bucket, unpack(marks)), redis.call('SMISMEMBER', older_bucket, unpack(marks))
-  for i = 1, #ids do answer[i] = newer[i] == 1 or older[i] == 1 end
+  local in_newer, in_older = redis.call('SMISMEMBER', newer, unpack(marks)), redis.call('SMISMEMBER', older, unpack(marks))
+  for i = 1, #ids do answer[i] = in_newer[i] == 1 or in_older[i] == 1 end
   return answer
 end
 local function has_ended(id)
