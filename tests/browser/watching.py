@@ -11,9 +11,25 @@ from playwright.async_api import BrowserContext, ConsoleMessage, Request, Respon
 PATIENCE_S = 30
 # A page that is left ends its own requests, such as its stream of events.
 _ENDED_BY_ITSELF = "net::ERR_ABORTED"
-# Told by the browser in the page's own words as it happens; not every violation is an error on the console.
-_TELL_VIOLATIONS = """addEventListener("securitypolicyviolation", event =>
-    console.error(`refused by the policy: ${event.effectiveDirective} ${event.blockedURI} ${event.sample}`))"""
+# Reports policy violations as they happen; the browser does not print every violation on the console.
+# Browsers differ in when they report an inline handler: some when it is parsed, some when it would first run. The observer
+# therefore reports every inline handler in the document by itself.
+_REPORT_VIOLATIONS = """
+addEventListener("securitypolicyviolation", event =>
+    console.error(`refused by the policy: ${event.effectiveDirective} ${event.blockedURI} ${event.sample}`));
+{
+    const report = (element) => {
+        for (const { name } of element.attributes)
+            if (name.startsWith("on")) console.error(`inline handler: ${element.localName} ${name}`);
+    };
+    new MutationObserver((records) => {
+        for (const { type, target, addedNodes } of records) {
+            if (type === "attributes") report(target);
+            for (const node of addedNodes)
+                if (node instanceof Element) [node, ...node.querySelectorAll("*")].forEach(report);
+        }
+    }).observe(document, { attributes: true, childList: true, subtree: true });
+}"""
 
 
 class Watch:
@@ -27,7 +43,7 @@ class Watch:
         context.on("weberror", self._on_error)
         context.on("response", self._on_response)
         context.on("requestfailed", self._on_failed)
-        await context.add_init_script(_TELL_VIOLATIONS)
+        await context.add_init_script(_REPORT_VIOLATIONS)
 
     def tolerates(self, pattern: str) -> None:
         """The test means this to happen."""
