@@ -83,6 +83,11 @@ class Children:
         else:
             child.spawn()
 
+    def end_idle(self) -> None:
+        """End the children that have nothing to do; a new one is started when it is needed."""
+        while self._idle:
+            self._idle.pop().leave(self._grace_s)
+
     async def close(self) -> None:
         """Idle children end at once; the others after their job, or by SIGTERM after a grace, then by SIGKILL."""
         self._is_closed = True

@@ -25,7 +25,8 @@ UNKNOWN = Reply(430, "Unrecognized command")
 
 
 class Desk:
-    def __init__(self, service: Service, gathering: Gathering) -> None:
+    def __init__(self, service: Service, gathering: Gathering, *, query_timeout_s: float = 0.0) -> None:
+        """`query_timeout_s`: 0 for the usual limit."""
         self._service = service
         self._is_ready = False
         self._opening = asyncio.Lock()
@@ -33,6 +34,7 @@ class Desk:
         creating, ending, changing, removing = Creating(jobs, gathering), Ending(jobs), Changing(jobs), Removing(jobs)
         self._creating = creating
         self._getting = Getting(jobs)
+        self._querying = Querying(jobs, query_timeout_s)
         self._commands: dict[str, Callable[[Request], Awaitable[Reply]]] = {
             "createjob": creating.create_job,
             "createjobs": creating.create_jobs,
@@ -46,7 +48,7 @@ class Desk:
             "canceljob": removing.cancel_job,
             "deletejob": removing.delete_job,
             "requeuejobs": removing.requeue_jobs,
-            "query": Querying(jobs).query,
+            "query": self._querying.query,
         }
 
     def begin(self, request: Request) -> Begun | Reply | None:
@@ -55,7 +57,7 @@ class Desk:
         try:
             future = self._creating.begin(request)
         except Refused as refused:
-            return Reply(refused.status, refused.reason)
+            return refused.reply
         except Refusal as refusal:
             return reply_to(refusal)
         return None if future is None else Begun(future, _created)
@@ -69,7 +71,7 @@ class Desk:
                 await self._open()
             return await command(request)
         except Refused as refused:
-            return Reply(refused.status, refused.reason)
+            return refused.reply
         except Refusal as refusal:
             return reply_to(refusal)
 
@@ -78,6 +80,12 @@ class Desk:
 
     async def give_back(self, jobs: tuple[tuple[bytes, int], ...]) -> None:
         await self._getting.give_back(jobs)
+
+    def stop(self) -> None:
+        self._querying.pool.stop()
+
+    async def close(self) -> None:
+        await self._querying.pool.close()
 
     async def _open(self) -> None:
         """Before the first command: the queue is divided by name, and nothing in it ends by itself. What somebody has

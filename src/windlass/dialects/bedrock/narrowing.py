@@ -23,10 +23,13 @@ class Narrowed(NamedTuple):
 
 
 EVERYTHING = Narrowed()
+NOTHING = Narrowed(numbers=frozenset())
 
 
 def narrowed(query: str) -> Narrowed:
     """Of `SELECT … FROM jobs WHERE condition AND condition …`; of anything else nothing is known."""
+    if "jobs" not in query.lower():  # a table cannot be read without its name
+        return NOTHING
     tokens = [token for token in _TOKEN.findall(query) if not token.isspace()]
     words = [token.lower() for token in tokens]
     if "--" in query or "/*" in query or words.count("select") != 1 or words[:1] != ["select"]:
