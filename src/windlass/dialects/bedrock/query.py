@@ -71,11 +71,9 @@ class Found(msgspec.Struct, frozen=True):
 
 
 def checked(query: str) -> str:
-    """Return the query if it can be one; `.schema` as the query that it stands for."""
+    """Return the query, if it can be one."""
     if not query:
         raise Refused(402, "Missing query")
-    if (schema := _SCHEMA.fullmatch(query)) is not None:
-        return _schema_query(schema[1] or "%")
     if not query.endswith(";"):
         raise Refused(502, "Query Missing Semicolon")
     first = query.split(None, 1)[0].lower().rstrip(";(")
@@ -84,9 +82,13 @@ def checked(query: str) -> str:
     return query
 
 
-def _schema_query(pattern: str) -> str:
-    quoted = pattern.replace("'", "''")
-    return f"SELECT sql FROM sqlite_master WHERE sql IS NOT NULL AND tbl_name LIKE '{quoted}' ORDER BY rowid;"  # noqa: S608
+def schema_query(query: str) -> str | None:
+    """Return the query that SQLite's shell asks for `.schema` and `.schema TABLE`; None: it is no such command."""
+    found = _SCHEMA.fullmatch(query)
+    if found is None:
+        return None
+    pattern = (found[1] or "%").replace("'", "''")
+    return f"SELECT sql FROM sqlite_master WHERE sql IS NOT NULL AND tbl_name LIKE '{pattern}' ORDER BY rowid;"  # noqa: S608
 
 
 def run(

@@ -12,9 +12,9 @@ from ....core.errors import BadInput, Refusal, TooLarge
 from ....core.job import Job
 from ....core.requests import Listing
 from ....core.validation import PAGE_MAX, glob
-from .. import query
+from .. import query, sql_parameters
 from ..jobs import Jobs
-from ..narrowing import Narrowed, narrowed
+from ..narrowing import NOTHING, Narrowed, narrowed
 from ..parameters import Parameters
 from ..query import Limits
 from ..query_child import Question
@@ -46,12 +46,17 @@ class Querying:
 
     async def query(self, request: Request) -> Reply:
         given = Parameters.of(request)
-        text = query.checked(given.get("query").strip())
+        text = given.get("query").strip()
+        parameters = sql_parameters.read(request.headers)
+        if schema := query.schema_query(text):
+            text, wanted = schema, NOTHING
+        else:
+            wanted = narrowed(query.checked(text), parameters)
         with_headers = given.get("format").lower() == "json"
         async with self.pool.turn():
             limits = self._limits()
-            pages = await self._copy(narrowed(text), limits)
-            answer = await self.pool.ask(Question(text, pages, {}, limits, with_headers))
+            pages = await self._copy(wanted, limits)
+            answer = await self.pool.ask(Question(text, pages, parameters, limits, with_headers))
         headers = (("error", answer.error),) if answer.error else ()
         return Reply(answer.status, answer.reason, answer.body, headers)
 
