@@ -70,7 +70,7 @@ def test_a_query_that_pads_for_ever_is_refused_and_blocks_no_other(store: Store,
         for connection in bad:
             head = answer(connection)
             assert head.startswith(b"502 Query aborted\r\n")
-            assert b"error: A text or blob of the query has more than 4,194,304 bytes" in head
+            assert b"error: A text or blob of the query has more than 8,388,608 bytes" in head
         server.signal()
         assert server.ended() == 0
 

@@ -44,9 +44,9 @@ def _written(value: Any) -> str:
 class AtDesk:
     """Ask it a command; the helpers take a good answer for granted."""
 
-    def __init__(self, service: Service) -> None:
+    def __init__(self, service: Service, **options: Any) -> None:
         self.service = service
-        self.desk = Desk(service, Gathering(service))
+        self.desk = Desk(service, Gathering(service), **options)
         self.client = Client("127.0.0.1")
 
     async def __call__(self, verb: str, *, raw: dict[str, str] | None = None, **given: Any) -> Said:

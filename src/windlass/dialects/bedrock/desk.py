@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 
 from ...core.errors import Refusal
 from ...core.requests import Enqueued
+from ...core.validation import PAYLOAD_MAX
 from ...service import Service
 from ...service.gathering import Gathering
 from .client import Begun, Client
@@ -25,12 +26,17 @@ UNKNOWN = Reply(430, "Unrecognized command")
 
 
 class Desk:
-    def __init__(self, service: Service, gathering: Gathering, *, query_timeout_s: float = 0.0) -> None:
-        """`query_timeout_s`: 0 for the usual limit."""
+    def __init__(
+        self, service: Service, gathering: Gathering, *, data_max: int = PAYLOAD_MAX, query_timeout_s: float = 0.0
+    ) -> None:
+        """`data_max`: bytes of a job's data. `query_timeout_s`: 0 for the usual limit."""
+        if data_max > PAYLOAD_MAX:
+            service = Service(service.store, payload_max=data_max)
+            gathering = Gathering(service)
         self._service = service
         self._is_ready = False
         self._opening = asyncio.Lock()
-        jobs = Jobs(service)
+        jobs = Jobs(service, data_max)
         creating, ending, changing, removing = Creating(jobs, gathering), Ending(jobs), Changing(jobs), Removing(jobs)
         self._creating = creating
         self._getting = Getting(jobs)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import TypeAlias
 
 Value: TypeAlias = str | bytes | int | float | None
-TEXT_BYTES_MAX = 4 * 1024 * 1024  # of a text or blob anywhere in a query
+TEXT_BYTES_MAX = 8 * 1024 * 1024  # of a text, a blob or a row anywhere in a query; data may have half of it
 PATTERN_MAX = 500  # bytes of a pattern of LIKE or GLOB: its length times the text's is the work
 ARGUMENTS_MAX = 100
 # All others are refused: those that a build of SQLite adds (fts3_tokenizer takes pointers, regexp may backtrack for
