@@ -19,6 +19,7 @@ from .core.job import Durability
 from .core.roles import ROLES, read_roles
 from .core.signing import read_keys
 from .core.urls import is_base_url
+from .core.validation import PAYLOAD_MAX, PAYLOAD_STORED_MAX
 from .loops.notifying.kafka import read_kafka_config
 
 FILE_NAME = "windlass.toml"
@@ -73,6 +74,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     body_max: Annotated[int, msgspec.Meta(ge=1024, le=2**30)] = BODY_MAX  # bytes of a request
     connections_max: Annotated[int, msgspec.Meta(ge=1, le=1_000_000)] = 4096  # of HTTP, of each process
     bedrock_connections_max: Annotated[int, msgspec.Meta(ge=1, le=1_000_000)] = 16_384  # they are kept for long
+    bedrock_data_max: Annotated[int, msgspec.Meta(ge=1024, le=PAYLOAD_STORED_MAX)] = (
+        PAYLOAD_MAX  # bytes of a job's data
+    )
+    bedrock_query_timeout_ms: int = 5_000  # of a query of Bedrock's; then it is aborted
     grace_ms: int = 30_000  # how long requests under way may take when it stops
     # Networks that jobs may be pushed to, or files fetched from, though they are not public, or `yes`; empty: loopback,
     # when it listens there

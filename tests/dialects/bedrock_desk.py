@@ -11,6 +11,7 @@ from windlass.dialects.bedrock.desk import Desk
 from windlass.dialects.bedrock.wire import Reader, Reply, Request, escape
 from windlass.service import Service
 from windlass.service.gathering import Gathering
+from windlass.settings import BODY_MAX
 from windlass.web.bounds import Bounds
 
 
@@ -27,7 +28,7 @@ class Said(NamedTuple):
 def request_of(verb: str, given: dict[str, Any], raw: dict[str, str] | None = None) -> Request:
     lines = [verb, *(f"{name}: {escape(_written(value))}" for name, value in given.items() if value is not None)]
     lines += [f"{name}: {value}" for name, value in (raw or {}).items()]
-    reader = Reader(Bounds(header_bytes_max=4 * 1024 * 1024))
+    reader = Reader(Bounds(header_bytes_max=BODY_MAX))
     reader.feed(("\r\n".join(lines) + "\r\n\r\n").encode())
     request = reader.next()
     assert request is not None
@@ -43,9 +44,9 @@ def _written(value: Any) -> str:
 class AtDesk:
     """Ask it a command; the helpers take a good answer for granted."""
 
-    def __init__(self, service: Service) -> None:
+    def __init__(self, service: Service, **options: Any) -> None:
         self.service = service
-        self.desk = Desk(service, Gathering(service))
+        self.desk = Desk(service, Gathering(service), **options)
         self.client = Client("127.0.0.1")
 
     async def __call__(self, verb: str, *, raw: dict[str, str] | None = None, **given: Any) -> Said:

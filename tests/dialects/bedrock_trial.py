@@ -74,6 +74,12 @@ class Desk:
         self.given_back.append(jobs)
         self._change()
 
+    def stop(self) -> None:
+        """There are no queries."""
+
+    async def close(self) -> None:
+        """There are no processes."""
+
     def _change(self) -> None:
         self.changed.set()
         self.changed = asyncio.Event()

@@ -66,4 +66,6 @@ def asker(api: Api) -> Asker:
 async def desk(service: Service) -> AsyncIterator[AtDesk]:
     """Bedrock's commands, without a socket."""
     async with service.store:
-        yield AtDesk(service)
+        desk = AtDesk(service)
+        yield desk
+        await desk.desk.close()

@@ -65,6 +65,7 @@ async def _compare(engine: EngineProcess, commands: list[tuple[Any, ...]]) -> No
         found = {one.code for one in (await desk.service.doctor()).findings}
         # A DeleteJob of the last child does not resume its parent; the doctor says so.
         assert found - {"no_persistence", "loops_behind"} == ({"wait_is_over"} if model.waits_for_nobody else set())
+        await desk.desk.close()
 
 
 async def _both(desk: AtDesk, model: Model, command: tuple[Any, ...]) -> tuple[Any, Any]:

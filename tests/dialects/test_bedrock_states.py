@@ -395,7 +395,10 @@ async def test_a_requeued_parent_keeps_its_finished_children(desk: AtDesk) -> No
     [
         ({}, "402 Missing data"),
         ({"data": ""}, "402 Missing data"),
-        ({"data": '{"a":"' + "x" * 1024 * 1024 + '"}'}, "402 Malformed data"),
+        (
+            {"data": '{"a":"' + "x" * 1024 * 1024 + '"}'},
+            "402 Malformed data: it has 1048584 bytes, at most 1048576 are allowed",
+        ),
         ({"data": "[]"}, "402 Data is not a valid JSON Object"),
         ({"data": "{}", "repeat": "SOON"}, "402 Malformed repeat"),
         ({"data": "{}", "jobPriority": 5}, "402 Invalid priority value"),

@@ -10,6 +10,7 @@ import pytest
 from engine import invariants
 from engine.transferred import comparable, exported, fill, snapshot
 from windlass.core.errors import BadInput, TooLarge
+from windlass.core.validation import PAYLOAD_STORED_MAX
 from windlass.service import Service
 
 LINE_FIELDS = ("attempts", "logs", "logs_dropped", "result", "after", "removed_at_ms", "x")
@@ -62,7 +63,7 @@ WRONG_LINES = [
     job_line(payload={"base64": "aaaa"}),
     job_line(payload={"json": 1, "codec": "json"}),
     job_line(fingerprint="0"),
-    job_line(payload={"json": "x" * 1_048_576}),
+    job_line(payload={"json": "x" * PAYLOAD_STORED_MAX}),  # with its quotes it is longer
     job_line(sequence=-1),
     job_line(sequence=2**48),
     job_line(sequence=1.5),

@@ -9,6 +9,7 @@ from engine.relatives import settled
 from namespace import ask
 from windlass.core.job import Blob
 from windlass.core.requests import Finish, Take
+from windlass.core.validation import PAYLOAD_STORED_MAX
 from windlass.service import Service
 
 JOBS = 20_000
@@ -76,3 +77,9 @@ def test_a_parent_of_many_children_and_one_that_waits_for_many(service: Service,
             target.finish([Finish(job.id, job.lease_token) for job in jobs]).wait()
     settled(target)
     assert counts(target, "parent") == counts(target, "last") == {"queued": 1}
+
+
+def test_payloads_that_only_a_setting_allows_are_imported(service: Service, target: Service) -> None:
+    roomy = Service(service.store, payload_max=PAYLOAD_STORED_MAX)
+    roomy.enqueue([new(payload=Blob(b'"%s"' % (b"x" * (PAYLOAD_STORED_MAX - 2))))]).wait()
+    assert target.import_jobs(service.export()).wait().added["job"] == 1

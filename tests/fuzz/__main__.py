@@ -1,5 +1,5 @@
-"""`make fuzz`: every parser in turn with inputs that nobody has tried, until the time is over. What fails is written
-into the corpus, so that `make test` fails until it is mended."""
+"""`make fuzz`: every parser in turn with inputs that were not tried before, then SQL functions, until the time is over.
+An input that fails is written into the corpus, so that `make test` fails until the parser is fixed."""
 
 from __future__ import annotations
 
@@ -12,20 +12,44 @@ from fuzz.corpus import inputs_of, keep
 from fuzz.judging import fault
 from fuzz.mutation import Mutator
 from fuzz.parsers import PARSERS
+from fuzz.sql_functions import QueryProcess, statements
 
 AT_ONCE = 500  # inputs of one parser before it is the next one's turn
 FAULTS_MAX = 20  # of one parser: one mistake is found in many ways
+SQL = "sql_functions"
+SQL_SHARE = 0.1  # of the time
 
 
 def main() -> int:
     asked = argparse.ArgumentParser(prog="python -m fuzz", description=__doc__)
     asked.add_argument("--seconds", type=float, default=180)
     asked.add_argument("--seed", default=secrets.token_hex(4), help="repeats a run; default: another one each time")
-    asked.add_argument("--parser", choices=sorted(PARSERS), action="append", help="only this one; may be repeated")
+    asked.add_argument(
+        "--parser", choices=[*sorted(PARSERS), SQL], action="append", help="only this one; may be repeated"
+    )
     given = asked.parse_args()
     print(f"seed {given.seed}, {given.seconds:g} s", flush=True)
-    found = _fuzz(given.parser or list(PARSERS), given.seed, given.seconds)
+    names = given.parser or [*PARSERS, SQL]
+    parsers = [name for name in names if name != SQL]
+    sql_s = given.seconds if not parsers else given.seconds * SQL_SHARE if SQL in names else 0.0
+    found = _fuzz(parsers, given.seed, given.seconds - sql_s) + _fuzz_sql(given.seed, sql_s)
     return 1 if found else 0
+
+
+def _fuzz_sql(seed: str, seconds: float) -> int:
+    until_s = time.monotonic() + seconds
+    tried = faults = 0
+    if seconds:
+        with QueryProcess() as process:
+            for statement in statements(seed):
+                if time.monotonic() > until_s or faults == FAULTS_MAX:
+                    break
+                tried += 1
+                if said := process.fault(statement):
+                    faults += 1
+                    print(f"{SQL}: {said}\n  kept as {keep('bedrock_query', statement.encode())}", flush=True)
+        print(f"{SQL:22} {tried:8,} queries, {faults} faults, {process.ended} ended by the kernel")
+    return faults
 
 
 def _fuzz(names: list[str], seed: str, seconds: float) -> int:

@@ -27,7 +27,7 @@ from windlass.core.transcoding import as_json, as_msgpack
 from windlass.dashboard import filters, flash
 from windlass.dashboard.routes import Form
 from windlass.dialects.bedrock import data as bedrock_data
-from windlass.dialects.bedrock import names, query, times
+from windlass.dialects.bedrock import names, query, sql_parameters, times
 from windlass.dialects.bedrock.narrowing import narrowed
 from windlass.dialects.bedrock.parameters import Parameters
 from windlass.dialects.bedrock.refusing import Refused
@@ -112,8 +112,9 @@ def _bedrock_commands(data: bytes) -> Any:
 
 def _meanings(request: Request) -> list[Any]:
     given = Parameters.of(request)
-    ways = [given.name, given.priority, given.priority_of_new, given.data, given.repeat, given.retry_after]
+    ways = [given.name, given.priority, given.priority_of_new, given.repeat, given.retry_after]
     ways += [lambda: given.instant("firstRun"), lambda: given.number("jobID"), lambda: given.test("mockRequest")]
+    ways += [lambda: given.data(1000)]
     ways += [lambda: names.wanted(given.get("name"), None, False), lambda: request.timeout_s(1.0)]
     ways += [lambda: request.pause_s(0.0), lambda: request.connection]
     answers = [_answered(way) for way in ways]
@@ -144,9 +145,16 @@ _ROW = ("2030-01-01", 1, "QUEUED", "send", "2030-01-01", None, "", '{"a":1}', 50
 
 
 def _bedrock_query(data: bytes) -> Any:
-    text = query.checked(_text(data).strip())
+    given = _text(data).strip()
+    text = query.schema_query(given) or query.checked(given)
     narrowed(text)
     return len(query.write(query.run(text, [_ROW]), with_headers=True))
+
+
+def _bedrock_sql_parameters(data: bytes) -> Any:
+    """Headers, one a line."""
+    lines = [line.partition(":") for line in _text(data).split("\n")]
+    return sql_parameters.read({name.strip().lower(): value.strip() for name, _, value in lines})
 
 
 # The processor
@@ -359,6 +367,7 @@ PARSERS: dict[str, Parser] = {
     "bedrock_commands": Parser(_bedrock_commands, ()),
     "bedrock_data": Parser(_bedrock_data, (Refused,)),
     "bedrock_query": Parser(_bedrock_query, (Refused, query.BadQuery), grows=False),
+    "bedrock_sql_parameters": Parser(_bedrock_sql_parameters, (Refused,)),
     "bedrock_times": Parser(lambda data: times.read(_text(data)), ()),
     "processor_lines": Parser(lambda data: _processor([data]), (), _processor),
     "bodies": Parser(_body, _REFUSALS),

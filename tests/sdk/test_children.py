@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from windlass.sdk.worker.children import FIRST_PAUSE_S, ChildDied, ChildNotReady, Children, ChildRun, HandlerRaised
+from windlass.processes.children import FIRST_PAUSE_S, ChildDied, ChildNotReady, Children, ChildRun, HandlerRaised
 
 pytestmark = pytest.mark.anyio
 MEGABYTE = 1 << 20
@@ -434,7 +434,7 @@ async def test_close_ends_idle_busy_and_stuck_children(tmp_path: Path) -> None:
 PARENT = """
 import asyncio, sys
 from pathlib import Path
-from windlass.sdk.worker.children import Children
+from windlass.processes.children import Children
 
 async def main(directory):
     pool = Children("child_target:code", 3)

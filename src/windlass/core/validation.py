@@ -20,6 +20,7 @@ from .urls import URL_MAX, is_base_url
 
 MIB = 1024 * 1024
 PAYLOAD_MAX = MIB
+PAYLOAD_STORED_MAX = 4 * MIB  # the most that a setting may allow instead: what a deployment may hold
 RESULT_MAX = MIB
 ERROR_MAX = 16 * 1024  # kept for each of the last attempts
 EMITTED_MAX = 16 * 1024  # thousands of them are kept for those who follow

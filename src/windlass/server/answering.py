@@ -208,8 +208,14 @@ def _served(settings: Settings) -> Sequence[Routes]:
 
 
 def _bedrock_listener(server: Serving, guard: Guard) -> BedrockListener:
-    desk = Desk(server.service, server.office.gathering)
-    bounds = structs.replace(BEDROCK_BOUNDS, connections_max=server.settings.bedrock_connections_max)
+    settings = server.settings
+    desk = Desk(
+        server.service,
+        server.office.gathering,
+        data_max=settings.bedrock_data_max,
+        query_timeout_s=settings.bedrock_query_timeout_ms / 1000,
+    )
+    bounds = structs.replace(BEDROCK_BOUNDS, connections_max=settings.bedrock_connections_max)
     return BedrockListener(desk, guard, bounds)
 
 

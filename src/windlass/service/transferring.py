@@ -7,6 +7,7 @@ from typing import Any
 
 from ..core.errors import BadInput
 from ..core.transfer import Imported
+from ..core.validation import PAYLOAD_STORED_MAX
 from ..store.asked import AskedToWait
 from ..store.exporting import Exporting
 from .importing import Importer
@@ -22,7 +23,7 @@ class Transferring(Limiting):
         """Takes in the lines of an export; answers what was added, was there already, or was refused and why."""
         if isinstance(lines, str | bytes) or not isinstance(lines, Iterable | AsyncIterable):
             raise BadInput("lines must be an iterable of lines, such as a file or an export.")
-        importer = Importer(self.store, self._payload_max, self._limit_flow)
+        importer = Importer(self.store, PAYLOAD_STORED_MAX, self._limit_flow)
         return AskedToWait(self.store, lambda: self._import(importer, lines), lambda: self._import_now(importer, lines))
 
     async def _import(self, importer: Importer, lines: Any) -> Imported:

@@ -45,3 +45,9 @@ class Answering(Protocol):
 
     async def give_back(self, jobs: tuple[tuple[bytes, int], ...]) -> None:
         """The connection that they were bound to is gone. Those that were reported on meanwhile are left alone."""
+
+    def stop(self) -> None:
+        """The server stops: end the queries that are under way, and refuse further ones."""
+
+    async def close(self) -> None:
+        """End the processes that queries ran in."""

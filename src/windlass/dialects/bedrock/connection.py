@@ -123,7 +123,7 @@ class Connection(Link):
         if self._bound:
             listener.later.run(listener.desk.give_back(tuple(self._bound.items())))
             self._bound = None
-        if self._is_waiting:
+        if self._is_waiting or (self._verb is not None and self._verb.is_dropped):
             self._give_up(End.GONE)
         listener.lose(self)
         if self._task is None:

@@ -33,6 +33,13 @@ def read(text: str, raw: str) -> bytes:
     raise Refused(*MALFORMED)
 
 
+def checked(content: bytes, most: int) -> bytes:
+    """Refuse data that is too long, with the reason in the status line: clients show nothing else."""
+    if len(content) > most:
+        raise Refused(402, f"Malformed data: it has {len(content)} bytes, at most {most} are allowed")
+    return content
+
+
 def fields(data: bytes) -> dict[str, msgspec.Raw]:
     return _decode_object(data)
 

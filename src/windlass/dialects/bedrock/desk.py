@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 
 from ...core.errors import Refusal
 from ...core.requests import Enqueued
+from ...core.validation import PAYLOAD_MAX
 from ...service import Service
 from ...service.gathering import Gathering
 from .client import Begun, Client
@@ -25,14 +26,21 @@ UNKNOWN = Reply(430, "Unrecognized command")
 
 
 class Desk:
-    def __init__(self, service: Service, gathering: Gathering) -> None:
+    def __init__(
+        self, service: Service, gathering: Gathering, *, data_max: int = PAYLOAD_MAX, query_timeout_s: float = 0.0
+    ) -> None:
+        """`data_max`: bytes of a job's data. `query_timeout_s`: 0 for the usual limit."""
+        if data_max > PAYLOAD_MAX:
+            service = Service(service.store, payload_max=data_max)
+            gathering = Gathering(service)
         self._service = service
         self._is_ready = False
         self._opening = asyncio.Lock()
-        jobs = Jobs(service)
+        jobs = Jobs(service, data_max)
         creating, ending, changing, removing = Creating(jobs, gathering), Ending(jobs), Changing(jobs), Removing(jobs)
         self._creating = creating
         self._getting = Getting(jobs)
+        self._querying = Querying(jobs, query_timeout_s)
         self._commands: dict[str, Callable[[Request], Awaitable[Reply]]] = {
             "createjob": creating.create_job,
             "createjobs": creating.create_jobs,
@@ -46,7 +54,7 @@ class Desk:
             "canceljob": removing.cancel_job,
             "deletejob": removing.delete_job,
             "requeuejobs": removing.requeue_jobs,
-            "query": Querying(jobs).query,
+            "query": self._querying.query,
         }
 
     def begin(self, request: Request) -> Begun | Reply | None:
@@ -55,7 +63,7 @@ class Desk:
         try:
             future = self._creating.begin(request)
         except Refused as refused:
-            return Reply(refused.status, refused.reason)
+            return refused.reply
         except Refusal as refusal:
             return reply_to(refusal)
         return None if future is None else Begun(future, _created)
@@ -69,7 +77,7 @@ class Desk:
                 await self._open()
             return await command(request)
         except Refused as refused:
-            return Reply(refused.status, refused.reason)
+            return refused.reply
         except Refusal as refusal:
             return reply_to(refusal)
 
@@ -78,6 +86,12 @@ class Desk:
 
     async def give_back(self, jobs: tuple[tuple[bytes, int], ...]) -> None:
         await self._getting.give_back(jobs)
+
+    def stop(self) -> None:
+        self._querying.pool.stop()
+
+    async def close(self) -> None:
+        await self._querying.pool.close()
 
     async def _open(self) -> None:
         """Before the first command: the queue is divided by name, and nothing in it ends by itself. What somebody has

@@ -44,8 +44,9 @@ OVERTAKEN = (
 
 
 class Jobs:
-    def __init__(self, service: Service) -> None:
+    def __init__(self, service: Service, data_max: int) -> None:
         self.service = service
+        self.data_max = data_max  # bytes of a job's data
 
     async def by_number(self, number: int) -> Job | None:
         if not 0 < number <= NUMBER_MAX:

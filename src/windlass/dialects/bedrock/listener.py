@@ -49,7 +49,9 @@ class Listener(Reception[Connection]):
 
     async def stop(self, grace_s: float) -> None:
         self.is_stopping = True
+        self.desk.stop()
         for connection in list(self._connections):
             connection.stop_waiting()
         await super().stop(grace_s)
         await self.later.stop(grace_s)
+        await self.desk.close()

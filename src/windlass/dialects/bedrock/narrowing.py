@@ -4,9 +4,13 @@ narrows; SQLite itself decides afterwards, so a condition that is not understood
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
-_TOKEN = re.compile(r"""\s+|'(?:[^']|'')*'|"[^"]*"|\d+|[A-Za-z_][A-Za-z_0-9]*|<=|>=|<>|!=|==|.""", re.DOTALL)
+from .sql_functions import Value
+
+_TOKEN = re.compile(r"""\s+|'(?:[^']|'')*'|"[^"]*"|\d+|[:@$]?[A-Za-z_][A-Za-z_0-9]*|<=|>=|<>|!=|==|.""", re.DOTALL)
 _NUMBER = re.compile(r"\d{1,18}", re.ASCII)  # a larger one is SQLite's to compare
 _BEFORE = ("select", "from", "jobs", "where")
 _AFTER = frozenset(("order", "group", "limit", "having", "window", ";"))
@@ -23,11 +27,14 @@ class Narrowed(NamedTuple):
 
 
 EVERYTHING = Narrowed()
+NOTHING = Narrowed(numbers=frozenset())
 
 
-def narrowed(query: str) -> Narrowed:
+def narrowed(query: str, parameters: Mapping[str, Value] = MappingProxyType({})) -> Narrowed:
     """Of `SELECT … FROM jobs WHERE condition AND condition …`; of anything else nothing is known."""
-    tokens = [token for token in _TOKEN.findall(query) if not token.isspace()]
+    if "jobs" not in query.lower():  # a table cannot be read without its name
+        return NOTHING
+    tokens = [_bound(token, parameters) for token in _TOKEN.findall(query) if not token.isspace()]
     words = [token.lower() for token in tokens]
     if "--" in query or "/*" in query or words.count("select") != 1 or words[:1] != ["select"]:
         return EVERYTHING
@@ -43,6 +50,14 @@ def narrowed(query: str) -> Narrowed:
     for condition in _conditions(tokens[start + 1 : end]):
         found = _with(found, condition)
     return found
+
+
+def _bound(token: str, parameters: Mapping[str, Value]) -> str:
+    """A placeholder as the literal that it stands for, where that is a number or a text."""
+    value = parameters.get(token[1:].lower()) if token[0] in ":@$" else None
+    if isinstance(value, str):
+        return "'" + value.replace("'", "''") + "'"
+    return str(value) if isinstance(value, int) and value >= 0 else token
 
 
 def _conditions(tokens: list[str]) -> list[list[str]]:

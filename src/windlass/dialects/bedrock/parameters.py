@@ -13,7 +13,6 @@ from .wire import Request
 
 PRIORITIES = {"0": 0, "500": 500, "1000": 1000}
 NAME_MAX, NAMES_MAX = 255, 12_750
-DATA_MAX = 1024 * 1024
 _INT64 = range(-(2**63), 2**63)
 _CANONICAL = re.compile(r"0|-?[1-9]\d{0,18}", re.ASCII)
 _WHOLE = re.compile(r"[+-]?\d+", re.ASCII)
@@ -79,9 +78,9 @@ class Parameters:
             return None
         return _priority(text) if (text := self.get("jobPriority") or self.get("priority")) else None
 
-    def data(self) -> bytes | None:
+    def data(self, most: int) -> bytes | None:
         text = self.get("data")
-        return data.read(text, self.raw.get("data", "")) if text else None
+        return data.checked(data.read(text, self.raw.get("data", "")), most) if text else None
 
     def repeat(self) -> str:
         """Empty: none was given."""

@@ -13,10 +13,15 @@ _FAILED = (502, "Update failed")
 class Refused(Exception):
     """Nothing was changed; the client is told this."""
 
-    def __init__(self, status: int, reason: str) -> None:
+    def __init__(self, status: int, reason: str, detail: str = "") -> None:
         super().__init__(f"{status} {reason}")
         self.status = status
         self.reason = reason
+        self.detail = detail  # for people, in the header `error`
+
+    @property
+    def reply(self) -> Reply:
+        return Reply(self.status, self.reason, headers=(("error", self.detail),) if self.detail else ())
 
 
 SAID: dict[type[errors.Refusal], tuple[int, str]] = {

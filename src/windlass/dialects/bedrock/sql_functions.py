@@ -1,21 +1,56 @@
-"""Functions of SQL in time proportional to what they are given. SQLite's own take the square of it for texts that are
-made for that, within one step of its machine, where no clock is looked at."""
+"""SQL functions that queries may call, with replacements for those of SQLite that take time or space out of proportion
+to their arguments within one step of its machine, where no clock is looked at."""
 
 from __future__ import annotations
 
+import re
 import sqlite3
+from collections.abc import Iterator
 from typing import TypeAlias
 
 Value: TypeAlias = str | bytes | int | float | None
-# In a query nobody needs them enough to have them written anew here; the first three make much of little, or worse.
-REFUSED = frozenset(("load_extension", "zeroblob", "randomblob", "unhex", "json_patch", "jsonb_patch"))
+TEXT_BYTES_MAX = 8 * 1024 * 1024  # of a text, a blob or a row anywhere in a query; data may have half of it
 PATTERN_MAX = 500  # bytes of a pattern of LIKE or GLOB: its length times the text's is the work
+ARGUMENTS_MAX = 100
+# All others are refused: those that a build of SQLite adds (fts3_tokenizer takes pointers, regexp may backtrack for
+# ever), that make much of little (zeroblob, randomblob, json_pretty), that take the square of their argument (unhex,
+# json_patch), or that reach out (load_extension).
+_TEXT = (
+    "-> ->> char coalesce concat concat_ws format glob hex ifnull iif if instr length like likelihood likely lower "
+    "ltrim nullif octet_length printf quote replace rtrim soundex substr substring trim typeof unicode unlikely upper"
+)
+_NUMBERS = (
+    "abs acos acosh asin asinh atan atan2 atanh ceil ceiling cos cosh degrees exp floor ln log log10 log2 max min mod "
+    "pi pow power radians random round sign sin sinh sqrt tan tanh trunc"
+)
+_TIMES = "current_date current_time current_timestamp date datetime julianday strftime time timediff unixepoch"
+_JSON = (
+    "json json_array json_array_length json_error_position json_extract json_group_array json_group_object json_insert "
+    "json_object json_quote json_remove json_replace json_set json_type json_valid"
+)
+_GROUPS = (
+    "avg count cume_dist dense_rank first_value group_concat lag last_value lead nth_value ntile percent_rank rank "
+    "row_number string_agg sum total"
+)
+ALLOWED = frozenset(f"{_TEXT} {_NUMBERS} {_TIMES} {_JSON} {_GROUPS} sqlite_version".split())
+# A conversion of printf: flags, width, precision, type.
+_CONVERSION = re.compile(r"%([-+ #!0,l]*)(\*|[1-9]\d*)?l*(?:\.(\*|\d*))?l*(.?)", re.DOTALL)
+_TAKES_ARGUMENT = frozenset("diufeEgGxXopszcqQw")
+_TRUNCATES = frozenset("szqQw")  # a precision shortens them
+_LEADING_NUMBER = re.compile(r"\s*([+-]?\d{1,30})", re.ASCII)
+
+
+def is_allowed(name: str) -> bool:
+    return name.lower() in ALLOWED
 
 
 def prepare(base: sqlite3.Connection) -> None:
     base.setlimit(sqlite3.SQLITE_LIMIT_LIKE_PATTERN_LENGTH, PATTERN_MAX)
+    base.setlimit(sqlite3.SQLITE_LIMIT_FUNCTION_ARG, ARGUMENTS_MAX)
     base.create_function("instr", 2, _instr, deterministic=True)
     base.create_function("replace", 3, _replace, deterministic=True)
+    for name in ("printf", "format"):
+        base.create_function(name, -1, _printf, deterministic=True)
     for name, sides in (("trim", (True, True)), ("ltrim", (True, False)), ("rtrim", (False, True))):
         base.create_function(name, 1, lambda text, sides=sides: _trim(text, " ", *sides), deterministic=True)
         base.create_function(name, 2, lambda text, set_, sides=sides: _trim(text, set_, *sides), deterministic=True)
@@ -36,7 +71,12 @@ def _instr(text: Value, part: Value) -> int | None:
 def _replace(text: Value, part: Value, by: Value) -> str | None:
     if text is None or part is None or by is None:
         return None
-    return _text(text).replace(_text(part), _text(by)) if part != "" else _text(text)
+    found, old, new = _text(text), _text(part), _text(by)
+    if not old:
+        return found
+    if len(found) + found.count(old) * (len(new) - len(old)) > TEXT_BYTES_MAX:
+        raise OverflowError  # SQLite answers that the text is too big
+    return found.replace(old, new)
 
 
 def _trim(text: Value, characters: Value, at_start: bool, at_end: bool) -> str | None:
@@ -49,3 +89,46 @@ def _trim(text: Value, characters: Value, at_start: bool, at_end: bool) -> str |
     while at_end and start < end and found[end - 1] in gone:
         end -= 1
     return found[start:end]
+
+
+# SQLite's own printf, reached through a connection on which it is not replaced.
+_sqlite = sqlite3.connect(":memory:", check_same_thread=False)
+_sqlite.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, TEXT_BYTES_MAX)
+
+
+def _printf(*values: Value) -> str | None:
+    """SQLite's printf, unless the widths and precisions ask for more than a text may have: it would pad character by
+    character up to 2,147,483,647 of them, and look at no clock."""
+    if not values or values[0] is None:
+        return None
+    if sum(_padding(_text(values[0]), iter(values[1:]))) > TEXT_BYTES_MAX:
+        raise OverflowError  # SQLite answers that the text is too big
+    (written,) = _sqlite.execute(f"SELECT printf({','.join('?' * len(values))})", values).fetchone()
+    return None if written is None else str(written)
+
+
+def _padding(format_: str, values: Iterator[Value]) -> Iterator[int]:
+    """Yield the width and the precision of each conversion, as far as they lengthen the text."""
+    for found in _CONVERSION.finditer(format_):
+        _, width, precision, kind = found.groups()
+        yield _size(width, values)
+        size = _size(precision, values)
+        if kind not in _TRUNCATES:
+            yield size
+        if kind in _TAKES_ARGUMENT:
+            next(values, None)
+
+
+def _size(written: str | None, values: Iterator[Value]) -> int:
+    if written == "*":
+        return _number(next(values, None))
+    return int(written[:20]) if written else 0
+
+
+def _number(value: Value) -> int:
+    if isinstance(value, int):
+        return abs(value)
+    if isinstance(value, float):
+        return int(min(abs(value), 1e18)) if value == value else 0
+    found = None if value is None else _LEADING_NUMBER.match(_text(value)[:100])
+    return abs(int(found[1])) if found else 0

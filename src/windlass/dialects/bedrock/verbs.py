@@ -14,6 +14,7 @@ class Verb(NamedTuple):
     name: str
     roles: frozenset[Role] | None  # None: anybody
     takes: bool = False  # its reply gives jobs away
+    is_dropped: bool = False  # it ends when its client leaves: it changes nothing, and may take long
 
 
 _ALL = (
@@ -31,6 +32,6 @@ _ALL = (
     Verb("CancelJob", STEERS),
     Verb("DeleteJob", ADMIN),
     Verb("QueryJob", KNOWS),
-    Verb("Query", READS),
+    Verb("Query", READS, is_dropped=True),
 )
 VERBS = {verb.name.lower(): verb for verb in _ALL}

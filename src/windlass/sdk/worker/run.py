@@ -7,9 +7,9 @@ from functools import lru_cache
 from typing import Any, Literal, TypeAlias
 
 from ...core.job import Job
+from ...processes.children import ChildRun
 from ..context import Context
 from ..task import Task
-from .children import ChildRun
 from .threads import ThreadRun
 
 # timeout: its time is over. cancelled: by request. lost: it belongs to somebody else. shutdown: the worker ends.

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ...core.job import Job
 from ...core.requests import Fail, Finish, Held
+from ...processes.children import ChildDied, Children, ChildRun
 from ...service import Service
 from ..batch import BatchTask
 from ..codec import decode
@@ -21,7 +22,6 @@ from ..gathering import gather, is_due
 from ..injection import Shared
 from ..task import Task
 from .batching import Batching
-from .children import ChildDied, Children, ChildRun
 from .crashes import CRASHES, crashed
 from .outcome import TIMED_OUT, Ended, Failed, FailedInChild, Failure, cancelled, failed, report, success
 from .process_job import decode_reply, encode_request

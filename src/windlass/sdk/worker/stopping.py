@@ -6,8 +6,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable
 
+from ...processes.children import ChildRun
 from ..failures import Stopped
-from .children import ChildRun
 from .run import Run, Stop
 from .threads import ThreadRun
 

@@ -7,6 +7,7 @@ import logging
 import os
 import secrets
 import socket
+import sys
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -17,11 +18,12 @@ from ...core.job import Job
 from ...core.requests import WorkerInfo
 from ...core.validation import QUEUES_PER_TAKE, TAKE_MAX
 from ...core.wording import counted
+from ...processes.children import Children
 from ...service import Service
 from ...store.store import Store
 from ..durations import Duration, duration_ms
 from ..versions import MARK, refuse_gaps, version_of
-from .children import Children
+from . import logs
 from .keeper import BEAT_EVERY_S, Keeper
 from .postponing import Postponing
 from .pump import Pump
@@ -99,7 +101,8 @@ class Worker:
         self._loop = asyncio.get_running_loop()
         self._service = await self._connected()
         self._threads = Threads(self.concurrency)
-        self._children = Children(self._target, most=self.concurrency)
+        command = (sys.executable, "-m", "windlass.sdk.worker.child")
+        self._children = Children(self._target, most=self.concurrency, command=command, logging=logs.chosen)
         self._keeper = self._new_keeper()
         await self._keeper.start()
         self._pump = Pump(

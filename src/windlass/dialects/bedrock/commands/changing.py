@@ -7,7 +7,7 @@ from ....core.repeat import parse
 from ....core.requests import Edit
 from .. import data, record
 from ..jobs import Jobs, decided
-from ..parameters import DATA_MAX, Parameters
+from ..parameters import Parameters
 from ..refusing import Refused
 from ..wire import Reply, Request
 
@@ -25,8 +25,10 @@ class Changing:
     async def update_job(self, request: Request) -> Reply:
         given = Parameters.of(request)
         number = given.number("jobID")
-        given.sized("data", DATA_MAX)
-        content, rule, priority, next_run_ms = given.data(), given.repeat(), given.priority(), given.instant("nextRun")
+        content = given.data(self._jobs.data_max)
+        if content is None:
+            raise Refused(402, "Missing data")
+        rule, priority, next_run_ms = given.repeat(), given.priority(), given.instant("nextRun")
         clears_repeat = given.test("shouldClearRepeat")
 
         async def decide() -> Reply:
@@ -36,11 +38,11 @@ class Changing:
                 run_at_ms = await self._next_at_ms(job, rule)
             edit = Edit(
                 id=job.id,
-                payload=None if content is None else _payload(job, content),
+                payload=_payload(job, content),
                 repeat="" if clears_repeat else rule or None,
                 priority=None if priority is None else record.PRIORITY - priority,
                 run_at_ms=run_at_ms,
-                attempt=data.count_in(content) if content is not None and data.is_counted(job) else None,
+                attempt=data.count_in(content) if data.is_counted(job) else None,
                 if_revision=job.revision,
                 in_any_state=True,
             )

@@ -42,7 +42,7 @@ class Creating:
 
     def begin(self, request: Request) -> asyncio.Future[Enqueued] | None:
         """Of a job that has to do with no other one, and gets its number as it comes in; None: it is not such a one."""
-        one = wish(Parameters(request.headers, request.raw))
+        one = wish(Parameters(request.headers, request.raw), self._jobs.data_max)
         if one.is_unique or one.parent_number:
             return None
         return self._gathering.enqueue_numbered(_alone(one, "mockrequest" in request.headers))
@@ -63,7 +63,7 @@ class Creating:
         is_mocked = "mockrequest" in request.headers
 
         async def decide() -> list[bytes]:
-            wishes = [wish(one) for one in given]
+            wishes = [wish(one, self._jobs.data_max) for one in given]
             await self._find_parents(wishes, is_mocked)
             return await self._make(wishes, drawn)
 
@@ -105,7 +105,7 @@ class Creating:
             if one.parent_has_parent:
                 raise Refused(405, "Cannot create grandchildren")
             if existing is None:
-                _join(made, one)
+                _join(made, one, self._jobs.data_max)
         ids = await self._enqueue(wishes, found, drawn)
         for one, existing in zip(wishes, found, strict=True):
             if existing is not None:
@@ -150,7 +150,7 @@ class Creating:
                 return
             edit = Edit(
                 id=job.id,
-                payload=Blob(content.data),
+                payload=Blob(data.checked(content.data, self._jobs.data_max)),
                 priority=PRIORITY - content.priority,
                 repeat=content.repeat,
                 if_revision=job.revision,
@@ -179,7 +179,7 @@ def _alone(one: Wish, is_mocked: bool) -> Filled:
     return new_job(one)
 
 
-def _join(made: dict[str, Wish], one: Wish) -> None:
+def _join(made: dict[str, Wish], one: Wish, data_max: int) -> None:
     """A job of the same command that has the name already takes the content in."""
     first = made.setdefault(one.key, one)
     if first is one or not one.is_unique:
@@ -188,7 +188,8 @@ def _join(made: dict[str, Wish], one: Wish) -> None:
         raise Refused(*OTHER_PARENT)
     content = _absorbed(Content(first.data, first.repeat, PRIORITY if first.priority is None else first.priority), one)
     if content is not None:
-        first.data, first.repeat, first.priority = content.data, content.repeat, content.priority
+        first.data = data.checked(content.data, data_max)
+        first.repeat, first.priority = content.repeat, content.priority
 
 
 def _changed(job: Job, one: Wish) -> Content | None:

@@ -53,7 +53,7 @@ class Ending:
         async def decide() -> Reply:
             job = await self._jobs.existing(number)
             await self._check(job)
-            content, drops_repeat = _new_data(given, job)
+            content, drops_repeat = _new_data(given, job, self._jobs.data_max)
             name = _new_name(given) if is_retry else ""
             priority = given.priority() if is_retry else None
             when = await self._when(given, job, is_retry, drops_repeat or given.test("ignoreRepeat"))
@@ -106,7 +106,7 @@ class Ending:
             job = await self._jobs.existing(number)
             if state_of(job) not in RUNS:
                 raise Refused(405, "Can only fail RUNNING or RUNQUEUED jobs")
-            content = given.data()
+            content = given.data(self._jobs.data_max)
             conclusion = Conclude(
                 id=job.id,
                 token=job.lease_token,
@@ -120,9 +120,9 @@ class Ending:
         return await decided(decide)
 
 
-def _new_data(given: Parameters, job: Job) -> tuple[Blob | None, bool]:
+def _new_data(given: Parameters, job: Job, data_max: int) -> tuple[Blob | None, bool]:
     """The data that replaces the job's, if any, without what the server adds; and whether it asks for no next run."""
-    content = given.data()
+    content = given.data(data_max)
     if content is None:
         return _without_count(job), False
     if data.has(content, data.MOCKED) != job.is_hidden:

@@ -1,20 +1,24 @@
-"""Query: the jobs that a query can be about are copied, and SQLite answers from the copy. Jobs may move meanwhile: the
-copy is of a little while, not of one instant."""
+"""Query: the jobs that a query can be about are copied, and SQLite answers from the copy in a process of its own. Jobs
+may move while they are copied: the copy is not of one instant."""
 
 from __future__ import annotations
 
 import asyncio
-import time
 from typing import Any
+
+import msgspec
 
 from ....core.errors import BadInput, Refusal, TooLarge
 from ....core.job import Job
 from ....core.requests import Listing
 from ....core.validation import PAGE_MAX, glob
-from .. import query
+from .. import query, sql_parameters
 from ..jobs import Jobs
-from ..narrowing import Narrowed, narrowed
+from ..narrowing import NOTHING, Narrowed, narrowed
 from ..parameters import Parameters
+from ..query import Limits
+from ..query_child import Question
+from ..query_pool import QueryPool
 from ..record import fields_of
 from ..refusing import Refused
 from ..verbs import QUEUE
@@ -30,45 +34,71 @@ LISTED = {
     "failed": {"FAILED"},
     "cancelled": {"CANCELLED"},
 }
-AT_ONCE = 2  # queries; others wait for their turn
+_encode_rows = msgspec.msgpack.Encoder().encode
 
 
 class Querying:
-    def __init__(self, jobs: Jobs) -> None:
+    def __init__(self, jobs: Jobs, query_timeout_s: float) -> None:
         self._jobs = jobs
         self._service = jobs.service
-        self._turns = asyncio.Semaphore(AT_ONCE)
+        self._seconds_max = query_timeout_s
+        self.pool = QueryPool()
 
     async def query(self, request: Request) -> Reply:
         given = Parameters.of(request)
-        text = query.checked(given.get("query").strip())
-        async with self._turns:
-            rows = await self._copy(narrowed(text))
-            try:
-                found = await asyncio.to_thread(query.run, text, rows)
-            except query.BadQuery as bad:
-                return Reply(402, "Bad query", headers=(("error", str(bad)),))
-        return Reply(200, "OK", query.write(found, with_headers=given.get("format").lower() == "json"))
+        text = given.get("query").strip()
+        parameters = sql_parameters.read(request.headers)
+        if schema := query.schema_query(text):
+            text, wanted = schema, NOTHING
+        else:
+            wanted = narrowed(query.checked(text), parameters)
+        with_headers = given.get("format").lower() == "json"
+        async with self.pool.turn():
+            limits = self._limits()
+            pages = await self._copy(wanted, limits)
+            answer = await self.pool.ask(Question(text, pages, parameters, limits, with_headers))
+        headers = (("error", answer.error),) if answer.error else ()
+        return Reply(answer.status, answer.reason, answer.body, headers)
 
-    async def _copy(self, wanted: Narrowed) -> list[tuple[Any, ...]]:
-        give_up_at_s = time.monotonic() + query.SECONDS_MAX
+    def _limits(self) -> Limits:
+        return Limits(
+            seconds=self._seconds_max or query.SECONDS_MAX,
+            rows=query.ROWS_MAX,
+            answer_bytes=query.ANSWER_BYTES_MAX,
+            copy_bytes=query.COPY_BYTES_MAX,
+        )
+
+    async def _copy(self, wanted: Narrowed, limits: Limits) -> list[bytes]:
+        """Rows as MessagePack, page by page: the event loop never encodes much at once."""
+        try:
+            async with asyncio.timeout(limits.seconds) as copying:
+                return await self._pages(wanted, limits)
+        except TimeoutError:
+            if copying.expired():
+                limits.refuse_slow()
+            raise
+
+    async def _pages(self, wanted: Narrowed, limits: Limits) -> list[bytes]:
         if wanted.numbers is not None and len(wanted.numbers) <= PAGE_MAX:
-            return await self._rows(await self._jobs.by_numbers(wanted.numbers))
-        rows: list[tuple[Any, ...]] = []
-        size = 0
+            return [_encode_rows(await self._rows(await self._jobs.by_numbers(wanted.numbers)))]
+        pages: list[bytes] = []
+        count = size = 0
         for state, shown in LISTED.items():
             if wanted.states is not None and wanted.states.isdisjoint(shown):
                 continue
             cursor = ""
             while True:
                 jobs, cursor = await self._page(state, wanted.name, cursor)
-                rows += await self._rows(jobs)
-                size += sum(len(job.payload.data) for job in jobs)
-                if len(rows) > query.ROWS_MAX or size > query.COPY_BYTES_MAX or time.monotonic() > give_up_at_s:
-                    raise Refused(*query.ABORTED)
+                rows = await self._rows(jobs)
+                pages.append(_encode_rows(rows))
+                count += len(rows)
+                size += len(pages[-1])
+                if count > limits.rows or size > limits.copy_bytes:
+                    bounds = f"{limits.rows:,} jobs and {limits.copy_bytes:,} bytes"
+                    raise Refused(*query.ABORTED, f"A query may look at {bounds}; add conditions on name or state.")
                 if not cursor:
                     break
-        return rows
+        return pages
 
     async def _page(self, state: str, name: str, cursor: str) -> tuple[list[Job], str]:
         try:

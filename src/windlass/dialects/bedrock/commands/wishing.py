@@ -69,10 +69,10 @@ def key_of(name: str, is_mocked: bool) -> str:
     return key[0] * 2 + hashlib.blake2b(name.encode(), digest_size=32).hexdigest()
 
 
-def wish(given: Parameters) -> Wish:
+def wish(given: Parameters, data_max: int) -> Wish:
     """The checks that come before all others, in their order."""
     name, priority = given.name(), given.priority_of_new()
-    found = given.data() or data.EMPTY
+    found = given.data(data_max) or data.EMPTY
     if _RARE.isdisjoint(given.values):
         says_mocked = data.has(found, data.MOCKED)
         own = data.without(found, data.MOCKED) if says_mocked else found

@@ -18,7 +18,6 @@ from typing import Literal, Protocol
 
 import msgspec
 
-from . import logs
 from .frames import Answer, FrameReader, Hello, Raised, Ready, Request, ToParent, Unready, pack
 from .memory import used_bytes
 
@@ -100,6 +99,8 @@ class ChildRun:
 class Pool(Protocol):
     """What a child tells the pool it belongs to."""
 
+    logging: Callable[[], tuple[str, int] | None]
+
     def child_is_ready(self) -> None: ...
 
     def child_is_free(self, child: ChildProcess, resident_bytes: int) -> None: ...
@@ -163,7 +164,7 @@ class ChildProcess:
         self._socket.setblocking(False)
         self._loop.add_reader(self._socket, self._read)
         threading.Thread(target=self._await_exit, args=(self._process,), daemon=True).start()
-        self._write(pack(Hello(sys.path, logs.chosen())))
+        self._write(pack(Hello(sys.path, self._pool.logging())))
 
     def give(self, run: ChildRun) -> bool:
         """False when the child turns out to be gone: the run has not begun and can go to another one."""

@@ -1,4 +1,4 @@
-"""What a worker and its child processes say to each other: a length of four bytes, then MessagePack.
+"""Messages between a process and its children: a length of four bytes, then MessagePack.
 
 No I/O here: both sides own their end of the socket.
 """

@@ -1,13 +1,13 @@
-"""The warm child processes that `pool="process"` jobs run in: started when needed, used again, replaced in time.
+"""Pool of warm child processes: started when needed, used again, replaced in time.
 
-Requests and answers are opaque bytes; what they mean is between the worker and the target's handler (`child.py`).
+Requests and answers are opaque bytes; their meaning is between the caller and the target's handler (`child.py`).
 """
 
 from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from .process import ChildDied, ChildNotReady, ChildProcess, ChildRun, HandlerRaised
 
@@ -33,9 +33,11 @@ class Children:
         recycle_bytes: int = 0,
         grace_s: float = 5.0,
         command: Sequence[str] | None = None,
+        logging: Callable[[], tuple[str, int] | None] = lambda: None,
     ) -> None:
         self.most = most
-        self._command = [*(command or (sys.executable, "-m", "windlass.sdk.worker.child")), target]
+        self.logging = logging  # format and level that a new child receives; None: it keeps its own
+        self._command = [*(command or (sys.executable, "-m", "windlass.processes.child")), target]
         self._recycle_after = recycle_after
         self._recycle_bytes = recycle_bytes
         self._grace_s = grace_s
@@ -80,6 +82,11 @@ class Children:
             loop.call_at(self._start_at, child.spawn)
         else:
             child.spawn()
+
+    def end_idle(self) -> None:
+        """End the children that have nothing to do; a new one is started when it is needed."""
+        while self._idle:
+            self._idle.pop().leave(self._grace_s)
 
     async def close(self) -> None:
         """Idle children end at once; the others after their job, or by SIGTERM after a grace, then by SIGKILL."""

@@ -1,0 +1,1 @@
+"""Child processes that perform requests: a worker's jobs, and queries that must be killable."""

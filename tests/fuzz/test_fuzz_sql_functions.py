@@ -1,0 +1,34 @@
+"""SQL functions with hostile arguments: some hundred queries, limited in time and memory. `make fuzz` runs more."""
+
+from __future__ import annotations
+
+import itertools
+
+from engine.profiles import examples
+from fuzz.sql_functions import QueryProcess, statements
+
+SEED = "windlass"
+QUERIES = examples(usual=300, deep=10_000)
+# A text of 4 MB is compared with 500 bytes at each of its places, 60 times before SQLite looks at the clock.
+LIKE = "(printf('%.*c',4000000,'a') LIKE '%'||printf('%.*c',498,'a')||'b')"
+SLOW = f"SELECT {' + '.join(itertools.repeat(LIKE, 60))};"
+
+
+def test_no_query_exceeds_its_time_or_memory() -> None:
+    with QueryProcess() as process:
+        for statement in itertools.islice(statements(SEED), QUERIES):
+            said = process.fault(statement)
+            assert not said, f"{said}: {statement}"
+
+
+def test_the_kernel_ends_a_query_that_looks_at_no_clock() -> None:
+    with QueryProcess() as process:
+        assert process.fault(SLOW) == ""
+        assert process.ended == 1
+        assert process.fault("SELECT 1;") == ""
+        assert process.ended == 1
+
+
+def test_the_same_seed_gives_the_same_queries() -> None:
+    first, again, other = (list(itertools.islice(statements(seed), 50)) for seed in ("a", "a", "b"))
+    assert first == again != other
