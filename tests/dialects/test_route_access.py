@@ -38,7 +38,6 @@ NONE = "there is none, for anybody"
 KNOWN = "who knows the id of a worker is that worker, or was told by it"
 ANSWERED = {
     "POST /api/v1/jobs:stream": (200, "each line is refused for itself"),
-    "GET /api/v1/jobs/{id}/callbacks": (200, "nothing is owed yet: the answer of a job that never was"),
     "GET /api/v1/actions": (200, LISTS),
     "GET /api/v1/actions/{id}": (404, NONE),
     "GET /api/v1/queues": (200, LISTS),

@@ -39,6 +39,11 @@ class Reading(Queueing):
         replies = yield from scatter(ids, self.store.partition_of_job, reading.job)
         return [reading.timeline(job_id, reply) for job_id, reply in zip(ids, replies, strict=True)]
 
+    def queue_of(self, ids: Sequence[bytes]) -> AskedMany[str]:
+        """Return the queue of each job. A job stays in the queue that it was enqueued to until it is removed, and its
+        id is not given to another job for at least ten minutes after that."""
+        return self._about_ids(ids, reading.queue_of)
+
     def logs(self, job_id: bytes) -> Asked[Logs]:
         """The last lines that running code has left with a job, of all its attempts."""
         check.id_bytes("id", job_id)

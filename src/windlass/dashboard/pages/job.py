@@ -170,7 +170,7 @@ async def read_job(visit: Visit[None], job_id: bytes) -> Timeline:
         raise UnknownJob(_GONE)
     if isinstance(found, Refusal):
         raise found
-    visit.ask.may_use(found.job.queue)
+    visit.ask.check_found(found.job.queue)
     return found
 
 

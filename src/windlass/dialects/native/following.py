@@ -206,7 +206,7 @@ async def _look(ask: Ask[Any, Any], job_id: bytes) -> Job | Refusal:
     [found] = await ask.service.job([job_id])
     if not isinstance(found, Timeline):
         return Gone() if isinstance(found, errors.AlreadyEnded) else found
-    ask.may_use(found.job.queue)
+    ask.check_found(found.job.queue)
     return found.job
 
 

@@ -69,7 +69,7 @@ async def looked_at(question: Awaitable[T]) -> T:
 async def job(ask: Ask[None, None]) -> TimelineShape:
     """A job with the attempts that ended badly."""
     timeline = await looked_at(ask.service.job([ask.job_id]).one())
-    ask.may_use(timeline.job.queue)
+    ask.check_found(timeline.job.queue)
     return timeline_shape(timeline, ask.wanted)
 
 
