@@ -30,8 +30,8 @@ async def seek(visit: Visit[None], listing: Listing, looked_at_max: int = LOOKED
     looked_at, until_s = 0, time.monotonic() + LASTS_S
     while True:
         step = msgspec.structs.replace(listing, most=listing.most - len(jobs))
-        page: Page = await visit.service.jobs(step)
-        jobs += [one for one in page.jobs if visit.may_use(one.queue)]
+        page: Page = await visit.service.jobs_within(step, visit.who.queues)
+        jobs += page.jobs
         errors |= {job_id: _line(one) for job_id, one in page.last_attempts.items()}
         looked_at += max(1, page.looked_at)
         listing = msgspec.structs.replace(listing, cursor=page.cursor)

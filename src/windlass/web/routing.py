@@ -107,6 +107,17 @@ class Ask(Generic[B, Q]):
                 if isinstance(queue, str):
                     self.who.check_found(queue, f"job {format_id(job_id)}")
 
+    async def may_act_for(self, worker: bytes, *, with_jobs: bool = False) -> None:
+        """Raise Forbidden when a worker serves a queue outside the token's. `with_jobs`: also when it holds a job of
+        such a queue, for operations that end leases. An id without a worker passes."""
+        if not self.who.queues:
+            return
+        found = await self.service.worker(worker)
+        held = [job.id for job in found.running] if with_jobs else []
+        for queue in (*found.info.queues, *(await self.service.queue_of(held) if held else ())):
+            if isinstance(queue, str):
+                self.who.check_found(queue, "this worker")
+
     def may_use_all(self) -> None:
         """For what is not about one queue."""
         if self.who.queues:
@@ -190,6 +201,7 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     takes: Any = None  # type of the body
     reads: Callable[[bytes, Encoding], Any] | None = None  # makes something else of it for the handler
     query: type[msgspec.Struct] | None = None
+    form: type[msgspec.Struct] | None = None  # fields of a form, which the dashboard reads from the body itself
     gives: Any = None  # type of the good answer; None: it has no body
     status: int = 200
     also: Mapping[int, Any] = {}  # other good answers
