@@ -368,6 +368,26 @@ def _failures() -> Iterator[Case]:
         yield "failures", f"looked_at={value!r}", lambda service, value=value: service.failures(looked_at=value)
 
 
+def _scopes() -> Iterator[Case]:
+    """Patterns of queues, as a token has them, and ids whose queues are asked for."""
+    listing = Listing(queue="q", state="queued")
+    for value in (["q"], "q", None, 5, ("",), (5,), ("q" * 256,), ("*" * 17,), ("q",) * 33):
+        yield "explain_within", f"{value!r:.30}", lambda service, value=value: service.explain_within(OK_ID, value)
+        yield "jobs_within", f"{value!r:.30}", lambda service, value=value: service.jobs_within(listing, value)
+        yield "failures", f"queues={value!r:.30}", lambda service, value=value: service.failures(queues=value)
+        yield "workers_within", f"{value!r:.30}", lambda service, value=value: service.workers_within([], value)
+    for value in (None, 5, "w", [5], [b"w" * 16]):
+        yield "workers_within", f"found={value!r}", lambda service, value=value: service.workers_within(value, ())
+    for value in WRONG_IDS:
+        yield "explain_within", f"id={value!r}", lambda service, value=value: service.explain_within(value, ())
+        yield "queue_of", f"id={value!r}", lambda service, value=value: service.queue_of([value])
+        yield "worker", f"id={value!r}", lambda service, value=value: service.worker(value)
+    for value in WRONG_LISTS:
+        yield "queue_of", f"ids={value!r}", lambda service, value=value: service.queue_of(value)
+    yield "queue_of", "unknown", lambda service: service.queue_of([OK_ID])
+    yield "jobs_within", "nothing", lambda service: service.jobs_within(Listing(), ())
+
+
 def _actions() -> Iterator[Case]:
     good = {"verb": "retry", "listing": Listing(queue="q", state="failed")}
     fields: dict[str, tuple[Any, ...]] = {
@@ -814,7 +834,7 @@ def _assignments() -> Iterator[Case]:
 
 CASES = [
     *_enqueue(), *_reports(), *_interventions(), *_conclusions(), *_numbers(), *_takes(),
-    *_reading(), *_failures(), *_actions(), *_lanes(), *_members(), *_queues_and_workers(),
+    *_reading(), *_failures(), *_scopes(), *_actions(), *_lanes(), *_members(), *_queues_and_workers(),
     *_limits_and_pauses(), *_schedules(), *_callbacks(), *_debts(), *_events(), *_logs(), *_transfer(), *_doctor(),
     *_statistics(), *_tokens(), *_audit(), *_pushes(), *_assignments(),
 ]  # fmt: skip

@@ -13,7 +13,7 @@ from api_client import Api
 from windlass import Windlass, Worker
 from windlass.core.errors import REFUSALS
 from windlass.core.ids import format_id
-from windlass.core.job import Blob, Codec, NewJob
+from windlass.core.job import Blob, Codec, Job, NewJob, Timeline
 from windlass.core.requests import Finish, Take
 from windlass.core.states import State
 from windlass.dialects.bedrock.desk import Desk
@@ -131,6 +131,57 @@ async def test_jobs_of_other_queues_and_of_the_history_are_not_there(desk: AtDes
     assert (await desk("RequeueJobs", jobIDs=done)).line == "200 OK"
     assert await desk.state(done) == "gone"
     assert await desk.create("done", unique=True) != done
+
+
+async def _foreign(desk: AtDesk) -> tuple[Job, int]:
+    """A running job of another queue that has a number, as one has that Bedrock's clients may guess."""
+    await desk.service.enqueue([NewJob(queue="other", name="S3CRET", payload=Blob(b'{"x":"S3CRET"}'))])
+    (job,) = (await desk.service.take(Take(queues=("other",)))).jobs
+    (number,) = await desk.service.number([job.id])
+    (found,) = await desk.service.job([job.id])
+    assert isinstance(found, Timeline)
+    assert isinstance(number, int)
+    return found.job, number
+
+
+@pytest.mark.parametrize(
+    ("verb", "given"),
+    [
+        *((verb, {"jobID": None}) for verb in ("QueryJob", "UpdateJob", "FinishJob", "RetryJob", "FailJob")),
+        *((verb, {"jobID": None}) for verb in ("CancelJob", "DeleteJob")),
+        ("CreateJob", {"name": "child", "parentJobID": None}),
+        ("RequeueJobs", {"jobIDs": None}),
+    ],
+)
+async def test_no_command_reaches_a_job_of_another_queue_by_its_number(
+    desk: AtDesk, verb: str, given: dict[str, Any]
+) -> None:
+    """A token for this queue alone reaches it in no other way either."""
+    before, number = await _foreign(desk)
+    said = await desk(verb, data={"y": 1}, **{name: value or number for name, value in given.items()})
+    assert said.line.startswith("404 ") or verb == "RequeueJobs"
+    assert "S3CRET" not in said.text + said.line
+    (after,) = await desk.service.job([before.id])
+    assert isinstance(after, Timeline)
+    assert after.job == before
+
+
+async def test_no_list_of_jobs_reaches_a_parent_in_another_queue(desk: AtDesk) -> None:
+    before, number = await _foreign(desk)
+    jobs = [{"name": "alone"}, {"name": "child", "parentJobID": number}]
+    assert (await desk("CreateJobs", jobs=jobs)).line == "404 parentJobID does not exist"
+    assert not (await desk.service.members(before.id)).members
+
+
+async def test_children_in_other_queues_are_not_shown(desk: AtDesk) -> None:
+    """A parent that runs again gets the data of its children in this queue only."""
+    parent = await desk.running("parent")
+    parent_id = desk.service.numbered_id("bedrock", parent)
+    await desk.service.enqueue([NewJob(queue="other", name="c", payload=Blob(b'{"x":"S3CRET"}'), parent=parent_id)])
+    await desk.good("FinishJob", jobID=parent)
+    (child,) = (await desk.service.take(Take(queues=("other",)))).jobs
+    await desk.service.finish([Finish(child.id, child.lease_token)])
+    assert "S3CRET" not in (await desk.good("GetJob", name="parent")).text
 
 
 async def test_a_configured_queue_stays_so(desk: AtDesk) -> None:

@@ -165,6 +165,18 @@ async def test_who_may_see_what(client: httpx.AsyncClient, service: Service) -> 
     assert list(figures.by("queue", "windlass_queue_paused")) == ["mail"]
 
 
+async def test_callbacks_of_all_queues_are_not_counted_for_some(
+    client: httpx.AsyncClient, service: Service, running: Serving
+) -> None:
+    numbers = {"successfulCallbacks": 5, "failedCallbacks": 0, "undefinedBackendWithCallback": 0,
+               "unknownTopicOrPartition": 0}  # fmt: skip
+    running.office.callback_numbers = lambda: numbers
+    for queues, expected in (((), 5), (("mail*",), None)):
+        made = await service.create_token(NewToken(name=f"{queues}", roles=frozenset({Role.READ}), queues=queues))
+        figures = await _scraped(client, authorization=f"Bearer {made.text}")
+        assert figures.value("windlass_callback_attempts_total", outcome="delivered") == expected
+
+
 async def test_without_the_engine_a_server_tells_what_it_knows(
     client: httpx.AsyncClient, running: Serving, monkeypatch: pytest.MonkeyPatch
 ) -> None:

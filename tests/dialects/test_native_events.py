@@ -406,3 +406,23 @@ async def test_many_follow_at_once(client: httpx.AsyncClient, service: Service, 
             await put(service, name=f"n{number}")
     assert [task.result() for task in tasks] == [[f"n{number}" for number in range(20)]] * 30
     await until(lambda: followers(store) == 0)
+
+
+async def test_how_many_were_missed_is_not_told_to_a_token_for_some_queues(
+    client: httpx.AsyncClient, service: Service, store: Store
+) -> None:
+    """The number counts the events of all queues."""
+    everything = await bearer(service, "read")
+    async with following(client, EVENTS, **everything) as stream:  # while one follows, events are numbered
+        position = await stream.mark()
+        for _ in range(3):
+            await put(service, queue="elsewhere")
+        await stream.some(3)
+        ask(store, "XTRIM", f"{store.root(0)}:events", "MAXLEN", 0)
+        await put(service, queue="q1")
+        for queues, expected in (((), 3), (("q*",), None)):
+            shown = await bearer(service, "read", "work", queues=queues)
+            async with following(client, EVENTS, last_event_id=position, **shown) as other:
+                missed, heard = await other.some(2)
+            assert (missed.kind, missed.data["missed"]) == ("missed", expected)
+            assert heard.data["queue"] == "q1"

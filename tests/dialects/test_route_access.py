@@ -35,17 +35,13 @@ HELD_S = 5.0
 # and written down here.
 LISTS = "what is of other queues is left out"
 NONE = "there is none, for anybody"
-KNOWN = "who knows the id of a worker is that worker, or was told by it"
 ANSWERED = {
     "POST /api/v1/jobs:stream": (200, "each line is refused for itself"),
-    "GET /api/v1/jobs/{id}/callbacks": (200, "nothing is owed yet: the answer of a job that never was"),
     "GET /api/v1/actions": (200, LISTS),
     "GET /api/v1/actions/{id}": (404, NONE),
     "GET /api/v1/queues": (200, LISTS),
     "GET /api/v1/limits": (200, LISTS),
     "GET /api/v1/schedules": (200, LISTS),
-    "POST /api/v1/workers/{id}/beat": (200, KNOWN),
-    "DELETE /api/v1/workers/{id}": (200, KNOWN),
     "GET /api/v1/info": (200, "versions, and nothing of queues"),
     "GET /metrics": (200, LISTS),
     "GET /": (200, LISTS),

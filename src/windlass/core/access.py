@@ -7,6 +7,7 @@ import base64
 import hashlib
 import hmac
 import re
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -38,7 +39,7 @@ class Principal(msgspec.Struct, frozen=True):
         return Role.ADMIN in self.roles or not self.roles.isdisjoint(roles)
 
     def may_use(self, queue: str) -> bool:
-        return not self.queues or any(matches(pattern, queue) for pattern in self.queues)
+        return is_within(queue, self.queues)
 
     def check(self, roles: frozenset[Role], queue: str = "") -> None:
         """Raises Forbidden, with a sentence that says what is missing. An empty queue: it is about none."""
@@ -50,6 +51,16 @@ class Principal(msgspec.Struct, frozen=True):
             allowed = ", ".join(self.queues)
             raise Forbidden(
                 f"The token {self.name!r} is for the queues {allowed}, not for {queue!r}. Use another token."
+            )
+
+    def check_found(self, queue: str, what: str = "this job") -> None:
+        """Raise Forbidden for something that was found by its id or name and belongs to a queue outside the token's.
+        The sentence does not name that queue: the caller did not, and must not learn it here."""
+        if not self.may_use(queue):
+            allowed = ", ".join(self.queues)
+            raise Forbidden(
+                f"The token {self.name!r} is for the queues {allowed}; {what} belongs to another queue. "
+                "Use another token."
             )
 
 
@@ -136,6 +147,11 @@ def parse_token(text: str) -> Presented:
 def digest_of(secret: str) -> bytes:
     # A secret has 256 random bits: it needs no salt, and no slow hash to hold against guessing.
     return hashlib.sha256(secret.encode(errors="surrogatepass")).digest()
+
+
+def is_within(queue: str, patterns: Sequence[str]) -> bool:
+    """Return whether one of the patterns means this queue; no patterns mean every queue."""
+    return not patterns or any(matches(pattern, queue) for pattern in patterns)
 
 
 def matches(pattern: str, queue: str) -> bool:

@@ -23,7 +23,7 @@ def new_token(token: Any) -> None:
     check.instance("A token to create", token, NewToken)
     token_name(token.name)
     _roles(token.roles)
-    _queues(token.queues)
+    queue_patterns(token.queues)
     if token.queues and Role.ADMIN in token.roles:
         raise BadInput("An admin may do everything, and make tokens for every queue: give an admin token no queues.")
     check.whole("rate", token.rate, 0, TOKEN_RATE_MAX)
@@ -38,7 +38,7 @@ def _roles(roles: Any) -> None:
         raise BadInput(f"A token needs at least one role: {', '.join(Role)}.")
 
 
-def _queues(queues: Any) -> None:
+def queue_patterns(queues: Any) -> None:
     if type(queues) is not tuple:
         raise BadInput("queues must be a tuple of patterns.")
     if len(queues) > TOKEN_QUEUES_MAX:

@@ -39,7 +39,7 @@ from .explanation import (
 from .facts import Employed, Facts, Relative
 from .ids import format_id
 from .job import End, Job
-from .parties import Holder, Related, Step
+from .parties import HIDDEN, Holder, Related, Step
 from .queue import FOREVER_MS
 from .requests import Filter
 from .states import State
@@ -256,12 +256,15 @@ def _waiting(facts: Facts) -> Iterator[Reason]:
 
 
 def _related(relative: Relative) -> Related:
+    if relative.is_hidden:
+        return Related(format_id(relative.id), HIDDEN)
     return Related(format_id(relative.id), relative.state.label if relative.state else "gone")
 
 
 def _in_steps(facts: Facts) -> Iterator[Reason]:
     # A member that has ended or is gone, and still counts, is one whose end is on its way.
-    is_told = any(one.state is None or one.state.is_ended for one in facts.awaited.first)
+    seen = [one for one in facts.awaited.first if not one.is_hidden]
+    is_told = any(one.state is None or one.state.is_ended for one in seen)
     telling: list[Step] = ["telling"] if is_told else []
     if facts.steps or telling:
         yield InSteps(steps=[*facts.steps, *telling])

@@ -8,7 +8,7 @@ from typing import ClassVar, Literal, TypeAlias
 
 import msgspec
 
-from .parties import HANDING_OVER, STEPS, Holder, Related, Step
+from .parties import HANDING_OVER, HIDDEN, STEPS, Holder, Related, Step
 from .wording import ago, counted, instant, listed, quoted, shortened, since, span
 
 _REASON_SHOWN = 300
@@ -236,6 +236,8 @@ class HeldByParent(_Reason, frozen=True, kw_only=True):
     parent: Related
 
     def say(self, now_ms: int) -> str:
+        if self.parent.state == HIDDEN:
+            return f"Its parent {self.parent.id}, which is in another queue, holds it."
         parent = f"Its parent {self.parent.id} ({self.parent.state})"
         if self.parent.state in HANDING_OVER:
             return f"{parent} holds it until it hands over."

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
+
 import msgspec
 
 from .job import Attempt, Job
@@ -52,7 +54,11 @@ class Employed(msgspec.Struct, frozen=True, kw_only=True):
 
 class Relative(msgspec.Struct, frozen=True):
     id: bytes
-    state: State | None  # None: it is gone
+    state: State | None  # None: it is gone, or hidden
+    is_hidden: bool = False  # in a queue that the caller may not see
+
+    def hide(self) -> Relative:
+        return self if self.state is None else Relative(self.id, None, is_hidden=True)
 
 
 class Awaited(msgspec.Struct, frozen=True, kw_only=True):
@@ -84,3 +90,24 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     steps: list[Step] = []
     removed_at_ms: int | None = None
     is_needed: bool = False
+
+    def others(self) -> list[bytes]:
+        """Return the ids of the other jobs that these facts say something about."""
+        relatives = [*([self.parent] if self.parent else ()), *self.awaited.first]
+        holders = [holder for full in self.limits for holder in full.holders]
+        return list(dict.fromkeys([*(one.id for one in relatives if one.state is not None), *holders]))
+
+    def hide(self, hidden: Set[bytes]) -> Facts:
+        """Return the same facts without the states of these jobs, and without them as holders of limits."""
+        if not hidden:
+            return self
+        first = [one.hide() if one.id in hidden else one for one in self.awaited.first]
+        return msgspec.structs.replace(
+            self,
+            parent=self.parent.hide() if self.parent and self.parent.id in hidden else self.parent,
+            awaited=msgspec.structs.replace(self.awaited, first=first),
+            limits=[
+                msgspec.structs.replace(full, holders=[one for one in full.holders if one not in hidden])
+                for full in self.limits
+            ],
+        )

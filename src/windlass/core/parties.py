@@ -11,7 +11,10 @@ from .wording import quoted, shortened
 
 class Related(msgspec.Struct, frozen=True):
     id: str
-    state: str  # or `gone`
+    state: str  # or `gone`, or `hidden`: it is in a queue that the caller may not see
+
+
+HIDDEN = "hidden"
 
 
 # As states of a parent: it has not handed over, or will do so again.

@@ -107,7 +107,7 @@ async def _gathered(ask: Ask[None, LiveQuery], following: SharedFollowing, first
         event = await _next(ask, following, left_s)
         if event is not None and _is_for(ask, event):
             queues.add(event.queue)
-            count += event.missed or 1
+            count += 1 if ask.who.queues else event.missed or 1  # those missed are of all queues
     is_vague = len(queues) > QUEUES_MAX or "" in queues
     return Happened([] if is_vague else sorted(queues), count)
 

@@ -140,7 +140,9 @@ class DashboardRoutes(Routes):
                     return await again(visit, filled, error)
                 return shown(done.template, done.view, visit) if isinstance(done, Shown) else _back(visit, done, filled)
 
-            self._add("POST", f"/do/{verb}", handler.__name__, handler, answer, roles=roles, takes_media=FORM)
+            self._add(
+                "POST", f"/do/{verb}", handler.__name__, handler, answer, roles=roles, takes_media=FORM, form=form
+            )
             return handler
 
         return add

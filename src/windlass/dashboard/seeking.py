@@ -12,6 +12,7 @@ from ..core.requests import Listing, Page
 from .visit import Visit
 
 LOOKED_AT_MAX = 10_000  # jobs, for one page
+PAGES_MAX = 40  # ... for a token for some queues: jobs of others that were passed over are not counted
 LASTS_S = 1.5  # ... and no longer than this
 LINE_MAX = 400
 
@@ -27,15 +28,17 @@ async def seek(visit: Visit[None], listing: Listing, looked_at_max: int = LOOKED
     """Jobs of queues that are theirs."""
     jobs: list[Job] = []
     errors: dict[bytes, str] = {}
-    looked_at, until_s = 0, time.monotonic() + LASTS_S
+    looked_at, pages, until_s = 0, 0, time.monotonic() + LASTS_S
     while True:
         step = msgspec.structs.replace(listing, most=listing.most - len(jobs))
-        page: Page = await visit.service.jobs(step)
-        jobs += [one for one in page.jobs if visit.may_use(one.queue)]
+        page: Page = await visit.service.jobs_within(step, visit.who.queues)
+        jobs += page.jobs
         errors |= {job_id: _line(one) for job_id, one in page.last_attempts.items()}
         looked_at += max(1, page.looked_at)
+        pages += 1
         listing = msgspec.structs.replace(listing, cursor=page.cursor)
-        if not page.cursor or len(jobs) >= listing.most or looked_at >= looked_at_max or time.monotonic() > until_s:
+        is_enough = looked_at >= looked_at_max or (bool(visit.who.queues) and pages >= PAGES_MAX)
+        if not page.cursor or len(jobs) >= listing.most or is_enough or time.monotonic() > until_s:
             return Found(jobs, errors, page.cursor, looked_at)
 
 

@@ -39,7 +39,7 @@ async def metrics(ask: Ask[None, None]) -> Response:
     Per queue: depth, oldest age, waiting takers, and what happened in the last full minute; the engine's round trip;
     this process's answers by route and status, their durations, connections, memory. A token for some queues sees
     only these."""
-    return Response(200, await scrape(ask.office, ask.who.may_use), (("Cache-Control", "no-store"),), CONTENT_TYPE)
+    return Response(200, await scrape(ask.office, ask.who), (("Cache-Control", "no-store"),), CONTENT_TYPE)
 
 
 class _Page(msgspec.Struct, frozen=True):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from ..core import validation as check
+from ..core.access_validation import queue_patterns
 from ..core.failure import FailureGroup, Failures, grouped, joined
 from ..core.requests import Listing, Page
 from ..store.asked import Asked
@@ -16,27 +17,33 @@ REMEMBERED_MS = 5_000
 
 
 class Failing(Reading):
-    def failures(self, *, queue: str = "", name: str = "", looked_at: int = 2_000) -> Asked[Failures]:
+    def failures(
+        self, *, queue: str = "", name: str = "", looked_at: int = 2_000, queues: tuple[str, ...] = ()
+    ) -> Asked[Failures]:
         """The last failed jobs (of a queue, of names that match), grouped by what went wrong. In bounded steps; an
-        answer is remembered for 5 seconds by this process."""
+        answer is remembered for 5 seconds by this process. `queues`: patterns of those that the caller may see (none:
+        all); failures in other queues are not counted."""
         check.text("queue", queue, check.QUEUE_MAX, may_be_empty=True)
         check.glob(name)
         check.whole("looked_at", looked_at, 1, LOOKED_AT_MAX)
-        key = ("failures", queue, name, looked_at)
+        queue_patterns(queues)
+        key = ("failures", queue, name, looked_at, queues)
         lately = self.store.lately
         return Asked(
             self.store,
-            lambda: lately.read(key, REMEMBERED_MS, lambda at_ms: self._failures_flow(queue, name, looked_at, at_ms)),
+            lambda: lately.read(
+                key, REMEMBERED_MS, lambda at_ms: self._failures_flow(queue, name, looked_at, queues, at_ms)
+            ),
         )
 
-    def _failures_flow(self, queue: str, name: str, most: int, at_ms: int) -> Flow[Failures]:
+    def _failures_flow(self, queue: str, name: str, most: int, queues: tuple[str, ...], at_ms: int) -> Flow[Failures]:
         listing = Listing(
             queue=queue, state="failed", name=name, newest_first=True, with_errors=True, most=check.PAGE_MAX
         )
         groups: list[FailureGroup] = []
         looked_at = 0
         while looked_at < most:
-            page: Page = yield from self._jobs_flow(listing)
+            page: Page = yield from self._jobs_flow(listing, queues)
             looked_at += max(1, page.looked_at)
             groups = joined((*groups, *grouped(page.jobs, page.last_attempts)))
             listing = msgspec.structs.replace(listing, cursor=page.cursor)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..core import validation as check
+from ..core.access import is_within
+from ..core.access_validation import queue_patterns
 from ..core.errors import Refusal
 from ..core.explaining import explain
 from ..core.explanation import Explanation
@@ -39,6 +41,11 @@ class Reading(Queueing):
         replies = yield from scatter(ids, self.store.partition_of_job, reading.job)
         return [reading.timeline(job_id, reply) for job_id, reply in zip(ids, replies, strict=True)]
 
+    def queue_of(self, ids: Sequence[bytes]) -> AskedMany[str]:
+        """Return the queue of each job. A job stays in the queue that it was enqueued to until it is removed, and its
+        id is not given to another job for at least ten minutes after that."""
+        return self._about_ids(ids, reading.queue_of)
+
     def logs(self, job_id: bytes) -> Asked[Logs]:
         """The last lines that running code has left with a job, of all its attempts."""
         check.id_bytes("id", job_id)
@@ -69,29 +76,50 @@ class Reading(Queueing):
     def explain(self, job_id: bytes) -> Asked[Explanation]:
         """Why a job does not run, who has it, or how it ended: as data and in words."""
         check.id_bytes("id", job_id)
-        return Asked(self.store, lambda: self._explain_flow(job_id))
+        return self.explain_within(job_id, ())
 
-    def _explain_flow(self, job_id: bytes) -> Flow[Explanation]:
+    def explain_within(self, job_id: bytes, queues: tuple[str, ...]) -> Asked[Explanation]:
+        """Explain a job to a caller who may see only the queues that match these patterns (none: all). Of a parent, a
+        member or a holder of a limit in another queue it says that there is one, and not how it is."""
+        check.id_bytes("id", job_id)
+        queue_patterns(queues)
+        return Asked(self.store, lambda: self._explain_flow(job_id, queues))
+
+    def _explain_flow(self, job_id: bytes, queues: tuple[str, ...]) -> Flow[Explanation]:
         facts: Facts = yield from asked_once(explaining.explain(job_id, self.store.partition_of_job(job_id)))
-        return explain(facts)
+        others = facts.others() if queues else []
+        found = yield from scatter(others, self.store.partition_of_job, reading.queue_of)
+        # A job that has gone since the facts were read may have been in any queue: it is hidden too.
+        seen = {
+            one for one, queue in zip(others, found, strict=True) if isinstance(queue, str) and is_within(queue, queues)
+        }
+        return explain(facts.hide(set(others) - seen))
 
     def jobs(self, listing: Listing) -> Asked[Page]:
         """One page of jobs by state, of one queue or merged over all (the first 1,000 that hold any), or by tag, then
         partition by partition. A page looks at a bounded number of jobs: it may be empty and still go on."""
-        check.listing(listing)
-        return Asked(self.store, lambda: self._jobs_flow(listing))
+        return self.jobs_within(listing, ())
 
-    def _jobs_flow(self, listing: Listing) -> Flow[Page]:
+    def jobs_within(self, listing: Listing, queues: tuple[str, ...]) -> Asked[Page]:
+        """Return a page of jobs for a caller who may see only the queues that match these patterns (none: all). Jobs of
+        other queues are neither listed nor counted."""
+        check.listing(listing)
+        queue_patterns(queues)
+        return Asked(self.store, lambda: self._jobs_flow(listing, queues))
+
+    def _jobs_flow(self, listing: Listing, queues: tuple[str, ...] = ()) -> Flow[Page]:
         if listing.tag:
-            return (yield from page_by_tag(listing, self.store.partitions))
+            found = yield from page_by_tag(listing, self.store.partitions)
+            return _narrowed(found, queues) if queues else found
         if not listing.queue:
-            holding = yield from self._holding(listing.state)
+            holding = yield from self._holding(listing.state, queues)
             return (yield from page_of_all(listing, holding, self.store.partition_of_queue))
         return (yield from page(listing, self.store.partition_of_queue(listing.queue)))
 
-    def _holding(self, state: str) -> Flow[list[QueueStats]]:
+    def _holding(self, state: str, queues: tuple[str, ...]) -> Flow[list[QueueStats]]:
         """Queues with jobs in a state."""
-        found: list[QueueStats] = yield from self._stats_flow((yield from self._queues_flow()))
+        names = [name for name in (yield from self._queues_flow()) if is_within(name, queues)]
+        found: list[QueueStats] = yield from self._stats_flow(names)
         return [one for one in found if getattr(one, state)][:MERGED_MAX]
 
     def members(
@@ -111,3 +139,10 @@ class Reading(Queueing):
 
 def _now_flow() -> Flow[int]:
     return (yield Now())  # type: ignore[no-any-return]
+
+
+def _narrowed(found: Page, queues: tuple[str, ...]) -> Page:
+    """Narrow a page by tag, which holds jobs of all queues, to some of them."""
+    jobs = [job for job in found.jobs if is_within(job.queue, queues)]
+    said = {job.id: found.last_attempts[job.id] for job in jobs if job.id in found.last_attempts}
+    return Page(jobs, found.cursor, len(jobs), said)

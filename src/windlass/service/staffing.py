@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
+
+import msgspec
 
 from ..core import validation as check
+from ..core.access import is_within
+from ..core.access_validation import queue_patterns
 from ..core.errors import Refusal
 from ..core.requests import Worker, WorkerInfo
 from ..store.asked import Asked, AskedMany
-from ..store.calls import workers
+from ..store.calls import reading, workers
 from ..store.calls.call import Flow, bounded
+from ..store.scatter import scatter
 from .asking import Asking
 
 
@@ -103,6 +108,50 @@ class Staffing(Asking):
         ids = [worker.id for worker in page]
         elsewhere = yield [workers.workers(0, 0, home, ids) for home in range(1, self.store.partitions)]
         return [workers.together(same) for same in zip(page, *elsewhere, strict=True)]
+
+    def worker(self, worker: bytes) -> Asked[Worker]:
+        """Return one worker and what it holds. Of a worker that is not registered only the latter is known."""
+        check.worker_id(worker)
+        return Asked(self.store, lambda: self._worker_flow(worker))
+
+    def _worker_flow(self, worker: bytes) -> Flow[Worker]:
+        found: list[list[Worker]] = yield [
+            workers.workers(0, 0, home, [worker]) for home in range(self.store.partitions)
+        ]
+        return workers.together([one for (one,) in found])
+
+    def workers_within(self, found: Sequence[Worker], queues: tuple[str, ...]) -> Asked[list[Worker]]:
+        """Return workers as a caller sees them who may see only the queues that match these patterns (none: all): those
+        that serve such a queue, without what they serve and run for others."""
+        check.items("found", found)
+        for one in found:
+            check.instance("A worker", one, Worker)
+        queue_patterns(queues)
+        return Asked(self.store, lambda: self._workers_within_flow(found, queues))
+
+    def _workers_within_flow(self, found: Sequence[Worker], queues: tuple[str, ...]) -> Flow[list[Worker]]:
+        if not queues:
+            return list(found)
+        shown = [one for one in found if not one.info.queues or _served(one, queues)]
+        ids = [job.id for worker in shown for job in worker.running]
+        names = yield from scatter(ids, self.store.partition_of_job, reading.queue_of)
+        seen = {
+            job_id for job_id, name in zip(ids, names, strict=True) if isinstance(name, str) and is_within(name, queues)
+        }
+        return [_narrowed(one, queues, seen) for one in shown]
+
+
+def _served(worker: Worker, queues: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(queue for queue in worker.info.queues if is_within(queue, queues))
+
+
+def _narrowed(worker: Worker, queues: tuple[str, ...], seen: Set[bytes]) -> Worker:
+    running = [job for job in worker.running if job.id in seen]
+    served = _served(worker, queues)
+    if served == worker.info.queues and len(running) == len(worker.running):
+        return worker
+    info = msgspec.structs.replace(worker.info, queues=served)
+    return msgspec.structs.replace(worker, info=info, running=running, running_count=len(running))
 
 
 def _told(answers: Sequence[bool | Refusal]) -> bool | Refusal:

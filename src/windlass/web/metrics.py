@@ -14,6 +14,7 @@ from pathlib import Path
 import msgspec
 
 from .. import __version__
+from ..core.access import Principal
 from ..core.errors import WindlassError
 from ..core.queue import Minute, QueueStats
 from ..service import Service
@@ -37,20 +38,21 @@ class _Seen(msgspec.Struct, frozen=True):
     left_out: int
 
 
-async def scrape(office: Office, may_see: Callable[[str], bool]) -> bytes:
+async def scrape(office: Office, who: Principal) -> bytes:
     """When the engine is away, what is known without it."""
     written = Exposition()
     seen = None
     with contextlib.suppress(WindlassError, TimeoutError):
         async with asyncio.timeout(PATIENCE_S):
-            seen = await _look(office.service, may_see)
+            seen = await _look(office.service, who.may_use)
     _write_engine(written, seen)
     if seen is not None:
         for write in (_write_jobs, _write_gauges, _write_minutes, _write_means):
             write(written, seen)
             await asyncio.sleep(0)  # thousands of lines each: others may go between
     _write_server(written, office)
-    _write_callbacks(written, office)
+    if not who.queues:  # callbacks are counted over all queues
+        _write_callbacks(written, office)
     _write_answers(written, office)
     _write_process(written, office)
     return written.encode()

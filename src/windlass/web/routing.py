@@ -12,8 +12,7 @@ import msgspec
 
 from ..core.access import Principal, Role
 from ..core.errors import BadInput, Forbidden, WindlassError
-from ..core.ids import parse_id
-from ..core.job import Timeline
+from ..core.ids import format_id, parse_id
 from ..loops.pulse import Pulse
 from ..outbound import Policy
 from ..service import Service
@@ -95,13 +94,29 @@ class Ask(Generic[B, Q]):
         if self.who.queues:
             self.who.check(_ANY_ROLE, queue)
 
-    async def may_touch(self, ids: Sequence[bytes]) -> None:
-        """The same for jobs, by the queue that each is in. Costs a call of the engine only where tokens are for some
-        queues; what does not exist is for others to refuse."""
+    def check_found(self, queue: str, what: str = "this job") -> None:
+        """Raise Forbidden when what was found by its id or name belongs to a queue outside the token's."""
         if self.who.queues:
-            for found in await self.service.job(ids):
-                if isinstance(found, Timeline):
-                    self.may_use(found.job.queue)
+            self.who.check_found(queue, what)
+
+    async def may_touch(self, ids: Sequence[bytes]) -> None:
+        """Raise Forbidden when one of these jobs is in a queue outside the token's. This costs one read, and only for
+        tokens that are for some queues. An id without a job passes: the operation itself refuses it."""
+        if self.who.queues and ids:
+            for job_id, queue in zip(ids, await self.service.queue_of(ids), strict=True):
+                if isinstance(queue, str):
+                    self.who.check_found(queue, f"job {format_id(job_id)}")
+
+    async def may_act_for(self, worker: bytes, *, with_jobs: bool = False) -> None:
+        """Raise Forbidden when a worker serves a queue outside the token's. `with_jobs`: also when it holds a job of
+        such a queue, for operations that end leases. An id without a worker passes."""
+        if not self.who.queues:
+            return
+        found = await self.service.worker(worker)
+        held = [job.id for job in found.running] if with_jobs else []
+        for queue in (*found.info.queues, *(await self.service.queue_of(held) if held else ())):
+            if isinstance(queue, str):
+                self.who.check_found(queue, "this worker")
 
     def may_use_all(self) -> None:
         """For what is not about one queue."""
@@ -186,6 +201,7 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     takes: Any = None  # type of the body
     reads: Callable[[bytes, Encoding], Any] | None = None  # makes something else of it for the handler
     query: type[msgspec.Struct] | None = None
+    form: type[msgspec.Struct] | None = None  # fields of a form, which the dashboard reads from the body itself
     gives: Any = None  # type of the good answer; None: it has no body
     status: int = 200
     also: Mapping[int, Any] = {}  # other good answers

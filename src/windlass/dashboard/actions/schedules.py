@@ -16,7 +16,7 @@ class ScheduleForm(Form, frozen=True, kw_only=True):
 async def _known(visit: Visit[None], form: ScheduleForm) -> None:
     visit.ask.target, visit.ask.detail = form.name, form.reason
     status = await visit.service.schedule_of(form.name)
-    visit.ask.may_use(status.schedule.job.queue)
+    visit.ask.check_found(status.schedule.job.queue, "this schedule")
 
 
 @routes.action("run-schedule", ScheduleForm)

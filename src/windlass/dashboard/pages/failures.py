@@ -44,8 +44,8 @@ async def failures(visit: Visit[FailuresQuery]) -> FailuresView:
     if queue:
         visit.ask.may_use(queue)
     visit.now_ms = await visit.service.now()
-    found = await visit.service.failures(queue=queue, looked_at=LOOKED_AT)
-    groups = [one for one in found.groups if visit.may_use(one.queue)]
+    found = await visit.service.failures(queue=queue, looked_at=LOOKED_AT, queues=visit.who.queues)
+    groups = found.groups
     most = max((one.count for one in groups), default=1)
     rows = [GroupRow(one, format_id(one.sample), one.count / most, _filter(one)) for one in groups]
     total = sum(one.count for one in groups)

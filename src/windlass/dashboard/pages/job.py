@@ -135,7 +135,7 @@ async def _view(visit: Visit[None]) -> JobView:
     found = timeline.job
     try:
         explanation, logs, ending, (family, has_more), limits, debts = await asyncio.gather(
-            service.explain(job_id),
+            service.explain_within(job_id, visit.who.queues),
             service.logs(job_id),
             _result(visit, found),
             _family(visit, found),
@@ -170,7 +170,7 @@ async def read_job(visit: Visit[None], job_id: bytes) -> Timeline:
         raise UnknownJob(_GONE)
     if isinstance(found, Refusal):
         raise found
-    visit.ask.may_use(found.job.queue)
+    visit.ask.check_found(found.job.queue)
     return found
 
 

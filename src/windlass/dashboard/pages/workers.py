@@ -70,21 +70,16 @@ async def workers(visit: Visit[WorkersQuery]) -> WorkersView:
         visit.service.now(), visit.service.workers(start=start, most=WORKERS_PER_PAGE + 1)
     )
     visit.now_ms = now_ms
-    shown = [one for one in found[:WORKERS_PER_PAGE] if _may_see(visit, one)]
+    shown = await visit.service.workers_within(found[:WORKERS_PER_PAGE], visit.who.queues)
     jobs = await _jobs(visit, shown)
     following = start + WORKERS_PER_PAGE if len(found) > WORKERS_PER_PAGE else 0
     return WorkersView(now_ms, [_row(one, jobs) for one in shown], start, following)
 
 
-def _may_see(visit: Visit[WorkersQuery], worker: Worker) -> bool:
-    return not worker.info.queues or any(visit.may_use(queue) for queue in worker.info.queues)
-
-
 async def _jobs(visit: Visit[WorkersQuery], found: list[Worker]) -> dict[bytes, Job]:
     ids = [one.id for worker in found for one in worker.running[:RUNNING_SHOWN]]
     answers = await visit.service.job(ids) if ids else []
-    jobs = [one.job for one in answers if not isinstance(one, Refusal)]
-    return {job.id: job for job in jobs if visit.may_use(job.queue)}
+    return {one.job.id: one.job for one in answers if not isinstance(one, Refusal)}
 
 
 def _row(worker: Worker, jobs: dict[bytes, Job]) -> WorkerRow:

@@ -180,8 +180,9 @@ async def ui_workers(ask: Ask[None, WorkersPageQuery]) -> WorkersPage:
     ask.may_use(QUEUE)
     start, most = ask.query.start, ask.query.most
     found = await ask.service.workers(start=start, most=most)
+    ours = [one for one in found if QUEUE in one.info.queues]
     return WorkersPage(
-        workers=[_listed_worker(one) for one in found if QUEUE in one.info.queues],
+        workers=[_listed_worker(one) for one in await ask.service.workers_within(ours, ask.who.queues)],
         next_start=start + most if len(found) == most and start + most <= check.UINT32_MAX else None,
     )
 
@@ -236,7 +237,7 @@ async def ui_stats(ask: Ask[None, None]) -> StatsShape:
 async def _workers(ask: Ask[Any, Any]) -> Any:
     start = 0
     while page := await ask.service.workers(start=start, most=check.PAGE_MAX):
-        for one in page:
-            if QUEUE in one.info.queues:
-                yield one
+        ours = [one for one in page if QUEUE in one.info.queues]
+        for one in await ask.service.workers_within(ours, ask.who.queues):
+            yield one
         start += len(page)

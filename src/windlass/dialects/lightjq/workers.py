@@ -74,7 +74,9 @@ def worker_of(ask: Ask[Any, Any]) -> bytes:
 async def remove_worker(ask: Ask[None, None]) -> None:
     """A worker leaves; what it holds is given to others."""
     ask.may_use(QUEUE)
-    await ask.service.forget(worker_of(ask))
+    worker = worker_of(ask)
+    await ask.may_act_for(worker, with_jobs=True)
+    await ask.service.forget(worker)
 
 
 @routes.post(
@@ -84,4 +86,6 @@ async def remove_worker(ask: Ask[None, None]) -> None:
 async def beat_worker(ask: Ask[None, None]) -> None:
     """A worker asks whether it is still known: one that could not be reached for a while is not, and registers anew."""
     ask.may_use(QUEUE)
-    await ask.service.beat([worker_of(ask)]).one()
+    worker = worker_of(ask)
+    await ask.may_act_for(worker)
+    await ask.service.beat([worker]).one()

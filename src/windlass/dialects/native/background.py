@@ -87,6 +87,10 @@ def _may_use(ask: Ask[Any, Any], listing: Listing) -> None:
     ask.may_use(listing.queue) if listing.queue else ask.may_use_all()
 
 
+def _check_found(ask: Ask[Any, Any], listing: Listing) -> None:
+    ask.check_found(listing.queue, "this action") if listing.queue else ask.may_use_all()
+
+
 @routes.post(
     "/actions", roles=ADMIN, takes=ActionShape, gives=ActionStatusShape, is_audited=True,
     refuses=(errors.TooLarge, errors.EngineFull, errors.QueueFull, errors.LimitsChanged),
@@ -122,7 +126,7 @@ def _is_seen(ask: Ask[Any, Any], status: ActionStatus) -> bool:
 async def action(ask: Ask[None, None]) -> ActionStatusShape:
     """One action, and how far it has come."""
     found = await looked_at(ask.service.action(ask.job_id))
-    _may_use(ask, found.listing)
+    _check_found(ask, found.listing)
     return _shape(found)
 
 
@@ -136,5 +140,5 @@ async def cancel_action(ask: Ask[None, None]) -> CancelledShape:
     `requested`: it ends after the step that it is in."""
     action_id = ask.job_id
     ask.target = format_id(action_id)
-    _may_use(ask, (await ask.service.action(action_id)).listing)
+    _check_found(ask, (await ask.service.action(action_id)).listing)
     return CancelledShape(outcome=await ask.service.cancel([action_id]).one())  # type: ignore[arg-type]

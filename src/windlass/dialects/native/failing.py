@@ -51,14 +51,16 @@ class FailuresShape(Given, frozen=True, kw_only=True):
 async def failures(ask: Ask[None, FailuresQuery]) -> FailuresShape:
     """The last failed jobs, grouped by what went wrong.
 
-    A token for some queues sees the groups of these."""
+    A token for some queues sees and counts the failures in these."""
     query = ask.query
-    question = ask.service.failures(queue=query.queue, name=query.name, looked_at=query.looked_at)
+    question = ask.service.failures(
+        queue=query.queue, name=query.name, looked_at=query.looked_at, queues=ask.who.queues
+    )
     if query.queue:
         ask.may_use(query.queue)
     found = await question
     return FailuresShape(
-        groups=[_group(one) for one in found.groups if ask.who.may_use(one.queue)],
+        groups=[_group(one) for one in found.groups],
         looked_at=found.looked_at,
         is_all=found.is_all,
         at_ms=found.at_ms,

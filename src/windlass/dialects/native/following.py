@@ -80,7 +80,8 @@ class EventShape(Given, frozen=True, kw_only=True):
 
 def _told(ask: Ask[Any, Any], event: Event) -> bytes:
     if event.kind is Happening.MISSED:
-        return _frame(EventShape(kind="missed", at_ms=event.at_ms or UNSET, missed=event.missed), event.position)
+        count = None if ask.who.queues else event.missed  # it counts the events of all queues
+        return _frame(EventShape(kind="missed", at_ms=event.at_ms or UNSET, missed=count), event.position)
     value = write_bytes(event.value) if event.value and ask.query.values == "base64" else write(event.value, Codec.JSON)
     state = event.kind.state
     shape = EventShape(
@@ -206,7 +207,7 @@ async def _look(ask: Ask[Any, Any], job_id: bytes) -> Job | Refusal:
     [found] = await ask.service.job([job_id])
     if not isinstance(found, Timeline):
         return Gone() if isinstance(found, errors.AlreadyEnded) else found
-    ask.may_use(found.job.queue)
+    ask.check_found(found.job.queue)
     return found.job
 
 

@@ -98,9 +98,11 @@ class JobCallbacksShape(Given, frozen=True, kw_only=True):
 @routes.get("/jobs/{id}/callbacks", roles=KNOWS, gives=JobCallbacksShape)
 async def job_callbacks(ask: Ask[None, None]) -> JobCallbacksShape:
     """Callbacks of a job that are owed or were given up; they may outlive the job."""
-    found = await ask.service.job_callbacks(ask.job_id)
-    for debt in found.debts:
-        ask.may_use(debt.job.queue)
+    job_id = ask.job_id
+    await ask.may_touch([job_id])
+    found = await ask.service.job_callbacks(job_id)
+    for debt in found.debts:  # the job itself may have gone
+        ask.check_found(debt.job.queue)
     return JobCallbacksShape(callbacks=[_debt(one, ask.wanted) for one in found.debts], is_all=found.is_all)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Sequence
 from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
@@ -21,6 +21,7 @@ from ...web.messages import Response, Streamed
 from ...web.problems import Problem, problem
 from ...web.routing import PRODUCES, Answer, Ask, Later, Routes
 from .listed import all_accepted, jobs_in, written
+from .relations import named_by, read_relations
 from .shapes import Given, Id, Items, NewJobShape, Results, Shape, results
 
 routes = Routes("/api/v1", tag="Producing")
@@ -70,7 +71,7 @@ AskOne: TypeAlias = Ask[NewJobShape, EnqueueQuery]
     "/jobs", roles=PRODUCES, takes=NewJobShape, query=EnqueueQuery, gives=EnqueuedShape, status=201,
     also={200: EnqueuedShape}, refuses=_REFUSES, headers=_HEADERS,
 )  # fmt: skip
-def enqueue(ask: AskOne) -> Later[Enqueued]:
+def enqueue(ask: AskOne) -> Later[Enqueued] | Awaitable[Answer]:
     """Enqueue one job.
 
     201 when it was accepted, 200 when it was there already (same id, same `Idempotency-Key`, or a unique key that
@@ -80,7 +81,29 @@ def enqueue(ask: AskOne) -> Later[Enqueued]:
     job = ask.body.filled(ask.encoding)
     if "idempotency-key" in ask.request.head.headers:
         [job] = _with_ids(ask, [job])
+    if ask.who.queues and named_by(job.form.job):
+        return _enqueue_related(ask, job)
     return Later(ask.office.gathering.enqueue(job, ask.query.durability), _accepted)
+
+
+async def _enqueue_related(ask: AskOne, job: Filled) -> Answer:
+    """Enqueue a job that names others, for a token that is for some queues."""
+    [answer] = await _enqueued(ask, [job])
+    if isinstance(answer, Refusal):
+        raise answer
+    return _accepted(answer)
+
+
+async def _enqueued(
+    ask: Ask[Any, EnqueueQuery], jobs: Sequence[Filled], *, refuses_all: bool = False
+) -> Sequence[Enqueued | Refusal]:
+    """Enqueue jobs as the token may. `refuses_all`: a relation to a job of another queue refuses all of them."""
+    relations = await read_relations(ask, jobs)
+    if relations is None:
+        return await ask.service.enqueue(jobs, durability=ask.query.durability)
+    if refuses_all:
+        relations.check(jobs)
+    return await relations.enqueue(jobs, ask.query.durability)
 
 
 def _accepted(done: Enqueued) -> Answer:
@@ -98,10 +121,9 @@ async def enqueue_many(ask: Ask[list[Filled], EnqueueQuery]) -> Response | Resul
 
     Each is accepted or refused by itself; the results are in the order of the items. An `Idempotency-Key` is for the
     whole list: repeat it with the same jobs in the same order."""
-    if ask.who.queues:
-        for job in ask.body:
-            ask.may_use(job.form.job.queue)
-    answers = await ask.service.enqueue(_with_ids(ask, ask.body), durability=ask.query.durability)
+    for queue in {job.form.job.queue for job in ask.body} if ask.who.queues else ():
+        ask.may_use(queue)
+    answers = await _enqueued(ask, _with_ids(ask, ask.body), refuses_all=True)
     if ask.wanted is Codec.JSON and all_accepted(answers):
         return json_answer(200, written(answers))
     return results(answers, enqueued_shape)
@@ -221,7 +243,7 @@ async def _step(ask: Ask[None, EnqueueQuery], batch: Sequence[bytes], progress: 
             jobs.append((progress.lines, job))
         except Refusal as error:
             refuse(progress.lines, error)
-    answers = await ask.service.enqueue([job for _, job in jobs], durability=ask.query.durability) if jobs else []
+    answers = await _enqueued(ask, [job for _, job in jobs]) if jobs else []
     for (number, _), answer in zip(jobs, answers, strict=True):
         if isinstance(answer, Refusal):
             refuse(number, answer)

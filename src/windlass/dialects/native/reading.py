@@ -69,7 +69,7 @@ async def looked_at(question: Awaitable[T]) -> T:
 async def job(ask: Ask[None, None]) -> TimelineShape:
     """A job with the attempts that ended badly."""
     timeline = await looked_at(ask.service.job([ask.job_id]).one())
-    ask.may_use(timeline.job.queue)
+    ask.check_found(timeline.job.queue)
     return timeline_shape(timeline, ask.wanted)
 
 
@@ -146,7 +146,7 @@ async def explain(ask: Ask[None, None]) -> Explanation:
     `summary` says it in words; `reasons` as data, the most decisive first, each with a `kind` and a sentence."""
     job_id = ask.job_id
     await ask.may_touch([job_id])
-    return await looked_at(ask.service.explain(job_id))
+    return await looked_at(ask.service.explain_within(job_id, ask.who.queues))
 
 
 @routes.get("/jobs/{id}/logs", roles=KNOWS, gives=Logs, refuses=ABSENT)
@@ -257,14 +257,13 @@ async def jobs(ask: Ask[None, JobsQuery]) -> PageShape:
     token for some queues sees the jobs in these."""
     query = ask.query
     listing = Listing(**{field: getattr(query, field) for field in query.__struct_fields__})
-    question = ask.service.jobs(listing)
+    question = ask.service.jobs_within(listing, ask.who.queues)
     if query.queue:
         ask.may_use(query.queue)
     page = await question
-    seen = [one for one in page.jobs if ask.who.may_use(one.queue)]
-    said = {one.id: page.last_attempts[one.id] for one in seen if one.id in page.last_attempts}
+    said = page.last_attempts
     return PageShape(
-        jobs=[job_shape(one, ask.wanted) for one in seen],
+        jobs=[job_shape(one, ask.wanted) for one in page.jobs],
         cursor=page.cursor,
         looked_at=page.looked_at,
         last_attempts={format_id(job_id): attempt_shape(one, ask.wanted) for job_id, one in said.items()},

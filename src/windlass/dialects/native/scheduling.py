@@ -128,7 +128,7 @@ async def schedules(ask: AskByName) -> SchedulesShape:
 async def schedule(ask: AskByName) -> ScheduleStatusShape:
     """One schedule: its rhythm, its job, its next and last occurrence."""
     found = await ask.service.schedule_of(ask.path["name"])
-    ask.may_use(found.schedule.job.queue)
+    ask.check_found(found.schedule.job.queue, "this schedule")
     return _status(found, ask.wanted)
 
 

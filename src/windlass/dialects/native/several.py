@@ -24,5 +24,5 @@ async def job_many(ask: Ask[Items[WantedItem], Any]) -> Results[TimelineShape]:
     found: Sequence[Timeline | Refusal] = await ask.service.job([parse_id(one.id) for one in ask.body.items])
     for one in found:
         if isinstance(one, Timeline):
-            ask.may_use(one.job.queue)
+            ask.check_found(one.job.queue, f"job {one.job.key}")
     return results(found, lambda one: timeline_shape(one, ask.wanted))

@@ -117,18 +117,18 @@ async def register(ask: Ask[WorkerShape, None]) -> ExpectedShape:
     worker, body = _worker_id(ask), ask.body
     for queue in body.queues:
         ask.may_use(queue)
+    await ask.may_act_for(worker, with_jobs=True)
     info = WorkerInfo(host=body.host, pid=body.pid, queues=body.queues, slots=body.slots, name=body.name)
     now_ms = await ask.service.register(worker, info, beat_ms=body.beat_ms)
     return ExpectedShape(now_ms=now_ms, silent_at_ms=now_ms + body.beat_ms)
 
 
-# Who knows the id of a worker is that worker, or was told by it: whatever the queues of the token.
-
-
 @routes.post("/workers/{id}/beat", roles=WORKS, gives=HeardShape, refuses=(errors.UnknownWorker,))
 async def beat(ask: Ask[None, None]) -> HeardShape:
     """A worker says that it is alive, and hears whether somebody wants it to end."""
-    return HeardShape(is_asked_to_stop=await ask.service.beat([_worker_id(ask)]).one())
+    worker = _worker_id(ask)
+    await ask.may_act_for(worker)
+    return HeardShape(is_asked_to_stop=await ask.service.beat([worker]).one())
 
 
 @routes.post(
@@ -147,7 +147,9 @@ async def stop_worker(ask: Ask[None, None]) -> AskedToStopShape:
 @routes.delete("/workers/{id}", roles=WORKS, gives=GivenBackShape, refuses=(errors.UnknownWorker,))
 async def forget(ask: Ask[None, None]) -> GivenBackShape:
     """A worker leaves; what it holds goes back."""
-    return GivenBackShape(given_back=await ask.service.forget(_worker_id(ask)))
+    worker = _worker_id(ask)
+    await ask.may_act_for(worker, with_jobs=True)
+    return GivenBackShape(given_back=await ask.service.forget(worker))
 
 
 def _worker_id(ask: Ask[Any, Any]) -> bytes:

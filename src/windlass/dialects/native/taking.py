@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from typing import Annotated, Any
 
@@ -72,14 +73,16 @@ async def take(ask: Ask[TakeShape, None]) -> TakenShape:
 
     With `wait_ms` the answer comes as soon as there is a job, or empty after that time. A client that goes away while
     it waits consumes no job. Report before the deadline, or extend: what is not heard of again is given to others."""
-    _may_take(ask, ask.body)
     request = ask.body.request(wait_ms=ask.body.wait_ms)
+    await _may_take(ask, request)
     return await _handed_over(ask, await ask.office.waiting(ask.service.take(request), NOTHING))
 
 
-def _may_take(ask: Ask[Any, Any], wanted: TakeShape) -> None:
+async def _may_take(ask: Ask[Any, Any], wanted: Take) -> None:
     for queue in wanted.queues:
         ask.may_use(queue)
+    if wanted.worker:
+        await ask.may_act_for(wanted.worker)
 
 
 async def _handed_over(ask: Ask[Any, Any], taken: Taken) -> TakenShape:
@@ -116,11 +119,11 @@ async def exchange(ask: Ask[ExchangeShape, None]) -> ExchangedShape:
 
     The reports are done first, and count whatever becomes of the taking; with `wait_ms` the answer comes when there is
     a job, so give one only when nobody waits for what was reported."""
-    _may_take(ask, ask.body.take)
+    request = ask.body.take.request(wait_ms=0)
     finishes = [(parse_id(one.id), one) for one in ask.body.finishes]
     failures = [(parse_id(one.id), one) for one in ask.body.failures]
-    await ask.may_touch([job_id for job_id, _ in (*finishes, *failures)])
-    request = ask.body.take.request(wait_ms=0)
+    # Side by side: for a token that is for some queues, both read from the engine.
+    await asyncio.gather(_may_take(ask, request), ask.may_touch([job_id for job_id, _ in (*finishes, *failures)]))
     done = await ask.service.exchange(
         [finish_of(ask, *pair) for pair in finishes], await failures_of(ask, failures), request
     )

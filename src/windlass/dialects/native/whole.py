@@ -10,9 +10,11 @@ from msgspec import Meta
 from ...core import errors
 from ...core import validation as check
 from ...core.errors import Refusal
+from ...core.form import alone
 from ...core.requests import Enqueued
 from ...web.routing import PRODUCES, Ask, Routes
 from .producing import EnqueuedShape, EnqueueQuery, enqueued_shape
+from .relations import read_relations
 from .shapes import Given, NewJobShape
 
 routes = Routes("/api/v1", tag="Producing")
@@ -43,7 +45,10 @@ async def enqueue_whole(ask: Ask[WholeShape, EnqueueQuery]) -> AcceptedWholeShap
     has a unique key. Sent again with the same ids, it changes nothing."""
     for item in ask.body.items:
         ask.may_use(item.queue)
-    jobs = [item.new_job(ask.encoding) for item in ask.body.items]
+    jobs = [alone(item.new_job(ask.encoding)) for item in ask.body.items]
+    relations = await read_relations(ask, jobs)
+    if relations is not None:
+        relations.check_whole(jobs)
     answers = await ask.service.enqueue(jobs, durability=ask.query.durability, whole=True)
     return AcceptedWholeShape(jobs=[enqueued_shape(_accepted(one)) for one in answers])
 

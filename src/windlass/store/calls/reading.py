@@ -16,7 +16,7 @@ from ...core.job import Attempt, Ending, Job, Member, Timeline
 from ...core.requests import Listing, Members, Page
 from ...core.states import State
 from ..record import unpack, unpack_attempt, unpack_blob
-from .call import Argument, Call, ItemsCall, answer
+from .call import Argument, Call, ItemsCall, answer, answering
 
 LOOKED_AT = 500  # jobs one page looks at, however few of them match
 ERRORS_LOOKED_AT = 200  # the same when their errors are looked through
@@ -32,6 +32,11 @@ def job(ids: Sequence[bytes], partition: int) -> ItemsCall[Any]:
 
 def timeline(job_id: bytes, reply: Any) -> Timeline | Refusal:
     return answer(reply, lambda parts: Timeline(unpack(job_id + parts[0]), [unpack_attempt(one) for one in parts[1]]))
+
+
+def queue_of(ids: Sequence[bytes], partition: int) -> ItemsCall[str | Refusal]:
+    read = answering(lambda parts: str(parts[0], "utf-8"))
+    return ItemsCall("queue_of", (), [(job_id,) for job_id in ids], read, partition=partition)
 
 
 def _read_ending(reply: Any) -> Ending:

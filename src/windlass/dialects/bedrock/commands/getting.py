@@ -115,7 +115,8 @@ class Getting:
         while True:
             page = await self._service.members(job.id, tuple(found), most=PAGE_MAX, cursor=cursor)
             for member in page.members:
-                if member.job.parent == job.id:
+                # A child in another queue is no job of Bedrock's, and the token may not be for that queue.
+                if member.job.parent == job.id and member.job.queue == QUEUE:
                     found[member.job.state].append(member.job)
             cursor = page.cursor
             if not cursor:

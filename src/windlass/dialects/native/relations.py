@@ -1,0 +1,111 @@
+"""Relations of new jobs, checked for tokens that are for some queues: every job they name must be in one of these."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from ...core.access import Principal
+from ...core.errors import Forbidden, Refusal, UnknownJob, UnknownMember, UnknownParent
+from ...core.form import Filled
+from ...core.ids import format_id
+from ...core.job import Durability, NewJob
+from ...core.requests import Enqueued
+from ...service import Service
+from ...web.routing import Ask
+
+
+def named_by(job: NewJob) -> tuple[bytes, ...]:
+    """Return the ids of the jobs that a new job names."""
+    return (job.parent, *job.after) if job.parent else job.after
+
+
+def _id_of(job: Filled) -> bytes:
+    return job.id or job.form.job.id
+
+
+class Relations:
+    """Queues of the jobs that the new jobs of one request name, read once before any of them is enqueued.
+
+    The read comes before the enqueue, and that is enough: a stored job never changes its queue, and a removed id is not
+    accepted for another job for at least ten minutes. An id without a job is different, as another client may use it
+    for a job at any moment. It is refused here, unless a job of the same request was accepted under it."""
+
+    def __init__(self, service: Service, who: Principal, queues: Mapping[bytes, str | Refusal]) -> None:
+        self._service = service
+        self._who = who
+        self._queues = queues
+
+    def check(self, jobs: Sequence[Filled]) -> None:
+        """Raise Forbidden when one of the jobs names a job of another queue."""
+        for job in jobs:
+            for related in named_by(job.form.job):
+                queue = self._queues[related]
+                if isinstance(queue, str):
+                    self._who.check_found(queue, f"job {format_id(related)}")
+
+    def check_whole(self, jobs: Sequence[Filled]) -> None:
+        """Raise the first refusal. Ids of earlier jobs count as accepted: if another client takes one of them in this
+        moment, the engine refuses the whole list with `id_conflict`."""
+        self.check(jobs)
+        accepted: set[bytes] = set()
+        for job in jobs:
+            refusal = self._refusal_of(job, accepted)
+            if refusal is not None:
+                raise refusal
+            accepted.add(_id_of(job))
+
+    def _refusal_of(self, job: Filled, accepted: set[bytes]) -> Refusal | None:
+        """Return why a job cannot be enqueued. `accepted`: ids that this request itself made jobs of."""
+        try:
+            self.check([job])
+        except Forbidden as refusal:
+            return refusal
+        if isinstance(self._queues.get(_id_of(job)), str):
+            return None  # the request is repeated: the job is stored, and nothing is related to it again
+        new = job.form.job
+        for related in named_by(new):
+            if isinstance(self._queues[related], UnknownJob) and related not in accepted:
+                return UnknownParent() if related == new.parent else UnknownMember()
+        return None
+
+    async def enqueue(self, jobs: Sequence[Filled], durability: Durability | None) -> list[Enqueued | Refusal]:
+        """Enqueue jobs, each accepted or refused by itself. A job that names another one of the list is sent after the
+        answer about that one: if its id was taken by a job of another queue in this moment, the relation is refused."""
+        answers: dict[int, Enqueued | Refusal] = {}
+        accepted: set[bytes] = set()
+        for places in self._rounds(jobs):
+            refusals = {place: self._refusal_of(jobs[place], accepted) for place in places}
+            sent = [place for place, refusal in refusals.items() if refusal is None]
+            answers |= {place: refusal for place, refusal in refusals.items() if refusal is not None}
+            given = await self._service.enqueue([jobs[place] for place in sent], durability=durability) if sent else []
+            answers |= zip(sent, given, strict=True)
+            accepted.update(answer.id for answer in given if isinstance(answer, Enqueued))
+        return [answers[place] for place in range(len(jobs))]
+
+    def _rounds(self, jobs: Sequence[Filled]) -> Iterator[range]:
+        """Cut the list before each job that names a new job of the same part."""
+        start = 0
+        new: set[bytes] = set()
+        for place, job in enumerate(jobs):
+            if new and not new.isdisjoint(named_by(job.form.job)):
+                yield range(start, place)
+                start = place
+                new.clear()
+            if isinstance(self._queues.get(_id_of(job)), UnknownJob):
+                new.add(_id_of(job))
+        yield range(start, len(jobs))
+
+
+async def read_relations(ask: Ask[Any, Any], jobs: Sequence[Filled]) -> Relations | None:
+    """Read the queues of all jobs that these name, in one call. None: there is nothing to check, as the token is for
+    all queues or the jobs name no others."""
+    if not ask.who.queues:
+        return None
+    related = [job for job in jobs if named_by(job.form.job)]
+    if not related:
+        return None
+    named = [job_id for job in related for job_id in (*named_by(job.form.job), _id_of(job))]
+    ids = [job_id for job_id in dict.fromkeys(named) if job_id]
+    queues = await ask.service.queue_of(ids)
+    return Relations(ask.service, ask.who, dict(zip(ids, queues, strict=True)))
