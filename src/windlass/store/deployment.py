@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from ..core.errors import BadSetting, EngineUnsuitable
 from ..core.job import Durability
+from . import rights
 
 log = logging.getLogger("windlass.store")
 
@@ -30,12 +31,15 @@ class Deployment(NamedTuple):
     is_fsynced: bool  # every reply comes after its fsync: nothing more is needed for `fsync`
     is_persistent: bool
     partitions: int
+    user: str = ""  # of the engine; empty: not known
+    lacking: tuple[rights.Right, ...] = ()  # rights of the user that are missing and can be done without
 
     def command_for(self, durability: Durability, wait_ms: int) -> tuple[str, ...] | None:
         """What must follow a write on its connection to reach a level; None: nothing."""
         if durability == "memory" or (durability == "fsync" and self.is_fsynced):
             return None
         if durability == "replica":
+            self._check_right("wait")
             return ("WAIT", "1", str(wait_ms))
         if not self.is_persistent:
             raise BadSetting("Durability 'fsync' needs an append-only file: set `appendonly yes`, or ask for 'memory'.")
@@ -44,7 +48,13 @@ class Deployment(NamedTuple):
                 f"Durability 'fsync' on {self.product} {self.version} needs `appendfsync always`: "
                 "this version cannot confirm a single write (WAITAOF came with 7.2)."
             )
+        self._check_right("waitaof")
         return ("WAITAOF", "1", "0", str(wait_ms))
+
+    def _check_right(self, name: str) -> None:
+        """Refuse before the write: a refusal that came after it would leave a job that its producer thinks is lost."""
+        if lacking := [right for right in self.lacking if right.name == name]:
+            raise rights.missing(self.user, lacking)
 
 
 def info_fields(info: str) -> dict[str, str]:
@@ -61,11 +71,18 @@ def of_all_nodes(found: Sequence[Deployment], partitions: int, *, is_test: bool 
         log.warning(
             "The engine has no append-only file: acknowledged jobs are lost when it crashes. Set `appendonly yes`."
         )
+    lacking = tuple(dict.fromkeys(right for one in found for right in one.lacking))
+    if any(right.name == "config|get" for right in lacking):
+        log.info(
+            "The engine's user may not call CONFIG GET, so how often the engine writes to disk is unknown. Windlass "
+            "goes on without; grant +config|get to have it checked."
+        )
     return found[0]._replace(
         has_waitaof=all(one.has_waitaof for one in found),
         is_fsynced=all(one.is_fsynced for one in found),
         is_persistent=all(one.is_persistent for one in found),
         partitions=partitions,
+        lacking=lacking,
     )
 
 
