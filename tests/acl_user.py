@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable
 from typing import Any
 
 from engine_process import EngineProcess
@@ -10,6 +12,7 @@ from windlass.store.endpoint import parse_url
 from windlass.store.rights import acl_rules
 
 USER, PASSWORD = "worker", "pass"
+LIMIT_S = 30.0
 
 
 def ask(engine: EngineProcess, *command: str) -> Any:
@@ -30,3 +33,12 @@ def restricted(engine: EngineProcess, *more: str, namespace: str = "wl") -> str:
 def forget_all(engine: EngineProcess) -> None:
     ask(engine, "FLUSHALL")
     ask(engine, "FUNCTION", "FLUSH")
+
+
+async def until(is_so: Callable[[], bool], what: str) -> None:
+    try:
+        async with asyncio.timeout(LIMIT_S):
+            while not is_so():  # noqa: ASYNC110 (another process decides)
+                await asyncio.sleep(0.01)
+    except TimeoutError:
+        raise AssertionError(f"not within {LIMIT_S:g} s: {what}") from None

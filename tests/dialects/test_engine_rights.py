@@ -9,7 +9,7 @@ import httpx
 import msgspec
 import pytest
 
-from acl_user import USER, ask, restricted
+from acl_user import USER, ask, restricted, until
 from dialects import bedrock_talk, processor_talk
 from engine_process import EngineProcess
 from windlass import Windlass
@@ -117,9 +117,7 @@ async def test_the_processor_keeps_what_it_has_read(
     async with Store(parse_url(restricted(prepared))) as store, processor_talk.talking(Service(store)) as talk:
         ask(prepared, "ACL", "SETUSER", USER, "-fcall")
         talk.say(processor_talk.add(1))
-        async with asyncio.timeout(30):
-            while SENTENCE not in caplog.text:
-                await asyncio.sleep(0.01)
+        await until(lambda: SENTENCE in caplog.text, "it says what is missing")
         ask(prepared, "ACL", "SETUSER", USER, "+fcall")
         listed = await talk.answered()
         assert processor_talk.job_uuid(1) in str(listed)
@@ -133,9 +131,7 @@ async def test_followers_of_events_go_on(
         await anext(lines)  # it follows
         ask(prepared, "ACL", "SETUSER", USER, "-xread")
         ask(prepared, "CLIENT", "KILL", "TYPE", "normal")
-        async with asyncio.timeout(30):
-            while "may not call XREAD" not in caplog.text:
-                await asyncio.sleep(0.01)
+        await until(lambda: "may not call XREAD" in caplog.text, "the server says what is missing")
         ask(prepared, "ACL", "SETUSER", USER, "+xread")
         assert (await client.post("/api/v1/jobs", json={"queue": "later", "name": "n"})).status_code == 201
         async with asyncio.timeout(30):

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator, Sequence
 
 import pytest
 
-from acl_user import PASSWORD, USER
+from acl_user import PASSWORD, USER, until
 from cli.console import done_by
 from topologies.conftest import new_store
 from topologies.nodes import ClusterProcesses, Node, SentinelProcesses
@@ -103,10 +102,9 @@ async def test_sentinels_that_announce_nothing(sentinels: SentinelProcesses, cap
         node.ask("ACL", "SETUSER", USER, "on", f">{PASSWORD}", "+@all", "-subscribe")
     options = f"sentinel_username={USER}&sentinel_password={PASSWORD}"
     try:
-        async with new_store(f"{sentinels.url.partition('?')[0]}?{options}") as store, asyncio.timeout(30):
+        async with new_store(f"{sentinels.url.partition('?')[0]}?{options}") as store:
             assert len(await Service(store).enqueue([NewJob(queue="q", name="n")])) == 1
-            while "do not announce a new primary" not in caplog.text:
-                await asyncio.sleep(0.01)
+            await until(lambda: "do not announce a new primary" in caplog.text, "the log says so")
         assert "may not call SUBSCRIBE" in caplog.text
         assert caplog.text.count("do not announce a new primary") == 1
     finally:

@@ -65,6 +65,11 @@ def version_number(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in re.findall(r"\d+", version)[:2])
 
 
+def confirms_writes(info: dict[str, str]) -> bool:
+    """Whether the engine can say when a single write is on disk (WAITAOF)."""
+    return version_number(info.get("redis_version", "0.0")) >= _OLDEST_WAITAOF
+
+
 def of_all_nodes(found: Sequence[Deployment], partitions: int, *, is_test: bool = False) -> Deployment:
     """What holds on every node; what puts jobs at risk is said, unless they are a test's."""
     if not is_test and not all(one.is_persistent for one in found):
@@ -107,7 +112,7 @@ def examine(replies: Sequence[Any], *, allow_eviction: bool, is_cluster_expected
     return Deployment(
         product,
         version,
-        version_number(compatible) >= _OLDEST_WAITAOF,
+        confirms_writes(fields),
         is_persistent and appendfsync == "always",
         is_persistent,
         partitions=1,

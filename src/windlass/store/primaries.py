@@ -21,12 +21,12 @@ class PrimaryReplies(NamedTuple):
 
 
 def ask_primaries(topology: Topology, commands: Sequence[Command], patience_s: float) -> list[PrimaryReplies]:
-    """Ask each primary once. While one is away all are asked again, within the patience."""
+    """Ask each primary once. While a primary is away all are asked again, within the patience."""
     route = topology.route(slot_of("0"))
     patience: Patience | None = None
     while True:
         try:
-            return [_ask(route, node, commands, patience_s) for node in topology.find_primaries_now()]
+            return ask_primaries_now(topology, commands, patience_s)
         except WindlassError as problem:
             patience = patience or Patience(route, patience_s)
             pause_s = patience.pause_s_after(problem)
@@ -34,8 +34,14 @@ def ask_primaries(topology: Topology, commands: Sequence[Command], patience_s: f
         time.sleep(pause_s)
 
 
-def _ask(route: Route, node: Endpoint, commands: Sequence[Command], patience_s: float) -> PrimaryReplies:
-    connection = BlockingConnection.open(node, min(CONNECT_LIMIT_S, patience_s))
+def ask_primaries_now(topology: Topology, commands: Sequence[Command], limit_s: float) -> list[PrimaryReplies]:
+    """Ask each primary once, or raise."""
+    route = topology.route(slot_of("0"))
+    return [_ask(route, node, commands, limit_s) for node in topology.find_primaries_now()]
+
+
+def _ask(route: Route, node: Endpoint, commands: Sequence[Command], limit_s: float) -> PrimaryReplies:
+    connection = BlockingConnection.open(node, min(CONNECT_LIMIT_S, limit_s))
     try:
         if route.check is not None:
             route.examine(node, connection.call(*route.check))
