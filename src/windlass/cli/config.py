@@ -23,7 +23,7 @@ IN_FORCE = "durability_in_force"  # no setting: it is read from the engine
 ENGINE_LIMIT_S = 3.0
 
 
-@click.command()
+@click.command(short_help="Show every setting and where it came from.")
 @json_option
 def config(as_json: bool) -> None:
     """Show every setting and where it came from, and the durability that the engine gives.
