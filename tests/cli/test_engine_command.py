@@ -12,6 +12,9 @@ from acl_user import PASSWORD, ask, forget_all, restricted
 from cli.console import done_by
 from engine_process import EngineProcess
 from serving_process import environment
+from windlass.store.blocking import BlockingConnection
+from windlass.store.connection import EngineReplyError
+from windlass.store.endpoint import parse_url
 from windlass.store.scripts import library
 
 
@@ -41,15 +44,12 @@ def test_prepare_loads_the_functions_once_and_prints_a_line_that_works(own_engin
     url = f"unix://windlass:{PASSWORD}@{own_engine.socket_path}?db=0"
     assert done_by("enqueue", "q", "n", "--url", url).code == 0
     assert done_by("doctor", "--url", url).code == 0
-    with pytest.raises(Exception, match="NOPERM"):
+    with pytest.raises(EngineReplyError, match="NOPERM"):
         as_user(own_engine, "FUNCTION", "FLUSH")
     ask(own_engine, "ACL", "DELUSER", "windlass")
 
 
 def as_user(engine: EngineProcess, *command: str) -> None:
-    from windlass.store.blocking import BlockingConnection
-    from windlass.store.endpoint import parse_url
-
     connection = BlockingConnection.open(parse_url(f"unix://windlass:{PASSWORD}@{engine.socket_path}?db=0"))
     try:
         connection.call(*command)

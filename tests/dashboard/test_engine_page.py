@@ -37,7 +37,7 @@ async def test_the_engine_says_how_it_does(looker: Looker, running: Serving) -> 
 async def test_an_engine_that_keeps_nothing_says_so(looker: Looker) -> None:
     page = await looker.look("/engine")
     assert "Memory only: no append-only file and no snapshots. A restart of the engine loses every job." in page.text
-    assert "asked: memory" in page.text
+    assert "setting: memory" in page.text
 
 
 class TestDurabilityInForce:
@@ -55,7 +55,7 @@ class TestDurabilityInForce:
 
     async def test_it_is_read_from_the_engine(self, looker: Looker, rule: str) -> None:
         text = (await looker.look("/engine")).text
-        assert "asked: fsync" in text
+        assert "setting: fsync" in text
         if rule:
             assert "how often it is flushed to disk is unknown: the engine's user may not call CONFIG GET." in text
         else:

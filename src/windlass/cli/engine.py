@@ -20,7 +20,7 @@ from .output import json_option, say
 
 @click.group()
 def engine() -> None:
-    """Prepare the engine for restricted users."""
+    """Administer the engine itself."""
 
 
 @engine.command("prepare", short_help="Load Windlass' functions for users that may not.")

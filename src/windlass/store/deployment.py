@@ -51,6 +51,11 @@ class Deployment(NamedTuple):
         self._check_right("waitaof")
         return ("WAITAOF", "1", "0", str(wait_ms))
 
+    def check_may_load(self) -> None:
+        """Spare a refusal: the library is large, and every call of a busy process would send it."""
+        if any(right.name == "function|load" for right in self.lacking):
+            raise rights.functions_missing(self.user)
+
     def _check_right(self, name: str) -> None:
         """Refuse before the write: a refusal that came after it would leave a job that its producer thinks is lost."""
         if lacking := [right for right in self.lacking if right.name == name]:

@@ -327,6 +327,7 @@ class Store:
             await self._load_library(link)
 
     async def _load_library(self, link: Link) -> None:
+        cast(Deployment, self.deployment).check_may_load()
         try:
             await link.call("FUNCTION", "LOAD", library().source)
         except EngineReplyError as error:
@@ -357,6 +358,7 @@ class Store:
         return self._lines.blocking_link("calls", 0).call_packed(packed)
 
     def _load_library_now(self, link: BlockingLink) -> None:
+        cast(Deployment, self.deployment).check_may_load()
         try:
             link.call("FUNCTION", "LOAD", library().source)
         except EngineReplyError as error:
