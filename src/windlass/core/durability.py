@@ -41,11 +41,11 @@ class PersistenceSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 _SHORT: dict[Level, str] = {
     "unknown": "unknown",
-    "memory": "memory only",
-    "snapshots": "snapshots only",
-    "fsync_sometimes": "appendfsync no",
-    "fsync_every_second": "appendfsync everysec",
-    "fsync_always": "appendfsync always",
+    "memory": "memory",
+    "snapshots": "snapshots",
+    "fsync_sometimes": "no fsync",
+    "fsync_every_second": "fsync 1 s",
+    "fsync_always": "fsync",
 }
 
 
@@ -59,6 +59,7 @@ class DurabilityInForce(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def short(self) -> str:
+        """For a label."""
         return _SHORT[self.level]
 
     @property
