@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from click.testing import CliRunner
@@ -37,7 +38,12 @@ def environment(service: Service) -> dict[str, str]:
 
 
 def run(service: Service, *arguments: str, given: bytes = b"") -> Done:
-    with CliRunner().isolation(input=given, env=environment(service)) as (out, err, _):
+    return done_by(*arguments, given=given, settings=environment(service))
+
+
+def done_by(*arguments: str, given: bytes = b"", settings: Mapping[str, str] | None = None) -> Done:
+    """Run with these settings in its environment."""
+    with CliRunner().isolation(input=given, env=settings) as (out, err, _):
         try:
             main(list(arguments))
         except SystemExit as end:

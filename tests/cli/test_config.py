@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
+from acl_user import ask, restricted
+from cli.console import done_by
+from engine_process import EngineProcess
 from windlass.cli.main import windlass
 from windlass.core.errors import BadSetting
 from windlass.settings import load
+from windlass.store.embedded import EmbeddedEngine
 
 
 def test_option_beats_environment_beats_file_beats_default(tmp_path: Path) -> None:
@@ -114,3 +119,66 @@ def test_settings_of_callbacks_hide_their_secrets(monkeypatch: pytest.MonkeyPatc
 def test_wrong_settings_of_callbacks(name: str, text: str, tmp_path: Path) -> None:
     with pytest.raises(BadSetting, match=name.lower()):
         load({}, {f"WINDLASS_{name}": text}, tmp_path)
+
+
+# The durability that the engine really gives
+
+
+@pytest.fixture(scope="module", params=["valkey", "redis"])
+def own_engine(request: pytest.FixtureRequest) -> Iterator[EngineProcess]:
+    with EngineProcess(request.param) as engine:
+        yield engine
+
+
+def in_force(url: str, **settings: str) -> str:
+    shown = done_by("config", "--json", settings={"WINDLASS_URL": url, **settings})
+    assert shown.code == 0
+    found = shown.document["durability_in_force"]
+    assert found["from"] == "engine"
+    assert (
+        f"durability_in_force        {found['value']}  [engine]"
+        in done_by("config", settings={"WINDLASS_URL": url, **settings}).out
+    )
+    return str(found["value"])
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"appendonly": "no", "save": ""}, "Memory only"),
+        ({"appendonly": "no", "save": "60 100"}, "Snapshots only (save 60 100)."),
+        ({"appendonly": "yes", "appendfsync": "no"}, "flushed when the system decides (appendfsync no)"),
+        ({"appendonly": "yes", "appendfsync": "everysec"}, "flushed once a second (appendfsync everysec)"),
+        ({"appendonly": "yes", "appendfsync": "always"}, "flushed before every answer (appendfsync always)"),
+    ],
+)
+def test_the_durability_in_force_is_the_engines(
+    own_engine: EngineProcess, settings: dict[str, str], words: str
+) -> None:
+    for name, value in settings.items():
+        ask(own_engine, "CONFIG", "SET", name, value)
+    assert words in in_force(own_engine.unix_url, WINDLASS_DURABILITY="memory")
+    assert "none is connected" in in_force(own_engine.unix_url, WINDLASS_DURABILITY="replica")
+    assert ask(own_engine, "DBSIZE") == 0, "no namespace was begun"
+
+
+def test_a_durability_that_is_unknown_says_why(own_engine: EngineProcess) -> None:
+    ask(own_engine, "CONFIG", "SET", "appendonly", "yes")
+    said = in_force(restricted(own_engine, "-config|get"))
+    assert "unknown: the engine's user may not call CONFIG GET" in said
+    assert in_force(restricted(own_engine, "-info", "-config")).startswith(
+        "Unknown: the engine's user may not call INFO"
+    )
+
+
+def test_an_engine_that_is_away_and_a_server(tmp_path: Path) -> None:
+    assert "Unknown: Cannot connect to unix://" in in_force(f"unix://{tmp_path}/none.sock")
+    assert "Unknown: the URL names a server" in in_force("http://127.0.0.1:1")
+
+
+def test_the_embedded_engine_is_not_started_for_it(tmp_path: Path) -> None:
+    with_data = {"WINDLASS_DATA_DIR": str(tmp_path / "d")}
+    assert "the embedded engine does not run now" in in_force("", **with_data)
+    assert not (tmp_path / "d").exists()
+    with EmbeddedEngine(tmp_path / "d"):
+        assert "flushed before every answer (appendfsync always)" in in_force("", **with_data)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 from looking import Looker
 
+from acl_user import restricted
+from engine_process import EngineProcess
 from windlass.core.access import NewToken, Role
 from windlass.core.audit import AuditEntry
 from windlass.core.job import NewJob
@@ -12,6 +16,9 @@ from windlass.dashboard.actions import doctor
 from windlass.server import Serving
 from windlass.service import Service
 from windlass.settings import Settings
+from windlass.store.endpoint import parse_url
+from windlass.store.preparation import prepare
+from windlass.store.store import Store
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("engine", ["valkey"], indirect=True)]
 
@@ -25,6 +32,35 @@ async def test_the_engine_says_how_it_does(looker: Looker, running: Serving) -> 
     assert {one.what for one in state.findings}  # a test's engine keeps nothing
     for one in state.findings:
         assert one.what in page.text
+
+
+async def test_an_engine_that_keeps_nothing_says_so(looker: Looker) -> None:
+    page = await looker.look("/engine")
+    assert "Memory only: no append-only file and no snapshots. A restart of the engine loses every job." in page.text
+    assert "setting: memory" in page.text
+
+
+class TestDurabilityInForce:
+    """On an engine of its own, whose settings are not those of the others."""
+
+    @pytest.fixture(params=["", "-config|get"])
+    def rule(self, request: pytest.FixtureRequest) -> str:
+        return str(request.param)
+
+    @pytest.fixture
+    def store(self, engine: EngineProcess, rule: str) -> Iterator[Store]:
+        with EngineProcess("valkey", config=("--appendonly", "yes", "--appendfsync", "everysec")) as own:
+            prepare(Store(parse_url(own.unix_url)).topology, 5.0)
+            yield Store(parse_url(restricted(own, *filter(None, [rule]))), durability="fsync")
+
+    async def test_it_is_read_from_the_engine(self, looker: Looker, rule: str) -> None:
+        text = (await looker.look("/engine")).text
+        assert "setting: fsync" in text
+        if rule:
+            assert "how often it is flushed to disk is unknown: the engine's user may not call CONFIG GET." in text
+        else:
+            assert "Append-only file, flushed once a second (appendfsync everysec)." in text
+        assert "Enqueues wait for their own flush (durability fsync)." in text
 
 
 async def test_the_doctor_is_asked_from_the_page(looker: Looker, service: Service) -> None:

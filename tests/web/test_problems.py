@@ -47,6 +47,7 @@ STATUSES: dict[type[WindlassError], int] = {
     errors.PartitionStopped: 503,
     errors.EngineUnavailable: 503,
     errors.EngineUnsuitable: 503,
+    errors.EngineNotPermitted: 503,
     # Ours.
     errors.EngineError: 500,
     errors.BadSetting: 400,

@@ -80,10 +80,17 @@ def connected(command: Command) -> Command:
 def _open(store: Store) -> None:
     # What is at risk in an engine is for serve and doctor to say, not for every command that a script calls.
     logging.getLogger("windlass").addHandler(logging.NullHandler())
+    with say_if_waiting(store):
+        store.open_now()
+
+
+@contextlib.contextmanager
+def say_if_waiting(store: Store) -> Iterator[None]:
+    """Say which engine is waited for when the block takes long."""
     waiting = threading.Timer(PATIENT_S, lambda: click.echo(f"Waiting for {store.endpoint} …", err=True))
     waiting.daemon = True
     waiting.start()
     try:
-        store.open_now()
+        yield
     finally:
         waiting.cancel()

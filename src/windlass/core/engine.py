@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from .diagnosis import Finding
+from .durability import DurabilityInForce
 
 
 class EngineState(msgspec.Struct, frozen=True, kw_only=True):
@@ -21,6 +22,7 @@ class EngineState(msgspec.Struct, frozen=True, kw_only=True):
     memory_system: int  # of the machine; 0: it does not say
     log_bytes: int  # of the append-only file; 0: there is none
     has_log: bool
+    durability: DurabilityInForce  # what a crash loses
     fsync: str  # always, everysec, no; empty: it does not say
     is_rewriting: bool  # its file
     saved_at_ms: int  # its last snapshot

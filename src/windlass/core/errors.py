@@ -29,6 +29,12 @@ class EngineError(WindlassError):
     code = "engine_error"
 
 
+class EngineNotPermitted(EngineError):
+    """The engine's user lacks a right that Windlass needs. The message names the right, its purpose and the remedy."""
+
+    code = "engine_not_permitted"
+
+
 class EngineUnsuitable(WindlassError):
     """The engine is too old, would evict jobs, or holds another Windlass layout."""
 

@@ -7,16 +7,28 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .answering import Serving, serving
-    from .deployment import build_store, running
+    from .deployment import build_store, embedded_engine, running
     from .family import Family
     from .listening import Sockets, open_sockets
     from .process import Parent, serve
 
-__all__ = ["Family", "Parent", "Serving", "Sockets", "build_store", "open_sockets", "running", "serve", "serving"]
+__all__ = [
+    "Family",
+    "Parent",
+    "Serving",
+    "Sockets",
+    "build_store",
+    "embedded_engine",
+    "open_sockets",
+    "running",
+    "serve",
+    "serving",
+]
 
 # Loaded when first used: a program that only needs a store pays for no front end.
 _HOMES = {
     "build_store": "deployment",
+    "embedded_engine": "deployment",
     "running": "deployment",
     "Family": "family",
     "Sockets": "listening",

@@ -19,15 +19,17 @@ from ..store.store import Store
 log = logging.getLogger("windlass.server")
 
 
+def embedded_engine(settings: Settings) -> EmbeddedEngine | None:
+    """The embedded engine of the data directory, unless a URL names another engine. It is not started."""
+    is_embedded = not settings.url or settings.url.startswith("embedded:")
+    return EmbeddedEngine(_data_dir(settings)) if is_embedded else None
+
+
 def build_store(settings: Settings) -> Store:
     """The store that the settings name: a URL's engine, or the embedded one of the data directory."""
-    engine = None
-    url = settings.url
-    if not url or url.startswith("embedded:"):
-        engine = EmbeddedEngine(_data_dir(settings))
-        url = engine.url
+    engine = embedded_engine(settings)
     return Store(
-        parse_url(url),
+        parse_url(engine.url if engine else settings.url),
         engine=engine,
         namespace=settings.namespace,
         partitions=settings.partitions,

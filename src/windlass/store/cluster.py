@@ -55,6 +55,10 @@ class Cluster:
         self.doubt()
         raise EngineUnavailable(f"No node of {self} serves slot {slot} now.")
 
+    def find_primaries_now(self) -> list[Endpoint]:
+        self.look_now()
+        return self.primaries
+
     @property
     def primaries(self) -> list[Endpoint]:
         return list(dict.fromkeys(one.primary for one in self._ranges))

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from ..core.errors import BadSetting, EngineUnsuitable
 from ..core.job import Durability
+from . import rights
 
 log = logging.getLogger("windlass.store")
 
@@ -30,12 +31,15 @@ class Deployment(NamedTuple):
     is_fsynced: bool  # every reply comes after its fsync: nothing more is needed for `fsync`
     is_persistent: bool
     partitions: int
+    user: str = ""  # of the engine; empty: not known
+    lacking: tuple[rights.Right, ...] = ()  # rights of the user that are missing and can be done without
 
     def command_for(self, durability: Durability, wait_ms: int) -> tuple[str, ...] | None:
         """What must follow a write on its connection to reach a level; None: nothing."""
         if durability == "memory" or (durability == "fsync" and self.is_fsynced):
             return None
         if durability == "replica":
+            self._check_right("wait")
             return ("WAIT", "1", str(wait_ms))
         if not self.is_persistent:
             raise BadSetting("Durability 'fsync' needs an append-only file: set `appendonly yes`, or ask for 'memory'.")
@@ -44,7 +48,18 @@ class Deployment(NamedTuple):
                 f"Durability 'fsync' on {self.product} {self.version} needs `appendfsync always`: "
                 "this version cannot confirm a single write (WAITAOF came with 7.2)."
             )
+        self._check_right("waitaof")
         return ("WAITAOF", "1", "0", str(wait_ms))
+
+    def check_may_load(self) -> None:
+        """Spare a refusal: the library is large, and every call of a busy process would send it."""
+        if any(right.name == "function|load" for right in self.lacking):
+            raise rights.functions_missing(self.user)
+
+    def _check_right(self, name: str) -> None:
+        """Refuse before the write: a refusal that came after it would leave a job that its producer thinks is lost."""
+        if lacking := [right for right in self.lacking if right.name == name]:
+            raise rights.missing(self.user, lacking)
 
 
 def info_fields(info: str) -> dict[str, str]:
@@ -55,17 +70,29 @@ def version_number(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in re.findall(r"\d+", version)[:2])
 
 
+def confirms_writes(info: dict[str, str]) -> bool:
+    """Whether the engine can say when a single write is on disk (WAITAOF)."""
+    return version_number(info.get("redis_version", "0.0")) >= _OLDEST_WAITAOF
+
+
 def of_all_nodes(found: Sequence[Deployment], partitions: int, *, is_test: bool = False) -> Deployment:
     """What holds on every node; what puts jobs at risk is said, unless they are a test's."""
     if not is_test and not all(one.is_persistent for one in found):
         log.warning(
             "The engine has no append-only file: acknowledged jobs are lost when it crashes. Set `appendonly yes`."
         )
+    lacking = tuple(dict.fromkeys(right for one in found for right in one.lacking))
+    if any(right.name == "config|get" for right in lacking):
+        log.info(
+            "The engine's user may not call CONFIG GET, so how often the engine writes to disk is unknown. Windlass "
+            "goes on without; grant +config|get to have it checked."
+        )
     return found[0]._replace(
         has_waitaof=all(one.has_waitaof for one in found),
         is_fsynced=all(one.is_fsynced for one in found),
         is_persistent=all(one.is_persistent for one in found),
         partitions=partitions,
+        lacking=lacking,
     )
 
 
@@ -90,7 +117,7 @@ def examine(replies: Sequence[Any], *, allow_eviction: bool, is_cluster_expected
     return Deployment(
         product,
         version,
-        version_number(compatible) >= _OLDEST_WAITAOF,
+        confirms_writes(fields),
         is_persistent and appendfsync == "always",
         is_persistent,
         partitions=1,

@@ -168,6 +168,11 @@ class EmbeddedEngine:
     def url(self) -> str:
         return f"unix://{quote(str(self.socket_path))}"
 
+    @property
+    def is_running(self) -> bool:
+        """Whether the engine answers now. Asking does not start it."""
+        return keeper.is_ready(self._ping())
+
     def join(self) -> None:
         """Start using the engine: when this returns, it runs, answers, and stays for as long as we do."""
         deadline = time.monotonic() + self._start_timeout_s

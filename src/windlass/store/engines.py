@@ -51,6 +51,7 @@ def _state(engine: Engine, partitions: tuple[int, ...], round_trip_us: int) -> E
         memory_system=engine.number("total_system_memory"),
         log_bytes=engine.number("aof_current_size"),
         has_log=engine.has_log,
+        durability=engine.durability_in_force,
         fsync=(engine.config or {}).get("appendfsync", ""),
         is_rewriting=engine.number("aof_rewrite_in_progress") > 0,
         saved_at_ms=engine.number("rdb_last_save_time") * 1000,

@@ -6,15 +6,21 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from ..core.diagnosis import Finding, Severity
+from ..core.durability import DurabilityInForce, PersistenceSettings, durability_in_force
+from ..core.errors import EngineNotPermitted, WindlassError
 from ..core.job import Durability
-from .deployment import info_fields, version_number
+from .deployment import confirms_writes, info_fields, version_number
+from .rights import explained
 
 NEARLY_FULL = 0.8
 CLOCK_TOLERANCE_MS = 2_000
 SLOW_FORK_MS = 1_000
 SHORT_PATIENCE_MS = 1_000
 INFO = ("INFO", "everything")
-CONFIG = ("CONFIG", "GET", "appendfsync", "busy-reply-threshold", "no-appendfsync-on-rewrite")
+CONFIG = (
+    *("CONFIG", "GET", "appendonly", "appendfsync", "no-appendfsync-on-rewrite", "save", "min-replicas-to-write"),
+    "busy-reply-threshold",
+)
 LIBRARIES = ("FUNCTION", "LIST", "LIBRARYNAME", "windlass_*")
 TIME = ("TIME",)
 _E, _W, _N = Severity.ERROR, Severity.WARNING, Severity.NOTE
@@ -29,6 +35,7 @@ class Engine(NamedTuple):
     clock_off_ms: int  # its clock against this machine's
     durability: Durability  # that is asked for
     own_library: str
+    unknown_because: str = ""  # why INFO or CONFIG said nothing
 
     def number(self, name: str) -> int:
         return int(self.info.get(name, "0") or 0)
@@ -40,6 +47,22 @@ class Engine(NamedTuple):
     @property
     def has_log(self) -> bool:
         return self.info.get("aof_enabled") == "1"
+
+    @property
+    def durability_in_force(self) -> DurabilityInForce:
+        config = self.config or {}
+        knows_log = self.info.get("aof_enabled") or {"yes": "1", "no": "0"}.get(config.get("appendonly", ""))
+        found = PersistenceSettings(
+            has_log=None if knows_log is None else knows_log == "1",
+            fsync=config.get("appendfsync", ""),
+            pauses_fsync=config.get("no-appendfsync-on-rewrite") == "yes",
+            save=config.get("save"),
+            replicas=self.number("connected_slaves") if self.info else None,
+            replicas_needed=int(config.get("min-replicas-to-write", 0)),
+            confirms_writes=confirms_writes(self.info),
+            unknown_because=self.unknown_because,
+        )
+        return durability_in_force(found, self.durability)
 
     @property
     def product(self) -> str:
@@ -61,7 +84,22 @@ def read_engine(replies: list[Any], here_ms: int, durability: Durability, own_li
         clock_ms - here_ms,
         durability,
         own_library,
+        _refusal(info, config),
     )
+
+
+def read_durability(info: Any, config: Any, durability: Durability) -> DurabilityInForce:
+    """From the answers to INFO and CONFIG alone."""
+    return read_engine([info, config, None, None], 0, durability, "").durability_in_force
+
+
+def _refusal(*replies: Any) -> str:
+    for reply, command in zip(replies, ("INFO", "CONFIG GET"), strict=True):
+        if isinstance(reply, WindlassError) and isinstance(explained(reply), EngineNotPermitted):
+            return f"the engine's user may not call {command}"
+        if isinstance(reply, WindlassError):
+            return f"the engine refuses {command} ({reply})"
+    return ""
 
 
 def _pairs(flat: list[Any]) -> dict[str, str]:
@@ -88,7 +126,12 @@ def _safety(engine: Engine) -> Iterator[Finding]:
             "eviction", _E, f"The engine's maxmemory-policy is '{policy}'.",
             "It throws jobs away when memory runs short.", "Set maxmemory-policy to noeviction.",
         )  # fmt: skip
-    if not engine.has_log:
+    if not engine.info:
+        yield _found(
+            "info_forbidden", _W, "The engine does not let its state be read (INFO).",
+            "Whether jobs are safe there is not known here.", "Grant +info to its user (docs/engines.md).",
+        )  # fmt: skip
+    elif not engine.has_log:
         yield _found(
             "no_persistence", _W, "The engine keeps no append-only file.",
             "Acknowledged jobs are lost when it crashes.", "Set `appendonly yes` and `appendfsync always`.",

@@ -26,6 +26,7 @@ from windlass.store.connection import (
 from windlass.store.endpoint import Endpoint
 from windlass.store.nodes import NodeConnections
 from windlass.store.patience import Patience
+from windlass.store.rights import raise_explained
 from windlass.store.topology import Route, Standalone
 
 REPLY_LIMIT_S = 10.0  # shorter than a connection's own: we repeat, so a half-open socket should cost little
@@ -40,7 +41,7 @@ WRONG_SLOT_KINDS = frozenset({"MOVED", "CLUSTERDOWN"})
 def _raise_first_error(replies: Sequence[Any]) -> None:
     for reply in replies:
         if reply.__class__ is EngineReplyError:
-            raise reply
+            raise_explained(reply)
 
 
 def _asking_for(commands: Sequence[Command], functions: Callable[[], str]) -> list[Command]:

@@ -12,11 +12,14 @@ from ..core.errors import EngineUnsuitable, WindlassError
 from ..core.ids import PARTITIONS_MAX
 from ..core.job import Durability
 from ..core.partition import hash_tags, slot_of
+from . import rights
 from .blocking import BlockingConnection
 from .connection import CONNECT_LIMIT_S, Command, EngineReplyError
 from .deployment import LAYOUT, QUESTIONS, Deployment, examine, of_all_nodes
 from .endpoint import Endpoint
 from .patience import Patience
+from .replies import check_library_missing
+from .scripts import library
 from .topology import Route, Topology
 
 
@@ -65,6 +68,11 @@ class Survey:
         self.route: Route = topology.route(slot_of("0"))  # that was asked last, and its node: where a problem arose
         self.node: Endpoint | None = None
 
+    @property
+    def _user(self) -> str:
+        """Of the node that was asked last."""
+        return (self.node.username if self.node else None) or "default"
+
     def close(self) -> None:
         for connection in self._connections.values():
             connection.close()
@@ -107,8 +115,27 @@ class Survey:
                 )
 
     def _examine(self, tag: str) -> Deployment:
-        replies = self._ask(tag, QUESTIONS, forbidden="CONFIG")
-        return examine(replies, allow_eviction=self._terms.allow_eviction, is_cluster_expected=self._topology.has_slots)
+        wanted = rights.needed(self._topology.has_slots)
+        key = root_of(self._terms.namespace, tag)
+        *replies, answer = self._ask(tag, [*QUESTIONS, rights.question(key, wanted)], may_lack=("INFO", "CONFIG"))
+        lacking = rights.denied(answer, wanted)
+        rights.check(self._user, key, lacking)
+        if isinstance(replies[0], EngineReplyError):  # renamed, perhaps: no right would help
+            raise replies[0]
+        found = examine(
+            replies, allow_eviction=self._terms.allow_eviction, is_cluster_expected=self._topology.has_slots
+        )
+        if any(right.name == "function|load" for right in lacking):
+            self._check_functions(tag, key)
+        return found._replace(user=self._user, lacking=tuple(lacking))
+
+    def _check_functions(self, tag: str, key: str) -> None:
+        """A user that may not load our functions needs an engine that has them. Any of them tells."""
+        try:
+            self._ask(tag, [("FCALL", library().function("limits"), 1, key, 0)])
+        except EngineReplyError as error:
+            check_library_missing(error)
+            raise rights.functions_missing(self._user) from error
 
     def _one_tag_per_node(self, tags: Sequence[str]) -> list[str]:
         return list({self._topology.route(slot_of(tag)).find_now(): tag for tag in tags}.values())
@@ -133,15 +160,15 @@ class Survey:
             *_, found = self._ask(tag, [*(("HSETNX", root, mark, value) for mark, value in wanted.items()), reading])
         return found  # type: ignore[no-any-return]
 
-    def _ask(self, tag: str, commands: Sequence[Command], forbidden: str = "") -> list[Any]:
-        """All replies. An error of a command that a provider may forbid stands among them; any other is raised."""
+    def _ask(self, tag: str, commands: Sequence[Command], may_lack: Sequence[str] = ()) -> list[Any]:
+        """All replies. The refusal of a command that the user may lack stands among them; any other is raised."""
         self.route = self._topology.route(slot_of(tag))
         self.node = None
         self.node = self.route.find_now()
         replies = self._connected(self.node).pipeline(commands)
         for command, reply in zip(commands, replies, strict=True):
-            if isinstance(reply, EngineReplyError) and command[0] != forbidden:
-                raise reply
+            if isinstance(reply, EngineReplyError) and command[0] not in may_lack:
+                rights.raise_explained(reply, self._user)
         return replies
 
     def _connected(self, node: Endpoint) -> BlockingConnection:

@@ -5,6 +5,7 @@ import time
 
 from windlass.core.errors import EngineUnavailable, WindlassError
 from windlass.store.connection import EngineReplyError
+from windlass.store.rights import raise_explained
 from windlass.store.topology import Route
 
 FIRST_PAUSE_S = 0.005
@@ -31,7 +32,7 @@ class Patience:
 
     def pause_s_after(self, problem: WindlassError) -> float:
         if not _is_passing(problem):
-            raise problem
+            raise_explained(problem)
         left_s = self._give_up_at_s - time.monotonic()
         if left_s <= 0:
             raise EngineUnavailable(

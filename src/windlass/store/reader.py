@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from ..core.errors import EngineUnavailable
+from ..core.errors import EngineNotPermitted, EngineUnavailable
 from .calls import events
 from .calls.call import Flow
 from .link import Link
@@ -84,7 +84,7 @@ class Reader:
             if not followed.entries and self.tail.place == place:
                 await self._hand_over(self.tail.registered(followed))
                 self._begin_again_if_behind(place)
-        except EngineUnavailable as error:
+        except (EngineUnavailable, EngineNotPermitted) as error:
             log.info("Could not say that somebody follows (%s); the next renewal does.", error)
         except Exception as error:
             await self._give(error)
@@ -103,8 +103,8 @@ class Reader:
                 try:
                     await self._read_until_renewal()
                     await self._hand_over(self.tail.registered(await self._run(self._follow())))
-                except EngineUnavailable as error:
-                    log.warning("The engine cannot be reached (%s); still trying.", error)
+                except (EngineUnavailable, EngineNotPermitted) as error:
+                    log.warning("Events cannot be read (%s); still trying.", error)
                     await asyncio.sleep(TROUBLE_PAUSE_S)
         except Exception as error:
             await self._give(error)

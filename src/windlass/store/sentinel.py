@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import dataclasses
+import logging
 from collections.abc import Callable
 from typing import Any
 
 from ..core.errors import BadSetting, EngineUnavailable, WindlassError
 from .connection import Command, Connection, ConnectionLost, EngineReplyError
 from .endpoint import Endpoint, SentinelGroup
+from .rights import explained
 from .topology import (
     QUESTION_LIMIT_S,
     Inquiry,
@@ -21,6 +22,8 @@ from .topology import (
     no_torn_slots,
     nobody_knows,
 )
+
+log = logging.getLogger("windlass.store")
 
 WATCH_PAUSE_S = 1.0
 
@@ -41,6 +44,9 @@ class Sentinel:
 
     def route(self, _slot: int) -> Route:
         return self
+
+    def find_primaries_now(self) -> list[Endpoint]:
+        return [self.find_now()]
 
     def search_for_torn_slots(self) -> Inquiry[set[int]]:
         return no_torn_slots()
@@ -65,8 +71,9 @@ class Sentinel:
         """Until cancelled: says when the sentinels name another primary. The old one may live on and take writes that
         nobody will see again, so nobody may wait for it to hang up."""
         known: Endpoint | None = None
+        was_refused = False
         while True:
-            with contextlib.suppress(EngineUnavailable, EngineReplyError):
+            try:
                 connection = await Connection.open(self._sentinels[0])
                 try:
                     await connection.call_within(QUESTION_LIMIT_S, "SUBSCRIBE", "+switch-master")
@@ -79,6 +86,16 @@ class Sentinel:
                     continue
                 finally:
                     connection.close()
+            except EngineUnavailable:
+                pass
+            except EngineReplyError as refusal:
+                if not was_refused:
+                    log.warning(
+                        "The sentinels do not announce a new primary: %s Windlass notices a failover later, when the "
+                        "old primary closes its connections.",
+                        explained(refusal),
+                    )
+                was_refused = True
             self._sentinels = [*self._sentinels[1:], self._sentinels[0]]
             await asyncio.sleep(WATCH_PAUSE_S)
 

@@ -11,7 +11,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from typing import Any, TypeVar, cast
 
-from ..core.errors import WindlassError
+from ..core.errors import EngineNotPermitted, WindlassError
 from ..core.ids import make_id, make_ids, partition_of_id
 from ..core.job import Durability, Job
 from ..core.partition import hash_tags, partition_of, slot_of
@@ -151,7 +151,7 @@ class Store:
         """What it refuses is an answer; an engine that is away is not."""
         try:
             return self._lines.blocking_link("calls", inquiry.partition).call(*inquiry.command)
-        except EngineReplyError as error:
+        except (EngineReplyError, EngineNotPermitted) as error:
             return error
 
     def twin(self) -> Store:
@@ -327,6 +327,7 @@ class Store:
             await self._load_library(link)
 
     async def _load_library(self, link: Link) -> None:
+        cast(Deployment, self.deployment).check_may_load()
         try:
             await link.call("FUNCTION", "LOAD", library().source)
         except EngineReplyError as error:
@@ -357,6 +358,7 @@ class Store:
         return self._lines.blocking_link("calls", 0).call_packed(packed)
 
     def _load_library_now(self, link: BlockingLink) -> None:
+        cast(Deployment, self.deployment).check_may_load()
         try:
             link.call("FUNCTION", "LOAD", library().source)
         except EngineReplyError as error:

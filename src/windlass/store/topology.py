@@ -49,6 +49,9 @@ class Topology(Protocol):
 
     def route(self, slot: int) -> Route: ...
 
+    def find_primaries_now(self) -> list[Endpoint]:
+        """Every node that accepts writes, also those that serve no partition."""
+
     def search_for_torn_slots(self) -> Inquiry[set[int]]:
         """Slots that are being moved key by key, as their nodes see it."""
 
@@ -68,6 +71,9 @@ class Standalone:
 
     def route(self, _slot: int) -> Route:
         return self
+
+    def find_primaries_now(self) -> list[Endpoint]:
+        return [self._endpoint]
 
     def search_for_torn_slots(self) -> Inquiry[set[int]]:
         return no_torn_slots()

@@ -158,6 +158,7 @@ _STATUSES: dict[type[WindlassError], int] = {
     errors.PartitionStopped: 503,
     errors.EngineUnavailable: 503,
     errors.EngineError: 500,
+    errors.EngineNotPermitted: 503,
     errors.EngineUnsuitable: 503,
 }
 _CONFLICT = 409

@@ -7,6 +7,7 @@ import sys
 import msgspec
 
 from ... import __version__
+from ...core.durability import DurabilityInForce, weakest
 from ...core.engine import EngineState
 from ..routes import DashboardRoutes
 from ..sharing import shared
@@ -25,9 +26,13 @@ class EngineView(msgspec.Struct, frozen=True):
     address: str  # of the engine
     is_embedded: bool
     partitions: int
-    durability: str
+    durability: str  # that the setting asks for
     namespace: str
     late: list[int]  # partitions whose loops have not run lately, in this process
+
+    @property
+    def in_force(self) -> DurabilityInForce:
+        return weakest([one.durability for one in self.engines])
 
     @property
     def has_findings(self) -> bool:

@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 from ...core.access import Principal
-from ...core.errors import EngineUnavailable, Forbidden, TooManyRequests, Unauthorized, WindlassError
+from ...core.errors import (
+    EngineNotPermitted,
+    EngineUnavailable,
+    Forbidden,
+    TooManyRequests,
+    Unauthorized,
+    WindlassError,
+)
 from ...web.guard import Guard
 from ...web.messages import Head
 from .verbs import QUEUE, Verb
@@ -14,6 +21,7 @@ _SAID = {
     Forbidden: (403, "Forbidden"),
     TooManyRequests: (429, "Too many requests"),
     EngineUnavailable: (502, "Engine unavailable"),
+    EngineNotPermitted: (502, "Engine unavailable"),
 }
 
 # What the guard looks at; most commands say nothing of it.

@@ -8,7 +8,7 @@ import logging
 from collections.abc import Sequence
 from typing import TypeVar
 
-from ...core.errors import EngineUnavailable, PartitionStopped, Refusal, WindlassError
+from ...core.errors import EngineNotPermitted, EngineUnavailable, PartitionStopped, Refusal, WindlassError
 from ...core.ids import format_id
 from ...core.job import NewJob
 from ...core.requests import Dispatch, Held, Said
@@ -26,7 +26,7 @@ log = logging.getLogger("windlass.processor")
 
 T = TypeVar("T")
 GIVEN_AT_ONCE = 500
-_PASSING = (EngineUnavailable, PartitionStopped)
+_PASSING = (EngineUnavailable, EngineNotPermitted, PartitionStopped)
 
 
 class Desk:

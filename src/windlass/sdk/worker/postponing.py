@@ -7,7 +7,7 @@ import asyncio
 import logging
 from typing import Any
 
-from ...core.errors import EngineUnavailable, Forbidden, Refusal
+from ...core.errors import EngineNotPermitted, EngineUnavailable, Forbidden, Refusal
 from ...core.job import Job
 from ...core.requests import Edit, Held, Update
 from ...service import Service
@@ -54,7 +54,7 @@ class Postponing:
                 await asyncio.sleep(SOONEST_MS / 1000)
                 (answer,) = await self._service.release([Held(job.id, job.lease_token)])
                 break
-            except EngineUnavailable as error:
+            except (EngineUnavailable, EngineNotPermitted) as error:
                 log.warning("Job %s cannot be given back (%s); still trying.", job.key, error)
                 await asyncio.sleep(TROUBLE_PAUSE_S)
         if isinstance(answer, Refusal):

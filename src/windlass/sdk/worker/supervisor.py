@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
-from ...core.errors import EngineUnavailable, WindlassError
+from ...core.errors import EngineNotPermitted, EngineUnavailable, WindlassError
 from ...core.wording import exit_in_words
 from ...service import Service
 from ...settings import Settings
@@ -221,7 +221,7 @@ class Supervisor:
                         "It had %d jobs; each has lost an attempt, and is made again while tries are left.", freed
                     )
                 return
-            except EngineUnavailable as error:
+            except (EngineUnavailable, EngineNotPermitted) as error:
                 log.warning("The jobs of worker process %d cannot be freed (%s); still trying.", member.pid, error)
                 await asyncio.sleep(TROUBLE_PAUSE_S)
             except WindlassError:

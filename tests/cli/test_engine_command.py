@@ -1,0 +1,106 @@
+"""windlass engine prepare, and commands of users that lack rights."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from acl_user import PASSWORD, ask, forget_all, restricted
+from cli.console import done_by
+from engine_process import EngineProcess
+from serving_process import environment
+from windlass.store.blocking import BlockingConnection
+from windlass.store.connection import EngineReplyError
+from windlass.store.endpoint import parse_url
+from windlass.store.scripts import library
+
+
+@pytest.fixture(scope="module", params=["valkey", "redis"])
+def shared_engine(request: pytest.FixtureRequest) -> Iterator[EngineProcess]:
+    with EngineProcess(request.param) as engine:
+        yield engine
+
+
+@pytest.fixture
+def own_engine(shared_engine: EngineProcess) -> Iterator[EngineProcess]:
+    yield shared_engine
+    forget_all(shared_engine)
+
+
+def test_prepare_loads_the_functions_once_and_prints_a_line_that_works(own_engine: EngineProcess) -> None:
+    first = done_by("engine", "prepare", "--url", own_engine.unix_url)
+    assert first.code == 0
+    node, _, line = first.out.splitlines()
+    assert node == f"{own_engine.unix_url}: function library {library().name} loaded."
+    again = done_by("engine", "prepare", "--url", own_engine.unix_url)
+    assert again.code == 0
+    assert "was there already" in again.out
+    assert ask(own_engine, "DBSIZE") == 0
+
+    ask(own_engine, *line.replace("PASSWORD", PASSWORD).split())
+    url = f"unix://windlass:{PASSWORD}@{own_engine.socket_path}?db=0"
+    assert done_by("enqueue", "q", "n", "--url", url).code == 0
+    assert done_by("doctor", "--url", url).code == 0
+    with pytest.raises(EngineReplyError, match="NOPERM"):
+        as_user(own_engine, "FUNCTION", "FLUSH")
+    ask(own_engine, "ACL", "DELUSER", "windlass")
+
+
+def as_user(engine: EngineProcess, *command: str) -> None:
+    connection = BlockingConnection.open(parse_url(f"unix://windlass:{PASSWORD}@{engine.socket_path}?db=0"))
+    try:
+        connection.call(*command)
+    finally:
+        connection.close()
+
+
+def test_prepare_keeps_functions_of_other_versions(own_engine: EngineProcess) -> None:
+    other = "#!lua name=windlass_0123456789ab\nredis.register_function('take_0123456789ab', function() return 1 end)"
+    ask(own_engine, "FUNCTION", "LOAD", other)
+    assert done_by("engine", "prepare", "--url", own_engine.unix_url).code == 0
+    assert ask(own_engine, "FCALL", "take_0123456789ab", "0") == 1
+
+
+def test_prepare_as_json(own_engine: EngineProcess) -> None:
+    done = done_by("engine", "prepare", "--json", "--namespace", "shop", "--url", own_engine.unix_url)
+    found = done.document
+    assert found["library"] == library().name
+    assert found["nodes"] == [{"node": own_engine.unix_url, "loaded": True}]
+    assert "~shop:*" in found["acl_rules"]
+
+
+def test_prepare_needs_an_admin(own_engine: EngineProcess) -> None:
+    done = done_by("engine", "prepare", "--url", restricted(own_engine))
+    assert done.code == 1
+    assert "may not call FUNCTION LOAD" in done.err
+
+
+def test_the_embedded_engine_needs_none() -> None:
+    done = done_by("engine", "prepare")
+    assert done.code == 2
+    assert "needs no preparation" in done.err
+
+
+@pytest.mark.parametrize("words", [("queues", "ls"), ("enqueue", "q", "n"), ("jobs", "ls"), ("serve",)])
+def test_a_command_says_which_right_is_missing(own_engine: EngineProcess, words: tuple[str, ...]) -> None:
+    done = done_by(*words, "--url", restricted(own_engine, "-info"))
+    assert done.code == 1
+    assert "windlass: The engine's user 'worker' may not call INFO (needed to check" in done.err
+    assert "`ACL SETUSER worker +info`" in done.err
+
+
+def test_the_doctor_cannot_look_and_says_why(own_engine: EngineProcess) -> None:
+    done = done_by("doctor", "--url", restricted(own_engine, "-fcall"))
+    assert done.code == 2
+    assert "could not look: The engine's user 'worker' may not call FCALL" in done.err
+
+
+def test_a_server_process_says_what_is_missing(own_engine: EngineProcess) -> None:
+    command = [sys.executable, "-m", "windlass", "serve", "--url", restricted(own_engine)]
+    ended = subprocess.run(command, capture_output=True, text=True, env=environment(), timeout=60, check=False)
+    assert ended.returncode == 1
+    assert "Let an admin run `windlass engine prepare --url URL`" in ended.stderr
+    assert "Traceback" not in ended.stderr

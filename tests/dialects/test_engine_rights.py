@@ -1,0 +1,140 @@
+"""A right of the engine's user that is withdrawn while a server runs: each dialect says so, and goes on afterwards."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+
+import httpx
+import msgspec
+import pytest
+
+from acl_user import USER, ask, restricted, until
+from dialects import bedrock_talk, processor_talk
+from engine_process import EngineProcess
+from windlass import Windlass
+from windlass.core.errors import EngineNotPermitted
+from windlass.server import Serving, serving
+from windlass.service import Service
+from windlass.settings import Settings
+from windlass.store.endpoint import parse_url
+from windlass.store.preparation import prepare
+from windlass.store.store import Store
+
+pytestmark = pytest.mark.anyio
+SENTENCE = f"The engine's user '{USER}' may not call FCALL (needed to call the functions of Windlass)."
+
+
+@pytest.fixture(scope="module")
+def prepared() -> Iterator[EngineProcess]:
+    with EngineProcess("valkey") as engine:
+        prepare(Store(parse_url(engine.unix_url)).topology, 5.0)
+        yield engine
+
+
+@pytest.fixture
+async def running(prepared: EngineProcess) -> AsyncIterator[Serving]:
+    store = Store(parse_url(restricted(prepared)))
+    async with serving(store, Settings(port=0, bedrock_port=0, roles="api")) as running:
+        yield running
+
+
+@pytest.fixture
+async def client(running: Serving) -> AsyncIterator[httpx.AsyncClient]:
+    async with httpx.AsyncClient(base_url=running.url, timeout=30) as client:
+        yield client
+
+
+@pytest.fixture
+def withdrawn(prepared: EngineProcess, running: Serving) -> Iterator[None]:
+    ask(prepared, "ACL", "SETUSER", USER, "-fcall")
+    yield
+    ask(prepared, "ACL", "SETUSER", USER, "+fcall")
+
+
+@pytest.mark.usefixtures("withdrawn")
+async def test_native(client: httpx.AsyncClient) -> None:
+    found = await client.post("/api/v1/jobs", json={"queue": "q", "name": "n"})
+    assert found.status_code == 503
+    assert found.json()["code"] == "engine_not_permitted"
+    assert found.json()["detail"].startswith(SENTENCE)
+    assert "Retry-After" in found.headers
+
+
+@pytest.mark.usefixtures("withdrawn")
+async def test_jobber_and_the_downloader(client: httpx.AsyncClient) -> None:
+    for path, body in (
+        ("/jobber/queue", {"type": "t"}),
+        (
+            "/downloader/download",
+            {"url": "http://a.example/", "aggr_id": "a", "aggr_limit": 1, "callback_url": "http://b.example/"},
+        ),
+    ):
+        found = await client.post(path, json=body)
+        assert (found.status_code, SENTENCE in found.text) == (500, True), found.text
+
+
+@pytest.mark.usefixtures("withdrawn")
+async def test_lightjq(client: httpx.AsyncClient) -> None:
+    found = await client.post("/lightjq/job", content=msgspec.msgpack.encode({"name": "n", "argument": {}}))
+    assert found.status_code == 503
+    said = msgspec.msgpack.decode(found.content)
+    assert said["error"] == "engine_not_permitted"
+    assert said["message"].startswith(SENTENCE)
+
+
+@pytest.mark.usefixtures("withdrawn")
+async def test_bedrock(running: Serving) -> None:
+    async with bedrock_talk.talking(running.bedrock) as talk:
+        answer = await talk.ask("CreateJob", name="n")
+    assert answer.line == "502 Engine unavailable"
+    assert answer.headers["error"].startswith(SENTENCE)
+
+
+@pytest.mark.usefixtures("withdrawn")
+async def test_the_sdk_through_a_server(running: Serving) -> None:
+    app = Windlass(running.url)
+
+    @app.task
+    def nothing() -> None: ...
+
+    with pytest.raises(EngineNotPermitted, match="may not call FCALL"):
+        await nothing.aenqueue()
+    await app.aclose()
+
+
+async def test_all_is_well_when_the_right_is_back(prepared: EngineProcess, client: httpx.AsyncClient) -> None:
+    ask(prepared, "ACL", "SETUSER", USER, "-fcall")
+    assert (await client.post("/api/v1/jobs", json={"queue": "q", "name": "n"})).status_code == 503
+    ask(prepared, "ACL", "SETUSER", USER, "+fcall")
+    assert (await client.post("/api/v1/jobs", json={"queue": "q", "name": "n"})).status_code == 201
+
+
+async def test_the_processor_keeps_what_it_has_read(
+    prepared: EngineProcess, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("windlass.dialects.processor.desk.TROUBLE_PAUSE_S", 0.01)
+    async with Store(parse_url(restricted(prepared))) as store, processor_talk.talking(Service(store)) as talk:
+        ask(prepared, "ACL", "SETUSER", USER, "-fcall")
+        talk.say(processor_talk.add(1))
+        await until(lambda: SENTENCE in caplog.text, "it says what is missing")
+        ask(prepared, "ACL", "SETUSER", USER, "+fcall")
+        listed = await talk.answered()
+        assert processor_talk.job_uuid(1) in str(listed)
+
+
+async def test_followers_of_events_go_on(
+    prepared: EngineProcess, client: httpx.AsyncClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with client.stream("GET", "/api/v1/events", headers={"accept": "text/event-stream"}) as stream:
+        lines = stream.aiter_lines()
+        await anext(lines)  # it follows
+        ask(prepared, "ACL", "SETUSER", USER, "-xread")
+        ask(prepared, "CLIENT", "KILL", "TYPE", "normal")
+        await until(lambda: "may not call XREAD" in caplog.text, "the server says what is missing")
+        ask(prepared, "ACL", "SETUSER", USER, "+xread")
+        assert (await client.post("/api/v1/jobs", json={"queue": "later", "name": "n"})).status_code == 201
+        async with asyncio.timeout(30):
+            async for line in lines:
+                if "later" in line:
+                    break

@@ -1,0 +1,112 @@
+"""windlass engine prepare and users that may not load functions, on a cluster and behind Sentinel."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import pytest
+
+from acl_user import PASSWORD, USER, until
+from cli.console import done_by
+from topologies.conftest import new_store
+from topologies.nodes import ClusterProcesses, Node, SentinelProcesses
+from windlass.core.errors import EngineNotPermitted
+from windlass.core.job import NewJob
+from windlass.core.requests import Take
+from windlass.service import Service
+from windlass.store.rights import acl_rules
+from windlass.store.scripts import library
+
+pytestmark = pytest.mark.anyio
+QUEUES = [f"q{number}" for number in range(40)]
+
+
+def allow(nodes: Sequence[Node], rules: Sequence[str], *more: str) -> None:
+    for node in nodes:
+        node.ask("ACL", "SETUSER", USER, "reset", "on", f">{PASSWORD}", *rules, *more)
+        if node.is_primary:
+            node.ask("FUNCTION", "FLUSH")
+
+
+def forget(nodes: Sequence[Node]) -> None:
+    for node in nodes:
+        node.ask("ACL", "DELUSER", USER)
+
+
+def libraries(node: Node) -> str:
+    return str(node.ask("FUNCTION", "LIST"))
+
+
+def as_user(url: str) -> str:
+    """The same nodes for the restricted user."""
+    scheme, _, rest = url.partition("://")
+    return f"{scheme}://{USER}:{PASSWORD}@{rest.rpartition('@')[2]}"
+
+
+@pytest.fixture
+def open_cluster(cluster: ClusterProcesses) -> Iterator[ClusterProcesses]:
+    yield cluster
+    forget(cluster.nodes)
+
+
+@pytest.mark.xdist_group("cluster")
+async def test_every_primary_of_a_cluster_is_prepared(open_cluster: ClusterProcesses) -> None:
+    allow(open_cluster.nodes, acl_rules("r", is_cluster=True))
+    url = as_user(open_cluster.url)
+    with pytest.raises(EngineNotPermitted, match="windlass engine prepare"):
+        new_store(url, namespace="r").open_now()
+
+    done = done_by("engine", "prepare", "--namespace", "r", "--url", open_cluster.url)
+    assert done.code == 0
+    assert done.out.count(f"function library {library().name} loaded.") == len(open_cluster.primaries) == 3
+    assert all(library().name in libraries(node) for node in open_cluster.primaries)
+    assert done.out.splitlines()[-1].endswith(" ".join(acl_rules("r", is_cluster=True)))
+
+    async with new_store(url, namespace="r") as store:
+        service = Service(store)
+        await service.enqueue([NewJob(queue=queue, name="n") for queue in QUEUES])
+        assert len((await service.take(Take(queues=tuple(QUEUES[:16]), most=16))).jobs) == 16
+        assert (await service.doctor()).is_healthy
+
+
+@pytest.mark.xdist_group("cluster")
+@pytest.mark.parametrize(("right", "spoken"), [("cluster|slots", "CLUSTER SLOTS"), ("asking", "ASKING")])
+async def test_a_right_that_only_a_cluster_needs(open_cluster: ClusterProcesses, right: str, spoken: str) -> None:
+    allow(open_cluster.nodes, acl_rules("r", is_cluster=True), f"-{right}")
+    with pytest.raises(EngineNotPermitted, match=f"may not call {spoken} \\(needed to"):
+        new_store(as_user(open_cluster.url), namespace="r").open_now()
+
+
+@pytest.mark.xdist_group("sentinel")
+async def test_the_primary_that_sentinels_name_is_prepared(sentinels: SentinelProcesses) -> None:
+    allow(sentinels.nodes, acl_rules("r", is_sentinel=True))
+    url = as_user(sentinels.url)
+    try:
+        with pytest.raises(EngineNotPermitted, match="windlass engine prepare"):
+            new_store(url, namespace="r").open_now()
+        done = done_by("engine", "prepare", "--namespace", "r", "--url", sentinels.url)
+        assert done.code == 0
+        assert library().name in libraries(sentinels.primary)
+        async with new_store(url, namespace="r") as store:
+            assert len(await Service(store).enqueue([NewJob(queue="q", name="n")])) == 1
+        allow(sentinels.nodes, acl_rules("r", is_sentinel=True), "-role")
+        with pytest.raises(EngineNotPermitted, match="may not call ROLE"):
+            new_store(url, namespace="r").open_now()
+    finally:
+        forget(sentinels.nodes)
+
+
+@pytest.mark.xdist_group("sentinel")
+async def test_sentinels_that_announce_nothing(sentinels: SentinelProcesses, caplog: pytest.LogCaptureFixture) -> None:
+    for node in sentinels.sentinels:
+        node.ask("ACL", "SETUSER", USER, "on", f">{PASSWORD}", "+@all", "-subscribe")
+    options = f"sentinel_username={USER}&sentinel_password={PASSWORD}"
+    try:
+        async with new_store(f"{sentinels.url.partition('?')[0]}?{options}") as store:
+            assert len(await Service(store).enqueue([NewJob(queue="q", name="n")])) == 1
+            await until(lambda: "do not announce a new primary" in caplog.text, "the log says so")
+        assert "may not call SUBSCRIBE" in caplog.text
+        assert caplog.text.count("do not announce a new primary") == 1
+    finally:
+        for node in sentinels.sentinels:
+            node.ask("ACL", "DELUSER", USER)
