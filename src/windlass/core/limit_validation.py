@@ -37,8 +37,8 @@ def resuming(queue: Any, lane: Any, name: Any) -> None:
 
 
 def weights(queue: Any, given: Any) -> None:
-    check.new_name("queue", queue, check.QUEUE_MAX)
     check.instance("weights", given, Mapping)
+    (check.new_name if given else check.text)("queue", queue, check.QUEUE_MAX)
     for lane, weight in given.items():
         check.new_name("lane", lane, check.LANE_MAX, may_be_empty=True)
         check.whole("a weight", weight, 1, WEIGHT_MAX)
