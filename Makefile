@@ -4,8 +4,12 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 # By package name: a second engine, the allocator that the bundled one is given, the sources of a locale to run one in, what
-# makes a certificate for one, clients of the HTTP API that are not ours, and a browser with letters to show.
-TEST_PACKAGES := redis-server libjemalloc2 locales openssl curl nodejs chromium fonts-dejavu-core
+# makes a certificate for one, clients of the HTTP API that are not ours, and a browser with letters to show. Debian's nodejs
+# comes without npm; others bring it along, and conflict with the package of that name.
+TEST_PACKAGES := redis-server libjemalloc2 locales openssl curl nodejs $(if $(shell command -v npm 2>/dev/null),,npm) chromium fonts-dejavu-core
+# Code generators for the OpenAPI documents, from npm.
+GENERATORS := .generators
+GENERATOR_PACKAGES := tests/generators/package.json tests/generators/package-lock.json
 MACHINES := $(wildcard tests/engine/test_*machine.py)
 
 .DEFAULT_GOAL := help
@@ -25,8 +29,16 @@ $(STAMP): pyproject.toml constraints.txt
 	@touch $(STAMP)
 
 test-packages:
-	@{ command -v redis-server && /sbin/ldconfig -p | grep -q libjemalloc.so.2 && command -v openssl && command -v curl && command -v node && command -v chromium && command -v localedef && test -e /usr/share/i18n/locales/en_US && test -e /usr/share/fonts/truetype/dejavu; } >/dev/null \
+	@{ command -v redis-server && /sbin/ldconfig -p | grep -q libjemalloc.so.2 && command -v openssl && command -v curl && command -v node && command -v npm && command -v chromium && command -v localedef && test -e /usr/share/i18n/locales/en_US && test -e /usr/share/fonts/truetype/dejavu; } >/dev/null \
 	  || $(MAKE) --no-print-directory install-test-packages
+	@$(MAKE) --no-print-directory $(GENERATORS)/.installed
+
+$(GENERATORS)/.installed: $(GENERATOR_PACKAGES)
+	@echo "Installing code generators for the tests…"
+	@mkdir -p $(GENERATORS) && cp $(GENERATOR_PACKAGES) $(GENERATORS)
+	@cd $(GENERATORS) && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error >/dev/null \
+	  || { echo "npm could not install what tests/generators/package.json names; does it reach a registry?"; exit 2; }
+	@touch $@
 
 .PHONY: install-test-packages
 install-test-packages:
@@ -102,4 +114,4 @@ screenshots: setup test-packages ## Take the pictures in docs/images anew.
 	$(BIN)/python tools/screenshots.py
 
 clean: ## Remove what set-up made.
-	rm -rf $(VENV) .bench .audit .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(GENERATORS) .bench .audit .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -4,6 +4,7 @@ event loop that lives as long as the folder's tests do: the browser does, too.""
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack
 from typing import NamedTuple
 
 import pytest
@@ -13,6 +14,7 @@ from browser.browsing import Visitor, browsing, visiting
 from browser.present import populated
 from browser.wording import hostilely
 from engine_process import EngineProcess
+from former_names import former_names
 from stores import make_store
 from windlass.server import Serving, serving
 from windlass.service import Service
@@ -51,11 +53,11 @@ class Ground(NamedTuple):
 @pytest.fixture(scope="package")
 async def ground(browser: Browser, engine: EngineProcess) -> AsyncIterator[Ground]:
     """Full of hostile texts. Shared: tests look at it and change nothing."""
-    async with (
-        make_store(engine) as store,
-        populated(store, hostilely, range(60, 0, -5)) as ids,
-        serving(store.twin(), SETTINGS) as running,
-    ):
+    async with AsyncExitStack() as stack:
+        store = await stack.enter_async_context(make_store(engine))
+        with former_names():
+            ids = await stack.enter_async_context(populated(store, hostilely, range(60, 0, -5)))
+        running = await stack.enter_async_context(serving(store.twin(), SETTINGS))
         yield Ground(running.url, Service(store), ids)
 
 

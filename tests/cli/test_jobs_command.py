@@ -9,8 +9,10 @@ import pytest
 
 from cli.console import did, run
 from engine.helpers import counts, new, put, read, take
+from former_names import former_names
 from windlass.core.ids import format_id
 from windlass.core.job import Blob, Callback, Codec
+from windlass.core.limit import Limit, Matcher
 from windlass.core.log import Log, LogLine
 from windlass.core.requests import Fail, Finish, Take, Update
 from windlass.core.retry import Backoff
@@ -166,11 +168,34 @@ def test_show_what_running_code_has_said(service: Service) -> None:
 
 def test_what_others_wrote_cannot_move_the_cursor(service: Service) -> None:
     evil = "\x9b31mred \x7f \u202eturned"
-    (made,) = put(service, new("q", evil, payload=Blob(f'"{evil}"'.encode())))
+    with former_names():
+        (made,) = put(service, new("q", evil, payload=Blob(f'"{evil}"'.encode())))
     for arguments in (("ls",), ("show", format_id(made.id))):
         out = did(service, "jobs", *arguments).out
         assert not set(out) & {"\x9b", "\x7f", "\u202e"}
         assert "\\x9b31mred" in out
+
+
+def test_json_for_a_terminal_has_escapes_and_says_the_same(service: Service) -> None:
+    evil = "\x9b31mred \x7f \u202eturned \u061c"
+    with former_names():
+        (made,) = put(service, new("q", evil, payload=Blob(f'{{"{evil}":1}}'.encode())))
+    for arguments in (("ls", "--json"), ("show", format_id(made.id), "--json")):
+        out = did(service, "jobs", *arguments).out
+        assert not set(out) & {"\x9b", "\x7f", "\u202e", "\u061c"}
+        assert '"\\u009b31mred \\u007f \\u202eturned \\u061c"' in out
+    [job] = did(service, "jobs", "ls", "--json").lines
+    assert (job["name"], job["payload"]) == (evil, {evil: 1})
+
+
+def test_an_error_has_escapes(service: Service) -> None:
+    evil = "\x9b31m\u202e"
+    with former_names():
+        service.limit(Limit(name=evil, matches=Matcher(queue="q"), running=1)).wait()
+    for arguments in (("enqueue", evil, "n"), ("schedules", "pause", evil), ("limits", "show", evil)):
+        done = run(service, *arguments)
+        assert not set(done.out + done.err) & {"\x9b", "\u202e"}
+    assert "must not contain control characters" in run(service, "enqueue", evil, "n").err
 
 
 def test_explain(service: Service) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from typing import Any
 
 import msgspec
@@ -10,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from windlass.core.job import Blob, Codec
-from windlass.core.transcoding import as_json, as_msgpack, compact
+from windlass.core.limit import key_text
+from windlass.core.transcoding import as_json, as_msgpack, compact, has_unreadable_number
 
 LEAVES = st.none() | st.booleans() | st.integers(-(2**63), 2**64 - 1) | st.floats(allow_nan=False) | st.text()
 VALUES = st.recursive(
@@ -89,3 +91,47 @@ def test_any_bytes_have_a_form_or_none(data: bytes, codec: Codec) -> None:
         form = found(Blob(data, codec))
         if form is not None:
             decode(form)  # what is embedded is whole
+
+
+# Numbers that no float can hold
+
+
+@pytest.mark.parametrize("data", [b"1e999", b'{"a":[-1E+400]}', b"1" * 310 + b".5", b"1" * 250 + b"e99", b"1" * 5000])
+@pytest.mark.parametrize("before", [0, 5000])
+def test_a_number_beyond_all_floats_is_found_however_long_the_document_is(data: bytes, before: int) -> None:
+    padded = b'["%b",%b]' % (b"x" * before, data)
+    assert has_unreadable_number(padded)
+    assert as_msgpack(Blob(padded)) is None
+
+
+@pytest.mark.parametrize("data", [b"1e308", b"1e-999", b"0e999", b"1" * 300, b'"1e999"', b"{", b"\xff", b"[" * 5000])
+def test_other_documents_hold_none(data: bytes) -> None:
+    assert not has_unreadable_number(data)
+    assert not has_unreadable_number(b'["%b",%b]' % (b"7e99" * 2000, data))
+
+
+@given(st.recursive(LEAVES | st.just(float("nan")), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)))
+def test_json_has_no_form_for_infinities_and_nan(value: Any) -> None:
+    found = as_json(Blob(msgspec.msgpack.encode(value), Codec.MSGPACK))
+    is_finite = "inf" not in (shown := _numbers_in(value)) and "nan" not in shown
+    assert (found is not None) == is_finite
+
+
+def _numbers_in(value: Any) -> str:
+    if isinstance(value, float):
+        return repr(value)
+    if isinstance(value, dict):
+        value = list(value.values())
+    return " ".join(map(_numbers_in, value)) if isinstance(value, list) else ""
+
+
+@pytest.mark.parametrize("number", ["inf", "-inf", "nan"])
+def test_a_float_of_32_bits_is_one_too(number: str) -> None:
+    assert as_json(Blob(b"\xca" + struct.pack(">f", float(number)), Codec.MSGPACK)) is None
+    assert as_json(Blob(b"\xca" + struct.pack(">f", 1.5), Codec.MSGPACK)) is not None
+
+
+def test_infinities_are_keys_of_limits_for_themselves() -> None:
+    keys = [key_text(value) for value in (None, float("inf"), float("-inf"), float("nan"))]
+    assert keys[0] == "null"
+    assert len(set(keys)) == 4

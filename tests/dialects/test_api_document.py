@@ -106,7 +106,8 @@ class Checked(HTMLParser):
         self.texts.append(data)
 
 
-PAGE = Checked(docs_page(DOCUMENT))
+OTHERS = ("/lightjq/openapi.json", "/downloader/openapi.json")
+PAGE = Checked(docs_page(DOCUMENT, OTHERS))
 
 
 def test_the_page_has_an_anchor_for_everything_and_no_link_that_leads_nowhere() -> None:
@@ -114,7 +115,7 @@ def test_the_page_has_an_anchor_for_everything_and_no_link_that_leads_nowhere() 
     assert len(set(PAGE.ids)) == len(PAGE.ids)
     inside = {link.removeprefix("#") for link in PAGE.links if link.startswith("#")}
     assert inside <= set(PAGE.ids)
-    assert {link for link in PAGE.links if not link.startswith("#")} == {"/docs.css", "/openapi.json"}
+    assert {link for link in PAGE.links if not link.startswith("#")} == {"/docs.css", "/openapi.json", *OTHERS}
 
 
 def test_the_page_runs_nothing_and_asks_nobody_else() -> None:
@@ -152,7 +153,7 @@ def test_texts_of_the_document_stay_texts() -> None:
             "responses": {"200": {"description": hostile}, "400": {"description": f"{hostile}: {hostile}"}},
         }
     }  # fmt: skip
-    page = Checked(docs_page(written))
+    page = Checked(docs_page(written, [hostile]))
     assert page.tags == PAGE.tags
     assert page.attributes == PAGE.attributes
 
@@ -188,6 +189,12 @@ class TestServed:
         assert head.headers["content-length"] == str(len(answer.content))
         again = await client.get(path, headers={"if-none-match": answer.headers["etag"]})
         assert again.status_code == 304
+
+    async def test_the_page_leads_to_the_documents_of_dialects(self, client: httpx.AsyncClient) -> None:
+        links = Checked((await client.get("/docs")).content).links
+        assert set(OTHERS) <= set(links)
+        for path in OTHERS:
+            assert (await client.get(path)).json()["servers"] == [{"url": path.removesuffix("/openapi.json")}]
 
     async def test_every_line_of_the_page_that_calls_curl_is_understood(self, client: httpx.AsyncClient) -> None:
         """Nothing it names exists here; but path, method and body are right."""

@@ -8,6 +8,7 @@ from typing import Any
 
 import httpx
 import pytest
+import schemathesis
 
 from windlass.core.callback import Undelivered
 from windlass.core.job import Blob, NewJob
@@ -218,3 +219,39 @@ async def test_a_file_that_shrinks_meanwhile_ends_the_connection(running: Servin
         os.truncate(file, 1)
         with pytest.raises(httpx.RemoteProtocolError):
             [chunk async for chunk in answer.aiter_bytes()]
+
+
+# Its document
+
+
+async def test_its_document_is_openapi_with_the_paths_of_its_clients(client: httpx.AsyncClient) -> None:
+    answer = await client.get("/downloader/openapi.json")
+    document = answer.json()
+    schemathesis.openapi.from_dict(document).validate()
+    assert document["servers"] == [{"url": "/downloader"}]
+    operations = {f"{method.upper()} {path}" for path, found in document["paths"].items() for method in found}
+    assert operations == {
+        "POST /download", "POST /retry/{name}", "GET /hb", "GET /stats/{name}", "GET /dashboard/aggregations",
+        "GET /files/{folder}/{name}",
+    }  # fmt: skip
+    order = document["components"]["schemas"]["OrderForm"]
+    assert order["required"] == ["url", "aggr_id", "aggr_limit"]
+    assert order["properties"]["aggr_limit"]["type"] == "number"
+    assert set(ORDER) <= set(order["properties"])
+    yaml = await client.get("/downloader/openapi.yaml")
+    assert (yaml.headers["content-type"], yaml.content) == ("application/yaml", answer.content)
+
+
+async def test_its_operations_stay_in_the_main_document(client: httpx.AsyncClient) -> None:
+    """Clients made of that one have them."""
+    main, own = [(await client.get(path)).json()["paths"] for path in ("/openapi.json", "/downloader/openapi.json")]
+    for path, operations in own.items():
+        ids = {method: operation["operationId"] for method, operation in operations.items()}
+        assert ids == {method: one["operationId"] for method, one in main[f"/downloader{path}"].items()}
+
+
+@pytest.mark.parametrize("field", ["url", "aggr_id", "aggr_limit"])
+async def test_a_field_that_the_document_requires_is_required(client: httpx.AsyncClient, field: str) -> None:
+    order = {name: value for name, value in ORDER.items() if name != field}
+    answer = await client.post("/downloader/download", json=order)
+    assert (answer.status_code, answer.text) == (400, f"{field} is missing.\n")

@@ -36,6 +36,8 @@ anybody            GET /downloader/hb
 read               GET /downloader/stats/{name}
 read               GET /downloader/dashboard/aggregations
 anybody            GET /downloader/files/{folder}/{name}
+anybody            GET /downloader/openapi.json
+anybody            GET /downloader/openapi.yaml
 anybody            GET /lightjq/openapi.json
 anybody            GET /lightjq/openapi.yaml
 produce            POST /lightjq/job

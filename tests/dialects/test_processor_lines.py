@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import re
 from typing import Any
 
@@ -20,6 +21,7 @@ from windlass.dialects.processor import instants, jobs
 from windlass.dialects.processor.deciding import MESSAGES_MAX, rounds
 from windlass.dialects.processor.envelope import Identity, identity_from, opened, sealed
 from windlass.dialects.processor.lines import Lines, TooLong
+from windlass.dialects.processor.logs import log_line
 from windlass.dialects.processor.messages import NOT_MEANT, Add, Message, Nothing, Reader, Show, Speak, Terms, Tick
 
 TERMS = Terms()
@@ -423,3 +425,10 @@ def test_rounds_are_bounded() -> None:
     assert [len(one.jobs) for one in rounds(many)] == [MESSAGES_MAX, 1]
     large = [reader.read(add(number, data="x" * 900_000).encode(), NOW_MS) for number in range(3)]
     assert [len(one.jobs) for one in rounds(large)] == [2, 1]
+
+
+def test_control_characters_are_escapes_in_the_log() -> None:
+    record = logging.makeLogRecord({"msg": "said \x9b31m\u202e", "levelname": "ERROR"})
+    written = log_line(record).decode()
+    assert written.rstrip("\n").isprintable()
+    assert json.loads(written)["log_message"] == "said \x9b31m\u202e"

@@ -150,3 +150,20 @@ def test_a_worker_process_writes_json(engine: EngineProcess, tmp_path: Path) -> 
     assert [(line["message"], line["task_name"]) for line in said] == [("order 7", "send"), ("order 8", "pack")]
     assert [line["job_id"] for line in said] == enqueued
     assert "windlass.worker" in {line["logger"] for line in lines}
+
+
+@pytest.mark.parametrize("form", [TextFormatter(), JsonFormatter()], ids=["text", "json"])
+def test_control_characters_are_written_as_escapes(written: Written, form: logging.Formatter) -> None:
+    evil = "\x9b31m\u202eturned\u061c\x7f"
+    stream = written(form)
+    try:
+        raise ValueError(evil)
+    except ValueError:
+        shop.exception("no order %s", evil, extra={"note": evil})
+    said = stream.getvalue()
+    assert not set(said) & {"\x9b", "\u202e", "\u061c", "\x7f"}
+    if isinstance(form, JsonFormatter):
+        line = json.loads(said)
+        assert (line["message"], line["note"], line["error"]["message"]) == (f"no order {evil}", evil, evil)
+    else:
+        assert "no order \\x9b31m\\u202eturned\\u061c\\x7f\nTraceback" in said

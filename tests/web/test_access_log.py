@@ -109,3 +109,15 @@ def test_a_handler_of_ours_goes_with_it() -> None:
     log.close()
     assert logger.handlers == []
     assert logger.propagate
+
+
+def test_control_characters_are_written_as_escapes() -> None:
+    logger, kept = _logger(), Kept()
+    logger.addHandler(kept)
+    log = AccessLog(logger)
+    log.open()
+    log.on_answer(Head("GET", "/", "", {}, "192.0.2.7", "queues", "\x9b31m\u202e"), 200, 1, 0.0, CLIENT)
+    log.close()
+    [line] = kept.lines
+    assert line.isprintable()
+    assert msgspec.json.decode(line)["who"] == "\x9b31m\u202e"

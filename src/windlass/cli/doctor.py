@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import textwrap
+from collections.abc import Sequence
 
 import click
 import msgspec
@@ -14,7 +15,7 @@ from ..core.diagnosis import Diagnosis, Finding, Progress, Severity
 from ..core.errors import WindlassError
 from ..service import Service
 from .connection import Engine, engine_options
-from .output import json_option
+from .output import json_option, printable
 
 SICK, BLIND = 1, 2
 WIDTH = 100
@@ -84,7 +85,7 @@ def _show(diagnosis: Diagnosis, engine: str) -> None:
     seen = (_counted(diagnosis.jobs, "job"), _counted(diagnosis.queues, "queue"), _counted(diagnosis.keys, "key"))
     click.echo("Looked at {} in {} ({}).".format(*seen))
     if diagnosis.uncounted:
-        click.echo(f"Bytes could not be added up (they changed, or miss jobs): {', '.join(diagnosis.uncounted[:10])}.")
+        click.echo(f"Bytes could not be added up (they changed, or miss jobs): {_names(diagnosis.uncounted)}.")
     for severity, (title, color, _) in SHOWN.items():
         found = [one for one in diagnosis.findings if one.severity is severity]
         if found:
@@ -105,9 +106,13 @@ def _show_finding(one: Finding) -> None:
     click.echo(_wrapped(f"→ {one.remedy}"))
     shown = one.examples[:SHOWN_EXAMPLES]
     for example in shown:
-        click.echo(click.style(f"      {example}", dim=True))
+        click.echo(click.style(f"      {printable(example)}", dim=True))
     if shown and one.count > len(shown):
         click.echo(click.style(f"      … and {one.count - len(shown):,} more", dim=True))
+
+
+def _names(found: Sequence[str]) -> str:
+    return printable(", ".join(found[:10]))
 
 
 def _counted(count: int, what: str) -> str:
@@ -115,7 +120,7 @@ def _counted(count: int, what: str) -> str:
 
 
 def _wrapped(text: str) -> str:
-    return textwrap.fill(text, WIDTH, initial_indent="    ", subsequent_indent="    ")
+    return textwrap.fill(printable(text), WIDTH, initial_indent="    ", subsequent_indent="    ")
 
 
 def _verdict(diagnosis: Diagnosis) -> str:

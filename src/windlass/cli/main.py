@@ -11,6 +11,7 @@ from typing import NoReturn
 import click
 
 from .. import __version__
+from ..core.control_characters import escape_control
 from ..core.errors import (
     BadSetting,
     EngineFull,
@@ -93,7 +94,7 @@ def main(arguments: list[str] | None = None) -> NoReturn:
         error.show()
         sys.exit(USAGE)
     except WindlassError as error:
-        click.echo(f"windlass: {error}", err=True)
+        click.echo(f"windlass: {escape_control(str(error))}", err=True)
         sys.exit(_exit_code(error))
 
 

@@ -16,13 +16,13 @@ from rich.console import Console, JustifyMethod
 from rich.table import Table
 from rich.text import Text
 
+from ..core.control_characters import escape_control, escape_control_in_json
 from .records import to_json
 
 GAP = 2  # between columns
 EXTRA = 3  # from this rank on, a column is good to have and no more
 READABLE = 40
 _UNITS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "m"), (1_000, "s"))
-_TURNING = "\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"  # the direction of writing
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 STYLES = {
     "queued": "cyan", "scheduled": "blue", "waiting": "blue", "dispatched": "yellow", "running": "yellow",
@@ -88,9 +88,9 @@ def printable(text: str, *, keeps_lines: bool = False) -> str:
 def _shown(char: str, keeps_lines: bool) -> str:
     if keeps_lines and char in "\n\t":
         return char
-    if unicodedata.category(char) in ("Cc", "Cs", "Zl", "Zp") or char in _TURNING:
+    if unicodedata.category(char) in ("Cc", "Cs", "Zl", "Zp"):
         return char.encode("unicode_escape").decode()
-    return char
+    return escape_control(char)
 
 
 def brief(span_ms: int) -> str:
@@ -291,9 +291,9 @@ def block(text: str) -> None:
 
 def json_line(value: Any) -> None:
     """One object of a list."""
-    click.echo(to_json(value))
+    click.echo(escape_control_in_json(to_json(value)))
 
 
 def json_document(value: Any) -> None:
     """One thing: indented for people, in one line for programs."""
-    click.echo(to_json(value, indent=2 if is_for_people() else -1))
+    click.echo(escape_control_in_json(to_json(value, indent=2 if is_for_people() else -1)))

@@ -17,6 +17,7 @@ from ..core.transfer import LINE_MAX, Imported
 from ..service import Service
 from .bulk import progress
 from .connection import connected
+from .output import note
 
 _COUNTED = ("queued", "scheduled", "waiting", "running", "finished", "failed", "cancelled", "history")
 REASONS_SHOWN = 10
@@ -175,7 +176,7 @@ def _report(answer: Imported) -> None:
 
 def _report_reasons(answer: Imported) -> None:
     for one in answer.reasons[:REASONS_SHOWN]:
-        click.echo(f"refused, line {one.line}: {one.what}: {one.reason}", err=True)
+        note(f"refused, line {one.line}: {one.what}: {one.reason}")
     more = sum(answer.refused.values()) - REASONS_SHOWN
     if more > 0:
         click.echo(f"… and {more:,} more.", err=True)

@@ -29,7 +29,7 @@ from ..sdk.worker.supervisor import Supervisor
 from ..sdk.worker.watching import loaded_files
 from ..sdk.worker.worker import Worker
 from .connection import Engine, engine_options
-from .output import counted
+from .output import counted, printable
 from .parameters import Duration, Typed
 
 log = logging.getLogger("windlass.worker")
@@ -323,11 +323,11 @@ async def _run_several(make: Callable[..., Supervisor], *args: Any, **options: A
 def _show(loaded: Loaded, ready: Ready, processes: str) -> None:
     click.echo(f"Windlass {__version__} is ready for work.")
     click.echo(f"  engine     {ready.engine}")
-    click.echo(f"  queues     {', '.join(loaded.queues)}")
+    click.echo(f"  queues     {printable(', '.join(loaded.queues))}")
     if processes:
         click.echo(f"  processes  {processes}")
     click.echo(f"  slots      {loaded.slots}{' in each' if processes else ''}")
-    click.echo(f"  tasks      {_listed(sorted(loaded.tasks))}")
+    click.echo(f"  tasks      {printable(_listed(sorted(loaded.tasks)))}")
     click.echo("Stop with Ctrl-C.")
 
 

@@ -21,7 +21,7 @@ def token_name(name: Any) -> None:
 
 def new_token(token: Any) -> None:
     check.instance("A token to create", token, NewToken)
-    token_name(token.name)
+    check.new_name("name", token.name, TOKEN_NAME_MAX)
     _roles(token.roles)
     queue_patterns(token.queues)
     if token.queues and Role.ADMIN in token.roles:
@@ -44,7 +44,7 @@ def queue_patterns(queues: Any) -> None:
     if len(queues) > TOKEN_QUEUES_MAX:
         raise TooLarge(f"A token may name {TOKEN_QUEUES_MAX} queues, not {len(queues)}; use patterns with *.")
     for pattern in queues:
-        check.text("queue", pattern, check.QUEUE_MAX)
+        check.new_name("queue", pattern, check.QUEUE_MAX)
         if pattern.count("*") > check.WILDCARDS_MAX:
             raise TooLarge(f"A pattern may have {check.WILDCARDS_MAX} stars, not {pattern.count('*')}.")
 

@@ -26,7 +26,7 @@ def said(request: Said) -> None:
     check.whole("idle_ms", request.idle_ms, 0, check.DURATION_MAX)
     check.number("progress", request.progress, 0, 1)
     if request.result is not None:
-        check.blob("result", request.result, check.RESULT_MAX)
+        check.new_blob("result", request.result, check.RESULT_MAX)
 
 
 def queues(given: Sequence[str]) -> None:

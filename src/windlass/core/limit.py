@@ -4,6 +4,7 @@ engine only knows which limits a job counts against."""
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -142,9 +143,10 @@ def key_text(value: Any) -> str:
 
 
 def _as_json(value: Any) -> str | None:
-    """Bytes would look like the text of their base64."""
+    """None: only MessagePack has a form for it. Bytes would look like their base64, an infinity like null."""
+    is_without_form = isinstance(value, bytes) or (isinstance(value, float) and not math.isfinite(value))
     try:
-        return None if isinstance(value, bytes) else msgspec.json.encode(value).decode()
+        return None if is_without_form else msgspec.json.encode(value).decode()
     except TypeError:
         return None
 

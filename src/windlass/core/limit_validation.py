@@ -22,6 +22,13 @@ CAP_NOTE_MAX = 4096
 
 
 def pausing(queue: Any, lane: Any, name: Any) -> None:
+    check.new_name("queue", queue, check.QUEUE_MAX)
+    check.new_name("lane", lane, check.LANE_MAX, may_be_empty=True)
+    check.new_name("name", name, check.NAME_MAX, may_be_empty=True)
+    resuming(queue, lane, name)
+
+
+def resuming(queue: Any, lane: Any, name: Any) -> None:
     check.text("queue", queue, check.QUEUE_MAX)
     check.text("lane", lane, check.LANE_MAX, may_be_empty=True)
     check.text("name", name, check.NAME_MAX, may_be_empty=True)
@@ -30,16 +37,16 @@ def pausing(queue: Any, lane: Any, name: Any) -> None:
 
 
 def weights(queue: Any, given: Any) -> None:
-    check.text("queue", queue, check.QUEUE_MAX)
     check.instance("weights", given, Mapping)
+    (check.new_name if given else check.text)("queue", queue, check.QUEUE_MAX)
     for lane, weight in given.items():
-        check.text("lane", lane, check.LANE_MAX, may_be_empty=True)
+        check.new_name("lane", lane, check.LANE_MAX, may_be_empty=True)
         check.whole("a weight", weight, 1, WEIGHT_MAX)
 
 
 def limit(value: Any) -> None:
     check.instance("A limit", value, Limit)
-    check.text("name", value.name, LIMIT_NAME_MAX)
+    check.new_name("name", value.name, LIMIT_NAME_MAX)
     check.text("key", value.key, PATH_MAX, may_be_empty=True)
     _matcher(value.matches)
     if (value.running is None) == (value.rate is None):

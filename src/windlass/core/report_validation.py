@@ -37,7 +37,7 @@ def finishes(requests: Sequence[Finish]) -> None:
 def finish(request: Finish) -> None:
     held(request, Finish)
     if request.result is not None:
-        check.blob("result", request.result, check.RESULT_MAX)
+        check.new_blob("result", request.result, check.RESULT_MAX)
     check.claim("ignore_repeat", request.ignore_repeat)
 
 
@@ -48,7 +48,7 @@ def fail(request: Fail) -> None:
     check.whole("delay_ms", request.delay_ms, 0, check.DURATION_MAX)
     check.text("reason", request.reason, check.REASON_MAX)
     if request.error is not None:
-        check.blob("error", request.error, check.ERROR_MAX)
+        check.new_blob("error", request.error, check.ERROR_MAX)
 
 
 def update(request: Update, payload_max: int = check.PAYLOAD_MAX) -> None:
@@ -58,12 +58,12 @@ def update(request: Update, payload_max: int = check.PAYLOAD_MAX) -> None:
     if request.note is not None:
         check.opaque("note", request.note, check.NOTE_MAX)
     if request.payload is not None:
-        check.blob("payload", request.payload, payload_max)
+        check.new_blob("payload", request.payload, payload_max)
 
 
 def emit(request: Emit) -> None:
     held(request, Emit)
-    check.blob("value", request.value, check.EMITTED_MAX)
+    check.new_blob("value", request.value, check.EMITTED_MAX)
 
 
 def conclude(request: Conclude, payload_max: int = check.PAYLOAD_MAX) -> None:

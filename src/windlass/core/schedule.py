@@ -72,7 +72,7 @@ class ScheduleStatus(msgspec.Struct, frozen=True, kw_only=True):
 def validate(schedule: Any, payload_max: int = check.PAYLOAD_MAX) -> None:
     """Raises a refusal that says what is wrong."""
     check.instance("A schedule", schedule, Schedule)
-    check.text("name", schedule.name, NAME_MAX)
+    check.new_name("name", schedule.name, NAME_MAX)
     check.new_job(schedule.job, payload_max)
     _check_template(schedule.job)
     _check_rhythm(schedule)

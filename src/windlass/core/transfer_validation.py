@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from . import callback_validation, log_validation
 from . import limit_validation as limit_check
+from . import queue_validation as queue_check
 from . import validation as check
 from .errors import BadInput, TooLarge
 from .ids import parse_id
@@ -16,8 +17,8 @@ ENDED = ("finished", "failed", "cancelled")
 
 
 def queue(line: QueueLine) -> None:
-    check.text("queue", line.name, check.QUEUE_MAX)
-    check.configuration(line.configuration)
+    check.new_name("queue", line.name, check.QUEUE_MAX)
+    queue_check.configuration(line.configuration)
     limit_check.weights(line.name, line.weights)
     for pause in line.pauses:
         limit_check.pausing(line.name, pause.lane, pause.name)

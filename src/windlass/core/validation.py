@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
+from .control_characters import has_control
 from .durations import INSTANT_MAX
 from .error_text import SHAPE_MAX
 from .errors import BadInput, TooLarge
 from .ids import PARTITIONS_MAX
 from .job import Blob, Codec, NewJob
-from .queue import FOREVER_MS, Configuration
+from .queue import FOREVER_MS
 from .repeat import RULE_MAX, parse_modifiers
 from .repeat import parse as parse_rule
 from .requests import Edit, Filter, Listing, Take, WorkerInfo
 from .retry import ENDLESS, Backoff
 from .states import State
+from .transcoding import has_unreadable_number
 from .urls import URL_MAX, is_base_url
 
 MIB = 1024 * 1024
@@ -44,9 +46,6 @@ NAMES_PER_FILTER = 100
 WILDCARDS_MAX = 16
 PAGE_MAX = 500
 SOUGHT_MAX = 255  # text sought in errors
-HISTORY_HOURS_MAX = 48
-HISTORY_STEPS_MAX = 200  # of one queue in one answer
-AGING_MAX = 2**20  # about 17 minutes; times an int32 it must stay an exact number
 INT32_MIN, INT32_MAX = -(2**31), 2**31 - 1
 DURATION_MAX = 2**43  # 278 years
 PAUSE_MAX = DURATION_MAX // 2  # its jitter may double it
@@ -88,6 +87,16 @@ def text(what: str, value: Any, most_bytes: int, *, may_be_empty: bool = False) 
         raise BadInput(f"{what} must not contain control characters.")
 
 
+def new_name(what: str, value: Any, most_bytes: int, *, may_be_empty: bool = False) -> None:
+    """Check a name under which something is to be stored. Names that are only looked up are checked as `text`: what was
+    stored before this rule stays in reach."""
+    text(what, value, most_bytes, may_be_empty=may_be_empty)
+    if has_control(value):
+        raise BadInput(
+            f"{what} must not contain control characters, also not those that turn the direction of writing."
+        )
+
+
 def opaque(what: str, value: Any, most_bytes: int) -> None:
     """A text that only people read: it may be empty, and have line breaks."""
     if type(value) is not str:
@@ -119,6 +128,13 @@ def blob(what: str, value: Any, most_bytes: int) -> None:
         )
 
 
+def new_blob(what: str, value: Any, most_bytes: int) -> None:
+    """Check a value that is to be stored: readers of JSON must be able to read its numbers."""
+    blob(what, value, most_bytes)
+    if value.codec is Codec.JSON and has_unreadable_number(value.data):
+        raise BadInput(f"{what} holds a number that is too large, as 1e999 is; send it as text.")
+
+
 def items(what: str, values: Any) -> None:
     if type(values) is list or type(values) is tuple:  # as nearly always
         return
@@ -129,9 +145,9 @@ def items(what: str, values: Any) -> None:
 def new_job(job: Any, payload_max: int = PAYLOAD_MAX) -> None:
     if type(job) is not NewJob:
         raise BadInput(f"A job to enqueue must be a NewJob, not {type(job).__name__}.")
-    text("queue", job.queue, QUEUE_MAX)
-    text("name", job.name, NAME_MAX)
-    blob("payload", job.payload, payload_max)
+    new_name("queue", job.queue, QUEUE_MAX)
+    new_name("name", job.name, NAME_MAX)
+    new_blob("payload", job.payload, payload_max)
     whole("priority", job.priority, INT32_MIN, INT32_MAX)
     if job.id != b"":
         id_bytes("id", job.id)
@@ -209,15 +225,15 @@ def _backoff(retry: Any) -> None:
 
 
 def _labels(job: NewJob) -> None:
-    text("lane", job.lane, LANE_MAX, may_be_empty=True)
-    text("unique", job.unique, UNIQUE_MAX, may_be_empty=True)
-    text("trace", job.trace, TRACE_MAX, may_be_empty=True)
+    new_name("lane", job.lane, LANE_MAX, may_be_empty=True)
+    new_name("unique", job.unique, UNIQUE_MAX, may_be_empty=True)
+    new_name("trace", job.trace, TRACE_MAX, may_be_empty=True)
     if type(job.tags) is not tuple:
         raise BadInput("tags must be a tuple of texts.")
     if len(job.tags) > TAGS_MAX:
         raise TooLarge(f"A job may have {TAGS_MAX} tags, not {len(job.tags)}.")
     for tag in job.tags:
-        text("a tag", tag, TAG_MAX)
+        new_name("a tag", tag, TAG_MAX)
 
 
 def _times(job: NewJob) -> None:
@@ -247,13 +263,13 @@ def edit(request: Edit, payload_max: int = PAYLOAD_MAX) -> None:
     claim("in_any_state", request.in_any_state)
     id_bytes("id", request.id)
     whole("if_revision", request.if_revision, 0, UINT32_MAX)
-    text("name", request.name, NAME_MAX, may_be_empty=True)
+    new_name("name", request.name, NAME_MAX, may_be_empty=True)
     if request.priority is not None:
         whole("priority", request.priority, INT32_MIN, INT32_MAX)
     if request.run_at_ms is not None:
         whole("run_at_ms", request.run_at_ms, 0, INSTANT_MAX)
     if request.payload is not None:
-        blob("payload", request.payload, payload_max)
+        new_blob("payload", request.payload, payload_max)
     if request.repeat not in (None, ""):
         repeat(request.repeat)
     if request.attempt is not None:
@@ -347,33 +363,6 @@ def members(states: Any, most: Any, cursor: Any) -> None:
     text("cursor", cursor, CURSOR_MAX, may_be_empty=True)
 
 
-def histories(step_minutes: Any, steps: Any) -> None:
-    whole("step_minutes", step_minutes, 1, 60)
-    if 60 % step_minutes:
-        raise BadInput(f"step_minutes must divide an hour evenly, as 1, 5, 15 or 60 do, not {step_minutes}.")
-    whole("steps", steps, 1, HISTORY_STEPS_MAX)
-    if step_minutes * steps > HISTORY_HOURS_MAX * 60:
-        raise BadInput(f"The history goes back {HISTORY_HOURS_MAX} hours; ask for fewer or shorter steps.")
-
-
-def configuration(changes: Any) -> None:
-    instance("changes", changes, Mapping)
-    for field, value in changes.items():
-        if field not in Configuration.__struct_fields__:
-            fields = ", ".join(Configuration.__struct_fields__)
-            raise BadInput(f"A queue has no property {field!r}; it has {fields}.")
-        if field in ("name_lanes", "fair_share"):
-            if value is not None:
-                claim(field, value)
-        elif field == "aging_ms":
-            if value is not None:
-                whole(field, value, 0, AGING_MAX)
-        elif value is not None:
-            kept(field, value)
-            if field == "lease_ms" and value == 0:
-                raise BadInput("lease_ms of a queue must be at least 1; None is the default again.")
-
-
 def scan_cursor(cursor: Any) -> None:
     text("cursor", cursor, 20)
     if not (cursor.isascii() and cursor.isdigit()) or int(cursor) >= 2**64:
@@ -393,8 +382,8 @@ def worker_id(value: Any) -> None:
 def worker_info(info: WorkerInfo) -> None:
     if type(info) is not WorkerInfo:
         raise BadInput("A worker describes itself by a WorkerInfo.")
-    text("host", info.host, 255, may_be_empty=True)
-    text("name", info.name, 255, may_be_empty=True)
+    new_name("host", info.host, 255, may_be_empty=True)
+    new_name("name", info.name, 255, may_be_empty=True)
     text("url", info.url, URL_MAX, may_be_empty=True)
     if info.url and not is_base_url(info.url):
         raise BadInput("url must be an http or https URL with a host, without user, query and fragment.")

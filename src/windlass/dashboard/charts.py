@@ -11,6 +11,7 @@ from typing import NamedTuple
 import msgspec
 from markupsafe import Markup, escape
 
+from ..core.control_characters import escape_control
 from .figures import short, span
 
 SPARK_HEIGHT = 28
@@ -58,7 +59,7 @@ def sparkline(values: Sequence[float], failed: Sequence[float] = (), *, label: s
     return Markup(
         '<svg class="spark" viewBox="0 0 {width} {height}" preserveAspectRatio="none" role="img" aria-label="{label}">'
         '<path class="spark-ground" d="M0 {height}H{width}"/>{paths}</svg>'
-    ).format(width=max(1, len(values)) * 2, height=SPARK_HEIGHT, label=label, paths=Markup(paths))  # noqa: S704 (numbers)
+    ).format(width=max(1, len(values)) * 2, height=SPARK_HEIGHT, label=escape_control(label), paths=Markup(paths))  # noqa: S704 (numbers)
 
 
 def _steps(values: Sequence[float], top: float) -> str:
@@ -81,7 +82,7 @@ def gauge(part: float, whole: float, *, label: str) -> Markup:
         '<svg class="gauge gauge-{}" viewBox="0 0 100 6" preserveAspectRatio="none" role="img" aria-label="{}">'
         '<rect class="gauge-ground" width="100" height="6"/>'
         '<rect class="gauge-fill" width="{}" height="6"/></svg>'
-    ).format(kind, label, f"{share * 100:.1f}")
+    ).format(kind, escape_control(label), f"{share * 100:.1f}")
 
 
 # Over time

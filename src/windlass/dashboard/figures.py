@@ -8,6 +8,7 @@ from typing import Any
 
 from markupsafe import Markup
 
+from ..core.control_characters import escape_control
 from ..core.durations import format_duration
 
 NARROW = "\u202f"  # between a figure and its unit, and between thousands
@@ -98,7 +99,7 @@ def _counting(kind: str, at_ms: int, text: str) -> Markup:
 
 def prose(text: str) -> Markup:
     """Words between backticks are code."""
-    parts = text.split("`")
+    parts = escape_control(text).split("`")
     return Markup("").join(Markup("<code>{}</code>").format(part) if at % 2 else part for at, part in enumerate(parts))
 
 

@@ -6,8 +6,10 @@ from functools import cache
 from typing import Any
 
 import jinja2
+from markupsafe import Markup, escape
 
 from .. import __version__
+from ..core.control_characters import escape_control
 from ..web.messages import Response
 from . import charts, figures, icons, lifeline, values
 from .assets import ASSETS
@@ -28,6 +30,12 @@ HEADERS = (
 )
 
 
+def _visible(value: Any) -> Any:
+    """Show control characters of a text as escapes. Markup is left as it is: its makers have done so, and `exact` makes
+    some for the values of forms, which must come back as they are stored."""
+    return escape_control(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
 @cache
 def environment() -> jinja2.Environment:
     made = jinja2.Environment(
@@ -37,8 +45,9 @@ def environment() -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
         auto_reload=False,
+        finalize=_visible,
     )
-    made.filters |= {**figures.FILTERS, "snippet": values.snippet}
+    made.filters |= {**figures.FILTERS, "snippet": values.snippet, "exact": escape}
     made.globals |= {
         "icon": icons.icon,
         "charts": charts,

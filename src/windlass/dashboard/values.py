@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import msgspec
 from markupsafe import Markup, escape
 
+from ..core.control_characters import escape_control
 from ..core.job import Blob, Codec
 from ..core.transcoding import as_json
 from .figures import count, size
@@ -88,7 +89,7 @@ def _plain(data: bytes) -> Markup:
     except ValueError:
         return Markup("").join(_bytes(data))
     more = f"… {count(len(data) - TEXT_MAX)} more bytes" if len(data) > TEXT_MAX else ""
-    return Markup('<pre class="plain">{}</pre><p class="note">{}</p>').format(text[:TEXT_MAX], more)
+    return Markup('<pre class="plain">{}</pre><p class="note">{}</p>').format(escape_control(text[:TEXT_MAX]), more)
 
 
 def _bytes(data: bytes) -> Iterator[Markup]:
@@ -130,9 +131,9 @@ class _Writer:
 
     def _cut(self, text: str) -> str:
         if len(text) <= TEXT_MAX:
-            return escape(text)
+            return escape(escape_control(text))
         self.is_cut = True
-        return escape(text[:TEXT_MAX]) + Markup('<span class="cut">… {} more characters</span>').format(
+        return escape(escape_control(text[:TEXT_MAX])) + Markup('<span class="cut">… {} more characters</span>').format(
             count(len(text) - TEXT_MAX)
         )
 

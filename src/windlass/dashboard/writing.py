@@ -38,6 +38,7 @@ def read_payload(text: str, codec: Codec = Codec.JSON) -> Blob:
     packed = as_msgpack(written)
     if packed is None:
         raise BadInput(
-            "The payload of this job is MessagePack, which has no form for it: an integer is beyond 64 bits."
+            "The payload of this job is MessagePack, which has no form for it: an integer is beyond 64 bits, or a "
+            "number too large."
         )
     return Blob(bytes(packed), Codec.MSGPACK)

@@ -70,7 +70,8 @@ class _Documents:
 
     @cached_property
     def docs(self) -> _Page:
-        return _page(docs_page(self._document))
+        others = [route.path for route in self._routes if route.path.endswith("/openapi.json") and not route.is_listed]
+        return _page(docs_page(self._document, others))
 
     @cached_property
     def css(self) -> _Page:

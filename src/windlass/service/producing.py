@@ -13,6 +13,7 @@ from ..core.form import Filled, alone
 from ..core.ids import numbered_id
 from ..core.job import Blob, Codec, Durability, NewJob
 from ..core.requests import Enqueued
+from ..core.transcoding import has_unreadable_number
 from ..store.asked import Asked, AskedMany
 from ..store.calls import enqueue
 from ..store.calls.call import BYTES_MAX, Flow, ItemsCall, Now
@@ -81,6 +82,7 @@ class Producing(Asking):
                 and type(payload.codec) is Codec
                 and type(payload.data) is bytes
                 and len(payload.data) <= most
+                and (payload.codec is not Codec.JSON or not has_unreadable_number(payload.data))
             ):
                 checked.append(job)  # type: ignore[arg-type]  # it is Filled
             else:
@@ -89,7 +91,7 @@ class Producing(Asking):
 
     def _checked(self, job: NewJob | Filled) -> Filled:
         if type(job) is Filled:
-            check.blob("payload", job.payload, self._payload_max)
+            check.new_blob("payload", job.payload, self._payload_max)
             if job.id != b"":
                 check.id_bytes("id", job.id)
             if not job.form.is_checked:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ..core import limit_validation as limit_check
+from ..core import queue_validation as queue_check
 from ..core import validation as check
 from ..core.queue import Configuration, Lanes, Minute, Pause, QueueStats
 from ..store.asked import Asked
@@ -61,7 +62,7 @@ class Queueing(Asking):
     def history(self, queue: str, *, hours: int = 1) -> Asked[list[Minute]]:
         """What happened in a queue, minute by minute."""
         check.text("queue", queue, check.QUEUE_MAX)
-        check.whole("hours", hours, 1, check.HISTORY_HOURS_MAX)
+        check.whole("hours", hours, 1, queue_check.HISTORY_HOURS_MAX)
         return Asked(self.store, lambda: self._history_flow(queue, hours))
 
     def _history_flow(self, queue: str, hours: int) -> Flow[list[Minute]]:
@@ -77,7 +78,7 @@ class Queueing(Asking):
         check.items("names", names)
         for name in names:
             check.text("queue", name, check.QUEUE_MAX)
-        check.histories(step_minutes, steps)
+        queue_check.histories(step_minutes, steps)
         return Asked(self.store, lambda: self.store.chronicle.read(self.store, names, step_minutes, steps))
 
     def lanes(self, queue: str, *, most: int = 100, cursor: str = "") -> Asked[Lanes]:
@@ -95,8 +96,8 @@ class Queueing(Asking):
 
     def configure(self, queue: str, changes: Mapping[str, int | bool | None]) -> Asked[Configuration]:
         """Changes properties of a queue at run time and answers all of them; None is the default again."""
-        check.text("queue", queue, check.QUEUE_MAX)
-        check.configuration(changes)
+        (check.new_name if changes else check.text)("queue", queue, check.QUEUE_MAX)
+        queue_check.configuration(changes)
         return Asked(self.store, lambda: self._configure_flow(queue, changes))
 
     def _configure_flow(self, queue: str, changes: Mapping[str, int | bool | None]) -> Flow[Configuration]:
@@ -124,7 +125,7 @@ class Queueing(Asking):
 
     def resume(self, queue: str, *, lane: str = "", name: str = "") -> Asked[bool]:
         """Lets jobs be taken again, at once. False: it was not paused."""
-        limit_check.pausing(queue, lane, name)
+        limit_check.resuming(queue, lane, name)
         return Asked(self.store, lambda: ask(queues.resume(queue, lane, name, self.store.partition_of_queue(queue))))
 
     def pauses(self, queue: str) -> Asked[list[Pause]]:

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from ..core.control_characters import escape_control_in_json
 from .messages import Client, Head
 
 WAITING_MAX = 50_000  # lines; what comes while so many are not written is only counted
@@ -123,7 +124,7 @@ def written(noted: _Noted) -> str:
         ms=round(noted.duration_s * 1000, 3),
         operation=head.operation,
     )
-    return msgspec.json.encode(line).decode()
+    return escape_control_in_json(msgspec.json.encode(line).decode())
 
 
 def _instant(at_s: float) -> str:

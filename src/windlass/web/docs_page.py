@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from typing import Any, TypeAlias
 from urllib.parse import quote, urlencode
@@ -25,11 +25,12 @@ _BEGINNING = """\
 durations milliseconds. For programs there is the same as <a href="/openapi.json">openapi.json</a>.</p>"""
 
 
-def docs_page(document: Json) -> bytes:
-    return "\n".join(_page(document)).encode(errors="replace")
+def docs_page(document: Json, others: Sequence[str] = ()) -> bytes:
+    """`others`: paths of documents that describe the APIs of dialects."""
+    return "\n".join(_page(document, others)).encode(errors="replace")
 
 
-def _page(document: Json) -> Iterator[str]:
+def _page(document: Json, others: Sequence[str]) -> Iterator[str]:
     info = document["info"]
     title = f"{info['title']} {info['version']}: HTTP API"
     yield '<!doctype html><html lang="en"><head><meta charset="utf-8">'
@@ -38,7 +39,7 @@ def _page(document: Json) -> Iterator[str]:
     yield f'<title>{escape(title)}</title><link rel="stylesheet" href="/docs.css"></head><body>'
     yield from _contents(document)
     yield f"<main><header><h1>{escape(info['title'])} <small>{escape(info['version'])}</small></h1>"
-    yield f"<p>{_prose(info.get('description', ''))}</p>{_BEGINNING}</header>"
+    yield f"<p>{_prose(info.get('description', ''))}</p>{_BEGINNING}{_other_documents(others)}</header>"
     for tag in document["tags"]:
         yield f'<h2 id="{_anchor("tag", tag["name"])}">{escape(tag["name"])}</h2>'
         for method, path, operation in _operations(document, tag["name"]):
@@ -47,6 +48,13 @@ def _page(document: Json) -> Iterator[str]:
     for name, schema in document["components"]["schemas"].items():
         yield from _schema(name, schema)
     yield "</main></body></html>"
+
+
+def _other_documents(paths: Sequence[str]) -> str:
+    if not paths:
+        return ""
+    links = ", ".join(f'<a href="{escape(path)}">{escape(path)}</a>' for path in paths)
+    return f"<p>Dialects with documents of their own: {links}.</p>"
 
 
 def _operations(document: Json, tag: str) -> Iterator[tuple[str, str, Json]]:

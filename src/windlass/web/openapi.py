@@ -12,6 +12,7 @@ import msgspec
 from .. import __version__
 from ..core import errors
 from ..core.errors import WindlassError
+from .component_schemas import arrange_schemas
 from .encoding import JSON, MSGPACK
 from .problems import HeadersTooLarge, NotAcceptable, Problem, UnsupportedMedia, UriTooLong, status_of
 from .routing import Route
@@ -68,14 +69,16 @@ def document(routes: Sequence[Route], examples: Examples | None = None, about: A
             "title": about.title,
             "version": __version__,
             "description": about.description,
-            "license": {"name": "MIT"},
+            "license": {"name": "MIT", "identifier": "MIT"},
         },
-        **({"servers": [{"url": about.base}]} if about.base else {}),
+        "servers": [{"url": about.base or "/"}],
         "tags": [{"name": tag} for tag in dict.fromkeys(route.tag for route in listed)],
         "paths": paths,
         "components": {"schemas": components, "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}}},
     }
-    return _plainly_named(written)
+    written = _plainly_named(written)
+    arrange_schemas(written)
+    return written
 
 
 def _plainly_named(written: dict[str, Any]) -> dict[str, Any]:
@@ -210,11 +213,23 @@ def _refusal(route: Route, status: int, refs: dict[str, Any]) -> dict[str, Any]:
 
 def _good(route: Route, gives: Any, refs: dict[str, Any]) -> dict[str, Any]:
     if route.media not in ("", JSON, MSGPACK):
-        return {"description": "Well.", "content": {route.media.partition(";")[0]: {"schema": {"type": "string"}}}}
+        return {"description": "Well.", "content": {route.media.partition(";")[0]: {"schema": _text(gives, refs)}}}
     if gives is None:
         return _NOTHING
     schema = refs[_key(gives)]
     return {"description": "Well.", "content": {one: {"schema": schema} for one in _media(route.media)}}
+
+
+def _text(gives: Any, refs: dict[str, Any]) -> dict[str, Any]:
+    """Describe a text, or a stream of items: OpenAPI 3.1 has no keyword for the schema of each of these."""
+    if gives is None:
+        return {"type": "string"}
+    return {
+        "type": "string",
+        "description": "A stream; `contentSchema` is the schema of each item.",
+        "contentMediaType": JSON,
+        "contentSchema": refs[_key(gives)],
+    }
 
 
 def _media(own: str) -> list[str]:

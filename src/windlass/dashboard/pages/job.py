@@ -10,6 +10,7 @@ import msgspec
 from markupsafe import Markup, escape
 
 from ...core.callback import Debt
+from ...core.control_characters import escape_control
 from ...core.error_text import error_line, error_map, plain_line
 from ...core.errors import AlreadyEnded, Forbidden, Refusal, UnknownJob
 from ...core.explanation import AwaitsMembers, Explanation, HeldByParent, LimitFull, Reason, Running
@@ -96,7 +97,7 @@ class JobView(msgspec.Struct, frozen=True):
         known = {one for reason in self.explanation.reasons for one in _named_in(reason)}
         parts = [
             Markup('<a href="{}">{}</a>').format(visit.link("jobs", part), part) if part in known else escape(part)
-            for part in _ID.split(sentence)
+            for part in _ID.split(escape_control(sentence))
         ]
         return Markup("").join(parts)
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 
 from ...core import repeat as rules
+from ...core.control_characters import has_control
 from ...core.errors import BadInput
 from . import data, times
 from .refusing import Refused
@@ -64,7 +65,7 @@ class Parameters:
     def name(self) -> str:
         """Of a job that is to be called so."""
         name = self.sized("name", NAME_MAX)
-        if not name.isprintable() and any(char < " " for char in name):
+        if not name.isprintable() and (has_control(name) or any(char < " " for char in name)):
             raise Refused(402, "Malformed name")
         return name
 

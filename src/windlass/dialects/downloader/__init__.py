@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from . import files, ordering, watching
+from . import files, ordering, self_description, watching
 
-ROUTES = tuple(subject.routes for subject in (ordering, watching, files))
+ROUTES = tuple(subject.routes for subject in (ordering, watching, files, self_description))

@@ -39,7 +39,7 @@ async def proxy_of(service: Service, aggregation: str) -> str:
 def lane_of(aggregation: str) -> str:
     """Its name, or a digest of one that cannot be a lane's."""
     try:
-        check.text("lane", aggregation, check.LANE_MAX)
+        check.new_name("lane", aggregation, check.LANE_MAX)
     except (BadInput, TooLarge):
         return "#" + hashlib.blake2b(aggregation.encode(), digest_size=12).hexdigest()
     return aggregation

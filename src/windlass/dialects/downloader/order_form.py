@@ -28,34 +28,42 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
 Field: TypeAlias = Any
+REQUIRED = ("url", "aggr_id", "aggr_limit")
+# Types for the document only: any value is decoded, so that a refusal can name the field in the downloader's words.
+Text: TypeAlias = Annotated[Any, Meta(extra_json_schema={"type": "string"})]
+Number: TypeAlias = Annotated[Any, Meta(extra_json_schema={"type": "number"})]
+Claim: TypeAlias = Annotated[Any, Meta(extra_json_schema={"type": "boolean"})]
+Texts: TypeAlias = Annotated[
+    Any, Meta(extra_json_schema={"type": "object", "additionalProperties": {"type": "string"}})
+]
 
 
 class OrderForm(msgspec.Struct, frozen=True, kw_only=True):
     """A download. Fields that are not known here are not looked at."""
 
-    url: Annotated[Any, Meta(description="Required. What to download, by http or https.")] = UNSET
-    aggr_id: Annotated[Any, Meta(description="Required. The aggregation it belongs to.")] = UNSET
+    url: Annotated[Text, Meta(description="Required. What to download, by http or https.")] = UNSET
+    aggr_id: Annotated[Text, Meta(description="Required. The aggregation it belongs to.")] = UNSET
     aggr_limit: Annotated[
-        Any, Meta(description="Required. How many of the aggregation run at once; of effect with its first job.")
+        Number, Meta(description="Required. How many of the aggregation run at once; of effect with its first job.")
     ] = UNSET
-    aggr_proxy: Annotated[Any, Meta(description="The aggregation's proxy; of effect with its first job.")] = UNSET
-    callback_url: Annotated[Any, Meta(description="Who is told of its end, by http.")] = UNSET
-    callback_type: Annotated[Any, Meta(description="With `callback_dst`, instead: by which backend.")] = UNSET
-    callback_dst: Annotated[Any, Meta(description="... and where to.")] = UNSET
+    aggr_proxy: Annotated[Text, Meta(description="The aggregation's proxy; of effect with its first job.")] = UNSET
+    callback_url: Annotated[Text, Meta(description="Who is told of its end, by http.")] = UNSET
+    callback_type: Annotated[Text, Meta(description="With `callback_dst`, instead: by which backend.")] = UNSET
+    callback_dst: Annotated[Text, Meta(description="... and where to.")] = UNSET
     s3_bucket: Annotated[
-        Any, Meta(description="With `s3_region`: the bucket that the file goes to; the callback is then optional.")
+        Text, Meta(description="With `s3_region`: the bucket that the file goes to; the callback is then optional.")
     ] = UNSET
-    s3_region: Annotated[Any, Meta(description="... and its region.")] = UNSET
-    extra: Annotated[Any, Meta(description="Any text; handed back.")] = UNSET
+    s3_region: Annotated[Text, Meta(description="... and its region.")] = UNSET
+    extra: Annotated[Text, Meta(description="Any text; handed back.")] = UNSET
     mime_type: Annotated[
-        Any, Meta(description="Globs that its type must match, with commas between; `!` negates. Default: any.")
+        Text, Meta(description="Globs that its type must match, with commas between; `!` negates. Default: any.")
     ] = UNSET
-    max_retries: Annotated[Any, Meta(description="Default: 2. 0: one attempt.")] = UNSET
-    extract_image_size: Annotated[Any, Meta(description="Whether the size of an image is told. Default: false.")] = (
+    max_retries: Annotated[Number, Meta(description="Default: 2. 0: one attempt.")] = UNSET
+    extract_image_size: Annotated[Claim, Meta(description="Whether the size of an image is told. Default: false.")] = (
         UNSET
     )
-    download_timeout: Annotated[Any, Meta(description="Seconds for the whole download. Default: any.")] = UNSET
-    request_headers: Annotated[Any, Meta(description="Headers of the request, beside the server's own.")] = UNSET
+    download_timeout: Annotated[Number, Meta(description="Seconds for the whole download. Default: any.")] = UNSET
+    request_headers: Annotated[Texts, Meta(description="Headers of the request, beside the server's own.")] = UNSET
 
 
 class Order(msgspec.Struct, frozen=True, kw_only=True):

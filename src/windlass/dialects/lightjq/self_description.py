@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 import copy
 from typing import Any
-from weakref import WeakKeyDictionary
 
-import msgspec
+from ...web.encoding import MSGPACK
+from ...web.openapi import About, Examples
+from ...web.routing import Route
+from ..dialect_document import TAG, document_of_dialect, serve_document
+from .words import PREFIX, routes_of
 
-from ...web.encoding import JSON, MSGPACK
-from ...web.messages import Response
-from ...web.openapi import About, Examples, document
-from ...web.routing import Ask, Office, Route, Routes
-from .words import PREFIX, No, msgpack_words
+routes = routes_of(TAG)
 
-routes = Routes(PREFIX, tag="About", words=msgpack_words, says=No)
-
-YAML = "application/yaml"
 _ABOUT = About(
     "LightJQ",
     "A job queue that speaks MessagePack and pushes jobs to its workers over HTTP. Worker-API: a worker serves "
@@ -36,6 +31,7 @@ _EXAMPLES = Examples(
 _WORKER_JOB: dict[str, Any] = {
     "operationId": "worker_job",
     "summary": "A job is pushed to a worker, at <url>/worker-job",
+    "security": [],  # a worker knows no tokens of ours
     "requestBody": {
         "required": True,
         "content": {
@@ -60,33 +56,11 @@ _WORKER_JOB: dict[str, Any] = {
         "404": {"description": "This worker does not know the name."},
     },
 }
-_made: WeakKeyDictionary[Office, bytes] = WeakKeyDictionary()
 
 
 def self_description(served: list[Route]) -> dict[str, Any]:
-    ours = [
-        msgspec.structs.replace(route, is_listed=True)
-        for route in served
-        if route.path.startswith(f"{PREFIX}/") and route.tag != routes.tag
-    ]
-    return {**document(ours, _EXAMPLES, _ABOUT), "webhooks": {"worker-job": {"post": copy.deepcopy(_WORKER_JOB)}}}
+    webhooks = {"worker-job": {"post": copy.deepcopy(_WORKER_JOB)}}
+    return {**document_of_dialect(served, _EXAMPLES, _ABOUT), "webhooks": webhooks}
 
 
-async def _document(office: Office) -> bytes:
-    """Made beside the event loop, when somebody asks for the first time."""
-    if office not in _made:
-        served = list(office.routes)
-        _made[office] = await asyncio.to_thread(lambda: msgspec.json.encode(self_description(served)))
-    return _made[office]
-
-
-@routes.get("/openapi.json", operation="lightjq_openapi", roles=None, media=JSON, is_listed=False)
-async def openapi_json(ask: Ask[None, None]) -> Response:
-    """This API as an OpenAPI 3.1 document."""
-    return Response(200, await _document(ask.office), (("Cache-Control", "no-cache"),), JSON)
-
-
-@routes.get("/openapi.yaml", operation="lightjq_openapi_yaml", roles=None, media=YAML, is_listed=False)
-async def openapi_yaml(ask: Ask[None, None]) -> Response:
-    """The same for those who ask for YAML: every JSON document is one."""
-    return Response(200, await _document(ask.office), (("Cache-Control", "no-cache"),), YAML)
+serve_document(routes, "lightjq", self_description)

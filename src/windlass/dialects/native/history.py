@@ -7,7 +7,7 @@ from typing import Annotated
 from msgspec import Meta
 
 from ...core import errors
-from ...core import validation as check
+from ...core import queue_validation as queue_check
 from ...core.minutes import over_all
 from ...web.routing import READS, Ask, Routes
 from .shapes import Given, QueueName, Shape, shaped
@@ -20,7 +20,7 @@ _READING = {"roles": READS, "refuses": (errors.TooLarge,)}
 
 
 class HistoryQuery(Shape, frozen=True, kw_only=True):
-    hours: Annotated[int, Meta(ge=1, le=check.HISTORY_HOURS_MAX)] = 1
+    hours: Annotated[int, Meta(ge=1, le=queue_check.HISTORY_HOURS_MAX)] = 1
 
 
 _BY_BITS = Meta(
@@ -71,7 +71,7 @@ class HistoriesQuery(Shape, frozen=True, kw_only=True):
         Meta(max_length=NAMED_MAX, description="These queues; may be repeated. None: all, in the order of names."),
     ] = ()
     step_minutes: Annotated[int, Meta(ge=1, le=60, description="The length of a step; it divides an hour.")] = 1
-    steps: Annotated[int, Meta(ge=1, le=check.HISTORY_STEPS_MAX, description="At most 48 hours in all.")] = 60
+    steps: Annotated[int, Meta(ge=1, le=queue_check.HISTORY_STEPS_MAX, description="At most 48 hours in all.")] = 60
 
 
 class HistoriesShape(Given, frozen=True, kw_only=True):
@@ -90,7 +90,7 @@ async def history(ask: Ask[None, HistoriesQuery]) -> HistoriesShape:
     query = ask.query
     for name in query.queue:
         ask.may_use(name)
-    check.histories(query.step_minutes, query.steps)
+    queue_check.histories(query.step_minutes, query.steps)
     names = query.queue or [name for name in await ask.service.queues() if ask.who.may_use(name)]
     shown = names[:HISTORIES_MAX]
     found = await ask.service.histories(shown, step_minutes=query.step_minutes, steps=query.steps)

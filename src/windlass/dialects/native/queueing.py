@@ -9,6 +9,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from ...core import errors
 from ...core import limit_validation as limit_check
+from ...core import queue_validation as queue_check
 from ...core import validation as check
 from ...core.errors import BadInput, Refusal
 from ...core.queue import FOREVER_MS, Lanes
@@ -29,7 +30,7 @@ Weights: TypeAlias = dict[Lane, Annotated[int, Meta(ge=1, le=limit_check.WEIGHT_
 # None is the default again; what is not given stays as it is.
 LeaseChange: TypeAlias = Annotated[int, Meta(ge=1, le=FOREVER_MS)] | UnsetType | None
 Change: TypeAlias = Annotated[int, Meta(ge=0, le=FOREVER_MS)] | UnsetType | None
-AgingChange: TypeAlias = Annotated[int, Meta(ge=0, le=check.AGING_MAX)] | UnsetType | None
+AgingChange: TypeAlias = Annotated[int, Meta(ge=0, le=queue_check.AGING_MAX)] | UnsetType | None
 Choice: TypeAlias = bool | UnsetType | None
 
 

@@ -38,7 +38,7 @@ def priority_of(given: Any) -> int:
 
 def _name_of(command: Any) -> str:
     try:
-        check.text("command", command, check.NAME_MAX)
+        check.new_name("command", command, check.NAME_MAX)
     except BadInput:
         return NAME_OF_A_JOB
     return str(command)

@@ -8,6 +8,7 @@ import traceback
 
 import msgspec
 
+from ...core.control_characters import escape_control_in_json
 from . import instants
 from .pipes import Outlet
 
@@ -25,7 +26,7 @@ def log_line(record: logging.LogRecord) -> bytes:
         "created_at": instants.written(int(record.created * 1000)),
         "log_message": message.encode(errors="backslashreplace").decode(),
     }
-    return msgspec.json.encode(shown) + b"\n"
+    return escape_control_in_json(msgspec.json.encode(shown).decode()).encode() + b"\n"
 
 
 class LineHandler(logging.Handler):

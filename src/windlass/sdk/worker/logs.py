@@ -10,6 +10,7 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
+from ...core.control_characters import escape_control, escape_control_in_json
 from ..context import current_job
 
 LogFormat: TypeAlias = Literal["text", "json"]
@@ -39,6 +40,9 @@ class TextFormatter(logging.Formatter):
         who = " %(process)d" if shows_process else ""
         super().__init__(f"%(asctime)s %(levelname)s{who} %(name)s: %(message)s")
 
+    def format(self, record: logging.LogRecord) -> str:
+        return escape_control(super().format(record))
+
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 (logging's name)
         line = super().formatMessage(record)
         if not getattr(record, "job_id", ""):
@@ -61,7 +65,7 @@ class JsonFormatter(logging.Formatter):
         for name, value in record.__dict__.items():
             if name not in _PLAIN and name not in line and not (name in _FIELDS and value == ""):
                 line[name] = value
-        return _written(line | self._error(record))
+        return escape_control_in_json(_written(line | self._error(record)))
 
     def _error(self, record: logging.LogRecord) -> dict[str, Any]:
         told: dict[str, Any] = {}
