@@ -6,14 +6,17 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import django
 import pytest
+from asgiref.sync import async_to_sync
 from django.conf import settings
 from django.db import connection, connections, transaction
+from django.test import override_settings
 from django.utils import timezone
 
 from engine_process import EngineProcess
@@ -121,6 +124,46 @@ async def test_from_async_code(shop: Shop, worker: object) -> None:
         await result.arefresh()
     assert result.return_value == 0
     assert (await shop.tasks.count.aget_result(result.id)).return_value == 0
+
+
+ARGUMENTS = (["text", b"bytes", (1, 2.5, None, True), {"key": [{"deep": "ü"}]}], {"times": 2**53, "more": []})
+
+
+@pytest.mark.parametrize("has_zone", [True, False])
+@pytest.mark.parametrize("is_deferred", [True, False])
+def test_all_ways_to_a_result_give_equal_ones(shop: Shop, has_zone: bool, is_deferred: bool) -> None:
+    args, kwargs = ARGUMENTS
+    with override_settings(USE_TZ=has_zone):
+        run_after = timezone.now() + timedelta(hours=1, microseconds=1) if is_deferred else None
+        task = shop.tasks.anything.using(priority=7, queue_name="ordered", run_after=run_after)
+        results = [task.enqueue(*args, **kwargs), async_to_sync(task.aenqueue)(*args, **kwargs)]
+        for result in results:
+            _assert_found_equal(result)
+            assert (result.task, result.backend, result.status) == (task, "default", "READY")
+            assert timezone.is_aware(result.enqueued_at) is has_zone
+            shop.backend.app.job(result.id).cancel()
+
+
+def test_results_of_ended_and_retried_jobs_are_equal(shop: Shop, worker: object) -> None:
+    results = [shop.tasks.note.enqueue("well"), shop.tasks.print_label.enqueue(7)]
+    run_after = timezone.now() - timedelta(microseconds=1)
+    retried = shop.tasks.third_time_lucky.using(run_after=run_after).enqueue("paper")
+    assert work(*MANAGE, "--backend", "persistent").returncode == 0
+    for result in (*map(shop.ended, results), retried):
+        result.refresh()
+        _assert_found_equal(result)
+    assert retried.task.run_after == run_after
+
+
+def _assert_found_equal(result: Any) -> None:
+    task, before = result.task, replace(result)
+    object.__setattr__(before, "_return_value", result._return_value)  # which `replace` leaves out
+    assert task.get_result(result.id) == result
+    assert async_to_sync(task.aget_result)(result.id) == result
+    result.refresh()
+    assert result == before
+    async_to_sync(result.arefresh)()
+    assert result == before
 
 
 @pytest.mark.parametrize(("name", "argument"), [("print_label", 7), ("print_labels", [7])])
