@@ -178,6 +178,14 @@ def test_a_task_that_raises_has_failed(shop: Shop, worker: object, name: str, ar
         _ = result.return_value
 
 
+@pytest.mark.parametrize("name", ["leave", "leave_async", "leave_in_subtask"])
+@pytest.mark.parametrize("how", ["SystemExit", "exit", "KeyboardInterrupt", "CancelledError"])
+def test_a_task_that_wants_to_end_the_process_has_failed(shop: Shop, worker: object, name: str, how: str) -> None:
+    result = shop.ended(getattr(shop.tasks, name).enqueue(how))
+    assert (result.status, result.attempts) == ("FAILED", 1)
+    assert [error.exception_class.__name__ for error in result.errors] == ["SystemExit" if how == "exit" else how]
+
+
 def test_no_connection_to_the_database_is_left_open(shop: Shop, worker: object) -> None:
     # More runs than the worker has threads: one of them would find what another has left.
     results = [shop.ended(shop.tasks.finds_an_open_connection.enqueue()) for _ in range(SLOTS + 1)]
@@ -203,6 +211,16 @@ def test_retries_where_the_backend_has_them(shop: Shop) -> None:
     assert (result.attempts, result.worker_ids) == (3, [result.worker_ids[0]] * 3)
     assert [error.exception_class for error in result.errors] == [shop.tasks.OutOfPaper] * 2
     assert result.started_at <= result.last_attempted_at <= result.finished_at
+
+
+def test_a_task_that_wants_to_end_the_process_is_retried(shop: Shop) -> None:
+    task = shop.tasks.leave.using(backend="persistent", queue_name="persistent")
+    results = [task.enqueue("exit"), task.enqueue("KeyboardInterrupt")]
+    assert work(*MANAGE, "--backend", "persistent").returncode == 0
+    for result, kind in zip(results, (SystemExit, KeyboardInterrupt), strict=True):
+        result.refresh()
+        assert (result.status, result.attempts) == ("FAILED", 3)
+        assert [error.exception_class for error in result.errors] == [kind] * 3
 
 
 def test_between_two_attempts(shop: Shop) -> None:

@@ -1,5 +1,7 @@
 """What the project asks to be done."""
 
+from asyncio import CancelledError, gather
+
 from django.conf import settings
 from django.db import connection
 from django.dispatch import receiver
@@ -50,6 +52,26 @@ def print_label(order):
 @task
 async def print_labels(orders):
     raise OutOfPaper(f"for orders {orders}")
+
+
+@task
+def leave(how):
+    if how == "exit":
+        exit(1)
+    raise {"SystemExit": SystemExit, "KeyboardInterrupt": KeyboardInterrupt, "CancelledError": CancelledError}[how]
+
+
+@task
+async def leave_async(how):
+    leave.func(how)
+
+
+@task
+async def leave_in_subtask(how):
+    async def code():
+        leave.func(how)
+
+    await gather(code())
 
 
 @task(backend="persistent", queue_name="persistent", takes_context=True)
