@@ -312,6 +312,19 @@ def test_wrong_settings_are_one_sentence(shop: Shop) -> None:
     assert "Traceback" not in done.stderr
 
 
+def test_the_banner_lists_the_tasks(shop: Shop) -> None:
+    persistent = work(*MANAGE, "--backend", "persistent")
+    patient = work(*MANAGE, "--backend", "patient", "--processes", "1")
+    assert _shown_tasks(persistent) == "shop.tasks.third_time_lucky"
+    # No task is declared for this backend: any of them may come, by `using(backend=…)`.
+    assert _shown_tasks(patient).startswith("shop.later.remind, shop.tasks.anything, ")
+
+
+def _shown_tasks(done: subprocess.CompletedProcess[str]) -> str:
+    (line,) = [line for line in done.stdout.splitlines() if line.startswith("  tasks ")]
+    return line.removeprefix("  tasks ").strip()
+
+
 def test_workers_import_nothing_but_the_project(shop: Shop) -> None:
     from windlass.sdk.contrib.django.finding import NotFound
 

@@ -6,6 +6,7 @@ from django.conf import settings
 from django.db import connection
 from django.dispatch import receiver
 
+from .later import remind
 from .models import Note
 
 if settings.BACKPORT:
@@ -14,6 +15,9 @@ if settings.BACKPORT:
 else:
     from django.tasks import task
     from django.tasks.signals import task_finished, task_started
+
+
+remind_soon = remind.using(priority=50)  # the same task under another name
 
 
 class OutOfPaper(Exception):
