@@ -36,7 +36,7 @@ RUN_AFTER = "run_after"  # in the payload's metadata
 def new_job(call: Call[Any], run_after: datetime | None) -> NewJob | Filled:
     """Make the job of a call. It keeps `run_after` as given: the engine rounds it to milliseconds, and forgets it with
     the first retry."""
-    return call.ready() if run_after is None else call.new_job(meta={RUN_AFTER: run_after.isoformat()})
+    return call.ready(None if run_after is None else {RUN_AFTER: run_after.isoformat()})
 
 
 def new_result(task: Any, job_id: bytes, args: list[Any], kwargs: dict[str, Any]) -> Any:
