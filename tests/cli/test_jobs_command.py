@@ -219,6 +219,18 @@ def test_an_unknown_job_is_1_and_a_malformed_id_2(service: Service, verb: str) -
     assert run(service, "jobs", name, "nonsense", *options).code == 2
 
 
+@pytest.mark.parametrize("verb", ["show", "explain"])
+def test_a_job_that_ended_and_was_not_kept_says_so(service: Service, verb: str) -> None:
+    put(service, new())
+    (job,) = take(service)
+    service.finish([Finish(job.id, job.lease_token)]).wait()
+    told = run(service, "jobs", verb, job.key)
+    assert told.code == 1
+    assert "has ended, and nothing of it is kept" in told.err
+    assert "result_ttl_ms" in told.err
+    assert "changed" not in told.err
+
+
 def test_retry_cancel_delete_tell_each_and_go_on_after_a_refusal(service: Service) -> None:
     put(service, new())
     key = format_id(fail(service))

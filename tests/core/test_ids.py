@@ -8,8 +8,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from windlass.core.durations import INSTANT_MAX
 from windlass.core.errors import BadInput
-from windlass.core.ids import PARTITIONS_MAX, format_id, make_id, make_ids, parse_id, partition_of_id
+from windlass.core.ids import (
+    NUMBER_MAX,
+    PARTITIONS_MAX,
+    format_id,
+    make_id,
+    make_ids,
+    numbered_id,
+    parse_id,
+    partition_of_id,
+    time_of_id,
+)
 
 instants = st.integers(0, 2**48 - 1)
 partitions = st.integers(0, PARTITIONS_MAX - 1)
@@ -31,6 +42,13 @@ def test_what_is_written_can_be_read(at_ms: int, partition: int, random_64: int)
     job_id = make_id(at_ms, partition, random_64)
     assert parse_id(format_id(job_id)) == job_id
     assert format_id(job_id) == str(uuid.UUID(bytes=job_id))
+
+
+@given(instants, partitions, randoms)
+def test_the_time_of_an_id(at_ms: int, partition: int, random_64: int) -> None:
+    expected = at_ms if at_ms <= INSTANT_MAX else None
+    assert time_of_id(make_id(at_ms, partition, random_64)) == expected
+    assert time_of_id(numbered_id(random_64 & NUMBER_MAX, partition)) is None
 
 
 def test_later_ids_sort_behind_earlier_ones() -> None:

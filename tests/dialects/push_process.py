@@ -48,6 +48,16 @@ def given_up(argument: Any) -> None:
     raise GiveUp("no use")
 
 
+@worker.job("leave")
+def leave(argument: Any) -> None:
+    sys.exit(1)
+
+
+@worker.job("interrupt")
+async def interrupt(argument: Any) -> None:
+    raise KeyboardInterrupt
+
+
 @worker.job("odd")
 def odd(argument: Any) -> Any:
     return object()

@@ -113,7 +113,7 @@ async def _given_up_again(service: Service, debt: bytes, token: int) -> None:
     await service.retry_callbacks([Undelivered(id=debt, token=token, give_up=True)])
 
 
-@pytest.mark.parametrize("nobody", ["abcdefghijklmn", "%00", "x" * 600, "%2e%2e%2fx"])
+@pytest.mark.parametrize("nobody", ["", "abcdefghijklmn", "%00", "x" * 600, "%2e%2e%2fx"])
 async def test_nothing_to_try_again(client: httpx.AsyncClient, nobody: str) -> None:
     answer = await client.post(f"/downloader/retry/{nobody}")
     assert answer.status_code == 400

@@ -122,6 +122,16 @@ async def test_failures_are_reported_as_what_they_are(master: Master, service: S
         assert (stuck["status"], stuck["reason"]) == ("error", "timeout")
 
 
+async def test_a_job_that_wants_to_end_the_process_has_failed(
+    master: Master, service: Service, server_url: str
+) -> None:
+    async with worker_process(service, server_url):
+        for name, kind in (("leave", "SystemExit: 1"), ("interrupt", "KeyboardInterrupt: ")):
+            ended = await master.end(await master.push(name, max_retry=0))
+            assert (ended["status"], ended["reason"], ended["message"]) == ("error", "other", kind)
+        assert (await master.end(await master.push("echo", 1)))["result"] == 1
+
+
 async def test_a_failed_job_is_tried_again(master: Master, service: Service, server_url: str) -> None:
     async with worker_process(service, server_url):
         ended = await master.end(await master.push("broken", max_retry=1))

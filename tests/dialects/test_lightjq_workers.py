@@ -6,6 +6,7 @@ import asyncio
 import itertools
 import math
 import uuid
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -96,6 +97,18 @@ async def test_the_header_of_a_worker_is_needed(light: Light, service: Service, 
             status = 409  # what it would be, if it held the job, is not looked for
         assert (said.status, bool(said.error)) == (status, True), worker
     assert await state_of(service, job_id) is State.RUNNING
+
+
+@pytest.mark.parametrize(
+    "form", [str, str.upper, lambda text: text.replace("-", ""), "{{{}}}".format, "urn:uuid:{}".format]
+)
+@pytest.mark.parametrize("unknown", [ABSENT, str(uuid.UUID(int=0)), str(uuid.UUID(int=2**128 - 1))])
+async def test_an_unknown_worker_of_any_form_is_not_found(
+    light: Light, unknown: str, form: Callable[[str], str]
+) -> None:
+    for method, path in (("DELETE", "/worker"), ("POST", "/worker/beat")):
+        said = await light.raw(method, path, b"", {"worker-id": form(unknown)})
+        assert (said.status, said.error) == (404, "unknown_worker")
 
 
 # Reports

@@ -230,6 +230,22 @@ def test_namespaces() -> None:
     assert json.loads(sealed(here, "x", b"{}", 0))["topic"] == "c/x"
 
 
+@pytest.mark.parametrize("topic", ["job_queue/add_job", "tick", "job_queue/worker_idle", "job_queue/list_queue_jobs"])
+def test_a_topic_without_namespace_is_accepted(topic: str) -> None:
+    payload = {"queue_name": "q", "uuid": job_uuid(1)}
+    for here in (IDENTITY, Identity(uuid="u", host="h", listener="a/b", publisher="c")):
+        sent = line(topic, payload, created_at="")
+        with_namespace = read(sent.replace("default/", f"{here.listener}/"), identity=here)
+        assert read(sent.replace("default/", ""), identity=here) == with_namespace != NOT_MEANT
+        assert read(sent.replace("default/", "other/"), identity=here) == NOT_MEANT
+        assert read(sent.replace("default/", "/"), identity=here) == NOT_MEANT
+
+
+@pytest.mark.parametrize("topic", ["add_job", "worker_idle", "list_queue_jobs", "job_queue", "job_queue/other"])
+def test_other_topics_without_namespace_are_passed_over(topic: str) -> None:
+    assert read(line(topic, {"queue_name": "q"}).replace("default/", "")) == NOT_MEANT
+
+
 def test_identity_comes_from_the_environment() -> None:
     names = ("SERVICE_NAME", "SERVICE_UUID", "SERVICE_HOST", "NAMESPACE_LISTENER", "NAMESPACE_PUBLISHER")
     found = identity_from(dict(zip(names, "nuhlp", strict=True)))
@@ -240,16 +256,32 @@ def test_identity_comes_from_the_environment() -> None:
     assert plain.uuid != identity_from({}).uuid
 
 
-def test_a_worker_counts_as_idle_until_a_tick_after_its_message() -> None:
+@pytest.mark.parametrize("word", ["worker_idle", "job_finished"])
+def test_a_worker_counts_as_idle_for_the_expiry_period_after_its_message(word: str) -> None:
+    sent = says(word, number=1)
+    at_ms = instants.read(json.loads(sent)["created_at"])
+    assert spoken(sent, now_ms=at_ms + 1_000).idle_ms == 8_000
+    assert spoken(sent, now_ms=at_ms - 5_000).idle_ms == 9_000  # its clock is ahead
+    assert spoken(sent, now_ms=at_ms + 8_999).idle_ms == 1
+    assert spoken(sent, now_ms=at_ms + 9_000).idle_ms == 0
+    assert spoken(sent, now_ms=at_ms, terms=Terms(tick_ms=5_000, expiry_ms=1_000)).idle_ms == 1_000
+
+
+def test_an_idle_message_older_than_a_tick_triggers_no_dispatch() -> None:
     sent = idle()
     at_ms = instants.read(json.loads(sent)["created_at"])
-    assert spoken(sent, now_ms=at_ms + 1_000).idle_ms == 2_000
-    assert spoken(sent, now_ms=at_ms - 5_000).idle_ms == 3_000  # its clock is ahead
-    late = read(sent, now_ms=at_ms + 3_000)
+    fresh, late, too_late = (read(sent, now_ms=at_ms + age_ms) for age_ms in (2_999, 3_000, 9_000))
+    assert isinstance(fresh, Speak)
     assert isinstance(late, Speak)
-    assert (late.said.idle_ms, late.said.age_ms) == (0, 3_000)
-    assert "too old" in late.warning
-    assert spoken(sent, now_ms=at_ms, terms=Terms(tick_ms=5_000, expiry_ms=1_000)).idle_ms == 1_000
+    assert isinstance(too_late, Speak)
+    assert [one.is_fresh for one in (fresh, late, too_late)] == [True, False, False]
+    assert [list(round_.queues) for one in (fresh, late, too_late) for round_ in rounds([one])] == [["q"], [], []]
+    other = read(idle(worker_uuid(2)), now_ms=at_ms)
+    assert len(rounds([other, late])) == 2  # the first one dispatches before the second makes its sender idle
+    assert len(rounds([late, other])) == 1
+    assert fresh.warning == ""
+    assert "more than a tick" in late.warning
+    assert "too old" in too_late.warning
 
 
 def test_a_message_without_an_instant_is_of_now_and_one_with_a_wrong_one_is_refused() -> None:

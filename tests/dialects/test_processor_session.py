@@ -186,10 +186,24 @@ async def test_a_recorded_talk_has_the_same_effect_at_once(talk: Talk, office: S
 async def test_an_old_idle_message_brings_no_job(talk: Talk, caplog: pytest.LogCaptureFixture) -> None:
     talk.say(add(1))
     assert len((await talk.answered(idle(age_s=100)))["payload"]["jobs"]) == 1
-    assert "too old" in caplog.text
+    assert "more than a tick" in caplog.text
     assert [one["state"] for one in await listed(talk, "list_queue_workers")] == ["idle"]
     talk.say(idle(age_s=400, worker=worker_uuid(2)))
     assert len(await listed(talk, "list_queue_workers")) == 1
+    assert "too old" in caplog.text
+    talk.say(add(2))  # which triggers a dispatch: the first worker is idle all the same
+    assert await talk.assignments(1) == [(W, job_uuid(1))]
+
+
+async def test_a_worker_stays_idle_for_the_expiry_period(talk: Talk, office: Service) -> None:
+    """Longer than a tick: a worker whose ticks come late is given jobs without gaps."""
+    await talk.answered(idle())
+    office.store.clock_offset_ms += 120_000  # two of the three ticks
+    talk.say(add(1))
+    assert await talk.assignments(1) == [(W, job_uuid(1))]
+    await talk.answered(says("job_finished", W, 1))
+    office.store.clock_offset_ms += 180_000
+    assert len((await talk.answered(add(2)))["payload"]["jobs"]) == 1
 
 
 async def test_what_is_not_accepted_goes_back_to_the_front(talk: Talk, office: Service) -> None:
@@ -340,6 +354,15 @@ async def test_namespaces_are_kept_apart(office: Service) -> None:
         message = await talk.heard()
         assert message["topic"].startswith("out/")
         assert message["payload"]["uuid"] == job_uuid(2)
+
+
+async def test_a_topic_without_namespace_is_answered_in_the_publishers_namespace(office: Service) -> None:
+    identity = Identity(uuid="u", host="h", listener="in", publisher="out")
+    async with talking(office, identity=identity) as talk:
+        talk.say(*(text.replace("default/job_queue", "job_queue") for text in (add(1), idle())))
+        message = await talk.heard()
+        assert message["topic"] == f"out/job_queue/workers/{W}/job_assignment"
+        assert message["payload"]["uuid"] == job_uuid(1)
 
 
 async def test_the_end_of_the_input_is_the_end(talk: Talk, office: Service) -> None:

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from windlass import Context, JobCancelled, JobFailed, Windlass, group
-from windlass.core.errors import BadInput, BadSetting, QueueFull, UnknownJob
+from windlass import Context, JobCancelled, JobFailed, ResultGone, Windlass, group
+from windlass.core.errors import AlreadyEnded, BadInput, BadSetting, QueueFull, UnknownJob
 from windlass.core.job import Blob, Codec, NewJob
 from windlass.core.limit import Limit, Matcher
 from windlass.core.requests import Listing
@@ -19,6 +19,7 @@ from windlass.sdk.remote.store import RemoteStore
 from windlass.service import Service
 
 pytestmark = pytest.mark.anyio
+UNKEPT = r"has ended, and nothing of it is kept.*keep_result"
 NOBODY = "01890a5d-ac96-7000-8000-b5c1d0b7a3f2"
 
 
@@ -29,6 +30,7 @@ class Tasks(NamedTuple):
     fail: Any
     wait: Any
     echo: Any
+    nothing: Any
     gates: dict[str, asyncio.Event]
 
 
@@ -62,7 +64,10 @@ def define(app: Windlass) -> Tasks:
     async def echo(data: bytes, at: datetime, more: dict[str, list[int]]) -> tuple[bytes, datetime, dict[str, Any]]:
         return data, at, more
 
-    return Tasks(app, add, report, fail, wait, echo, gates)
+    @app.task
+    async def nothing() -> None: ...
+
+    return Tasks(app, add, report, fail, wait, echo, nothing, gates)
 
 
 @pytest.fixture
@@ -207,6 +212,26 @@ async def test_what_is_not_there(remote: Tasks) -> None:
             await ask()
     with pytest.raises(UnknownJob):
         _ = [event async for event in unknown.events()]
+
+
+@pytest.mark.parametrize("is_remote", [True, False])
+async def test_a_job_that_ended_and_was_not_kept_says_so(remote: Tasks, direct: Tasks, is_remote: bool) -> None:
+    tasks = remote if is_remote else direct
+    handle = await tasks.nothing.aenqueue()
+    assert await handle is None
+    found = tasks.app.job(handle.id)  # by somebody who does not know what the task returns
+    assert [await handle.astate(), await found.astate()] == ["ended", "ended"]
+    assert await asyncio.to_thread(lambda: (handle.state, found.state)) == ("ended", "ended")
+    assert await handle is None
+    for result in (found.aresult(), asyncio.to_thread(found.result)):
+        with pytest.raises(ResultGone, match=f"{handle.id} has ended, and no result of it is kept.*keep_result"):
+            await result
+    for ask in (found.ainfo, found.alogs, found.aexplain):
+        with pytest.raises(AlreadyEnded, match=UNKEPT):
+            await ask()
+    for ask_now in (found.info, found.logs, found.explain, lambda: found.progress):
+        with pytest.raises(AlreadyEnded, match=UNKEPT):
+            await asyncio.to_thread(ask_now)
 
 
 async def test_flows(remote: Tasks, direct: Tasks) -> None:

@@ -192,7 +192,27 @@ def _work(terms: Terms, supervised: Supervised | None) -> None:
         supervised.tell(described)
     else:
         click.echo(f"Connecting to {app.reached.endpoint} …")
-    uvloop.run(_run(made, described, supervised, waits_for_engine=not terms.burst))
+    _complete(_run(made, described, supervised, waits_for_engine=not terms.burst), made)
+
+
+def _complete(work: Coroutine[Any, Any, None], made: Worker) -> None:
+    """Run the worker to its end. A SystemExit or KeyboardInterrupt in any asyncio task leaves the event loop, too. When
+    a job has started that asyncio task, only the job fails, and the loop goes on: signals have handlers of their own,
+    so such an exception is not a request to stop the worker."""
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        loop = runner.get_loop()
+        main = loop.create_task(work)
+        while True:
+            try:
+                return loop.run_until_complete(main)
+            except (SystemExit, KeyboardInterrupt) as raised:
+                if main.done() or not made.is_ready:
+                    raise
+                log.warning(
+                    "The code of a job raised %s in an asyncio task or callback that it had started. The worker goes "
+                    "on; a job that awaits this code fails. Raise GiveUp there to end a job.", repr(raised),
+                    exc_info=raised,
+                )  # fmt: skip
 
 
 def _loaded(terms: Terms, supervised: Supervised | None) -> Windlass:

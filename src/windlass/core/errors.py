@@ -75,6 +75,10 @@ class AlreadyEnded(Refusal):
 
     code = "already_ended"
     sentence = "The job has already ended; nothing was changed."
+    unkept: ClassVar[str] = (  # to a question about the job
+        "The job has ended, and nothing of it is kept. To see later how a job ended, keep its result for a while "
+        "(keep_result in Python, result_ttl_ms over HTTP), or give its queue a history."
+    )
 
 
 class StaleLease(Refusal):

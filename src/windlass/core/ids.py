@@ -7,6 +7,7 @@ import struct
 import uuid
 from collections.abc import Callable
 
+from .durations import INSTANT_MAX
 from .errors import BadInput
 
 PARTITIONS_MAX = 4096  # rand_a has 12 bits
@@ -46,6 +47,13 @@ def number_of_id(job_id: bytes) -> int | None:
 
 def partition_of_id(job_id: bytes) -> int:
     return int.from_bytes(job_id[6:8], "big") & 0xFFF
+
+
+def time_of_id(job_id: bytes) -> int | None:
+    """The time at which an id was made, in milliseconds since 1970; None for an id that carries none, or one beyond the
+    calendar (48 bits reach further)."""
+    at_ms = int.from_bytes(job_id[:6], "big")
+    return at_ms if job_id[6] >> 4 == 7 and at_ms <= INSTANT_MAX else None
 
 
 def rehomed(job_id: bytes, partition: int, partitions: int) -> bytes:

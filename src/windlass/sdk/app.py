@@ -100,7 +100,8 @@ class Windlass(Connecting, Scheduling):
         self.tasks: dict[str, Task[..., Any]] = {}
         self.middlewares: list[Middleware] = []
         self.overrides: dict[Any, Factory] = {}
-        self.trace_source: Callable[[Call[Any]], str] | None = None  # gives new jobs their W3C traceparent
+        # Gives a new job its W3C traceparent. Its id is empty where a schedule is declared: its jobs come later.
+        self.trace_source: Callable[[Call[Any], bytes], str] | None = None
         self.declared = Declared()
 
     # Tasks

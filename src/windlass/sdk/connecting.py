@@ -95,6 +95,11 @@ class Connecting:
     def store(self) -> Store:
         return engine_of(self.reached)
 
+    def new_id(self, queue: str) -> bytes:
+        """Make an id for a job. It carries the partition of the queue, so the engine must have been asked for those."""
+        self.reached.open_now()
+        return self.reached.new_id(queue)
+
     def connect(self, store: Store) -> None:
         """Uses a store that exists, instead of one of its own; whoever made it closes it."""
         self._store, self._service, self._is_borrowed = store, None, True

@@ -288,8 +288,7 @@ def planned(part: Part[Any], new_id: Callable[[str], bytes], parent: bytes = b""
 
 def enqueue(part: Part[Any]) -> FlowHandle[Any]:
     app = part.app
-    app.reached.open_now()  # an id is made where its queue is at home
-    plan, handle = planned(part, app.reached.new_id)
+    plan, handle = planned(part, app.new_id)
     plan.accepted(app.service.enqueue(plan.jobs, durability=plan.durability, whole=True).wait())
     return handle
 

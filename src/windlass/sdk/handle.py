@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from .app import Windlass
 
 R_co = TypeVar("R_co", covariant=True)
+ENDED = "ended"
 WAIT_MS = 600_000  # an endless wait is asked anew after so long
 
 
@@ -80,7 +81,7 @@ class JobHandle(Generic[R_co]):
         """Bad ends are kept for days: what is gone has ended well, and had nothing to keep."""
         if self.is_kept:
             raise ResultGone(
-                f"Job {self.id} has ended, and its result is no longer kept; see the option keep_result."
+                f"Job {self.id} has ended, and no result of it is kept; see the option keep_result."
             ) from error
         return cast(R_co, None)
 
@@ -113,7 +114,18 @@ class JobHandle(Generic[R_co]):
 
     @property
     def state(self) -> str:
-        return self.info().state.label
+        """`scheduled`, `queued`, `waiting`, `dispatched`, `running`, `finished`, `failed`, `cancelled`; `ended` when it
+        has ended and nothing of it is kept."""
+        try:
+            return self.info().state.label
+        except AlreadyEnded:
+            return ENDED
+
+    async def astate(self) -> str:
+        try:
+            return (await self.ainfo()).state.label
+        except AlreadyEnded:
+            return ENDED
 
     @property
     def progress(self) -> float:

@@ -162,7 +162,7 @@ class PushWorker:
             return _failure("other", repr(error))
         except GiveUp as error:
             return _failure("other", str(error) or "The job was given up.", should_retry=False)
-        except Exception as error:
+        except (Exception, SystemExit, KeyboardInterrupt) as error:  # the last two would end the server's event loop
             log.info("Job %s (%s) has failed.", job.id, job.name, exc_info=True)
             return _failure("other", f"{type(error).__name__}: {error}")
         return {"type": "success", "result": result}

@@ -60,12 +60,14 @@ class Call(Part[R_co]):
     def using(self, **options: Unpack[CallOptions]) -> Call[R_co]:
         return Call(self.task, self.arguments, template(options, self._template), self._signature)
 
-    def ready(self) -> NewJob | Filled:
+    def ready(self, meta: dict[str, Any] | None = None) -> NewJob | Filled:
         """The job that the engine is given, mostly by its payload alone. A wrong argument is refused here."""
         task, terms = self.task, self._template
-        if terms.unique or terms.tenant or task.app.trace_source is not None:
-            return self.new_job()
-        return Filled(terms.form(task.name), self._payload(None))
+        if task.app.trace_source is not None:
+            return self.new_job(meta=meta, id=task.app.new_id(terms.queue))
+        if terms.unique or terms.tenant:
+            return self.new_job(meta=meta)
+        return Filled(terms.form(task.name), self._payload(meta))
 
     def _payload(self, meta: dict[str, Any] | None) -> Blob:
         return self._signature.encode(self.arguments, self.task.meta_of(self.arguments, meta))
@@ -80,7 +82,7 @@ class Call(Part[R_co]):
         if terms.tenant:
             extra["lane"] = terms.tenant(**self.arguments) if callable(terms.tenant) else terms.tenant
         if task.app.trace_source is not None and not fields.get("trace"):
-            extra["trace"] = task.app.trace_source(self)
+            extra["trace"] = task.app.trace_source(self, extra.get("id", b""))
         return NewJob(name=task.name, payload=payload, **(fields | extra if extra else fields))
 
     def arriving(self) -> dict[str, Any]:

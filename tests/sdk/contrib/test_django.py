@@ -6,14 +6,17 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import django
 import pytest
+from asgiref.sync import async_to_sync
 from django.conf import settings
 from django.db import connection, connections, transaction
+from django.test import override_settings
 from django.utils import timezone
 
 from engine_process import EngineProcess
@@ -123,6 +126,46 @@ async def test_from_async_code(shop: Shop, worker: object) -> None:
     assert (await shop.tasks.count.aget_result(result.id)).return_value == 0
 
 
+ARGUMENTS = (["text", b"bytes", (1, 2.5, None, True), {"key": [{"deep": "ü"}]}], {"times": 2**53, "more": []})
+
+
+@pytest.mark.parametrize("has_zone", [True, False])
+@pytest.mark.parametrize("is_deferred", [True, False])
+def test_all_ways_to_a_result_give_equal_ones(shop: Shop, has_zone: bool, is_deferred: bool) -> None:
+    args, kwargs = ARGUMENTS
+    with override_settings(USE_TZ=has_zone):
+        run_after = timezone.now() + timedelta(hours=1, microseconds=1) if is_deferred else None
+        task = shop.tasks.anything.using(priority=7, queue_name="ordered", run_after=run_after)
+        results = [task.enqueue(*args, **kwargs), async_to_sync(task.aenqueue)(*args, **kwargs)]
+        for result in results:
+            _assert_found_equal(result)
+            assert (result.task, result.backend, result.status) == (task, "default", "READY")
+            assert timezone.is_aware(result.enqueued_at) is has_zone
+            shop.backend.app.job(result.id).cancel()
+
+
+def test_results_of_ended_and_retried_jobs_are_equal(shop: Shop, worker: object) -> None:
+    results = [shop.tasks.note.enqueue("well"), shop.tasks.print_label.enqueue(7)]
+    run_after = timezone.now() - timedelta(microseconds=1)
+    retried = shop.tasks.third_time_lucky.using(run_after=run_after).enqueue("paper")
+    assert work(*MANAGE, "--backend", "persistent").returncode == 0
+    for result in (*map(shop.ended, results), retried):
+        result.refresh()
+        _assert_found_equal(result)
+    assert retried.task.run_after == run_after
+
+
+def _assert_found_equal(result: Any) -> None:
+    task, before = result.task, replace(result)
+    object.__setattr__(before, "_return_value", result._return_value)  # which `replace` leaves out
+    assert task.get_result(result.id) == result
+    assert async_to_sync(task.aget_result)(result.id) == result
+    result.refresh()
+    assert result == before
+    async_to_sync(result.arefresh)()
+    assert result == before
+
+
 @pytest.mark.parametrize(("name", "argument"), [("print_label", 7), ("print_labels", [7])])
 def test_a_task_that_raises_has_failed(shop: Shop, worker: object, name: str, argument: object) -> None:
     result = shop.ended(getattr(shop.tasks, name).enqueue(argument))
@@ -133,6 +176,14 @@ def test_a_task_that_raises_has_failed(shop: Shop, worker: object, name: str, ar
     assert error.traceback.rstrip().endswith(f"OutOfPaper: for order{'s' * (name == 'print_labels')} {argument}")
     with pytest.raises(ValueError, match="failed"):
         _ = result.return_value
+
+
+@pytest.mark.parametrize("name", ["leave", "leave_async", "leave_in_subtask"])
+@pytest.mark.parametrize("how", ["SystemExit", "exit", "KeyboardInterrupt", "CancelledError"])
+def test_a_task_that_wants_to_end_the_process_has_failed(shop: Shop, worker: object, name: str, how: str) -> None:
+    result = shop.ended(getattr(shop.tasks, name).enqueue(how))
+    assert (result.status, result.attempts) == ("FAILED", 1)
+    assert [error.exception_class.__name__ for error in result.errors] == ["SystemExit" if how == "exit" else how]
 
 
 def test_no_connection_to_the_database_is_left_open(shop: Shop, worker: object) -> None:
@@ -160,6 +211,16 @@ def test_retries_where_the_backend_has_them(shop: Shop) -> None:
     assert (result.attempts, result.worker_ids) == (3, [result.worker_ids[0]] * 3)
     assert [error.exception_class for error in result.errors] == [shop.tasks.OutOfPaper] * 2
     assert result.started_at <= result.last_attempted_at <= result.finished_at
+
+
+def test_a_task_that_wants_to_end_the_process_is_retried(shop: Shop) -> None:
+    task = shop.tasks.leave.using(backend="persistent", queue_name="persistent")
+    results = [task.enqueue("exit"), task.enqueue("KeyboardInterrupt")]
+    assert work(*MANAGE, "--backend", "persistent").returncode == 0
+    for result, kind in zip(results, (SystemExit, KeyboardInterrupt), strict=True):
+        result.refresh()
+        assert (result.status, result.attempts) == ("FAILED", 3)
+        assert [error.exception_class for error in result.errors] == [kind] * 3
 
 
 def test_between_two_attempts(shop: Shop) -> None:
@@ -249,6 +310,19 @@ def test_wrong_settings_are_one_sentence(shop: Shop) -> None:
     assert done.returncode == 2
     assert "nowhere" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_the_banner_lists_the_tasks(shop: Shop) -> None:
+    persistent = work(*MANAGE, "--backend", "persistent")
+    patient = work(*MANAGE, "--backend", "patient", "--processes", "1")
+    assert _shown_tasks(persistent) == "shop.tasks.third_time_lucky"
+    # No task is declared for this backend: any of them may come, by `using(backend=…)`.
+    assert _shown_tasks(patient).startswith("shop.later.remind, shop.tasks.anything, ")
+
+
+def _shown_tasks(done: subprocess.CompletedProcess[str]) -> str:
+    (line,) = [line for line in done.stdout.splitlines() if line.startswith("  tasks ")]
+    return line.removeprefix("  tasks ").strip()
 
 
 def test_workers_import_nothing_but_the_project(shop: Shop) -> None:

@@ -71,6 +71,7 @@ async def test_a_run_belongs_to_the_trace_that_enqueued_it(
         "messaging.operation.name": "enqueue",
         "messaging.operation.type": "send",
         "messaging.destination.name": "mail",
+        "messaging.message.id": handle.id,
         "windlass.task": "look",
     }
     assert dict(run.attributes or {}) == {
@@ -83,6 +84,33 @@ async def test_a_run_belongs_to_the_trace_that_enqueued_it(
         "windlass.attempt": 1,
         "windlass.outcome": "finished",
     }
+
+
+async def test_each_producer_span_has_the_id_of_its_job(app: Windlass, tracing: Tracing) -> None:
+    """Jobs that are sent together have a span each, so each span has one id."""
+    instrument(app, tracer_provider=tracing.provider)
+
+    @app.task(name="look")
+    async def look(number: int = 0) -> int:
+        return number
+
+    def ids() -> list[Any]:
+        spans = tracing.named("enqueue look")
+        tracing.kept.clear()
+        return [(span.attributes or {})["messaging.message.id"] for span in spans]
+
+    assert (await look.aenqueue()).id == ids()[0]
+    assert [handle.id for handle in await app.aenqueue_many(look.call(number) for number in range(3))] == ids()
+    chain = await look.call(1).then(look).aenqueue()
+    assert [step.id for step in chain.steps] == ids()
+    await app.aclose()
+    # Without an event loop, by a connection that has not been used before: where queues are at home is not known yet.
+    assert [(await asyncio.to_thread(look.enqueue)).id] == ids()
+    assert [handle.id for handle in await asyncio.to_thread(app.enqueue_many, [look.call(1)] * 2)] == ids()
+    app.schedule("nightly", look.call(), cron="0 3 * * *")
+    (declared,) = tracing.named("enqueue look")
+    assert "messaging.message.id" not in (declared.attributes or {})  # its jobs come later
+    await app.aclose()
 
 
 async def test_a_linked_run_has_a_trace_of_its_own(app: Windlass, working: Any, tracing: Tracing) -> None:

@@ -109,3 +109,12 @@ async def retry_callback(ask: Ask[None, None]) -> None:
         await ask.service.redeliver([job_id]).one()
     except (UnknownCallback, WrongState) as error:
         raise BadInput("The callback of this download has not failed; only one that has can be tried again.") from error
+
+
+@routes.post(
+    "/retry/", operation="retry_callback_without_id", roles=PRODUCES, status=204, is_listed=False, refuses=(BadInput,)
+)
+async def retry_callback_without_id(ask: Ask[None, None]) -> None:
+    """Refuse an empty id. Segments of paths that have a name are never empty, so it has a route of its own."""
+    ask.may_use(QUEUE)
+    raise BadInput("The path has no id: POST /retry/<id>, with the id that POST /download has answered.")

@@ -7,6 +7,7 @@ from typing import Annotated, TypeAlias
 import msgspec
 from msgspec import Meta, Raw
 
+from ...core import validation as check
 from ...core.errors import BadInput, UnknownJob, UnknownWorker, WindlassError
 from ...core.ids import parse_id
 from ...web.encoding import MSGPACK, Encoding, answer
@@ -64,6 +65,8 @@ def job_id_of(text: str) -> bytes:
 
 def worker_id_of(text: str) -> bytes:
     try:
-        return parse_id(text)
+        worker = parse_id(text)
+        check.worker_id(worker)
     except BadInput as error:
         raise UnknownWorker from error
+    return worker

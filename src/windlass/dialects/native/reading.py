@@ -50,9 +50,7 @@ class Gone(HttpRefusal):
 
     code = errors.AlreadyEnded.code
     status = 410
-    sentence = (
-        "The job has ended, and nothing of it is kept; give jobs a result_ttl_ms, or their queue a history, to see how."
-    )
+    sentence = errors.AlreadyEnded.unkept
 
 
 ABSENT = (errors.UnknownJob, Gone)

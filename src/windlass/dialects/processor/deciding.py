@@ -40,7 +40,10 @@ class Round:
         if isinstance(message, Speak):
             said = message.said
             size = len(said.result.data) if said.result else 0
-            return self._is_small(len(self.said), size) and not self._is_later(said)
+            # Who says it late must not be given what an earlier message of the round dispatches.
+            is_old = said.idle_ms > 0 and not message.is_fresh
+            is_later = self._is_later(said) or (is_old and said.queue in self.queues)
+            return self._is_small(len(self.said), size) and not is_later
         return True
 
     def _is_later(self, said: Said) -> bool:
@@ -77,7 +80,8 @@ class Round:
             self._idle.add(said.worker)
             if said.says == "idle":
                 self._asked.add((said.queue, said.worker))
-            self.queues[said.queue] = None
+            if message.is_fresh:
+                self.queues[said.queue] = None
 
 
 def rounds(messages: Iterable[Message]) -> list[Round]:

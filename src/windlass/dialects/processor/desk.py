@@ -11,7 +11,7 @@ from typing import TypeVar
 from ...core.errors import EngineNotPermitted, EngineUnavailable, PartitionStopped, Refusal, WindlassError
 from ...core.ids import format_id
 from ...core.job import NewJob
-from ...core.requests import Dispatch, Held, Said
+from ...core.requests import Dispatch, Held
 from ...service import Service
 from ...store.asked import Asked
 from . import jobs
@@ -48,7 +48,7 @@ class Desk:
                 log.exception("%d messages could not be dealt with.", len(one.jobs) + len(one.said))
 
     async def _perform(self, one: Round) -> None:
-        await asyncio.gather(self._add(one.jobs), self._hear(one.said))
+        await asyncio.gather(self._add(one.jobs), self._hear(one))
         queues = list(one.queues)
         if one.has_tick:
             await self._insist(self._service.recover())
@@ -80,12 +80,12 @@ class Desk:
             else:
                 log.debug("Job %s was added to %s as %s.", job.unique, job.queue, format_id(answer.id))
 
-    async def _hear(self, said: Sequence[Said]) -> None:
-        if not said:
+    async def _hear(self, round_: Round) -> None:
+        if not round_.said:
             return
-        answers = await self._insist(self._service.hear(said, silent_ms=self._terms.expiry_ms))
-        for one, answer in zip(said, answers, strict=True):
-            if one.idle_ms:
+        answers = await self._insist(self._service.hear(round_.said, silent_ms=self._terms.expiry_ms))
+        for one, answer in zip(round_.said, answers, strict=True):
+            if one.idle_ms and one.queue in round_.queues:  # the watch dispatches: not after an old message alone
                 self.watch.note(one.queue, one.idle_ms)
             if isinstance(answer, Refusal):
                 log.warning(
@@ -106,7 +106,7 @@ class Desk:
                 most=GIVEN_AT_ONCE,
                 accept_ms=terms.accept_ms,
                 spends_attempt=terms.attempts > 0,
-                ring_ms=terms.tick_ms,  # for those who stay idle the watch hears of jobs that come later
+                ring_ms=terms.expiry_ms,  # for those who stay idle the watch hears of jobs that come later
             )
             found = await self._insist(question)
             self._hand_out(found)

@@ -38,6 +38,7 @@ class Add(NamedTuple):
 class Speak(NamedTuple):
     said: Said
     warning: str = ""
+    is_fresh: bool = True  # less than a tick old: when it makes its sender idle, it triggers a dispatch
 
     @property
     def makes_idle(self) -> bool:
@@ -107,9 +108,9 @@ class Reader:
     def read(self, line: bytes, now_ms: int) -> Message:
         """A refusal says what is wrong with it."""
         envelope = opened(line)
-        if not envelope.topic.startswith(self._prefix):
+        topic = envelope.topic.removeprefix(self._prefix)
+        if topic == envelope.topic and not _has_no_namespace(topic):
             return NOT_MEANT
-        topic = envelope.topic[len(self._prefix) :]
         if topic == "tick":
             return Tick()
         word = topic.removeprefix("job_queue/")
@@ -140,15 +141,14 @@ class Reader:
         fields = _fields(envelope.payload)
         queue = _text(fields, "queue_name", check.QUEUE_MAX)
         age_ms = max(0, now_ms - instants.read(envelope.created_at)) if envelope.created_at else 0
-        fresh_ms = min(self._terms.tick_ms, self._terms.expiry_ms)
-        idle_ms = max(0, fresh_ms - age_ms) if says in ("idle", "finished") else 0
+        idle_ms = max(0, self._terms.expiry_ms - age_ms) if says in ("idle", "finished") else 0
         uuid = "" if says == "idle" else _text(fields, "uuid", check.UNIQUE_MAX)
         progress, warning = _progress(fields) if says == "progress" else (0.0, "")
         result = None
         if says == "finished":
             result, warning = _result(bytes(envelope.payload))
-        elif says == "idle" and not idle_ms:
-            warning = f"Worker {envelope.service_uuid} said {age_ms} ms ago that it is idle: too old to give it a job."
+        elif says == "idle":
+            warning = self._warn_of_age(envelope.service_uuid, age_ms)
         said = Said(
             queue=queue,
             worker=jobs.worker_id(envelope.service_uuid),
@@ -162,7 +162,17 @@ class Reader:
             result=result,
         )
         assign_validation.said(said)
-        return Speak(said, warning)
+        return Speak(said, warning, is_fresh=age_ms < self._terms.tick_ms)
+
+    def _warn_of_age(self, worker: str, age_ms: int) -> str:
+        if age_ms >= self._terms.expiry_ms:
+            return f"Worker {worker} said {age_ms} ms ago that it is idle: too old to give it a job."
+        if age_ms >= self._terms.tick_ms:
+            return (
+                f"Worker {worker} said {age_ms} ms ago that it is idle, which is more than a tick: it gets a job with "
+                "the next message that triggers a dispatch. Check its clock, and whether messages are held up."
+            )
+        return ""
 
     def _described(self, envelope: Envelope, queue: str) -> WorkerInfo:
         name = envelope.service_uuid
@@ -173,6 +183,11 @@ class Reader:
             queues = tuple(sorted((*queues, queue)))[-check.QUEUES_PER_TAKE :]
             self._queues[name] = queues
         return WorkerInfo(name=name, host=envelope.service_host, queues=queues, slots=1)
+
+
+def _has_no_namespace(topic: str) -> bool:
+    """Some clients leave the namespace out."""
+    return topic == "tick" or topic.startswith("job_queue/")
 
 
 def _result(payload: bytes) -> tuple[Blob | None, str]:

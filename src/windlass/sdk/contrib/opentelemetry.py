@@ -21,6 +21,7 @@ from opentelemetry.trace import (
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from ... import __version__
+from ...core.ids import format_id
 from ...core.job import Job
 from ..app import Windlass
 from ..context import Context
@@ -44,10 +45,13 @@ class _Spans:
         self._tracer = tracer
         self._is_linked = is_linked
 
-    def enqueued(self, call: Call[Any]) -> str:
-        """The trace that goes with a new job. Without a trace that is kept, nothing is handed on but its id."""
+    def enqueued(self, call: Call[Any], job_id: bytes) -> str:
+        """The trace that goes with a new job. Without a trace that is kept, nothing is handed on but its id. Jobs that
+        are sent together have a span each: `messaging.message.id` is for spans about one message."""
         name = call.task.name
         attributes = _attributes("enqueue", "send", call.queue, name)
+        if job_id:
+            attributes["messaging.message.id"] = format_id(job_id)
         with self._tracer.start_as_current_span(f"enqueue {name}", kind=SpanKind.PRODUCER, attributes=attributes):
             carrier: dict[str, str] = {}
             _w3c.inject(carrier)

@@ -7,7 +7,7 @@ from functools import lru_cache
 from itertools import chain
 from typing import Any, Generic, TypeAlias, TypeVar
 
-from ...core.errors import REFUSALS, Refusal, refusal
+from ...core.errors import REFUSALS, AlreadyEnded, Refusal, refusal
 from ...core.job import Durability
 from ..connection import pack
 
@@ -186,6 +186,12 @@ def answer(reply: Any, read: Callable[[Any], T]) -> T | Refusal:
     if isinstance(reply, bytes) and reply in _CODES:
         return refusal(_CODES[reply])
     return read(reply)
+
+
+def read_reply(reply: Any, read: Callable[[Any], T]) -> T | Refusal:
+    """Do as `answer` for a read: when the job has ended, the refusal says that nothing of it is kept."""
+    answered = answer(reply, read)
+    return AlreadyEnded(AlreadyEnded.unkept) if isinstance(answered, AlreadyEnded) else answered
 
 
 def answering(read: Callable[[Any], T]) -> Callable[[Any], T | Refusal]:

@@ -13,7 +13,7 @@ from ...core.queue import Pause
 from ...core.requests import ANYTHING, Filter
 from ...core.states import State
 from ..record import unpack, unpack_attempt
-from .call import Argument, Call, answer
+from .call import Argument, Call, read_reply
 from .limits import read_limit
 from .queues import read_pause
 from .workers import read_info
@@ -34,7 +34,9 @@ _STEPS: dict[bytes, Step] = {
 
 def explain(job_id: bytes, partition: int) -> Call[Facts | Refusal]:
     args: list[Argument] = [job_id, LISTED, WORKERS_LOOKED_AT]
-    return Call("explain", args, lambda reply: answer(reply, lambda parts: _facts(job_id, parts)), partition=partition)
+    return Call(
+        "explain", args, lambda reply: read_reply(reply, lambda parts: _facts(job_id, parts)), partition=partition
+    )
 
 
 def _facts(job_id: bytes, parts: Any) -> Facts:

@@ -8,7 +8,7 @@ from typing import Any
 
 from ...core.errors import Refusal
 from ...core.log import KeptLine, Log, LogLine, Logs
-from .call import Call, ItemsCall, answer, answering, nothing
+from .call import Call, ItemsCall, answering, nothing, read_reply
 
 _LINE = struct.Struct(">HIB")  # instant in two halves, bytes of the level; then level and text
 _ENTRY = struct.Struct(">IHIIHIB")  # entries before it, bytes before it in two halves, attempt; then as above
@@ -26,7 +26,7 @@ def log(requests: Sequence[Log], partition: int) -> ItemsCall[Refusal | None]:
 
 
 def logs(job_id: bytes, partition: int) -> Call[Logs | Refusal]:
-    return Call("logs", [job_id], lambda reply: answer(reply, read_logs), partition=partition)
+    return Call("logs", [job_id], lambda reply: read_reply(reply, read_logs), partition=partition)
 
 
 def read_logs(entries: Sequence[Any]) -> Logs:

@@ -16,7 +16,7 @@ from ...core.job import Attempt, Ending, Job, Member, Timeline
 from ...core.requests import Listing, Members, Page
 from ...core.states import State
 from ..record import unpack, unpack_attempt, unpack_blob
-from .call import Argument, Call, ItemsCall, answer, answering
+from .call import Argument, Call, ItemsCall, answering, read_reply
 
 LOOKED_AT = 500  # jobs one page looks at, however few of them match
 ERRORS_LOOKED_AT = 200  # the same when their errors are looked through
@@ -31,7 +31,9 @@ def job(ids: Sequence[bytes], partition: int) -> ItemsCall[Any]:
 
 
 def timeline(job_id: bytes, reply: Any) -> Timeline | Refusal:
-    return answer(reply, lambda parts: Timeline(unpack(job_id + parts[0]), [unpack_attempt(one) for one in parts[1]]))
+    return read_reply(
+        reply, lambda parts: Timeline(unpack(job_id + parts[0]), [unpack_attempt(one) for one in parts[1]])
+    )
 
 
 def queue_of(ids: Sequence[bytes], partition: int) -> ItemsCall[str | Refusal]:
@@ -51,7 +53,7 @@ def _read_ending(reply: Any) -> Ending:
 def result(job_id: bytes, consume: bool, bell: str, partition: int, *, leaves: bool = False) -> Call[Ending | Refusal]:
     """`bell` is rung at the end of a job that has not ended yet; `leaves` takes it away again."""
     args: list[Argument] = [job_id, int(consume), bell, int(leaves)]
-    return Call("result", args, lambda reply: answer(reply, _read_ending), partition=partition)
+    return Call("result", args, lambda reply: read_reply(reply, _read_ending), partition=partition)
 
 
 def _cursor(score: bytes, member: bytes) -> str:
@@ -174,4 +176,4 @@ def _read_members(reply: Any) -> Members:
 def members(job_id: bytes, states: Sequence[State], most: int, cursor: str, partition: int) -> Call[Members | Refusal]:
     score, member = _uncursor(cursor) if cursor else (b"", b"")
     args: list[Argument] = [job_id, most, LOOKED_AT, MEMBERS_BYTES, score, member, *(int(state) for state in states)]
-    return Call("members", args, lambda reply: answer(reply, _read_members), partition=partition)
+    return Call("members", args, lambda reply: read_reply(reply, _read_members), partition=partition)

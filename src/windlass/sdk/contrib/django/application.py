@@ -14,7 +14,7 @@ from ...app import Windlass
 from ...options import template
 from ...task import Task as WindlassTask
 from . import running
-from .finding import NotFound, find_task
+from .finding import NotFound, declared_tasks, find_task
 from .interface import InvalidBackend
 
 log = logging.getLogger("windlass.django")
@@ -56,6 +56,13 @@ class Application(Windlass):
         """The same as a task of ours; raises NotFound."""
         known = dict.get(self.tasks, path)
         return known if known is not None else self._adopt(self.find(path))
+
+    def adopt_declared(self) -> None:
+        """Know the project's tasks before jobs name them, so that a worker can list them: those that are declared for
+        this backend, or all, where none is and only `using(backend=…)` sends some here."""
+        found = declared_tasks(self.modules)
+        for task in [task for task in found if task.backend == self.alias] or found:
+            self.adopted(task.module_path)
 
     def _adopt(self, django_task: Any) -> WindlassTask[..., Any]:
         is_async = inspect.iscoroutinefunction(django_task.func)

@@ -33,8 +33,10 @@ class WindlassBackend(BaseTaskBackend):  # type: ignore[misc]
     def enqueue(self, task: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         self.validate_task(task)
         given = normalize_json(args), normalize_json(kwargs)
-        handle = self._call(task, *given).enqueue()
-        result = results.new_result(task, handle.id, *given)
+        call = self._call(task, *given)
+        job = results.new_job(call, task.run_after)
+        handle = self.app.handle_of(call, self.app.service.enqueue_one(job, durability=call.durability).wait())
+        result = results.new_result(task, handle.id_bytes, *given)
         signals.task_enqueued.send(type(self), task_result=result)
         return result
 

@@ -3,6 +3,7 @@ make a worker import just anything, so only the project's own modules are looked
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
 from typing import Any
 
@@ -31,6 +32,19 @@ def find_task(path: str, modules: Iterable[str] = ()) -> Any:
     if not isinstance(found, Task) or found.module_path != path:
         raise NotFound(f"{path} is not a task: give its module a name {attribute} that is one.")
     return found
+
+
+def declared_tasks(modules: Iterable[str] = ()) -> list[Any]:
+    """List the tasks of the project's modules that are imported by now, each under the path by which workers find it.
+    Looks at types alone: `isinstance` would make Django's lazy objects load what they stand for."""
+    own = tuple(modules)
+    loaded = [(name, module) for name, module in list(sys.modules.items()) if module and _is_of_project(name, own)]
+    return [
+        found
+        for name, module in loaded
+        for attribute, found in list(getattr(module, "__dict__", {}).items())
+        if issubclass(type(found), Task) and found.module_path == f"{name}.{attribute}"
+    ]
 
 
 def _is_of_project(module: str, modules: Iterable[str]) -> bool:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 from django.conf import settings
 from django.utils import timezone
 
-from ....core.job import Attempt, Job, Timeline
+from ....core.form import Filled
+from ....core.ids import format_id, time_of_id
+from ....core.job import Attempt, Job, NewJob, Timeline
 from ....core.states import State
+from ...arguments import META
 from ...codec import decode
 from ...failures import read
+from ...task import Call
 from .interface import Status, TaskError, TaskResult
 
 _STATUS = {
@@ -26,15 +30,22 @@ _STATUS = {
     State.CANCELLED: Status.FAILED,
 }
 UNKNOWN_WORKER = "unknown"
+RUN_AFTER = "run_after"  # in the payload's metadata
 
 
-def new_result(task: Any, job_id: str, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    """Of a job that was enqueued this moment."""
+def new_job(call: Call[Any], run_after: datetime | None) -> NewJob | Filled:
+    """Make the job of a call. It keeps `run_after` as given: the engine rounds it to milliseconds, and forgets it with
+    the first retry."""
+    return call.ready(None if run_after is None else {RUN_AFTER: run_after.isoformat()})
+
+
+def new_result(task: Any, job_id: bytes, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """Make the result of a job that was enqueued this moment, equal to what a read gives until a worker takes it."""
     return TaskResult(
         task=task,
-        id=job_id,
+        id=format_id(job_id),
         status=Status.READY,
-        enqueued_at=timezone.now(),
+        enqueued_at=instant(time_of_id(job_id)),
         started_at=None,
         finished_at=None,
         last_attempted_at=None,
@@ -52,10 +63,10 @@ def result_of(task: Any, alias: str, timeline: Timeline) -> Any:
     call = decode(job.payload)
     starts = [at_ms for at_ms in (*(one.started_at_ms for one in attempts), job.started_at_ms) if at_ms]
     return TaskResult(
-        task=_as_enqueued(task, alias, job),
+        task=_as_enqueued(task, alias, job, call.get(META, {})),
         id=job.key,
         status=_STATUS[job.state],
-        enqueued_at=instant(job.created_at_ms),
+        enqueued_at=_enqueued_at(job),
         started_at=instant(min(starts, default=None)),
         finished_at=instant(job.ended_at_ms) if job.state.is_ended else None,
         last_attempted_at=instant(max(starts, default=None)),
@@ -95,14 +106,24 @@ def run_at(run_after: datetime) -> datetime:
     return timezone.make_aware(run_after) if timezone.is_naive(run_after) else run_after
 
 
-def _as_enqueued(task: Any, alias: str, job: Job) -> Any:
-    is_deferred = job.run_at_ms > job.created_at_ms
+def _enqueued_at(job: Job) -> datetime | None:
+    """The time in the job's id, which the producer knows without a further call; for ids without one, the engine's."""
+    at_ms = time_of_id(job.id)
+    return instant(job.created_at_ms if at_ms is None else at_ms)
+
+
+def _as_enqueued(task: Any, alias: str, job: Job, meta: Mapping[str, Any]) -> Any:
     return task.using(
-        priority=-job.priority,
-        queue_name=job.queue,
-        backend=alias,
-        run_after=instant(job.run_at_ms) if is_deferred else None,
+        priority=-job.priority, queue_name=job.queue, backend=alias, run_after=_run_after(job, meta.get(RUN_AFTER))
     )
+
+
+def _run_after(job: Job, given: str | None) -> datetime | None:
+    """The time that the producer gave. Jobs of other producers have only the time of their next attempt."""
+    if given is not None:
+        return datetime.fromisoformat(given)
+    is_deferred = job.attempt == 0 and job.run_at_ms > job.created_at_ms
+    return instant(job.run_at_ms) if is_deferred else None
 
 
 def _error(attempt: Attempt) -> Any:

@@ -3,6 +3,7 @@ request, Django's signals are sent, and a failure is stored with the path of its
 
 from __future__ import annotations
 
+import asyncio
 import traceback
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
@@ -13,7 +14,7 @@ from django.db import close_old_connections, connections
 from ....core.job import Job, Timeline
 from ...codec import encode
 from ...context import Context
-from ...failures import GiveUp, Retry, read, stored
+from ...failures import GiveUp, Retry, Stopped, read, stored
 from ...worker.outcome import FailedInChild, Failure
 from . import results
 from .interface import TaskContext, normalize_json, signals, task_backends
@@ -33,9 +34,9 @@ def in_thread(app: Application, task: Any) -> Callable[..., Any]:
             signals.task_started.send_robust(attempt.sender, task_result=attempt.result)
             try:
                 value = normalize_json(task.func(*attempt.arguments(args), **kwargs))
-            except (Retry, GiveUp):
+            except (Retry, GiveUp, Stopped):
                 raise
-            except Exception as error:
+            except BaseException as error:  # SystemExit and KeyboardInterrupt fail the task, too
                 failure = attempt.failed(error)
                 if attempt.is_over:
                     signals.task_finished.send_robust(attempt.sender, task_result=attempt.result)
@@ -62,7 +63,9 @@ def in_event_loop(app: Application, task: Any) -> Callable[..., Awaitable[Any]]:
                     value = normalize_json(await task.func(*attempt.arguments(args), **kwargs))
                 except (Retry, GiveUp):
                     raise
-                except Exception as error:
+                except BaseException as error:  # SystemExit and KeyboardInterrupt fail the task, too
+                    if _is_cancelled(error):
+                        raise
                     failure = attempt.failed(error)
                     if attempt.is_over:
                         await signals.task_finished.asend_robust(attempt.sender, task_result=attempt.result)
@@ -74,6 +77,12 @@ def in_event_loop(app: Application, task: Any) -> Callable[..., Awaitable[Any]]:
                 await sync_to_async(connections.close_all)()
 
     return run_in_event_loop
+
+
+def _is_cancelled(error: BaseException) -> bool:
+    """Whether the worker has stopped this asyncio task. A task may raise CancelledError of its own accord, too."""
+    current = asyncio.current_task()
+    return isinstance(error, asyncio.CancelledError) and current is not None and current.cancelling() > 0
 
 
 class _Attempt:
@@ -94,7 +103,7 @@ class _Attempt:
         results.end(self.result)
         results.succeed(self.result, value)
 
-    def failed(self, error: Exception) -> Failure:
+    def failed(self, error: BaseException) -> Failure:
         """A task that raises has failed, as Django's interface has it, unless the backend's options ask for retries.
         Other ends of an attempt, such as a lost worker, are made up for in any case."""
         error.__traceback__ = error.__traceback__ and error.__traceback__.tb_next  # from the task's own line on

@@ -32,4 +32,5 @@ class Aliases:
         autodiscover_modules("tasks")
         for module in backend.app.modules:
             import_module(module)
+        backend.app.adopt_declared()
         return backend.app

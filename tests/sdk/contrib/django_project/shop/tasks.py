@@ -1,9 +1,12 @@
 """What the project asks to be done."""
 
+from asyncio import CancelledError, gather
+
 from django.conf import settings
 from django.db import connection
 from django.dispatch import receiver
 
+from .later import remind
 from .models import Note
 
 if settings.BACKPORT:
@@ -12,6 +15,9 @@ if settings.BACKPORT:
 else:
     from django.tasks import task
     from django.tasks.signals import task_finished, task_started
+
+
+remind_soon = remind.using(priority=50)  # the same task under another name
 
 
 class OutOfPaper(Exception):
@@ -23,6 +29,11 @@ def note(text, *, times=1):
     for _ in range(times):
         Note.objects.create(text=text)
     return {"times": times}
+
+
+@task
+def anything(*args, **kwargs):
+    return [args, kwargs]
 
 
 @task
@@ -45,6 +56,26 @@ def print_label(order):
 @task
 async def print_labels(orders):
     raise OutOfPaper(f"for orders {orders}")
+
+
+@task
+def leave(how):
+    if how == "exit":
+        exit(1)
+    raise {"SystemExit": SystemExit, "KeyboardInterrupt": KeyboardInterrupt, "CancelledError": CancelledError}[how]
+
+
+@task
+async def leave_async(how):
+    leave.func(how)
+
+
+@task
+async def leave_in_subtask(how):
+    async def code():
+        leave.func(how)
+
+    await gather(code())
 
 
 @task(backend="persistent", queue_name="persistent", takes_context=True)
