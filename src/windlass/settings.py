@@ -73,6 +73,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     body_max: Annotated[int, msgspec.Meta(ge=1024, le=2**30)] = BODY_MAX  # bytes of a request
     connections_max: Annotated[int, msgspec.Meta(ge=1, le=1_000_000)] = 4096  # of HTTP, of each process
     bedrock_connections_max: Annotated[int, msgspec.Meta(ge=1, le=1_000_000)] = 16_384  # they are kept for long
+    followers_max: Annotated[int, msgspec.Meta(ge=1, le=1_000_000)] = 1000  # streams of events, of each process
+    token_followers_max: Annotated[int, msgspec.Meta(ge=1, le=1_000_000)] = 250  # ... and of one token
     grace_ms: int = 30_000  # how long requests under way may take when it stops
     # Networks that jobs may be pushed to, or files fetched from, though they are not public, or `yes`; empty: loopback,
     # when it listens there

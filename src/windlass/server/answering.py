@@ -54,7 +54,7 @@ class Serving:
     def __init__(self, service: Service, settings: Settings, sockets: Sockets, pulse: Pulse) -> None:
         self.service = service
         self.pulse = pulse
-        self.office = Office(service, pulse)
+        self.office = Office(service, pulse, settings)
         self.settings = settings
         self.roles = read_roles(settings.roles)
         self.url = url_of(sockets.http, settings) if sockets.http else ""  # empty: it does not listen
@@ -99,7 +99,6 @@ async def serving(
             server = Serving(service, settings, listening, pulse)
             await _check_trust(server)
             server.office.lightjq_keep_ms = settings.lightjq_keep_ms
-            server.office.settings = settings
             server.office.download_dir = "" if settings.download_s3_bucket else str(download_dir(settings))
             server.office.heartbeat_file = settings.heartbeat_file
             policy = server.office.policy = read_policy(settings.allow_private_addresses, is_local=server.is_alone)
