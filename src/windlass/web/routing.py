@@ -15,7 +15,7 @@ from ..core.errors import BadInput, Forbidden, WindlassError
 from ..core.ids import parse_id
 from ..core.job import Timeline
 from ..loops.pulse import Pulse
-from ..outbound import Policy
+from ..outbound import Policy, PolicySource
 from ..service import Service
 from ..service.gathering import Gathering
 from ..settings import LIGHTJQ_KEEP_MS, Settings
@@ -138,7 +138,7 @@ class Office:
     def __init__(self, service: Service, pulse: Pulse | None = None, settings: Settings | None = None) -> None:
         self.service = service
         self.pulse = pulse or Pulse()  # of this process's loops
-        self.policy = Policy()  # whom this server may call
+        self.policy: PolicySource = Policy()  # whom this server may call
         self.lightjq_keep_ms = LIGHTJQ_KEEP_MS
         self.settings = settings or Settings()
         self.entrance: Entrance | None = None  # the guard's, once there is one
