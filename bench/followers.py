@@ -1,5 +1,5 @@
-"""Cost of clients that follow events over HTTP: 5,000 jobs with and without followers of everything, in turns within one
-run. `python -m bench.followers`."""
+"""Cost of clients that follow events over HTTP: 5,000 jobs with and without followers of everything, in turns within
+one run. `python -m bench.followers`."""
 
 import asyncio
 import contextlib

@@ -149,9 +149,7 @@ async def test_pages_of_the_dashboard_count_apart(client: httpx.AsyncClient, run
     await until(lambda: running.office.page_followers.count == 0)
 
 
-async def test_a_follower_that_is_refused_otherwise_does_not_count(
-    client: httpx.AsyncClient, running: Serving
-) -> None:
+async def test_a_follower_that_is_refused_otherwise_does_not_count(client: httpx.AsyncClient, running: Serving) -> None:
     for _ in range(3):
         assert (await refused(client, f"{EVENTS}?position=nonsense")).status_code == 400
     assert running.office.followers.count == 0

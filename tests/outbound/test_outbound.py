@@ -121,7 +121,7 @@ async def test_a_connection_of_another_policy_is_not_used_again() -> None:
     async with Site().open() as site, Outbound(changing) as outbound:
         await outbound.post(site.url, b"", {})
         changing.policy = Policy()
-        with pytest.raises(AddressForbidden, match="while no token exists.*WINDLASS_ALLOW_PRIVATE_ADDRESSES"):
+        with pytest.raises(AddressForbidden, match=r"WINDLASS_ALLOW_PRIVATE_ADDRESSES.*no token exists"):
             await outbound.post(site.url, b"", {})
         with pytest.raises(AddressForbidden):
             async with outbound.get(Wanted(url=site.url)):

@@ -124,7 +124,5 @@ async def _next(ask: Ask[None, LiveQuery], following: SharedFollowing, within_s:
 
 def _for_us(ask: Ask[None, LiveQuery], arrivals: Iterable[Arrival]) -> list[Event]:
     return [
-        told.event
-        for told, _ in arrivals
-        if told.event.kind is Happening.MISSED or ask.who.may_use(told.event.queue)
+        told.event for told, _ in arrivals if told.event.kind is Happening.MISSED or ask.who.may_use(told.event.queue)
     ]

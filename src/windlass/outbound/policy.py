@@ -64,15 +64,13 @@ class Policy(msgspec.Struct, frozen=True):
 
 
 def refusal_of(address: str) -> str:
-    if any(one in network for one in _meant(ip_address(address)) for network in _LOOPBACK):
-        return (
-            f"{address} is this machine itself. By default only a server that listens on loopback calls it, and only "
-            "while no token exists; WINDLASS_ALLOW_PRIVATE_ADDRESSES=127.0.0.0/8,::1/128 allows it."
-        )
-    return (
+    refusal = (
         f"{address} is not a public address, and must not be asked from here; its network can be allowed "
         "by WINDLASS_ALLOW_PRIVATE_ADDRESSES."
     )
+    if any(meant in network for meant in _meant(ip_address(address)) for network in _LOOPBACK):
+        refusal += " Loopback is allowed by default only where the server listens on loopback and no token exists."
+    return refusal
 
 
 def _meant(address: Address) -> tuple[Address, ...]:

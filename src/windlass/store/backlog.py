@@ -60,7 +60,7 @@ class Backlog:
 
     def take(self, most: int) -> list[Told]:
         """Give out the next ones, at most so many."""
-        found = []
+        found: list[Told] = []
         while self._lost and len(found) < most:
             partition = next(iter(self._lost))
             found.append(self._lost.pop(partition).told(partition))

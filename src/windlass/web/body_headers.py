@@ -19,7 +19,7 @@ def check_body_headers(headers: Mapping[str, str]) -> None:
     for expected in _members(headers.get("expect", "")):
         if expected != _CONTINUE:
             raise ExpectationFailed(
-                f"The expectation {expected!r} cannot be met here; send the request without Expect, or with {_CONTINUE}."
+                f"The expectation {expected!r} cannot be met here; send it without Expect, or with {_CONTINUE}."
             )
 
 

@@ -172,9 +172,7 @@ async def _everything(ask: Ask[None, EventsQuery], following: SharedFollowing) -
     while not ask.office.stopping.is_set():
         arrivals = await _next(ask, following)
         frames = [
-            _shared_frame(ask.query.values, told, position)
-            for told, position in arrivals
-            if _is_for(ask, told.event)
+            _shared_frame(ask.query.values, told, position) for told, position in arrivals if _is_for(ask, told.event)
         ]
         for chunk in sse.chunks(frames) if arrivals else [sse.alive(following.reached)]:
             if not await ask.office.still_admits(ask.request.head, READS):
