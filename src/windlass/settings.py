@@ -77,7 +77,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     token_followers_max: Annotated[int, msgspec.Meta(ge=1, le=1_000_000)] = 250  # ... and of one token
     grace_ms: int = 30_000  # how long requests under way may take when it stops
     # Networks that jobs may be pushed to, or files fetched from, though they are not public, or `yes`; empty: loopback,
-    # when it listens there
+    # when it listens there and no token exists
     allow_private_addresses: str = ""
     # Callbacks (docs/callbacks.md); concurrency 0: this server delivers none
     callback_concurrency: Annotated[int, msgspec.Meta(ge=0, le=1000)] = 200  # under way at once, in all
