@@ -74,13 +74,14 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     body_max: Annotated[int, msgspec.Meta(ge=1024, le=2**30)] = BODY_MAX  # bytes of a request
     connections_max: Annotated[int, msgspec.Meta(ge=1, le=1_000_000)] = 4096  # of HTTP, of each process
     bedrock_connections_max: Annotated[int, msgspec.Meta(ge=1, le=1_000_000)] = 16_384  # they are kept for long
-    bedrock_data_max: Annotated[int, msgspec.Meta(ge=1024, le=PAYLOAD_STORED_MAX)] = (
-        PAYLOAD_MAX  # bytes of a job's data
-    )
+    # Bytes of a job's data
+    bedrock_data_max: Annotated[int, msgspec.Meta(ge=1024, le=PAYLOAD_STORED_MAX)] = PAYLOAD_MAX
     bedrock_query_timeout_ms: int = 5_000  # of a query of Bedrock's; then it is aborted
+    followers_max: Annotated[int, msgspec.Meta(ge=1, le=1_000_000)] = 1000  # streams of events, of each process
+    token_followers_max: Annotated[int, msgspec.Meta(ge=1, le=1_000_000)] = 250  # ... and of one token
     grace_ms: int = 30_000  # how long requests under way may take when it stops
     # Networks that jobs may be pushed to, or files fetched from, though they are not public, or `yes`; empty: loopback,
-    # when it listens there
+    # when it listens there and no token exists
     allow_private_addresses: str = ""
     # Callbacks (docs/callbacks.md); concurrency 0: this server delivers none
     callback_concurrency: Annotated[int, msgspec.Meta(ge=0, le=1000)] = 200  # under way at once, in all

@@ -132,9 +132,13 @@ async def test_a_session_cannot_be_made_longer_or_anothers(token: str, looker: L
     other = _token(service, "other", READING)
     await looker.log_in(token)
     mine = looker.client.cookies[sessions.COOKIE]
-    token_id, expires, code = mine.split(".")
+    token_id, expires, session_id, code = mine.split(".")
     looker.client.cookies.clear()
-    for forged in (f"{token_id}.{int(expires) + 1}.{code}", f"{other.split('_')[1]}.{expires}.{code}"):
+    for forged in (
+        f"{token_id}.{int(expires) + 1}.{session_id}.{code}",
+        f"{other.split('_')[1]}.{expires}.{session_id}.{code}",
+        f"{token_id}.{expires}.{session_id[::-1]}.{code}",
+    ):
         answer = await looker.client.get("/", headers={"cookie": f"{sessions.COOKIE}={forged}"})
         assert answer.status_code == 401
     assert (await looker.client.get("/", headers={"cookie": f"{sessions.COOKIE}={mine}"})).status_code == 200

@@ -11,7 +11,7 @@ import pytest
 from aiohttp.abc import AbstractResolver, ResolveResult
 
 from windlass.core.errors import BadInput
-from windlass.outbound import AddressForbidden, AnswerTooLarge, Outbound, Unanswered, read_policy
+from windlass.outbound import AddressForbidden, AnswerTooLarge, Outbound, Policy, Unanswered, Wanted, read_policy
 
 pytestmark = pytest.mark.anyio
 LOCAL = read_policy("", is_local=True)
@@ -106,6 +106,29 @@ async def test_an_address_that_is_not_allowed_is_never_dialled(url: str) -> None
         with pytest.raises(AddressForbidden, match="WINDLASS_ALLOW_PRIVATE_ADDRESSES"):
             await outbound.post(url.format(site.port), b"", {})
         assert site.asked == []
+
+
+class ChangingPolicy:
+    def __init__(self, policy: Policy) -> None:
+        self.policy = policy
+
+    async def current(self) -> Policy:
+        return self.policy
+
+
+async def test_a_connection_of_another_policy_is_not_used_again() -> None:
+    changing = ChangingPolicy(LOCAL)
+    async with Site().open() as site, Outbound(changing) as outbound:
+        await outbound.post(site.url, b"", {})
+        changing.policy = Policy()
+        with pytest.raises(AddressForbidden, match=r"WINDLASS_ALLOW_PRIVATE_ADDRESSES.*no token exists"):
+            await outbound.post(site.url, b"", {})
+        with pytest.raises(AddressForbidden):
+            async with outbound.get(Wanted(url=site.url)):
+                pass
+        changing.policy = LOCAL
+        await outbound.post(site.url, b"", {})
+        assert len(site.asked) == 2
 
 
 async def test_the_address_behind_a_name_is_what_counts() -> None:

@@ -5,7 +5,7 @@ little, however many jobs flow, and the engine one question in five seconds, how
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterable, Sequence
 from typing import Annotated, NamedTuple
 
 import msgspec
@@ -15,7 +15,8 @@ from ..core import validation as check
 from ..core.audit import AuditEntry
 from ..core.errors import WindlassError
 from ..core.event import Event, Happening
-from ..store.shared_following import SharedFollowing
+from ..store.backlog import ROOM as BUFFER_MAX
+from ..store.shared_following import Arrival, SharedFollowing
 from ..web import sse
 from ..web.messages import Streamed
 from ..web.routing import READS, Ask, Office, Routes
@@ -54,8 +55,8 @@ async def live(ask: Ask[None, LiveQuery]) -> Streamed:
     if ask.query.queue:
         ask.may_use(ask.query.queue)
     following = ask.service.follow(queue=ask.query.queue, shared=True)
-    await following.__aenter__()
-    return sse.streamed(_told(ask, following), following)
+    counted = await ask.office.page_followers.begin(ask.who, following)
+    return sse.streamed(_told(ask, following), counted)
 
 
 async def _told(ask: Ask[None, LiveQuery], following: SharedFollowing) -> AsyncGenerator[bytes, None]:
@@ -64,7 +65,7 @@ async def _told(ask: Ask[None, LiveQuery], following: SharedFollowing) -> AsyncG
     clock = asyncio.get_running_loop().time
     looked_at_s = clock()
     while not ask.office.stopping.is_set():
-        event = await _next(ask, following, max(0.0, looked_at_s + LOOK_EVERY_S - clock()))
+        events = await _next(ask, following, max(0.0, looked_at_s + LOOK_EVERY_S - clock()))
         news = ""
         if clock() - looked_at_s >= LOOK_EVERY_S:
             now, looked_at_s = await _looked(ask.office), clock()
@@ -75,8 +76,8 @@ async def _told(ask: Ask[None, LiveQuery], following: SharedFollowing) -> AsyncG
             continue
         if not await ask.office.still_admits(ask.request.head, READS):
             return
-        if event is not None and _is_for(ask, event):
-            yield sse.frame("happened", msgspec.json.encode(await _gathered(ask, following, event)))
+        if events:
+            yield sse.frame("happened", msgspec.json.encode(await _gathered(ask, following, events)))
         if news:
             yield sse.frame(news, NOTHING)
 
@@ -100,25 +101,29 @@ async def _look(office: Office) -> Look:
     return Look(is_away=False, last=entries[0] if entries else None)
 
 
-async def _gathered(ask: Ask[None, LiveQuery], following: SharedFollowing, first: Event) -> Happened:
-    queues, count = {first.queue}, 1
-    until_s = asyncio.get_running_loop().time() + GATHERED_S
-    while (left_s := until_s - asyncio.get_running_loop().time()) > 0 and not ask.office.stopping.is_set():
-        event = await _next(ask, following, left_s)
-        if event is not None and _is_for(ask, event):
-            queues.add(event.queue)
-            count += 1 if ask.who.queues else event.missed or 1  # those missed are of all queues
+async def _gathered(ask: Ask[None, LiveQuery], following: SharedFollowing, first: Sequence[Event]) -> Happened:
+    """With what else happens within GATHERED_S: events wait in the follower's buffer, and cost nothing until then."""
+    await ask.office.waiting(asyncio.sleep(GATHERED_S), None)
+    events = [*first, *_for_us(ask, following.arrived(BUFFER_MAX))]
+    queues = {event.queue for event in events}
     is_vague = len(queues) > QUEUES_MAX or "" in queues
-    return Happened([] if is_vague else sorted(queues), count)
+    counted = [1 if ask.who.queues else event.missed or 1 for event in events]  # those missed are of all queues
+    return Happened([] if is_vague else sorted(queues), sum(counted))
 
 
-async def _next(ask: Ask[None, LiveQuery], following: SharedFollowing, within_s: float) -> Event | None:
+async def _next(ask: Ask[None, LiveQuery], following: SharedFollowing, within_s: float) -> list[Event]:
+    """Empty: nothing has happened that this page may show."""
     try:
         async with asyncio.timeout(within_s):
-            return await ask.office.waiting(following.next(), None)
+            found = _for_us(ask, await ask.office.waiting(following.next_some(BUFFER_MAX), []))
+            if not found:  # a busy queue that this token may not see must not keep us busy too
+                await ask.office.waiting(asyncio.sleep(ask.office.page_followers.pause_s), None)
+            return found
     except TimeoutError:
-        return None
+        return []
 
 
-def _is_for(ask: Ask[None, LiveQuery], event: Event) -> bool:
-    return event.kind is Happening.MISSED or ask.who.may_use(event.queue)
+def _for_us(ask: Ask[None, LiveQuery], arrivals: Iterable[Arrival]) -> list[Event]:
+    return [
+        told.event for told, _ in arrivals if told.event.kind is Happening.MISSED or ask.who.may_use(told.event.queue)
+    ]

@@ -7,7 +7,7 @@ from .client import Answered, Outbound
 from .failures import AddressForbidden, AnswerTooLarge, AstrayRedirect, CutShort, TlsFailed, Unanswered
 from .fetch import Wanted
 from .incoming import Incoming
-from .policy import Policy, read_policy
+from .policy import Policy, PolicySource, read_policy
 from .proxies import Proxy, read_proxy
 from .urls import checked_url
 
@@ -20,6 +20,7 @@ __all__ = [
     "Incoming",
     "Outbound",
     "Policy",
+    "PolicySource",
     "Proxy",
     "TlsFailed",
     "Unanswered",

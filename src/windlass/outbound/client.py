@@ -18,7 +18,7 @@ from yarl import URL
 from .failures import AnswerTooLarge, Unanswered
 from .fetch import Fetch, Wanted
 from .incoming import BUFFER, Forbidden, Incoming, trouble
-from .policy import Policy, refusal_of
+from .policy import Policy, PolicySource, refusal_of
 from .urls import checked_url, origin_of
 
 CONNECT_S = 5.0
@@ -47,11 +47,13 @@ async def _on_reuse(_session: object, context: Any, _: object) -> None:
 class Outbound:
     """`async with Outbound(policy) as outbound`. `resolver`: instead of the system's."""
 
-    def __init__(self, policy: Policy, resolver: AbstractResolver | None = None) -> None:
-        self._policy = policy
+    def __init__(self, policies: PolicySource, resolver: AbstractResolver | None = None) -> None:
+        self._policies = policies
+        self._policy = Policy()  # as it was for the last request
         self._resolver = resolver
         self._session: aiohttp.ClientSession | None = None
         self._fetching: aiohttp.ClientSession | None = None
+        self._retired: list[aiohttp.ClientSession] = []
 
     async def __aenter__(self) -> Self:
         return self
@@ -60,10 +62,22 @@ class Outbound:
         await self.close()
 
     async def close(self) -> None:
-        for session in (self._session, self._fetching):
-            if session is not None:
-                await session.close()
+        await self._retire()
+        await self._retire()
+
+    async def _apply_policy(self) -> None:
+        """A connection that was opened under another policy is not used for a new request."""
+        policy = await self._policies.current()
+        if policy is not self._policy:
+            self._policy = policy
+            await self._retire()
+
+    async def _retire(self) -> None:
+        """Requests under way end as they began; those of the policy before are given up."""
+        over, self._retired = self._retired, [one for one in (self._session, self._fetching) if one is not None]
         self._session = self._fetching = None
+        for session in over:
+            await session.close()
 
     async def post(
         self,
@@ -83,6 +97,7 @@ class Outbound:
         try:
             async with asyncio.timeout(timeout_s):
                 kept = _Kept()
+                await self._apply_policy()
                 try:
                     return await self._post(target, body, headers, answer_max, kept, needs_body=needs_body)
                 except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError):
@@ -134,6 +149,7 @@ class Outbound:
         """A body of any size, to be read within the block. BadInput: an address cannot be used; Unanswered, or one of
         its kinds: all other trouble, also while the body is read."""
         timeout = asyncio.timeout(wanted.timeout_s)
+        await self._apply_policy()
         try:
             async with timeout, Fetch(self._opened_for_fetching(), self._policy, self._resolver, wanted) as incoming:
                 yield incoming

@@ -10,7 +10,7 @@ from ipaddress import (
     ip_address,
     ip_network,
 )
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 import msgspec
 
@@ -35,10 +35,19 @@ _EVERYTHING: tuple[Network, ...] = (IPv4Network("0.0.0.0/0"), IPv6Network("::/0"
 _LOOPBACK: tuple[Network, ...] = (IPv4Network("127.0.0.0/8"), IPv6Network("::1/128"))
 
 
+class PolicySource(Protocol):
+    """What the client asks before each request: the policy may change while the process runs."""
+
+    async def current(self) -> Policy: ...
+
+
 class Policy(msgspec.Struct, frozen=True):
-    """Public addresses, and the networks named here. Multicast never."""
+    """Public addresses, and the networks named here. Multicast never. As a source it is always itself."""
 
     allowed: tuple[Network, ...] = ()
+
+    async def current(self) -> Policy:
+        return self
 
     def may_dial(self, text: str) -> bool:
         """For an address as the socket layer writes it."""
@@ -55,10 +64,13 @@ class Policy(msgspec.Struct, frozen=True):
 
 
 def refusal_of(address: str) -> str:
-    return (
+    refusal = (
         f"{address} is not a public address, and must not be asked from here; its network can be allowed "
         "by WINDLASS_ALLOW_PRIVATE_ADDRESSES."
     )
+    if any(meant in network for meant in _meant(ip_address(address)) for network in _LOOPBACK):
+        refusal += " Loopback is allowed by default only where the server listens on loopback and no token exists."
+    return refusal
 
 
 def _meant(address: Address) -> tuple[Address, ...]:
@@ -89,7 +101,7 @@ def _is_public(address: Address) -> bool:
 
 def read_policy(allow_private_addresses: str, *, is_local: bool) -> Policy:
     """From the setting: `yes`, `no`, or networks with commas between. When nothing is said, a server that only this
-    machine can reach may reach this machine."""
+    machine can reach may reach this machine; that this ends with the first token is for the server to see to."""
     text = allow_private_addresses.strip()
     if text.lower() in ("1", "true", "yes", "on"):
         return Policy(_EVERYTHING)

@@ -20,7 +20,7 @@ from ..dialects.bedrock.listener import Listener as BedrockListener
 from ..loops.actor import Actor
 from ..loops.dispatcher import Dispatcher
 from ..loops.pulse import Pulse
-from ..outbound import Outbound, Policy, read_policy
+from ..outbound import Outbound, PolicySource
 from ..service import Service
 from ..settings import Settings
 from ..store.store import Store
@@ -39,6 +39,7 @@ from .deployment import download_dir, running, say_why
 from .downloading import download_base, downloading
 from .listening import Sockets, address_of, are_local, open_sockets, url_of
 from .notifying import notifying
+from .outbound_policy import policy_of
 
 Front: TypeAlias = Listener | BedrockListener
 ROUTES = (
@@ -54,7 +55,7 @@ class Serving:
     def __init__(self, service: Service, settings: Settings, sockets: Sockets, pulse: Pulse) -> None:
         self.service = service
         self.pulse = pulse
-        self.office = Office(service, pulse)
+        self.office = Office(service, pulse, settings)
         self.settings = settings
         self.roles = read_roles(settings.roles)
         self.url = url_of(sockets.http, settings) if sockets.http else ""  # empty: it does not listen
@@ -99,19 +100,17 @@ async def serving(
             server = Serving(service, settings, listening, pulse)
             await _check_trust(server)
             server.office.lightjq_keep_ms = settings.lightjq_keep_ms
-            server.office.settings = settings
             server.office.download_dir = "" if settings.download_s3_bucket else str(download_dir(settings))
             server.office.heartbeat_file = settings.heartbeat_file
-            policy = server.office.policy = read_policy(settings.allow_private_addresses, is_local=server.is_alone)
             base = download_base(settings, server.url if API in server.roles else "")
-            async with (
-                _dispatching(service, policy),
-                _acting(service),
-                notifying(service, policy, settings, base) as notifier,
-                downloading(service, policy, settings, base),
-                _tokens(server) as tokens,
-                _access_log(settings) as log,
-            ):
+            async with contextlib.AsyncExitStack() as stack:
+                tokens = await stack.enter_async_context(_tokens(server))
+                policy = server.office.policy = policy_of(settings, tokens, is_local=server.is_alone)
+                await stack.enter_async_context(_dispatching(service, policy))
+                await stack.enter_async_context(_acting(service))
+                notifier = await stack.enter_async_context(notifying(service, policy, settings, base))
+                await stack.enter_async_context(downloading(service, policy, settings, base))
+                log = await stack.enter_async_context(_access_log(settings))
                 server.office.callback_numbers = notifier.numbers if notifier else dict
                 guard = Guard(tokens, is_open=server.is_local or settings.allow_anonymous, is_local=server.is_local)
                 fronts: list[Front] = [_listener(server, guard, log)] if listening.http else []
@@ -130,7 +129,7 @@ async def serving(
 
 
 @contextlib.asynccontextmanager
-async def _dispatching(service: Service, policy: Policy) -> AsyncIterator[None]:
+async def _dispatching(service: Service, policy: PolicySource) -> AsyncIterator[None]:
     """Jobs are pushed to workers, until the block ends and what is under way is told."""
     async with Outbound(policy) as outbound:
         dispatching = asyncio.create_task(Dispatcher(outbound).run(service), name="windlass-dispatcher")

@@ -11,7 +11,7 @@ from ..core.roles import PROCESSOR, read_roles
 from ..dialects.downloader.aggregation import proxy_of
 from ..dialects.downloader.words import PREFIX
 from ..loops.downloading import Options, Processor, read_headers
-from ..outbound import Outbound, Policy
+from ..outbound import Outbound, PolicySource
 from ..service import Service
 from ..settings import Settings
 from .deployment import download_dir, say_why
@@ -46,7 +46,7 @@ def _options(settings: Settings, base: str) -> Options:
 
 
 @contextlib.asynccontextmanager
-async def downloading(service: Service, policy: Policy, settings: Settings, base: str) -> AsyncIterator[None]:
+async def downloading(service: Service, policy: PolicySource, settings: Settings, base: str) -> AsyncIterator[None]:
     """Downloads are performed, until the block ends and what is under way is given back."""
     if PROCESSOR not in read_roles(settings.roles):
         yield

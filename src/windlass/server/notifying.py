@@ -13,7 +13,7 @@ from ..loops.notifier import Notifier
 from ..loops.notifying.backend import Backend
 from ..loops.notifying.http import HttpBackend
 from ..loops.notifying.kafka import KafkaBackend, read_kafka_config
-from ..outbound import Outbound, Policy
+from ..outbound import Outbound, PolicySource
 from ..service import Service
 from ..settings import Settings
 from .deployment import say_why
@@ -24,7 +24,7 @@ DOWNLOAD_ATTEMPTS = 2  # then somebody must ask for more, by POST /downloader/re
 
 @contextlib.asynccontextmanager
 async def notifying(
-    service: Service, policy: Policy, settings: Settings, download_base: str
+    service: Service, policy: PolicySource, settings: Settings, download_base: str
 ) -> AsyncIterator[Notifier | None]:
     """Callbacks are delivered, until the block ends and what is under way is told. None: not by this server."""
     if not settings.callback_concurrency or NOTIFIER not in read_roles(settings.roles):

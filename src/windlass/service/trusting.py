@@ -13,6 +13,8 @@ from ..store.calls import tokens
 from ..store.calls.call import Flow
 from .asking import Asking, ask
 
+SESSION_MAX = 100  # characters of its name
+
 
 class Trusting(Asking):
     def create_token(self, new: NewToken) -> Asked[CreatedToken]:
@@ -39,6 +41,16 @@ class Trusting(Asking):
         answer = yield tokens.revoke_token(name)
         if isinstance(answer, UnknownToken):
             raise UnknownToken(f"There is no token {name!r}.")
+
+    def end_session(self, ended: str, until_s: int) -> Asked[None]:
+        """End a session of a browser, or all that a token has begun, as `ended` names them. Servers refuse them within
+        a second, and forget them at `until_s`."""
+        check.text("ended", ended, SESSION_MAX)
+        check.whole("until_s", until_s, 0, 2**33)
+        return Asked(self.store, lambda: self._end_session_flow(ended, until_s))
+
+    def _end_session_flow(self, ended: str, until_s: int) -> Flow[None]:
+        yield tokens.end_session(ended, until_s)
 
     def tokens(self, known: Tokens | None = None) -> Asked[Tokens]:
         """All of them, by name. With `known`, an earlier answer, they only travel when they have changed since."""

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Mapping, Sequence
+from typing import Protocol, TypeAlias
 
 from ..core.event import Event, Happening
 from .backlog import Told
+
+Wish: TypeAlias = str | bytes  # a job's id, a queue's name, or "" for all events
 
 
 class Follower(Protocol):
     queue: str  # empty: of any
     job: bytes  # empty: any
 
-    def hear(self, told: Told) -> None: ...
+    def hear(self, batch: Sequence[Told]) -> None: ...
 
     def end(self, error: Exception) -> None: ...
 
@@ -26,7 +29,7 @@ class Audience:
     """In the order in which they came; a dict for each since they also leave."""
 
     def __init__(self) -> None:
-        self._by_wish: dict[str | bytes, dict[Follower, None]] = {}  # a job's id, a queue's name, or "" for all events
+        self._by_wish: dict[Wish, dict[Follower, None]] = {}
 
     def add(self, follower: Follower) -> None:
         self._by_wish.setdefault(follower.job or follower.queue, {})[follower] = None
@@ -38,10 +41,17 @@ class Audience:
         if not with_same_wish:
             self._by_wish.pop(wish, None)
 
-    def wanting(self, event: Event) -> list[Follower]:
+    def tell(self, wanted: Mapping[Wish, Sequence[Told]]) -> None:
+        """Give each follower the events of its wish, all of a batch in one call."""
+        for wish, batch in wanted.items():
+            for follower in self._by_wish[wish]:
+                if follower.job and follower.queue:
+                    follower.hear([told for told in batch if is_wanted(told.event, follower.queue, follower.job)])
+                else:
+                    follower.hear(batch)
+
+    def wishes_for(self, event: Event) -> list[Wish]:
+        """The wishes, of those that somebody has, that this event answers."""
         if event.kind is Happening.MISSED:
-            return [follower for followers in self._by_wish.values() for follower in followers]
-        found = [*self._by_wish.get("", ()), *self._by_wish.get(event.queue, ())]
-        if event.job in self._by_wish:
-            found += [one for one in self._by_wish[event.job] if is_wanted(event, one.queue, one.job)]
-        return found
+            return list(self._by_wish)
+        return [wish for wish in ("", event.queue, event.job) if wish in self._by_wish]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 
 import msgspec
 
@@ -17,13 +18,14 @@ BYTES_PER_UNIT = 1_024
 class Told:
     """An event on its way to all who want it: what they share is made once."""
 
-    __slots__ = ("event", "goes_back", "part", "partition", "place", "weight")
+    __slots__ = ("event", "forms", "goes_back", "part", "partition", "place", "weight")
 
     def __init__(self, happened: Happened, *, goes_back: bool = False) -> None:
         self.partition, self.place, event = happened
         self.goes_back = goes_back  # the engine has lost what came before: places behind it begin again
         self.part = part_of(self.partition, self.place)
         self.event = msgspec.structs.replace(event, position=self.part)  # right for those who follow one partition
+        self.forms: dict[str, bytes] = {}  # as it was encoded for the first follower that wanted this form
         self.weight = 1 + (len(event.value.data) // BYTES_PER_UNIT if event.value else 0)
 
 
@@ -46,11 +48,29 @@ class Backlog:
         if self._weight > self._room:
             self._make_room()
 
-    def pop(self) -> Told | None:
-        if self._lost:
+    def extend(self, batch: Sequence[Told]) -> None:
+        """Add several at once: their events were read together."""
+        weight = sum([told.weight for told in batch])
+        if self._weight + weight > self._room:
+            for told in batch:
+                self.add(told)
+            return
+        self._told.extend(batch)
+        self._weight += weight
+
+    def take(self, most: int) -> list[Told]:
+        """Give out the next ones, at most so many."""
+        found: list[Told] = []
+        while self._lost and len(found) < most:
             partition = next(iter(self._lost))
-            return self._lost.pop(partition).told(partition)
-        return self._take() if self._told else None
+            found.append(self._lost.pop(partition).told(partition))
+        if not found and len(self._told) <= most:
+            found = list(self._told)
+            self._told.clear()
+            self._weight = 0
+        while self._told and len(found) < most:
+            found.append(self._take())
+        return found
 
     def _take(self) -> Told:
         told = self._told.popleft()

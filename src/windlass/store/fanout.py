@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ..core.errors import EngineUnavailable
-from .audience import Audience, Follower
+from .audience import Audience, Follower, Wish
 from .backlog import Told
 from .calls.events import Place
 from .connection import ConnectionLost
@@ -123,9 +123,11 @@ class SharedReader:
         if isinstance(read, Exception):
             self.end(read)
             return
+        wanted: dict[Wish, list[Told]] = {}
         for happened in read:
-            if followers := self.audience.wanting(happened.event):
+            if wishes := self.audience.wishes_for(happened.event):
                 told = Told(happened, goes_back=happened.place < self.place)
-                for follower in followers:
-                    follower.hear(told)
+                for wish in wishes:
+                    wanted.setdefault(wish, []).append(told)
             self.place = happened.place
+        self.audience.tell(wanted)

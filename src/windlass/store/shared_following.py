@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import AsyncIterator, Sequence
-from typing import cast
+from typing import TypeAlias, cast
 
 import msgspec
 
@@ -26,6 +26,7 @@ from .tail import Tail, part_of, position_of, tails
 log = logging.getLogger("windlass.store")
 
 
+Arrival: TypeAlias = tuple[Told, str]  # with the position behind it, of this follower
 PAGES_MAX = 2_000  # events of all partitions that are read before they are asked for
 
 
@@ -74,20 +75,31 @@ class SharedFollowing:
         return endless(self, bool(self._shared))
 
     async def next(self) -> Event:
-        while True:
-            if self._pages:
-                return self._given(self._pages.popleft())
-            told = None if self._tails else self._backlog.pop()
-            if told is None:
-                await self._more()
-            elif told.goes_back or told.place > self._places[told.partition]:
-                self._places[told.partition] = told.place
-                return self._given(told)
+        [(told, position)] = await self.next_some(1)
+        return told.event if position == told.part else msgspec.structs.replace(told.event, position=position)
+
+    async def next_some(self, most: int) -> list[Arrival]:
+        """Wait for an event, and return it with those that have arrived as well, at most so many."""
+        while not (found := self.arrived(most)):
+            await self._more()
+        return found
+
+    def arrived(self, most: int) -> list[Arrival]:
+        """Events that need no waiting."""
+        found: list[Arrival] = []
+        while self._pages and len(found) < most:
+            found.append(self._given(self._pages.popleft()))
+        while self._backlog and len(found) < most and not (self._tails or self._pages):
+            for told in self._backlog.take(most - len(found)):
+                if told.goes_back or told.place > self._places[told.partition]:
+                    self._places[told.partition] = told.place
+                    found.append(self._given(told))
+        return found
 
     # From a shared reader, in the midst of its work
 
-    def hear(self, told: Told) -> None:
-        self._backlog.add(told)
+    def hear(self, batch: Sequence[Told]) -> None:
+        self._backlog.extend(batch)
         self._has_news.set()
 
     def end(self, error: Exception) -> None:
@@ -120,11 +132,9 @@ class SharedFollowing:
         self._tails, self._targets = {}, {}
         self._pages.clear()
 
-    def _given(self, told: Told) -> Event:
+    def _given(self, told: Told) -> Arrival:
         self._parts[told.partition] = told.part
-        if len(self._parts) == 1:
-            return told.event
-        return msgspec.structs.replace(told.event, position=self.position)
+        return told, told.part if len(self._parts) == 1 else self.position
 
     async def _more(self) -> None:
         if self._ended_by is not None:

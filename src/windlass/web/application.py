@@ -13,6 +13,7 @@ from ..core.errors import BadInput, WindlassError
 from ..core.job import Codec
 from ..settings import BODY_MAX
 from .auditing import write_down
+from .body_headers import check_body_headers
 from .encoding import (
     Encoding,
     answer,
@@ -53,6 +54,8 @@ class WebApplication:
             route, names = self._router.find(head.method, head.path)
             head.operation, head.is_page = route.operation, route.is_page
             who = self._guard.admit(head, route.roles)
+            if "content-encoding" in head.headers or "expect" in head.headers:
+                check_body_headers(head.headers)
         except WindlassError as error:
             return self._refused(error, head)
         is_trusted = who is not None or self._guard.is_probable(head)

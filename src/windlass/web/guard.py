@@ -84,6 +84,11 @@ class Guard:
     async def begin_session(self, text: str) -> Begun | None:
         return await self._table.begin_session(text)
 
+    async def end_session(self, head: Head) -> None:
+        session = sessions.shown(head.headers)
+        if session is not None:
+            await self._table.end_session(session)
+
     def renewed_session(self, head: Head) -> Session | None:
         session = self._session(head)
         return None if session is None else self._table.renewed(session)

@@ -14,7 +14,16 @@ from ..core import errors
 from ..core.errors import WindlassError
 from .component_schemas import arrange_schemas
 from .encoding import JSON, MSGPACK
-from .problems import HeadersTooLarge, NotAcceptable, Problem, UnsupportedMedia, UriTooLong, status_of
+from .problems import (
+    ExpectationFailed,
+    HeadersTooLarge,
+    NotAcceptable,
+    Problem,
+    UnsupportedContentEncoding,
+    UnsupportedMedia,
+    UriTooLong,
+    status_of,
+)
 from .routing import Route
 from .samples import sample
 
@@ -247,7 +256,9 @@ def _refusals(route: Route) -> dict[int, list[str]]:
 
 def _usual(route: Route) -> list[type[WindlassError]]:
     # What the protocol says of malformed requests comes before any route.
-    usual: list[type[WindlassError]] = [errors.BadInput, UriTooLong, HeadersTooLarge]
+    usual: list[type[WindlassError]] = [
+        errors.BadInput, UriTooLong, HeadersTooLarge, UnsupportedContentEncoding, ExpectationFailed,
+    ]  # fmt: skip
     if route.roles is not None:
         usual += [errors.Unauthorized, errors.Forbidden, errors.TooManyRequests, errors.EngineUnavailable]
     if route.takes is not None:

@@ -57,6 +57,19 @@ class UnsupportedMedia(HttpRefusal):
     sentence = "A body is application/json or application/msgpack; say which in Content-Type."
 
 
+class UnsupportedContentEncoding(HttpRefusal):
+    code = "unsupported_content_encoding"
+    status = 415
+    sentence = "The content encoding of the body is not understood here; send it without Content-Encoding."
+    headers = (("Accept-Encoding", "identity"),)  # RFC 9110, 12.5.3: which codings the server would have understood
+
+
+class ExpectationFailed(HttpRefusal):
+    code = "expectation_failed"
+    status = 417
+    sentence = "The only expectation that can be met here is 100-continue; send the request without Expect."
+
+
 class Malformed(HttpRefusal):
     """What came is no HTTP, or none that is allowed here; the protocol closes the connection."""
 

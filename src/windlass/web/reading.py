@@ -8,6 +8,7 @@ from typing import Protocol
 
 from httptools import HttpParserCallbackError, HttpParserError, HttpParserUpgrade, HttpRequestParser
 
+from .body_headers import expects_continue
 from .bounds import Bounds
 from .exchange import Exchange
 from .messages import Head
@@ -170,11 +171,17 @@ class RequestReader:
             self._is_upgrading = True
         exchange = Exchange(self._head(headers, is_old), is_old=is_old, keeps=keeps, length=self._length(is_old))
         if "expect" in headers:
-            exchange.wants_continue = not is_old and headers["expect"].lower() == "100-continue"
+            self._note_expectation(exchange, headers["expect"])
         self.stage = BODY
         self._raw = 0
         self.exchange = exchange
         self._receiver.begin(exchange)
+
+    def _note_expectation(self, exchange: Exchange, expect: str) -> None:
+        if expects_continue(expect):
+            exchange.wants_continue = not exchange.is_old
+        elif expect and exchange.length != 0:
+            exchange.keeps = False  # it will be refused, and the client may send its body after all, or not
 
     def _head(self, headers: dict[str, str], is_old: bool) -> Head:
         if "host" not in headers and not is_old:

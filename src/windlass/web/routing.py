@@ -14,11 +14,12 @@ from ..core.access import Principal, Role
 from ..core.errors import BadInput, Forbidden, WindlassError
 from ..core.ids import format_id, parse_id
 from ..loops.pulse import Pulse
-from ..outbound import Policy
+from ..outbound import Policy, PolicySource
 from ..service import Service
 from ..service.gathering import Gathering
 from ..settings import LIGHTJQ_KEEP_MS, Settings
 from .encoding import Encoding
+from .followers import Followers
 from .messages import Head, Request, Response, Streamed
 from .meter import Meter
 from .problems import Headers, MethodNotAllowed, NotFound
@@ -137,20 +138,26 @@ class Entrance(Protocol):
 
     async def begin_session(self, text: str) -> Begun | None: ...
 
+    async def end_session(self, head: Head) -> None: ...
+
     def renewed_session(self, head: Head) -> Session | None: ...
 
     async def needs_login(self) -> bool: ...
 
 
+def _followers(settings: Settings) -> Followers:
+    return Followers(settings.followers_max, settings.token_followers_max)
+
+
 class Office:
     """What all handlers of a server share."""
 
-    def __init__(self, service: Service, pulse: Pulse | None = None) -> None:
+    def __init__(self, service: Service, pulse: Pulse | None = None, settings: Settings | None = None) -> None:
         self.service = service
         self.pulse = pulse or Pulse()  # of this process's loops
-        self.policy = Policy()  # whom this server may call
+        self.policy: PolicySource = Policy()  # whom this server may call
         self.lightjq_keep_ms = LIGHTJQ_KEEP_MS
-        self.settings = Settings()
+        self.settings = settings or Settings()
         self.entrance: Entrance | None = None  # the guard's, once there is one
         self.refusal_page: RefusalPage | None = None  # a no for somebody with a browser; the dashboard's
         self.download_dir = ""  # where downloaded files are; empty: none are served
@@ -158,6 +165,8 @@ class Office:
         self.callback_numbers: Callable[[], Mapping[str, int]] = dict  # of this process's notifier; none: it has none
         self.gathering = Gathering(service)
         self.meter = Meter()
+        # Pages of the dashboard count apart: clients of the API must not take their places, nor the other way round.
+        self.followers, self.page_followers = _followers(self.settings), _followers(self.settings)
         self.routes: Sequence[Route] = ()  # all that are served, once they are
         self.still_admits: StillAdmits = _always  # whoever is being answered for long; the guard's, once there is one
         self.stopping = asyncio.Event()  # long polls and streams end by it

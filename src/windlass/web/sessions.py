@@ -1,10 +1,12 @@
 """A session of a browser: a cookie that says whose token began it and until when, with a code that only those can make
-who know the token's digest. Nothing is kept: it counts in every process, and ends when the token does."""
+who know the token's digest. It counts in every process, and ends when the token does. Only of a session that ended
+before its time, by logout, something is kept: its name, in the engine."""
 
 from __future__ import annotations
 
 import base64
 import hmac
+import secrets
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -14,7 +16,8 @@ COOKIE = "windlass_session"
 LASTS_S = 12 * 3600
 RENEWED_BELOW_S = LASTS_S // 2  # whoever comes back with less left gets a whole one again
 STATIC_ID = "static"  # stands for the token that the settings name
-_PURPOSE = b"windlass session 1"
+ID_BYTES = 12  # random ones: no two sessions share a name
+_PURPOSE = b"windlass session 2"
 _TEXT_MAX = 200
 
 
@@ -23,17 +26,27 @@ class Session(NamedTuple):
 
     token_id: str
     expires_at_s: int
+    id: str
     code: str
 
     def is_made_with(self, digest: bytes) -> bool:
-        return hmac.compare_digest(_code(self.token_id, self.expires_at_s, digest), self.code)
+        return hmac.compare_digest(_code(self.token_id, self.expires_at_s, self.id, digest), self.code)
 
     def is_over(self, now_s: float) -> bool:
         return self.expires_at_s <= now_s
 
     @property
+    def name(self) -> str:
+        """The same for all cookies of one session: it is renewed while it is used."""
+        return f"{self.token_id}.{self.id}"
+
+    def is_among(self, ended: Mapping[str, int]) -> bool:
+        """Whether it was ended, by its name or with all that its token had begun so far."""
+        return self.name in ended or self.expires_at_s <= ended.get(self.token_id, 0)
+
+    @property
     def text(self) -> str:
-        return f"{self.token_id}.{self.expires_at_s}.{self.code}"
+        return f"{self.token_id}.{self.expires_at_s}.{self.id}.{self.code}"
 
 
 class Begun(NamedTuple):
@@ -41,22 +54,24 @@ class Begun(NamedTuple):
     who: Principal
 
 
-def begin(token_id: str, digest: bytes, now_s: float) -> Session:
-    expires_at_s = int(now_s) + LASTS_S
-    return Session(token_id, expires_at_s, _code(token_id, expires_at_s, digest))
+def begin(token_id: str, digest: bytes, now_s: float, session_id: str = "") -> Session:
+    """With the id of a session, that one goes on; else it is a new one."""
+    expires_at_s, name = int(now_s) + LASTS_S, session_id or secrets.token_urlsafe(ID_BYTES)
+    return Session(token_id, expires_at_s, name, _code(token_id, expires_at_s, name, digest))
 
 
 def parse(text: str) -> Session | None:
     token_id, _, rest = text.partition(".")
-    expires, _, code = rest.partition(".")
-    if len(text) > _TEXT_MAX or not (text.isascii() and expires.isdigit() and len(expires) < 12 and code):
+    expires, _, rest = rest.partition(".")
+    name, _, code = rest.partition(".")
+    if len(text) > _TEXT_MAX or not (text.isascii() and expires.isdigit() and len(expires) < 12 and name and code):
         return None
-    return Session(token_id, int(expires), code)
+    return Session(token_id, int(expires), name, code)
 
 
-def _code(token_id: str, expires_at_s: int, digest: bytes) -> str:
+def _code(token_id: str, expires_at_s: int, session_id: str, digest: bytes) -> str:
     key = hmac.digest(digest, _PURPOSE, "sha256")
-    made = hmac.digest(key, f"{token_id}.{expires_at_s}".encode(), "sha256")
+    made = hmac.digest(key, f"{token_id}.{expires_at_s}.{session_id}".encode(), "sha256")
     return base64.urlsafe_b64encode(made).rstrip(b"=").decode()
 
 

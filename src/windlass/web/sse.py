@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterable, Iterator
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
@@ -12,14 +12,37 @@ from .messages import Streamed
 EVENT_STREAM = "text/event-stream"
 KEEP_ALIVE_S = 15.0  # shorter than the patience of the proxies in between
 _HEADERS = (("Cache-Control", "no-store"), ("X-Accel-Buffering", "no"))  # a proxy must not hold back what happens
+CHUNK_BYTES = 64 * 1024  # of frames that are written together: as much as is held for a client that does not read
 _LINE_END = re.compile(rb"\r\n|\r|\n")
 
 
 def frame(kind: str, data: bytes, position: str = "") -> bytes:
     """One event. Whatever the data hold, they stay data: a line break begins another line of them."""
+    return at_position(body(kind, data), position)
+
+
+def body(kind: str, data: bytes) -> bytes:
+    """A frame without its id: the same for all who are told, wherever each of them stands."""
     if b"\n" in data or b"\r" in data:
         data = _LINE_END.sub(b"\ndata: ", data)
-    return b"%sevent: %s\ndata: %s\n\n" % (_id(position), kind.encode(), data)
+    return b"event: %s\ndata: %s\n\n" % (kind.encode(), data)
+
+
+def at_position(body: bytes, position: str) -> bytes:
+    return b"id: %s\n%s" % (position.encode(), body) if position else body
+
+
+def chunks(frames: Iterable[bytes]) -> Iterator[bytes]:
+    """Join frames to few writes, none much larger than CHUNK_BYTES."""
+    gathered, size = list[bytes](), 0
+    for frame in frames:
+        gathered.append(frame)
+        size += len(frame)
+        if size >= CHUNK_BYTES:
+            yield b"".join(gathered)
+            gathered, size = [], 0
+    if gathered:
+        yield b"".join(gathered)
 
 
 def mark(position: str) -> bytes:

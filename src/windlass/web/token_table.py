@@ -7,7 +7,7 @@ import asyncio
 import hmac
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from ..core.access import Principal, Role, Token, Tokens, digest_of, parse_token
 from ..core.errors import EngineUnavailable, Unauthorized, WindlassError
@@ -21,6 +21,8 @@ RENEWED_AFTER_S = 0.5  # from then on a look-up has the tokens read anew, beside
 OLD_AFTER_S = 1.0  # from then on it waits for that: what was revoked opens nothing any more
 UNKNOWN_PAUSE_S = 0.2  # between two readings because of ids that nobody knows
 WAIT_LIMIT_S = 2.0  # for an engine that is away; then what was known last counts
+ENDED_PER_TOKEN_MAX = 100  # sessions of one token that are known by name; one more logout ends all that it has begun
+LATE_S = 60  # a process that does not know of a logout yet, or has another clock, may renew a session after it
 STATIC = Principal("static", frozenset({Role.ADMIN}))
 
 
@@ -85,7 +87,22 @@ class TokenTable:
         now_s = time.time()
         if digest is None or session.expires_at_s - now_s > sessions.RENEWED_BELOW_S:
             return None
-        return sessions.begin(session.token_id, digest, now_s)
+        return sessions.begin(session.token_id, digest, now_s, session.id)
+
+    async def end_session(self, session: Session) -> None:
+        """Have its cookies refused: by this process from now on, by others within a second. Raises EngineUnavailable
+        when the engine could not be told."""
+        if await self.principal_of(session) is None:
+            return
+        count = sum(1 for name in self._ended if name.startswith(f"{session.token_id}."))
+        ended = session.name if count < ENDED_PER_TOKEN_MAX else session.token_id
+        until_s = int(time.time()) + sessions.LASTS_S
+        await self._service.end_session(ended, until_s if ended == session.token_id else until_s + LATE_S)
+        await self._read_from_now_on()
+
+    @property
+    def _ended(self) -> Mapping[str, int]:
+        return self._known.ended_sessions if self._known else {}
 
     async def principal_of(self, session: Session) -> Principal | None:
         """Whose session this is; None: it is over, or its token is."""
@@ -99,6 +116,8 @@ class TokenTable:
         """The same from what is known, as `known`."""
         digest = self._digest_of(session.token_id)
         if digest is None or not session.is_made_with(digest) or session.is_over(time.time()):
+            return None
+        if session.is_among(self._ended):
             return None
         if session.token_id == sessions.STATIC_ID:
             return STATIC

@@ -54,7 +54,7 @@ async def register_worker(ask: Ask[NewWorker, None]) -> Registered:
     info = WorkerInfo(name=body.name, slots=body.max_jobs, queues=(QUEUE,), url=(body.url or "").rstrip("/"))
     registering = ask.service.register(worker, info, beat_ms=PUSHED_MS if info.url else UNSEEN_MS)
     if info.url:
-        await check_reachable(info.url, ask.office.policy)
+        await check_reachable(info.url, await ask.office.policy.current())
     await prepare(ask.office)
     await registering
     return Registered(format_id(worker))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
@@ -15,7 +15,8 @@ from ...core.errors import Refusal
 from ...core.event import Event, Happening
 from ...core.ids import format_id
 from ...core.job import Codec, Job, Timeline
-from ...store.shared_following import SharedFollowing
+from ...store.backlog import Told
+from ...store.shared_following import Arrival, SharedFollowing
 from ...web import sse
 from ...web.messages import Response, Streamed
 from ...web.routing import KNOWS, READS, Ask, Routes
@@ -28,6 +29,7 @@ routes = Routes("/api/v1", tag="Following")
 _HEADERS = {"Last-Event-ID": "The id of the last event that was seen; what came after it is told first."}
 
 PAGE = check.PAGE_MAX
+AT_ONCE = 500  # events that are taken from a follower's buffer in one turn
 ENDED = "ended"  # the position behind a job's end, when it was not followed up to there
 _LAST = frozenset({Happening.FINISHED, Happening.FAILED, Happening.CANCELLED, Happening.DELETED})
 Position: TypeAlias = Annotated[
@@ -78,11 +80,30 @@ class EventShape(Given, frozen=True, kw_only=True):
     missed: int | UnsetType | None = UNSET
 
 
-def _told(ask: Ask[Any, Any], event: Event) -> bytes:
+def _frame(ask: Ask[Any, Any], event: Event) -> bytes:
     if event.kind is Happening.MISSED:
-        count = None if ask.who.queues else event.missed  # it counts the events of all queues
-        return _frame(EventShape(kind="missed", at_ms=event.at_ms or UNSET, missed=count), event.position)
-    value = write_bytes(event.value) if event.value and ask.query.values == "base64" else write(event.value, Codec.JSON)
+        return sse.at_position(_missed_body(ask, event), event.position)
+    return sse.at_position(_body(event, ask.query.values), event.position)
+
+
+def _shared_frame(ask: Ask[Any, Any], told: Told, position: str) -> bytes:
+    """As `_frame`; the part that is the same for all followers is encoded for the first of them."""
+    if told.event.kind is Happening.MISSED:
+        return sse.at_position(_missed_body(ask, told.event), position)
+    body = told.forms.get(ask.query.values)
+    if body is None:
+        body = told.forms[ask.query.values] = _body(told.event, ask.query.values)
+    return sse.at_position(body, position)
+
+
+def _missed_body(ask: Ask[Any, Any], event: Event) -> bytes:
+    count = None if ask.who.queues else event.missed  # it counts the events of all queues
+    shape = EventShape(kind="missed", at_ms=event.at_ms or UNSET, missed=count)
+    return sse.body(shape.kind, msgspec.json.encode(shape))
+
+
+def _body(event: Event, values: str) -> bytes:
+    value = write_bytes(event.value) if event.value and values == "base64" else write(event.value, Codec.JSON)
     state = event.kind.state
     shape = EventShape(
         kind=event.kind.label,  # type: ignore[arg-type]
@@ -98,7 +119,7 @@ def _told(ask: Ask[Any, Any], event: Event) -> bytes:
         value_base64=value.base64,
         value_codec=value.codec,
     )
-    return _frame(shape, event.position)
+    return sse.body(shape.kind, msgspec.json.encode(shape))
 
 
 def _snapshot(job: Job, position: str) -> bytes:
@@ -112,10 +133,6 @@ def _snapshot(job: Job, position: str) -> bytes:
         progress=job.progress,
         note=job.note or UNSET,
     )
-    return _frame(shape, position)
-
-
-def _frame(shape: EventShape, position: str) -> bytes:
     return sse.frame(shape.kind, msgspec.json.encode(shape), position)
 
 
@@ -124,17 +141,18 @@ def _position(ask: Ask[Any, Any]) -> str:
     return ask.request.head.headers.get("last-event-id", "") or str(ask.query.position)
 
 
-async def _next(ask: Ask[Any, Any], following: SharedFollowing) -> Event | None:
-    """None: nothing happened for a while, or the server stops."""
+async def _next(ask: Ask[Any, Any], following: SharedFollowing) -> list[Arrival]:
+    """Empty: nothing happened for a while, or the server stops."""
     try:
         async with asyncio.timeout(sse.KEEP_ALIVE_S):
-            return await ask.office.waiting(following.next(), None)
+            return await ask.office.waiting(following.next_some(AT_ONCE), [])
     except TimeoutError:
-        return None
+        return []
 
 
-async def _begun(following: SharedFollowing) -> SharedFollowing:
-    return await following.__aenter__()
+async def _pause(ask: Ask[Any, Any]) -> None:
+    """What happens until the next write goes out with it."""
+    await ask.office.waiting(asyncio.sleep(ask.office.followers.pause_s), None)
 
 
 # All of it, or of one queue
@@ -152,19 +170,21 @@ async def events(ask: Ask[None, EventsQuery]) -> Streamed:
     if ask.query.queue:
         ask.may_use(ask.query.queue)
     following = ask.service.follow(_position(ask), queue=ask.query.queue, shared=True)
-    return sse.streamed(_everything(ask, await _begun(following)), following)
+    counted = await ask.office.followers.begin(ask.who, following)
+    return sse.streamed(_everything(ask, following), counted)
 
 
 async def _everything(ask: Ask[None, EventsQuery], following: SharedFollowing) -> AsyncGenerator[bytes, None]:
     yield sse.mark(following.position)
     while not ask.office.stopping.is_set():
-        event = await _next(ask, following)
-        if not await ask.office.still_admits(ask.request.head, READS):
-            return
-        if event is None:
-            yield sse.alive(following.reached)
-        elif _is_for(ask, event):
-            yield _told(ask, event)
+        arrivals = await _next(ask, following)
+        frames = [_shared_frame(ask, told, position) for told, position in arrivals if _is_for(ask, told.event)]
+        for chunk in sse.chunks(frames) if arrivals else [sse.alive(following.reached)]:
+            if not await ask.office.still_admits(ask.request.head, READS):
+                return
+            yield chunk
+        if arrivals:
+            await _pause(ask)
 
 
 def _is_for(ask: Ask[Any, Any], event: Event) -> bool:
@@ -191,15 +211,15 @@ async def job_events(ask: Ask[None, JobEventsQuery]) -> Streamed | Response:
     found = await _look(ask, job_id)
     if not isinstance(found, Job) or found.state.is_ended:
         return Response(204) if has_seen_end and isinstance(found, Job) else await _past(ask, job_id, found, position)
-    following = await _begun(ask.service.follow(position, job=job_id, shared=True))
+    counted = await ask.office.followers.begin(ask.who, ask.service.follow(position, job=job_id, shared=True))
     try:
         found = await _look(ask, job_id)  # once more: what happens from here on is told
         if isinstance(found, Job):
-            return sse.streamed(_until_its_end(ask, following, found), following)
+            return sse.streamed(_until_its_end(ask, counted.following, found), counted)
     except BaseException:
-        await following.__aexit__()
+        await counted.__aexit__()
         raise
-    await following.__aexit__()
+    await counted.__aexit__()
     return await _past(ask, job_id, found, position)
 
 
@@ -217,19 +237,32 @@ async def _until_its_end(
     yield _snapshot(job, following.position)
     is_over = job.state.is_ended
     while not is_over and not ask.office.stopping.is_set():
-        event = await _next(ask, following)
-        if not await ask.office.still_admits(ask.request.head, KNOWS):
-            return
-        if event is None:
-            yield sse.alive(following.reached)
-            continue
-        yield _told(ask, event)
-        is_over = event.kind in _LAST
-        if event.kind is Happening.MISSED:  # perhaps its end
-            found = await _look(ask, job.id)
+        arrivals = await _next(ask, following)
+        frames, is_over = await _up_to_its_end(ask, job.id, arrivals)
+        for chunk in sse.chunks(frames) if arrivals else [sse.alive(following.reached)]:
+            if not await ask.office.still_admits(ask.request.head, KNOWS):
+                return
+            yield chunk
+        if arrivals and not is_over:
+            await _pause(ask)
+
+
+async def _up_to_its_end(
+    ask: Ask[None, JobEventsQuery], job_id: bytes, arrivals: Sequence[Arrival]
+) -> tuple[list[bytes], bool]:
+    """The frames of these events, and whether the job has ended with one of them."""
+    frames, is_over = [], False
+    for told, position in arrivals:
+        frames.append(_shared_frame(ask, told, position))
+        is_over = told.event.kind in _LAST
+        if told.event.kind is Happening.MISSED:  # perhaps its end
+            found = await _look(ask, job_id)
             if isinstance(found, Job):
-                yield _snapshot(found, event.position)
+                frames.append(_snapshot(found, position))
             is_over = not isinstance(found, Job) or found.state.is_ended
+        if is_over:
+            break
+    return frames, is_over
 
 
 async def _past(
@@ -251,9 +284,9 @@ async def _ending(
     if isinstance(found, Job):
         yield _snapshot(found, position)
     if first is not None:
-        yield _told(ask, first)
+        yield _frame(ask, first)
         async for event in told:
-            yield _told(ask, event)
+            yield _frame(ask, event)
 
 
 async def _since(ask: Ask[Any, Any], job_id: bytes, position: str) -> AsyncIterator[Event]:

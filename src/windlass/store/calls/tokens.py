@@ -1,4 +1,4 @@
-"""Tokens: create, revoke, read; and their stored form (lua/lib/tokens.lua)."""
+"""Tokens: create, revoke, read; and their stored form (lua/lib/tokens.lua). Sessions that ended before their time."""
 
 from __future__ import annotations
 
@@ -56,10 +56,19 @@ def tokens(known: Tokens | None) -> Call[Tokens]:
     def read(reply: Any) -> Tokens:
         version, now_ms, *changed = reply
         if known is not None and not changed:
-            return Tokens(version, now_ms, known.tokens)
-        return Tokens(version, now_ms, _read_tokens(*changed))
+            return Tokens(version, now_ms, known.tokens, known.ended_sessions)
+        tokens, ended = changed
+        return Tokens(version, now_ms, _read_tokens(tokens), _read_ended(ended))
 
     return Call("tokens", [-1 if known is None else known.version], read, partition=HOME)
+
+
+def end_session(ended: str, until_s: int) -> Call[int]:
+    return Call("end_session", [ended, until_s], int, partition=HOME)
+
+
+def _read_ended(flat: list[bytes]) -> dict[str, int]:
+    return {flat[at].decode(): int(flat[at + 1]) for at in range(0, len(flat), 2)}
 
 
 def _read_tokens(flat: list[bytes]) -> list[Token]:

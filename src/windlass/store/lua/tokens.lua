@@ -1,9 +1,10 @@
--- All tokens, unless the caller has them.
+-- All tokens and the sessions that were ended, unless the caller has them.
 -- arguments: ARGV[1] clock offset, [2] version that the caller has (-1: none)
--- returns:   {version, now, {name, token (tokens.lua), ...}}; without the last when the caller's version is this one
+-- returns:   {version, now, {name, token (tokens.lua), ...}, {session, until (s), ...}}; without the lists when the caller's
+--            version is this one
 -- refusals:  none
 -- flags: no-writes
 -- uses: keys, clock, tokens
 local version = tokens_version()
 if version == tonumber(ARGV[2]) then return {version, now_ms} end
-return {version, now_ms, redis.call('HGETALL', tokens_key())}
+return {version, now_ms, redis.call('HGETALL', tokens_key()), redis.call('ZRANGE', ended_sessions_key(), 0, -1, 'WITHSCORES')}

@@ -89,7 +89,7 @@ local KIND = {
   tokens = plain('hash'), tokens_version = plain('string'), audit = plain('stream'),
   workers = plain('zset'), debts = plain('string'), restoring = plain('zset'),
   m = passing('hash'), throttle = passing('string'), slip = passing('string'), ended = passing('set'), bell = passing('list'),
-  hand = passing('string'),
+  hand = passing('string'), ended_sessions = passing('zset'),
   waiters = passing('zset'), full_at = passing('string'), followed = passing('string'), events = passing('stream'),
   stats = passing('hash'), idle = passing('zset'), push_workers = plain('zset'), push_full = plain('set'), wn = plain('zset'),
 }

@@ -75,7 +75,9 @@
 --   followed                 string  somebody follows what happens: the epoch of events.lua; expires
 --   events                   stream  what happened, bounded; written only while `followed` is there; expires
 --   tokens                   hash    name -> when a token was made and expires + its definition (tokens.lua); partition 0
---   tokens_version           string  another after every change of them
+--   ended_sessions           zset    sessions that were ended by logout: score when the last of their cookies is over, in s;
+--                                    expires; partition 0
+--   tokens_version           string  another after every change of them, and of these
 --   stats:<component>        hash    instance -> until when + what it counted last (opaque); expires; in partition 0
 --   audit                    stream  who did what, bounded (audit.lua); in partition 0
 -- STATE, EVENT, FLAG, LOG and DEFAULT come from the loader, out of the Python code; so do KEYS, ARGV, `at_begin` and `at_start`.

@@ -1,8 +1,9 @@
 -- uses: keys, clock
--- Tokens of those who may ask a server, and the version by which servers see that they have changed.
+-- Tokens of those who may ask a server, sessions that ended before their time, and the version by which servers see that they have changed.
 local TOKEN_LAYOUT = '>I6I6' -- created_at, expires_at (0: never); then the definition as the callers keep it
 
 local function tokens_key() return P .. 'tokens' end
+local function ended_sessions_key() return P .. 'ended_sessions' end
 
 local function pack_token(created_at, expires_at, definition)
   return struct.pack(TOKEN_LAYOUT, created_at, expires_at) .. definition

@@ -1,0 +1,33 @@
+"""Addresses that a server may call: as the settings say, else by whether tokens exist."""
+
+from __future__ import annotations
+
+from ..core.errors import EngineUnavailable
+from ..outbound import Policy, PolicySource, read_policy
+from ..settings import Settings
+from ..web.token_table import TokenTable
+
+
+class LoopbackUntilTokens:
+    """Allow loopback only while no token exists: until then whoever asks can reach this machine anyway. The token table
+    is at most a second old, in every process."""
+
+    def __init__(self, tokens: TokenTable, without_tokens: Policy) -> None:
+        self._tokens = tokens
+        self._without_tokens = without_tokens
+        self._with_tokens = Policy()
+
+    async def current(self) -> Policy:
+        try:
+            await self._tokens.fresh()
+        except EngineUnavailable:
+            return self._with_tokens
+        return self._with_tokens if self._tokens.has_tokens else self._without_tokens
+
+
+def policy_of(settings: Settings, tokens: TokenTable, *, is_local: bool) -> PolicySource:
+    """`is_local`: only this machine can reach the server. What the settings name wins over the default."""
+    policy = read_policy(settings.allow_private_addresses, is_local=is_local)
+    if settings.allow_private_addresses.strip() or not is_local:
+        return policy
+    return LoopbackUntilTokens(tokens, policy)

@@ -1,0 +1,16 @@
+-- Ends sessions of browsers before their time: servers refuse their cookies.
+-- arguments: ARGV[1] clock offset, [2] which: a token's id, a dot and a session's id, or the token's id alone (all that it
+--            has begun so far), [3] until when it is remembered, in s
+-- returns:   1
+-- refusals:  none
+-- flags: allow-oom
+-- uses: keys, clock, tokens
+local OVER_AT_ONCE = 100
+local ended, until_s, now_s = ended_sessions_key(), tonumber(ARGV[3]), math.floor(now_ms / 1000)
+local over = redis.call('ZRANGEBYSCORE', ended, '-inf', string.format('(%d', now_s), 'LIMIT', 0, OVER_AT_ONCE)
+if #over > 0 then redis.call('ZREM', ended, unpack(over)) end
+redis.call('ZADD', ended, 'GT', until_s, ARGV[2])
+local last = redis.call('ZRANGE', ended, -1, -1, 'WITHSCORES')
+redis.call('EXPIRE', ended, math.max(1, tonumber(last[2]) - now_s + 1))
+renew_tokens_version()
+return 1
