@@ -23,6 +23,18 @@ class EngineUnavailable(WindlassError):
     code = "engine_unavailable"
 
 
+class DiskFull(EngineUnavailable):
+    """The engine cannot write to its disk. It accepts jobs again when there is room."""
+
+    code = "disk_full"
+
+
+class DataDirectoryLost(EngineUnavailable):
+    """The data directory of the embedded engine was deleted or replaced while processes used it."""
+
+    code = "data_directory_lost"
+
+
 class EngineError(WindlassError):
     """The engine answered with an error of its own."""
 

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from ..core.diagnosis import Finding, Severity
 from ..core.job import Durability
+from .data_directory import Cut
 from .deployment import info_fields, version_number
 
 NEARLY_FULL = 0.8
 CLOCK_TOLERANCE_MS = 2_000
 SLOW_FORK_MS = 1_000
 SHORT_PATIENCE_MS = 1_000
+CUT_REPORTED_MS = 7 * 86_400_000
 INFO = ("INFO", "everything")
 CONFIG = ("CONFIG", "GET", "appendfsync", "busy-reply-threshold", "no-appendfsync-on-rewrite")
 LIBRARIES = ("FUNCTION", "LIST", "LIBRARYNAME", "windlass_*")
@@ -72,6 +75,31 @@ def _pairs(flat: list[Any]) -> dict[str, str]:
 def check_engine(engine: Engine) -> list[Finding]:
     looks = (_safety, _writing, _confirming, _memory, _connections, _surroundings)
     return [found for look in looks for found in look(engine)]
+
+
+def check_cuts(cuts: Sequence[Cut], now_ms: int) -> list[Finding]:
+    """Of the embedded engine's files, in the last week."""
+    recent = [cut for cut in cuts if cut.at_ms >= now_ms - CUT_REPORTED_MS]
+    if not recent:
+        return []
+    cut_bytes = sum(cut.bytes for cut in recent)
+    return [
+        Finding(
+            code="data_cut",
+            severity=_W,
+            what=f"{cut_bytes:,} bytes were cut off the engine's append-only file, which could not be read there.",
+            risk="After a crash this is a write that was not acknowledged; otherwise acknowledged jobs may be missing.",
+            remedy="Compare with a backup if there was no crash. This is reported for a week.",
+            count=len(recent),
+            examples=tuple(_described(cut) for cut in reversed(recent))[:10],
+        )
+    ]
+
+
+def _described(cut: Cut) -> str:
+    at = datetime.fromtimestamp(cut.at_ms / 1000, UTC)
+    by = "a repair" if cut.by == "repair" else "the engine's start"
+    return f"{cut.bytes:,} bytes off {cut.file} after byte {cut.offset:,}, by {by} at {at:%Y-%m-%d %H:%M:%S} UTC"
 
 
 def _found(code: str, severity: Severity, what: str, risk: str, remedy: str, *examples: str) -> Finding:

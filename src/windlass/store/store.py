@@ -23,6 +23,7 @@ from .chronicle import Chronicle
 from .clock import EngineClock
 from .coalesce import Coalescer
 from .connection import EngineReplyError
+from .data_directory import Cut
 from .deployment import Deployment
 from .drawing import random_64
 from .driving import begin, begin_now, drive, drive_now
@@ -93,6 +94,16 @@ class Store:
     @property
     def is_embedded(self) -> bool:
         return self._engine is not None
+
+    @property
+    def cuts(self) -> Sequence[Cut]:
+        """Bytes that were cut off the embedded engine's files; of other engines nothing is known."""
+        return self._engine.cuts if self._engine is not None else ()
+
+    def check_data_directory(self) -> None:
+        """Raise when the embedded engine's directory was deleted or replaced; its keeper may be dead, too."""
+        if self._engine is not None:
+            self._engine.check_directory()
 
     @property
     def partitions(self) -> int:
