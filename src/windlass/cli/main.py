@@ -44,6 +44,7 @@ WORDS = {
     "tokens": "tokens:tokens",
     "audit": "audit:audit",
     "doctor": "doctor:doctor",
+    "engine": "engine:engine",
     "export": "transfer:export",
     "import": "transfer:import_jobs",
     "config": "config:config",

@@ -24,7 +24,7 @@ def build_store(settings: Settings) -> Store:
     engine = None
     url = settings.url
     if not url or url.startswith("embedded:"):
-        engine = EmbeddedEngine(_data_dir(settings))
+        engine = EmbeddedEngine(data_dir(settings))
         url = engine.url
     return Store(
         parse_url(url),
@@ -37,7 +37,8 @@ def build_store(settings: Settings) -> Store:
     )
 
 
-def _data_dir(settings: Settings) -> Path:
+def data_dir(settings: Settings) -> Path:
+    """Return the directory of the embedded engine that the settings name."""
     path = settings.url.removeprefix("embedded:").removeprefix("//") or settings.data_dir
     return Path(path).expanduser() if path else default_data_dir()
 
@@ -48,7 +49,7 @@ def download_dir(settings: Settings) -> Path:
         return Path(settings.download_dir).expanduser()
     is_embedded = not settings.url or settings.url.startswith("embedded:")
     home = Path(settings.data_dir).expanduser() if settings.data_dir else default_data_dir()
-    return (_data_dir(settings) if is_embedded else home) / "downloads"
+    return (data_dir(settings) if is_embedded else home) / "downloads"
 
 
 @contextlib.asynccontextmanager
