@@ -10,20 +10,19 @@ import click
 
 from ..core.errors import BadSetting
 from ..server.deployment import data_dir as data_dir_of
-from ..settings import load
 from ..store.file_repair import AppendOnlyFiles, FilesState, Repaired
 from .bulk import ask, yes_option
+from .connection import Engine, engine_options
 from .output import json_option, note, say
 
 DAMAGED = 1
 KINDS = {"b": "base", "i": "increment"}
-data_dir_option = click.option("--data-dir", help="Directory of the embedded engine.")
 
 
 @click.command(short_help="Look whether the engine's files can be read.")
 @json_option
-@data_dir_option
-def check(as_json: bool, data_dir: str | None) -> None:
+@engine_options
+def check(as_json: bool, engine: Engine) -> None:
     """Look whether the files of the embedded engine can be read to their end. Changes nothing.
 
     The engine must not run. Exit code: 0 all can be read, 1 some are damaged, or their manifest is missing.
@@ -32,7 +31,7 @@ def check(as_json: bool, data_dir: str | None) -> None:
     Example:
       windlass engine check --data-dir /var/lib/windlass
     """
-    files = AppendOnlyFiles(_directory(data_dir))
+    files = AppendOnlyFiles(_directory(engine))
     with files.held():
         state = files.check()
     if as_json:
@@ -44,8 +43,8 @@ def check(as_json: bool, data_dir: str | None) -> None:
 
 @click.command(short_help="Cut off what cannot be read, and keep a copy.")
 @yes_option
-@data_dir_option
-def repair(yes: bool, data_dir: str | None) -> None:
+@engine_options
+def repair(yes: bool, engine: Engine) -> None:
     """Make the files of the embedded engine readable again. A copy of all of them is made first.
 
     Cuts off the end of the last file from the first byte that cannot be read, and writes the manifest again if it is
@@ -55,7 +54,7 @@ def repair(yes: bool, data_dir: str | None) -> None:
     Example:
       windlass engine repair --data-dir /var/lib/windlass
     """
-    files = AppendOnlyFiles(_directory(data_dir))
+    files = AppendOnlyFiles(_directory(engine))
     with files.held():
         state = files.check()
         _show(files, state)
@@ -66,8 +65,9 @@ def repair(yes: bool, data_dir: str | None) -> None:
     _show_repair(files, done)
 
 
-def _directory(data_dir: str | None) -> Path:
-    settings, _ = load({"data_dir": data_dir, "url": "" if data_dir else None})
+def _directory(engine: Engine) -> Path:
+    # A directory on the command line is meant, whatever engine the environment names.
+    settings = engine.settings(url="") if engine.data_dir and not engine.url else engine.settings()
     if settings.url and not settings.url.startswith("embedded:"):
         raise BadSetting(
             "The settings name an engine that is not embedded. Give --data-dir for an embedded one; for others use the "

@@ -109,7 +109,10 @@ class EngineFull(Refusal):
     """The engine has reached its memory limit. What is there can still be taken and finished."""
 
     code = "engine_full"
-    sentence = "The engine's memory is full: nothing was accepted. Let it drain, or raise its maxmemory."
+    sentence = (
+        "The engine's memory is full: nothing was accepted. Let it drain, or raise its maxmemory "
+        "(WINDLASS_ENGINE_MEMORY_MAX for the embedded engine)."
+    )
 
 
 class RevisionConflict(Refusal):

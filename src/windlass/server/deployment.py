@@ -24,7 +24,7 @@ def build_store(settings: Settings) -> Store:
     engine = None
     url = settings.url
     if not url or url.startswith("embedded:"):
-        engine = EmbeddedEngine(data_dir(settings))
+        engine = EmbeddedEngine(data_dir(settings), memory_max=settings.engine_memory_max)
         url = engine.url
     return Store(
         parse_url(url),

@@ -30,6 +30,7 @@ class Deployment(NamedTuple):
     is_fsynced: bool  # every reply comes after its fsync: nothing more is needed for `fsync`
     is_persistent: bool
     partitions: int
+    memory_max: int = 0  # bytes; 0: no bound but the machine's
 
     def command_for(self, durability: Durability, wait_ms: int) -> tuple[str, ...] | None:
         """What must follow a write on its connection to reach a level; None: nothing."""
@@ -94,6 +95,7 @@ def examine(replies: Sequence[Any], *, allow_eviction: bool, is_cluster_expected
         is_persistent and appendfsync == "always",
         is_persistent,
         partitions=1,
+        memory_max=int(fields.get("maxmemory", "0")),
     )
 
 

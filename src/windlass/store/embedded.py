@@ -37,6 +37,7 @@ from windlass.store import engine_trouble as trouble
 from windlass.store.allocator import preload_for
 from windlass.store.data_directory import Cut
 from windlass.store.lock_file import LockFile
+from windlass.store.memory_bound import default_memory_max, memory_words
 
 log = logging.getLogger("windlass.store")
 
@@ -111,12 +112,15 @@ class EmbeddedEngine:
         start_timeout_s: float = 30.0,
         *,
         server: Path | None = None,
+        memory_max: int
+        | None = 0,  # bytes, for an engine that is started here; 0: a share of the machine's; None: no bound
         extra_arguments: Sequence[str] = (),
     ) -> None:
         self.data_dir = data_dir.expanduser().absolute()
         self.socket_path = self.data_dir / keeper.SOCKET
         self._start_timeout_s = start_timeout_s
         self._server = server
+        self._memory_max = memory_max
         self._extra_arguments = list(extra_arguments)
         self._use: LockFile | None = None
         self._files_fd: int | None = None  # of the directory of the append-only files, once an engine has made it
@@ -317,15 +321,16 @@ class EmbeddedEngine:
         if reason := data_directory.why_not_startable(str(self.data_dir)):
             raise EngineUnsuitable(f"the engine in {self.data_dir} is not started: {reason}")
         server = self._server or find_server_binary()
+        bound = 0 if self._memory_max is None else self._memory_max or default_memory_max()
         about_engine = [str(self.data_dir), str(server), preload_for(server)]
         command = [sys.executable, "-I", "-S", keeper.__file__, *about_engine, str(lock.fd)]
         try:
-            with open(self.data_dir / keeper.LOG, "ab", opener=_for_us_only) as log:
+            with open(self.data_dir / keeper.LOG, "ab", opener=_for_us_only) as log_file:
                 starter = subprocess.run(  # noqa: S603 -- the command is ours, no shell
-                    [*command, *self._extra_arguments],
+                    [*command, "--maxmemory", str(bound), *self._extra_arguments],
                     stdin=subprocess.DEVNULL,
-                    stdout=log,
-                    stderr=log,
+                    stdout=log_file,
+                    stderr=log_file,
                     cwd="/",
                     start_new_session=True,
                     pass_fds=(lock.fd,),
@@ -335,6 +340,7 @@ class EmbeddedEngine:
             raise self._unusable(error) from error
         if starter.returncode != 0:
             raise self._failure(f"its keeper ended with status {starter.returncode}")
+        log.info("Started the engine in %s; it uses %s.", self.data_dir, memory_words(bound))
 
     def _raise_if_it_cannot_start(self, began_at_ms: int, waited_s: float) -> None:
         state = keeper.StateFile(str(self.data_dir)).read()
