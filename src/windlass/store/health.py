@@ -83,17 +83,13 @@ def check_cuts(cuts: Sequence[Cut], now_ms: int) -> list[Finding]:
     if not recent:
         return []
     cut_bytes = sum(cut.bytes for cut in recent)
-    return [
-        Finding(
-            code="data_cut",
-            severity=_W,
-            what=f"{cut_bytes:,} bytes were cut off the engine's append-only file, which could not be read there.",
-            risk="After a crash this is a write that was not acknowledged; otherwise acknowledged jobs may be missing.",
-            remedy="Compare with a backup if there was no crash. This is reported for a week.",
-            count=len(recent),
-            examples=tuple(_described(cut) for cut in reversed(recent))[:10],
-        )
-    ]
+    found = _found(
+        "data_cut", _W, f"{cut_bytes:,} bytes that could not be read were cut off the engine's append-only file.",
+        "After a crash this is a write that was not acknowledged; otherwise acknowledged jobs may be missing.",
+        "Compare with a backup if there was no crash. This is reported for a week.",
+        *(_described(cut) for cut in reversed(recent)),
+    )  # fmt: skip
+    return [found]
 
 
 def _described(cut: Cut) -> str:

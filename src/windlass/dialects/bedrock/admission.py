@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 from ...core.access import Principal
-from ...core.errors import EngineUnavailable, Forbidden, TooManyRequests, Unauthorized, WindlassError
+from ...core.errors import (
+    DataDirectoryLost,
+    DiskFull,
+    EngineUnavailable,
+    Forbidden,
+    TooManyRequests,
+    Unauthorized,
+    WindlassError,
+)
 from ...web.guard import Guard
 from ...web.messages import Head
 from .verbs import QUEUE, Verb
@@ -14,6 +22,8 @@ _SAID = {
     Forbidden: (403, "Forbidden"),
     TooManyRequests: (429, "Too many requests"),
     EngineUnavailable: (502, "Engine unavailable"),
+    DiskFull: (502, "Engine unavailable: its disk is full"),
+    DataDirectoryLost: (502, "Engine unavailable: its data directory was deleted or replaced"),
 }
 
 # What the guard looks at; most commands say nothing of it.

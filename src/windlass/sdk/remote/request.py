@@ -20,7 +20,14 @@ API = "/api/v1"
 ANSWER_S = 30.0  # for an answer, beside the time that the request itself wants to wait
 _encode = msgspec.msgpack.Encoder().encode
 _OTHERS: dict[str, type[WindlassError]] = {
-    one.code: one for one in (errors.EngineUnavailable, errors.EngineError, errors.EngineUnsuitable)
+    one.code: one
+    for one in (
+        errors.EngineUnavailable,
+        errors.DiskFull,
+        errors.DataDirectoryLost,
+        errors.EngineError,
+        errors.EngineUnsuitable,
+    )
 }
 _BETWEEN = (502, 503, 504)  # what proxies say of a server that is away
 
