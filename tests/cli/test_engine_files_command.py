@@ -139,6 +139,15 @@ def test_a_damaged_base_file_is_not_cut(data_dir: Path) -> None:
     assert copies(data_dir) == []
 
 
+def test_a_file_that_is_missing_is_named(data_dir: Path) -> None:
+    increment_file(data_dir).unlink()
+    result = run("check", "--data-dir", str(data_dir))
+    assert result.exit_code == 1
+    assert "appendonly.aof.1.incr.aof  0 bytes, increment: No such file" in result.output
+    assert isinstance(run("repair", "--data-dir", str(data_dir), "--yes").exception, EngineUnsuitable)
+    assert copies(data_dir) == []
+
+
 def test_files_of_a_running_engine_are_left_alone(data_dir: Path) -> None:
     with EmbeddedEngine(data_dir):
         for word in ("check", "repair"):

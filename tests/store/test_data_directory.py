@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 import signal
@@ -24,11 +25,13 @@ from embedded_process import (
 from serving_process import is_alive
 from windlass.core.errors import DataDirectoryLost, Refusal
 from windlass.core.job import NewJob
+from windlass.core.requests import Take
 from windlass.service import Service
 from windlass.store import data_directory, keeper
 from windlass.store.data_directory import DirectoryWatch
 from windlass.store.embedded import EmbeddedEngine
 from windlass.store.endpoint import parse_url
+from windlass.store.patience import LASTING_PAUSE_S
 from windlass.store.store import Store
 
 JOB = NewJob(queue="mail", name="send")
@@ -204,3 +207,24 @@ def test_other_processes_wait_and_look(data_dir: Path, monkeypatch: pytest.Monke
     watch.wait(0.001)
     assert not watch.is_intact()
     os.close(fd)
+
+
+@pytest.mark.anyio
+async def test_takers_that_wait_are_refused_and_the_process_stays_calm(
+    service: Service, data_dir: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A refusal comes at once, so a loop that tries for ever has to pause by itself."""
+
+    def tries() -> list[float]:
+        return [record.created for record in caplog.records if "still trying" in record.getMessage()]
+
+    async with service.store:
+        service.store.hear_cancels(lambda _: None)  # listens until the store is closed
+        taking = asyncio.ensure_future(service.take(Take(queues=("mail",), wait_ms=60_000)))
+        await asyncio.to_thread(wait_until, lambda: "blocked_clients:1" in ask(data_dir, b"INFO clients"))
+        delete(data_dir)
+        with pytest.raises(DataDirectoryLost):
+            await taking
+        await asyncio.to_thread(wait_until, lambda: len(tries()) >= 2)
+    first, second = tries()[:2]
+    assert second - first >= LASTING_PAUSE_S * 0.9

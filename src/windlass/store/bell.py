@@ -14,6 +14,7 @@ from ..core.errors import EngineUnavailable
 from ..core.job import Job
 from .held import unpack_held
 from .link import BlockingLink, Link
+from .patience import pause_s_between
 
 log = logging.getLogger("windlass.store")
 
@@ -172,6 +173,7 @@ class Bell:
             except EngineUnavailable as error:
                 log.warning("The engine cannot be reached (%s); still trying.", error)
                 self._wake_all()
+                await asyncio.sleep(pause_s_between(error, 0))
                 continue
             if found is not None:
                 self._heard(found[1])

@@ -39,6 +39,7 @@ class FileState(NamedTuple):
     bytes: int
     readable: int  # bytes from its beginning
     problem: str  # empty: all of it can be read
+    is_there: bool = True
 
     @property
     def is_whole(self) -> bool:
@@ -56,7 +57,10 @@ class FilesState(NamedTuple):
     @property
     def can_be_repaired(self) -> bool:
         """Only the last file may be damaged: what follows a cut would belong to a state that is gone."""
-        return all(file.is_whole for file in self.files if file.kind == BASE or file is not self.files[-1])
+        return all(file.is_whole or self._has_loose_end(file) for file in self.files)
+
+    def _has_loose_end(self, file: FileState) -> bool:
+        return file is self.files[-1] and file.kind == INCREMENT and file.is_there
 
     @property
     def unreadable(self) -> int:
@@ -83,13 +87,21 @@ class AppendOnlyFiles:
             raise BadSetting(f"{self.data_dir} has no data of an embedded engine; name its directory with --data-dir.")
         with contextlib.ExitStack() as locks:
             for name in (keeper.USERS_LOCK, keeper.ENGINE_LOCK):
-                lock = locks.enter_context(LockFile(self.data_dir / name))
+                lock = locks.enter_context(self._lock(name))
                 if not lock.try_lock(fcntl.LOCK_EX):
                     raise EngineUnavailable(
                         f"The engine in {self.data_dir} is in use. Stop all processes that use it (servers, workers), "
                         "then try again; `windlass doctor` looks at an engine that runs."
                     )
             yield
+
+    def _lock(self, name: str) -> LockFile:
+        try:
+            return LockFile(self.data_dir / name)
+        except OSError as error:
+            raise BadSetting(
+                f"{self.data_dir / name} cannot be opened ({error.strerror}): run this as the user that owns it."
+            ) from error
 
     def check(self) -> FilesState:
         """Look at every file, and change nothing."""
@@ -135,7 +147,7 @@ class AppendOnlyFiles:
         try:
             size = path.stat().st_size
         except OSError as error:
-            return FileState(entry.name, entry.kind, 0, 0, f"it cannot be read: {error.strerror}")
+            return FileState(entry.name, entry.kind, 0, 0, f"{error.strerror}", is_there=False)
         if entry.name.endswith(".rdb"):
             code, _ = self._run("check-rdb", str(path))
             return FileState(entry.name, entry.kind, size, size if code == 0 else 0, "damaged" if code else "")

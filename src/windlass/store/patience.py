@@ -14,6 +14,7 @@ LONGEST_PAUSE_S = 0.5
 PASSING_KINDS = frozenset({"LOADING", "READONLY", "MASTERDOWN", "TRYAGAIN", "CLUSTERDOWN", "UNBLOCKED", "MOVED", "ASK"})
 # Waiting a moment does not help: a person has to do something.
 LASTING = (DiskFull, DataDirectoryLost)
+LASTING_PAUSE_S = 1.0  # between attempts of what goes on for ever: such a problem comes back at once
 # The engine refuses writes because it cannot store them, which is mostly for want of room.
 CANNOT_STORE = "MISCONF"
 # A script met a slot that is being moved key by key, and half of its keys were elsewhere.
@@ -54,6 +55,11 @@ def _is_passing(problem: WindlassError) -> bool:
     if isinstance(problem, EngineReplyError):
         return problem.kind in PASSING_KINDS or TORN_SLOT in str(problem)
     return isinstance(problem, EngineUnavailable) and not isinstance(problem, LASTING)
+
+
+def pause_s_between(problem: WindlassError, usual_s: float) -> float:
+    """Say how long a loop that never gives up waits before it tries again."""
+    return LASTING_PAUSE_S if isinstance(problem, LASTING) else usual_s
 
 
 def disk_full(route: Route, refusal: EngineReplyError) -> DiskFull:

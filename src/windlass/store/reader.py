@@ -12,6 +12,7 @@ from ..core.errors import EngineUnavailable
 from .calls import events
 from .calls.call import Flow
 from .link import Link
+from .patience import pause_s_between
 from .tail import Happened, Tail
 
 if TYPE_CHECKING:
@@ -105,7 +106,7 @@ class Reader:
                     await self._hand_over(self.tail.registered(await self._run(self._follow())))
                 except EngineUnavailable as error:
                     log.warning("The engine cannot be reached (%s); still trying.", error)
-                    await asyncio.sleep(TROUBLE_PAUSE_S)
+                    await asyncio.sleep(pause_s_between(error, TROUBLE_PAUSE_S))
         except Exception as error:
             await self._give(error)
 
