@@ -36,6 +36,7 @@ def _check_base(text: str) -> None:
         raise BadInput("it must be an http or https URL without a query, to which a path can be appended.")
 
 
+_MAY_BE_OFF = {"bedrock_port", "health_port", "engine_memory_max"}
 _CHECKS: dict[str, Callable[[str], object]] = {
     "callback_keys": read_keys,
     "callback_kafka": read_kafka_config,
@@ -49,6 +50,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     url: str = ""  # empty: the embedded engine
     data_dir: str = ""  # of the embedded engine; empty: the user's data directory
+    # Bytes of the embedded engine; beyond, new jobs are refused. 0: half of the machine's; None, `off`: no bound
+    engine_memory_max: Annotated[int, msgspec.Meta(ge=0, le=2**53)] | None = 0
     namespace: str = "wl"  # prefix of all keys
     # 0: as the engine has them; a new deployment gets 1, a new cluster 16. Fixed from then on.
     partitions: Annotated[int, msgspec.Meta(ge=0, le=PARTITIONS_MAX)] = 0
@@ -174,7 +177,7 @@ def _read(name: str, value: Any, source: str) -> Any:
             value = parse_duration_ms(value)
         elif name == "durability":
             value = value or None
-        elif name in ("bedrock_port", "health_port") and value in ("", "off"):
+        elif (name in ("bedrock_port", "health_port") and value == "") or (name in _MAY_BE_OFF and value == "off"):
             value = None
         elif name == "token":
             _check_token(value)

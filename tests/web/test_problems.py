@@ -46,6 +46,8 @@ STATUSES: dict[type[WindlassError], int] = {
     errors.Unsettled: 503,
     errors.PartitionStopped: 503,
     errors.EngineUnavailable: 503,
+    errors.DiskFull: 503,
+    errors.DataDirectoryLost: 503,
     errors.EngineUnsuitable: 503,
     errors.EngineNotPermitted: 503,
     # Ours.

@@ -9,11 +9,12 @@ from collections.abc import AsyncIterator, Iterator
 import httpx
 import pytest
 
+from embedded_process import new_data_dir, remove_tree
 from engine_process import EngineProcess
 from stores import make_store
 from windlass.loops.pulse import LATE_S, Pulse
 from windlass.loops.runner import LONGEST_PAUSE_S
-from windlass.server import Serving, serving
+from windlass.server import Serving, build_store, serving
 from windlass.settings import Settings
 from windlass.store.store import Store
 
@@ -104,3 +105,22 @@ async def test_a_server_that_stops_is_not_ready(own_engine: EngineProcess) -> No
         assert (await waiting).json()["jobs"] == []
         answer = await client.get("/readyz")
         assert (answer.status_code, answer.json()["detail"]) == (503, "The server is stopping.")
+
+
+async def test_a_data_directory_that_is_gone() -> None:
+    with new_data_dir() as data_dir:
+        settings = Settings(port=0, bedrock_port=None, roles="api", data_dir=str(data_dir))
+        async with (
+            serving(build_store(settings), settings) as running,
+            httpx.AsyncClient(base_url=running.url, timeout=30) as client,
+        ):
+            await until_ready(client)
+            remove_tree(data_dir)
+            async with asyncio.timeout(20):
+                while (answer := await client.get("/readyz")).status_code == 200:
+                    pass
+            assert f"data directory {data_dir} was deleted or replaced" in answer.json()["detail"]
+            refused = await client.post("/api/v1/jobs", json={"queue": "mail", "name": "send"})
+            assert (refused.status_code, refused.json()["code"]) == (503, "data_directory_lost")
+            assert "restart all processes" in refused.json()["detail"]
+            assert (await client.get("/healthz")).status_code == 200

@@ -15,6 +15,7 @@ from ..store.scripts import library
 from ..store.sentinel import Sentinel
 from ..store.store import Store
 from .connection import Engine, engine_options, say_if_waiting
+from .engine_files import check, repair
 from .output import json_option, say
 
 
@@ -64,3 +65,7 @@ def _show(store: Store, nodes: list[PreparedNode], rules: list[str]) -> None:
     where = " on every node of the cluster" if isinstance(store.topology, Cluster) else ""
     say(f"Users need these rights for the namespace {store.namespace!r}. Run this as admin{where}, with a password:")
     click.echo(f"ACL SETUSER windlass on >PASSWORD {' '.join(rules)}")
+
+
+engine.add_command(check)
+engine.add_command(repair)

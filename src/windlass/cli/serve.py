@@ -14,6 +14,7 @@ from .. import server
 from ..core.roles import API, ROLES
 from ..sdk.worker.logs import configure_logging
 from ..settings import Settings
+from ..store.memory_bound import memory_words
 from .connection import Engine, engine_options
 
 
@@ -102,6 +103,7 @@ def announcement(running: server.Serving) -> list[str]:
         lines.append(f"  partitions  {found.partitions}")
     if store.is_embedded:
         lines.append("  started by  Windlass itself; it stops when its last user leaves")
+        lines.append(f"  memory      {memory_words(found.memory_max)}")
     lines.append(f"  durability  {'every answer comes after its fsync' if found.is_fsynced else store.durability}")
     lines.append("  loops       scheduler, recoverer, janitor")
     if running.settings.workers > 1:

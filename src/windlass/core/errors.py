@@ -23,6 +23,18 @@ class EngineUnavailable(WindlassError):
     code = "engine_unavailable"
 
 
+class DiskFull(EngineUnavailable):
+    """The engine cannot write to its disk. It accepts jobs again when there is room."""
+
+    code = "disk_full"
+
+
+class DataDirectoryLost(EngineUnavailable):
+    """The data directory of the embedded engine was deleted or replaced while processes used it."""
+
+    code = "data_directory_lost"
+
+
 class EngineError(WindlassError):
     """The engine answered with an error of its own."""
 
@@ -107,7 +119,10 @@ class EngineFull(Refusal):
     """The engine has reached its memory limit. What is there can still be taken and finished."""
 
     code = "engine_full"
-    sentence = "The engine's memory is full: nothing was accepted. Let it drain, or raise its maxmemory."
+    sentence = (
+        "The engine's memory is full: nothing was accepted. Let it drain, or raise its maxmemory "
+        "(WINDLASS_ENGINE_MEMORY_MAX for the embedded engine)."
+    )
 
 
 class RevisionConflict(Refusal):

@@ -22,7 +22,7 @@ log = logging.getLogger("windlass.server")
 def embedded_engine(settings: Settings) -> EmbeddedEngine | None:
     """The embedded engine of the data directory, unless a URL names another engine. It is not started."""
     is_embedded = not settings.url or settings.url.startswith("embedded:")
-    return EmbeddedEngine(_data_dir(settings)) if is_embedded else None
+    return EmbeddedEngine(data_dir(settings), memory_max=settings.engine_memory_max) if is_embedded else None
 
 
 def build_store(settings: Settings) -> Store:
@@ -39,7 +39,8 @@ def build_store(settings: Settings) -> Store:
     )
 
 
-def _data_dir(settings: Settings) -> Path:
+def data_dir(settings: Settings) -> Path:
+    """Return the directory of the embedded engine that the settings name."""
     path = settings.url.removeprefix("embedded:").removeprefix("//") or settings.data_dir
     return Path(path).expanduser() if path else default_data_dir()
 
@@ -50,7 +51,7 @@ def download_dir(settings: Settings) -> Path:
         return Path(settings.download_dir).expanduser()
     is_embedded = not settings.url or settings.url.startswith("embedded:")
     home = Path(settings.data_dir).expanduser() if settings.data_dir else default_data_dir()
-    return (_data_dir(settings) if is_embedded else home) / "downloads"
+    return (data_dir(settings) if is_embedded else home) / "downloads"
 
 
 @contextlib.asynccontextmanager

@@ -24,9 +24,12 @@ class Doctoring(Asking):
 
     def _doctor_flow(self, repair: bool, follow: Follow | None) -> Flow[Diagnosis]:
         homes = range(self.store.partitions)  # known when the store is open: when the flow runs
-        return (yield from doctor_flow(homes, repair, self.store.durability, follow))
+        return (yield from doctor_flow(homes, repair, self.store.durability, follow, self.store.cuts))
 
     def engines(self) -> Asked[list[EngineState]]:
         """How each node of the engine does: memory, persistence, round trip, and what is at risk in its settings. No
         job is looked at."""
-        return Asked(self.store, lambda: engines_flow(range(self.store.partitions), self.store.durability))
+        return Asked(self.store, self._engines_flow)
+
+    def _engines_flow(self) -> Flow[list[EngineState]]:
+        return engines_flow(range(self.store.partitions), self.store.durability, self.store.cuts)

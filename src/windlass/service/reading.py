@@ -56,10 +56,11 @@ class Reading(Queueing):
         return Asked(self.store, _now_flow)
 
     def ping(self) -> Asked[None]:
-        """Every partition is asked, and answers."""
+        """Every partition is asked, and answers. An embedded engine also has its data directory."""
         return Asked(self.store, self._ping_flow)
 
     def _ping_flow(self) -> Flow[None]:
+        self.store.check_data_directory()
         yield [queues.queues("0", 1, home) for home in range(self.store.partitions)]
 
     def result(self, job_id: bytes, *, wait_ms: int = 0, consume: bool = False) -> Asked[Ending | None]:

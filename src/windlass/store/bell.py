@@ -14,13 +14,13 @@ from ..core.errors import EngineNotPermitted, EngineUnavailable
 from ..core.job import Job
 from .held import unpack_held
 from .link import BlockingLink, Link
+from .patience import pause_s_between
 
 log = logging.getLogger("windlass.store")
 
 BLOCK_S = 60  # a blocking read ends after this time and begins anew
 WATCHDOG_S = 5  # longer than the read itself: then the connection counts as dead
 SETTLE_S = 1.0
-TROUBLE_PAUSE_S = 1.0
 Place: TypeAlias = tuple[str, str]  # queue, filter text
 UPKEEP: Place = ("", "")  # where the loops wait: no queue has an empty name
 
@@ -170,14 +170,10 @@ class Bell:
         while self._count > 0 or self.hears_cancels:
             try:
                 found = await self._link.call("BLPOP", self._key, BLOCK_S, timeout_s=BLOCK_S + WATCHDOG_S)
-            except EngineUnavailable as error:
-                log.warning("The engine cannot be reached (%s); still trying.", error)
+            except (EngineUnavailable, EngineNotPermitted) as error:
+                log.warning("Cannot wait for jobs (%s). Trying again.", error)
                 self._wake_all()
-                continue
-            except EngineNotPermitted as error:  # refused at once, unlike an engine that is away
-                log.warning("Jobs cannot be waited for: %s Trying again every %g s.", error, TROUBLE_PAUSE_S)
-                await asyncio.sleep(TROUBLE_PAUSE_S)
-                self._wake_all()
+                await asyncio.sleep(pause_s_between(error, 0))
                 continue
             if found is not None:
                 self._heard(found[1])

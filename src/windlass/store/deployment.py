@@ -33,6 +33,7 @@ class Deployment(NamedTuple):
     partitions: int
     user: str = ""  # of the engine; empty: not known
     lacking: tuple[rights.Right, ...] = ()  # rights of the user that are missing and can be done without
+    memory_max: int = 0  # bytes; 0: no bound but the machine's
 
     def command_for(self, durability: Durability, wait_ms: int) -> tuple[str, ...] | None:
         """What must follow a write on its connection to reach a level; None: nothing."""
@@ -121,6 +122,7 @@ def examine(replies: Sequence[Any], *, allow_eviction: bool, is_cluster_expected
         is_persistent and appendfsync == "always",
         is_persistent,
         partitions=1,
+        memory_max=int(fields.get("maxmemory", "0")),
     )
 
 

@@ -12,7 +12,8 @@ from ..core.ids import format_id
 from ..core.job import Durability
 from .calls import doctor, queues, upkeep
 from .calls.call import Flow, Inquiry, Torn
-from .health import CONFIG, INFO, LIBRARIES, TIME, check_engine, read_engine
+from .data_directory import Cut
+from .health import CONFIG, INFO, LIBRARIES, TIME, check_cuts, check_engine, read_engine
 from .scripts import library
 
 EXAMPLES_MOST = 10
@@ -68,7 +69,9 @@ class Round:
         )
 
 
-def doctor_flow(homes: Sequence[int], repair: bool, durability: Durability, follow: Follow | None) -> Flow[Diagnosis]:
+def doctor_flow(
+    homes: Sequence[int], repair: bool, durability: Durability, follow: Follow | None, cuts: Sequence[Cut] = ()
+) -> Flow[Diagnosis]:
     found = Round(repair, follow)
     torn = yield from _keep_off_torn(found)
     whole = [home for home in homes if home not in torn]
@@ -76,6 +79,7 @@ def doctor_flow(homes: Sequence[int], repair: bool, durability: Durability, foll
         yield from _look_at_keys(found, home)
         yield from _look_at_queues(found, home)
     yield from _look_at_engines(found, whole, durability)
+    found.of_engines += check_cuts(cuts, int(time.time() * 1000))
     return found.diagnosis()
 
 

@@ -6,9 +6,11 @@ Starting, restarting and stopping the engine is the keeper's (`keeper.py`, which
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import fcntl
 import importlib.util
+import logging
 import os
 import re
 import shutil
@@ -22,9 +24,22 @@ from types import TracebackType
 from typing import Self
 from urllib.parse import quote
 
-from windlass.core.errors import BadSetting, EngineUnavailable
-from windlass.store import keeper
+from windlass.core.errors import (
+    BadSetting,
+    DataDirectoryLost,
+    DiskFull,
+    EngineUnavailable,
+    EngineUnsuitable,
+    WindlassError,
+)
+from windlass.store import data_directory, keeper
+from windlass.store import engine_trouble as trouble
 from windlass.store.allocator import preload_for
+from windlass.store.data_directory import Cut
+from windlass.store.lock_file import LockFile
+from windlass.store.memory_bound import default_memory_max, memory_words
+
+log = logging.getLogger("windlass.store")
 
 OLDEST_SERVER = (7, 0)
 # The kernel's sockaddr_un holds 108 bytes on Linux and 104 on macOS, the closing zero included.
@@ -32,25 +47,10 @@ LONGEST_SOCKET_PATH = 107 if sys.platform == "linux" else 103
 LONGEST_POLL_S = 0.05
 # One failed start may be chance; after the third in a row the user is told instead of kept waiting.
 FAILED_STARTS_TO_GIVE_UP = 3
-FULL_DISK_BYTES = 64 * 1024
 FULL_DISK_PATIENCE_S = 2.0
-LOG_TAIL_BYTES = 4096
-
-# What the engine writes into its log, and what a person can do about it.
-_REASONS = (
-    (re.compile("No space left on device|Disk quota exceeded"), "the disk is full: make room for {dir}"),
-    # An older engine calls the files of a newer one damaged, and a "repair" would then cut off good data.
-    (
-        re.compile(
-            "Can't handle RDB format version|Bad file format|Wrong signature|Internal error in RDB"
-            "|Unexpected end of file|Unknown command|[Uu]nrecoverable error|AOF manifest|checksum"
-        ),
-        "it cannot read the data in {dir}/appendonlydir. If that was written by another, newer engine (the "
-        "bundled one, where this is the system's), use that one again; else it is damaged: make a copy, then "
-        "repair it with valkey-check-aof --fix",
-    ),
-    (re.compile("Permission denied|Read-only file system"), "it may not write in {dir}"),
-)
+# After a write that failed, clients are refused for so long. Then the next write tries whether there is room.
+WRITE_FAILURE_MS = 2_000
+CUT_NOTE_S = 1.0  # the keeper writes down what was cut off a moment after the engine answers
 
 
 def default_data_dir() -> Path:
@@ -95,51 +95,8 @@ def _version_of(binary: Path) -> tuple[int, int] | None:
     return (int(match[1]), int(match[2])) if match else None
 
 
-class _LockFile:
-    """An open file to `flock`. A child made by fork drops its copy at once: else it would hold the lock too.
-
-    It is only ever closed, never unlocked: an unlock through a forked copy would take the parent's lock.
-    """
-
-    _open: set[_LockFile] = set()  # noqa: RUF012 -- this process's open ones, shared on purpose
-
-    def __init__(self, path: Path) -> None:
-        self.fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
-        self._open.add(self)
-
-    def try_lock(self, operation: int) -> bool:
-        try:
-            fcntl.flock(self.fd, operation | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        return True
-
-    def close(self) -> None:
-        if self in self._open:
-            self._open.discard(self)
-            os.close(self.fd)
-
-    @property
-    def is_open(self) -> bool:
-        return self in self._open
-
-    @classmethod
-    def close_all(cls) -> None:
-        for lock in list(cls._open):
-            lock.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-
 def _for_us_only(path: str, flags: int) -> int:
     return os.open(path, flags, 0o600)
-
-
-os.register_at_fork(after_in_child=_LockFile.close_all)
 
 
 class EmbeddedEngine:
@@ -155,14 +112,19 @@ class EmbeddedEngine:
         start_timeout_s: float = 30.0,
         *,
         server: Path | None = None,
+        memory_max: int
+        | None = 0,  # bytes, for an engine that is started here; 0: a share of the machine's; None: no bound
         extra_arguments: Sequence[str] = (),
     ) -> None:
         self.data_dir = data_dir.expanduser().absolute()
         self.socket_path = self.data_dir / keeper.SOCKET
         self._start_timeout_s = start_timeout_s
         self._server = server
+        self._memory_max = memory_max
         self._extra_arguments = list(extra_arguments)
-        self._use: _LockFile | None = None
+        self._use: LockFile | None = None
+        self._files_fd: int | None = None  # of the directory of the append-only files, once an engine has made it
+        self._cuts_told = 0  # instant of the newest that was logged
 
     @property
     def url(self) -> str:
@@ -190,7 +152,43 @@ class EmbeddedEngine:
         """Wait until the engine answers, and see that it has a keeper. Cheap when all is well."""
         if not self._has_joined:
             raise EngineUnavailable(f"the engine in {self.data_dir} was not joined, or was left, by this process")
+        if trouble.is_disk_full(str(self.data_dir)):
+            raise DiskFull(trouble.disk_full(str(self.data_dir)))
         self._ensure(time.monotonic() + self._start_timeout_s)
+
+    def check_directory(self) -> None:
+        """Raise when the data directory is no longer the one that was joined. Cheap: a look at some inodes."""
+        if self._has_joined and not self._is_same_directory():
+            raise DataDirectoryLost(
+                f"the data directory {self.data_dir} was deleted or replaced while its engine ran. The engine was "
+                "stopped, and no job is accepted. Put the directory back; or restart all processes that use it: they "
+                "begin with the files that are there then"
+            )
+
+    def _is_same_directory(self) -> bool:
+        assert self._use is not None  # noqa: S101 (it has joined)
+        if not data_directory.is_same_file(str(self.data_dir / keeper.USERS_LOCK), self._use.fd):
+            return False
+        if self._files_fd is None:
+            return True
+        # Some of the files may be gone while others are still to be deleted: nothing must be made again then.
+        has_locks = all((self.data_dir / name).exists() for name in (keeper.KEEPER_LOCK, keeper.ENGINE_LOCK))
+        return has_locks and data_directory.is_same_file(str(self._files), self._files_fd)
+
+    @property
+    def _files(self) -> Path:
+        return self.data_dir / data_directory.APPEND_ONLY
+
+    def _hold_files(self) -> None:
+        """Keep the directory of the files open: its inode number must not be given to one that replaces it."""
+        if self._files_fd is None:
+            with contextlib.suppress(OSError):  # an engine without persistence makes none
+                self._files_fd = os.open(self._files, os.O_RDONLY | os.O_DIRECTORY)
+
+    @property
+    def cuts(self) -> list[Cut]:
+        """What was cut off the append-only files, at a start of the engine or by a repair; the newest last."""
+        return data_directory.read_cuts(str(self.data_dir))
 
     def leave(self) -> None:
         """Stop using the engine. The last to leave does not wait for the engine's end; the keeper does."""
@@ -198,9 +196,10 @@ class EmbeddedEngine:
             return
         try:
             # An engine that outlived its keeper would outlive us too: nobody would stop it.
+            self.check_directory()
             if keeper.is_ready(self._ping()):
                 self._start_keeper_if_none()
-        except (EngineUnavailable, BadSetting):
+        except WindlassError:
             pass  # the next user's keeper adopts the engine
         finally:
             self._drop_use()
@@ -220,8 +219,11 @@ class EmbeddedEngine:
 
     def _drop_use(self) -> None:
         use, self._use = self._use, None
+        files_fd, self._files_fd = self._files_fd, None
         if use is not None:
             use.close()
+        if files_fd is not None:
+            os.close(files_fd)
 
     def _ping(self) -> str:
         return keeper.ask(str(self.socket_path), b"PING")
@@ -251,35 +253,38 @@ class EmbeddedEngine:
 
     def _unusable(self, error: OSError) -> BadSetting | EngineUnavailable:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            return EngineUnavailable(f"the disk is full: make room for {self.data_dir}")
+            return DiskFull(trouble.disk_full(str(self.data_dir)))
         return BadSetting(
             f"the data directory {self.data_dir} cannot be written ({error.strerror}: {error.filename}): "
             "choose another WINDLASS_DATA_DIR"
         )
 
-    def _lock_file(self, name: str) -> _LockFile:
+    def _lock_file(self, name: str) -> LockFile:
         try:
-            return _LockFile(self.data_dir / name)
+            return LockFile(self.data_dir / name)
         except OSError as error:
             raise self._unusable(error) from error
 
-    def _wait_while_stopping(self, use: _LockFile, deadline: float) -> None:
+    def _wait_while_stopping(self, use: LockFile, deadline: float) -> None:
         # Only a keeper that stops the engine holds it exclusively. Polled: a lock wait has no time-out.
         for _ in _polls(deadline):
             if use.try_lock(fcntl.LOCK_SH):
                 return
         waited = f"{self._start_timeout_s:g} s"
         raise EngineUnavailable(
-            f"the engine in {self.data_dir} is still stopping after {waited}; {self._log_excerpt()}"
+            f"the engine in {self.data_dir} is still stopping after {waited}; {trouble.log_excerpt(str(self.data_dir))}"
         )
 
     def _ensure(self, deadline: float) -> None:
         began_at_ms = time.time_ns() // 1_000_000
         answer = ""
         for waited_s in _polls(deadline):
+            self.check_directory()
             self._start_keeper_if_none()
             answer = self._ping()
             if keeper.is_ready(answer):
+                self._hold_files()
+                self._look_at_last_start()
                 return
             if not answer:
                 self._raise_if_it_cannot_start(began_at_ms, waited_s)
@@ -294,17 +299,43 @@ class EmbeddedEngine:
             if lock.try_lock(fcntl.LOCK_EX):
                 self._start_keeper(lock)
 
-    def _start_keeper(self, lock: _LockFile) -> None:
+    def _look_at_last_start(self) -> None:
+        """Before this, the engine may have ended because it could not write, or have cut off the end of its file."""
+        state = keeper.StateFile(str(self.data_dir)).read()
+        failed_at_ms = state.get("write_failed_at_ms")
+        if isinstance(failed_at_ms, int) and time.time_ns() // 1_000_000 - failed_at_ms < WRITE_FAILURE_MS:
+            raise DiskFull(trouble.disk_full(str(self.data_dir), str(state.get("write_error"))))
+        began_at_ms = state.get("started_at_ms")
+        if isinstance(began_at_ms, int) and began_at_ms > self._cuts_told:
+            self._report_cuts(began_at_ms)
+
+    def _report_cuts(self, began_at_ms: int) -> None:
+        """Log what the engine cut off when it started then; once."""
+        self._cuts_told = began_at_ms
+        data_dir = str(self.data_dir)
+        if data_directory.find_cut(keeper.log_of_last_start(data_dir), {}, 0) is None:
+            return
+        for _ in _polls(time.monotonic() + CUT_NOTE_S):
+            recent = [cut for cut in self.cuts if cut.at_ms >= began_at_ms]
+            if recent:
+                break
+        for cut in recent:
+            log.warning("%s", trouble.what_was_cut(data_dir, cut))
+
+    def _start_keeper(self, lock: LockFile) -> None:
+        if reason := data_directory.why_not_startable(str(self.data_dir)):
+            raise EngineUnsuitable(f"the engine in {self.data_dir} is not started: {reason}")
         server = self._server or find_server_binary()
+        bound = 0 if self._memory_max is None else self._memory_max or default_memory_max()
         about_engine = [str(self.data_dir), str(server), preload_for(server)]
         command = [sys.executable, "-I", "-S", keeper.__file__, *about_engine, str(lock.fd)]
         try:
-            with open(self.data_dir / keeper.LOG, "ab", opener=_for_us_only) as log:
+            with open(self.data_dir / keeper.LOG, "ab", opener=_for_us_only) as log_file:
                 starter = subprocess.run(  # noqa: S603 -- the command is ours, no shell
-                    [*command, *self._extra_arguments],
+                    [*command, "--maxmemory", str(bound), *self._extra_arguments],
                     stdin=subprocess.DEVNULL,
-                    stdout=log,
-                    stderr=log,
+                    stdout=log_file,
+                    stderr=log_file,
                     cwd="/",
                     start_new_session=True,
                     pass_fds=(lock.fd,),
@@ -314,6 +345,7 @@ class EmbeddedEngine:
             raise self._unusable(error) from error
         if starter.returncode != 0:
             raise self._failure(f"its keeper ended with status {starter.returncode}")
+        log.info("Started the engine in %s; it uses %s.", self.data_dir, memory_words(bound))
 
     def _raise_if_it_cannot_start(self, began_at_ms: int, waited_s: float) -> None:
         state = keeper.StateFile(str(self.data_dir)).read()
@@ -323,41 +355,15 @@ class EmbeddedEngine:
         if is_recent and isinstance(failures, int) and failures >= FAILED_STARTS_TO_GIVE_UP:
             raise self._failure(str(state.get("error")))
         # On a full disk the keeper may be unable to write even that.
-        if waited_s > FULL_DISK_PATIENCE_S and self._is_disk_full():
+        if waited_s > FULL_DISK_PATIENCE_S and trouble.is_disk_full(str(self.data_dir)):
             raise self._failure("it does not answer")
 
     def _failure(self, what: str) -> EngineUnavailable:
-        reason = self._reason()
+        reason = trouble.reason_in_log(str(self.data_dir))
         because = f": {reason}" if reason else ""
         return EngineUnavailable(
-            f"the engine in {self.data_dir} does not start{because} ({what}); {self._log_excerpt()}"
+            f"the engine in {self.data_dir} does not start{because} ({what}); {trouble.log_excerpt(str(self.data_dir))}"
         )
-
-    def _reason(self) -> str | None:
-        # The engine marks what is wrong with "#".
-        text = "\n".join(line for line in self._log_of_last_start().splitlines() if " # " in line)
-        for pattern, reason in _REASONS:
-            if pattern.search(text):
-                return reason.format(dir=self.data_dir)
-        return f"the disk is full: make room for {self.data_dir}" if self._is_disk_full() else None
-
-    def _is_disk_full(self) -> bool:
-        disk = os.statvfs(self.data_dir)
-        return disk.f_bavail * disk.f_frsize < FULL_DISK_BYTES
-
-    def _log_of_last_start(self) -> str:
-        try:
-            with open(self.data_dir / keeper.LOG, "rb") as log:
-                log.seek(max(0, log.seek(0, os.SEEK_END) - LOG_TAIL_BYTES))
-                tail = log.read().decode(errors="replace")
-        except OSError:
-            return ""
-        return tail.rpartition(" is starting oO0O")[2]
-
-    def _log_excerpt(self) -> str:
-        lines = self._log_of_last_start().strip().splitlines()[-5:]
-        where = f"the end of {self.data_dir / keeper.LOG}"
-        return "\n".join([f"{where}:", *lines]) if lines else f"{where} is empty"
 
 
 def _polls(deadline: float) -> Iterator[float]:

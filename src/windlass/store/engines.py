@@ -5,17 +5,19 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
+from ..core.diagnosis import Finding
 from ..core.engine import EngineState
 from ..core.job import Durability
 from .calls.call import Flow, Inquiry
+from .data_directory import Cut
 from .deployment import info_fields
-from .health import CONFIG, INFO, LIBRARIES, TIME, Engine, check_engine, read_engine
+from .health import CONFIG, INFO, LIBRARIES, TIME, Engine, check_cuts, check_engine, read_engine
 from .scripts import library
 
 SERVER = ("INFO", "server")
 
 
-def engines_flow(homes: Sequence[int], durability: Durability) -> Flow[list[EngineState]]:
+def engines_flow(homes: Sequence[int], durability: Durability, cuts: Sequence[Cut] = ()) -> Flow[list[EngineState]]:
     nodes = yield from _nodes(homes)
     found = []
     for partitions in nodes:
@@ -23,8 +25,10 @@ def engines_flow(homes: Sequence[int], durability: Durability) -> Flow[list[Engi
         yield Inquiry(TIME, partitions[0])
         round_trip_us = round((time.perf_counter() - begin_s) * 1_000_000)
         replies = yield [Inquiry(command, partitions[0]) for command in (INFO, CONFIG, LIBRARIES, TIME)]
-        engine = read_engine(replies, int(time.time() * 1000), durability, library().name)
-        found.append(_state(engine, partitions, round_trip_us))
+        now_ms = int(time.time() * 1000)
+        engine = read_engine(replies, now_ms, durability, library().name)
+        findings = [*check_engine(engine), *check_cuts(cuts, now_ms)]
+        found.append(_state(engine, partitions, round_trip_us, findings))
     return found
 
 
@@ -38,7 +42,7 @@ def _nodes(homes: Sequence[int]) -> Flow[list[tuple[int, ...]]]:
     return [tuple(some) for some in by_node.values()]
 
 
-def _state(engine: Engine, partitions: tuple[int, ...], round_trip_us: int) -> EngineState:
+def _state(engine: Engine, partitions: tuple[int, ...], round_trip_us: int, findings: Sequence[Finding]) -> EngineState:
     return EngineState(
         product=engine.product,
         version=engine.version,
@@ -61,5 +65,5 @@ def _state(engine: Engine, partitions: tuple[int, ...], round_trip_us: int) -> E
         commands_per_second=engine.number("instantaneous_ops_per_sec"),
         replicas=engine.number("connected_slaves"),
         clock_off_ms=engine.clock_off_ms,
-        findings=tuple(sorted(check_engine(engine), key=lambda one: (one.severity, one.code))),
+        findings=tuple(sorted(findings, key=lambda one: (one.severity, one.code))),
     )

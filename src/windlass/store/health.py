@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from ..core.diagnosis import Finding, Severity
 from ..core.durability import DurabilityInForce, PersistenceSettings, durability_in_force
 from ..core.errors import EngineNotPermitted, WindlassError
 from ..core.job import Durability
+from .data_directory import Cut
 from .deployment import confirms_writes, info_fields, version_number
 from .rights import explained
 
@@ -16,6 +18,7 @@ NEARLY_FULL = 0.8
 CLOCK_TOLERANCE_MS = 2_000
 SLOW_FORK_MS = 1_000
 SHORT_PATIENCE_MS = 1_000
+CUT_REPORTED_MS = 7 * 86_400_000
 INFO = ("INFO", "everything")
 CONFIG = (
     *("CONFIG", "GET", "appendonly", "appendfsync", "no-appendfsync-on-rewrite", "save", "min-replicas-to-write"),
@@ -110,6 +113,27 @@ def _pairs(flat: list[Any]) -> dict[str, str]:
 def check_engine(engine: Engine) -> list[Finding]:
     looks = (_safety, _writing, _confirming, _memory, _connections, _surroundings)
     return [found for look in looks for found in look(engine)]
+
+
+def check_cuts(cuts: Sequence[Cut], now_ms: int) -> list[Finding]:
+    """Of the embedded engine's files, in the last week."""
+    recent = [cut for cut in cuts if cut.at_ms >= now_ms - CUT_REPORTED_MS]
+    if not recent:
+        return []
+    cut_bytes = sum(cut.bytes for cut in recent)
+    found = _found(
+        "data_cut", _W, f"{cut_bytes:,} bytes that could not be read were cut off the engine's append-only file.",
+        "After a crash this is a write that was not acknowledged; otherwise acknowledged jobs may be missing.",
+        "Compare with a backup if there was no crash. This is reported for a week.",
+        *(_described(cut) for cut in reversed(recent)),
+    )  # fmt: skip
+    return [found]
+
+
+def _described(cut: Cut) -> str:
+    at = datetime.fromtimestamp(cut.at_ms / 1000, UTC)
+    by = "a repair" if cut.by == "repair" else "the engine's start"
+    return f"{cut.bytes:,} bytes off {cut.file} after byte {cut.offset:,}, by {by} at {at:%Y-%m-%d %H:%M:%S} UTC"
 
 
 def _found(code: str, severity: Severity, what: str, risk: str, remedy: str, *examples: str) -> Finding:

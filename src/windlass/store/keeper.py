@@ -19,6 +19,12 @@ import time
 from collections.abc import Callable
 from types import FrameType
 
+if __package__:
+    from windlass.store import data_directory as files
+else:  # run as a file: only what lies beside it can be imported
+    sys.path.append(os.path.dirname(os.path.abspath(__file__)))
+    import data_directory as files  # type: ignore[import-not-found, no-redef]
+
 # Three locks (flock: the kernel drops them however their holder dies) make this correct by construction.
 #
 # users.lock   Every user holds it shared. The keeper waits for it exclusively: when it has it, no user is
@@ -44,6 +50,8 @@ FIRST_PAUSE_S = 0.05
 LONGEST_PAUSE_S = 2.0
 STEADY_S = 10.0  # an engine that lived this long did not die of its start: the pauses begin anew
 STOP_S = 10.0
+WATCH_S = 1.0  # how often the directory is looked at where no change was told
+LOG_TAIL_BYTES = 64 * 1024
 LOG_BYTES = 8 * 1024 * 1024  # a log beyond this is set aside (one old one is kept) before the next start
 
 
@@ -96,8 +104,9 @@ def environment(preload: str) -> dict[str, str]:
 class StateFile:
     """engine.json: what a person or a waiting user may want to know. Nothing is decided by it."""
 
-    def __init__(self, data_dir: str) -> None:
+    def __init__(self, data_dir: str, is_ours: Callable[[], bool] = lambda: True) -> None:
         self._path = os.path.join(data_dir, STATE)
+        self._is_ours = is_ours  # another engine may have the path by now
         self._state: dict[str, object] = {}
 
     def read(self) -> dict[str, object]:
@@ -109,27 +118,47 @@ class StateFile:
 
     def update(self, **changes: object) -> None:
         self._state.update(changes)
+        if not self._is_ours():
+            return
         # A full disk must not end the keeper; users then find the reason themselves.
         with contextlib.suppress(OSError):
             with open(f"{self._path}.new", "w", encoding="utf-8") as file:
                 json.dump(self._state, file)
             os.replace(f"{self._path}.new", self._path)
 
+    def let_go(self) -> None:
+        """Leave the file alone from now on."""
+        self._is_ours = lambda: False
+
     def remove(self) -> None:
         with contextlib.suppress(OSError):
-            os.unlink(self._path)
+            if self._is_ours():
+                os.unlink(self._path)
+
+
+def log_of_last_start(data_dir: str, most: int = LOG_TAIL_BYTES) -> str:
+    """The end of the engine's log, from its last start on."""
+    try:
+        with open(os.path.join(data_dir, LOG), "rb") as log:
+            log.seek(max(0, log.seek(0, os.SEEK_END) - most))
+            tail = log.read().decode(errors="replace")
+    except OSError:
+        return ""
+    return tail.rpartition(" is starting oO0O")[2]
 
 
 class Engine:
-    """The engine process of one directory, kept alive by a thread until `stop`."""
+    """The engine process of one directory, kept alive by a thread until `stop`, or until its directory is gone."""
 
     def __init__(self, data_dir: str, server: str, preload: str, extra_arguments: list[str]) -> None:
+        self._data_dir = data_dir
         self._socket = os.path.join(data_dir, SOCKET)
         self._log = os.path.join(data_dir, LOG)
         self._command = [server, *engine_arguments(data_dir), *extra_arguments]
         self._preload = preload
         self._lock_fd = _open_lock(data_dir, ENGINE_LOCK)
-        self._state = StateFile(data_dir)
+        self._directory = files.DirectoryWatch(data_dir, os.path.join(data_dir, ENGINE_LOCK), self._lock_fd)
+        self._state = StateFile(data_dir, self._directory.is_same_place)
         self._failures = 0
         self._send_signal: Callable[[int], None] = lambda _: None
         self._spawning = threading.Lock()
@@ -139,9 +168,13 @@ class Engine:
     def start(self) -> None:
         previous_state = self._state.read()
         self._state.update(keeper_pid=os.getpid(), engine_pid=None, error=None, failures=0)
+        self._directory.notify()
         if not _try_lock(self._lock_fd):
             self._adopt(previous_state)
+            self._directory.watch_append_only()
+            self._directory.is_intact()
         self._thread.start()
+        threading.Thread(target=self._watch, daemon=True).start()
 
     def stop(self) -> None:
         with self._spawning:
@@ -168,10 +201,28 @@ class Engine:
             preload=previous_state.get("preload"),
         )
 
+    def _watch(self) -> None:
+        while self._directory.is_intact():
+            self._directory.wait(WATCH_S)
+        self._abandon()
+
+    def _abandon(self) -> None:
+        """End the engine at once: what it acknowledges from now on would be lost with its files.
+
+        SIGKILL, because in its orderly end it would remove a socket that may be another engine's by now.
+        """
+        with self._spawning:
+            self._stopping.set()
+        with contextlib.suppress(ProcessLookupError):
+            self._send_signal(signal.SIGKILL)
+        self._state.let_go()
+        print(f"{self._data_dir} was deleted or replaced: its engine was stopped.", file=sys.stderr, flush=True)
+        os.kill(os.getpid(), signal.SIGTERM)
+
     def _supervise(self) -> None:
         fcntl.flock(self._lock_fd, fcntl.LOCK_EX)  # returns at once, or when an adopted engine has ended
         quick_exits = 0
-        while not self._stopping.is_set():
+        while not self._stopping.is_set() and self._directory.is_intact():
             began = time.monotonic()
             # Whatever ended it so soon, the preloaded library is not to be what ends the next one.
             self._run_once("" if quick_exits else self._preload)
@@ -182,6 +233,10 @@ class Engine:
 
     def _run_once(self, preload: str) -> None:
         """One life of the engine, from its start to its end."""
+        if reason := files.why_not_startable(self._data_dir):
+            self._note_failure(reason)
+            return
+        sizes = files.file_sizes(self._data_dir)
         try:
             process = self._spawn(preload)
         except OSError as error:
@@ -189,9 +244,9 @@ class Engine:
             return
         if process is None:
             return
-        was_ready = self._wait_until_ready(process)
+        was_ready = self._wait_until_ready(process, sizes)
         status = process.wait()
-        self._state.update(engine_pid=None)
+        self._state.update(engine_pid=None, **self._why_not_written(was_ready))
         if not was_ready and not self._stopping.is_set():
             self._note_failure(f"the engine ended with status {status} while it started")
 
@@ -209,14 +264,27 @@ class Engine:
         self._state.update(engine_pid=process.pid, started_at_ms=_now_ms(), preload=preload)
         return process
 
-    def _wait_until_ready(self, process: subprocess.Popen[bytes]) -> bool:
+    def _wait_until_ready(self, process: subprocess.Popen[bytes], sizes: dict[str, int]) -> bool:
         while process.poll() is None:
             if is_ready(ask(self._socket, b"PING")):
                 self._failures = 0
-                self._state.update(version=_version(self._about()), error=None, failures=0)
+                self._directory.watch_append_only()
+                self._directory.is_intact()
+                self._note_cut(sizes)
+                self._state.update(version=_version(self._about()), error=None, failures=0, ready_pid=process.pid)
                 return True
             time.sleep(0.01)
         return False
+
+    def _note_cut(self, sizes: dict[str, int]) -> None:
+        cut = files.find_cut(log_of_last_start(self._data_dir), sizes, _now_ms())
+        if cut is not None:
+            with contextlib.suppress(OSError):
+                files.add_cut(self._data_dir, cut)
+
+    def _why_not_written(self, was_ready: bool) -> dict[str, object]:
+        error = files.find_write_error(log_of_last_start(self._data_dir)) if was_ready else None
+        return {"write_error": error, "write_failed_at_ms": _now_ms()} if error else {}
 
     def _note_failure(self, error: str) -> None:
         self._failures += 1

@@ -12,6 +12,7 @@ from ..core.errors import EngineNotPermitted, EngineUnavailable
 from .calls import events
 from .calls.call import Flow
 from .link import Link
+from .patience import pause_s_between
 from .tail import Happened, Tail
 
 if TYPE_CHECKING:
@@ -105,7 +106,7 @@ class Reader:
                     await self._hand_over(self.tail.registered(await self._run(self._follow())))
                 except (EngineUnavailable, EngineNotPermitted) as error:
                     log.warning("Events cannot be read (%s); still trying.", error)
-                    await asyncio.sleep(TROUBLE_PAUSE_S)
+                    await asyncio.sleep(pause_s_between(error, TROUBLE_PAUSE_S))
         except Exception as error:
             await self._give(error)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from ..core.errors import EngineFull
 from .calls.call import NotConfirmed
-from .connection import EngineReplyError
+from .connection import Command, EngineReplyError
 
 
 def check_library_missing(error: EngineReplyError) -> None:
@@ -15,6 +15,11 @@ def check_library_missing(error: EngineReplyError) -> None:
         raise EngineFull() from error
     if "Function not found" not in str(error):
         raise error
+
+
+def without_bound(load: Command, memory_max: int) -> list[Command]:
+    """Load functions into an engine of ours that is full: without them it could not even be drained."""
+    return [("CONFIG", "SET", "maxmemory", 0), load, ("CONFIG", "SET", "maxmemory", memory_max)]
 
 
 def is_library_there(error: EngineReplyError) -> bool:

@@ -19,6 +19,7 @@ from .calls.call import Flow
 from .calls.events import Followed, Place
 from .fanout import SharedReader
 from .following import endless, partitions_of
+from .patience import pause_s_between
 from .reader import READ_AT_ONCE, TROUBLE_PAUSE_S
 from .store import Store
 from .tail import Tail, part_of, position_of, tails
@@ -151,7 +152,7 @@ class SharedFollowing:
                     await self._read_pages()
         except EngineUnavailable as error:
             log.warning("The engine cannot be reached (%s); still trying.", error)
-            await asyncio.sleep(TROUBLE_PAUSE_S)
+            await asyncio.sleep(pause_s_between(error, TROUBLE_PAUSE_S))
 
     # Catching up
 

@@ -11,7 +11,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from typing import Any, TypeVar, cast
 
-from ..core.errors import EngineNotPermitted, WindlassError
+from ..core.errors import EngineFull, EngineNotPermitted, WindlassError
 from ..core.ids import make_id, make_ids, partition_of_id
 from ..core.job import Durability, Job
 from ..core.partition import hash_tags, partition_of, slot_of
@@ -22,7 +22,8 @@ from .calls.call import Argument, Call, Effect, Flow, Inquiry, ItemsCall, Now, T
 from .chronicle import Chronicle
 from .clock import EngineClock
 from .coalesce import Coalescer
-from .connection import EngineReplyError
+from .connection import Command, EngineReplyError
+from .data_directory import Cut
 from .deployment import Deployment
 from .drawing import random_64
 from .driving import begin, begin_now, drive, drive_now
@@ -34,7 +35,7 @@ from .lately import Lately
 from .lines import Lines, topology_of
 from .link import BlockingLink, Link
 from .opening import Terms, open_deployment, root_of
-from .replies import check_library_missing, confirmed, is_library_there
+from .replies import check_library_missing, confirmed, is_library_there, without_bound
 from .scripts import library
 from .slips import Slip, Slips
 from .topology import inquire, inquire_now
@@ -93,6 +94,16 @@ class Store:
     @property
     def is_embedded(self) -> bool:
         return self._engine is not None
+
+    @property
+    def cuts(self) -> Sequence[Cut]:
+        """Bytes that were cut off the embedded engine's files; of other engines nothing is known."""
+        return self._engine.cuts if self._engine is not None else ()
+
+    def check_data_directory(self) -> None:
+        """Raise when the embedded engine's directory was deleted or replaced; its keeper may be dead, too."""
+        if self._engine is not None:
+            self._engine.check_directory()
 
     @property
     def partitions(self) -> int:
@@ -331,7 +342,9 @@ class Store:
         try:
             await link.call("FUNCTION", "LOAD", library().source)
         except EngineReplyError as error:
-            if not is_library_there(error):
+            if error.kind == "OOM":
+                await link.call_together(self._loading_when_full(error))
+            elif not is_library_there(error):
                 raise
 
     def _commands_of(self, effect: Call[Any] | ItemsCall[Any], slip: Slip = ()) -> list[tuple[Argument, ...]]:
@@ -362,8 +375,16 @@ class Store:
         try:
             link.call("FUNCTION", "LOAD", library().source)
         except EngineReplyError as error:
-            if not is_library_there(error):
+            if error.kind == "OOM":
+                link.call_together(self._loading_when_full(error))
+            elif not is_library_there(error):
                 raise
+
+    def _loading_when_full(self, refusal: EngineReplyError) -> list[Command]:
+        if self._engine is None:
+            raise EngineFull() from refusal
+        memory_max = cast(Deployment, self.deployment).memory_max
+        return without_bound(("FUNCTION", "LOAD", "REPLACE", library().source), memory_max)
 
     # Waiting
 

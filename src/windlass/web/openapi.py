@@ -260,7 +260,8 @@ def _usual(route: Route) -> list[type[WindlassError]]:
         errors.BadInput, UriTooLong, HeadersTooLarge, UnsupportedContentEncoding, ExpectationFailed,
     ]  # fmt: skip
     if route.roles is not None:
-        usual += [errors.Unauthorized, errors.Forbidden, errors.TooManyRequests, errors.EngineUnavailable]
+        usual += [errors.Unauthorized, errors.Forbidden, errors.TooManyRequests]
+        usual += [errors.EngineUnavailable, errors.DiskFull, errors.DataDirectoryLost]
     if route.takes is not None:
         usual.append(errors.TooLarge)
     if not route.takes_media:

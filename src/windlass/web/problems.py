@@ -170,6 +170,8 @@ _STATUSES: dict[type[WindlassError], int] = {
     errors.Unsettled: 503,
     errors.PartitionStopped: 503,
     errors.EngineUnavailable: 503,
+    errors.DiskFull: 503,
+    errors.DataDirectoryLost: 503,
     errors.EngineError: 500,
     errors.EngineNotPermitted: 503,
     errors.EngineUnsuitable: 503,

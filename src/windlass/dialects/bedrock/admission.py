@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from ...core.access import Principal
 from ...core.errors import (
+    DataDirectoryLost,
+    DiskFull,
     EngineNotPermitted,
     EngineUnavailable,
     Forbidden,
@@ -22,6 +24,8 @@ _SAID = {
     TooManyRequests: (429, "Too many requests"),
     EngineUnavailable: (502, "Engine unavailable"),
     EngineNotPermitted: (502, "Engine unavailable"),
+    DiskFull: (502, "Engine unavailable: its disk is full"),
+    DataDirectoryLost: (502, "Engine unavailable: its data directory was deleted or replaced"),
 }
 
 # What the guard looks at; most commands say nothing of it.

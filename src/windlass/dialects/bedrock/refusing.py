@@ -33,7 +33,7 @@ SAID: dict[type[errors.Refusal], tuple[int, str]] = {
     errors.WrongState: _FAILED,
     errors.IdConflict: (400, "Unique Constraints Violation"),
     errors.QueueFull: (502, "Insert failed"),
-    errors.EngineFull: (502, "Insert failed"),
+    errors.EngineFull: (502, "Insert failed: the engine's memory is full"),
     errors.RevisionConflict: _FAILED,
     errors.UniqueConflict: (400, "Unique Constraints Violation"),
     errors.NamesNeedLanes: (502, "Select failed"),

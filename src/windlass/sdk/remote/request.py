@@ -21,7 +21,14 @@ ANSWER_S = 30.0  # for an answer, beside the time that the request itself wants 
 _encode = msgspec.msgpack.Encoder().encode
 _OTHERS: dict[str, type[WindlassError]] = {
     one.code: one
-    for one in (errors.EngineUnavailable, errors.EngineError, errors.EngineNotPermitted, errors.EngineUnsuitable)
+    for one in (
+        errors.EngineUnavailable,
+        errors.DiskFull,
+        errors.DataDirectoryLost,
+        errors.EngineError,
+        errors.EngineNotPermitted,
+        errors.EngineUnsuitable,
+    )
 }
 _BETWEEN = (502, 503, 504)  # what proxies say of a server that is away
 

@@ -1,0 +1,51 @@
+"""Lock files of a data directory, as one process holds them."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from pathlib import Path
+from typing import Self
+
+
+class LockFile:
+    """An open file to `flock`. A child made by fork drops its copy at once: else it would hold the lock too.
+
+    It is only ever closed, never unlocked: an unlock through a forked copy would take the parent's lock.
+    """
+
+    _open: set[LockFile] = set()  # noqa: RUF012 -- this process's open ones, shared on purpose
+
+    def __init__(self, path: Path) -> None:
+        self.fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        self._open.add(self)
+
+    def try_lock(self, operation: int) -> bool:
+        try:
+            fcntl.flock(self.fd, operation | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+    def close(self) -> None:
+        if self in self._open:
+            self._open.discard(self)
+            os.close(self.fd)
+
+    @property
+    def is_open(self) -> bool:
+        return self in self._open
+
+    @classmethod
+    def close_all(cls) -> None:
+        for lock in list(cls._open):
+            lock.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+os.register_at_fork(after_in_child=LockFile.close_all)
