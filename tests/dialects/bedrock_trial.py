@@ -74,6 +74,9 @@ class Desk:
         self.given_back.append(jobs)
         self._change()
 
+    def close(self) -> None:
+        """Nothing is under way here."""
+
     def _change(self) -> None:
         self.changed.set()
         self.changed = asyncio.Event()

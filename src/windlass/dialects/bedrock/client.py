@@ -43,5 +43,8 @@ class Answering(Protocol):
     async def undelivered(self, request: Request, reply: Reply) -> None:
         """Nobody got this reply, and the jobs in it."""
 
+    def close(self) -> None:
+        """No more commands come."""
+
     async def give_back(self, jobs: tuple[tuple[bytes, int], ...]) -> None:
         """The connection that they were bound to is gone. Those that were reported on meanwhile are left alone."""

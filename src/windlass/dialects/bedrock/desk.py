@@ -79,6 +79,10 @@ class Desk:
     async def give_back(self, jobs: tuple[tuple[bytes, int], ...]) -> None:
         await self._getting.give_back(jobs)
 
+    def close(self) -> None:
+        """No more commands come."""
+        self._getting.close()
+
     async def _open(self) -> None:
         """Before the first command: the queue is divided by name, and nothing in it ends by itself. What somebody has
         configured otherwise since then stays."""

@@ -53,3 +53,4 @@ class Listener(Reception[Connection]):
             connection.stop_waiting()
         await super().stop(grace_s)
         await self.later.stop(grace_s)
+        self.desk.close()
