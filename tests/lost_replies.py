@@ -25,6 +25,10 @@ class LossyWay:
         """The reply to the next call of this operation."""
         self._link.lose_reply_to(b"\r\n" + library().function(operation).encode() + b"\r\n")
 
+    def lose_call_with(self, argument: str) -> None:
+        """The reply to the next call that has this argument."""
+        self._link.lose_reply_to(f"\r\n{argument}\r\n".encode())
+
     async def has_lost(self) -> None:
         """Return when the engine has carried the call out and its reply is lost."""
         assert await asyncio.to_thread(self._link.has_lost.wait, LIMIT_S), "the call was not made"
@@ -34,6 +38,9 @@ class LossyWay:
         found = Store(parse_url(self.url), namespace=store.namespace, is_test=True, patience_s=10.0)
         found._clock = store._clock
         return found
+
+
+SETTLED_MS = 3_000  # more than what lua/lib/reports.lua waits for an answer
 
 
 @contextlib.contextmanager

@@ -9,7 +9,7 @@ import pytest
 from bedrock_desk import AtDesk
 
 from engine_process import EngineProcess
-from lost_replies import LIMIT_S, LossyWay, lossy_way
+from lost_replies import LIMIT_S, SETTLED_MS, LossyWay, lossy_way
 from windlass.core.states import State
 from windlass.dialects.bedrock import takes
 from windlass.service import Service
@@ -17,7 +17,6 @@ from windlass.store.store import Store
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("engine", ["valkey"], indirect=True)]
 
-SETTLED_MS = 3_000  # more than what lua/lib/reports.lua waits for an answer
 
 
 @pytest.fixture

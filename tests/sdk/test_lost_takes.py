@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from engine_process import EngineProcess
-from lost_replies import LossyWay, lossy_way
+from lost_replies import LIMIT_S, SETTLED_MS, LossyWay, lossy_way
 from sdk.conftest import at_work
 from windlass import Windlass
 from windlass.core.ids import parse_id
@@ -22,8 +22,6 @@ from windlass.store.store import Store
 
 pytestmark = pytest.mark.anyio
 
-SETTLED_MS = 3_000  # more than what lua/lib/reports.lua waits for an answer
-LIMIT_S = 20.0
 
 
 @pytest.fixture
