@@ -12,11 +12,11 @@ from engine_process import EngineProcess
 from lost_replies import LIMIT_S, SETTLED_MS, LossyWay, lossy_way
 from windlass.core.states import State
 from windlass.dialects.bedrock import takes
+from windlass.loops import reconciler
 from windlass.service import Service
 from windlass.store.store import Store
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("engine", ["valkey"], indirect=True)]
-
 
 
 @pytest.fixture
@@ -29,6 +29,7 @@ def way(engine: EngineProcess) -> Iterator[LossyWay]:
 async def lossy_desk(store: Store, way: LossyWay, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[AtDesk]:
     """In the namespace of `store`, over the lossy way."""
     monkeypatch.setattr(takes, "CHECK_EVERY_S", 0.05)
+    monkeypatch.setattr(reconciler, "SETTLE_S", 0.05)
     async with way.store_like(store) as found, asyncio.timeout(LIMIT_S):
         desk = AtDesk(Service(found))
         yield desk

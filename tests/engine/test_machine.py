@@ -517,7 +517,8 @@ class Machine(RuleBasedStateMachine):
         is_known, expected = self.note_beat(worker), self.model.unclaimed(worker, named)
         answer = answered(lambda: self.service.beat_holding(worker, named).wait())
         if not is_known:
-            return self.agree(answer, "unknown_worker")
+            self.agree(answer, "unknown_worker")
+            return
         leases = sorted(answer.unclaimed, key=lambda lease: lease.token)
         self.agree([lease.token for lease in leases], sorted(job.token for job in expected))
         if leases:

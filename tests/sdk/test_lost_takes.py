@@ -14,14 +14,16 @@ from lost_replies import LIMIT_S, SETTLED_MS, LossyWay, lossy_way
 from sdk.conftest import at_work
 from windlass import Windlass
 from windlass.core.ids import parse_id
+from windlass.core.job import NewJob
 from windlass.core.queue import FOREVER_MS
+from windlass.core.requests import Take
 from windlass.core.states import State
+from windlass.loops import reconciler
 from windlass.sdk.worker import worker as worker_module
 from windlass.service import Service
 from windlass.store.store import Store
 
 pytestmark = pytest.mark.anyio
-
 
 
 @pytest.fixture
@@ -41,6 +43,7 @@ def lossy_app(store: Store, way: LossyWay) -> Iterator[Windlass]:
 
 @pytest.fixture(autouse=True)
 def short_beats(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reconciler, "SETTLE_S", 0.05)
     monkeypatch.setattr(worker_module, "BEAT_EVERY_S", 0.1)
     monkeypatch.setattr(worker_module, "REMOTE_BEAT_EVERY_S", 0.1)
 
@@ -78,3 +81,42 @@ async def test_the_worker_gives_it_back_and_it_runs(
     async with store, stranded(lossy_app, Service(store), way, lease_ms) as ran:
         store.clock_offset_ms += SETTLED_MS
         await until(lambda: ran == [7])
+
+
+async def test_a_worker_over_http_gives_back_what_it_never_got(served: str, store: Store, beside: Service) -> None:
+    """Taken in its name and not by it, as when the answer is lost between the engine and its server."""
+    async with at_work(Windlass(served), queues=["served"]) as worker:
+        job_id = (await beside.enqueue([NewJob(queue="elsewhere", name="n")]).one()).id
+        request = Take(queues=("elsewhere",), worker=worker.id, lease_ms=FOREVER_MS)
+        assert [job.id for job in (await beside.take(request)).jobs] == [job_id]
+        store.clock_offset_ms += SETTLED_MS
+        await until_queued(beside, job_id)
+
+
+async def test_a_job_that_runs_stays_with_its_worker(app: Windlass, store: Store, beside: Service) -> None:
+    may_end = asyncio.Event()
+    ran: list[int] = []
+
+    @app.task
+    async def work(number: int) -> None:
+        await may_end.wait()
+        ran.append(number)
+
+    await beside.configure(work.queue, {"lease_ms": FOREVER_MS})
+    async with at_work(app, queues=[work.queue]) as worker:
+        handle = await work.aenqueue(7)
+        await until(lambda: worker.running == 1)
+        job_id = (await beside.enqueue([NewJob(queue="elsewhere", name="n")]).one()).id
+        await beside.take(Take(queues=("elsewhere",), worker=worker.id, lease_ms=FOREVER_MS))
+        store.clock_offset_ms += SETTLED_MS
+        await until_queued(beside, job_id)  # beside the running job a heartbeat has found another, and gave it back
+        job = (await beside.job([parse_id(handle.id)]).one()).job
+        assert (job.state, job.worker, job.attempt) == (State.RUNNING, worker.id, 1)
+        may_end.set()
+        await until(lambda: ran == [7])
+
+
+async def until_queued(service: Service, job_id: bytes) -> None:
+    async with asyncio.timeout(LIMIT_S):
+        while (await service.job([job_id]).one()).job.state is not State.QUEUED:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
