@@ -511,9 +511,9 @@ class Machine(RuleBasedStateMachine):
         return is_known
 
     def beat_holding(self, worker: bytes) -> None:
-        """It names every other job that it holds, and gives back what it hears of."""
+        """It names every second job that it holds, and gives back what it hears of."""
         held = sorted(self.model.held_by(worker), key=lambda job: job.token)
-        named = [job.id for job in held[::2]]
+        named = [job.id for job in held[1::2]]
         is_known, expected = self.note_beat(worker), self.model.unclaimed(worker, named)
         answer = answered(lambda: self.service.beat_holding(worker, named).wait())
         if not is_known:
