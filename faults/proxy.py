@@ -42,6 +42,8 @@ class Link:
         self._loop = loop
         self._server: asyncio.Server | None = None
         self._open: set[asyncio.StreamWriter] = set()
+        self._unanswered = b""  # the call whose reply is to be lost
+        self.has_lost = threading.Event()
 
     # What it can be told
 
@@ -67,6 +69,12 @@ class Link:
     def drop(self) -> None:
         """Every connection of this moment is reset; new ones pass."""
         self._loop.call_soon_threadsafe(self._reset_all)
+
+    def lose_reply_to(self, call: bytes) -> None:
+        """The next call with these bytes reaches the far end; the connection is reset when the reply comes back. Then
+        `has_lost` is set."""
+        self.has_lost.clear()
+        self._unanswered = call
 
     @property
     def connections(self) -> int:
@@ -100,7 +108,11 @@ class Link:
         ends = {writer, far_writer}
         self._open |= ends
         try:
-            await asyncio.gather(self._pump(reader, far_writer), self._pump(far_reader, writer))
+            is_losing = asyncio.Event()
+            await asyncio.gather(
+                self._pump(reader, far_writer, lambda data: self._note_call(data, is_losing)),
+                self._pump(far_reader, writer, lambda _: self._lose_reply(is_losing)),
+            )
         except OSError:
             pass
         finally:
@@ -108,8 +120,21 @@ class Link:
             for end in ends:
                 _reset(end)
 
-    async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def _note_call(self, data: bytes, is_losing: asyncio.Event) -> None:
+        if self._unanswered and self._unanswered in data:
+            self._unanswered = b""
+            is_losing.set()
+
+    def _lose_reply(self, is_losing: asyncio.Event) -> None:
+        if is_losing.is_set():
+            self.has_lost.set()
+            raise ConnectionResetError("The reply is lost.")
+
+    async def _pump(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, look: Callable[[bytes], None]
+    ) -> None:
         while data := await reader.read(CHUNK):
+            look(data)
             while self.weather.mode == "stall":  # noqa: ASYNC110 (said in another thread)
                 await asyncio.sleep(BREATH_S)
             weather = self.weather

@@ -12,8 +12,8 @@ PATIENCE_S = 30
 # A page that is left ends its own requests, such as its stream of events.
 _ENDED_BY_ITSELF = "net::ERR_ABORTED"
 # Reports policy violations as they happen; the browser does not print every violation on the console.
-# Browsers differ in when they report an inline handler: some when it is parsed, some when it would first run. The observer
-# therefore reports every inline handler in the document by itself.
+# Browsers differ in when they report an inline handler: some when it is parsed, some when it would first run. So the
+# observer reports every inline handler in the document by itself.
 _REPORT_VIOLATIONS = """
 addEventListener("securitypolicyviolation", event =>
     console.error(`refused by the policy: ${event.effectiveDirective} ${event.blockedURI} ${event.sample}`));

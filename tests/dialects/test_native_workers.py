@@ -131,6 +131,22 @@ async def test_who_works_where_is_about_all_queues(asker: Asker, service: Servic
     assert (await asker("GET", "/workers", token=token)).code == "forbidden"
 
 
+async def test_a_beat_that_names_jobs_hears_of_leases_that_it_does_not_name(
+    asker: Asker, service: Service, store: Store
+) -> None:
+    await asker.good("PUT", f"/workers/{WORKER}", {"beat_ms": 60_000})
+    named, unnamed = hold(service), hold(service)
+    store.clock_offset_ms += 3_000
+    held = [format_id(named), format_id(unnamed)]
+    assert await asker.good("POST", f"/workers/{WORKER}/beat", {"held": held}) == {"is_asked_to_stop": False}
+    answer = await asker.good("POST", f"/workers/{WORKER}/beat", {"held": held[:1]})
+    [lease] = answer["unclaimed"]
+    assert lease["id"] == held[1]
+    assert await asker.good("POST", f"/jobs/{lease['id']}/release", {"token": lease["token"]}) == {"state": "queued"}
+    assert await asker.good("POST", f"/workers/{WORKER}/beat", {"held": held[:1]}) == {"is_asked_to_stop": False}
+    assert (await asker("POST", f"/workers/{WORKER}/beat", {"held": ["x"]})).status == 400
+
+
 async def test_a_worker_is_asked_to_end(asker: Asker, service: Service) -> None:
     await asker.good("PUT", f"/workers/{WORKER}", {})
     assert await asker.good("POST", f"/workers/{WORKER}/stop") == {"was_asked": False}

@@ -17,6 +17,8 @@ from windlass.core.requests import Edit, Edited, Enqueued, Extended, Fail, Finis
 from windlass.core.states import ENDED, LEASED, PENDING, State
 from windlass.store.record import pack
 
+SETTLED_MS = 2_000  # as in lua/lib/reports.lua
+
 
 class Model(Ledger):
     # Producers
@@ -326,6 +328,11 @@ class Model(Ledger):
     def held_by(self, worker: bytes) -> list[ModelJob]:
         mine = [job for job in self.jobs.values() if job.state in LEASED and job.worker == worker]
         return [job for job in mine if not job.is_orphan]
+
+    def unclaimed(self, worker: bytes, named: Sequence[bytes]) -> list[ModelJob]:
+        """Leases of a worker that its heartbeat does not name, once their answers cannot be on their way any more."""
+        found = [job for job in self.held_by(worker) if job.state is State.RUNNING and not job.is_retakeable]
+        return [job for job in found if job.id not in named and job.started_at <= self.now_ms - SETTLED_MS]
 
     def forget(self, worker: bytes) -> int | str:
         held = self.held_by(worker)

@@ -488,7 +488,7 @@ class Machine(RuleBasedStateMachine):
 
     @rule(
         worker=st.sampled_from(WORKERS),
-        says=st.sampled_from(("register", "beat", "forget")),
+        says=st.sampled_from(("register", "beat", "beat_holding", "forget")),
         beat_ms=mostly(1_000, 60_000),
     )
     def worker(self, worker: bytes, says: str, beat_ms: int) -> None:
@@ -497,15 +497,35 @@ class Machine(RuleBasedStateMachine):
             self.agree(self.service.register(worker, WorkerInfo(), beat_ms=beat_ms).wait(), self.model.now_ms)
         elif says == "beat":
             self.beat(worker)
+        elif says == "beat_holding":
+            self.beat_holding(worker)
         else:
             answer = answered(lambda: self.service.forget(worker).wait())
             self.agree(answer, self.model.forget(worker), "release", "clean")
 
-    def beat(self, worker: bytes) -> None:
+    def note_beat(self, worker: bytes) -> bool:
         is_known = worker in self.model.workers
         if is_known:
             beat_ms = self.model.workers[worker][0]
             self.model.workers[worker] = (beat_ms, self.model.now_ms + beat_ms)
+        return is_known
+
+    def beat_holding(self, worker: bytes) -> None:
+        """It names every second job that it holds, and gives back what it hears of."""
+        held = sorted(self.model.held_by(worker), key=lambda job: job.token)
+        named = [job.id for job in held[1::2]]
+        is_known, expected = self.note_beat(worker), self.model.unclaimed(worker, named)
+        answer = answered(lambda: self.service.beat_holding(worker, named).wait())
+        if not is_known:
+            self.agree(answer, "unknown_worker")
+            return
+        leases = sorted(answer.unclaimed, key=lambda lease: lease.token)
+        self.agree([lease.token for lease in leases], sorted(job.token for job in expected))
+        if leases:
+            self.report(self.service.release, leases, self.model.release, "release", "clean")
+
+    def beat(self, worker: bytes) -> None:
+        is_known = self.note_beat(worker)
         self.agree([said(one) for one in self.service.beat([worker]).wait()], [False if is_known else "unknown_worker"])
 
     def promote(self) -> None:

@@ -53,6 +53,15 @@ def test_through(link: Link) -> None:
         assert _answers(one)
 
 
+def test_the_reply_to_one_call_is_lost(link: Link) -> None:
+    link.lose_reply_to(b"ell")
+    with _open(link) as one, pytest.raises(ConnectionResetError):
+        _answers(one)
+    assert link.has_lost.wait(LIMIT_S)
+    with _open(link) as one:
+        assert _answers(one)
+
+
 def test_cut(link: Link) -> None:
     with _open(link) as one:
         assert _answers(one)

@@ -195,6 +195,12 @@ MEANINGS: dict[str, Meaning] = {
     "worker_not_listed": Meaning(
         _W, "Workers are known that nobody expects to beat.", "They are shown for ever.", _REPAIR
     ),
+    "lease_unclaimed": Meaning(
+        _E,
+        "Living workers do not know of jobs that are leased to them.",
+        "These jobs do not run; without a lease deadline they wait until the worker stops.",
+        f"{_REPAIR} It gives the jobs back and spends no attempt. The worker's log says why it did not do so itself.",
+    ),
     "loops_behind": Meaning(
         _W,
         "What the loops should have done is overdue by more than five minutes.",

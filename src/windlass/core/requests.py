@@ -252,6 +252,13 @@ class Running(msgspec.Struct, frozen=True):
     since_ms: int
 
 
+class HeartbeatReply(msgspec.Struct, frozen=True):
+    """The answer to the heartbeat of a worker that names the jobs it holds."""
+
+    is_asked_to_stop: bool
+    unclaimed: list[Held]  # leases under its name that it did not name
+
+
 class Worker(msgspec.Struct, frozen=True, kw_only=True):
     id: bytes
     info: WorkerInfo

@@ -39,6 +39,7 @@ LOG_LEVEL_MAX = 16
 LOG_LINE_MAX = 4 * 1024
 LOG_LINES_MAX = 200  # of one request
 TAKE_MAX = 1000
+HELD_MAX = 10_000  # jobs that a worker names in one heartbeat
 AFTER_MAX = 1000
 WHOLE_MAX = 2000  # jobs that are accepted as a whole
 QUEUES_PER_TAKE = 100
@@ -377,6 +378,14 @@ def worker_id(value: Any) -> None:
     id_bytes("worker", value)
     if value == bytes(16):
         raise BadInput("A worker id of sixteen zero bytes stands for nobody; choose another.")
+
+
+def held_ids(values: Any) -> None:
+    items("held", values)
+    if len(values) > HELD_MAX:
+        raise BadInput(f"A worker names at most {HELD_MAX} jobs in one heartbeat; beat without them.")
+    for value in values:
+        id_bytes("held", value)
 
 
 def worker_info(info: WorkerInfo) -> None:

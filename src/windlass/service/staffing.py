@@ -10,7 +10,7 @@ from ..core import validation as check
 from ..core.access import is_within
 from ..core.access_validation import queue_patterns
 from ..core.errors import Refusal
-from ..core.requests import Worker, WorkerInfo
+from ..core.requests import HeartbeatReply, Held, Worker, WorkerInfo
 from ..store.asked import Asked, AskedMany
 from ..store.calls import reading, workers
 from ..store.calls.call import Flow, bounded
@@ -61,6 +61,41 @@ class Staffing(Asking):
         replies = yield calls
         flat = [answer for reply in replies for answer in reply]
         return [_told([flat[place] for place in range(at, len(flat), len(ids))]) for at in range(len(ids))]
+
+    def beat_holding(self, worker: bytes, held: Sequence[bytes]) -> Asked[HeartbeatReply]:
+        """The heartbeat of one worker that names all jobs it holds. The answer lists the leases under its name that it
+        did not name, once they are two seconds old: their take was carried out and its answer was lost. Such a worker
+        `release`s them; it must not begin one of them afterwards, should a late answer still bring it."""
+        check.worker_id(worker)
+        check.held_ids(held)
+        return Asked(self.store, lambda: self._beat_holding_flow(worker, held))
+
+    def _beat_holding_flow(self, worker: bytes, held: Sequence[bytes]) -> Flow[HeartbeatReply]:
+        by_home: list[list[bytes]] = [[] for _ in range(self.store.partitions)]
+        for job_id in held:
+            by_home[self.store.partition_of_job(job_id)].append(job_id)
+        replies = yield [workers.beat_holding(worker, ids, home) for home, ids in enumerate(by_home)]
+        answers = [answer for (answer,) in replies]
+        refused = [answer for answer in answers if isinstance(answer, Refusal)]
+        if refused:  # a partition that does not know the worker makes it register again
+            raise refused[0]
+        return HeartbeatReply(
+            any(one.is_asked_to_stop for one in answers), [lease for one in answers for lease in one.unclaimed]
+        )
+
+    def unclaimed(self, holders: Sequence[tuple[bytes, Sequence[bytes]]]) -> Asked[list[Held]]:
+        """Leases under the names of holders that do not beat, each with the ids of all jobs that it holds: those that
+        it does not hold, once they are two seconds old."""
+        check.items("holders", holders)
+        for holder, held in holders:
+            check.worker_id(holder)
+            check.held_ids(held)
+        return Asked(self.store, lambda: self._unclaimed_flow(holders))
+
+    def _unclaimed_flow(self, holders: Sequence[tuple[bytes, Sequence[bytes]]]) -> Flow[list[Held]]:
+        homes = range(self.store.partitions)
+        replies = yield [part for home in homes for part in bounded(workers.unclaimed(holders, home))]
+        return [lease for reply in replies for leases in reply for lease in leases]
 
     def stop_worker(self, worker: bytes) -> Asked[bool]:
         """Asks a worker to end gently: with its next heartbeat it hears so, takes no more, ends what it runs, and

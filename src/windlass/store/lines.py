@@ -37,6 +37,7 @@ class Lines:
         self._shared_nodes = NodeConnections()
         self._blocking_links: dict[tuple[str, int], BlockingLink] = {}
         self._watching: asyncio.Task[None] | None = None
+        self.on_interruption: list[Callable[[], None]] = []
 
     def lead_to(self, tags: Sequence[str], roots: Sequence[str]) -> None:
         """The hash tags and the roots of all partitions, once they are known."""
@@ -114,7 +115,12 @@ class Lines:
             nodes=self._shared_nodes if purpose == "calls" else None,
             roots=(lambda: self._roots_reached(partition)) if purpose in ("calls", "durable") else tuple,
             functions=lambda: library().source,
+            interrupted=self._interrupted if purpose == "calls" else None,
         )
+
+    def _interrupted(self) -> None:
+        for handler in self.on_interruption:
+            handler()
 
     def _renew(self) -> None:
         for link in (*self._links.values(), *self._apart):

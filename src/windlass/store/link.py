@@ -68,8 +68,10 @@ class Link:
         nodes: NodeConnections | None = None,
         roots: Callable[[], Sequence[str]] = tuple,
         functions: Callable[[], str] = str,
+        interrupted: Callable[[], None] | None = None,
     ) -> None:
         self.route = Standalone(route) if isinstance(route, Endpoint) else route
+        self._interrupted = interrupted  # called when it is not known whether a call was carried out
         self._nodes = nodes or NodeConnections()
         self._functions = functions  # the library, for a node that is asked for the first time
         self._roots = roots  # of the partitions whose tokens must only grow
@@ -137,6 +139,8 @@ class Link:
                     connection = await self._renewed()
                 return await send(connection, limit_s, *what)
             except WindlassError as problem:
+                if self._interrupted is not None and not isinstance(problem, EngineReplyError):
+                    self._interrupted()
                 if self._is_closed:
                     raise
                 patience = patience or Patience(self.route, self._patience_s)

@@ -26,7 +26,7 @@ class Patience:
     """Decides whether a failed call is repeated, and after which pause. It begins with the first failure.
 
     Every repeat is safe, even of a call that was carried out and only its reply was lost: enqueue recognises
-    its ids, reports are guarded by lease tokens, and a lost answer of take costs one lease.
+    its ids, reports are guarded by lease tokens, and what a lost answer of take has leased goes back.
     """
 
     def __init__(self, route: Route, patience_s: float) -> None:

@@ -15,6 +15,8 @@ from ..core.callback import destination_mark
 from ..core.job import NOTHING, Attempt, Blob, Callback, Codec, Flag, Job, NewJob, OnFailure
 from ..core.retry import ENDLESS, Backoff
 from ..core.states import LEASED, State
+from .holders import NOBODY as NOBODY
+from .holders import named
 
 # 6-byte integers are read as a 2-byte and a 4-byte half.
 HEADER = struct.Struct(">BBIiHIHIHIHIHIHIHI16sIIIH")
@@ -22,7 +24,6 @@ _NOTE_SIZES = struct.Struct(">HH")  # bytes used, bytes of room
 _ATTEMPT = struct.Struct(">IHIHI16sB")
 HEADER_BYTES = HEADER.size
 FORMAT = 1
-NOBODY = bytes(16)
 _CODEC_BITS = 3
 # Header of a new job: format, state, flags, priority, (sequence, creation), ready time, (started, ended, token,
 # deadline, worker, attempt), revision, (progress), length of header and strings.
@@ -254,7 +255,7 @@ def unpack(entry: bytes, *, is_whole: bool = True) -> Job:
         attempt=attempt,
         revision=revision,
         progress=progress / 1_000_000,
-        worker=worker if worker != NOBODY else None,
+        worker=named(worker),
         lease_token=(token_high << 32 | token) if is_leased else 0,
         lease_deadline_at_ms=((deadline_high << 32 | deadline) or None) if is_leased else None,
     )
@@ -388,7 +389,7 @@ def unpack_attempt(entry: bytes) -> Attempt:
         attempt=number,
         started_at_ms=(started_high << 32 | started) or None,
         ended_at_ms=ended_high << 32 | ended,
-        worker=worker if worker != NOBODY else None,
+        worker=named(worker),
         reason=entry[at : at + reason_bytes].decode(),
         error=unpack_blob(entry[at + reason_bytes :]),
     )

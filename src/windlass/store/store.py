@@ -416,6 +416,11 @@ class Store:
         """The name of the bell that hears of cancel requests in a partition; empty when nobody listens."""
         return self.bell(partition).name if self._on_cancel is not None else ""
 
+    def hear_interruptions(self, handler: Callable[[], None]) -> None:
+        """Call `handler` when calls of this store lose their connection. They are repeated; whether the engine has
+        carried them out before is not known."""
+        self._lines.on_interruption.append(handler)
+
     # Slots of a cluster
 
     def _torn(self, slots: set[int]) -> list[int]:

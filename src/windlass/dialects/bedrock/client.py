@@ -50,4 +50,4 @@ class Answering(Protocol):
         """The server stops: end the queries that are under way, and refuse further ones."""
 
     async def close(self) -> None:
-        """End the processes that queries ran in."""
+        """Stop checking lost takes, and end the processes that queries ran in: no more commands come."""

@@ -91,6 +91,7 @@ class Desk:
         self._querying.pool.stop()
 
     async def close(self) -> None:
+        self._getting.close()
         await self._querying.pool.close()
 
     async def _open(self) -> None:

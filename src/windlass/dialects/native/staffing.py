@@ -60,8 +60,34 @@ class RegisteredShape(Given, frozen=True, kw_only=True):
     stopping_since_ms: Annotated[int | None, Meta(description="When it was asked to end.")]
 
 
-class HeardShape(Given, frozen=True, kw_only=True):
+class BeatShape(Shape, frozen=True, kw_only=True):
+    """A heartbeat. Without a body it says only that the worker is alive."""
+
+    held: Annotated[
+        tuple[Id, ...] | None,
+        Meta(
+            description="All jobs that the worker has taken and not reported yet. The answer then names the leases "
+            "that it does not know. Use one id per process: jobs of another process under that id are not known here."
+        ),
+    ] = None
+
+
+class UnclaimedShape(Given, frozen=True, kw_only=True):
+    """A lease under the worker's name that its heartbeat did not name."""
+
+    id: Id
+    token: Annotated[int, Meta(description="The token of the lease.")]
+
+
+class HeardShape(Given, frozen=True, kw_only=True, omit_defaults=True):
     is_asked_to_stop: Annotated[bool, Meta(description="Take no more, end what runs, and leave.")]
+    unclaimed: Annotated[
+        tuple[UnclaimedShape, ...],
+        Meta(
+            description="Leases of at least two seconds that are not in `held`: the answer that brought them was lost. "
+            "Release them, and do not begin them should that answer still arrive."
+        ),
+    ] = ()
 
 
 class AskedToStopShape(Given, frozen=True, kw_only=True):
@@ -123,12 +149,25 @@ async def register(ask: Ask[WorkerShape, None]) -> ExpectedShape:
     return ExpectedShape(now_ms=now_ms, silent_at_ms=now_ms + body.beat_ms)
 
 
-@routes.post("/workers/{id}/beat", roles=WORKS, gives=HeardShape, refuses=(errors.UnknownWorker,))
-async def beat(ask: Ask[None, None]) -> HeardShape:
-    """A worker says that it is alive, and hears whether somebody wants it to end."""
-    worker = _worker_id(ask)
+@routes.post(
+    "/workers/{id}/beat",
+    roles=WORKS,
+    takes=BeatShape,
+    gives=HeardShape,
+    refuses=(errors.UnknownWorker, errors.TooLarge),
+)
+async def beat(ask: Ask[BeatShape, None]) -> HeardShape:
+    """Heartbeat of a worker: the answer says whether it is to end.
+
+    A worker that names the jobs it holds also hears of leases under its name that it does not know, because the answer
+    to a take was lost. It releases them, and they run at once instead of when their leases end."""
+    worker, held = _worker_id(ask), ask.body.held
     await ask.may_act_for(worker)
-    return HeardShape(is_asked_to_stop=await ask.service.beat([worker]).one())
+    if held is None:
+        return HeardShape(is_asked_to_stop=await ask.service.beat([worker]).one())
+    heard = await ask.service.beat_holding(worker, [parse_id(text) for text in held])
+    unclaimed = tuple(UnclaimedShape(id=format_id(one.id), token=one.token) for one in heard.unclaimed)
+    return HeardShape(is_asked_to_stop=heard.is_asked_to_stop, unclaimed=unclaimed)
 
 
 @routes.post(

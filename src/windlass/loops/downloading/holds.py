@@ -6,12 +6,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
+from collections.abc import Callable
 from typing import Literal, TypeAlias
 
 from ...core.errors import Refusal, UnknownWorker, WindlassError
 from ...core.job import Job
 from ...core.requests import Extended, Held, Update, WorkerInfo
 from ...service import Service
+from ..reconciler import Reconciler
 
 log = logging.getLogger("windlass.downloads")
 
@@ -55,12 +57,18 @@ class Hold:
 
 
 class Holds:
-    def __init__(self, service: Service, worker: bytes, info: WorkerInfo, lease_ms: int) -> None:
+    """`others`: jobs that are taken under the same worker and kept elsewhere."""
+
+    def __init__(
+        self, service: Service, worker: bytes, info: WorkerInfo, lease_ms: int, others: Callable[[], list[Held]]
+    ) -> None:
         self._service = service
         self._worker = worker
         self._info = info
         self._lease_ms = lease_ms
+        self._others = others
         self._holds: dict[bytes, Hold] = {}
+        self.reconciler = Reconciler(service, lambda lease: lease in self._leases())
         self._moved = asyncio.Event()
 
     def __len__(self) -> int:
@@ -68,6 +76,10 @@ class Holds:
 
     def all(self) -> list[Hold]:
         return list(self._holds.values())
+
+    def _leases(self) -> list[Held]:
+        """Everything that this process holds under its worker."""
+        return [*(hold.held for hold in self._holds.values()), *self._others()]
 
     def add(self, hold: Hold) -> None:
         self._holds[hold.job.id] = hold
@@ -103,9 +115,10 @@ class Holds:
             await asyncio.sleep(pause_s)
             try:
                 await self._extend()
-                (answer,) = await self._service.beat([self._worker])
-                if isinstance(answer, UnknownWorker):
-                    await self.register()
+                held = [lease.id for lease in self._leases()]
+                self.reconciler.check((await self._service.beat_holding(self._worker, held)).unclaimed)
+            except UnknownWorker:
+                await self.register()
             except WindlassError as error:
                 log.warning("Heartbeats do not reach the engine (%s); still trying.", error)
 

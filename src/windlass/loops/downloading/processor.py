@@ -94,7 +94,8 @@ class Processor:
             slots=self._options.slots,
             name="downloads",
         )
-        self._holds = Holds(service, self._worker, info, self._options.lease_ms)
+        self._holds = Holds(service, self._worker, info, self._options.lease_ms, self._reaper.leases)
+        self._reaper.admit = self._holds.reconciler.admit
         await self._prepare()
         try:
             async with asyncio.TaskGroup() as group:
@@ -123,6 +124,7 @@ class Processor:
             await asyncio.sleep(CLEAN_EVERY_S)
 
     async def _leave(self) -> None:
+        self._holds.reconciler.close()
         for hold in self._holds.all():
             hold.stop("stopping")
         if tasks := [hold.task for hold in self._holds.all() if hold.task is not None]:
@@ -146,7 +148,7 @@ class Processor:
             if free <= 0 or self._disk.is_full:
                 await self._changed.wait()
                 continue
-            for job in await self._take(free):
+            for job in self._holds.reconciler.admit(await self._take(free)):
                 self._begin(job)
 
     async def _take(self, most: int) -> list[Job]:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 
 import msgspec
 
 from ...core.callback import Debt
 from ...core.errors import Refusal, WindlassError
 from ...core.job import Blob, Codec, Job, NewJob
-from ...core.requests import Fail, Finish, Take
+from ...core.requests import Fail, Finish, Held, Take
 from ...core.states import State
 from ...service import Service
 from .counts import Counts
@@ -53,7 +54,8 @@ def _stored_as(debt: Debt) -> str:
 
 
 class Reaper:
-    """`await reaper.run(service)` until cancelled."""
+    """`await reaper.run(service)` until cancelled. `admit` is given the jobs of a take, and answers those that may
+    begin."""
 
     def __init__(self, storage: Storage, threads: Threads, counts: Counts, worker: bytes, retry_delay_ms: int) -> None:
         self._storage = storage
@@ -61,6 +63,11 @@ class Reaper:
         self._counts = counts
         self._worker = worker
         self._retry_delay_ms = retry_delay_ms
+        self._held: list[Held] = []  # of the round under way
+        self.admit: Callable[[list[Job]], list[Job]] = list
+
+    def leases(self) -> list[Held]:
+        return self._held
 
     async def run(self, service: Service) -> None:
         while True:
@@ -73,10 +80,14 @@ class Reaper:
     async def reap(self, service: Service, wait_ms: int = 0) -> None:
         """One round."""
         request = Take(queues=(FILES_QUEUE,), most=AT_ONCE, worker=self._worker, wait_ms=wait_ms)
-        taken = await service.take(request)
-        async with asyncio.TaskGroup() as group:
-            for job in taken.jobs:
-                group.create_task(self._delete(service, job))
+        jobs = self.admit((await service.take(request)).jobs)
+        self._held = [Held(job.id, job.lease_token) for job in jobs]
+        try:
+            async with asyncio.TaskGroup() as group:
+                for job in jobs:
+                    group.create_task(self._delete(service, job))
+        finally:
+            self._held = []
 
     async def _delete(self, service: Service, job: Job) -> None:
         trouble = await self._remove(job)

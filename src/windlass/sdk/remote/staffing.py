@@ -6,9 +6,10 @@ from collections.abc import Callable, Sequence
 
 from ...core.errors import Refusal
 from ...core.ids import format_id, parse_id
-from ...core.requests import Running, Worker, WorkerInfo
+from ...core.requests import HeartbeatReply, Held, Running, Worker, WorkerInfo
 from ...dialects.native.staffing import (
     AskedToStopShape,
+    BeatShape,
     ExpectedShape,
     GivenBackShape,
     HeardShape,
@@ -37,6 +38,11 @@ class RemoteStaffing(RemoteAsking):
         super().beat(ids)
         return AskedMany(self.remote, lambda: _beat(ids))
 
+    def beat_holding(self, worker: bytes, held: Sequence[bytes]) -> Asked[HeartbeatReply]:
+        super().beat_holding(worker, held)
+        body = BeatShape(held=tuple(map(format_id, held)))
+        return self._one(post(f"/workers/{format_id(worker)}/beat", HeardShape, body), _heard)
+
     def forget(self, worker: bytes) -> Asked[int]:
         super().forget(worker)
         request = Request(method="DELETE", path=f"/workers/{format_id(worker)}", gives=GivenBackShape)
@@ -62,6 +68,10 @@ def _beat(ids: Sequence[bytes]) -> Requests[list[bool | Refusal]]:
         except Refusal as refusal:
             answers.append(refusal)
     return answers
+
+
+def _heard(shape: HeardShape) -> HeartbeatReply:
+    return HeartbeatReply(shape.is_asked_to_stop, [Held(parse_id(one.id), one.token) for one in shape.unclaimed])
 
 
 def _worker(shape: RegisteredShape) -> Worker:

@@ -32,8 +32,9 @@ SHORTEST_BEAT_S = 0.05
 
 
 class Keeper:
-    """`runs` answers the jobs in hand; `lost`, `stop` (a job) and `dismissed` (the worker is to end) are called in the
-    keeper's thread."""
+    """`runs` answers the jobs in hand, and `held` the ids of all jobs that the worker has received and not reported.
+    `lost`, `stop` (a job), `unclaimed` (leases under the worker's name that `held` did not name) and `dismissed` (the
+    worker is to end) are called in the keeper's thread."""
 
     def __init__(
         self,
@@ -42,6 +43,8 @@ class Keeper:
         info: WorkerInfo,
         *,
         runs: Callable[[], list[Run]],
+        held: Callable[[], list[bytes]],
+        unclaimed: Callable[[list[Held]], None],
         lost: Callable[[Run], None],
         stop: Callable[[bytes], None],
         dismissed: Callable[[], None],
@@ -52,6 +55,8 @@ class Keeper:
         self._worker = worker
         self._info = info
         self._runs = runs
+        self._held = held
+        self._unclaimed = unclaimed
         self._lost = lost
         self._stop = stop
         self._dismissed = dismissed
@@ -178,11 +183,15 @@ class Keeper:
         self._beat_every_s = min([self._rhythm_s, *(run.beat_every_s for run in self._runs())])
 
     async def _show_life(self) -> None:
-        (answer,) = await self._service.beat([self._worker])
-        if isinstance(answer, UnknownWorker):
+        try:
+            heard = await self._service.beat_holding(self._worker, self._held())
+        except UnknownWorker:
             await self._register()
-        elif answer is True:
+            return
+        if heard.is_asked_to_stop:
             self._dismissed()
+        if heard.unclaimed:
+            self._unclaimed(heard.unclaimed)
 
     def _listen_to_worker(self) -> None:
         """A worker whose event loop does not answer is shown with what it does."""

@@ -25,7 +25,7 @@ class Postponing:
     def __init__(self, service: Service) -> None:
         self._service = service
         self._first_at_ms: dict[str, int] = {}  # by task: when this worker first met a newer one
-        self._under_way: set[asyncio.Task[None]] = set()
+        self._under_way: dict[asyncio.Task[None], Job] = {}
 
     def put_off(self, job: Job, task: Task[..., Any]) -> None:
         level = logging.INFO if job.name in self._first_at_ms else logging.WARNING
@@ -33,8 +33,13 @@ class Postponing:
         why = f"the arguments are of version {version_of(job.payload)}, its last worker knows version {task.version}"
         log.log(level, "Job %s (%s) is offered again in %d s: %s.", job.key, job.name, delay_ms // 1000, why)
         work = asyncio.create_task(self._give_back(job, (job.started_at_ms or 0) + delay_ms, why))
-        self._under_way.add(work)
-        work.add_done_callback(self._under_way.discard)
+        self._under_way[work] = job
+        work.add_done_callback(self._under_way.pop)
+
+    @property
+    def jobs(self) -> list[Job]:
+        """Jobs that are not given back yet. May be asked in any thread."""
+        return list(self._under_way.values())
 
     def _delay_ms(self, job: Job) -> int:
         now_ms = job.started_at_ms or 0  # the engine's clock

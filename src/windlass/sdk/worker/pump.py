@@ -34,7 +34,8 @@ Told = tuple[Run, Finish | Fail | Held]
 
 
 class Pump:
-    """`start` is given the jobs that were taken, and answers those whose task nobody here knows."""
+    """`admit` is given the jobs that a take has brought, and answers those that may begin. `start` is given these, and
+    answers those whose task nobody here knows."""
 
     def __init__(
         self,
@@ -43,6 +44,7 @@ class Pump:
         queues: Sequence[str],
         slots: int,
         *,
+        admit: Callable[[list[Job]], list[Job]],
         start: Callable[[list[Job]], list[Job]],
         told: Callable[[Sequence[Run]], None],
         lost: Callable[[Job], None],
@@ -52,6 +54,7 @@ class Pump:
         self._queues = tuple(queues)
         self._slots = slots
         self._at_once = min((slots + 1) // 2 if slots >= HALVED_FROM else slots, TAKE_MAX)  # outcomes of one call
+        self._admit = admit
         self._start = start
         self._told = told
         self._lost = lost
@@ -64,6 +67,7 @@ class Pump:
         self._talks: set[asyncio.Task[None]] = set()
         self._acceptances: set[asyncio.Task[None]] = set()
         self._waiting: asyncio.Task[None] | None = None
+        self._unstarted: dict[int, list[Job]] = {}  # taken, and neither begun nor given back yet
         self._changed = asyncio.Event()
         self.is_open = True  # takes more
         self.is_empty = False  # the last look found nothing
@@ -86,6 +90,11 @@ class Pump:
     @property
     def occupied(self) -> int:
         return self._occupied
+
+    @property
+    def unstarted(self) -> list[Job]:
+        """Jobs in hand whose code does not run. May be asked in any thread."""
+        return [job for jobs in list(self._unstarted.values()) for job in jobs]
 
     def close(self) -> None:
         """Takes no more; a take that waits ends. Ends are still reported."""
@@ -283,8 +292,16 @@ class Pump:
 
     async def _begin(self, jobs: list[Job]) -> None:
         self.is_empty = not jobs
+        jobs = self._admit(jobs)
         if not jobs:
             return
+        self._unstarted[id(jobs)] = jobs
+        try:
+            await self._begin_all(jobs)
+        finally:
+            del self._unstarted[id(jobs)]
+
+    async def _begin_all(self, jobs: list[Job]) -> None:
         if not self.is_open:  # closed while they were on their way; if this fails, they go back when the worker leaves
             with contextlib.suppress(WindlassError):
                 await self._service.release([Held(job.id, job.lease_token) for job in jobs])
@@ -299,7 +316,11 @@ class Pump:
     async def _unknown(self, jobs: list[Job]) -> None:
         if jobs:
             self._occupied -= len(jobs)
-            await self._set_aside(jobs)
+            self._unstarted[id(jobs)] = jobs
+            try:
+                await self._set_aside(jobs)
+            finally:
+                del self._unstarted[id(jobs)]
 
     async def _start_apart(self, jobs: list[Job]) -> list[Job]:
         """Two halves that come together would end together and be reported together: the engine would stand still while

@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any
 from ...core.collecting import settle
 from ...core.errors import BadInput, EngineUnavailable
 from ...core.job import Job
-from ...core.requests import WorkerInfo
+from ...core.requests import Held, WorkerInfo
 from ...core.validation import QUEUES_PER_TAKE, TAKE_MAX
 from ...core.wording import counted
+from ...loops.reconciler import Reconciler
 from ...processes.children import Children
 from ...service import Service
 from ...store.store import Store
@@ -82,6 +83,7 @@ class Worker:
         self._is_stopping = False
         self._is_ready = asyncio.Event()
         self._pump: Pump | None = None
+        self._postponing: Postponing | None = None
         self._asked_early: deque[bytes] = deque(maxlen=EARLY_MAX)  # to stop, before their jobs were in hand
 
     @property
@@ -103,6 +105,7 @@ class Worker:
         self._threads = Threads(self.concurrency)
         command = (sys.executable, "-m", "windlass.sdk.worker.child")
         self._children = Children(self._target, most=self.concurrency, command=command, logging=logs.chosen)
+        self._reconciler = Reconciler(self._service, self._holds)
         self._keeper = self._new_keeper()
         await self._keeper.start()
         self._pump = Pump(
@@ -110,6 +113,7 @@ class Worker:
             self.id,
             self.queues,
             self.concurrency,
+            admit=self._reconciler.admit,
             start=self._start,
             told=self._told,
             lost=self._lost_at_once,
@@ -171,6 +175,8 @@ class Worker:
             self.id,
             info,
             runs=lambda: list(self._runs.values()),
+            held=self._held,
+            unclaimed=lambda leases: self._from_outside(self._reconciler.check, leases),
             lost=lambda run: self._from_outside(self._lost, run),
             stop=self._asked_to_stop,
             dismissed=lambda: self._from_outside(self._dismiss),
@@ -193,9 +199,11 @@ class Worker:
         self._is_stopping = True
         pump.close()
         self._stopping.close()
+        self._reconciler.close()
         try:
             await self._stop_the_rest(pump)
-            await self._postponing.close(UNWIND_S)
+            if self._postponing is not None:
+                await self._postponing.close(UNWIND_S)
         finally:
             await self._keeper.close(forget=True)
             await self._running.shared.close()
@@ -234,6 +242,7 @@ class Worker:
                 unknown.append(job)
                 continue
             if job.payload.data.find(MARK) >= 0 and version_of(job.payload) > task.version:
+                assert self._postponing is not None  # noqa: S101 (made before the first job is taken)
                 self._postponing.put_off(job, task)
                 self._pump.vacated()
                 continue
@@ -268,6 +277,16 @@ class Worker:
             if self._runs.get(run.job.id) is run:
                 del self._runs[run.job.id]
 
+    def _unstarted(self) -> list[Job]:
+        """Jobs in hand whose code does not run."""
+        waiting = self._pump.unstarted if self._pump is not None else []
+        return waiting + (self._postponing.jobs if self._postponing is not None else [])
+
+    def _holds(self, lease: Held) -> bool:
+        run = self._runs.get(lease.id)
+        known = [*([run.job] if run is not None else []), *self._unstarted()]
+        return any(job.id == lease.id and job.lease_token == lease.token for job in known)
+
     def _lost_at_once(self, job: Job) -> None:
         """Handed over, and gone to another before it was accepted."""
         run = self._runs.get(job.id)
@@ -275,6 +294,11 @@ class Worker:
             self._lost(run)
 
     # What the keeper hears, in its thread
+
+    def _held(self) -> list[bytes]:
+        """The ids of all jobs in hand. The code of a lost job may still run; its lease is another's."""
+        runs = [run.job.id for run in list(self._runs.values()) if run.stop != "lost"]
+        return [*runs, *(job.id for job in self._unstarted())]
 
     def _from_outside(self, act: Callable[..., Any], *args: Any) -> None:
         self._loop.call_soon_threadsafe(act, *args)

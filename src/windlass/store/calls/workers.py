@@ -1,4 +1,4 @@
-"""Workers: register, beat, forget, workers."""
+"""Workers: register, beat, unclaimed, forget, workers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from ...core.errors import Refusal
-from ...core.requests import Running, Worker, WorkerInfo
+from ...core.requests import HeartbeatReply, Held, Running, Worker, WorkerInfo
 from .call import Argument, Call, ItemsCall, answer, answering
 
 GIVEN_BACK_PER_CALL = 500
@@ -27,8 +27,29 @@ def register(
 
 def beat(workers: Sequence[bytes], partition: int) -> ItemsCall[bool | Refusal]:
     """Answers whether it was asked to stop."""
-    items = [(worker,) for worker in workers]
+    items = [(worker, b"") for worker in workers]
     return ItemsCall("beat", (), items, answering(lambda reply: bool(reply == b"stop")), partition=partition)
+
+
+def beat_holding(worker: bytes, held: Sequence[bytes], partition: int) -> ItemsCall[HeartbeatReply | Refusal]:
+    """`held`: the ids of all jobs of this partition that the worker holds."""
+    return ItemsCall("beat", (), [(worker, b"=" + b"".join(held))], answering(_heard), partition=partition)
+
+
+def _heard(reply: Any) -> HeartbeatReply:
+    if isinstance(reply, bytes):
+        return HeartbeatReply(reply == b"stop", [])
+    return HeartbeatReply(reply[0] == b"stop", _leases(reply[1]))
+
+
+def unclaimed(holders: Sequence[tuple[bytes, Sequence[bytes]]], partition: int) -> ItemsCall[list[Held]]:
+    """Per holder, with the ids of all jobs that it holds."""
+    items = [(holder, b"".join(held)) for holder, held in holders]
+    return ItemsCall("unclaimed", (), items, _leases, partition=partition)
+
+
+def _leases(flat: Sequence[Any]) -> list[Held]:
+    return [Held(*pair) for pair in zip(flat[::2], flat[1::2], strict=True)]
 
 
 def stop_worker(worker: bytes, partition: int) -> Call[bool | Refusal]:

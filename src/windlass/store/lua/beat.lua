@@ -1,13 +1,26 @@
--- Workers say that they are alive.
--- arguments: ARGV[1] clock offset; then workers (16 bytes each)
--- returns:   per worker 'ok', 'stop' when it was asked to end, or a refusal
+-- Workers say that they are alive, and which jobs they hold.
+-- arguments: ARGV[1] clock offset; then per worker: worker (16 bytes), '' or '=' and the ids of all jobs that it holds
+-- returns:   per worker 'ok', 'stop' when it was asked to end, a refusal; or, when leases under its name are not among
+--            the jobs that it holds, {'ok' or 'stop', {id, token, ... of these leases}}
 -- refusals:  unknown_worker
 -- flags: allow-oom
--- uses: keys, clock
+-- uses: keys, clock, reports
+local function compare(worker, holds, noted)
+  local found = unclaimed_leases(worker, string.sub(holds, 2))
+  note_unclaimed(worker, noted, found)
+  return found
+end
+
 local answers = {}
-for i = 2, #ARGV do
-  local said = redis.call('HMGET', P .. 'w:' .. ARGV[i], 'beat_ms', 'stopping')
-  if said[1] then redis.call('ZADD', P .. 'workers', now_ms + tonumber(said[1]), ARGV[i]) end
-  table.insert(answers, not said[1] and 'unknown_worker' or said[2] and 'stop' or 'ok')
+for i = 2, #ARGV, 2 do
+  local worker, holds = ARGV[i], ARGV[i + 1]
+  local said = redis.call('HMGET', P .. 'w:' .. worker, 'beat_ms', 'stopping', 'unclaimed')
+  local answer = not said[1] and 'unknown_worker' or said[2] and 'stop' or 'ok'
+  if said[1] then
+    redis.call('ZADD', P .. 'workers', now_ms + tonumber(said[1]), worker)
+    local found = holds ~= '' and compare(worker, holds, said[3]) or {}
+    if #found > 0 then answer = {answer, found} end
+  end
+  answers[#answers + 1] = answer
 end
 return answers

@@ -11,13 +11,14 @@ from ....core.errors import Refusal
 from ....core.job import Job
 from ....core.queue import FOREVER_MS
 from ....core.repeat import parse_modifiers
-from ....core.requests import Held, Take, Taken
+from ....core.requests import Held, Taken
 from ....core.states import State
 from ....core.validation import DURATION_MAX, PAGE_MAX, TAKE_MAX
 from .. import data, names, record
 from ..jobs import Jobs
 from ..parameters import NAMES_MAX, Parameters
 from ..refusing import Refused
+from ..takes import Takes
 from ..verbs import QUEUE
 from ..wire import Reply, Request
 
@@ -29,6 +30,10 @@ class Getting:
     def __init__(self, jobs: Jobs) -> None:
         self._jobs = jobs
         self._service = jobs.service
+        self._takes = Takes(jobs.service)
+
+    def close(self) -> None:
+        self._takes.close()
 
     async def get_job(self, request: Request) -> Reply:
         given = Parameters.of(request)
@@ -52,9 +57,7 @@ class Getting:
     async def _take(self, given: Parameters, name: str, most: int, waits: bool) -> Taken:
         is_mocked = given.is_set("mockRequest", "getMockedJobs")
         wants = names.wanted(name, given.priority(), is_mocked)
-        taken = await self._service.take(
-            Take(queues=(QUEUE,), most=most, wants=wants, wait_ms=_wait_ms(given) if waits else 0)
-        )
+        taken = await self._takes.take(wants, most, _wait_ms(given) if waits else 0)
         if not taken.jobs and (waits or not taken.used_up):
             raise Refused(*(TIMEOUT if waits else NOTHING_DUE))
         return taken

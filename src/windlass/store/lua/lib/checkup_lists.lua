@@ -1,4 +1,4 @@
--- uses: keys, clock, batch, record, kin, ring, ending, owed, numbers, schedules, findings, places, checkup_job
+-- uses: keys, clock, batch, record, kin, ring, ending, reports, owed, numbers, schedules, findings, places, checkup_job
 -- Lists beside the jobs: queues, retention, schedules, callbacks owed, workers, and what belongs to a job.
 
 local function check_retention(id)
@@ -103,9 +103,24 @@ local function check_destination(destination, at)
   find('ghost', key_example('od:' .. destination), function() mark_destination(destination) end)
 end
 
+-- A living worker has not named these jobs in two heartbeats. One alone says little: the answer that brings the job may
+-- be late. Of a silent worker the recoverer takes everything back.
+local function check_unclaimed(worker, silent_at)
+  local said = redis.call('HMGET', P .. 'w:' .. worker, 'unclaimed', 'beat_ms')
+  if not said[1] or silent_at <= now_ms then return end
+  local beat_at = silent_at - tonumber(said[2])
+  for id, packed in pairs(read_noted(said[1])) do
+    local noted_at, r = struct.unpack('>I6', packed), safe_load(id)
+    if r and r.state == STATE.running and r.worker == worker and r.started_at < noted_at and noted_at < beat_at then
+      find('lease_unclaimed', job_example(id), function() give_back(r) end)
+    end
+  end
+end
+
 -- A worker that nobody expects to beat would stay for ever: the recoverer is told to look.
 local function check_worker(worker)
-  if redis.call('ZSCORE', P .. 'workers', worker) then return end
+  local silent_at = redis.call('ZSCORE', P .. 'workers', worker)
+  if silent_at then return check_unclaimed(worker, tonumber(silent_at)) end
   find('worker_not_listed', key_example('w:' .. worker), function() redis.call('ZADD', P .. 'workers', now_ms, worker) end)
 end
 

@@ -118,3 +118,47 @@ local function fail(id, token, then_what, delay_ms, reason, content)
   put_back(r, now_ms + delay_ms)
   return 'retried'
 end
+
+-- Leases that their holder does not know: a call granted them, and its answer never arrived.
+local SETTLED_MS = 2000 -- the answer of a younger lease may still be on its way
+local UNCLAIMED_MOST = 100 -- of one holder in one call; the next call finds the rest
+local NOTED_BYTES = 22 -- an id, and the instant at which a heartbeat first missed it
+
+-- {id, token, ...} of running leases under the holder's name whose ids are not in `known` (16 bytes each). What was only
+-- dispatched goes back without this, unless it is accepted; so does what has run out.
+local function unclaimed_leases(holder, known)
+  local most = #known / 16 + UNCLAIMED_MOST
+  local ids = redis.call('ZRANGEBYSCORE', P .. 'wj:' .. holder, '-inf', now_ms - SETTLED_MS, 'LIMIT', 0, most)
+  local found, is_known = {}, {}
+  if #ids == 0 then return found end
+  for at = 1, #known, 16 do is_known[string.sub(known, at, at + 15)] = true end
+  for _, id in ipairs(ids) do
+    if #found == 2 * UNCLAIMED_MOST then break end
+    local r = not is_known[id] and load(id)
+    if r and r.state == STATE.running and r.worker == holder and not has(r, 'retakeable') then
+      found[#found + 1] = id
+      found[#found + 1] = r.token
+    end
+  end
+  return found
+end
+
+-- {id = instant as stored, ...}
+local function read_noted(noted)
+  local since = {}
+  for at = 1, #(noted or ''), NOTED_BYTES do
+    since[string.sub(noted, at, at + 15)] = string.sub(noted, at + 16, at + NOTED_BYTES - 1)
+  end
+  return since
+end
+
+-- Keeps with the worker what its heartbeats miss, for the doctor. Writes nothing while nothing is missed.
+local function note_unclaimed(worker, noted, found)
+  local key, since, parts = P .. 'w:' .. worker, read_noted(noted), {}
+  if #found == 0 then
+    if noted then redis.call('HDEL', key, 'unclaimed') end
+    return
+  end
+  for i = 1, #found, 2 do parts[#parts + 1] = found[i] .. (since[found[i]] or struct.pack('>I6', now_ms)) end
+  redis.call('HSET', key, 'unclaimed', table.concat(parts))
+end

@@ -1,0 +1,9 @@
+-- Leases of holders that do not beat, which these holders do not know. Changes nothing.
+-- arguments: ARGV[1] clock offset; then per holder: holder (16 bytes), the ids of all jobs that it holds (16 bytes each)
+-- returns:   per holder {id, token, ...}
+-- refusals:  none
+-- flags: no-writes
+-- uses: reports
+local answers = {}
+for i = 2, #ARGV, 2 do answers[#answers + 1] = unclaimed_leases(ARGV[i], ARGV[i + 1]) end
+return answers
