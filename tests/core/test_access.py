@@ -114,6 +114,15 @@ def test_the_sentence_says_what_is_missing() -> None:
         some.check(PRODUCES, "video")
 
 
+def test_the_sentence_about_something_found_names_no_queue() -> None:
+    some = Principal("shop", PRODUCES, ("mail-*",))
+    some.check_found("mail-1")
+    Principal("all", PRODUCES).check_found("video")
+    with pytest.raises(Forbidden, match=r"queues mail-\*; job 7 belongs to another queue") as caught:
+        some.check_found("video", "job 7")
+    assert "video" not in str(caught.value)
+
+
 def test_a_token_expires_at_its_instant() -> None:
     assert not _token().is_expired(2**50)
     assert not _token(expires_at_ms=10).is_expired(9)

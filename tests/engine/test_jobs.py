@@ -7,6 +7,7 @@ import subprocess
 from pathlib import Path
 from unittest import mock
 
+import msgspec
 import pytest
 from helpers import new, put, take
 from paged import listed, pages
@@ -208,3 +209,28 @@ def test_jobs_of_every_priority_are_listed(service: Service, newest_first: bool)
     found = listed(service, queue="q", state="queued", newest_first=newest_first, most=2)
     order = [-(2**31), -5, 0, 5, 2**31 - 1]
     assert [job.priority for job in found] == (order[::-1] if newest_first else order)
+
+
+@pytest.mark.parametrize(
+    "listing",
+    [Listing(state="queued"), Listing(queue="mine", state="queued"), Listing(tag="t"), Listing(tag="t", most=1)],
+)
+def test_a_list_within_some_queues_holds_and_counts_these(service: Service, listing: Listing) -> None:
+    queues = ("other", "mine", "other", "mine-too", "other")
+    put(service, *(new(queue, tags=("t",)) for queue in queues))
+    found, looked_at, cursor = [], 0, ""
+    while True:
+        page = service.jobs_within(msgspec.structs.replace(listing, cursor=cursor), ("mine*",)).wait()
+        found += [job.queue for job in page.jobs]
+        looked_at += page.looked_at
+        cursor = page.cursor
+        if not cursor:
+            break
+    expected = ["mine"] if listing.queue else ["mine", "mine-too"]
+    assert (sorted(found), looked_at) == (expected, len(expected))
+
+
+def test_a_queue_outside_of_those_has_no_jobs(service: Service) -> None:
+    put(service, new("other"))
+    page = service.jobs_within(Listing(queue="other", state="queued"), ("mine*",)).wait()
+    assert (page.jobs, page.looked_at, page.cursor) == ([], 0, "")

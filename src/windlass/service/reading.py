@@ -115,6 +115,8 @@ class Reading(Queueing):
         if not listing.queue:
             holding = yield from self._holding(listing.state, queues)
             return (yield from page_of_all(listing, holding, self.store.partition_of_queue))
+        if not is_within(listing.queue, queues):
+            return Page([], "")
         return (yield from page(listing, self.store.partition_of_queue(listing.queue)))
 
     def _holding(self, state: str, queues: tuple[str, ...]) -> Flow[list[QueueStats]]:
