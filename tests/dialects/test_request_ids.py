@@ -33,8 +33,8 @@ OTHERS = f"{SECRET}-queue"
 SCOPED = frozenset({Role.READ, Role.PRODUCE, Role.WORK})
 OPEN = [route for route in Router(ROUTES).routes if route.roles is not None and route.roles & SCOPED]
 
-JOB_IDS = {"body id", "body job_id", "body parent", "body after", "query copy", "query q", "form id", "form ids",
-           "path id"}  # fmt: skip
+JOB_IDS = {"body id", "body job_id", "body parent", "body after", "body held", "query copy", "query q", "form id",
+           "form ids", "path id"}  # fmt: skip
 WORKER_IDS = {"body worker", "header worker-id", "path id of a worker"}
 # Text that names nothing by an id, or names it within a queue that is checked.
 NO_IDS = {
@@ -61,6 +61,7 @@ ANSWERED = {
     "POST /api/v1/jobs:stream body after.0": (200, "the line is refused with 403"),
     "GET /api/v1/actions/{id} path id": (404, "a job is no action"),
     "GET /actions/{id} path id": (404, "a job is no action"),
+    "POST /api/v1/workers/{id}/beat body held.0": (200, "ids are only compared with the leases of the worker itself"),
     "GET /search query q": (200, "it is not found"),
     "GET /lightjq/job/{id} path id": (404, "LightJQ knows the jobs of its queue only"),
     "GET /lightjq/job/{id}/polling path id": (404, "LightJQ knows the jobs of its queue only"),
