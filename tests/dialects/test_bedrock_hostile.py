@@ -138,7 +138,7 @@ async def test_processes_end_when_they_are_idle(desk: AtDesk, monkeypatch: pytes
 
 async def test_queries_are_ended_by_the_stop_wherever_they_are(desk: AtDesk, monkeypatch: pytest.MonkeyPatch) -> None:
     """Running, waiting for their turn, and asked afterwards."""
-    monkeypatch.setattr(query, "SECONDS_MAX", 60)
+    monkeypatch.setattr(query, "SECONDS_MAX", 20)
     endless = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x+1 FROM c) SELECT COUNT(*) FROM c;"
     asked = [asyncio.create_task(desk("Query", query=endless)) for _ in range(query_pool.AT_ONCE + 2)]
     async with asyncio.timeout(30):
