@@ -85,11 +85,12 @@ async def test_data_that_only_looks_like_json(desk: AtDesk) -> None:
 
 
 async def test_a_process_that_hangs_is_killed_at_the_time_limit(desk: AtDesk, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(query, "SECONDS_MAX", 0.3)
+    monkeypatch.setattr(query, "SECONDS_MAX", 60)
     pool = desk.desk._querying.pool
     assert pool.pids == []
-    await desk("Query", query="SELECT 1;")
+    await desk.good("Query", query="SELECT 1;")
     (pid,) = pool.pids
+    monkeypatch.setattr(query, "SECONDS_MAX", 0.3)
     os.kill(pid, signal.SIGSTOP)
     said = await desk("Query", query="SELECT 1;")
     assert said.line == "502 Query aborted"
@@ -125,8 +126,19 @@ async def test_disk_is_limited(desk: AtDesk, monkeypatch: pytest.MonkeyPatch) ->
     assert dict(said.reply.headers)["error"] == query.TOO_MUCH_SPACE
 
 
-async def test_queries_are_ended_by_the_stop_wherever_they_are(desk: AtDesk) -> None:
+async def test_processes_end_when_they_are_idle(desk: AtDesk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(query, "SECONDS_MAX", 60)
+    monkeypatch.setattr(query_pool, "IDLE_S", 0.0)
+    for _ in range(2):
+        assert (await desk.good("Query", query="SELECT 2;")).body == [[2]]
+        async with asyncio.timeout(30):
+            while desk.desk._querying.pool.pids:  # noqa: ASYNC110
+                await asyncio.sleep(0.005)
+
+
+async def test_queries_are_ended_by_the_stop_wherever_they_are(desk: AtDesk, monkeypatch: pytest.MonkeyPatch) -> None:
     """Running, waiting for their turn, and asked afterwards."""
+    monkeypatch.setattr(query, "SECONDS_MAX", 20)
     endless = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x+1 FROM c) SELECT COUNT(*) FROM c;"
     asked = [asyncio.create_task(desk("Query", query=endless)) for _ in range(query_pool.AT_ONCE + 2)]
     async with asyncio.timeout(30):

@@ -431,6 +431,25 @@ async def test_close_ends_idle_busy_and_stuck_children(tmp_path: Path) -> None:
         pool.start(b"")
 
 
+async def test_the_begin_of_a_request_is_told_when_a_child_is_ready_for_it() -> None:
+    async with children() as pool:
+        begun: list[list[int]] = []
+        for _ in range(2):
+            await pool.run(b"answer = 'done'", on_begin=lambda: begun.append(pool.pids))
+        assert begun == [pool.pids, pool.pids]
+        assert len(pool.pids) == 1
+
+
+async def test_idle_children_can_be_ended() -> None:
+    async with children(2) as pool:
+        await pool.run(b"answer = 'done'")
+        (pid,) = pool.pids
+        pool.end_idle()
+        await until(lambda: not exists(pid))
+        await pool.run(b"answer = 'done'")
+        assert pid not in pool.pids
+
+
 PARENT = """
 import asyncio, sys
 from pathlib import Path

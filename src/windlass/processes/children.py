@@ -51,20 +51,21 @@ class Children:
     def pids(self) -> list[int]:
         return [child.pid for child in self._all if child.pid is not None]
 
-    async def run(self, request: bytes, *, memory_bytes: int = 0) -> bytes:
-        """The answer to `request`. Whoever cancels this ends the child: nobody wants its answer."""
-        run = self.start(request, memory_bytes=memory_bytes)
+    async def run(self, request: bytes, *, memory_bytes: int = 0, on_begin: Callable[[], None] = lambda: None) -> bytes:
+        """Return the answer to `request`. Cancellation kills the child."""
+        run = self.start(request, memory_bytes=memory_bytes, on_begin=on_begin)
         try:
             return await run.future
         except asyncio.CancelledError:
             run.kill()
             raise
 
-    def start(self, request: bytes, *, memory_bytes: int = 0) -> ChildRun:
-        """Gives `request` to an idle child, or to a new one. It may add `memory_bytes` to what the process uses."""
+    def start(self, request: bytes, *, memory_bytes: int = 0, on_begin: Callable[[], None] = lambda: None) -> ChildRun:
+        """Give `request` to an idle child, or to a new one. It may add `memory_bytes` to what the process uses.
+        `on_begin` is called when the child has it: a new one starts first."""
         if self._is_closed:
             raise RuntimeError("The children are closed.")
-        run = ChildRun(asyncio.get_running_loop().create_future(), request, memory_bytes)
+        run = ChildRun(asyncio.get_running_loop().create_future(), request, memory_bytes, on_begin)
         # The one used last is the warmest.
         while self._idle:
             if self._idle.pop().give(run):

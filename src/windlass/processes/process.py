@@ -68,12 +68,19 @@ class HandlerRaised(Exception):
 class ChildRun:
     """One request on its way. `future` ends with the answer, or with ChildDied, ChildNotReady or HandlerRaised."""
 
-    __slots__ = ("child", "frame", "future", "memory_bytes", "was_moved")
+    __slots__ = ("child", "frame", "future", "memory_bytes", "on_begin", "was_moved")
 
-    def __init__(self, future: asyncio.Future[bytes], request: bytes, memory_bytes: int) -> None:
+    def __init__(
+        self,
+        future: asyncio.Future[bytes],
+        request: bytes,
+        memory_bytes: int,
+        on_begin: Callable[[], None] = lambda: None,  # called when a child that is ready gets the request
+    ) -> None:
         self.future = future
         self.frame = pack(Request(request, memory_bytes))
         self.memory_bytes = memory_bytes
+        self.on_begin = on_begin
         self.child: ChildProcess | None = None
         self.was_moved = False
 
@@ -174,6 +181,7 @@ class ChildProcess:
             self.is_leaving = True  # it is gone, and only waits to be reaped
             return False
         self.jobs += 1
+        run.on_begin()
         if run.memory_bytes:
             self._look_at_memory(run, used_bytes(self._process.pid) + run.memory_bytes)  # type: ignore[union-attr]
         return True

@@ -15,6 +15,7 @@ from .refusing import Refused
 log = logging.getLogger("windlass.bedrock")
 
 AT_ONCE = 4  # queries; others wait for their turn
+START_S = 60.0  # for a process to start, which is no part of a query's time
 SPARE_S = 0.5  # after which a query that has not kept its own limit is killed
 IDLE_S = 60.0  # after which processes that have nothing to do end
 MEMORY_BYTES = 192 * 1024 * 1024  # that a query may use, and COPIES times the jobs that it is given
@@ -59,10 +60,15 @@ class QueryPool:
         """Run the question in a child process; kill the process when it exceeds the time limit, or on cancellation."""
         request = encode(question)
         limits = question.limits
+        loop = asyncio.get_running_loop()
         try:
-            async with asyncio.timeout(limits.seconds + SPARE_S):
-                memory_bytes = MEMORY_BYTES + COPIES * len(request)
-                return decode_answer(await self._pool().run(request, memory_bytes=memory_bytes))
+            async with asyncio.timeout(START_S) as limit:
+                answer = await self._pool().run(
+                    request,
+                    memory_bytes=MEMORY_BYTES + COPIES * len(request),
+                    on_begin=lambda: limit.reschedule(loop.time() + limits.seconds + SPARE_S),
+                )
+                return decode_answer(answer)
         except TimeoutError:
             limits.refuse_slow()
         except ChildDied as died:
