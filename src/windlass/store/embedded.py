@@ -50,7 +50,7 @@ FAILED_STARTS_TO_GIVE_UP = 3
 FULL_DISK_PATIENCE_S = 2.0
 # After a write that failed, clients are refused for so long. Then the next write tries whether there is room.
 WRITE_FAILURE_MS = 2_000
-CUT_NOTE_S = 1.0  # the keeper writes down what was cut off a moment after the engine answers
+CUT_NOTE_S = 5.0  # the keeper writes down what was cut off a moment after the engine answers
 
 
 def default_data_dir() -> Path:
