@@ -79,20 +79,20 @@ def test_damage_is_found_named_and_repaired_with_a_copy(data_dir: Path) -> None:
 
     found = run("check", "--data-dir", str(data_dir), "--json")
     assert found.exit_code == 1
-    told = json.loads(found.stdout)
-    assert (told["is_whole"], told["has_manifest"]) == (False, True)
+    report = json.loads(found.stdout)
+    assert (report["is_whole"], report["has_manifest"]) == (False, True)
     assert increment_file(data_dir).read_bytes() == damaged  # nothing was changed
 
     result = run("repair", "--data-dir", str(data_dir), "--yes")
     assert result.exit_code == 0, result.output
-    assert f"Cut {told['unreadable_bytes']:,} bytes off" in result.output
+    assert f"Cut {report['unreadable_bytes']:,} bytes off" in result.output
     (copy,) = copies(data_dir)
     assert (copy / increment_file(data_dir).name).read_bytes() == damaged
     assert (copy / "appendonly.aof.manifest").exists()
     with EmbeddedEngine(data_dir) as engine:
         assert [ask(data_dir, b"EXISTS k%d" % number) for number in range(10)] == [":1"] * 8 + [":0"] * 2
         (cut,) = engine.cuts
-        assert (cut.bytes, cut.by) == (told["unreadable_bytes"], "repair")
+        assert (cut.bytes, cut.by) == (report["unreadable_bytes"], "repair")
 
 
 def test_a_repair_asks_first(data_dir: Path) -> None:

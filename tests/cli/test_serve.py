@@ -17,6 +17,7 @@ from windlass.core.requests import Take
 from windlass.server import build_store
 from windlass.service import Service
 from windlass.settings import Settings
+from windlass.store.memory_bound import default_memory_max, memory_words
 
 WINDLASS = [sys.executable, "-m", "windlass"]
 
@@ -56,6 +57,7 @@ def test_it_says_where_the_engine_is_and_stops_cleanly(data_dir: str, number: in
     process = start("serve", "--data-dir", data_dir)
     seen = read_until(process, "Stop with")
     assert data_dir in seen
+    assert f"  memory      {memory_words(default_memory_max())}\n" in seen
     assert "fsync" in seen
     assert end(process, number)[0] == 0
 

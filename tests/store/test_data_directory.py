@@ -155,7 +155,7 @@ def test_readiness_notices_without_a_keeper(service: Service, data_dir: Path) ->
     delete(data_dir)
     with pytest.raises(DataDirectoryLost):
         service.ping().wait()
-    os.kill(pid, signal.SIGKILL)  # nobody else does: its keeper is dead
+    os.kill(pid, signal.SIGKILL)  # its keeper, which would do so, is dead
 
 
 def test_an_adopted_engine_is_watched_too(service: Service, data_dir: Path) -> None:

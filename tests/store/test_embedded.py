@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import shutil
@@ -12,17 +11,15 @@ import stat
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from embedded_process import PATIENCE_S, ask, engine_pid, is_free, is_stopped, keeper_pid, wait_until
 from windlass.core.errors import BadSetting, EngineUnavailable
 from windlass.store import embedded, keeper
 from windlass.store.embedded import EmbeddedEngine, default_data_dir, find_server_binary
-
-PATIENCE_S = 15.0
 
 # Does what it is told, a word per line: join, ensure, leave.
 USER = """
@@ -103,46 +100,12 @@ def engine(data_dir: Path) -> Iterator[EmbeddedEngine]:
         yield engine
 
 
-def wait_until(is_true: Callable[[], object]) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not is_true():
-        assert time.monotonic() < deadline, "waited in vain"
-        time.sleep(0.005)
-
-
-def ask(data_dir: Path, command: bytes) -> str:
-    return keeper.ask(str(data_dir / "engine.sock"), command)
-
-
 def about(data_dir: Path, field: str) -> str:
     for line in ask(data_dir, b"INFO server").splitlines():
         name, _, value = line.partition(":")
         if name == field:
             return value
     return ""
-
-
-def engine_pid(data_dir: Path) -> int:
-    return int(about(data_dir, "process_id"))
-
-
-def keeper_pid(data_dir: Path) -> int:
-    return int(json.loads((data_dir / "engine.json").read_text())["keeper_pid"])
-
-
-def is_free(lock: Path) -> bool:
-    if not lock.exists():
-        return True
-    with open(lock, "rb") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-    return True
-
-
-def is_stopped(data_dir: Path) -> bool:
-    return is_free(data_dir / "keeper.lock") and is_free(data_dir / "engine.lock")
 
 
 def run_tool(name: str, *arguments: str) -> subprocess.CompletedProcess[str]:

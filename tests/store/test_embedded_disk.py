@@ -1,4 +1,4 @@
-"""The embedded engine on a full disk: clients are told so at once, and go on when there is room."""
+"""The embedded engine on a full disk: clients report it at once, and go on when there is room."""
 
 from __future__ import annotations
 

@@ -212,7 +212,8 @@ class DirectoryWatch:
         return True
 
     def wait(self, limit_s: float) -> None:
-        """Wait for a change, or until the time is over: a rename of a parent directory, or a mount, is not told."""
+        """Wait for a change, or until the time is over: the system does not report a rename of a
+        parent directory, or a mount."""
         if self._is_notified:
             signal.sigtimedwait({signal.SIGIO}, limit_s)
         else:

@@ -50,7 +50,7 @@ FAILED_STARTS_TO_GIVE_UP = 3
 FULL_DISK_PATIENCE_S = 2.0
 # After a write that failed, clients are refused for so long. Then the next write tries whether there is room.
 WRITE_FAILURE_MS = 2_000
-CUT_NOTE_S = 1.0  # the keeper writes down what was cut off a moment after the engine answers
+CUT_NOTE_S = 5.0  # the keeper writes down what was cut off a moment after the engine answers
 
 
 def default_data_dir() -> Path:
@@ -124,6 +124,7 @@ class EmbeddedEngine:
         self._extra_arguments = list(extra_arguments)
         self._use: LockFile | None = None
         self._files_fd: int | None = None  # of the directory of the append-only files, once an engine has made it
+        self._failure_seen_at_ms: int | None = None  # the last write that failed; None: not looked yet
         self._cuts_told = 0  # instant of the newest that was logged
 
     @property
@@ -303,11 +304,17 @@ class EmbeddedEngine:
         """Before this, the engine may have ended because it could not write, or have cut off the end of its file."""
         state = keeper.StateFile(str(self.data_dir)).read()
         failed_at_ms = state.get("write_failed_at_ms")
-        if isinstance(failed_at_ms, int) and time.time_ns() // 1_000_000 - failed_at_ms < WRITE_FAILURE_MS:
+        if self._has_failed_to_write(failed_at_ms if isinstance(failed_at_ms, int) else 0):
             raise DiskFull(trouble.disk_full(str(self.data_dir), str(state.get("write_error"))))
         began_at_ms = state.get("started_at_ms")
         if isinstance(began_at_ms, int) and began_at_ms > self._cuts_told:
             self._report_cuts(began_at_ms)
+
+    def _has_failed_to_write(self, failed_at_ms: int) -> bool:
+        """Just now, or since the last look, however long the engine has needed to start again."""
+        seen_at_ms, self._failure_seen_at_ms = self._failure_seen_at_ms, failed_at_ms
+        is_new = seen_at_ms is not None and failed_at_ms > seen_at_ms
+        return is_new or time.time_ns() // 1_000_000 - failed_at_ms < WRITE_FAILURE_MS
 
     def _report_cuts(self, began_at_ms: int) -> None:
         """Log what the engine cut off when it started then; once."""

@@ -50,7 +50,7 @@ FIRST_PAUSE_S = 0.05
 LONGEST_PAUSE_S = 2.0
 STEADY_S = 10.0  # an engine that lived this long did not die of its start: the pauses begin anew
 STOP_S = 10.0
-WATCH_S = 1.0  # how often the directory is looked at where no change was told
+WATCH_S = 1.0  # between looks at the directory when the system reports no change
 LOG_TAIL_BYTES = 64 * 1024
 LOG_BYTES = 8 * 1024 * 1024  # a log beyond this is set aside (one old one is kept) before the next start
 

@@ -20,8 +20,8 @@ API = "/api/v1"
 ANSWER_S = 30.0  # for an answer, beside the time that the request itself wants to wait
 _encode = msgspec.msgpack.Encoder().encode
 _OTHERS: dict[str, type[WindlassError]] = {
-    one.code: one
-    for one in (
+    error.code: error
+    for error in (
         errors.EngineUnavailable,
         errors.DiskFull,
         errors.DataDirectoryLost,

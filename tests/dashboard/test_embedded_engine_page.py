@@ -1,0 +1,29 @@
+"""The engine's page of an embedded engine: what was cut off its files."""
+
+from __future__ import annotations
+
+import time
+
+import httpx
+import pytest
+from looking import Looker
+
+from embedded_process import new_data_dir
+from windlass.server import build_store, serving
+from windlass.settings import Settings
+from windlass.store.data_directory import Cut, add_cut
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_bytes_that_were_cut_off_are_shown() -> None:
+    with new_data_dir() as data_dir:
+        data_dir.mkdir(mode=0o700)
+        add_cut(str(data_dir), Cut("appendonly.aof.1.incr.aof", 4096, 77, time.time_ns() // 1_000_000, "start"))
+        settings = Settings(port=0, bedrock_port=None, roles="api", data_dir=str(data_dir))
+        async with (
+            serving(build_store(settings), settings) as running,
+            httpx.AsyncClient(base_url=running.url, timeout=30) as client,
+        ):
+            page = await Looker(client).look("/engine")
+    assert "77 bytes off appendonly.aof.1.incr.aof after byte 4,096" in page.text
