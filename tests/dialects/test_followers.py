@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 import socket
 from collections.abc import AsyncIterator
 from typing import Any
@@ -141,11 +142,15 @@ async def test_a_process_has_so_many_followers_whoever_they_are(
     await until(lambda: running.office.followers.count == 0)
 
 
-async def test_pages_of_the_dashboard_count_apart(client: httpx.AsyncClient, running: Serving) -> None:
+async def test_pages_of_the_dashboard_count_apart_and_both_are_metered(
+    client: httpx.AsyncClient, running: Serving
+) -> None:
     async with followers(client, 2), client.stream("GET", "/live") as first, client.stream("GET", "/live") as second:
         assert (first.status_code, second.status_code) == (200, 200)
         assert (await refused(client, "/live")).status_code == 429
-        assert (running.office.followers.count, running.office.page_followers.count) == (2, 2)
+        scraped = (await client.get("/metrics")).text
+        for kind in ("client", "page"):
+            assert re.search(rf'^windlass_server_followers{{.*kind="{kind}".*}} 2$', scraped, re.MULTILINE)
     await until(lambda: running.office.page_followers.count == 0)
 
 
