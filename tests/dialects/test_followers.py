@@ -23,6 +23,7 @@ from windlass.dialects.native.following import EventShape
 from windlass.server import Serving
 from windlass.service import Service
 from windlass.settings import Settings
+from windlass.web import sse
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("engine", ["valkey"], indirect=True)]
 
@@ -158,6 +159,47 @@ async def test_a_follower_that_is_refused_otherwise_does_not_count(client: httpx
     for _ in range(3):
         assert (await refused(client, f"{EVENTS}?position=nonsense")).status_code == 400
     assert running.office.followers.count == 0
+
+
+# A token for some queues, while things happen in others
+
+
+@contextlib.asynccontextmanager
+async def busy(service: Service, queue: str) -> AsyncIterator[None]:
+    async def enqueue_on() -> None:
+        while True:
+            await put(service, queue=queue)
+            await asyncio.sleep(0.01)
+
+    task = asyncio.create_task(enqueue_on())
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.wait({task})
+
+
+@pytest.fixture
+async def scoped(service: Service) -> str:
+    return (await service.create_token(NewToken(name="mine", roles=READ, queues=("mine",)))).text
+
+
+async def test_a_revoked_token_follows_no_more_although_nothing_was_for_it(
+    client: httpx.AsyncClient, service: Service, scoped: str
+) -> None:
+    async with followers(client, 0, scoped) as [stream], busy(service, "theirs"):
+        await service.revoke_token("mine")
+        assert await stream.rest() == []
+
+
+async def test_a_stream_says_that_it_lives_although_nothing_is_for_it(
+    client: httpx.AsyncClient, service: Service, scoped: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with followers(client, 0, scoped) as [stream], busy(service, "theirs"):
+        monkeypatch.setattr(sse, "KEEP_ALIVE_S", 0.3)
+        before = stream.last_id
+        assert await stream.mark() != before
+        assert stream.comments == 1
 
 
 # Those that do not read
