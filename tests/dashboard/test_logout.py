@@ -106,7 +106,7 @@ async def test_a_cookie_that_is_none_is_logged_out_without_a_word(looker: Looker
 
 
 async def test_too_many_logouts_of_a_token_end_all_its_sessions(looker: Looker, service: Service) -> None:
-    """What is remembered of a token is bounded, and no logout goes unheard for it."""
+    """The names kept for a token are bounded; the bound must not undo a logout."""
     until_s = int(time.time()) + sessions.LASTS_S
     for number in range(ENDED_PER_TOKEN_MAX):
         service.end_session(f"{sessions.STATIC_ID}.{number}", until_s).wait()

@@ -132,7 +132,7 @@ async def test_a_token_may_follow_so_often_and_again_when_one_has_ended(
     await until(lambda: running.office.followers.count == 0)
 
 
-async def test_a_process_has_so_many_followers_whoever_they_are(
+async def test_a_process_has_so_many_followers_of_all_tokens(
     client: httpx.AsyncClient, running: Serving, service: Service
 ) -> None:
     tokens = [(await service.create_token(NewToken(name=f"t{at}", roles=READ))).text for at in range(4)]
@@ -206,7 +206,7 @@ async def test_a_stream_says_that_it_lives_although_nothing_is_for_it(
 
 
 @pytest.mark.parametrize("server_settings", [many_settings()])
-async def test_who_does_not_read_holds_up_nobody_and_learns_what_it_has_missed(
+async def test_a_client_that_does_not_read_delays_no_other_and_learns_what_it_missed(
     client: httpx.AsyncClient, running: Serving, service: Service
 ) -> None:
     target = urlsplit(running.url)
@@ -225,7 +225,7 @@ async def test_who_does_not_read_holds_up_nobody_and_learns_what_it_has_missed(
         for _ in range(batches):  # some 13 MB: more than sockets and buffers hold
             await service.emit([Emit(job.id, job.lease_token, value)] * per_batch)
             heard = await stream.some(per_batch)
-            assert "missed" not in [one.kind for one in heard]
+            assert "missed" not in [event.kind for event in heard]
     assert await asyncio.to_thread(_read_until, asleep, b"event: missed\n")
 
 

@@ -91,7 +91,7 @@ class TokenTable:
 
     async def end_session(self, session: Session) -> None:
         """Have its cookies refused: by this process from now on, by others within a second. Raises EngineUnavailable
-        when the engine could not be told."""
+        when the engine does not answer."""
         if await self.principal_of(session) is None:
             return
         count = sum(1 for name in self._ended if name.startswith(f"{session.token_id}."))

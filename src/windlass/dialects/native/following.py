@@ -85,7 +85,7 @@ def _told(ask: Ask[Any, Any], event: Event) -> bytes:
 
 
 def _shared_frame(values: str, told: Told, position: str) -> bytes:
-    """As `_told`; what is the same for all followers is made for the first of them."""
+    """As `_told`, with the bytes that all followers share: the first of them has them encoded."""
     body = told.forms.get(values)
     if body is None:
         body = told.forms[values] = _body(told.event, values)
@@ -189,7 +189,7 @@ async def _everything(ask: Ask[None, EventsQuery], following: SharedFollowing) -
 
 
 def _chunks(frames: Sequence[bytes]) -> Iterable[bytes]:
-    """What is written in one turn; an empty chunk when nothing is, so that a token is checked in every turn."""
+    """The writes of one turn; an empty one when there is none, so that the token is checked in every turn."""
     return sse.chunks(frames) if frames else (b"",)
 
 
