@@ -52,7 +52,7 @@ async def test_every_route_refuses_an_unknown_expectation_before_the_body(runnin
     for route in running.office.routes:
         status, headers, _ = await ask_without_body(running.url, route.method, path_of(route), f"Expect: {expected}")
         assert (route.operation, status) == (route.operation, 417)
-        assert headers["connection"] == "close"  # nobody can tell whether the body still comes
+        assert headers["connection"] == "close"  # the body may still come, or not
 
 
 async def test_the_refusal_has_the_form_of_its_dialect(running: Serving) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 import socket
 from collections.abc import AsyncIterator
 from typing import Any
@@ -22,6 +23,7 @@ from windlass.dialects.native.following import EventShape
 from windlass.server import Serving
 from windlass.service import Service
 from windlass.settings import Settings
+from windlass.web import sse
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("engine", ["valkey"], indirect=True)]
 
@@ -130,7 +132,7 @@ async def test_a_token_may_follow_so_often_and_again_when_one_has_ended(
     await until(lambda: running.office.followers.count == 0)
 
 
-async def test_a_process_has_so_many_followers_whoever_they_are(
+async def test_a_process_has_so_many_followers_of_all_tokens(
     client: httpx.AsyncClient, running: Serving, service: Service
 ) -> None:
     tokens = [(await service.create_token(NewToken(name=f"t{at}", roles=READ))).text for at in range(4)]
@@ -141,11 +143,15 @@ async def test_a_process_has_so_many_followers_whoever_they_are(
     await until(lambda: running.office.followers.count == 0)
 
 
-async def test_pages_of_the_dashboard_count_apart(client: httpx.AsyncClient, running: Serving) -> None:
+async def test_pages_of_the_dashboard_count_apart_and_both_are_metered(
+    client: httpx.AsyncClient, running: Serving
+) -> None:
     async with followers(client, 2), client.stream("GET", "/live") as first, client.stream("GET", "/live") as second:
         assert (first.status_code, second.status_code) == (200, 200)
         assert (await refused(client, "/live")).status_code == 429
-        assert (running.office.followers.count, running.office.page_followers.count) == (2, 2)
+        scraped = (await client.get("/metrics")).text
+        for kind in ("client", "page"):
+            assert re.search(rf'^windlass_server_followers{{.*kind="{kind}".*}} 2$', scraped, re.MULTILINE)
     await until(lambda: running.office.page_followers.count == 0)
 
 
@@ -155,11 +161,52 @@ async def test_a_follower_that_is_refused_otherwise_does_not_count(client: httpx
     assert running.office.followers.count == 0
 
 
+# A token for some queues, while things happen in others
+
+
+@contextlib.asynccontextmanager
+async def busy(service: Service, queue: str) -> AsyncIterator[None]:
+    async def enqueue_on() -> None:
+        while True:
+            await put(service, queue=queue)
+            await asyncio.sleep(0.01)
+
+    task = asyncio.create_task(enqueue_on())
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.wait({task})
+
+
+@pytest.fixture
+async def scoped(service: Service) -> str:
+    return (await service.create_token(NewToken(name="mine", roles=READ, queues=("mine",)))).text
+
+
+async def test_a_revoked_token_follows_no_more_although_nothing_was_for_it(
+    client: httpx.AsyncClient, service: Service, scoped: str
+) -> None:
+    async with followers(client, 0, scoped) as [stream], busy(service, "theirs"):
+        await service.revoke_token("mine")
+        assert await stream.rest() == []
+
+
+async def test_a_stream_says_that_it_lives_although_nothing_is_for_it(
+    client: httpx.AsyncClient, service: Service, scoped: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with followers(client, 0, scoped) as [stream], busy(service, "theirs"):
+        monkeypatch.setattr(sse, "KEEP_ALIVE_S", 0.3)
+        before = stream.last_id
+        assert await stream.mark() != before
+        assert stream.comments == 1
+
+
 # Those that do not read
 
 
 @pytest.mark.parametrize("server_settings", [many_settings()])
-async def test_who_does_not_read_holds_up_nobody_and_learns_what_it_has_missed(
+async def test_a_client_that_does_not_read_delays_no_other_and_learns_what_it_missed(
     client: httpx.AsyncClient, running: Serving, service: Service
 ) -> None:
     target = urlsplit(running.url)
@@ -178,7 +225,7 @@ async def test_who_does_not_read_holds_up_nobody_and_learns_what_it_has_missed(
         for _ in range(batches):  # some 13 MB: more than sockets and buffers hold
             await service.emit([Emit(job.id, job.lease_token, value)] * per_batch)
             heard = await stream.some(per_batch)
-            assert "missed" not in [one.kind for one in heard]
+            assert "missed" not in [event.kind for event in heard]
     assert await asyncio.to_thread(_read_until, asleep, b"event: missed\n")
 
 

@@ -109,7 +109,7 @@ class CreatedToken(msgspec.Struct, frozen=True):
 
 class Tokens(msgspec.Struct, frozen=True):
     """All tokens. The version is another after every change; `now_ms` is the engine's time, by which they expire.
-    `ended_sessions`: what was ended by logout, and until when (in seconds) that must be known."""
+    `ended_sessions`: names of sessions that logout has ended, and until when (in seconds) they must be known."""
 
     version: int
     now_ms: int

@@ -74,7 +74,7 @@ class Outbound:
 
     async def _retire(self) -> None:
         """Requests under way end as they began; those of the policy before are given up."""
-        over, self._retired = self._retired, [one for one in (self._session, self._fetching) if one is not None]
+        over, self._retired = self._retired, [session for session in (self._session, self._fetching) if session]
         self._session = self._fetching = None
         for session in over:
             await session.close()

@@ -9,7 +9,7 @@ from ..web.token_table import TokenTable
 
 
 class LoopbackUntilTokens:
-    """Allow loopback only while no token exists: until then whoever asks can reach this machine anyway. The token table
+    """Allow loopback only while no token exists: until then every client is on this machine. The token table
     is at most a second old, in every process."""
 
     def __init__(self, tokens: TokenTable, without_tokens: Policy) -> None:

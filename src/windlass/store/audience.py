@@ -51,7 +51,7 @@ class Audience:
                     follower.hear(batch)
 
     def wishes_for(self, event: Event) -> list[Wish]:
-        """The wishes, of those that somebody has, that this event answers."""
+        """The wishes of followers that this event answers."""
         if event.kind is Happening.MISSED:
             return list(self._by_wish)
         return [wish for wish in ("", event.queue, event.job) if wish in self._by_wish]

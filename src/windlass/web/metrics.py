@@ -152,6 +152,9 @@ def _write_server(written: Exposition, office: Office) -> None:
         written.sample("windlass_server_connections", listener.open, pid=pid)
         written.family("windlass_server_requests_under_way", "gauge", "Requests whose handlers run, this one included.")
         written.sample("windlass_server_requests_under_way", listener.under_way, pid=pid)
+    written.family("windlass_server_followers", "gauge", "Streams of events that are open, by who follows.")
+    for kind, followers in (("client", office.followers), ("page", office.page_followers)):
+        written.sample("windlass_server_followers", followers.count, kind=kind, pid=pid)
     written.family("windlass_server_sent_bytes_total", "counter", "Bytes of bodies of answers.")
     written.sample("windlass_server_sent_bytes_total", office.meter.bytes_sent, pid=pid)
 

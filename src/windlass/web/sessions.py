@@ -54,9 +54,10 @@ class Begun(NamedTuple):
     who: Principal
 
 
-def begin(token_id: str, digest: bytes, now_s: float, session_id: str = "") -> Session:
-    """With the id of a session, that one goes on; else it is a new one."""
-    expires_at_s, name = int(now_s) + LASTS_S, session_id or secrets.token_urlsafe(ID_BYTES)
+def begin(token_id: str, digest: bytes, now_s: float, session_id: str = "", after_s: int = 0) -> Session:
+    """With the id of a session, that one goes on; else it is a new one. `after_s`: all sessions of this token that
+    expire up to then were ended; a new one must not be among them."""
+    expires_at_s, name = max(int(now_s) + LASTS_S, after_s + 1), session_id or secrets.token_urlsafe(ID_BYTES)
     return Session(token_id, expires_at_s, name, _code(token_id, expires_at_s, name, digest))
 
 

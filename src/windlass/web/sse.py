@@ -22,7 +22,7 @@ def frame(kind: str, data: bytes, position: str = "") -> bytes:
 
 
 def body(kind: str, data: bytes) -> bytes:
-    """A frame without its id: the same for all who are told, wherever each of them stands."""
+    """A frame without its id: the same for all followers, whatever their position."""
     if b"\n" in data or b"\r" in data:
         data = _LINE_END.sub(b"\ndata: ", data)
     return b"event: %s\ndata: %s\n\n" % (kind.encode(), data)

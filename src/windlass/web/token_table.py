@@ -77,26 +77,31 @@ class TokenTable:
             return None
         now_s = time.time()
         if who is STATIC and self._static is not None:
-            return Begun(sessions.begin(sessions.STATIC_ID, self._static, now_s), who)
-        token = self._by_id[parse_token(text).id]
-        return Begun(sessions.begin(token.id, token.digest, now_s), who)
+            token_id, digest = sessions.STATIC_ID, self._static
+        else:
+            token = self._by_id[parse_token(text).id]
+            token_id, digest = token.id, token.digest
+        return Begun(sessions.begin(token_id, digest, now_s, after_s=self._ended.get(token_id, 0)), who)
 
     def renewed(self, session: Session) -> Session | None:
-        """The same with its whole time, when less than half of it is left."""
+        """The same with its whole time, when less than half of it is left. It is verified here: the request that shows
+        it may have been admitted by a token of its own."""
         digest = self._digest_of(session.token_id)
         now_s = time.time()
         if digest is None or session.expires_at_s - now_s > sessions.RENEWED_BELOW_S:
+            return None
+        if self.known_session(session) is None:
             return None
         return sessions.begin(session.token_id, digest, now_s, session.id)
 
     async def end_session(self, session: Session) -> None:
         """Have its cookies refused: by this process from now on, by others within a second. Raises EngineUnavailable
-        when the engine could not be told."""
+        when the engine does not answer."""
         if await self.principal_of(session) is None:
             return
         count = sum(1 for name in self._ended if name.startswith(f"{session.token_id}."))
         ended = session.name if count < ENDED_PER_TOKEN_MAX else session.token_id
-        until_s = int(time.time()) + sessions.LASTS_S
+        until_s = max(int(time.time()) + sessions.LASTS_S, session.expires_at_s)
         await self._service.end_session(ended, until_s if ended == session.token_id else until_s + LATE_S)
         await self._read_from_now_on()
 

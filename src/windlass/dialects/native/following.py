@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Sequence
 from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
@@ -176,15 +176,26 @@ async def events(ask: Ask[None, EventsQuery]) -> Streamed:
 
 async def _everything(ask: Ask[None, EventsQuery], following: SharedFollowing) -> AsyncGenerator[bytes, None]:
     yield sse.mark(following.position)
+    clock = asyncio.get_running_loop().time
+    written_at_s = clock()
     while not ask.office.stopping.is_set():
         arrivals = await _next(ask, following)
         frames = [_shared_frame(ask, told, position) for told, position in arrivals if _is_for(ask, told.event)]
-        for chunk in sse.chunks(frames) if arrivals else [sse.alive(following.reached)]:
+        if not frames and (not arrivals or clock() - written_at_s >= sse.KEEP_ALIVE_S):
+            frames = [sse.alive(following.reached)]
+        for chunk in _chunks(frames):
             if not await ask.office.still_admits(ask.request.head, READS):
                 return
             yield chunk
+        if frames:
+            written_at_s = clock()
         if arrivals:
             await _pause(ask)
+
+
+def _chunks(frames: Sequence[bytes]) -> Iterable[bytes]:
+    """The writes of one turn; an empty one when there is none, so that the token is checked in every turn."""
+    return sse.chunks(frames) if frames else (b"",)
 
 
 def _is_for(ask: Ask[Any, Any], event: Event) -> bool:
@@ -239,7 +250,7 @@ async def _until_its_end(
     while not is_over and not ask.office.stopping.is_set():
         arrivals = await _next(ask, following)
         frames, is_over = await _up_to_its_end(ask, job.id, arrivals)
-        for chunk in sse.chunks(frames) if arrivals else [sse.alive(following.reached)]:
+        for chunk in _chunks(frames or [sse.alive(following.reached)]):
             if not await ask.office.still_admits(ask.request.head, KNOWS):
                 return
             yield chunk
