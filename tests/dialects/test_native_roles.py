@@ -31,6 +31,7 @@ anybody            GET /docs.css
 read               GET /metrics
 produce            POST /jobber/queue
 produce            POST /downloader/download
+produce            POST /downloader/retry/
 produce            POST /downloader/retry/{name}
 anybody            GET /downloader/hb
 read               GET /downloader/stats/{name}

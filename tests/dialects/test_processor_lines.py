@@ -274,8 +274,8 @@ def test_an_idle_message_older_than_a_tick_triggers_no_dispatch() -> None:
     assert isinstance(fresh, Speak)
     assert isinstance(late, Speak)
     assert isinstance(too_late, Speak)
-    assert [one.is_fresh for one in (fresh, late, too_late)] == [True, False, False]
-    assert [list(round_.queues) for one in (fresh, late, too_late) for round_ in rounds([one])] == [["q"], [], []]
+    assert [message.is_fresh for message in (fresh, late, too_late)] == [True, False, False]
+    assert [list(rounds([message])[0].queues) for message in (fresh, late, too_late)] == [["q"], [], []]
     other = read(idle(worker_uuid(2)), now_ms=at_ms)
     assert len(rounds([other, late])) == 2  # the first one dispatches before the second makes its sender idle
     assert len(rounds([late, other])) == 1

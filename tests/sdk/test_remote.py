@@ -219,7 +219,7 @@ async def test_a_job_that_ended_and_was_not_kept_says_so(remote: Tasks, direct: 
     tasks = remote if is_remote else direct
     handle = await tasks.nothing.aenqueue()
     assert await handle is None
-    found = tasks.app.job(handle.id)  # by somebody who does not know what the task returns
+    found = tasks.app.job(handle.id)  # which does not know that the task returns nothing
     assert [await handle.astate(), await found.astate()] == ["ended", "ended"]
     assert await asyncio.to_thread(lambda: (handle.state, found.state)) == ("ended", "ended")
     assert await handle is None

@@ -107,7 +107,8 @@ def run_at(run_after: datetime) -> datetime:
 
 
 def _enqueued_at(job: Job) -> datetime | None:
-    """The time in the job's id, which the producer knows without a further call; for ids without one, the engine's."""
+    """The time in the job's id: the producer knows it, too, and `enqueue` needs no second call to give an equal result.
+    For ids without a time, the engine's."""
     at_ms = time_of_id(job.id)
     return instant(job.created_at_ms if at_ms is None else at_ms)
 
