@@ -115,7 +115,7 @@ def test_a_typescript_client_accepts_minimal_bodies(tmp_path: Path) -> None:
     """With the generator's own defaults."""
     types = [_types_of(name, tmp_path) for name in DOCUMENTS]
     (tmp_path / "minimal.ts").write_text(MINIMAL_BODIES)
-    _run(tmp_path, PROGRAMS / "tsc", "--noEmit", "--strict", "minimal.ts", *types)
+    _run(tmp_path, PROGRAMS / "tsc", "--noEmit", "--strict", "--lib", "es2022", "minimal.ts", *types)
 
 
 def _types_of(name: str, folder: Path) -> str:
