@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 from bedrock_desk import AtDesk
 
+from engine.examined import assert_healthy
 from engine_process import EngineProcess
 from lost_replies import LIMIT_S, SETTLED_MS, LossyWay, lossy_way
 from windlass.core.states import State
@@ -47,11 +48,12 @@ async def until_queued(desk: AtDesk, number: int) -> None:
         await asyncio.sleep(0.01)
 
 
-async def test_a_job_that_no_client_got_goes_back(lossy_desk: AtDesk, way: LossyWay) -> None:
+async def test_a_job_that_no_client_got_goes_back(lossy_desk: AtDesk, way: LossyWay, service: Service) -> None:
     number = (await lossy_desk.good("CreateJob", name="n")).body["jobID"]
     way.lose("take")
     assert (await lossy_desk("GetJob", name="n")).line == "404 No job found"  # by the repeated call
     assert await job_of(lossy_desk, number) == (State.RUNNING, 1, None)
+    assert_healthy(service)
     lossy_desk.service.store.clock_offset_ms += SETTLED_MS
     await until_queued(lossy_desk, number)
     assert await job_of(lossy_desk, number) == (State.QUEUED, 0, None)

@@ -49,7 +49,7 @@ async def until_decided(reconciler: Reconciler) -> None:
 async def test_what_the_holder_does_not_hold_goes_back(opened: Service, caplog: pytest.LogCaptureFixture) -> None:
     held, lost = await taken(opened, 2)
     reconciler = Reconciler(opened, {lease(held)}.__contains__)
-    reconciler.check([lease(held), lease(lost)])
+    reconciler.begin([lease(held), lease(lost)])
     await until_decided(reconciler)
     assert [await state_of(opened, job) for job in (held, lost)] == [State.RUNNING, State.QUEUED]
     assert "Gave back 1 jobs that the engine had leased here" in caplog.text
@@ -60,7 +60,7 @@ async def test_what_arrives_before_the_decision_stays(opened: Service) -> None:
     (job,) = await taken(opened, 1)
     in_hand: set[Held] = set()
     reconciler = Reconciler(opened, in_hand.__contains__)
-    reconciler.check([lease(job)])
+    reconciler.begin([lease(job)])
     assert reconciler.admit([job]) == [job]
     in_hand.add(lease(job))
     await until_decided(reconciler)
@@ -70,7 +70,7 @@ async def test_what_arrives_before_the_decision_stays(opened: Service) -> None:
 async def test_a_late_answer_does_not_begin_what_was_given_back(opened: Service) -> None:
     late, other = await taken(opened, 2)
     reconciler = Reconciler(opened, lambda _: False)
-    reconciler.check([lease(late)])
+    reconciler.begin([lease(late)])
     await until_decided(reconciler)
     assert reconciler.admit([late, other]) == [other]
     (again,) = (await opened.take(Take(queues=("q",), worker=WORKER))).jobs
@@ -85,7 +85,7 @@ async def test_a_lease_that_is_another_one_by_now_is_left_alone(
     await opened.release([lease(job)])
     (again,) = (await opened.take(Take(queues=("q",), worker=WORKER))).jobs
     reconciler = Reconciler(opened, lambda _: False)
-    reconciler.check([lease(job)])
+    reconciler.begin([lease(job)])
     await until_decided(reconciler)
     assert (await state_of(opened, again), caplog.text) == (State.RUNNING, "")
 
@@ -94,7 +94,7 @@ async def test_a_decision_ends_with_its_holder(opened: Service, caplog: pytest.L
     caplog.set_level(logging.DEBUG, "windlass.loops")
     (job,) = await taken(opened, 1)
     reconciler = Reconciler(opened, lambda _: False)
-    reconciler.check([lease(job)])
+    reconciler.begin([lease(job)])
     reconciler.close()
     await until_decided(reconciler)
     assert (await state_of(opened, job), caplog.text) == (State.RUNNING, "")

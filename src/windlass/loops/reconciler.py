@@ -31,11 +31,25 @@ class Reconciler:
         self._returned: dict[Held, None] = {}  # the oldest first
         self._deciding: asyncio.Task[None] | None = None
 
-    def check(self, unclaimed: Sequence[Held]) -> None:
-        """Give back soon what is still unknown then. Heartbeats repeat what could not be given back."""
+    def begin(self, unclaimed: Sequence[Held]) -> None:
+        """Reconcile beside other work, for a holder whose next heartbeat repeats what could not be given back."""
         if unclaimed and self._deciding is None:
-            self._deciding = asyncio.create_task(self._decide(unclaimed))
+            self._deciding = asyncio.create_task(self.reconcile(unclaimed))
             self._deciding.add_done_callback(self._decided)
+
+    async def reconcile(self, unclaimed: Sequence[Held]) -> None:
+        """Wait a moment, then give back what the holder still does not hold."""
+        if not unclaimed:
+            return
+        await asyncio.sleep(SETTLE_S)
+        # From here to the note that it was given back no answer can come in between.
+        lost = [lease for lease in unclaimed if not self._holds(lease)]
+        self._returned.update(dict.fromkeys(lost))
+        for lease in list(self._returned)[:-REMEMBERED]:
+            del self._returned[lease]
+        if lost:
+            answers = await self._service.release(lost)
+            _log_returned([one for one, answer in zip(lost, answers, strict=True) if not isinstance(answer, Refusal)])
 
     def admit(self, jobs: list[Job]) -> list[Job]:
         """The jobs of a take without those that were given back before its answer arrived."""
@@ -46,18 +60,6 @@ class Reconciler:
     def close(self) -> None:
         if self._deciding is not None:
             self._deciding.cancel()
-
-    async def _decide(self, unclaimed: Sequence[Held]) -> None:
-        await asyncio.sleep(SETTLE_S)
-        # From here to the note that it was given back no answer can come in between.
-        lost = [lease for lease in unclaimed if not self._holds(lease)]
-        if not lost:
-            return
-        self._returned.update(dict.fromkeys(lost))
-        for lease in list(self._returned)[:-REMEMBERED]:
-            del self._returned[lease]
-        answers = await self._service.release(lost)
-        report_returned([one for one, answer in zip(lost, answers, strict=True) if not isinstance(answer, Refusal)])
 
     def _decided(self, task: asyncio.Task[None]) -> None:
         self._deciding = None
@@ -71,7 +73,7 @@ class Reconciler:
         )
 
 
-def report_returned(leases: Sequence[Held]) -> None:
+def _log_returned(leases: Sequence[Held]) -> None:
     if not leases:
         return
     shown = ", ".join(format_id(lease.id) for lease in leases[:SHOWN])

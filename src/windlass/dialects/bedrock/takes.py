@@ -53,7 +53,6 @@ class Takes:
     def close(self) -> None:
         if self._checking is not None:
             self._checking.cancel()
-        self._reconciler.close()
 
     def _doubt(self) -> None:
         """A connection to the engine broke: any take under way may have jobs of which it will never hear. Each call on
@@ -79,9 +78,9 @@ class Takes:
             await asyncio.sleep(CHECK_EVERY_S)
             holders = list(self._doubtful)
             try:
-                self._reconciler.check(await self._unclaimed(holders))
+                await self._reconciler.reconcile(await self._unclaimed(holders))
             except WindlassError as error:
-                log.warning("Cannot ask for jobs that no client got: %s. Trying again.", error)
+                log.warning("Cannot give back jobs that no client got: %s. Trying again.", error)
             else:
                 self._count_check(holders)
 

@@ -116,7 +116,7 @@ class Holds:
             try:
                 await self._extend()
                 held = [lease.id for lease in self._leases()]
-                self.reconciler.check((await self._service.beat_holding(self._worker, held)).unclaimed)
+                self.reconciler.begin((await self._service.beat_holding(self._worker, held)).unclaimed)
             except UnknownWorker:
                 await self.register()
             except WindlassError as error:

@@ -176,7 +176,7 @@ class Worker:
             info,
             runs=lambda: list(self._runs.values()),
             held=self._held,
-            unclaimed=lambda leases: self._from_outside(self._reconciler.check, leases),
+            unclaimed=lambda leases: self._from_outside(self._reconciler.begin, leases),
             lost=lambda run: self._from_outside(self._lost, run),
             stop=self._asked_to_stop,
             dismissed=lambda: self._from_outside(self._dismiss),
