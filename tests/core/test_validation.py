@@ -756,6 +756,10 @@ def _tokens() -> Iterator[Case]:
         yield "revoke_token", f"{value!r:.30}", lambda service, value=value: service.revoke_token(value)
     for value in (5, "x", (1, 2, []), Tokens(-1, 0, []), Tokens("1", 0, [])):  # type: ignore[arg-type]
         yield "tokens", f"known={value!r}", lambda service, value=value: service.tokens(value)
+    for value in ("", "s" * 101, *WRONG_TEXTS):
+        yield "end_session", f"{value!r:.30}", lambda service, value=value: service.end_session(value, 1)
+    for value in (-1, 2**33 + 1, "1", 1.5, None):
+        yield "end_session", f"until_s={value!r}", lambda service, value=value: service.end_session("t.s", value)
 
 
 def _audit() -> Iterator[Case]:
