@@ -3,6 +3,7 @@ form there has none here."""
 
 from __future__ import annotations
 
+import json
 import math
 from typing import Any
 
@@ -36,19 +37,36 @@ def compact(data: bytes) -> bytes:
 
 
 def has_unreadable_number(data: bytes) -> bool:
-    """Tell whether JSON holds a number beyond all floats, as 1e999, or an integer of thousands of digits: decoders
-    refuse it, or make an infinity of it, which JSON has no form for. Data that is not JSON has none."""
+    """Tell whether JSON holds a number beyond all floats, as 1e999: decoders refuse it, or make an infinity of it,
+    which JSON has no form for. Integers have no bound. Data that is not JSON has none."""
     if len(data) > _SHORT:
         digits = data.translate(_DIGITS_AS_ZERO)
         if b"0e" not in digits and _LONG not in digits:
             return False
     try:
         _decode_json(data)
-    except msgspec.ValidationError:  # without a type to fit, only numbers can be wrong
-        return True
+    except msgspec.ValidationError:  # without a type to fit, only numbers can be wrong: an integer, or such a one
+        return _has_infinity(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return False
     return False
+
+
+def _has_infinity(data: bytes) -> bool:
+    """The same by a slow decoder, which tells integers of thousands of digits from others."""
+    try:
+        json.loads(data, parse_float=_finite, parse_int=len)
+    except OverflowError:
+        return True
+    except (ValueError, RecursionError):
+        return False
+    return False
+
+
+def _finite(written: str) -> float:
+    if math.isinf(found := float(written)):
+        raise OverflowError
+    return found
 
 
 def _check_finite(data: bytes, value: Any) -> None:
