@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 from helpers import counts, new, put, read, take
 
@@ -11,6 +13,7 @@ from windlass.core.job import Job
 from windlass.core.queue import FOREVER_MS
 from windlass.core.requests import Finish, HeartbeatReply, Held, WorkerInfo
 from windlass.service import Service
+from windlass.store.store import Store
 
 A, B = b"a" * 16, b"b" * 16
 SETTLED_MS = 2_000  # as in lua/lib/unclaimed.lua
@@ -116,6 +119,20 @@ def test_a_holder_that_is_not_registered_is_asked_about(service: Service) -> Non
     assert service.unclaimed([(A, [])]).wait() == []
     service.store.clock_offset_ms += SETTLED_MS
     assert service.unclaimed([(A, [jobs[0].id]), (B, [])]).wait() == [lease(jobs[1])]
+
+
+def test_each_partition_compares_its_own_jobs(divided_store: Callable[[int], Store]) -> None:
+    divided = Service(divided_store(3))
+    queues = [f"q{number}" for number in range(8)]
+    divided.register(A, WorkerInfo(), beat_ms=BEAT_MS).wait()
+    put(divided, *(new(queue) for queue in queues))
+    jobs = [take(divided, queue, worker=A)[0] for queue in queues]
+    divided.store.clock_offset_ms += SETTLED_MS
+    assert beat(divided, *jobs) == []
+    named, unnamed = jobs[::2], jobs[1::2]
+    found = divided.beat_holding(A, [job.id for job in named]).wait().unclaimed
+    assert {one.id for one in found} == {job.id for job in unnamed}
+    assert {one.id for one in divided.unclaimed([(A, [job.id for job in named])]).wait()} == {job.id for job in unnamed}
 
 
 def test_what_is_no_list_of_jobs_is_refused(service: Service) -> None:
