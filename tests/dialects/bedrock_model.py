@@ -42,11 +42,14 @@ class Model:
     def children(self, row: Row, *states: str) -> list[Row]:
         return [one for one in self.rows.values() if one.parent == row.number and (not states or one.state in states)]
 
-    @property
-    def waits_for_nobody(self) -> bool:
-        return any(
-            row.state == "PAUSED" and not row.parent and not self.children(row, *PENDING) for row in self.rows.values()
-        )
+    def findings(self) -> set[str]:
+        """What the doctor says: a DeleteJob of the last child does not resume its parent."""
+        waiting = [row for row in self.rows.values() if row.state == "PAUSED" and not row.parent]
+        return {
+            "wait_is_over" if self.children(row) else "waits_forever"
+            for row in waiting
+            if not self.children(row, *PENDING)
+        }
 
     def create(self, name: str, priority: int, retries: bool, repeats: bool, parent: int) -> str:
         owner = self.rows.get(parent)
