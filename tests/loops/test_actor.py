@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from typing import TypeVar, cast
 
 import pytest
 
@@ -15,7 +16,9 @@ from windlass.core.job import Blob, NewJob
 from windlass.core.requests import Fail, Listing, Take
 from windlass.loops.actor import LEASE_MS, Actor
 from windlass.service import Service
+from windlass.store.asked import Flow
 
+T = TypeVar("T")
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("engine", ["valkey"], indirect=True)]
 
 
@@ -190,3 +193,29 @@ async def test_a_job_that_is_no_action_fails(service: Service) -> None:
 async def test_a_verb_needs_a_list_in_which_it_can_do_something(service: Service, verb: str, state: str) -> None:
     with pytest.raises(BadInput, match="the list must be of one of"):
         service.act(Action(verb=verb, listing=Listing(queue="q", state=state)))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("pages", [1, 2, 3, 4])
+async def test_an_action_that_is_carried_out_while_it_is_listed_is_listed_once(service: Service, pages: int) -> None:
+    asked = await service.act(retry(queue="q"))
+    flow = service._actions_flow()
+    question = next(flow)
+    for _ in range(pages):
+        question = flow.send(await service.store.run(_ask(question)))
+    assert await Actor().act_once(service) == 1
+    listed = await service.store.run(_go_on(flow, question))
+    assert [found.id for found in listed] == [asked.id]
+
+
+def _ask(question: object) -> Flow[object]:
+    return (yield question)
+
+
+def _go_on(flow: Flow[T], question: object) -> Flow[T]:
+    """The rest of a flow whose next question is known."""
+    while True:
+        answer = yield question
+        try:
+            question = flow.send(answer)
+        except StopIteration as end:
+            return cast(T, end.value)

@@ -23,7 +23,7 @@ from .producing import Producing
 
 SHOWN_PER_STATE = 50
 KEPT_MS = 7 * DAY_MS
-_STATES = ("running", "queued", "scheduled", "failed", "cancelled", "finished")
+_STATES = ("scheduled", "queued", "running", "failed", "cancelled", "finished")  # as a job goes: none is missed
 
 
 class Acting(Failing, Producing):
@@ -61,14 +61,14 @@ class Acting(Failing, Producing):
         return Asked(self.store, self._actions_flow)
 
     def _actions_flow(self) -> Flow[list[ActionStatus]]:
-        jobs: list[Job] = []
+        jobs: dict[bytes, Job] = {}  # by id: an action that goes on between two pages is on both
         for state in _STATES:
             listing = Listing(queue=actions.QUEUE, state=state, newest_first=True, most=SHOWN_PER_STATE)
             page: Page = yield from self._jobs_flow(listing)
-            jobs += page.jobs
-        whole = yield from self._job_flow([job.id for job in jobs if not job.payload_is_whole])
-        read = {one.job.id: one.job for one in whole if isinstance(one, Timeline)}
-        found = [actions.status(read.get(job.id, job)) for job in jobs]
+            jobs |= {job.id: job for job in page.jobs}
+        whole = yield from self._job_flow([job.id for job in jobs.values() if not job.payload_is_whole])
+        jobs |= {one.job.id: one.job for one in whole if isinstance(one, Timeline)}
+        found = [actions.status(job) for job in jobs.values()]
         return sorted((one for one in found if one), key=lambda one: (-one.asked_at_ms, one.id))
 
     def action(self, action_id: bytes) -> Asked[ActionStatus]:
