@@ -202,6 +202,7 @@ def test_names_that_cannot_be_set_aside_yet(place: Place) -> None:
         app.connect(store)
         with staff("fault_tasks:app", engine.unix_url, store.namespace, HERE) as workers:
             worker = workers.start().ready()
+            store.open_now()  # while it may: a user without this right is refused on opening
             ask(store, "ACL", "SETUSER", "default", "-hset")  # which only `configure` needs here
             app.service.enqueue([NewJob(queue="default", name="nobody_knows")]).one().wait()
             worker.until_said("cannot be set aside")
