@@ -21,6 +21,8 @@ from windlass.store.blocking import BlockingConnection
 from windlass.store.endpoint import Endpoint, parse_url
 from windlass.store.store import Store
 
+_log = logging.getLogger("windlass.store")
+
 QUEUE = "bench"
 NAMESPACE = "wl"
 BULK = 1_000  # jobs of one call
@@ -73,7 +75,8 @@ class Engine:
         self._process = EngineProcess(config=config)
 
     def __enter__(self) -> Self:
-        logging.getLogger("windlass.store").setLevel(logging.ERROR)  # that nothing is persistent is meant here
+        self._level = _log.level
+        _log.setLevel(logging.ERROR)  # that nothing is persistent is meant here
         self._process.start()
         self.control = BlockingConnection.open(self.endpoint)
         return self
@@ -81,6 +84,7 @@ class Engine:
     def __exit__(self, *_exc: object) -> None:
         self.control.close()
         self._process.remove()
+        _log.setLevel(self._level)
 
     @property
     def url(self) -> str:

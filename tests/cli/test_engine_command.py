@@ -84,7 +84,10 @@ def test_the_embedded_engine_needs_none() -> None:
     assert "needs no preparation" in done.err
 
 
-@pytest.mark.parametrize("words", [("queues", "ls"), ("enqueue", "q", "n"), ("jobs", "ls"), ("serve",)])
+SERVE = ("serve", "--port", "0", "--bedrock-port", "off")
+
+
+@pytest.mark.parametrize("words", [("queues", "ls"), ("enqueue", "q", "n"), ("jobs", "ls"), SERVE])
 def test_a_command_says_which_right_is_missing(own_engine: EngineProcess, words: tuple[str, ...]) -> None:
     done = done_by(*words, "--url", restricted(own_engine, "-info"))
     assert done.code == 1
@@ -99,7 +102,7 @@ def test_the_doctor_cannot_look_and_says_why(own_engine: EngineProcess) -> None:
 
 
 def test_a_server_process_says_what_is_missing(own_engine: EngineProcess) -> None:
-    command = [sys.executable, "-m", "windlass", "serve", "--url", restricted(own_engine)]
+    command = [sys.executable, "-m", "windlass", *SERVE, "--url", restricted(own_engine)]
     ended = subprocess.run(command, capture_output=True, text=True, env=environment(), timeout=60, check=False)
     assert ended.returncode == 1
     assert "Let an admin run `windlass engine prepare --url URL`" in ended.stderr

@@ -465,6 +465,9 @@ def _queues_and_workers() -> Iterator[Case]:
     for value in WRONG_IDS:
         yield "register", f"id={value!r}", lambda service, value=value: service.register(value, info)
         yield "beat", f"id={value!r}", lambda service, value=value: service.beat([value])
+        yield "beat_holding", f"id={value!r}", lambda service, value=value: service.beat_holding(value, [])
+        yield "beat_holding", f"held={value!r}", lambda service, value=value: service.beat_holding(OK_ID, [value])
+        yield "unclaimed", f"holder={value!r}", lambda service, value=value: service.unclaimed([(value, [])])
         yield "forget", f"id={value!r}", lambda service, value=value: service.forget(value)
         yield "stop_worker", f"id={value!r}", lambda service, value=value: service.stop_worker(value)
     wrong_infos: tuple[Any, ...] = (
@@ -479,7 +482,12 @@ def _queues_and_workers() -> Iterator[Case]:
         yield "register", f"beat={value!r}", lambda service, value=value: service.register(OK_ID, info, beat_ms=value)
     for value in WRONG_LISTS:
         yield "beat", f"ids={value!r}", lambda service, value=value: service.beat(value)
+        yield "beat_holding", f"held={value!r}", lambda service, value=value: service.beat_holding(OK_ID, value)
+        yield "unclaimed", f"holders={value!r}", lambda service, value=value: service.unclaimed(value)
+        yield "unclaimed", f"held={value!r}", lambda service, value=value: service.unclaimed([(OK_ID, value)])
     yield "beat", "unknown", lambda service: service.beat([OK_ID])
+    yield "beat_holding", "unknown", lambda service: service.beat_holding(OK_ID, [])
+    yield "beat_holding", "too many", lambda service: service.beat_holding(OK_ID, [OK_ID] * 10_001)
     yield "forget", "unknown", lambda service: service.forget(OK_ID)
     yield "stop_worker", "unknown", lambda service: service.stop_worker(OK_ID)
     for value in (-1, *WRONG_WHOLES):

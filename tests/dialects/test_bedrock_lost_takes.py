@@ -34,7 +34,7 @@ async def lossy_desk(store: Store, way: LossyWay, monkeypatch: pytest.MonkeyPatc
     async with way.store_like(store) as found, asyncio.timeout(LIMIT_S):
         desk = AtDesk(Service(found))
         yield desk
-        desk.desk.close()
+        await desk.desk.close()
 
 
 async def job_of(desk: AtDesk, number: int) -> tuple[State, int, bytes | None]:

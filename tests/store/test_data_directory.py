@@ -216,7 +216,7 @@ async def test_takers_that_wait_are_refused_and_the_process_stays_calm(
     """A refusal comes at once, so a loop that tries for ever has to pause by itself."""
 
     def tries() -> list[float]:
-        return [record.created for record in caplog.records if "still trying" in record.getMessage()]
+        return [record.created for record in caplog.records if "Cannot wait for jobs" in record.getMessage()]
 
     async with service.store:
         service.store.hear_cancels(lambda _: None)  # listens until the store is closed

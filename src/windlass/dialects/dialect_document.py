@@ -20,11 +20,12 @@ MakeDocument: TypeAlias = Callable[[list[Route]], dict[str, Any]]
 
 
 def document_of_dialect(served: Iterable[Route], examples: Examples, about: About) -> dict[str, Any]:
-    """Describe the routes below `about.base`, also those that the main document leaves out, with relative paths."""
+    """Describe the routes below `about.base`, also those that the main document leaves out, with relative paths. A path
+    that ends in a slash only refuses an empty id; it is left out."""
     own = [
         msgspec.structs.replace(route, is_listed=True)
         for route in served
-        if route.path.startswith(f"{about.base}/") and route.tag != TAG
+        if route.path.startswith(f"{about.base}/") and route.tag != TAG and not route.path.endswith("/")
     ]
     return document(own, examples, about)
 

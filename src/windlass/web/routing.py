@@ -182,6 +182,8 @@ class Office:
         """The answer to a question that waits for something; `otherwise` when the server stops before."""
         task = asyncio.current_task()
         if task is None or self.stopping.is_set():
+            if asyncio.iscoroutine(question):
+                question.close()
             return otherwise
         self._waiting.add(task)
         try:
