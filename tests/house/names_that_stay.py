@@ -1,6 +1,6 @@
 """Names that users, stored data and other programs rely on, collected from the code. They may grow; they never change.
 
-`python tools/write_public_names.py` writes them to `public_names.json` after an addition."""
+`python tools/write_names_that_stay.py` writes them to `names_that_stay.json` after an addition."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from windlass.store import record
 from windlass.web.openapi import document
 from windlass.web.routing import Router
 
-FILE = Path(__file__).with_name("public_names.json")
+FILE = Path(__file__).with_name("names_that_stay.json")
 Names: TypeAlias = list[str]
 _METRIC = re.compile(r'"(windlass_[a-z_]+)"')
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from house.public_names import collect, read
+from house.names_that_stay import collect, read
 
 
 @pytest.mark.parametrize("section", sorted(collect()))
 def test_no_public_name_is_lost_or_unlisted(section: str) -> None:
     found, kept = set(collect()[section]), set(read()[section])
     assert kept - found == set(), "users or stored data rely on these names: keep them, as aliases where code has moved"
-    assert found - kept == set(), "add new names on purpose: run `python tools/write_public_names.py`"
+    assert found - kept == set(), "add new names on purpose: run `python tools/write_names_that_stay.py`"
 
 
 def test_every_section_is_kept() -> None:

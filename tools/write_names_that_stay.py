@@ -1,11 +1,11 @@
-"""Writes tests/house/public_names.json, after names were added on purpose."""
+"""Writes tests/house/names_that_stay.json, after names were added on purpose."""
 
 import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
-from house.public_names import write
+from house.names_that_stay import write
 
 if __name__ == "__main__":
     write()
