@@ -199,9 +199,8 @@ async def test_a_worker_says_so_and_goes_on_when_there_is_room(
 
     @app.task
     async def wait_for_disk() -> None:
-        if not is_filled.is_set():  # it may run again, when its end could not be reported for as long as its lease
-            is_filled.set()
-            await asyncio.to_thread(fill_disk, alone)
+        await asyncio.to_thread(fill_disk, alone)
+        is_filled.set()
 
     @app.task
     async def finish() -> None:
@@ -214,6 +213,7 @@ async def test_a_worker_says_so_and_goes_on_when_there_is_room(
     with caplog.at_level(logging.WARNING):
         try:
             async with asyncio.timeout(120):
+                await is_filled.wait()  # room that comes before would let `fill_disk` wait for a refusal in vain
                 await asyncio.to_thread(until, lambda: DISK.words in caplog.text)
                 await asyncio.to_thread(free_disk, alone)
                 await done.wait()
