@@ -120,9 +120,9 @@ def text(report: Report) -> str:
         _paragraph(
             "What was done to Windlass, how often, and what was lost. This page is written by the run itself (`make",
             "faults` is a shorter one); how it is judged:",
-            "[decision 0047](decisions/0047-how-a-history-is-judged.md), how it is done:",
-            "[decision 0048](decisions/0048-faults.md) and",
-            "[decision 0050](decisions/0050-what-the-kernel-does.md).",
+            "[decision 0047](decisions/0047-report-only-proven-violations.md), how it is done:",
+            "[decision 0048](decisions/0048-inject-faults-from-outside.md) and",
+            "[decision 0050](decisions/0050-kernel-network-faults.md).",
         ),
         _about(report),
         _verdict(report),

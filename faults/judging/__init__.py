@@ -1,6 +1,6 @@
 """Was every promise kept? One rule a file, each a pure function of the history, the final state and what was
-promised. A rule says nothing where the history leaves room for doubt (docs/decisions/0047-how-a-history-is-
-judged.md)."""
+promised. A rule says nothing where the history leaves room for doubt
+(docs/decisions/0047-report-only-proven-violations.md)."""
 
 from __future__ import annotations
 
