@@ -1,4 +1,4 @@
-"""What docs/families.md shows works as it stands."""
+"""The examples of docs/dependencies.md run as written."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from windlass.core.requests import Finish, Take
 from windlass.core.states import State
 from windlass.service import Service
 
-DOCUMENT = Path(__file__).parents[1] / "docs" / "families.md"
+DOCUMENT = Path(__file__).parents[1] / "docs" / "dependencies.md"
 
 
 def test_the_examples_run(service: Service) -> None:
