@@ -1,4 +1,4 @@
-"""Writes docs/lifecycle.md from the table of moves."""
+"""Write docs/lifecycle.md from the table of moves."""
 
 from __future__ import annotations
 

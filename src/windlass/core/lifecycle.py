@@ -1,20 +1,20 @@
-"""The state picture, drawn from the table of moves."""
+"""State diagram and transition table of docs/lifecycle.md, rendered from the table of moves."""
 
 from __future__ import annotations
 
 from .states import IN_ANY_STATE, MOVES, Move, State
 
 MEANINGS = {
-    State.SCHEDULED: "waits for its time",
+    State.SCHEDULED: "waits for its start time",
     State.QUEUED: "may be taken now",
     State.WAITING: "waits for other jobs",
     State.DISPATCHED: "handed to a worker that has not accepted it yet",
     State.RUNNING: "a worker holds a lease on it",
-    State.FINISHED: "ended well; kept while its result or the queue's history is",
-    State.FAILED: "ended badly; kept for its retention",
-    State.CANCELLED: "ended by request; kept for its retention",
+    State.FINISHED: "succeeded; kept as long as its result or the history of the queue",
+    State.FAILED: "failed permanently; kept for the retention time",
+    State.CANCELLED: "ended by request; kept for the retention time",
 }
-EVERYWHERE = ("requeue", "delete")  # from every state: said in words, not drawn
+EVERYWHERE = ("requeue", "delete")  # possible from every state: described in a sentence, not drawn
 
 
 def _is_drawn(move: Move) -> bool:
@@ -42,14 +42,18 @@ def _row(move: Move) -> str:
 
 
 def render() -> str:
-    """docs/lifecycle.md, whole."""
+    """Return the text of docs/lifecycle.md."""
     meanings = [f"| {state.label} | {MEANINGS[state]} |" for state in State]
     drawn = [_row(move) for move in MOVES if _is_drawn(move)]
     return "\n".join(
         [
             "# The life of a job",
             "",
-            "Made from `src/windlass/core/states.py` by `make docs`; a test compares the two.",
+            "After reading this page you can tell what each job state means and which operations move a job between",
+            "states.",
+            "",
+            "`make docs` generates this page from `src/windlass/core/states.py`; a test compares the two. The",
+            "[glossary](glossary.md) explains *lease*, *take* and *dialect*.",
             "",
             "| state | meaning |",
             "|---|---|",
@@ -60,10 +64,11 @@ def render() -> str:
             *_arrows(),
             "```",
             "",
-            "From every state a person may `requeue` a job (back to queued; a lease on it ends) and `delete` it; a",
-            "dialect may `conclude` it so.",
-            "A job is in the index of exactly one state. The one exception: an overdue *retake* job is still running,",
-            "and takeable at the same time; the old holder may report until somebody else takes it.",
+            "From every state a person may `requeue` a job (it becomes queued, and its lease ends) or `delete` it. A",
+            "dialect may `conclude` a job in any state.",
+            "",
+            "A job is in the index of exactly one state, with one exception: an overdue *retake* job is still running",
+            "and can be taken at the same time. The old holder may report until another worker takes the job.",
             "",
             "| from | by | to | when |",
             "|---|---|---|---|",

@@ -1,4 +1,4 @@
-"""The life of a job: its states, and the one table of allowed moves. docs/lifecycle.md is made from it."""
+"""States of a job and the table of allowed moves between them. docs/lifecycle.md is generated from this table."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from typing import NamedTuple
 
 
 class State(IntEnum):
-    """Codes are stored in records; they never change their meaning."""
+    """State of a job. The codes are stored in records, so their meaning never changes."""
 
-    SCHEDULED = 1  # waits for its time
+    SCHEDULED = 1  # waits for its start time
     QUEUED = 2  # may be taken now
     WAITING = 3  # waits for other jobs
     DISPATCHED = 4  # handed to a worker that has not accepted it yet
-    RUNNING = 5  # a worker holds it
-    FINISHED = 6  # ended well; kept while its result or the queue's history is
-    FAILED = 7  # ended badly; kept for its retention
-    CANCELLED = 8  # ended by request; kept for its retention
+    RUNNING = 5  # a worker holds a lease on it
+    FINISHED = 6  # succeeded; kept as long as its result or the history of the queue
+    FAILED = 7  # failed permanently; kept for the retention time
+    CANCELLED = 8  # ended by request; kept for the retention time
 
     @property
     def label(self) -> str:
@@ -37,7 +37,7 @@ ENDED = frozenset({State.FINISHED, State.FAILED, State.CANCELLED})
 
 
 class Move(NamedTuple):
-    """One allowed move: `None` as source is "not there yet", as target "gone"."""
+    """An allowed move between two states. A source of `None` means "new", a target of `None` means "removed"."""
 
     source: State | None
     verb: str
@@ -46,12 +46,12 @@ class Move(NamedTuple):
 
 
 _S = State
-IN_ANY_STATE = "when asked: in any state"
+IN_ANY_STATE = "on request, in any state"
 MOVES: tuple[Move, ...] = (
     Move(None, "enqueue", _S.QUEUED),
-    Move(None, "enqueue", _S.SCHEDULED, "run_at lies ahead"),
-    Move(None, "enqueue", _S.WAITING, "for other jobs, or until its parent hands over"),
-    Move(None, "enqueue", _S.DISPATCHED, "a worker waited for it in an idle queue"),
+    Move(None, "enqueue", _S.SCHEDULED, "run_at is in the future"),
+    Move(None, "enqueue", _S.WAITING, "it waits for other jobs, or until its parent hands over"),
+    Move(None, "enqueue", _S.DISPATCHED, "a worker was waiting at the idle queue"),
     *(
         Move(None, "restore", state, "from an export")
         for state in (_S.SCHEDULED, _S.QUEUED, _S.WAITING, _S.FINISHED, _S.FAILED, _S.CANCELLED)
@@ -62,63 +62,63 @@ MOVES: tuple[Move, ...] = (
             state,
             "finish",
             target,
-            "its policy, or a cancel request, instead of waiting; or its rule leads out of range",
+            "by its policy or a cancel request, instead of waiting; or its repeat rule is out of range",
         )
         for state in (_S.RUNNING, _S.DISPATCHED)
         for target in (_S.FAILED, _S.CANCELLED)
     ),
     Move(_S.WAITING, "settle", _S.QUEUED, "its members have ended, or its parent handed over"),
-    Move(_S.WAITING, "settle", _S.SCHEDULED, "the same, and run_at lies ahead"),
+    Move(_S.WAITING, "settle", _S.SCHEDULED, "its members ended or its parent handed over; run_at is in the future"),
     Move(_S.WAITING, "settle", _S.FINISHED, "a group: its members have ended"),
     Move(_S.WAITING, "settle", None, "a group: its members have ended"),
     Move(_S.WAITING, "settle", _S.FAILED, "a member failed, and its policy is `fail`"),
     Move(_S.WAITING, "settle", _S.CANCELLED, "a member was cancelled, and its policy is `fail`"),
     *(Move(state, "settle", _S.CANCELLED, "its parent failed or was cancelled") for state in (_S.SCHEDULED, _S.QUEUED)),
-    *(Move(state, "settle", None, "seen by its parent") for state in (_S.FINISHED, _S.CANCELLED)),
+    *(Move(state, "settle", None, "its parent has read the outcome") for state in (_S.FINISHED, _S.CANCELLED)),
     Move(_S.WAITING, "wake", _S.QUEUED, "by a person"),
-    Move(_S.WAITING, "wake", _S.SCHEDULED, "by a person; run_at lies ahead"),
+    Move(_S.WAITING, "wake", _S.SCHEDULED, "by a person; run_at is in the future"),
     Move(_S.WAITING, "wake", _S.FINISHED, "a group, by a person"),
-    Move(_S.WAITING, "expire", _S.FAILED, "expired: not started in time"),
-    Move(_S.SCHEDULED, "promote", _S.QUEUED, "its time has come"),
+    Move(_S.WAITING, "expire", _S.FAILED, "not started before its expiry"),
+    Move(_S.SCHEDULED, "promote", _S.QUEUED, "run_at has come"),
     Move(_S.QUEUED, "take", _S.RUNNING),
-    Move(_S.QUEUED, "take", _S.DISPATCHED, "to be accepted"),
-    Move(_S.QUEUED, "expire", _S.FAILED, "expired: not started in time"),
-    Move(_S.SCHEDULED, "expire", _S.FAILED, "expired: not started in time"),
+    Move(_S.QUEUED, "take", _S.DISPATCHED, "the worker must accept it"),
+    Move(_S.QUEUED, "expire", _S.FAILED, "not started before its expiry"),
+    Move(_S.SCHEDULED, "expire", _S.FAILED, "not started before its expiry"),
     Move(_S.DISPATCHED, "accept", _S.RUNNING),
-    Move(_S.RUNNING, "take", _S.RUNNING, "overdue lease of a retake job, taken by the next"),
-    Move(_S.RUNNING, "take", _S.DISPATCHED, "overdue lease of a retake job, to be accepted by the next"),
+    Move(_S.RUNNING, "take", _S.RUNNING, "retake job with an overdue lease, taken by another worker"),
+    Move(_S.RUNNING, "take", _S.DISPATCHED, "retake job with an overdue lease; the other worker must accept it"),
     Move(_S.RUNNING, "take", _S.FAILED, "overdue retake job with no attempt left"),
     Move(_S.RUNNING, "finish", _S.FINISHED, "result or history kept"),
     Move(_S.RUNNING, "finish", None, "nothing kept"),
-    Move(_S.DISPATCHED, "finish", _S.FINISHED, "result before its acceptance"),
-    Move(_S.DISPATCHED, "finish", None, "result before its acceptance"),
+    Move(_S.DISPATCHED, "finish", _S.FINISHED, "result reported before it was accepted"),
+    Move(_S.DISPATCHED, "finish", None, "result reported before it was accepted"),
     *(
         Move(state, "finish", target, note)
         for state in (_S.RUNNING, _S.DISPATCHED)
         for target, note in (
-            (_S.SCHEDULED, "it repeats, later"),
-            (_S.QUEUED, "it repeats, at once"),
+            (_S.SCHEDULED, "the job repeats, later"),
+            (_S.QUEUED, "the job repeats, at once"),
         )
     ),
     Move(_S.RUNNING, "fail", _S.SCHEDULED, "to be retried later"),
     Move(_S.RUNNING, "fail", _S.QUEUED, "to be retried at once"),
-    Move(_S.RUNNING, "fail", _S.FAILED, "for good"),
+    Move(_S.RUNNING, "fail", _S.FAILED, "permanently"),
     Move(_S.RUNNING, "fail", _S.CANCELLED, "a requested cancel, acknowledged"),
     Move(_S.DISPATCHED, "fail", _S.SCHEDULED, "to be retried later"),
     Move(_S.DISPATCHED, "fail", _S.QUEUED, "to be retried at once"),
-    Move(_S.DISPATCHED, "fail", _S.FAILED, "for good"),
+    Move(_S.DISPATCHED, "fail", _S.FAILED, "permanently"),
     Move(_S.DISPATCHED, "fail", _S.CANCELLED, "a requested cancel, acknowledged"),
     *(
         Move(state, "conclude", target, note)
         for state in (_S.RUNNING, _S.DISPATCHED)
         for target, note in (
             (_S.WAITING, "hands over to its members"),
-            (_S.FINISHED, "kept, or needed by others"),
+            (_S.FINISHED, "kept, or needed by other jobs"),
             (None, "nothing kept"),
-            (_S.FAILED, "for good"),
-            (_S.SCHEDULED, "goes on later"),
-            (_S.QUEUED, "goes on at once"),
-            (_S.CANCELLED, "a requested cancel, instead of going on"),
+            (_S.FAILED, "permanently"),
+            (_S.SCHEDULED, "continues later"),
+            (_S.QUEUED, "continues at once"),
+            (_S.CANCELLED, "a requested cancel, instead of continuing"),
         )
     ),
     *(
@@ -127,35 +127,35 @@ MOVES: tuple[Move, ...] = (
         for target in (_S.SCHEDULED, _S.QUEUED, _S.FINISHED, None)
     ),
     Move(_S.RUNNING, "release", _S.QUEUED, "attempt given back"),
-    Move(_S.RUNNING, "release", _S.SCHEDULED, "attempt given back; run_at was moved ahead meanwhile"),
+    Move(_S.RUNNING, "release", _S.SCHEDULED, "attempt given back; run_at moved to the future"),
     Move(_S.RUNNING, "release", _S.CANCELLED, "a requested cancel"),
     Move(_S.DISPATCHED, "release", _S.QUEUED, "attempt given back"),
-    Move(_S.DISPATCHED, "release", _S.SCHEDULED, "attempt given back; run_at was moved ahead meanwhile"),
+    Move(_S.DISPATCHED, "release", _S.SCHEDULED, "attempt given back; run_at moved to the future"),
     Move(_S.DISPATCHED, "release", _S.CANCELLED, "a requested cancel"),
     *(
-        Move(state, "forget", target, "its worker leaves: as release")
+        Move(state, "forget", target, "its worker deregisters; same as release")
         for state in (_S.RUNNING, _S.DISPATCHED)
         for target in (_S.QUEUED, _S.SCHEDULED, _S.CANCELLED)
     ),
-    Move(_S.RUNNING, "recover", _S.QUEUED, "lease ran out"),
-    Move(_S.RUNNING, "recover", _S.SCHEDULED, "execution timeout, to be retried later; or run_at was moved ahead"),
-    Move(_S.RUNNING, "recover", _S.FAILED, "lease ran out or timeout, no attempt left"),
-    Move(_S.RUNNING, "recover", _S.CANCELLED, "lease ran out after a cancel request"),
+    Move(_S.RUNNING, "recover", _S.QUEUED, "lease expired"),
+    Move(_S.RUNNING, "recover", _S.SCHEDULED, "execution timeout, to be retried later; or run_at moved to the future"),
+    Move(_S.RUNNING, "recover", _S.FAILED, "lease expired or timeout, no attempt left"),
+    Move(_S.RUNNING, "recover", _S.CANCELLED, "lease expired after a cancel request"),
     Move(_S.DISPATCHED, "recover", _S.QUEUED, "not accepted in time, attempt given back"),
-    Move(_S.DISPATCHED, "recover", _S.SCHEDULED, "not accepted in time, run_at was moved ahead meanwhile"),
+    Move(_S.DISPATCHED, "recover", _S.SCHEDULED, "not accepted in time; run_at moved to the future"),
     Move(_S.DISPATCHED, "recover", _S.CANCELLED, "not accepted in time, after a cancel request"),
     Move(_S.SCHEDULED, "cancel", _S.CANCELLED),
     Move(_S.QUEUED, "cancel", _S.CANCELLED),
     Move(_S.WAITING, "cancel", _S.CANCELLED),
     Move(_S.RUNNING, "cancel", _S.CANCELLED, "overdue retake job"),
-    Move(_S.FAILED, "cancel", _S.CANCELLED, "when asked: called off after all"),
+    Move(_S.FAILED, "cancel", _S.CANCELLED, "on request, after it failed"),
     Move(_S.FAILED, "retry", _S.QUEUED, "by a person"),
     Move(_S.CANCELLED, "retry", _S.QUEUED, "by a person"),
     *(Move(state, "requeue", _S.QUEUED, "by a person") for state in _S),
     *(Move(state, "delete", None) for state in _S),
-    *(Move(state, "clean", None, "retention over") for state in (_S.FINISHED, _S.FAILED, _S.CANCELLED)),
+    *(Move(state, "clean", None, "retention time over") for state in (_S.FINISHED, _S.FAILED, _S.CANCELLED)),
     Move(_S.SCHEDULED, "edit", _S.QUEUED, "run_at moved to the past"),
-    Move(_S.QUEUED, "edit", _S.SCHEDULED, "run_at moved ahead"),
-    Move(_S.SCHEDULED, "enqueue", _S.QUEUED, "its unique key came again, with another run_at"),
-    Move(_S.QUEUED, "enqueue", _S.SCHEDULED, "its unique key came again, with another run_at"),
+    Move(_S.QUEUED, "edit", _S.SCHEDULED, "run_at moved to the future"),
+    Move(_S.SCHEDULED, "enqueue", _S.QUEUED, "enqueued again with its unique key and another run_at"),
+    Move(_S.QUEUED, "enqueue", _S.SCHEDULED, "enqueued again with its unique key and another run_at"),
 )
