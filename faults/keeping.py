@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from windlass.core.requests import Listing
+from windlass.core.operations import Listing
 from windlass.service import Service
 
 KEPT = ("finished", "failed", "cancelled", "history", "scheduled")  # such as files that go later, and when
@@ -32,20 +32,20 @@ return flat
 """
 WORDS = {
     "j": "records of jobs",
-    "a": "their bad attempts, with the errors",
+    "a": "failed attempts of jobs, with their errors",
     "o": "kept results",
     "ended": "ids that ended in the last 10 to 20 minutes",
-    "retention": "when kept jobs go",
-    "laned": "jobs of lanes",
+    "retention": "removal times of kept jobs",
+    "laned": "jobs in lanes",
     "ready": "jobs that wait for a worker",
-    "lane": "the same, of one lane",
-    "scheduled": "jobs for later",
+    "lane": "jobs that wait for a worker, in one lane",
+    "scheduled": "scheduled jobs",
     "finished": "finished jobs with a kept result",
     "failed": "failed jobs",
     "cancelled": "cancelled jobs",
     "t": "jobs by tag",
     "u": "unique keys of jobs",
-    "b": "callbacks that are owed or were given up",
+    "b": "pending and abandoned callbacks",
 }
 # What stays without jobs: settings and counters, whoever is there, what expires by itself, and callbacks that were
 # given up. As much as there are queues, lanes, limits, schedules, workers and minutes; `ended` for as long as it says.

@@ -1,5 +1,4 @@
-"""docs/reliability.md, and the few lines at the end of a run. Every figure is of this run; what is not promised is
-said."""
+"""Report of a run: docs/reliability.md and a short summary. Every figure belongs to this run."""
 
 from __future__ import annotations
 
@@ -14,7 +13,7 @@ from pathlib import Path
 import msgspec
 
 import windlass
-from windlass.store.embedded import find_server_binary
+from windlass.store.embedded.engine import find_server_binary
 
 from .keeping import WORDS as WORDS_OF_KEYS
 from .keeping import Keeping
@@ -26,32 +25,32 @@ from .windows import Window
 DOCUMENT = Path(__file__).resolve().parent.parent / "docs" / "reliability.md"
 WORDS = {
     "standalone": "one engine, `appendonly yes`, `appendfsync always`",
-    "embedded": "the embedded engine with its keeper",
+    "embedded": "the embedded engine with its supervisor",
     "sentinel": "a primary and two replicas behind three sentinels, in memory only",
     "namespace": "one engine in a network namespace of its own, `appendonly yes`, `appendfsync always`",
     "cluster": "three primaries with a replica each, in memory only",
 }
-WORTH_A_LINE = 10 * 1024  # bytes of a kind of keys
+WORTH_A_LINE = 10 * 1024  # bytes; smaller kinds of keys are summed up
 NOT_PROMISED = """\
-- **Not exactly once.** A job may run more than once after a crash, a lost answer or a lease that ran out. What is
-  promised is that at most one lease is alive, and that a report with an old token changes nothing.
-- **Not more than the engine keeps.** An engine without an append-only file forgets everything when it is killed.
-  With `appendfsync everysec` a process that is killed loses nothing, since its writes are with the operating
-  system; a *machine* that loses power loses up to about a second of what was acknowledged at `memory`. Power cuts
-  were not part of this run.
+- **Not exactly once.** A job may run more than once after a crash, a lost answer or an expired lease. The promise is
+  that at most one lease is alive, and that a report with an old token changes nothing.
+- **Not more than the engine keeps.** An engine without an append-only file loses everything when it is killed. With
+  `appendfsync everysec` a killed process loses nothing, because its writes are already in the operating system. A
+  *machine* that loses power loses up to about a second of jobs acknowledged at `memory`. Power cuts were not part of
+  this run.
 - **Failovers can lose acknowledged jobs** at `memory` and at `fsync`: Redis and Valkey replicate after they have
-  answered ([topologies.md](topologies.md)). At `replica` a job is lost when the replica that confirmed it is not
-  the one that is promoted, as after a plain `SENTINEL FAILOVER` with several replicas. Reports are never confirmed
-  by a replica: after a failover a job whose end was acknowledged may run again.
-- **A primary without a file must not come back by itself.** One that keeps nothing on disk and is restarted before
-  the sentinels or the cluster have noticed its death is a primary of nothing, and its replicas follow it. Give it an
-  append-only file, or do not restart it at once.
-- **Not durable is said, not hidden**: when a level is not reached the answer is `is_durable=False`. Such jobs are
-  counted apart.
-- Order is by priority, ready time and sequence within one lane, at the moment of taking; what comes back after a
-  lost lease takes its old place, not an earlier one.
-- A front end without ids of its callers (Bedrock's, LightJQ's, Jobber's, the downloader's) cannot recognise a repeated
-  request: a client that repeats one whose answer it lost makes a second job.
+  answered ([topologies.md](topologies.md)). At `replica` a job is lost if the replica that confirmed it is not the
+  replica that is promoted, as after a plain `SENTINEL FAILOVER` with several replicas. Reports are never confirmed by
+  a replica: after a failover a job whose end was acknowledged may run again.
+- **A primary without a file must not restart by itself.** If a primary keeps nothing on disk and restarts before the
+  sentinels or the cluster have noticed its death, it is an empty primary, and its replicas copy its empty data. Give
+  it an append-only file, or do not restart it at once.
+- **A missed durability level is reported**: if a level is not reached, the answer has `is_durable=False`. The tables
+  count such jobs separately.
+- Order is by priority, ready time and sequence within one lane, at the moment of taking. A job that returns after a
+  lost lease takes its old position, not an earlier one.
+- A front end without request ids of its callers (Bedrock's, LightJQ's, Jobber's, the downloader's) cannot recognise a
+  repeated request. A client that repeats a request because it lost the answer makes a second job.
 """
 
 
@@ -61,7 +60,7 @@ class Report(msgspec.Struct, kw_only=True):
     results: list[Result] = []
     windows: list[Window] = []
     soak: Soak | None = None
-    left_out: list[str] = []  # faults that could not be done here, and why
+    left_out: list[str] = []  # sentences on faults that this machine cannot inject
 
     @property
     def findings(self) -> list[str]:
@@ -88,13 +87,13 @@ def summary(report: Report) -> str:
 
 
 def keep(report: Report, folder: Path) -> None:
-    """So far."""
+    """Save the report so far."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "report.json").write_bytes(msgspec.json.format(msgspec.json.encode(report)))
 
 
 def of(folders: Sequence[Path]) -> Report:
-    """One of several that were kept."""
+    """Merge several saved reports into one."""
     parts = [msgspec.json.decode((folder / "report.json").read_bytes(), type=Report) for folder in folders]
     return Report(
         seed=parts[0].seed,
@@ -118,9 +117,11 @@ def text(report: Report) -> str:
     parts = [
         "# Reliability\n",
         _paragraph(
-            "What was done to Windlass, how often, and what was lost. This page is written by the run itself (`make",
-            "faults` is a shorter one); how it is judged:",
-            "[decision 0047](decisions/0047-report-only-proven-violations.md), how it is done:",
+            "After reading this page you can judge what Windlass loses under faults, and what it does not promise. The",
+            "page lists the faults that a test run injected, how often, and the jobs that were lost. The run itself",
+            "writes this page (`make faults` is a shorter run). The [glossary](glossary.md) explains lane, lease and",
+            "take. How the results are judged: [decision 0047](decisions/0047-report-only-proven-violations.md). How",
+            "the faults are injected:",
             "[decision 0048](decisions/0048-inject-faults-from-outside.md) and",
             "[decision 0050](decisions/0050-kernel-network-faults.md).",
         ),
@@ -141,7 +142,7 @@ def _about(report: Report) -> str:
         ("Windlass", windlass.__version__),
         ("engine", engine_version()),
         ("Python", platform.python_version()),
-        ("machine", f"{platform.system()} {platform.machine()}, everything on this one machine"),
+        ("machine", f"{platform.system()} {platform.machine()}, everything on one machine"),
         ("seed", str(report.seed)),
         ("command", f"`{report.command}`"),
     ]
@@ -160,9 +161,13 @@ def _verdict(report: Report) -> str:
     forgotten = sum(one.forgotten or 0 for one in report.results)
     text = _paragraph(
         f"**{faults:,} faults, {acknowledged:,} acknowledged jobs, {lost} lost, {len(report.findings)} findings.**",
-        *([f"Failovers that may lose what no replica has confirmed lost {forgotten} more."] if forgotten else []),
-        "Producers and workers of several front ends ran meanwhile, each writing down what it was told; afterwards the",
-        "histories and the engine's state were judged.",
+        *(
+            [f"Failovers lost {forgotten} more jobs that no replica had confirmed, which is allowed."]
+            if forgotten
+            else []
+        ),
+        "Producers and workers of several front ends ran during the faults, and each recorded the answers it received.",
+        "Afterwards the run judged these histories and the state of the engine.",
     )
     if report.findings:
         text += "\n" + "\n".join(f"- {finding[:300]}" for finding in report.findings[:50]) + "\n"
@@ -187,7 +192,7 @@ def _faults(results: Sequence[Result]) -> str:
         "jobs acknowledged",
         "leases",
         "ends",
-        "answers that never came",
+        "answers not received",
         "lost",
         "drained in",
     )
@@ -199,13 +204,13 @@ def _faults(results: Sequence[Result]) -> str:
         if any(count[name] for count in done)
     ]
     return (
-        f"## Under faults\n\n{_table(head, rows)}\nThe clients: {clients}.\n\n"
-        + _table(("fault", "what it is", *(one.topology for one in results)), kinds)
+        f"## Fault injection\n\n{_table(head, rows)}\nThe clients: {clients}.\n\n"
+        + _table(("fault", "description", *(one.topology for one in results)), kinds)
         + "\n"
         + _paragraph(
             "Behind Sentinel and in the cluster the nodes kept nothing on disk and producers asked for no",
-            "confirmation: what a failover may lose there is allowed to it, and measured below; all else is judged as",
-            "elsewhere.",
+            "confirmation. There a failover is allowed to lose jobs; the next table measures how many. All other",
+            "checks are the same.",
         )
     )
 
@@ -227,12 +232,12 @@ def _losses(windows: Sequence[Window]) -> str:
         )
         for one in windows
     ]  # fmt: skip
-    head = ("where", "what happens", "durability", "times", "acknowledged", "lost", "window", "told `is_durable=False`")
+    head = ("where", "event", "durability", "times", "acknowledged", "lost", "window", "`is_durable=False`")
     return (
-        "## What each level of durability loses\n\n"
+        "## Losses by durability level\n\n"
         + _paragraph(
-            "Jobs are enqueued as fast as it goes, then the engine that serves them is lost. The window is the time",
-            "between the oldest acknowledgement that was lost and the loss of the engine.",
+            "Producers enqueue jobs as fast as possible until the engine that serves them is lost. The window is the",
+            "time between the acknowledgement of the oldest lost job and the loss of the engine.",
         )
         + "\n"
         + _table(head, rows)
@@ -244,11 +249,11 @@ def _soak(soak: Soak | None) -> str:
         return ""
     rows = [(one.who, one.what, _amount(one.what, one.before), _amount(one.what, one.after)) for one in soak.grown]
     return (
-        "## A calm run\n\n"
+        "## Soak run without faults\n\n"
         + _paragraph(
             f"{soak.seconds / 60:.0f} minutes of load without faults, {soak.acknowledged:,} jobs, {len(soak.findings)}",
-            "findings. After a warm-up of two fifths, the means of the first and the second half of the rest. When all",
-            "had ended, it was looked whether somebody was still connected to the engine.",
+            "findings. The first two fifths are a warm-up. The table shows the means of the first and the second half",
+            "of the rest. After all clients had ended, the run checked that no connection to the engine was left.",
         )
         + "\n"
         + _table(("process", "figure", "first half", "second half"), rows)
@@ -257,7 +262,7 @@ def _soak(soak: Soak | None) -> str:
 
 
 def _kept(soak: Soak) -> str:
-    """Where the engine's memory goes: kinds of keys that count, the other ones, and what is not in keys."""
+    """Break down the engine's memory: large kinds of keys, all other keys, and memory outside of keys."""
     if not soak.kept:
         return ""
     large = [
@@ -270,17 +275,18 @@ def _kept(soak: Soak) -> str:
     others = [size - sum(_bytes(one, kind) for kind in large) for one, size in zip(soak.kept, in_keys, strict=True)]
     outside = [one.used_memory - size for one, size in zip(soak.kept, in_keys, strict=True)]
     rows.append(("all other keys", *map(_kibibytes, others)))
-    rows.append(("not in keys: their table, scripts, buffers", *map(_kibibytes, outside)))
+    rows.append(("not in keys: key table, scripts, buffers", *map(_kibibytes, outside)))
     rows.append(("`used_memory`", *(_kibibytes(one.used_memory) for one in soak.kept)))
     there = ", ".join(f"{count:,} {state}" for state, count in sorted(soak.states.items()))
     return (
         "\n"
         + _paragraph(
-            f"What the engine's memory grows by is kept for people, or remembered for a while: at the end {there} jobs",
-            "were there to be seen. All of them were deleted then; a key of a job that is left is a finding.",
+            f"At the end of the load, {there} jobs were visible. The engine's memory grows by such jobs, which are",
+            "kept for people, and by data that is kept for a while. Then the run deleted all jobs; a remaining key of a",
+            "job is a finding.",
         )
         + "\n"
-        + _table(("in the engine", "after the warm-up", "at the end of the load", "when all jobs were deleted"), rows)
+        + _table(("in the engine", "after the warm-up", "at the end of the load", "after all jobs were deleted"), rows)
     )
 
 

@@ -70,6 +70,6 @@ LOSSY = Fault(
     AT_A_CABLE, 1.0, 6.0, 6,
 )  # fmt: skip
 NARROW = Fault(
-    "link-narrow", "150 to 600 kbit a second; what does not fit into a short queue is dropped (`tc tbf`)",
+    "link-narrow", "150 to 600 kbit a second; packets beyond a short queue are dropped (`tc tbf`)",
     _harming(_narrow), AT_A_CABLE, 1.0, 5.0, 5,
 )  # fmt: skip

@@ -58,7 +58,7 @@ def _storm(deployment: Deployment, length_s: float, chance: random.Random) -> st
 
 CUT = Fault(
     "network-cut",
-    "connections are reset, new ones too, for a while",
+    "existing and new connections are reset for a while",
     _told(lambda link, _: link.cut()),
     PROXIED,
     weight=4,
@@ -67,12 +67,12 @@ DROP = Fault(
     "network-drop", "connections are reset once", _told(lambda link, _: link.drop()), PROXIED, longest_s=0.3, weight=3
 )
 STALL = Fault(
-    "network-stall", "half open: nothing passes, nothing is closed", _told(lambda link, _: link.stall()), PROXIED,
-    longest_s=4.0, weight=3,
+    "network-stall", "half open: connections pass no data and are not closed", _told(lambda link, _: link.stall()),
+    PROXIED, longest_s=4.0, weight=3,
 )  # fmt: skip
 DELAY = Fault(
     "network-delay",
-    "every packet comes 20 to 300 ms late",
+    "every packet is delayed by 20 to 300 ms",
     _told(lambda link, chance: link.slow(chance.uniform(0.02, 0.3))),
     PROXIED,
     longest_s=3.0,

@@ -39,10 +39,10 @@ def _info(deployment: Deployment, name: str) -> str:
     return next(line.partition(":")[2] for line in text.splitlines() if line.startswith(f"{name}:"))
 
 
-DISK = Fault("disk-full", "no file of the engine may grow, for a while", _disk, ("standalone",), 0.5, 2.0)
+DISK = Fault("disk-full", "files of the engine cannot grow for a while", _disk, ("standalone",), 0.5, 2.0)
 MEMORY = Fault(
     "memory-full",
-    "`maxmemory` below what is used, `noeviction`; lifted after a while",
+    "`maxmemory` is set below the used memory, with `noeviction`, for a while",
     _memory,
     AT_ONE_ADDRESS,
     0.5,

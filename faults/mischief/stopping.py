@@ -58,7 +58,7 @@ WORKER = Fault("worker-stop", "SIGSTOP of a worker beyond its leases, then SIGCO
 SERVER = Fault("server-stop", "SIGSTOP of a server, then SIGCONT", _of("server"), shortest_s=0.5, longest_s=5.0)
 ENGINE = Fault(
     "engine-stop",
-    "SIGSTOP of the engine (behind Sentinel and in a cluster: of a primary, maybe until others take it for dead), "
+    "SIGSTOP of the engine (behind Sentinel and in a cluster: of a primary, possibly until others declare it dead), "
     "then SIGCONT",
     _engine,
     shortest_s=0.3,
