@@ -282,8 +282,8 @@ def _kept(soak: Soak) -> str:
         "\n"
         + _paragraph(
             f"At the end of the load, {there} jobs were visible. The engine's memory grows by such jobs, which are",
-            "kept for people, and by data that is kept for a while. Then the run deleted all jobs; a remaining key of a",
-            "job is a finding.",
+            "kept for people, and by data that is kept for a while. Then the run deleted all jobs; a remaining key of",
+            "a job is a finding.",
         )
         + "\n"
         + _table(("in the engine", "after the warm-up", "at the end of the load", "after all jobs were deleted"), rows)
