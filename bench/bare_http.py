@@ -10,8 +10,8 @@ from typing import Any
 import uvicorn
 import uvloop
 
-from windlass.web.listener import Listener
-from windlass.web.messages import Head, Plan, Request, Response
+from windlass.web.listener.listener import Listener
+from windlass.web.listener.messages import Head, Plan, Request, Response
 
 ANSWER = b'{"id":"01890a5d-ac96-774b-bcce-b302099a8057","status":"queued","revision":1,"is_durable":true}'
 

@@ -9,12 +9,12 @@ from typing import Any
 
 import uvloop
 
+from windlass.background.callbacks.notifier import AT_ONCE, AT_ONCE_TO_ONE
 from windlass.core.job import Callback, NewJob
-from windlass.core.requests import Finish, Take
-from windlass.loops.notifier import AT_ONCE, AT_ONCE_TO_ONE
+from windlass.core.operations import Finish, Take
 from windlass.outbound import Outbound, read_policy
 from windlass.service import Service
-from windlass.store.endpoint import parse_url
+from windlass.store.connection.endpoint import parse_url
 from windlass.store.store import Store
 
 from .engine import BULK, QUEUE, Engine

@@ -12,9 +12,9 @@ from time import perf_counter
 import uvloop
 
 from windlass.core.job import NewJob
-from windlass.core.requests import Finish, Take
+from windlass.core.operations import Finish, Take
 from windlass.service import Service
-from windlass.store.endpoint import parse_url
+from windlass.store.connection.endpoint import parse_url
 from windlass.store.store import Store
 
 from .engine import BULK

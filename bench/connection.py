@@ -13,10 +13,10 @@ import redis.asyncio
 import uvloop
 from tests.engine_process import EngineProcess
 
-from windlass.store.blocking import BlockingConnection
-from windlass.store.connection import Connection
-from windlass.store.endpoint import parse_url
-from windlass.store.link import Link
+from windlass.store.connection.connection import Connection
+from windlass.store.connection.endpoint import parse_url
+from windlass.store.connection.reconnecting import Link
+from windlass.store.connection.sync_connection import BlockingConnection
 
 from .figures import Setting, Table, in_turns, ratio, spread
 

@@ -14,10 +14,10 @@ import msgspec
 import uvloop
 
 from windlass.core.job import Blob, NewJob
-from windlass.loops.downloading import NAME, QUEUE, Options, Processor
+from windlass.downloads.worker import NAME, QUEUE, Options, Processor
 from windlass.outbound import Outbound, Wanted, read_policy
 from windlass.service import Service
-from windlass.store.endpoint import parse_url
+from windlass.store.connection.endpoint import parse_url
 from windlass.store.store import Store
 
 from .engine import BULK, Engine

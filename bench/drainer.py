@@ -7,10 +7,10 @@ from typing import TypeAlias
 
 import uvloop
 
-from windlass.core.requests import Finish, Take
+from windlass.core.operations import Finish, Take
 from windlass.service import Service
-from windlass.store.connection import Connection
-from windlass.store.endpoint import parse_url
+from windlass.store.connection.connection import Connection
+from windlass.store.connection.endpoint import parse_url
 from windlass.store.store import Store
 
 from .engine import NAMESPACE, QUEUE

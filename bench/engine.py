@@ -16,9 +16,9 @@ from tests.engine_process import EngineProcess
 
 from windlass.core.job import NewJob
 from windlass.service import Service
-from windlass.store import record
-from windlass.store.blocking import BlockingConnection
-from windlass.store.endpoint import Endpoint, parse_url
+from windlass.store.connection.endpoint import Endpoint, parse_url
+from windlass.store.connection.sync_connection import BlockingConnection
+from windlass.store.records import record
 from windlass.store.store import Store
 
 _log = logging.getLogger("windlass.store")

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import uvloop
 
 from windlass.service import Service
-from windlass.store.connection import Connection
+from windlass.store.connection.connection import Connection
 
 from .engine import BULK, Engine, Spent, fill, fill_raw, no_op_jobs, raw_jobs
 from .figures import Setting, Table, in_turns, middle, number, ratio, spread

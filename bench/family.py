@@ -6,8 +6,8 @@ from time import perf_counter
 from typing import NamedTuple
 
 from windlass.core.job import Job, NewJob
+from windlass.core.operations import Finish, Take
 from windlass.core.queue import FOREVER_MS
-from windlass.core.requests import Finish, Take
 from windlass.service import Service
 
 from .engine import BULK, QUEUE, Engine

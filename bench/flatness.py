@@ -8,7 +8,7 @@ from time import process_time
 from typing import TypeAlias
 
 from windlass.core.job import Job, NewJob
-from windlass.core.requests import Finish, Take
+from windlass.core.operations import Finish, Take
 from windlass.service import Service
 
 from .engine import QUEUE, Engine

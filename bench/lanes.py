@@ -6,7 +6,7 @@ from time import perf_counter
 from typing import TypeAlias
 
 from windlass.core.job import NewJob
-from windlass.core.requests import Filter, Held, Take
+from windlass.core.operations import Filter, Held, Take
 from windlass.service import Service
 
 from .engine import BULK, Engine

@@ -5,8 +5,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from windlass.core.job import Blob, Job, NewJob
-from windlass.core.limit import Limit, Matcher
-from windlass.core.requests import Finish, Held, Take
+from windlass.core.limits.limit import Limit, Matcher
+from windlass.core.operations import Finish, Held, Take
 from windlass.service import Service
 
 from .engine import BULK, Engine

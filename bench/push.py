@@ -11,12 +11,12 @@ from typing import Any
 import msgspec
 import uvloop
 
+from windlass.background.push_dispatcher import AT_ONCE
 from windlass.core.job import Blob, Codec, NewJob
-from windlass.core.requests import WorkerInfo
-from windlass.loops.dispatcher import AT_ONCE
+from windlass.core.operations import WorkerInfo
 from windlass.outbound import Outbound, read_policy
 from windlass.service import Service
-from windlass.store.endpoint import parse_url
+from windlass.store.connection.endpoint import parse_url
 from windlass.store.store import Store
 
 from .engine import BULK, QUEUE, Engine

@@ -15,10 +15,10 @@ from time import monotonic_ns
 import uvloop
 
 from windlass.core.job import Job
-from windlass.core.requests import Finish, Take
+from windlass.core.operations import Finish, Take
 from windlass.service import Service
-from windlass.store.blocking import BlockingConnection
-from windlass.store.endpoint import parse_url
+from windlass.store.connection.endpoint import parse_url
+from windlass.store.connection.sync_connection import BlockingConnection
 from windlass.store.store import Store
 
 from .engine import NAMESPACE, QUEUE

@@ -12,7 +12,7 @@ from itertools import chain
 from statistics import median, quantiles
 
 from windlass.core.job import Blob, Codec, NewJob
-from windlass.sdk.worker.keeper import BEAT_EVERY_S
+from windlass.sdk.worker.heartbeat import BEAT_EVERY_S
 from windlass.service import Service
 
 from .engine import QUEUE, Child, Engine, Spent

@@ -14,7 +14,7 @@ from typing import Self
 
 from windlass.core.job import Durability
 from windlass.service import Service
-from windlass.store.endpoint import parse_url
+from windlass.store.connection.endpoint import parse_url
 from windlass.store.store import Store
 
 from .engines import Alone, Apart, Embedded, Engine, made

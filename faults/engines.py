@@ -15,9 +15,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
 
-from windlass.store.blocking import BlockingConnection
-from windlass.store.endpoint import Endpoint
-from windlass.store.keeper import SOCKET, STATE, ask, is_ready
+from windlass.store.connection.endpoint import Endpoint
+from windlass.store.connection.sync_connection import BlockingConnection
+from windlass.store.embedded.supervisor import SOCKET, STATE, ask, is_ready
 
 # The tests' modules know each other by their own names.
 sys.path.append(str(Path(__file__).resolve().parent.parent / "tests"))

@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 
 from windlass.core.errors import WindlassError
-from windlass.core.requests import Listing
+from windlass.core.operations import Listing
 from windlass.service import Service
 
 from .deployment import Deployment

@@ -14,9 +14,9 @@ import msgspec
 
 from windlass.core.errors import Refusal, UnknownJob, WindlassError
 from windlass.core.job import Durability, NewJob
-from windlass.core.requests import Enqueued
+from windlass.core.operations import Enqueued
 from windlass.service import Service
-from windlass.store.endpoint import parse_url
+from windlass.store.connection.endpoint import parse_url
 from windlass.store.store import Store
 
 from .engines import Alone, Divided, Engine, Watched

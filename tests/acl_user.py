@@ -7,9 +7,9 @@ from collections.abc import Callable
 from typing import Any
 
 from engine_process import EngineProcess
-from windlass.store.blocking import BlockingConnection
-from windlass.store.endpoint import parse_url
-from windlass.store.rights import acl_rules
+from windlass.store.connection.endpoint import parse_url
+from windlass.store.connection.sync_connection import BlockingConnection
+from windlass.store.topology.permissions import acl_rules
 
 USER, PASSWORD = "worker", "pass"
 LIMIT_S = 30.0

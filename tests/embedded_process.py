@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from windlass.store import keeper
+from windlass.store.embedded import supervisor
 
 PATIENCE_S = 20.0
 
@@ -36,7 +36,7 @@ def new_data_dir() -> Iterator[Path]:
 
 
 def ask(data_dir: Path, command: bytes) -> str:
-    return keeper.ask(str(data_dir / keeper.SOCKET), command)
+    return supervisor.ask(str(data_dir / supervisor.SOCKET), command)
 
 
 def engine_pid(data_dir: Path) -> int:
@@ -47,12 +47,12 @@ def engine_pid(data_dir: Path) -> int:
 
 def is_known_ready(data_dir: Path) -> bool:
     """Has the keeper seen the engine answer, and its files? Users may be a moment faster."""
-    state = json.loads((data_dir / keeper.STATE).read_text())
+    state = json.loads((data_dir / supervisor.STATE).read_text())
     return state.get("ready_pid") is not None and state["ready_pid"] == state["engine_pid"]
 
 
 def keeper_pid(data_dir: Path) -> int:
-    return int(json.loads((data_dir / keeper.STATE).read_text())["keeper_pid"])
+    return int(json.loads((data_dir / supervisor.STATE).read_text())["keeper_pid"])
 
 
 def is_free(lock: Path) -> bool:
@@ -67,7 +67,7 @@ def is_free(lock: Path) -> bool:
 
 
 def is_stopped(data_dir: Path) -> bool:
-    return is_free(data_dir / keeper.KEEPER_LOCK) and is_free(data_dir / keeper.ENGINE_LOCK)
+    return is_free(data_dir / supervisor.KEEPER_LOCK) and is_free(data_dir / supervisor.ENGINE_LOCK)
 
 
 def remove_tree(path: Path) -> None:

@@ -19,8 +19,8 @@ from types import TracebackType
 from typing import Literal, Self
 from urllib.parse import quote
 
-from windlass.store import keeper
-from windlass.store.allocator import preload_for
+from windlass.store.embedded import supervisor
+from windlass.store.embedded.allocator import preload_for
 
 READY_LIMIT_S = 10.0
 STOP_LIMIT_S = 10.0
@@ -151,7 +151,7 @@ class EngineProcess:
         with self.log_path.open("ab") as log:
             self._process = subprocess.Popen(
                 self._command(),
-                env=keeper.environment(_preload(_binary(self._engine))),
+                env=supervisor.environment(_preload(_binary(self._engine))),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,

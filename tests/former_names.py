@@ -7,12 +7,12 @@ from contextlib import contextmanager
 
 import pytest
 
-from windlass.core import validation
+from windlass.core.validation import jobs
 
 
 @contextmanager
 def former_names() -> Iterator[None]:
     """Let this process store any name that was allowed before, as long as the block lasts."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(validation, "has_control", lambda _text: False)
+        patch.setattr(jobs, "has_control", lambda _text: False)
         yield

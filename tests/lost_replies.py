@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from engine_process import EngineProcess
 from faults.proxy import Link, Proxy
-from windlass.store.endpoint import parse_url
+from windlass.store.connection.endpoint import parse_url
 from windlass.store.scripts import library
 from windlass.store.store import Store
 

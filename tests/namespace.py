@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from windlass.store.blocking import BlockingConnection
+from windlass.store.connection.sync_connection import BlockingConnection
 from windlass.store.store import Store
 
 # What may stay when all jobs are gone: root hash, counters, configuration, marks of ended ids (they expire).

@@ -4,10 +4,10 @@ import contextlib
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
-from windlass.store.blocking import BlockingConnection
-from windlass.store.connection import Connection
-from windlass.store.endpoint import Endpoint
-from windlass.store.link import BlockingLink, Link
+from windlass.store.connection.connection import Connection
+from windlass.store.connection.endpoint import Endpoint
+from windlass.store.connection.reconnecting import BlockingLink, Link
+from windlass.store.connection.sync_connection import BlockingConnection
 
 
 @contextlib.asynccontextmanager

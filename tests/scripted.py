@@ -6,7 +6,7 @@ import tempfile
 import threading
 from collections.abc import Iterator
 
-from windlass.store.endpoint import Endpoint
+from windlass.store.connection.endpoint import Endpoint
 
 
 @contextlib.contextmanager

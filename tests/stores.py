@@ -9,8 +9,8 @@ from collections import defaultdict
 
 from engine_process import EngineProcess
 from windlass.core.errors import WindlassError
-from windlass.store.blocking import BlockingConnection
-from windlass.store.endpoint import parse_url
+from windlass.store.connection.endpoint import parse_url
+from windlass.store.connection.sync_connection import BlockingConnection
 from windlass.store.store import Store
 
 DISCARDED_TOGETHER = 50

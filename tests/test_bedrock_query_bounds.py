@@ -14,7 +14,7 @@ import pytest
 from engine_process import EngineProcess
 from serving_process import ServingProcess, is_alive, of_store, until
 from stores import make_store
-from windlass.dialects.bedrock.query_child import NICENESS
+from windlass.dialects.bedrock.query.child import NICENESS
 from windlass.store.store import Store
 
 pytestmark = pytest.mark.parametrize("engine", ["valkey"], indirect=True)

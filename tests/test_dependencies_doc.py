@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from windlass.core.job import NewJob
-from windlass.core.requests import Finish, Take
+from windlass.core.operations import Finish, Take
 from windlass.core.states import State
 from windlass.service import Service
 

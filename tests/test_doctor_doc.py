@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from windlass.core.diagnosis import MEANINGS, Severity
-from windlass.store import health
+from windlass.store.topology import health
 
 DOCUMENT = Path(__file__).parents[1] / "docs" / "doctor.md"
 

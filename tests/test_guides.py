@@ -87,6 +87,6 @@ def test_what_the_tables_name_is_there() -> None:
         assert name in text
         assert hasattr(windlass, name)
     for option in re.findall(r"`(\w+)=…?`", text):
-        from windlass.sdk.options import TaskOptions
+        from windlass.sdk.tasks.options import TaskOptions
 
         assert option in TaskOptions.__annotations__ or option == "on_failure", option

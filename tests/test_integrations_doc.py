@@ -28,7 +28,7 @@ import django; django.setup()
 from shop.tasks import send_mail
 {on_commit}
 result = send_mail.enqueue(8, subject="Sorry")
-from windlass.sdk.contrib.django import app
+from windlass.contrib.django import app
 print(app.job(result.id).result(timeout=60)); result.refresh(); print(result.status)
 """
 SCRAPE = """

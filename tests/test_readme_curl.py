@@ -14,8 +14,8 @@ import pytest
 from serving_process import ServingProcess
 from windlass.core import errors
 from windlass.core.errors import WindlassError
-from windlass.web import health, problems
-from windlass.web.problems import status_of
+from windlass.web.app import health, problems
+from windlass.web.app.problems import status_of
 
 ROOT = Path(__file__).parents[1]
 

@@ -9,11 +9,11 @@ import httpx
 import pytest
 
 from windlass.core.errors import BadInput, BadSetting
-from windlass.core.requests import Worker
-from windlass.core.roles import read_roles
+from windlass.core.operations import Worker
+from windlass.core.server_roles import read_roles
+from windlass.downloads.wiring import download_base
 from windlass.outbound import read_policy
 from windlass.server import open_sockets, serving
-from windlass.server.downloading import download_base
 from windlass.service import Service
 from windlass.settings import Settings, load
 from windlass.store.store import Store

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from serving_process import ServingProcess, of_store, until
-from windlass.core.access import NewToken, Role, parse_token
+from windlass.core.access.tokens import NewToken, Role, parse_token
 from windlass.core.job import Blob, Callback, NewJob
 from windlass.service import Service
 from windlass.store.store import Store

@@ -20,7 +20,7 @@ from load import REQUEST, Load
 from namespace import ask
 from serving_process import COMMAND, ServingProcess, environment, is_alive, of_store, until
 from stores import make_store
-from windlass.core.access import NewToken, Role
+from windlass.core.access.tokens import NewToken, Role
 from windlass.core.ids import parse_id
 from windlass.core.job import NewJob, Timeline
 from windlass.server import serving

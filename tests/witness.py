@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from engine.invariants import check, snapshot
 from windlass.core.errors import AlreadyEnded, Refusal, StaleLease
 from windlass.core.job import Durability, Job, NewJob
-from windlass.core.requests import Enqueued, Finish, Take
+from windlass.core.operations import Enqueued, Finish, Take
 from windlass.service import Service
 from windlass.store.store import Store
 

@@ -15,14 +15,14 @@ from typing import Any
 
 import windlass
 from windlass import Windlass, server
-from windlass.core.access import NewToken, Role
-from windlass.core.audit import AuditEntry
+from windlass.core.access.audit import AuditEntry
+from windlass.core.access.tokens import NewToken, Role
 from windlass.core.ids import format_id
 from windlass.core.job import Blob, Callback, Job, NewJob
-from windlass.core.limit import Limit, Matcher
-from windlass.core.requests import Fail, Finish, Take, Update, WorkerInfo
+from windlass.core.limits.limit import Limit, Matcher
+from windlass.core.operations import Fail, Finish, Take, Update, WorkerInfo
 from windlass.core.retry import Backoff
-from windlass.core.schedule import Schedule
+from windlass.core.scheduling.schedule import Schedule
 from windlass.service import Service
 from windlass.settings import Settings
 

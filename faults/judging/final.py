@@ -8,10 +8,10 @@ from typing import Any
 
 import msgspec
 
-from windlass.core.callback import Debt
+from windlass.core.callbacks.callback import Debt
 from windlass.core.diagnosis import MEANINGS
 from windlass.core.job import Blob, Codec, Job
-from windlass.core.requests import Listing
+from windlass.core.operations import Listing
 from windlass.service import Service
 
 from .identity import identity

@@ -11,7 +11,7 @@ import msgspec
 from windlass.core.errors import Refusal, WindlassError
 from windlass.core.ids import format_id, parse_id
 from windlass.core.job import Blob, Callback, Durability, Job, NewJob
-from windlass.core.requests import Fail, Finish, Held, Take
+from windlass.core.operations import Fail, Finish, Held, Take
 from windlass.core.retry import Backoff
 from windlass.service import Service
 

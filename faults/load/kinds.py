@@ -8,7 +8,7 @@ from typing import cast
 
 from windlass.core.job import Durability
 from windlass.service import Service
-from windlass.store.endpoint import parse_url
+from windlass.store.connection.endpoint import parse_url
 from windlass.store.store import Store
 
 from . import by_app

@@ -6,8 +6,8 @@ from __future__ import annotations
 import msgspec
 
 from windlass.core.job import Blob, NewJob
-from windlass.core.limit import Limit, Matcher
-from windlass.core.schedule import Schedule
+from windlass.core.limits.limit import Limit, Matcher
+from windlass.core.scheduling.schedule import Schedule
 from windlass.service import Service
 
 from ..judging import Promises

@@ -13,16 +13,16 @@ if TYPE_CHECKING:
     from .sdk.app import Windlass
     from .sdk.callbacks import BadSignature, verify_callback
     from .sdk.context import Context
-    from .sdk.depends import Depends
     from .sdk.failures import GiveUp, JobCancelled, JobFailed, ResultGone
-    from .sdk.flow import Chain, Group, group
-    from .sdk.flow_handle import FlowHandle, GroupHandle, Outcome
-    from .sdk.gathering import Child
+    from .sdk.flows.flow import Chain, Group, group
+    from .sdk.flows.handle import FlowHandle, GroupHandle, Outcome
+    from .sdk.flows.inputs import Child
     from .sdk.handle import JobHandle
-    from .sdk.limits import Limit, Rate
-    from .sdk.middleware import CallNext
-    from .sdk.options import Backoff
-    from .sdk.task import Call, Task
+    from .sdk.tasks.depends import Depends
+    from .sdk.tasks.limits import Limit, Rate
+    from .sdk.tasks.middleware import CallNext
+    from .sdk.tasks.options import Backoff
+    from .sdk.tasks.task import Call, Task
     from .sdk.testing import Testing
     from .sdk.worker.worker import Worker
 
@@ -69,25 +69,25 @@ _HOMES = {
     "BadSignature": "sdk.callbacks",
     "verify_callback": "sdk.callbacks",
     "Context": "sdk.context",
-    "Depends": "sdk.depends",
+    "Depends": "sdk.tasks.depends",
     "GiveUp": "sdk.failures",
     "JobCancelled": "sdk.failures",
     "JobFailed": "sdk.failures",
     "ResultGone": "sdk.failures",
-    "Chain": "sdk.flow",
-    "Group": "sdk.flow",
-    "group": "sdk.flow",
-    "FlowHandle": "sdk.flow_handle",
-    "GroupHandle": "sdk.flow_handle",
-    "Outcome": "sdk.flow_handle",
-    "Child": "sdk.gathering",
+    "Chain": "sdk.flows.flow",
+    "Group": "sdk.flows.flow",
+    "group": "sdk.flows.flow",
+    "FlowHandle": "sdk.flows.handle",
+    "GroupHandle": "sdk.flows.handle",
+    "Outcome": "sdk.flows.handle",
+    "Child": "sdk.flows.inputs",
     "JobHandle": "sdk.handle",
-    "Limit": "sdk.limits",
-    "Rate": "sdk.limits",
-    "CallNext": "sdk.middleware",
-    "Backoff": "sdk.options",
-    "Call": "sdk.task",
-    "Task": "sdk.task",
+    "Limit": "sdk.tasks.limits",
+    "Rate": "sdk.tasks.limits",
+    "CallNext": "sdk.tasks.middleware",
+    "Backoff": "sdk.tasks.options",
+    "Call": "sdk.tasks.task",
+    "Task": "sdk.tasks.task",
     "Testing": "sdk.testing",
     "Worker": "sdk.worker.worker",
 }

@@ -12,20 +12,19 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
 
-from .core.durations import format_duration, parse_duration_ms
+from .core.callbacks.kafka_config import read_kafka_config
+from .core.callbacks.signing import read_keys
+from .core.callbacks.urls import is_base_url
 from .core.errors import BadInput, BadSetting
 from .core.ids import PARTITIONS_MAX
 from .core.job import Durability
-from .core.roles import ROLES, read_roles
-from .core.signing import read_keys
-from .core.urls import is_base_url
-from .core.validation import PAYLOAD_MAX, PAYLOAD_STORED_MAX
-from .loops.notifying.kafka import read_kafka_config
+from .core.server_roles import ROLES, read_roles
+from .core.text.durations import format_duration, parse_duration_ms
+from .core.validation.jobs import PAYLOAD_MAX, PAYLOAD_STORED_MAX
 
 FILE_NAME = "windlass.toml"
 WHOLE_DIGITS_MAX = 18
 TOKEN_MIN = 16  # characters: a shorter one could be guessed
-LIGHTJQ_KEEP_MS = 3_600_000
 BODY_MAX = 16 * 1024 * 1024
 _BASE_PATH = re.compile(r"(?:/(?!\.{1,2}(?:/|$))[A-Za-z0-9._~-]+)+", re.ASCII)
 _TRUE, _FALSE = {"1", "true", "yes", "on"}, {"0", "false", "no", "off", ""}
@@ -105,7 +104,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     download_s3_region: str = ""
     download_s3_endpoint: str = ""  # of these and of the buckets that jobs name; empty: Amazon's
     heartbeat_file: str = ""  # while it exists, GET /downloader/hb answers 503
-    lightjq_keep_ms: int = LIGHTJQ_KEEP_MS  # how long it is told that a job of LightJQ's is done
+    lightjq_keep_ms: int = 3_600_000  # how long it is told that a job of LightJQ's is done
     workers: Annotated[int, msgspec.Meta(ge=1, le=256)] = 1  # processes that answer
     base_path: str = ""  # a proxy serves us below this path: /jobs; with or without it in what it passes on
     dashboard: bool = True  # the web pages

@@ -11,7 +11,7 @@ import msgspec
 
 from browser.wording import Wording
 from windlass.core.job import Blob, Job, NewJob
-from windlass.core.requests import Fail, Finish, Take, WorkerInfo
+from windlass.core.operations import Fail, Finish, Take, WorkerInfo
 from windlass.core.retry import Backoff
 from windlass.sdk.failures import stored_as
 from windlass.service import Service

@@ -12,20 +12,20 @@ import msgspec
 from browser.past import ERRORS, MINUTE_MS, WORKER, Past, register_worker, traceback_of
 from browser.wording import Wording
 from windlass import Context, Windlass, Worker
-from windlass.core.action import Action
-from windlass.core.audit import AuditEntry
-from windlass.core.callback import Undelivered
+from windlass.core.access.audit import AuditEntry
+from windlass.core.bulk_action import Action
+from windlass.core.callbacks.callback import Undelivered
 from windlass.core.ids import format_id, parse_id
 from windlass.core.job import Blob, Callback, Cap, Job, NewJob
-from windlass.core.limit import Limit, Matcher
+from windlass.core.limits.limit import Limit, Matcher
 from windlass.core.log import Log, LogLine
-from windlass.core.requests import Fail, Finish, Listing, Take, Update, WorkerInfo
+from windlass.core.operations import Fail, Finish, Listing, Take, Update, WorkerInfo
 from windlass.core.retry import Backoff
-from windlass.core.schedule import Schedule
-from windlass.dialects.downloader.aggregation import LIMIT
-from windlass.loops.downloading.order import QUEUE
+from windlass.core.scheduling.schedule import Schedule
+from windlass.downloads.api.aggregation import LIMIT
+from windlass.downloads.worker.order import QUEUE
 from windlass.sdk.failures import stored_as
-from windlass.sdk.spawning import ChildHandle
+from windlass.sdk.flows.spawn import ChildHandle
 from windlass.service import Service
 from windlass.store.store import Store
 

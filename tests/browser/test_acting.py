@@ -15,12 +15,12 @@ from playwright.async_api import Page, expect
 from browser.browsing import Visitor
 from browser.conftest import SETTINGS
 from windlass import Windlass, Worker
-from windlass.core.callback import Undelivered
+from windlass.core.callbacks.callback import Undelivered
 from windlass.core.ids import parse_id
 from windlass.core.job import Callback, Job, NewJob
-from windlass.core.limit import Limit, Matcher
-from windlass.core.requests import Fail, Finish, Take
-from windlass.core.schedule import Schedule
+from windlass.core.limits.limit import Limit, Matcher
+from windlass.core.operations import Fail, Finish, Take
+from windlass.core.scheduling.schedule import Schedule
 from windlass.sdk.failures import stored_as
 from windlass.server import Serving
 from windlass.service import Service

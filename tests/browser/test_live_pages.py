@@ -16,7 +16,7 @@ from sdk.conftest import at_work
 from stores import make_store
 from windlass import Context, Windlass
 from windlass.core.job import NewJob
-from windlass.core.requests import Fail, Take
+from windlass.core.operations import Fail, Take
 from windlass.sdk.failures import stored_as
 from windlass.server import Serving, serving
 from windlass.service import Service

@@ -8,7 +8,7 @@ import pytest
 from playwright.async_api import Page, expect
 
 from browser.browsing import Visitor
-from windlass.core.access import NewToken, Role
+from windlass.core.access.tokens import NewToken, Role
 from windlass.core.job import NewJob
 from windlass.server import Serving
 from windlass.service import Service

@@ -13,8 +13,8 @@ from browser.conftest import Ground
 from browser.examining import faults
 from browser.wording import hostilely
 from windlass import dashboard
-from windlass.core.control_characters import escape_control
-from windlass.web.routing import Router
+from windlass.core.text.control_characters import escape_control
+from windlass.web.app.router import Router
 
 pytestmark = pytest.mark.anyio
 

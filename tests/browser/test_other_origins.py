@@ -19,14 +19,14 @@ from prometheus_client.parser import text_string_to_metric_families
 from browser.browsing import Visitor
 from browser.watching import PATIENCE_S
 from windlass import dashboard
-from windlass.core.access import NewToken, Role
+from windlass.core.access.tokens import NewToken, Role
 from windlass.core.ids import format_id
 from windlass.core.job import NewJob
-from windlass.core.limit import Limit, Matcher
-from windlass.core.schedule import Schedule
+from windlass.core.limits.limit import Limit, Matcher
+from windlass.core.scheduling.schedule import Schedule
 from windlass.server import Serving
 from windlass.service import Service
-from windlass.web.routing import Router
+from windlass.web.app.router import Router
 
 pytestmark = pytest.mark.anyio
 

@@ -6,9 +6,9 @@ import pytest
 
 from cli.console import did, run
 from engine.helpers import new, put, take
-from windlass.core.callback import Debt, Undelivered
+from windlass.core.callbacks.callback import Debt, Undelivered
 from windlass.core.job import Callback
-from windlass.core.requests import Finish
+from windlass.core.operations import Finish
 from windlass.service import Service
 
 pytestmark = pytest.mark.parametrize("engine", ["valkey"], indirect=True)

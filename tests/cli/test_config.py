@@ -15,7 +15,7 @@ from engine_process import EngineProcess
 from windlass.cli.main import windlass
 from windlass.core.errors import BadSetting
 from windlass.settings import load
-from windlass.store.embedded import EmbeddedEngine
+from windlass.store.embedded.engine import EmbeddedEngine
 
 
 def test_option_beats_environment_beats_file_beats_default(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from engine_process import EngineProcess
 from windlass.cli.main import windlass
 from windlass.core.job import NewJob
 from windlass.service import Service
-from windlass.store.endpoint import parse_url
+from windlass.store.connection.endpoint import parse_url
 from windlass.store.store import Store
 
 SAFE = ("--save", "", "--appendonly", "yes", "--appendfsync", "always")

@@ -12,9 +12,9 @@ from acl_user import PASSWORD, ask, forget_all, restricted
 from cli.console import done_by
 from engine_process import EngineProcess
 from serving_process import environment
-from windlass.store.blocking import BlockingConnection
-from windlass.store.connection import EngineReplyError
-from windlass.store.endpoint import parse_url
+from windlass.store.connection.connection import EngineReplyError
+from windlass.store.connection.endpoint import parse_url
+from windlass.store.connection.sync_connection import BlockingConnection
 from windlass.store.scripts import library
 
 

@@ -13,13 +13,13 @@ from click.testing import CliRunner, Result
 
 from embedded_process import ask, increment_file, is_stopped, new_data_dir, wait_until
 from windlass.cli.main import windlass
-from windlass.core.engine import EngineState
+from windlass.core.engine_state import EngineState
 from windlass.core.errors import EngineUnavailable, EngineUnsuitable
 from windlass.server import build_store
 from windlass.service import Service
 from windlass.settings import Settings
-from windlass.store.embedded import EmbeddedEngine
-from windlass.store.file_repair import AppendOnlyFiles
+from windlass.store.embedded.engine import EmbeddedEngine
+from windlass.store.embedded.file_repair import AppendOnlyFiles
 
 BASE = "appendonlydir/appendonly.aof.1.base.rdb"
 MANIFEST = "appendonlydir/appendonly.aof.manifest"

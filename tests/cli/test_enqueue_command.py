@@ -12,7 +12,7 @@ from cli.console import did, run
 from engine.helpers import another, counts, new, put, read, take
 from windlass.core.ids import format_id, parse_id
 from windlass.core.job import Blob, Codec
-from windlass.core.requests import Fail, Finish, Take
+from windlass.core.operations import Fail, Finish, Take
 from windlass.core.retry import Backoff
 from windlass.core.states import State
 from windlass.service import Service

@@ -8,7 +8,7 @@ import pytest
 from cli.console import did, run
 from engine.helpers import counts, new, put, take
 from windlass.core.job import Blob, Codec
-from windlass.core.requests import Fail
+from windlass.core.operations import Fail
 from windlass.service import Service
 
 pytestmark = pytest.mark.parametrize("engine", ["valkey"], indirect=True)

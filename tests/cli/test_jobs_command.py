@@ -12,9 +12,9 @@ from engine.helpers import counts, new, put, read, take
 from former_names import former_names
 from windlass.core.ids import format_id
 from windlass.core.job import Blob, Callback, Codec
-from windlass.core.limit import Limit, Matcher
+from windlass.core.limits.limit import Limit, Matcher
 from windlass.core.log import Log, LogLine
-from windlass.core.requests import Fail, Finish, Take, Update
+from windlass.core.operations import Fail, Finish, Take, Update
 from windlass.core.retry import Backoff
 from windlass.core.states import State
 from windlass.service import Service

@@ -7,7 +7,7 @@ import pytest
 from cli.console import did, run
 from engine.helpers import new, put, take
 from windlass.core.job import Blob
-from windlass.core.limit import Limit, Matcher
+from windlass.core.limits.limit import Limit, Matcher
 from windlass.service import Service
 
 pytestmark = pytest.mark.parametrize("engine", ["valkey"], indirect=True)

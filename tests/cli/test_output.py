@@ -8,10 +8,10 @@ import pytest
 from windlass.cli.blobs import as_text, error_text
 from windlass.cli.output import Column, brief, distance, fitted, printable
 from windlass.cli.queue_page import rates
-from windlass.core.error_text import error_line
 from windlass.core.job import Blob, Codec
 from windlass.core.queue import Minute
-from windlass.core.transcoding import as_json
+from windlass.core.text.error_text import error_line
+from windlass.core.text.transcoding import as_json
 
 
 def packed(value: object) -> Blob:

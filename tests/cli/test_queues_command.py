@@ -6,9 +6,9 @@ import pytest
 
 from cli.console import did, run
 from engine.helpers import counts, new, put, take
-from windlass.core.limit import Limit, Matcher
+from windlass.core.limits.limit import Limit, Matcher
+from windlass.core.operations import Fail, Finish
 from windlass.core.queue import FOREVER_MS
-from windlass.core.requests import Fail, Finish
 from windlass.service import Service
 
 pytestmark = pytest.mark.parametrize("engine", ["valkey"], indirect=True)

@@ -8,7 +8,7 @@ from cli.console import did, run
 from engine.helpers import new, read
 from windlass.core.ids import parse_id
 from windlass.core.job import Blob
-from windlass.core.schedule import Schedule
+from windlass.core.scheduling.schedule import Schedule
 from windlass.service import Service
 
 pytestmark = pytest.mark.parametrize("engine", ["valkey"], indirect=True)

@@ -13,11 +13,11 @@ import pytest
 
 from engine_process import EngineProcess
 from windlass.core.job import NewJob
-from windlass.core.requests import Take
+from windlass.core.operations import Take
 from windlass.server import build_store
 from windlass.service import Service
 from windlass.settings import Settings
-from windlass.store.memory_bound import default_memory_max, memory_words
+from windlass.store.embedded.memory_bound import default_memory_max, memory_words
 
 WINDLASS = [sys.executable, "-m", "windlass"]
 

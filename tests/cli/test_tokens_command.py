@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from cli.console import did, run
-from windlass.core.access import NewToken, Role, parse_token
-from windlass.core.audit import AuditEntry
+from windlass.core.access.audit import AuditEntry
+from windlass.core.access.tokens import NewToken, Role, parse_token
 from windlass.service import Service
 
 pytestmark = pytest.mark.parametrize("engine", ["valkey"], indirect=True)

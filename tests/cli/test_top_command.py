@@ -8,7 +8,7 @@ from rich.console import Console
 from cli.console import did, run
 from engine.helpers import new, put, take
 from windlass.cli import top_frame
-from windlass.core.requests import Finish, WorkerInfo
+from windlass.core.operations import Finish, WorkerInfo
 from windlass.service import Service
 
 pytestmark = pytest.mark.parametrize("engine", ["valkey"], indirect=True)

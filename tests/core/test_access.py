@@ -9,16 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from windlass.core.access import (
-    Principal,
-    Role,
-    Token,
-    digest_of,
-    draw,
-    matches,
-    parse_token,
-    write_token,
-)
+from windlass.core.access.tokens import Principal, Role, Token, digest_of, draw, matches, parse_token, write_token
 from windlass.core.errors import Forbidden, Unauthorized
 
 SHOWN = draw(bytes(9), bytes(range(32)))

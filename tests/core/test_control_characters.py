@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from windlass.core.control_characters import escape_control, escape_control_in_json, has_control
+from windlass.core.text.control_characters import escape_control, escape_control_in_json, has_control
 
 BIDIRECTIONAL = "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
 REFUSED = [*map(chr, range(0x80, 0xA0)), *BIDIRECTIONAL]

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from windlass.core.cron import parse
 from windlass.core.errors import BadInput
+from windlass.core.scheduling.cron import parse
 
 MINUTE_MS = 60_000
 

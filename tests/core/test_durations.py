@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from windlass.core.durations import format_duration, parse_duration_ms
 from windlass.core.errors import BadInput
+from windlass.core.text.durations import format_duration, parse_duration_ms
 
 
 @pytest.mark.parametrize(

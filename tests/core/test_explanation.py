@@ -9,9 +9,9 @@ from typing import Any, get_args
 import msgspec
 import pytest
 
-from windlass.core import explanation
-from windlass.core.explaining import described, explain
-from windlass.core.explanation import (
+from windlass.core.explain import reasons
+from windlass.core.explain.inputs import Awaited, Employed, Facts, FullLimit, Place, Relative, Takers
+from windlass.core.explain.reasons import (
     AwaitsMembers,
     Ended,
     Explanation,
@@ -22,16 +22,16 @@ from windlass.core.explanation import (
     Unwanted,
     WorkersBusy,
 )
-from windlass.core.facts import Awaited, Employed, Facts, FullLimit, Place, Relative, Takers
+from windlass.core.explain.references import Holder, Related
+from windlass.core.explain.rules import described, explain
 from windlass.core.ids import format_id
 from windlass.core.job import Attempt, Blob, Job
-from windlass.core.limit import Limit, Matcher
-from windlass.core.parties import Holder, Related
+from windlass.core.limits.limit import Limit, Matcher
+from windlass.core.operations import Filter, WorkerInfo
 from windlass.core.queue import Pause
-from windlass.core.requests import Filter, WorkerInfo
 from windlass.core.retry import Backoff
 from windlass.core.states import State
-from windlass.core.wording import ago, instant, listed, quoted, since, span
+from windlass.core.text.humanize import ago, instant, listed, quoted, since, span
 
 NOW = 1_800_000_000_000  # 2027-01-15 08:00:00 UTC
 ID = bytes(range(16))
@@ -93,9 +93,7 @@ def test_every_kind_of_reason_is_tagged_by_its_name_and_says_something() -> None
     tags = {str(one.__struct_config__.tag) for one in get_args(Reason)}
     assert len(tags) == len(get_args(Reason))
     assert {"no_worker", "limit_full", "workers_busy", "held_by_parent"} <= tags
-    defined = {
-        one for one in vars(explanation).values() if isinstance(one, type) and issubclass(one, explanation._Reason)
-    }
+    defined = {one for one in vars(reasons).values() if isinstance(one, type) and issubclass(one, reasons._Reason)}
     assert {one for one in defined if not one.__name__.startswith("_")} == set(get_args(Reason))
 
 

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from windlass.core.durations import INSTANT_MAX
 from windlass.core.errors import BadInput
 from windlass.core.ids import (
     NUMBER_MAX,
@@ -21,6 +20,7 @@ from windlass.core.ids import (
     partition_of_id,
     time_of_id,
 )
+from windlass.core.text.durations import INSTANT_MAX
 
 instants = st.integers(0, 2**48 - 1)
 partitions = st.integers(0, PARTITIONS_MAX - 1)

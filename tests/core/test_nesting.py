@@ -9,9 +9,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from windlass.core import nesting
 from windlass.core.job import Codec
-from windlass.core.nesting import is_too_deep
+from windlass.core.validation import document_depth
+from windlass.core.validation.document_depth import is_too_deep
 
 LEAVES = st.none() | st.booleans() | st.integers(-(2**63), 2**64 - 1) | st.floats(allow_nan=False) | st.text()
 KEYS = st.text()
@@ -86,7 +86,7 @@ def test_hostile_json_costs_no_more_than_its_length(hostile: bytes) -> None:
 
 def test_what_has_millions_of_tiny_values_is_as_bad_as_deep(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sixteen million empty lists are a gigabyte in memory: none of them is made, and the walk over them has an end."""
-    monkeypatch.setattr(nesting, "STEPS_MAX", 10_000)
+    monkeypatch.setattr(document_depth, "STEPS_MAX", 10_000)
     assert is_too_deep(b"\xdd\x00\xff\xff\xff" + b"\x90" * 0xFFFFFF, Codec.MSGPACK, 100)
     assert not is_too_deep(b"\xdd\x00\x00\x20\x00" + b"\x90" * 0x2000, Codec.MSGPACK, 100)
 

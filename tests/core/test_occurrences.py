@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from windlass.core.durations import INSTANT_MAX
 from windlass.core.job import NewJob
-from windlass.core.occurrences import LOOKED_AT, Firing, first_at_ms, following_at_ms, plan, resumed_at_ms
-from windlass.core.schedule import Schedule
+from windlass.core.scheduling.occurrences import LOOKED_AT, Firing, first_at_ms, following_at_ms, plan, resumed_at_ms
+from windlass.core.scheduling.schedule import Schedule
+from windlass.core.text.durations import INSTANT_MAX
 
 DAY_MS, HOUR_MS, MINUTE_MS = 86_400_000, 3_600_000, 60_000
 NOW = 20_000 * DAY_MS + 10 * MINUTE_MS  # ten past midnight, UTC

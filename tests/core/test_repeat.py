@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from windlass.core.durations import INSTANT_MAX
 from windlass.core.errors import BadInput
-from windlass.core.repeat import is_same, parse, parse_modifiers
+from windlass.core.scheduling.repeat import is_same, parse, parse_modifiers
+from windlass.core.text.durations import INSTANT_MAX
 
 
 def at(text: str) -> int:

@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from windlass.core.job import NewJob
-from windlass.core.rhythm_wording import cron_in_words, in_words
-from windlass.core.schedule import Schedule
+from windlass.core.scheduling.schedule import Schedule
+from windlass.core.text.schedule_text import cron_in_words, in_words
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ import hmac
 
 import pytest
 
+from windlass.core.callbacks.signing import is_signed_by, read_keys, signature
 from windlass.core.errors import BadInput
-from windlass.core.signing import is_signed_by, read_keys, signature
 
 KEY, OTHER = "a" * 16, "b" * 16
 WRITTEN = signature((KEY, OTHER), 1_700_000_000, "id-1", b"{}")

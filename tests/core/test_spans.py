@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from windlass.core.spans import added, counts, percentile
+from windlass.core.stats.histogram import added, counts, percentile
 
 
 def counted(spans_ms: list[int]) -> tuple[int, ...]:

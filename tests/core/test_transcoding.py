@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from windlass.core.job import Blob, Codec
-from windlass.core.limit import key_text
-from windlass.core.transcoding import as_json, as_msgpack, compact, has_unreadable_number
+from windlass.core.limits.limit import key_text
+from windlass.core.text.transcoding import as_json, as_msgpack, compact, has_unreadable_number
 
 LEAVES = st.none() | st.booleans() | st.integers(-(2**63), 2**64 - 1) | st.floats(allow_nan=False) | st.text()
 VALUES = st.recursive(

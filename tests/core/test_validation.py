@@ -10,18 +10,17 @@ from typing import Any
 import pytest
 
 from namespace import dump
-from windlass.core.access import NewToken, Role, Tokens
-from windlass.core.action import Action
-from windlass.core.audit import AuditEntry
-from windlass.core.callback import HeldDebt, Room, Undelivered
+from windlass.core.access.audit import AuditEntry
+from windlass.core.access.tokens import NewToken, Role, Tokens
+from windlass.core.bulk_action import Action
+from windlass.core.callbacks.callback import HeldDebt, Room, Undelivered
 from windlass.core.errors import REFUSALS, Refusal
 from windlass.core.event import Emit
-from windlass.core.form import Filled, Form
 from windlass.core.job import NOTHING, Blob, Callback, Cap, Codec, NewJob
-from windlass.core.limit import Limit, Matcher
+from windlass.core.job_template import Filled, Form
+from windlass.core.limits.limit import Limit, Matcher
 from windlass.core.log import Log, LogLine
-from windlass.core.queue import FOREVER_MS
-from windlass.core.requests import (
+from windlass.core.operations import (
     Conclude,
     Edit,
     Fail,
@@ -36,12 +35,13 @@ from windlass.core.requests import (
     Update,
     WorkerInfo,
 )
+from windlass.core.queue import FOREVER_MS
 from windlass.core.retry import Backoff
-from windlass.core.schedule import Schedule
+from windlass.core.scheduling.schedule import Schedule
 from windlass.core.states import State
 from windlass.service import Service
-from windlass.store.owing import Opening
 from windlass.store.store import Store
+from windlass.store.waiting.callbacks import Opening
 
 SURROGATE = "a\ud800"
 LONG = "x" * 100_000

@@ -14,13 +14,13 @@ from browser.present import Present
 from browser.wording import cut
 from former_names import former_names
 from windlass import dashboard
-from windlass.core.control_characters import has_control
 from windlass.core.ids import parse_id
 from windlass.core.job import Blob, NewJob
+from windlass.core.text.control_characters import has_control
 from windlass.server import Serving
 from windlass.service import Service
 from windlass.store.store import Store
-from windlass.web.routing import Router
+from windlass.web.app.router import Router
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("engine", ["valkey"], indirect=True)]
 

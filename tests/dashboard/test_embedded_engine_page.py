@@ -11,7 +11,7 @@ from looking import Looker
 from embedded_process import new_data_dir
 from windlass.server import build_store, serving
 from windlass.settings import Settings
-from windlass.store.data_directory import Cut, add_cut
+from windlass.store.embedded.data_directory import Cut, add_cut
 
 pytestmark = pytest.mark.anyio
 

@@ -9,16 +9,16 @@ from looking import Looker
 
 from acl_user import restricted
 from engine_process import EngineProcess
-from windlass.core.access import NewToken, Role
-from windlass.core.audit import AuditEntry
+from windlass.core.access.audit import AuditEntry
+from windlass.core.access.tokens import NewToken, Role
 from windlass.core.job import NewJob
 from windlass.dashboard.actions import doctor
 from windlass.server import Serving
 from windlass.service import Service
 from windlass.settings import Settings
-from windlass.store.endpoint import parse_url
-from windlass.store.preparation import prepare
+from windlass.store.connection.endpoint import parse_url
 from windlass.store.store import Store
+from windlass.store.topology.preparation import prepare
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("engine", ["valkey"], indirect=True)]
 

@@ -8,13 +8,13 @@ import httpx
 import pytest
 from looking import Looker
 
-from windlass.core.access import NewToken, Role
+from windlass.core.access.tokens import NewToken, Role
 from windlass.core.job import NewJob
-from windlass.dashboard.visit import VISIT_COOKIE
+from windlass.dashboard.page_context import VISIT_COOKIE
 from windlass.server import Serving
 from windlass.service import Service
 from windlass.settings import Settings
-from windlass.web import sessions
+from windlass.web.app import sessions
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("engine", ["valkey"], indirect=True)]
 

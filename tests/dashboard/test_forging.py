@@ -8,14 +8,14 @@ import pytest
 from looking import Looker
 
 from windlass import dashboard
-from windlass.core.access import NewToken, Role
+from windlass.core.access.tokens import NewToken, Role
 from windlass.core.ids import format_id
 from windlass.core.job import NewJob
-from windlass.core.limit import Limit, Matcher
-from windlass.core.schedule import Schedule
+from windlass.core.limits.limit import Limit, Matcher
+from windlass.core.scheduling.schedule import Schedule
 from windlass.server import Serving
 from windlass.service import Service
-from windlass.web.routing import Router
+from windlass.web.app.router import Router
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("engine", ["valkey"], indirect=True)]
 

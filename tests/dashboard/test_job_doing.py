@@ -7,11 +7,11 @@ import msgspec
 import pytest
 from looking import Looker, Page
 
-from windlass.core.access import NewToken, Role
+from windlass.core.access.tokens import NewToken, Role
 from windlass.core.errors import AlreadyEnded, Refusal, UnknownJob
 from windlass.core.ids import format_id, parse_id
 from windlass.core.job import Blob, Codec, Job, NewJob
-from windlass.core.requests import Fail, Listing, Take
+from windlass.core.operations import Fail, Listing, Take
 from windlass.core.retry import Backoff
 from windlass.service import Service
 from windlass.settings import Settings

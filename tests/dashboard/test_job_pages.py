@@ -9,9 +9,9 @@ from looking import Looker, Page
 from windlass.core.errors import Refusal
 from windlass.core.ids import format_id
 from windlass.core.job import Blob, Callback, Codec, NewJob
-from windlass.core.limit import Limit, Matcher
+from windlass.core.limits.limit import Limit, Matcher
 from windlass.core.log import Log, LogLine
-from windlass.core.requests import Fail, Finish, Take, Update
+from windlass.core.operations import Fail, Finish, Take, Update
 from windlass.core.retry import Backoff
 from windlass.service import Service
 from windlass.settings import Settings
@@ -267,8 +267,8 @@ async def test_pages_of_a_list_lead_on_and_back(looker: Looker, service: Service
 async def test_a_filter_that_matches_little_says_how_far_it_looked_and_goes_on(
     looker: Looker, service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("windlass.dashboard.seeking.seek.__defaults__", (100,))
-    monkeypatch.setattr("windlass.store.calls.reading.LOOKED_AT", 100)
+    monkeypatch.setattr("windlass.dashboard.views.job_search.seek.__defaults__", (100,))
+    monkeypatch.setattr("windlass.store.commands.jobs.LOOKED_AT", 100)
     jobs = [NewJob(queue="mail", name="plain") for _ in range(250)] + [NewJob(queue="mail", name="special")]
     service.enqueue(jobs).wait()
     page = await looker.look("/jobs?queue=mail&name=special")

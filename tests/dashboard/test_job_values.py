@@ -14,10 +14,10 @@ from windlass.core.errors import BadInput
 from windlass.core.job import Attempt, Blob, Codec, Job, Timeline
 from windlass.core.retry import Backoff
 from windlass.core.states import State
-from windlass.dashboard import lifeline
-from windlass.dashboard.filters import Filter, JobsQuery, exactly, instant_ms, pattern
-from windlass.dashboard.values import DEPTH_MAX, NODES_MAX, TEXT_MAX, shown_value
-from windlass.dashboard.writing import EDITED_MAX, editable, read_payload
+from windlass.dashboard.forms.filters import Filter, JobsQuery, exactly, instant_ms, pattern
+from windlass.dashboard.forms.payload import EDITED_MAX, editable, read_payload
+from windlass.dashboard.views import timeline
+from windlass.dashboard.views.values import DEPTH_MAX, NODES_MAX, TEXT_MAX, shown_value
 
 HOUR_MS = 3_600_000
 HOSTILE = "<script>alert(1)</script>"
@@ -131,17 +131,17 @@ def _attempt(number: int, from_ms: int, to_ms: int) -> Attempt:
     ],
 )
 def test_a_life_is_told_phase_by_phase(job: Job, attempts: list[Attempt], kinds: list[tuple[str, int]]) -> None:
-    phases = lifeline.phases(Timeline(job, attempts), now_ms=5000)
+    phases = timeline.phases(Timeline(job, attempts), now_ms=5000)
     assert [(phase.kind, phase.lasts_ms) for phase in phases] == kinds
 
 
 def test_an_attempt_of_a_millisecond_in_a_day_is_seen() -> None:
     job = _job(state=State.FINISHED, started_at_ms=24 * HOUR_MS, ended_at_ms=24 * HOUR_MS + 1)
-    picture = lifeline.picture(lifeline.phases(Timeline(job, []), now_ms=25 * HOUR_MS))
+    picture = timeline.picture(timeline.phases(Timeline(job, []), now_ms=25 * HOUR_MS))
     widths = [float(width) for width in re.findall(r'<rect[^>]* width="([\d.]+)"', picture)]
     assert len(widths) == 2
     assert min(widths) >= 3
-    assert sum(widths) <= lifeline.WIDTH
+    assert sum(widths) <= timeline.WIDTH
 
 
 # Filters

@@ -10,14 +10,14 @@ import pytest
 from looking import Looker, Page
 
 from serving_process import ServingProcess, of_store, until
-from windlass.core.access import NewToken, Role
+from windlass.core.access.tokens import NewToken, Role
 from windlass.dashboard import live
 from windlass.server import Serving
 from windlass.service import Service
 from windlass.settings import Settings
 from windlass.store.store import Store
-from windlass.web import sessions
-from windlass.web.token_table import ENDED_PER_TOKEN_MAX
+from windlass.web.app import sessions
+from windlass.web.app.token_table import ENDED_PER_TOKEN_MAX
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("engine", ["valkey"], indirect=True)]
 

@@ -18,7 +18,7 @@ from windlass.dashboard.rendering import HEADERS
 from windlass.server import Serving
 from windlass.service import Service
 from windlass.store.store import Store
-from windlass.web.routing import Router
+from windlass.web.app.router import Router
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("engine", ["valkey"], indirect=True)]
 

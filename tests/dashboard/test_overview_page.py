@@ -11,8 +11,8 @@ import pytest
 from looking import Looker, Page
 
 from windlass.core.job import NewJob
-from windlass.core.requests import Fail, Finish, Take
-from windlass.dashboard import sharing
+from windlass.core.operations import Fail, Finish, Take
+from windlass.dashboard import response_cache
 from windlass.dashboard.pages import overview
 from windlass.server import Serving
 from windlass.service import Service
@@ -119,7 +119,7 @@ async def test_what_many_look_at_is_asked_for_once(
 
     running.service.stats = counted  # type: ignore[method-assign,assignment]
     now_s = time.monotonic()  # it stands still: how long twenty looks take is not what this is about
-    monkeypatch.setattr(sharing, "time", SimpleNamespace(monotonic=lambda: now_s))
+    monkeypatch.setattr(response_cache, "time", SimpleNamespace(monotonic=lambda: now_s))
     await asyncio.gather(*(looker.look("/") for _ in range(20)))
     assert asked <= 1
 

@@ -6,15 +6,15 @@ import pytest
 from looking import Looker, Page
 
 from windlass import dashboard
-from windlass.core.access import NewToken, Role
-from windlass.core.audit import AuditEntry
+from windlass.core.access.audit import AuditEntry
+from windlass.core.access.tokens import NewToken, Role
 from windlass.core.job import NewJob
 from windlass.dashboard import live
 from windlass.dashboard.assets import ASSETS
 from windlass.server import Serving
 from windlass.service import Service
 from windlass.settings import Settings
-from windlass.web.routing import Router
+from windlass.web.app.router import Router
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("engine", ["valkey"], indirect=True)]
 

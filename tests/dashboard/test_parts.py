@@ -9,10 +9,11 @@ from xml.etree import ElementTree
 import pytest
 
 from windlass.core.errors import BadSetting
-from windlass.dashboard import charts, figures, flash, icons
+from windlass.dashboard import flash
 from windlass.dashboard.assets import ASSETS
+from windlass.dashboard.views import charts, figures, icons
 from windlass.settings import load
-from windlass.web import sessions
+from windlass.web.app import sessions
 
 MINUTE_MS = 60_000
 

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 from looking import Looker, Page
 
-from windlass.core.access import NewToken, Role
-from windlass.core.callback import Undelivered
+from windlass.core.access.tokens import NewToken, Role
+from windlass.core.callbacks.callback import Undelivered
 from windlass.core.ids import format_id
 from windlass.core.job import Blob, Callback, NewJob
-from windlass.core.limit import Limit, Matcher
-from windlass.core.requests import Finish, Take, Update, WorkerInfo
-from windlass.core.schedule import Schedule
+from windlass.core.limits.limit import Limit, Matcher
+from windlass.core.operations import Finish, Take, Update, WorkerInfo
+from windlass.core.scheduling.schedule import Schedule
 from windlass.service import Service
 from windlass.settings import Settings
 

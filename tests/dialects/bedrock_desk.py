@@ -7,12 +7,12 @@ import json
 from typing import Any, NamedTuple
 
 from windlass.dialects.bedrock.client import Client
-from windlass.dialects.bedrock.desk import Desk
+from windlass.dialects.bedrock.command_router import Desk
 from windlass.dialects.bedrock.wire import Reader, Reply, Request, escape
 from windlass.service import Service
-from windlass.service.gathering import Gathering
+from windlass.service.batcher import Gathering
 from windlass.settings import BODY_MAX
-from windlass.web.bounds import Bounds
+from windlass.web.listener.bounds import Bounds
 
 
 class Said(NamedTuple):

@@ -14,8 +14,8 @@ from windlass.dialects.bedrock.client import Begun, Client
 from windlass.dialects.bedrock.listener import BOUNDS, Listener
 from windlass.dialects.bedrock.wire import Reply, Request
 from windlass.service import Service
-from windlass.web.guard import Guard
-from windlass.web.token_table import TokenTable
+from windlass.web.app.auth import Guard
+from windlass.web.app.token_table import TokenTable
 
 JOB = (b"a job's id", 7)
 

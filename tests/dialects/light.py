@@ -9,7 +9,7 @@ import msgspec
 
 from windlass.core.ids import parse_id
 from windlass.core.job import Job
-from windlass.core.requests import Take
+from windlass.core.operations import Take
 from windlass.service import Service
 
 NOTHING = object()

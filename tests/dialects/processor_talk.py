@@ -17,9 +17,9 @@ from types import TracebackType
 from typing import Any, Self
 
 from serving_process import environment, of_store
-from windlass.dialects.processor.envelope import Identity
-from windlass.dialects.processor.messages import Terms
-from windlass.dialects.processor.session import Session
+from windlass.dialects.stdio.envelope import Identity
+from windlass.dialects.stdio.messages import Terms
+from windlass.dialects.stdio.session import Session
 from windlass.service import Service
 from windlass.store.store import Store
 

@@ -13,13 +13,13 @@ import msgspec
 import pytest
 import schemathesis
 
-from windlass.core.access import NewToken, Role
+from windlass.core.access.tokens import NewToken, Role
 from windlass.dialects.examples import EXAMPLES
-from windlass.server.answering import ROUTES
+from windlass.server.serve import ROUTES
 from windlass.service import Service
-from windlass.web.docs_page import docs_page
-from windlass.web.openapi import document
-from windlass.web.routing import Route, Router
+from windlass.web.app.router import Route, Router
+from windlass.web.docs.docs_page import docs_page
+from windlass.web.docs.openapi import document
 
 served = [pytest.mark.anyio, pytest.mark.parametrize("engine", ["valkey"], indirect=True)]
 LISTED = [route for route in Router(ROUTES).routes if route.is_listed]

@@ -11,7 +11,7 @@ import pytest
 from bedrock_talk import Talk, command, talking
 from bedrock_trial import JOB, Trial, trying, until
 
-from windlass.core.access import NewToken, Role
+from windlass.core.access.tokens import NewToken, Role
 from windlass.dialects.bedrock.verbs import VERBS
 from windlass.service import Service
 
@@ -153,7 +153,7 @@ async def test_a_forgotten_command_has_its_timeout_too(talk: Talk, trial: Trial)
 async def test_only_so_many_commands_are_kept_for_later(
     trial: Trial, talk: Talk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("windlass.dialects.bedrock.later.QUEUED_MAX", 1)
+    monkeypatch.setattr("windlass.dialects.bedrock.deferred_commands.QUEUED_MAX", 1)
     async with talking(trial.address) as first:
         assert (await first.ask("CreateJob", name="wait", Connection="forget")).status == 202
     assert (await talk.ask("CreateJob", name="b", Connection="forget")).line.startswith("503 Too many commands")

@@ -9,7 +9,7 @@ import pytest
 from bedrock_desk import AtDesk
 
 from windlass.core.errors import BadSetting
-from windlass.core.requests import Take
+from windlass.core.operations import Take
 from windlass.service import Service
 from windlass.settings import load
 

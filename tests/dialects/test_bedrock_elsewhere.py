@@ -14,11 +14,11 @@ from windlass import Windlass, Worker
 from windlass.core.errors import REFUSALS
 from windlass.core.ids import format_id
 from windlass.core.job import Blob, Codec, Job, NewJob, Timeline
-from windlass.core.requests import Finish, Take
+from windlass.core.operations import Finish, Take
 from windlass.core.states import State
-from windlass.dialects.bedrock.desk import Desk
+from windlass.dialects.bedrock.command_router import Desk
 from windlass.dialects.bedrock.record import STATES
-from windlass.dialects.bedrock.refusing import SAID
+from windlass.dialects.bedrock.refusals import SAID
 from windlass.store.store import Store
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("engine", ["valkey"], indirect=True)]

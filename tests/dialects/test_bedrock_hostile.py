@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 from bedrock_desk import AtDesk
 
-from windlass.dialects.bedrock import query, query_pool
-from windlass.dialects.bedrock.refusing import Refused
+from windlass.dialects.bedrock.query import pool as query_pool
+from windlass.dialects.bedrock.query import query
+from windlass.dialects.bedrock.refusals import Refused
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("engine", ["valkey"], indirect=True)]
 

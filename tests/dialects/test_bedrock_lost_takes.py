@@ -11,9 +11,9 @@ from bedrock_desk import AtDesk
 from engine.examined import assert_healthy
 from engine_process import EngineProcess
 from lost_replies import LIMIT_S, SETTLED_MS, LossyWay, lossy_way
+from windlass.background import reconciler
 from windlass.core.states import State
 from windlass.dialects.bedrock import takes
-from windlass.loops import reconciler
 from windlass.service import Service
 from windlass.store.store import Store
 

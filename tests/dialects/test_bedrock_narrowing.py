@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from windlass.dialects.bedrock.narrowing import EVERYTHING, Narrowed, narrowed
+from windlass.dialects.bedrock.query.filter_pushdown import EVERYTHING, Narrowed, narrowed
 
 
 @pytest.mark.parametrize(

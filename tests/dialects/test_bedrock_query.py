@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from bedrock_desk import AtDesk
 
-from windlass.core.requests import Listing
-from windlass.dialects.bedrock import query
+from windlass.core.operations import Listing
+from windlass.dialects.bedrock.query import query
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("engine", ["valkey"], indirect=True)]
 

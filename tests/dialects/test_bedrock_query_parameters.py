@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from bedrock_desk import AtDesk
 
-from windlass.dialects.bedrock import query
-from windlass.dialects.bedrock.narrowing import EVERYTHING, Narrowed, narrowed
-from windlass.dialects.bedrock.query import COLUMNS
+from windlass.dialects.bedrock.query import query
+from windlass.dialects.bedrock.query.filter_pushdown import EVERYTHING, Narrowed, narrowed
+from windlass.dialects.bedrock.query.query import COLUMNS
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("engine", ["valkey"], indirect=True)]
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from windlass.dialects.bedrock.wire import ProtocolError, Reader, Reply, Request, escape, unescape, write
-from windlass.web.bounds import Bounds
+from windlass.web.listener.bounds import Bounds
 
 BOUNDS = Bounds(header_bytes_max=2000, headers_max=20, drain_bytes_max=100)
 

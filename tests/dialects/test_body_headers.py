@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from windlass.server import Serving
-from windlass.web.routing import Route
+from windlass.web.app.router import Route
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("engine", ["valkey"], indirect=True)]
 

@@ -11,7 +11,7 @@ import pytest
 
 from windlass.core.errors import BadInput
 from windlass.core.job import Callback, Job
-from windlass.dialects.downloader.order_form import Order, OrderForm, read_order
+from windlass.downloads.api.order_form import Order, OrderForm, read_order
 from windlass.service import Service
 
 ORDER: dict[str, Any] = {

@@ -10,9 +10,9 @@ import httpx
 import pytest
 import schemathesis
 
-from windlass.core.callback import Undelivered
+from windlass.core.callbacks.callback import Undelivered
 from windlass.core.job import Blob, NewJob
-from windlass.core.requests import Fail, Finish, Take
+from windlass.core.operations import Fail, Finish, Take
 from windlass.server import Serving
 from windlass.service import Service
 from windlass.settings import Settings

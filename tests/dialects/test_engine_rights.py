@@ -17,9 +17,9 @@ from windlass.core.errors import EngineNotPermitted
 from windlass.server import Serving, serving
 from windlass.service import Service
 from windlass.settings import Settings
-from windlass.store.endpoint import parse_url
-from windlass.store.preparation import prepare
+from windlass.store.connection.endpoint import parse_url
 from windlass.store.store import Store
+from windlass.store.topology.preparation import prepare
 
 pytestmark = pytest.mark.anyio
 SENTENCE = f"The engine's user '{USER}' may not call FCALL (needed to call the functions of Windlass)."
@@ -113,7 +113,7 @@ async def test_all_is_well_when_the_right_is_back(prepared: EngineProcess, clien
 async def test_the_processor_keeps_what_it_has_read(
     prepared: EngineProcess, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("windlass.dialects.processor.desk.TROUBLE_PAUSE_S", 0.01)
+    monkeypatch.setattr("windlass.dialects.stdio.message_router.TROUBLE_PAUSE_S", 0.01)
     async with Store(parse_url(restricted(prepared))) as store, processor_talk.talking(Service(store)) as talk:
         ask(prepared, "ACL", "SETUSER", USER, "-fcall")
         talk.say(processor_talk.add(1))

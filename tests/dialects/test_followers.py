@@ -16,14 +16,14 @@ import pytest
 from event_stream import EventStream, following
 from jobs_at_hand import path, put, take, until
 
-from windlass.core.access import NewToken, Role
+from windlass.core.access.tokens import NewToken, Role
 from windlass.core.event import Emit
 from windlass.core.job import Blob, NewJob
-from windlass.dialects.native.following import EventShape
+from windlass.dialects.native.events import EventShape
 from windlass.server import Serving
 from windlass.service import Service
 from windlass.settings import Settings
-from windlass.web import sse
+from windlass.web.app import sse
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("engine", ["valkey"], indirect=True)]
 

@@ -20,7 +20,7 @@ from windlass.cli.main import main
 from windlass.core.errors import DiskFull, EngineFull, WindlassError
 from windlass.server import Serving, serving
 from windlass.settings import Settings
-from windlass.store.endpoint import parse_url
+from windlass.store.connection.endpoint import parse_url
 from windlass.store.store import Store
 
 pytestmark = pytest.mark.anyio

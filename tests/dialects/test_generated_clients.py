@@ -13,12 +13,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from windlass.dialects.downloader.self_description import self_description as downloader_description
 from windlass.dialects.examples import EXAMPLES
-from windlass.dialects.lightjq.self_description import self_description as lightjq_description
-from windlass.server.answering import ROUTES
-from windlass.web.openapi import document
-from windlass.web.routing import Router
+from windlass.dialects.lightjq.openapi_document import self_description as lightjq_description
+from windlass.downloads.api.openapi_document import self_description as downloader_description
+from windlass.server.serve import ROUTES
+from windlass.web.app.router import Router
+from windlass.web.docs.openapi import document
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAMS = ROOT / ".generators" / "node_modules" / ".bin"

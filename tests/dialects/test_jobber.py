@@ -14,14 +14,14 @@ import pytest
 from api_client import Api
 from engine_process import EngineProcess
 from windlass import Windlass, Worker
-from windlass.core.access import NewToken, Role
+from windlass.background.recoverer import Recoverer
+from windlass.core.access.tokens import NewToken, Role
 from windlass.core.ids import parse_id
 from windlass.core.job import Timeline
-from windlass.core.requests import Fail, Finish, Take
+from windlass.core.operations import Fail, Finish, Take
 from windlass.core.states import State
-from windlass.loops.recoverer import Recoverer
 from windlass.service import Service
-from windlass.store.endpoint import parse_url
+from windlass.store.connection.endpoint import parse_url
 from windlass.store.store import Store
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("engine", ["valkey"], indirect=True)]

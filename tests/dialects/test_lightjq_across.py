@@ -15,7 +15,7 @@ from windlass import Windlass, Worker
 from windlass.core.ids import parse_id
 from windlass.core.job import Blob, Codec
 from windlass.service import Service
-from windlass.store.endpoint import parse_url
+from windlass.store.connection.endpoint import parse_url
 from windlass.store.store import Store
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("engine", ["valkey"], indirect=True)]

@@ -19,12 +19,12 @@ from engine_process import EngineProcess
 from stores import make_store
 from windlass.core.ids import format_id
 from windlass.core.job import Blob, Codec, NewJob
-from windlass.core.requests import Take, WorkerInfo
-from windlass.dialects.lightjq.self_description import self_description
-from windlass.server.answering import ROUTES
+from windlass.core.operations import Take, WorkerInfo
+from windlass.dialects.lightjq.openapi_document import self_description
+from windlass.server.serve import ROUTES
 from windlass.service import Service
 from windlass.settings import Settings
-from windlass.web.routing import Router
+from windlass.web.app.router import Router
 
 TOKEN = "a-token-that-opens-everything"  # noqa: S105 (an example)
 WORKER = bytes(15) + b"w"

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from jobs_at_hand import ABSENT
 from light import QUEUE, Light, hold
 
-from windlass.core import limit_validation
-from windlass.core.limit import Limit, Matcher
+from windlass.background.scheduler import Scheduler
+from windlass.core.limits.limit import Limit, Matcher
+from windlass.core.validation import limits
 from windlass.dialects.lightjq.constraints import RATE_MAX, RATE_MIN, per_period
-from windlass.loops.scheduler import Scheduler
 from windlass.service import Service
 from windlass.store.store import Store
 
@@ -24,7 +24,7 @@ on_valkey = pytest.mark.parametrize("engine", ["valkey"], indirect=True)
 @given(st.floats(RATE_MIN, RATE_MAX))
 def test_a_rate_is_whole_numbers_of_the_engine_without_losing_its_fraction(rate: float) -> None:
     jobs, per_ms = per_period(rate)
-    limit_validation.limit(Limit(name="n", matches=Matcher(), rate=jobs, per_ms=per_ms))
+    limits.limit(Limit(name="n", matches=Matcher(), rate=jobs, per_ms=per_ms))
     assert math.isclose(jobs * 1000 / per_ms, rate, rel_tol=1e-6)
 
 

@@ -13,13 +13,13 @@ import pytest
 from jobs_at_hand import ABSENT, HOSTILE, until
 from light import QUEUE, Light, hold
 
+from windlass.background.janitor import Janitor
+from windlass.background.scheduler import Scheduler
 from windlass.core.ids import parse_id
 from windlass.core.job import Blob, Codec, NewJob
-from windlass.core.requests import Fail, Finish, Take
+from windlass.core.operations import Fail, Finish, Take
 from windlass.core.retry import Backoff
 from windlass.core.states import State
-from windlass.loops.janitor import Janitor
-from windlass.loops.scheduler import Scheduler
 from windlass.server import Serving
 from windlass.service import Service
 from windlass.settings import Settings

@@ -12,10 +12,10 @@ from jobs_at_hand import bearer
 from light import QUEUE, Light, hold
 
 from api_client import Api
-from windlass.core.access import NewToken, Role
+from windlass.core.access.tokens import NewToken, Role
 from windlass.core.ids import format_id, parse_id
 from windlass.core.job import NewJob
-from windlass.core.requests import Edit
+from windlass.core.operations import Edit
 from windlass.service import Service
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("engine", ["valkey"], indirect=True)]

@@ -20,10 +20,10 @@ from engine_process import EngineProcess
 from sdk.conftest import at_work
 from windlass import Windlass
 from windlass.core.ids import parse_id
-from windlass.core.requests import Finish, Take
+from windlass.core.operations import Finish, Take
 from windlass.core.states import State
 from windlass.service import Service
-from windlass.store.endpoint import parse_url
+from windlass.store.connection.endpoint import parse_url
 from windlass.store.store import Store
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("engine", ["valkey"], indirect=True)]

@@ -16,10 +16,10 @@ from threaded import served_in_thread
 from engine_process import EngineProcess
 from stores import make_store
 from windlass.core.ids import parse_id
-from windlass.core.requests import Take
+from windlass.core.operations import Take
 from windlass.service import Service
 from windlass.settings import Settings
-from windlass.store.endpoint import parse_url
+from windlass.store.connection.endpoint import parse_url
 from windlass.store.store import Store
 
 

@@ -14,12 +14,12 @@ import pytest
 from jobs_at_hand import ABSENT
 from light import QUEUE, Light, hold
 
+from windlass.background.recoverer import Recoverer
+from windlass.background.scheduler import Scheduler
 from windlass.core.ids import parse_id
 from windlass.core.job import Blob, Codec
-from windlass.core.requests import Held, WorkerInfo
+from windlass.core.operations import Held, WorkerInfo
 from windlass.core.states import State
-from windlass.loops.recoverer import Recoverer
-from windlass.loops.scheduler import Scheduler
 from windlass.service import Service
 from windlass.store.store import Store
 

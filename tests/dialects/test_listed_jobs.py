@@ -9,11 +9,11 @@ import pytest
 
 from windlass.core.errors import BadInput, QueueFull, Refusal
 from windlass.core.job import Blob, Codec
-from windlass.core.requests import Enqueued
-from windlass.dialects.native.listed import all_accepted, jobs_in, written
-from windlass.dialects.native.producing import enqueued_shape
+from windlass.core.operations import Enqueued
+from windlass.dialects.native.batch_codec import all_accepted, jobs_in, written
+from windlass.dialects.native.enqueue import enqueued_shape
 from windlass.dialects.native.shapes import Items, NewJobShape, results
-from windlass.web.encoding import decode, encode
+from windlass.web.app.encoding import decode, encode
 
 ID = bytes(range(16))
 PLAIN = {"queue": "q", "name": "n"}

@@ -9,15 +9,15 @@ import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from windlass.core.access import NewToken, Role
+from windlass.core.access.tokens import NewToken, Role
 from windlass.core.job import NewJob
-from windlass.core.requests import Finish, Take
+from windlass.core.operations import Finish, Take
 from windlass.server import Serving
 from windlass.service import Service
-from windlass.store import chronicle
+from windlass.store.cache import history
 from windlass.store.store import Store
-from windlass.web import metrics
-from windlass.web.meter import BOUNDS_S
+from windlass.web.metrics import scrape
+from windlass.web.metrics.meter import BOUNDS_S
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("engine", ["valkey"], indirect=True)]
 HOSTILE = 'a"b\\c d{e="f"} ü'
@@ -139,7 +139,7 @@ async def test_a_scrape_is_bounded(
     client: httpx.AsyncClient, service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await service.enqueue([NewJob(queue=f"q{number:02}", name="n") for number in range(12)])
-    monkeypatch.setattr(metrics, "QUEUES_MAX", 5)
+    monkeypatch.setattr(scrape, "QUEUES_MAX", 5)
     figures = await _scraped(client)
     assert list(figures.by("queue", "windlass_queue_paused")) == ["q00", "q01", "q02", "q03", "q04"]
     assert "# 7 queues are left out: a scrape has at most 5." in figures.text
@@ -148,8 +148,8 @@ async def test_a_scrape_is_bounded(
 async def test_every_queue_is_told_once_however_many_are_asked_for_together(
     client: httpx.AsyncClient, service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(chronicle, "QUEUES_PER_CALL", 5)
-    monkeypatch.setattr(chronicle, "HASHES_PER_CALL", 5)
+    monkeypatch.setattr(history, "QUEUES_PER_CALL", 5)
+    monkeypatch.setattr(history, "HASHES_PER_CALL", 5)
     await service.enqueue([NewJob(queue=f"q{number:02}", name="n") for number in range(12)])
     figures = await _scraped(client)
     assert len(figures.by("queue", "windlass_queue_minute_jobs", what="taken")) == 12
@@ -181,7 +181,7 @@ async def test_without_the_engine_a_server_tells_what_it_knows(
     client: httpx.AsyncClient, running: Serving, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await client.get("/healthz")
-    monkeypatch.setattr(metrics, "PATIENCE_S", 0.0)  # nothing answers within no time
+    monkeypatch.setattr(scrape, "PATIENCE_S", 0.0)  # nothing answers within no time
     figures = await _scraped(client)
     assert figures.value("windlass_engine_up") == 0
     assert "windlass_queue_jobs" not in figures.families

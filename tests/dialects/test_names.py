@@ -14,15 +14,15 @@ from light import Light
 
 from dialects.processor_talk import IDENTITY, line
 from former_names import former_names
-from windlass.core.access import NewToken, Role
+from windlass.core.access.tokens import NewToken, Role
 from windlass.core.errors import BadInput
 from windlass.core.ids import format_id
 from windlass.core.job import NewJob
-from windlass.core.limit import Limit, Matcher
-from windlass.core.requests import Held, Listing, Take, WorkerInfo
-from windlass.core.schedule import Schedule
-from windlass.dialects.processor.jobs import NAME_OF_A_JOB
-from windlass.dialects.processor.messages import Add, Reader, Terms
+from windlass.core.limits.limit import Limit, Matcher
+from windlass.core.operations import Held, Listing, Take, WorkerInfo
+from windlass.core.scheduling.schedule import Schedule
+from windlass.dialects.stdio.jobs import NAME_OF_A_JOB
+from windlass.dialects.stdio.messages import Add, Reader, Terms
 from windlass.service import Service
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("engine", ["valkey"], indirect=True)]

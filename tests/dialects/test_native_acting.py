@@ -12,7 +12,7 @@ from jobs_at_hand import ABSENT, HOSTILE, bearer, failed, finished, path, put, r
 from api_client import Api
 from windlass.core.ids import format_id
 from windlass.core.job import Blob, Codec, Job
-from windlass.core.requests import Finish
+from windlass.core.operations import Finish
 from windlass.core.states import State
 from windlass.service import Service
 

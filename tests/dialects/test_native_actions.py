@@ -9,9 +9,9 @@ import pytest
 from jobs_at_hand import ABSENT, bearer, failed
 
 from api_client import Api
-from windlass.core.action import Action
+from windlass.core.bulk_action import Action
 from windlass.core.ids import format_id
-from windlass.core.requests import Listing
+from windlass.core.operations import Listing
 from windlass.service import Service
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("engine", ["valkey"], indirect=True)]

@@ -14,12 +14,12 @@ from namespace import ask
 from windlass.core.event import Emit
 from windlass.core.ids import format_id
 from windlass.core.job import Blob, Codec, Job
-from windlass.core.requests import Finish, Held, Update
+from windlass.core.operations import Finish, Held, Update
 from windlass.server import serving
 from windlass.service import Service
 from windlass.settings import Settings
 from windlass.store.store import Store
-from windlass.web import sse
+from windlass.web.app import sse
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("engine", ["valkey"], indirect=True)]
 

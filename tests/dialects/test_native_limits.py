@@ -10,10 +10,10 @@ import pytest
 from asking import Asker, segment
 
 from api_client import Api
-from windlass.core.access import NewToken, Role
+from windlass.core.access.tokens import NewToken, Role
 from windlass.core.job import Blob, NewJob
-from windlass.core.limit import Limit, Matcher
-from windlass.core.requests import Take
+from windlass.core.limits.limit import Limit, Matcher
+from windlass.core.operations import Take
 from windlass.server import serving
 from windlass.service import Service
 from windlass.settings import Settings

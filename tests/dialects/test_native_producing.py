@@ -14,7 +14,7 @@ import pytest
 from api_client import ENCODE, Api
 from windlass.core.ids import format_id, parse_id
 from windlass.core.job import ENDS, Blob, Codec, Job, NewJob
-from windlass.core.requests import Finish, Listing, Take
+from windlass.core.operations import Finish, Listing, Take
 from windlass.core.retry import ENDLESS, Backoff
 from windlass.service import Service
 

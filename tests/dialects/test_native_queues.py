@@ -8,12 +8,12 @@ import msgspec
 import pytest
 from asking import Asker, segment
 
-from windlass.core.access import NewToken, Role
+from windlass.core.access.tokens import NewToken, Role
 from windlass.core.ids import format_id
 from windlass.core.job import NewJob
-from windlass.core.limit import Limit, Matcher
+from windlass.core.limits.limit import Limit, Matcher
+from windlass.core.operations import Fail, Finish, Take
 from windlass.core.queue import FOREVER_MS, Configuration
-from windlass.core.requests import Fail, Finish, Take
 from windlass.service import Service
 from windlass.store.store import Store
 

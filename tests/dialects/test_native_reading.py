@@ -17,7 +17,7 @@ from namespace import keys
 from windlass.core.ids import format_id
 from windlass.core.job import Blob, Callback, Codec, Job
 from windlass.core.log import Log, LogLine
-from windlass.core.requests import Fail, Finish
+from windlass.core.operations import Fail, Finish
 from windlass.core.retry import Backoff
 from windlass.server import serving
 from windlass.service import Service

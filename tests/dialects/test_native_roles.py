@@ -8,10 +8,10 @@ from collections.abc import Mapping
 import httpx
 import pytest
 
-from windlass.core.access import NewToken, Role
-from windlass.server.answering import ROUTES
+from windlass.core.access.tokens import NewToken, Role
+from windlass.server.serve import ROUTES
 from windlass.service import Service
-from windlass.web.routing import Router
+from windlass.web.app.router import Router
 
 on_valkey = pytest.mark.parametrize("engine", ["valkey"], indirect=True)
 

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from asking import Asker, segment
 
-from windlass.core.access import NewToken, Role
+from windlass.core.access.tokens import NewToken, Role
 from windlass.core.ids import format_id, parse_id
 from windlass.core.job import Blob, Callback, Codec, NewJob
 from windlass.core.retry import Backoff
-from windlass.core.schedule import Schedule
+from windlass.core.scheduling.schedule import Schedule
 from windlass.service import Service
 from windlass.store.store import Store
 

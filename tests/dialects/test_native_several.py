@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from api_client import Api
-from windlass.core.access import NewToken, Role
+from windlass.core.access.tokens import NewToken, Role
 from windlass.core.ids import format_id
 from windlass.core.job import NewJob
 from windlass.service import Service

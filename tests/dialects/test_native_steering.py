@@ -9,10 +9,10 @@ import pytest
 from asking import Asker, segment
 
 from windlass import __version__
-from windlass.core.access import NewToken, Role
-from windlass.core.callback import Undelivered
+from windlass.core.access.tokens import NewToken, Role
+from windlass.core.callbacks.callback import Undelivered
 from windlass.core.job import Blob, Callback, NewJob
-from windlass.core.requests import Finish, Take
+from windlass.core.operations import Finish, Take
 from windlass.service import Service
 from windlass.store.store import Store
 

@@ -12,8 +12,8 @@ import pytest
 from api_client import Api
 from windlass.core.ids import format_id, parse_id
 from windlass.core.job import Blob, Codec, Job, NewJob
+from windlass.core.operations import Take
 from windlass.core.queue import FOREVER_MS
-from windlass.core.requests import Take
 from windlass.core.retry import Backoff
 from windlass.core.states import State
 from windlass.server import Serving, serving

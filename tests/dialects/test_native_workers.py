@@ -7,10 +7,10 @@ import uuid
 import pytest
 from asking import Asker
 
-from windlass.core.access import NewToken, Role
+from windlass.core.access.tokens import NewToken, Role
 from windlass.core.ids import format_id
 from windlass.core.job import NewJob
-from windlass.core.requests import Take, WorkerInfo
+from windlass.core.operations import Take, WorkerInfo
 from windlass.service import Service
 from windlass.store.store import Store
 

@@ -12,7 +12,7 @@ from windlass.core.ids import parse_id
 from windlass.core.job import Blob, Callback, Codec, NewJob
 from windlass.core.retry import Backoff
 from windlass.dialects.native.shapes import NewJobShape
-from windlass.web.encoding import decode
+from windlass.web.app.encoding import decode
 
 ID, OTHER = "01890a5d-ac96-774b-bcce-b302099a8057", "01890a5d-ac96-774b-bcce-b302099a8058"
 # Of every field another value than the default.

@@ -17,12 +17,12 @@ from light import Light
 from dialects.processor_talk import IDENTITY
 from windlass.core.errors import BadInput
 from windlass.core.job import Blob, Codec, NewJob
-from windlass.core.requests import Take
-from windlass.dialects.processor import jobs as processor_jobs
-from windlass.dialects.processor.messages import Reader, Terms
-from windlass.server.answering import ROUTES
+from windlass.core.operations import Take
+from windlass.dialects.stdio import jobs as processor_jobs
+from windlass.dialects.stdio.messages import Reader, Terms
+from windlass.server.serve import ROUTES
 from windlass.service import Service
-from windlass.web.routing import Router
+from windlass.web.app.router import Router
 
 served = [pytest.mark.anyio, pytest.mark.parametrize("engine", ["valkey"], indirect=True)]
 ID = "01890a5d-ac96-774b-bcce-b302099a8057"

@@ -18,12 +18,12 @@ from engine_process import EngineProcess
 from stores import make_store
 from windlass.core.ids import format_id
 from windlass.core.job import Blob, NewJob
-from windlass.core.requests import Take
-from windlass.server.answering import ROUTES
+from windlass.core.operations import Take
+from windlass.server.serve import ROUTES
 from windlass.service import Service
 from windlass.settings import Settings
-from windlass.web.openapi import document
-from windlass.web.routing import Router
+from windlass.web.app.router import Router
+from windlass.web.docs.openapi import document
 
 TOKEN = "a-token-that-opens-everything"  # noqa: S105 (an example)
 CHECKED = [

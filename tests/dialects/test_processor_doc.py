@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from dialects.processor_talk import talking
-from windlass.cli.processor import processor
-from windlass.dialects.processor.messages import _SAYINGS, _SHOWN
+from windlass.cli.commands.processor import processor
+from windlass.dialects.stdio.messages import _SAYINGS, _SHOWN
 from windlass.service import Service
 from windlass.store.store import Store
 

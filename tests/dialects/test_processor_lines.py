@@ -17,12 +17,12 @@ from windlass.core.ids import format_id, parse_id
 from windlass.core.job import Blob, Codec, Job
 from windlass.core.retry import ENDLESS
 from windlass.core.states import State
-from windlass.dialects.processor import instants, jobs
-from windlass.dialects.processor.deciding import MESSAGES_MAX, rounds
-from windlass.dialects.processor.envelope import Identity, identity_from, opened, sealed
-from windlass.dialects.processor.lines import Lines, TooLong
-from windlass.dialects.processor.logs import log_line
-from windlass.dialects.processor.messages import NOT_MEANT, Add, Message, Nothing, Reader, Show, Speak, Terms, Tick
+from windlass.dialects.stdio import instants, jobs
+from windlass.dialects.stdio.envelope import Identity, identity_from, opened, sealed
+from windlass.dialects.stdio.lines import Lines, TooLong
+from windlass.dialects.stdio.logs import log_line
+from windlass.dialects.stdio.messages import NOT_MEANT, Add, Message, Nothing, Reader, Show, Speak, Terms, Tick
+from windlass.dialects.stdio.rounds import MESSAGES_MAX, rounds
 
 TERMS = Terms()
 NOW_MS = 1_800_000_000_000

@@ -22,7 +22,7 @@ from dialects.processor_talk import (
     until,
     worker_uuid,
 )
-from windlass.core.requests import Listing
+from windlass.core.operations import Listing
 from windlass.core.states import State
 from windlass.service import Service
 from windlass.store.store import Store

@@ -30,12 +30,12 @@ from dialects.processor_talk import (
 from engine_process import EngineProcess
 from namespace import ask
 from windlass.core.job import Blob, NewJob
-from windlass.core.requests import Listing, Take
+from windlass.core.operations import Listing, Take
 from windlass.core.states import State
-from windlass.dialects.processor.envelope import Identity
+from windlass.dialects.stdio.envelope import Identity
 from windlass.service import Service
-from windlass.store.calls.dispatch import Found
-from windlass.store.endpoint import parse_url
+from windlass.store.commands.push import Found
+from windlass.store.connection.endpoint import parse_url
 from windlass.store.store import Store
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("engine", ["valkey"], indirect=True)]

@@ -16,14 +16,14 @@ import msgspec.inspect as shapes
 import pytest
 from jobs_at_hand import bearer, put
 
-from windlass.core.access import Role
+from windlass.core.access.tokens import Role
 from windlass.core.ids import format_id, parse_id
-from windlass.core.requests import Take, WorkerInfo
+from windlass.core.operations import Take, WorkerInfo
 from windlass.dialects.examples import EXAMPLES
-from windlass.server.answering import ROUTES
+from windlass.server.serve import ROUTES
 from windlass.service import Service
-from windlass.web.openapi import document
-from windlass.web.routing import Route, Router
+from windlass.web.app.router import Route, Router
+from windlass.web.docs.openapi import document
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("engine", ["valkey"], indirect=True)]
 

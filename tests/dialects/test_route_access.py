@@ -10,19 +10,19 @@ import httpx
 import msgspec
 import pytest
 
-from windlass.core.access import NewToken, Role
+from windlass.core.access.tokens import NewToken, Role
 from windlass.core.ids import parse_id
 from windlass.core.job import Blob, Callback, NewJob
-from windlass.core.limit import Limit, Matcher
+from windlass.core.limits.limit import Limit, Matcher
 from windlass.core.log import Log, LogLine
-from windlass.core.requests import Fail, Finish, Take, Update, WorkerInfo
+from windlass.core.operations import Fail, Finish, Take, Update, WorkerInfo
 from windlass.core.retry import Backoff
-from windlass.core.schedule import Schedule
+from windlass.core.scheduling.schedule import Schedule
 from windlass.dialects.examples import EXAMPLES, ID
-from windlass.server.answering import ROUTES
+from windlass.server.serve import ROUTES
 from windlass.service import Service
-from windlass.web.openapi import document
-from windlass.web.routing import Route, Router
+from windlass.web.app.router import Route, Router
+from windlass.web.docs.openapi import document
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("engine", ["valkey"], indirect=True)]
 

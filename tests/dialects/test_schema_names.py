@@ -6,9 +6,9 @@ from typing import Any
 
 import msgspec
 
-from windlass.server.answering import ROUTES
-from windlass.web.openapi import _plainly_named, _types, document
-from windlass.web.routing import Router
+from windlass.server.serve import ROUTES
+from windlass.web.app.router import Router
+from windlass.web.docs.openapi import _plainly_named, _types, document
 
 
 def test_no_two_schemas_become_one() -> None:

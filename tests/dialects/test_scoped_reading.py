@@ -10,8 +10,8 @@ from jobs_at_hand import bearer, failed, path, put, running
 
 from windlass.core.ids import format_id
 from windlass.core.job import Blob
-from windlass.core.limit import Limit, Matcher
-from windlass.core.requests import Take, WorkerInfo
+from windlass.core.limits.limit import Limit, Matcher
+from windlass.core.operations import Take, WorkerInfo
 from windlass.service import Service
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("engine", ["valkey"], indirect=True)]

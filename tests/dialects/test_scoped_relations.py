@@ -11,7 +11,7 @@ from jobs_at_hand import ABSENT, bearer, put, running, state_of
 
 from windlass.core.ids import format_id, parse_id
 from windlass.core.job import Job
-from windlass.core.requests import Finish
+from windlass.core.operations import Finish
 from windlass.service import Service
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("engine", ["valkey"], indirect=True)]

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from windlass.core.ids import make_id
 from windlass.core.job import Blob, Callback, Codec
+from windlass.core.operations import Filter, Take
 from windlass.core.queue import FOREVER_MS
-from windlass.core.requests import Filter, Take
 from windlass.core.retry import Backoff
 
 QUEUES = ("q", "r")

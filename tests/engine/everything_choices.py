@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from engine.choices import HOOKS, WORKERS, backoff, mostly, named, some_of
 from windlass.core.job import Blob
-from windlass.core.limit import Limit, Matcher
+from windlass.core.limits.limit import Limit, Matcher
+from windlass.core.operations import Filter
 from windlass.core.queue import FOREVER_MS
-from windlass.core.requests import Filter
 
 QUEUES = ("q", "r")
 NAMES = ("a", "b", "cc")

@@ -7,8 +7,8 @@ from fnmatch import fnmatchcase
 from engine.invariants import Snapshot, Stored
 from engine.limit_invariants import number_of, room
 from windlass.core.job import Job
-from windlass.core.limit import Limit
-from windlass.core.requests import Filter, Take
+from windlass.core.limits.limit import Limit
+from windlass.core.operations import Filter, Take
 from windlass.core.states import State
 
 

@@ -12,7 +12,7 @@ import windlass.store.store as store_module
 from engine_process import EngineProcess
 from windlass.store import scripts
 from windlass.store.clock import EngineClock
-from windlass.store.endpoint import parse_url
+from windlass.store.connection.endpoint import parse_url
 from windlass.store.store import Store
 
 START_MS = 1_800_000_000_000

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from windlass.core.job import Job, NewJob
-from windlass.core.requests import Enqueued, Take
+from windlass.core.operations import Enqueued, Take
 from windlass.service import Service
 from windlass.store.store import Store
 

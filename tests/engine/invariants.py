@@ -14,15 +14,15 @@ from typing import Any
 from engine.bits import BITS
 from engine.kinship import check_families, is_needed
 from engine.limit_invariants import LIMITING, LIMITING_SINGLE, check_limits
-from windlass.core.callback import destination_mark
+from windlass.core.callbacks.callback import destination_mark
 from windlass.core.event import Event, Happening
 from windlass.core.ids import number_of_id
 from windlass.core.job import Job
 from windlass.core.log import BYTES_KEPT, LINES_KEPT
 from windlass.core.queue import FOREVER_MS
 from windlass.core.states import ENDED, LEASED, MOVES, PENDING, State
-from windlass.store.link import BlockingLink
-from windlass.store.record import unpack
+from windlass.store.connection.reconnecting import BlockingLink
+from windlass.store.records.record import unpack
 
 _DUMP = """
 local read = {

@@ -8,10 +8,10 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from windlass.core.job import Blob, NewJob
+from windlass.core.operations import Filter
 from windlass.core.queue import FOREVER_MS, Configuration
-from windlass.core.requests import Filter
 from windlass.core.states import LEASED, MOVES, PENDING, State
-from windlass.store.record import pack
+from windlass.store.records.record import pack
 
 REMEMBERED_MS = 600_000  # an ended id is known through its own bucket of this length and the next
 TRIMMED = 17  # of a history, in one call, beyond what the call added

@@ -9,13 +9,13 @@ from typing import Any
 import msgspec
 
 from engine.ledger import SWEPT, Ledger, ModelJob, identity_of
-from windlass.core.durations import INSTANT_MAX
 from windlass.core.job import NewJob
 from windlass.core.log import Log
+from windlass.core.operations import Edit, Edited, Enqueued, Extended, Fail, Finish, Held, Take, Update, Updated
 from windlass.core.queue import FOREVER_MS, Configuration
-from windlass.core.requests import Edit, Edited, Enqueued, Extended, Fail, Finish, Held, Take, Update, Updated
 from windlass.core.states import ENDED, LEASED, PENDING, State
-from windlass.store.record import pack
+from windlass.core.text.durations import INSTANT_MAX
+from windlass.store.records.record import pack
 
 SETTLED_MS = 2_000  # as in lua/lib/reports.lua
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from windlass.core.job import Job
-from windlass.core.requests import Listing, Page
+from windlass.core.operations import Listing, Page
 from windlass.service import Service
 
 

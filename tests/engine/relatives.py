@@ -7,7 +7,7 @@ from typing import Any
 from engine.helpers import new, put, take
 from engine.invariants import check, snapshot
 from windlass.core.job import Blob, Job
-from windlass.core.requests import Fail, Finish
+from windlass.core.operations import Fail, Finish
 from windlass.service import Service
 
 GONE = "gone"

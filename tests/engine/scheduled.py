@@ -7,10 +7,10 @@ from typing import Any
 from helpers import new
 
 from engine import invariants
-from windlass.core.schedule import Schedule
+from windlass.core.scheduling.schedule import Schedule
 from windlass.service import Service
-from windlass.store.calls.call import Flow, Now
-from windlass.store.link import BlockingLink
+from windlass.store.commands.command import Flow, Now
+from windlass.store.connection.reconnecting import BlockingLink
 
 _OF_SCHEDULE = frozenset(Schedule.__struct_fields__)
 

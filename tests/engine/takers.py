@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 from windlass.core.errors import Refusal
-from windlass.core.requests import Filter
-from windlass.store.calls import upkeep
-from windlass.store.calls.call import Flow
-from windlass.store.calls.take import filter_text
+from windlass.core.operations import Filter
+from windlass.store.commands.admin import maintenance
+from windlass.store.commands.command import Flow
+from windlass.store.commands.take import filter_text
 
 
 def said(ask: Callable[[], Any], *codes: str) -> Any:
@@ -24,4 +24,4 @@ def said(ask: Callable[[], Any], *codes: str) -> Any:
 
 def pass_ring(bell: str, queue: str, wanted: Filter) -> Flow[bool]:
     """It no longer waits with this filter; what it was rung for besides goes on to the others."""
-    return (yield upkeep.pass_ring(bell, queue, (filter_text(wanted),), 0))
+    return (yield maintenance.pass_ring(bell, queue, (filter_text(wanted),), 0))

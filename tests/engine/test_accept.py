@@ -6,8 +6,8 @@ import pytest
 from helpers import counts, new, put, read, take
 
 from windlass.core.errors import AlreadyEnded, BadInput, StaleLease, UnknownJob, WrongState
+from windlass.core.operations import Finish, Held
 from windlass.core.queue import FOREVER_MS
-from windlass.core.requests import Finish, Held
 from windlass.core.states import State
 from windlass.service import Service
 

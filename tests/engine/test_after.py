@@ -11,7 +11,7 @@ from engine.helpers import counts, new, put, read, take
 from engine.relatives import GONE, fail, finish, settled, sound, state
 from windlass.core.errors import CrossPartition, UnknownMember, WrongState
 from windlass.core.job import Blob
-from windlass.core.requests import Finish
+from windlass.core.operations import Finish
 from windlass.core.states import State
 from windlass.service import Service
 from windlass.store.store import Store

@@ -14,8 +14,8 @@ from engine.examined import assert_healthy
 from namespace import keys
 from windlass.core.errors import BadInput, Refusal, UnknownLimit
 from windlass.core.job import Blob, Cap, Job, NewJob
-from windlass.core.limit import Aggregation, Limit, Matcher
-from windlass.core.requests import Edit, Fail, Filter, Finish, Held, Take, Taken
+from windlass.core.limits.limit import Aggregation, Limit, Matcher
+from windlass.core.operations import Edit, Fail, Filter, Finish, Held, Take, Taken
 from windlass.service import Service
 from windlass.store.store import Store
 

@@ -6,7 +6,7 @@ import pytest
 from helpers import new, put, take
 
 from windlass.core.errors import BadInput, NoExactPriority
-from windlass.core.requests import Filter
+from windlass.core.operations import Filter
 from windlass.service import Service
 
 

@@ -10,7 +10,7 @@ from test_hear import ACCEPT_MS, SILENT_MS, TICK_MS, A, B, assign, assigned, cou
 
 from namespace import ask
 from windlass.core.job import Job
-from windlass.core.requests import Said, Take, WorkerInfo
+from windlass.core.operations import Said, Take, WorkerInfo
 from windlass.core.retry import Backoff
 from windlass.core.states import State
 from windlass.service import Service

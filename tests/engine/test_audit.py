@@ -6,10 +6,10 @@ import pytest
 
 from engine.examined import assert_healthy
 from namespace import ask, dump
-from windlass.core.audit import DETAIL_MAX, ENTRIES_KEPT, AuditEntry
+from windlass.core.access.audit import DETAIL_MAX, ENTRIES_KEPT, AuditEntry
 from windlass.core.errors import BadInput, TooLarge
 from windlass.service import Service
-from windlass.store.calls import audit as calls
+from windlass.store.commands.admin import audit as calls
 from windlass.store.store import Store
 
 

@@ -14,13 +14,13 @@ from helpers import another, new, put, read, take
 
 from engine import invariants
 from namespace import ask, keys
-from windlass.core.callback import Debt, HeldDebt, Undelivered
+from windlass.background.runner import all_loops, turn
+from windlass.core.callbacks.callback import Debt, HeldDebt, Undelivered
 from windlass.core.errors import BadInput, StaleLease, TooLarge, UnknownCallback, WrongState
 from windlass.core.job import Blob, Callback, Codec, NewJob
-from windlass.core.requests import Edit, Fail, Finish, Take
+from windlass.core.operations import Edit, Fail, Finish, Take
 from windlass.core.retry import Backoff
 from windlass.core.states import State
-from windlass.loops.runner import all_loops, turn
 from windlass.service import Service
 from windlass.store.store import Store
 
@@ -292,7 +292,7 @@ def test_one_that_is_given_up_stays_for_people_to_see(service: Service, store: S
 
 
 def test_only_so_many_are_kept(service: Service, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("windlass.store.calls.callbacks.GIVEN_UP_MOST", 3)
+    monkeypatch.setattr("windlass.store.commands.callbacks.GIVEN_UP_MOST", 3)
     finished(service, *[None] * 5)
     debts = taken(service)
     for debt in debts:
@@ -390,7 +390,7 @@ async def test_a_ring_that_was_lost_is_repeated(service: Service, store: Store) 
 TAKER = """
 import sys, time
 from windlass.service import Service
-from windlass.store.endpoint import parse_url
+from windlass.store.connection.endpoint import parse_url
 from windlass.store.store import Store
 service = Service(Store(parse_url(sys.argv[1]), namespace=sys.argv[2], is_test=True))
 print(len(service.take_callbacks(lease_ms=5_000).wait().debts), flush=True)

@@ -8,7 +8,7 @@ from helpers import counts, new, put, take
 from namespace import left_behind
 from windlass.core.errors import AlreadyEnded, UnknownJob, WrongState
 from windlass.core.job import Blob, Job
-from windlass.core.requests import Fail, Finish, Held, WorkerInfo
+from windlass.core.operations import Fail, Finish, Held, WorkerInfo
 from windlass.core.retry import Backoff
 from windlass.core.states import State
 from windlass.service import Service
@@ -71,7 +71,7 @@ def test_the_holder_sees_the_request_at_its_next_extend_and_acknowledges_it(serv
 
 
 def test_a_request_is_seen_by_progress_reports_and_readers_too(service: Service) -> None:
-    from windlass.core.requests import Update
+    from windlass.core.operations import Update
 
     job = requested(service)
     update = Update(id=job.id, token=job.lease_token, progress=0.5)

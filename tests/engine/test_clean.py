@@ -6,10 +6,10 @@ from helpers import counts, new, put, take
 
 from namespace import keys, left_behind
 from windlass.core.job import Blob
-from windlass.core.requests import Fail, Filter, Finish
+from windlass.core.operations import Fail, Filter, Finish
 from windlass.core.states import State
 from windlass.service import Service
-from windlass.store.calls.queues import RELANED_PER_CALL
+from windlass.store.commands.queues import RELANED_PER_CALL
 from windlass.store.store import Store
 
 DAY_MS = 86_400_000
@@ -120,7 +120,7 @@ def test_sweep_walks_over_many_queues_page_by_page(service: Service) -> None:
 
 
 def test_sweep_finishes_a_division_by_name_that_was_interrupted(service: Service, store: Store) -> None:
-    from windlass.store.calls import queues
+    from windlass.store.commands import queues
 
     put(service, *(new(name="a" if i % 2 else "b") for i in range(RELANED_PER_CALL + 100)))
 

@@ -18,8 +18,8 @@ from windlass.core.errors import (
     WrongState,
 )
 from windlass.core.job import Blob, Job
-from windlass.core.limit import Limit, Matcher
-from windlass.core.requests import Conclude, Filter, Finish
+from windlass.core.limits.limit import Limit, Matcher
+from windlass.core.operations import Conclude, Filter, Finish
 from windlass.core.states import State
 from windlass.service import Service
 

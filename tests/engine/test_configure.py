@@ -7,8 +7,8 @@ from helpers import counts, new, put, take
 
 from namespace import left_behind
 from windlass.core.errors import NamesNeedLanes, QueueFull
+from windlass.core.operations import Fail, Filter
 from windlass.core.queue import FOREVER_MS, Configuration
-from windlass.core.requests import Fail, Filter
 from windlass.service import Service
 from windlass.store.store import Store
 

@@ -18,11 +18,11 @@ from namespace import ask, dump
 from windlass.core.errors import BadInput, QueueFull
 from windlass.core.ids import make_id
 from windlass.core.job import Blob, NewJob
-from windlass.core.requests import Enqueued, Fail, Finish, Held
+from windlass.core.operations import Enqueued, Fail, Finish, Held
 from windlass.core.states import State
 from windlass.service import Service
-from windlass.store.endpoint import parse_url
-from windlass.store.link import BlockingLink
+from windlass.store.connection.endpoint import parse_url
+from windlass.store.connection.reconnecting import BlockingLink
 
 
 def call(content: bytes = b"1", **kw: Any) -> NewJob:

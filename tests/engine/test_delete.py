@@ -11,7 +11,7 @@ from test_requeue import STATES, in_state
 from namespace import keys, left_behind
 from windlass.core.errors import AlreadyEnded, UnknownJob, WrongState
 from windlass.core.job import Blob
-from windlass.core.requests import Fail, Filter, Finish, Listing, WorkerInfo
+from windlass.core.operations import Fail, Filter, Finish, Listing, WorkerInfo
 from windlass.service import Service
 from windlass.store.store import Store
 

@@ -11,14 +11,14 @@ from helpers import new, put, take
 
 from engine import invariants
 from engine.examined import findings
-from windlass.core.callback import Debt, HeldDebt, Room, Undelivered, destination_mark
+from windlass.core.callbacks.callback import Debt, HeldDebt, Room, Undelivered, destination_mark
 from windlass.core.errors import BadInput, StaleLease, UnknownCallback, WrongState
 from windlass.core.job import Blob, Callback
-from windlass.core.requests import Finish
+from windlass.core.operations import Finish
 from windlass.service import Service
-from windlass.store.calls.call import Inquiry
-from windlass.store.owing import Opening
+from windlass.store.commands.command import Inquiry
 from windlass.store.store import Store
+from windlass.store.waiting.callbacks import Opening
 
 
 def hook(host: str) -> Callback:

@@ -11,7 +11,7 @@ from helpers import another, counts, new, put, read, take
 from namespace import left_behind
 from windlass.core.errors import AlreadyEnded, StaleLease
 from windlass.core.job import Job
-from windlass.core.requests import Dispatch, Finish, Pushed, PushOutcome, Redirect, WorkerInfo
+from windlass.core.operations import Dispatch, Finish, Pushed, PushOutcome, Redirect, WorkerInfo
 from windlass.core.states import State
 from windlass.service import Service
 from windlass.store.store import Store

@@ -15,14 +15,14 @@ from engine.scheduled import now_ms, scheduled
 from namespace import ask, dump
 from windlass.core.diagnosis import Progress, Severity
 from windlass.core.job import Blob, Callback, Cap
-from windlass.core.limit import Limit, Matcher
+from windlass.core.limits.limit import Limit, Matcher
 from windlass.core.log import Log, LogLine
-from windlass.core.requests import Enqueued, Fail, Finish, Held, Take
+from windlass.core.operations import Enqueued, Fail, Finish, Held, Take
 from windlass.core.states import State
 from windlass.service import Service
-from windlass.store.calls import doctor as calls
-from windlass.store.calls.call import Call
-from windlass.store.doctoring import KEYS_PER_CALL
+from windlass.store.commands.admin import doctor as calls
+from windlass.store.commands.command import Call
+from windlass.store.doctor import KEYS_PER_CALL
 
 HOUR_MS = 3_600_000
 

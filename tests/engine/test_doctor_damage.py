@@ -14,8 +14,8 @@ from engine import invariants
 from engine.examined import assert_healthy, findings
 from engine.scheduled import now_ms, scheduled
 from windlass.core.job import Blob, Callback, Cap
-from windlass.core.limit import Limit, Matcher
-from windlass.core.requests import Fail, Finish
+from windlass.core.limits.limit import Limit, Matcher
+from windlass.core.operations import Fail, Finish
 from windlass.core.states import ENDED, State
 from windlass.service import Service
 

@@ -7,7 +7,7 @@ from helpers import counts, new, put, take
 
 from windlass.core.errors import AlreadyEnded, RevisionConflict, UnknownJob, WrongState
 from windlass.core.job import Blob, Codec, Job
-from windlass.core.requests import Edit, Edited, Fail, Filter, Finish
+from windlass.core.operations import Edit, Edited, Fail, Filter, Finish
 from windlass.core.states import State
 from windlass.service import Service
 

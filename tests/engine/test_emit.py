@@ -11,7 +11,7 @@ from namespace import dump, keys
 from windlass.core.errors import AlreadyEnded, BadInput, StaleLease, TooLarge, UnknownJob, WrongState
 from windlass.core.event import Emit, Happening
 from windlass.core.job import Blob, Codec
-from windlass.core.requests import Finish, Held
+from windlass.core.operations import Finish, Held
 from windlass.service import Service
 from windlass.store.store import Store
 

@@ -12,12 +12,12 @@ from helpers import counts, new, put, read, take
 from engine_process import EngineProcess
 from windlass.core.errors import BadInput, BadSetting, IdConflict, QueueFull, RevisionConflict, TooLarge
 from windlass.core.job import Blob, Codec, Durability
+from windlass.core.operations import Enqueued, Fail, Finish, Held, Listing
 from windlass.core.queue import FOREVER_MS
-from windlass.core.requests import Enqueued, Fail, Finish, Held, Listing
 from windlass.core.retry import Backoff
 from windlass.core.states import State
 from windlass.service import Service
-from windlass.store.endpoint import parse_url
+from windlass.store.connection.endpoint import parse_url
 from windlass.store.store import Store
 
 HOUR_MS = 3_600_000

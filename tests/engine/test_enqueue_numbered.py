@@ -16,15 +16,15 @@ from engine.relatives import sound
 from engine_process import EngineProcess
 from forked import in_forked_child
 from windlass.core.errors import BadInput, QueueFull
-from windlass.core.form import alone
 from windlass.core.ids import number_of_id, numbered_id, partition_of_id
 from windlass.core.job import NewJob
-from windlass.core.limit import Limit, Matcher
-from windlass.core.requests import Enqueued, Finish
+from windlass.core.job_template import alone
+from windlass.core.limits.limit import Limit, Matcher
+from windlass.core.operations import Enqueued, Finish
 from windlass.service import Service
-from windlass.store.calls import enqueue
-from windlass.store.connection import EngineReplyError
-from windlass.store.endpoint import Endpoint, parse_url
+from windlass.store.commands import enqueue
+from windlass.store.connection.connection import EngineReplyError
+from windlass.store.connection.endpoint import Endpoint, parse_url
 from windlass.store.store import Store
 
 

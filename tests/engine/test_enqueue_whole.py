@@ -9,7 +9,7 @@ import pytest
 
 from windlass.core.errors import BadInput, CrossPartition, IdConflict, ParentState, QueueFull, TooLarge, UnknownMember
 from windlass.core.job import Blob, NewJob
-from windlass.core.requests import Take
+from windlass.core.operations import Take
 from windlass.service import Service
 from windlass.store.store import Store
 

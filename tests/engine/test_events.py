@@ -16,10 +16,10 @@ from namespace import ask, keys
 from windlass.core.errors import BadInput
 from windlass.core.event import Emit, Event, Happening
 from windlass.core.job import Blob, NewJob
-from windlass.core.requests import Edit, Fail, Finish, Held, Take, Update, WorkerInfo
+from windlass.core.operations import Edit, Fail, Finish, Held, Take, Update, WorkerInfo
 from windlass.core.retry import Backoff
 from windlass.service import Service
-from windlass.store.endpoint import parse_url
+from windlass.store.connection.endpoint import parse_url
 from windlass.store.store import Store
 
 KEPT = 10_000

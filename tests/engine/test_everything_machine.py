@@ -28,18 +28,18 @@ from engine.limit_invariants import room
 from engine.profiles import ENGINE, machine_settings
 from engine.takers import pass_ring, said
 from engine_process import EngineProcess
-from windlass.core.callback import HeldDebt, Undelivered
+from windlass.core.callbacks.callback import HeldDebt, Undelivered
 from windlass.core.ids import make_id
 from windlass.core.job import Blob, Job, NewJob
-from windlass.core.limit import Limit
+from windlass.core.limits.limit import Limit
 from windlass.core.log import Log, LogLine
+from windlass.core.operations import Edit, Fail, Filter, Finish, Held, Said, Take, Update, WorkerInfo
 from windlass.core.queue import DAY_MS
-from windlass.core.requests import Edit, Fail, Filter, Finish, Held, Said, Take, Update, WorkerInfo
-from windlass.core.schedule import Schedule
+from windlass.core.scheduling.schedule import Schedule
 from windlass.core.states import ENDED, LEASED, State
 from windlass.service import Service
-from windlass.store.calls.take import Registration
-from windlass.store.waiting import take_flow
+from windlass.store.commands.take import Registration
+from windlass.store.waiting.take import take_flow
 
 # Found by measuring: some 30 s, and some 10 minutes, on two slow cores.
 SETTINGS = machine_settings(usual=90, deep=2_000, steps=40)

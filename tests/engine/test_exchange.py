@@ -10,7 +10,7 @@ from helpers import counts, new, put, take
 from engine_process import EngineProcess
 from windlass.core.errors import AlreadyEnded, BadInput, NamesNeedLanes, StaleLease, UnknownJob
 from windlass.core.job import Blob
-from windlass.core.requests import Exchanged, Fail, Filter, Finish, Take
+from windlass.core.operations import Exchanged, Fail, Filter, Finish, Take
 from windlass.service import Service
 
 REQUEST = Take(queues=("q",), most=10)

@@ -18,7 +18,7 @@ from engine.relatives import fail, family, finish, settled
 from engine_process import EngineProcess
 from namespace import ask, dump
 from windlass.core.errors import AlreadyEnded, UnknownJob
-from windlass.core.explanation import (
+from windlass.core.explain.reasons import (
     Ahead,
     AwaitsMembers,
     DeletedMembers,
@@ -45,14 +45,14 @@ from windlass.core.explanation import (
 )
 from windlass.core.ids import format_id
 from windlass.core.job import Blob, NewJob
-from windlass.core.limit import Limit, Matcher
+from windlass.core.limits.limit import Limit, Matcher
+from windlass.core.operations import Edit, Fail, Filter, Held, Take, WorkerInfo
 from windlass.core.queue import FOREVER_MS
-from windlass.core.requests import Edit, Fail, Filter, Held, Take, WorkerInfo
 from windlass.core.retry import Backoff
 from windlass.service import Service
-from windlass.store.calls.take import Registration
+from windlass.store.commands.take import Registration
 from windlass.store.store import Store
-from windlass.store.waiting import take_flow
+from windlass.store.waiting.take import take_flow
 
 T = TypeVar("T")
 WORKER, OTHER = b"w" * 16, b"\x00\xff" * 8

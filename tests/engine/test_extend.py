@@ -5,8 +5,8 @@ from __future__ import annotations
 from helpers import counts, new, put, read, take
 
 from windlass.core.errors import AlreadyEnded, StaleLease, UnknownJob, WrongState
+from windlass.core.operations import Extended, Finish, Held
 from windlass.core.queue import FOREVER_MS
-from windlass.core.requests import Extended, Finish, Held
 from windlass.core.retry import Backoff
 from windlass.core.states import State
 from windlass.service import Service

@@ -9,8 +9,8 @@ from helpers import counts, new, put, read, take
 
 from windlass.core.errors import AlreadyEnded, BadInput, StaleLease, TooLarge, UnknownJob, WrongState
 from windlass.core.job import Blob, Codec
+from windlass.core.operations import Fail
 from windlass.core.queue import FOREVER_MS
-from windlass.core.requests import Fail
 from windlass.core.states import State
 from windlass.service import Service
 

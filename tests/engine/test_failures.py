@@ -8,12 +8,12 @@ import msgspec
 import pytest
 from helpers import new, put, take
 
-from windlass.core.error_text import error_shape
 from windlass.core.job import Attempt, Blob, Codec
-from windlass.core.requests import Fail, Listing
+from windlass.core.operations import Fail, Listing
+from windlass.core.text.error_text import error_shape
 from windlass.service import Service
-from windlass.service import failing as service_failing
-from windlass.store.calls import reading
+from windlass.service import failure_groups as service_failing
+from windlass.store.commands import jobs
 
 
 def fail(service: Service, name: str, message: str, queue: str = "q", kind: str = "ValueError") -> bytes:
@@ -81,7 +81,7 @@ def test_the_jobs_of_a_group_can_be_listed(service: Service) -> None:
 def test_an_answer_is_bounded_and_remembered_for_some_seconds(service: Service) -> None:
     for number in range(5):
         fail(service, "send", f"order {number}")
-    with mock.patch.object(reading, "LOOKED_AT", 2):
+    with mock.patch.object(jobs, "LOOKED_AT", 2):
         found = service.failures(queue="q", looked_at=3).wait()
     assert (found.looked_at, found.is_all, found.groups[0].count) == (4, False, 4)
     whole = service.failures().wait()

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from engine_process import EngineProcess
 from windlass.core.errors import BadInput
-from windlass.core.limit import Limit, Matcher
-from windlass.core.requests import Finish
+from windlass.core.limits.limit import Limit, Matcher
+from windlass.core.operations import Finish
 from windlass.service import Service
-from windlass.store.endpoint import parse_url
+from windlass.store.connection.endpoint import parse_url
 from windlass.store.store import Store
 
 _namespaces = itertools.count(1)

@@ -10,7 +10,7 @@ from engine.helpers import counts, new, put, read, take
 from engine.relatives import GONE, fail, family, finish, sound, state
 from windlass.core.errors import AlreadyEnded, ParentState, UnknownParent
 from windlass.core.job import Blob
-from windlass.core.requests import Held
+from windlass.core.operations import Held
 from windlass.core.retry import Backoff
 from windlass.core.states import State
 from windlass.service import Service

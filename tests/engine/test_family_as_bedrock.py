@@ -5,8 +5,8 @@ from __future__ import annotations
 from engine.helpers import new, put, read, take
 from engine.relatives import GONE, family, finish, sound, state
 from windlass.core.job import Blob
+from windlass.core.operations import Edit, Fail, Finish, Update
 from windlass.core.queue import FOREVER_MS
-from windlass.core.requests import Edit, Fail, Finish, Update
 from windlass.core.states import State
 from windlass.service import Service
 

@@ -29,8 +29,8 @@ from engine_process import EngineProcess
 from windlass.core.errors import Refusal
 from windlass.core.ids import make_id
 from windlass.core.job import NewJob
+from windlass.core.operations import Enqueued, Fail, Finish, Held, Take
 from windlass.core.queue import DAY_MS
-from windlass.core.requests import Enqueued, Fail, Finish, Held, Take
 from windlass.core.retry import ENDLESS, Backoff
 from windlass.core.states import ENDED, LEASED, State
 from windlass.service import Service

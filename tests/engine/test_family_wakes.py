@@ -7,10 +7,10 @@ import asyncio
 import pytest
 
 from engine.helpers import new
+from windlass.background import runner
+from windlass.background.scheduler import Scheduler
 from windlass.core.job import Job
-from windlass.core.requests import Enqueued, Fail, Finish, Take
-from windlass.loops import runner
-from windlass.loops.scheduler import Scheduler
+from windlass.core.operations import Enqueued, Fail, Finish, Take
 from windlass.service import Service
 
 pytestmark = pytest.mark.anyio

@@ -15,11 +15,11 @@ from namespace import ask
 from windlass.core.errors import BadInput, EngineUnavailable
 from windlass.core.event import Emit, Event, Happening
 from windlass.core.job import Blob, NewJob
-from windlass.core.requests import Enqueued, Finish, Take
+from windlass.core.operations import Enqueued, Finish, Take
 from windlass.service import Service
-from windlass.store.backlog import ROOM
-from windlass.store.endpoint import parse_url
-from windlass.store.shared_following import SharedFollowing
+from windlass.store.connection.endpoint import parse_url
+from windlass.store.events.buffer import ROOM
+from windlass.store.events.shared_follow import SharedFollowing
 from windlass.store.store import Store
 
 valkey_only = pytest.mark.parametrize("engine", ["valkey"], indirect=True)

@@ -16,7 +16,7 @@ from engine_process import EngineProcess
 from namespace import ask
 from stores import make_store
 from windlass.core.event import Event, Happening
-from windlass.core.requests import Edit, Enqueued
+from windlass.core.operations import Edit, Enqueued
 from windlass.service import Service
 from windlass.store.store import Store
 

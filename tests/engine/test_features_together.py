@@ -7,9 +7,9 @@ import pytest
 from helpers import counts, new, put, read, take
 
 from windlass.core.job import Blob, Callback, Job
-from windlass.core.limit import Limit, Matcher
-from windlass.core.requests import Edit, Fail, Filter, Finish, Take
-from windlass.core.schedule import Schedule
+from windlass.core.limits.limit import Limit, Matcher
+from windlass.core.operations import Edit, Fail, Filter, Finish, Take
+from windlass.core.scheduling.schedule import Schedule
 from windlass.core.states import State
 from windlass.service import Service
 

@@ -9,8 +9,8 @@ from helpers import counts, new, put, read, take
 
 from windlass.core.errors import AlreadyEnded, BadInput, Refusal, StaleLease, TooLarge, UnknownJob, WrongState
 from windlass.core.job import Blob, Codec, Ending
+from windlass.core.operations import Finish, Held, Listing, Take
 from windlass.core.queue import FOREVER_MS
-from windlass.core.requests import Finish, Held, Listing, Take
 from windlass.core.states import State
 from windlass.service import Service
 

@@ -14,12 +14,12 @@ from engine.scheduled import check, fire, now_ms, pass_time, scheduled
 from namespace import ask
 from windlass.core.errors import CrossPartition
 from windlass.core.job import Blob
-from windlass.core.limit import LimitTable
-from windlass.core.requests import Finish, Listing, WorkerInfo
+from windlass.core.limits.limit import LimitTable
+from windlass.core.operations import Finish, Listing, WorkerInfo
 from windlass.core.states import State
 from windlass.service import Service
-from windlass.store.calls import schedules as calls
-from windlass.store.calls.call import Flow
+from windlass.store.commands import schedules as calls
+from windlass.store.commands.command import Flow
 from windlass.store.store import Store
 
 HOUR_MS, MINUTE_MS = 3_600_000, 60_000

@@ -6,10 +6,10 @@ import pytest
 from helpers import new, read, take
 
 from windlass.core.errors import BadInput, TooLarge
-from windlass.core.form import Filled, Form
 from windlass.core.job import Blob, Codec, Job, NewJob
-from windlass.core.limit import Limit, Matcher
-from windlass.core.requests import Enqueued
+from windlass.core.job_template import Filled, Form
+from windlass.core.limits.limit import Limit, Matcher
+from windlass.core.operations import Enqueued
 from windlass.core.retry import Backoff
 from windlass.service import Service
 

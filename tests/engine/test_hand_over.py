@@ -17,15 +17,15 @@ from namespace import ask
 from windlass.core.errors import Refusal, StaleLease, WrongState
 from windlass.core.ids import make_id
 from windlass.core.job import Blob, Job
-from windlass.core.requests import ANYTHING, Filter, Held, Take, Taken
+from windlass.core.operations import ANYTHING, Filter, Held, Take, Taken
 from windlass.core.states import State
 from windlass.service import Service
-from windlass.store.asked import Asked
-from windlass.store.calls.call import Flow
-from windlass.store.calls.take import Registration
-from windlass.store.record import unpack
+from windlass.store.commands.command import Flow
+from windlass.store.commands.take import Registration
+from windlass.store.operation import Asked
+from windlass.store.records.record import unpack
 from windlass.store.store import Store
-from windlass.store.waiting import Acceptance, take_flow, take_once
+from windlass.store.waiting.take import Acceptance, take_flow, take_once
 
 W = b"w" * 16
 BELL = "bell"
@@ -221,7 +221,7 @@ async def test_a_taker_that_slept_takes_it_anew(
     service: Service, taking: asyncio.Task[Job], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What came a while ago may be another's by now: it goes back, and is taken if it is still there."""
-    monkeypatch.setattr("windlass.store.waiting.FRESH_S", -1.0)
+    monkeypatch.setattr("windlass.store.waiting.take.FRESH_S", -1.0)
     (known,) = await asyncio.to_thread(put, service, new())
     async with asyncio.timeout(LIMIT_S):
         job = await taking
@@ -285,7 +285,7 @@ async def test_what_is_not_received_is_answered_as_ever(open_service: Service) -
 
 @pytest.mark.anyio
 async def test_what_was_long_on_its_way_is_not_received(open_service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("windlass.store.waiting.FRESH_S", -1.0)
+    monkeypatch.setattr("windlass.store.waiting.take.FRESH_S", -1.0)
     receiver = Receiver(takes_on=True)
     (job,) = await receiver.waits_at(open_service)
     assert (receiver.received, job.state, job.attempt) == ([], State.RUNNING, 1)
@@ -317,7 +317,7 @@ async def test_what_comes_while_a_look_is_under_way_is_not_received(
             await asyncio.sleep(0.001)
         return found
 
-    monkeypatch.setattr("windlass.store.waiting.take_once", taken_late)
+    monkeypatch.setattr("windlass.store.waiting.take.take_once", taken_late)
     receiver = Receiver(takes_on=True)
     request = Take(queues=("q",), worker=W, wait_ms=60_000, by_hand=True)
     async with asyncio.timeout(LIMIT_S):

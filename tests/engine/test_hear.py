@@ -10,8 +10,8 @@ from helpers import counts, new, put, read, take
 from namespace import left_behind
 from windlass.core.errors import AlreadyEnded, Refusal, StaleLease, UnknownJob, WrongState
 from windlass.core.job import Blob, Job
-from windlass.core.limit import Limit, Matcher
-from windlass.core.requests import Said, Saying, WorkerInfo
+from windlass.core.limits.limit import Limit, Matcher
+from windlass.core.operations import Said, Saying, WorkerInfo
 from windlass.core.states import State
 from windlass.service import Service
 from windlass.store.store import Store

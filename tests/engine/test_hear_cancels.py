@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from windlass.core.job import NewJob
-from windlass.core.requests import Take, WorkerInfo
+from windlass.core.operations import Take, WorkerInfo
 from windlass.service import Service
 from windlass.store.store import Store
 

@@ -10,7 +10,7 @@ import pytest
 from engine.helpers import new, put, read, take
 from engine.relatives import sound
 from windlass.core.errors import UniqueConflict
-from windlass.core.requests import Edit, Enqueued, Filter, Take
+from windlass.core.operations import Edit, Enqueued, Filter, Take
 from windlass.core.retry import Backoff
 from windlass.core.states import State
 from windlass.service import Service

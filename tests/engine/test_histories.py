@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from helpers import new, put, take
 
-from windlass.core.minutes import over_all
+from windlass.core.operations import Finish
 from windlass.core.queue import Minute
-from windlass.core.requests import Finish
+from windlass.core.stats.rollup import over_all
 from windlass.service import Service
-from windlass.store import chronicle
+from windlass.store.cache import history as history_cache
 from windlass.store.store import Store
 
 MINUTE_MS = 60_000
@@ -32,13 +32,13 @@ def busy(service: Service, minutes: int, *queues: str) -> None:
 def asked_for(store: Store, monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, list[str]]]:
     """(first minute, queues) of each call from now on."""
     calls: list[tuple[int, list[str]]] = []
-    plain = chronicle.history
+    plain = history_cache.history
 
     def history(names: Any, back: int, partition: int, *, first: int = 0) -> Any:
         calls.append((first, list(names)))
         return plain(names, back, partition, first=first)
 
-    monkeypatch.setattr(chronicle, "history", history)
+    monkeypatch.setattr(history_cache, "history", history)
     return calls
 
 
@@ -92,7 +92,7 @@ def test_many_queues_are_asked_for_in_bounded_calls_and_little_is_remembered(
     to_a_fresh_hour(service)
     names = [f"q{number}" for number in range(30)]
     busy(service, 1, *names)
-    monkeypatch.setattr(chronicle, "QUEUES_KEPT", 10)
+    monkeypatch.setattr(history_cache, "QUEUES_KEPT", 10)
     calls = asked_for(store, monkeypatch)
     for _ in range(2):
         found = service.histories(names, step_minutes=15, steps=96).wait()

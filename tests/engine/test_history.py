@@ -6,8 +6,8 @@ from helpers import counts, new, put, take
 
 from namespace import ask, left_behind
 from windlass.core.job import Blob
+from windlass.core.operations import Fail, Finish
 from windlass.core.queue import Minute
-from windlass.core.requests import Fail, Finish
 from windlass.service import Service
 from windlass.store.store import Store
 

@@ -19,10 +19,10 @@ from engine.frozen import START_MS, frozen_store, frozen_time
 from engine.scheduled import fire, scheduled
 from engine_process import EngineProcess
 from windlass.core.job import Blob, Job
-from windlass.core.requests import Finish, Listing
+from windlass.core.operations import Finish, Listing
 from windlass.service import Service
-from windlass.store.endpoint import parse_url
-from windlass.store.link import BlockingLink
+from windlass.store.connection.endpoint import parse_url
+from windlass.store.connection.reconnecting import BlockingLink
 
 PROCESSES = 3
 NAMES = ("a", "b")

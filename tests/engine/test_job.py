@@ -8,7 +8,7 @@ from helpers import new, put, take
 from namespace import dump
 from windlass.core.errors import AlreadyEnded, UnknownJob
 from windlass.core.job import Blob, Codec
-from windlass.core.requests import Fail, Finish
+from windlass.core.operations import Fail, Finish
 from windlass.core.retry import Backoff
 from windlass.core.states import State
 from windlass.service import Service

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from helpers import new, put, take
 
-from windlass.core.callback import Undelivered
+from windlass.core.callbacks.callback import Undelivered
 from windlass.core.job import Callback
-from windlass.core.requests import Fail, Finish
+from windlass.core.operations import Fail, Finish
 from windlass.service import Service
 
 HOSTILE = b"[a*?]\\^-x\x00\xff-][??"  # patterns would mean something

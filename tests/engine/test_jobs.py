@@ -16,10 +16,10 @@ from engine_process import EngineProcess
 from namespace import dump
 from windlass.core.errors import BadInput
 from windlass.core.job import Blob, Job
-from windlass.core.requests import Edit, Fail, Filter, Finish, Listing
+from windlass.core.operations import Edit, Fail, Filter, Finish, Listing
 from windlass.core.states import State
 from windlass.service import Service
-from windlass.store.endpoint import parse_url
+from windlass.store.connection.endpoint import parse_url
 from windlass.store.store import Store
 
 

@@ -11,10 +11,10 @@ from paged import listed, pages
 
 from windlass.core.errors import BadInput
 from windlass.core.job import Blob, Codec, Job
-from windlass.core.requests import Fail, Finish, Listing
+from windlass.core.operations import Fail, Finish, Listing
 from windlass.service import Service
-from windlass.store import pages as store_pages
-from windlass.store.calls import reading
+from windlass.store import job_pages as store_pages
+from windlass.store.commands import jobs as jobs_commands
 
 HOUR_MS = 3_600_000
 
@@ -158,7 +158,7 @@ def test_queued_jobs_of_all_queues_are_merged_by_priority(service: Service) -> N
 def test_a_search_that_finds_nothing_goes_on_in_bounded_steps(service: Service) -> None:
     for _ in range(7):
         fail(service, "n", None)
-    with mock.patch.object(reading, "LOOKED_AT", 3):
+    with mock.patch.object(jobs_commands, "LOOKED_AT", 3):
         steps = list(pages(service, queue="q", state="failed", error="nothing says this"))
     assert [(len(page.jobs), page.looked_at) for page in steps] == [(0, 3), (0, 3), (0, 1)]
 

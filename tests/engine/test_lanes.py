@@ -9,7 +9,7 @@ from helpers import new, put, take
 
 from windlass.core.errors import BadInput, UnknownLimit
 from windlass.core.job import Blob
-from windlass.core.limit import Limit, Matcher
+from windlass.core.limits.limit import Limit, Matcher
 from windlass.core.queue import HeldUp, Lane
 from windlass.service import Service
 

@@ -8,7 +8,7 @@ from typing import Any
 from engine.helpers import counts, new, put, take
 from engine.relatives import GONE, finish, settled, sound, state
 from windlass.core.errors import Unsettled
-from windlass.core.requests import Finish
+from windlass.core.operations import Finish
 from windlass.service import Service
 
 CHILDREN = 10_000

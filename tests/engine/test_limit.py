@@ -11,13 +11,13 @@ from helpers import another, counts, new, put, read, take
 from namespace import keys
 from windlass.core.errors import BadInput, TooLarge, UnknownLimit
 from windlass.core.job import Blob, Codec
-from windlass.core.limit import Limit, LimitTable, Matcher
-from windlass.core.requests import Edit, Fail, Filter, Finish, Held, Take
-from windlass.core.schedule import Schedule
+from windlass.core.limits.limit import Limit, LimitTable, Matcher
+from windlass.core.operations import Edit, Fail, Filter, Finish, Held, Take
+from windlass.core.scheduling.schedule import Schedule
 from windlass.service import Service
-from windlass.store.calls.take import Registration
+from windlass.store.commands.take import Registration
 from windlass.store.store import Store
-from windlass.store.waiting import take_flow
+from windlass.store.waiting.take import take_flow
 
 
 def payload(**fields: object) -> Blob:

@@ -25,12 +25,12 @@ from engine.profiles import ENGINE, machine_settings
 from engine.takers import pass_ring, said
 from engine_process import EngineProcess
 from windlass.core.job import Blob, Cap, Job, NewJob
-from windlass.core.limit import Limit, Matcher
-from windlass.core.requests import Edit, Fail, Filter, Finish, Held, Take
+from windlass.core.limits.limit import Limit, Matcher
+from windlass.core.operations import Edit, Fail, Filter, Finish, Held, Take
 from windlass.core.states import LEASED, State
 from windlass.service import Service
-from windlass.store.calls.take import Registration
-from windlass.store.waiting import take_flow
+from windlass.store.commands.take import Registration
+from windlass.store.waiting.take import take_flow
 
 SETTINGS = machine_settings(usual=200, deep=4000, steps=40)
 NAMES = ("a", "b", "cc")

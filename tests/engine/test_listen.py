@@ -11,15 +11,15 @@ from helpers import new
 
 from engine.scheduled import scheduled
 from namespace import ask
+from windlass.background import runner
 from windlass.core.errors import BadInput
-from windlass.core.requests import Take
-from windlass.loops import runner
+from windlass.core.operations import Take
 from windlass.service import Service
-from windlass.store.calls import upkeep
-from windlass.store.calls.call import Flow
-from windlass.store.calls.take import Registration
+from windlass.store.commands.admin import maintenance
+from windlass.store.commands.command import Flow
+from windlass.store.commands.take import Registration
 from windlass.store.store import Store
-from windlass.store.waiting import take_flow
+from windlass.store.waiting.take import take_flow
 
 
 async def _until_registered(store: Store) -> None:
@@ -68,7 +68,7 @@ async def test_what_is_due_later_and_what_is_ready_do_not(service: Service, stor
 
 def _registered_and_dead(store: Store) -> None:
     """A process that listened, and waited for a job, as kill -9 leaves it. It comes first: its time ends first."""
-    store.run_now(_one(upkeep.listen("dead", 50_000, 0)))
+    store.run_now(_one(maintenance.listen("dead", 50_000, 0)))
     store.run_now(take_flow(Take(queues=("q",)), ["q"], 0, Registration("dead", 50_000, False)))
 
 
@@ -79,7 +79,7 @@ def _one(call: Any) -> Flow[Any]:
 @pytest.mark.anyio
 async def test_several_are_told_since_one_may_be_dead(service: Service, store: Store) -> None:
     await service.enqueue([new()]).one()
-    store.run_now(_one(upkeep.listen("dead", 50_000, 0)))
+    store.run_now(_one(maintenance.listen("dead", 50_000, 0)))
     listening = [asyncio.ensure_future(service.listen(for_s=60)) for _ in range(2)]
     while await asyncio.to_thread(ask, store, "ZCARD", f"{store.root(0)}:waiters:") < 2:  # noqa: ASYNC110
         await asyncio.sleep(0.002)

@@ -9,14 +9,14 @@ import pytest
 from helpers import new, put, read, take
 
 from namespace import dump, keys
-from windlass.core import validation as check
 from windlass.core.errors import AlreadyEnded, BadInput, StaleLease, TooLarge, UnknownJob, WrongState
 from windlass.core.job import Blob, Job
 from windlass.core.log import BYTES_KEPT, LINES_KEPT, KeptLine, Log, LogLine, Logs
+from windlass.core.operations import Edit, Fail, Finish, Held, Update
 from windlass.core.queue import FOREVER_MS
-from windlass.core.requests import Edit, Fail, Finish, Held, Update
 from windlass.core.retry import Backoff
 from windlass.core.states import State
+from windlass.core.validation import jobs as check
 from windlass.service import Service
 from windlass.store.store import Store
 

@@ -49,16 +49,16 @@ from engine.frozen import START_MS, frozen_store, frozen_time
 from engine.ledger import ModelJob, wants
 from engine.model import Model
 from engine_process import EngineProcess
-from windlass.core.callback import HeldDebt
+from windlass.core.callbacks.callback import HeldDebt
 from windlass.core.errors import Refusal
 from windlass.core.job import Blob, Codec, NewJob
 from windlass.core.log import Log, LogLine
+from windlass.core.operations import Edit, Enqueued, Fail, Filter, Finish, Held, Listing, Take, Update, WorkerInfo
 from windlass.core.queue import DAY_MS, FOREVER_MS
-from windlass.core.requests import Edit, Enqueued, Fail, Filter, Finish, Held, Listing, Take, Update, WorkerInfo
 from windlass.core.states import ENDED, LEASED, State
 from windlass.service import Service
-from windlass.store.calls.take import Registration, filter_text
-from windlass.store.waiting import take_flow
+from windlass.store.commands.take import Registration, filter_text
+from windlass.store.waiting.take import take_flow
 
 # Found by measuring: some 25 s, and some 10 minutes, on two slow cores.
 EXAMPLES = {"ci": 250, "deep": 6000}

@@ -10,7 +10,7 @@ from engine.relatives import sound
 from namespace import dump
 from windlass.core.errors import AlreadyEnded, UnknownJob
 from windlass.core.ids import NUMBER_MAX, make_id, number_of_id, numbered_id, partition_of_id
-from windlass.core.requests import Finish
+from windlass.core.operations import Finish
 from windlass.service import Service
 
 

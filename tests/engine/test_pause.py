@@ -8,7 +8,7 @@ import pytest
 from helpers import new, put, take
 
 from windlass.core.errors import BadInput, NamesNeedLanes
-from windlass.core.requests import Filter, Finish, Held, Take
+from windlass.core.operations import Filter, Finish, Held, Take
 from windlass.service import Service
 from windlass.store.store import Store
 

@@ -22,14 +22,14 @@ from engine_process import EngineProcess
 from windlass.core.errors import Refusal
 from windlass.core.ids import make_id, numbered_id
 from windlass.core.job import Blob, NewJob
+from windlass.core.operations import Edit, Fail, Finish, Held, Take
 from windlass.core.queue import FOREVER_MS
-from windlass.core.requests import Edit, Fail, Finish, Held, Take
 from windlass.core.retry import Backoff
 from windlass.service import Service
-from windlass.store.blocking import BlockingConnection
-from windlass.store.calls.take import Registration
+from windlass.store.commands.take import Registration
+from windlass.store.connection.sync_connection import BlockingConnection
 from windlass.store.scripts import Library
-from windlass.store.waiting import take_flow
+from windlass.store.waiting.take import take_flow
 
 pytestmark = pytest.mark.parametrize("engine", ["valkey"], indirect=True)
 QUEUES = ("a", "b")

@@ -79,7 +79,7 @@ def test_a_deleted_job_leaves_a_timer_that_is_set_right(service: Service) -> Non
 
 
 def test_jobs_with_lanes_and_names_go_to_their_lanes(service: Service) -> None:
-    from windlass.core.requests import Filter
+    from windlass.core.operations import Filter
 
     service.configure("q", {"name_lanes": True}).wait()
     put(service, new(name="a", delay_ms=1_000), new(name="b", delay_ms=1_000))

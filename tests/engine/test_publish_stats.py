@@ -7,7 +7,7 @@ import pytest
 from engine.examined import assert_healthy
 from windlass.core.errors import TooLarge
 from windlass.service import Service
-from windlass.store.calls import statistics
+from windlass.store.commands.admin import statistics
 from windlass.store.store import Store
 
 

@@ -7,7 +7,7 @@ from helpers import new, put, take
 
 from windlass.core.errors import AlreadyEnded, BadInput, UnknownJob
 from windlass.core.job import Blob, Codec
-from windlass.core.requests import Edit, Finish
+from windlass.core.operations import Edit, Finish
 from windlass.service import Service
 
 

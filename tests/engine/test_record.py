@@ -13,16 +13,16 @@ from hypothesis import strategies as st
 
 from engine_process import EngineProcess
 from former_names import former_names
-from windlass.core import validation as check
 from windlass.core.job import Attempt, Blob, Codec, Flag, NewJob
+from windlass.core.operations import Edit, Fail, Held, Update
 from windlass.core.queue import FOREVER_MS
-from windlass.core.requests import Edit, Fail, Held, Update
 from windlass.core.retry import Backoff
 from windlass.core.states import State
+from windlass.core.validation import jobs as check
 from windlass.service import Service
-from windlass.store import record
-from windlass.store.endpoint import parse_url
-from windlass.store.link import BlockingLink
+from windlass.store.connection.endpoint import parse_url
+from windlass.store.connection.reconnecting import BlockingLink
+from windlass.store.records import record
 from windlass.store.scripts import shared_source
 
 UINT48_MAX = 2**48 - 1

@@ -9,11 +9,11 @@ from helpers import counts, new, put, take
 
 from windlass.core.errors import StaleLease
 from windlass.core.job import Blob, Job, Timeline
-from windlass.core.requests import Finish, Held, Take
+from windlass.core.operations import Finish, Held, Take
 from windlass.core.retry import Backoff
 from windlass.core.states import State
 from windlass.service import Service
-from windlass.store.calls import upkeep
+from windlass.store.commands.admin import maintenance
 from windlass.store.store import Store
 
 
@@ -132,8 +132,8 @@ def test_a_timeout_of_an_attempt_that_has_just_ended_changes_nothing(service: Se
     service.store.clock_offset_ms += 6_000
     service.requeue([job.id]).one().wait()
     (again,) = take(service)
-    call = upkeep.time_out([upkeep.TimeOut(job.id, job.lease_token, "final", 0)], 0)
-    late = upkeep.time_out([upkeep.TimeOut(again.id, again.lease_token, "final", 0)], 0)
+    call = maintenance.time_out([maintenance.TimeOut(job.id, job.lease_token, "final", 0)], 0)
+    late = maintenance.time_out([maintenance.TimeOut(again.id, again.lease_token, "final", 0)], 0)
 
     def flow(one: object) -> object:
         return (yield one)

@@ -7,7 +7,7 @@ from helpers import counts, new, put, read, take
 
 from windlass.core.errors import AlreadyEnded, StaleLease, UnknownJob, WrongState
 from windlass.core.job import Blob
-from windlass.core.requests import Finish, Held
+from windlass.core.operations import Finish, Held
 from windlass.core.retry import Backoff
 from windlass.core.states import State
 from windlass.service import Service

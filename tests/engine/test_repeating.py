@@ -6,14 +6,14 @@ import pytest
 from helpers import another, counts, new, put, read, take
 
 from namespace import dump
-from windlass.core.durations import INSTANT_MAX
 from windlass.core.errors import BadInput, RevisionConflict, StaleLease
 from windlass.core.job import Blob, Job
-from windlass.core.requests import Edit, Fail, Finish, Take
+from windlass.core.operations import Edit, Fail, Finish, Take
 from windlass.core.states import State
+from windlass.core.text.durations import INSTANT_MAX
 from windlass.service import Service
-from windlass.store.calls import reports
-from windlass.store.calls.call import Flow
+from windlass.store.commands import reports
+from windlass.store.commands.command import Flow
 
 HOUR_MS = 3_600_000
 

@@ -7,8 +7,8 @@ from helpers import counts, new, put, take
 
 from windlass.core.errors import AlreadyEnded, StaleLease, UniqueConflict, UnknownJob
 from windlass.core.job import Blob, Job
-from windlass.core.limit import Limit, Matcher
-from windlass.core.requests import Fail, Finish, WorkerInfo
+from windlass.core.limits.limit import Limit, Matcher
+from windlass.core.operations import Fail, Finish, WorkerInfo
 from windlass.core.states import State
 from windlass.service import Service
 

@@ -11,8 +11,8 @@ from helpers import counts, new, put, take
 from namespace import ask, dump, keys, left_behind
 from windlass.core.errors import AlreadyEnded, UnknownJob
 from windlass.core.job import Blob, Codec, Ending, Job
+from windlass.core.operations import Fail, Finish, Take
 from windlass.core.queue import FOREVER_MS
-from windlass.core.requests import Fail, Finish, Take
 from windlass.core.states import State
 from windlass.service import Service
 from windlass.store.store import Store

@@ -7,8 +7,8 @@ from helpers import another, counts, new, put, take
 
 from windlass.core.errors import AlreadyEnded, UniqueConflict, UnknownJob, WrongState
 from windlass.core.job import Blob, Job
-from windlass.core.limit import Limit, Matcher
-from windlass.core.requests import Fail, Finish
+from windlass.core.limits.limit import Limit, Matcher
+from windlass.core.operations import Fail, Finish
 from windlass.core.retry import Backoff
 from windlass.core.states import State
 from windlass.service import Service

@@ -12,12 +12,12 @@ from engine.scheduled import check, fire, now_ms, pass_time, scheduled
 from namespace import dump, left_behind
 from windlass.core.errors import BadInput, QueueFull, RevisionConflict, TooLarge, UnknownSchedule
 from windlass.core.job import Blob
-from windlass.core.limit import LimitTable
-from windlass.core.requests import Enqueued, Finish
-from windlass.core.schedule import Schedule
+from windlass.core.limits.limit import LimitTable
+from windlass.core.operations import Enqueued, Finish
+from windlass.core.scheduling.schedule import Schedule
 from windlass.service import Service
-from windlass.service.asking import ask
-from windlass.store.calls import schedules as calls
+from windlass.service.facet import ask
+from windlass.store.commands import schedules as calls
 
 HOUR_MS = 3_600_000
 

@@ -10,7 +10,7 @@ from helpers import new, put
 
 from engine.examined import findings
 from namespace import ask
-from windlass.core.callback import HeldDebt, Undelivered
+from windlass.core.callbacks.callback import HeldDebt, Undelivered
 from windlass.core.errors import BadInput
 from windlass.core.job import Callback
 from windlass.service import Service

@@ -9,7 +9,7 @@ from helpers import counts, new, put, take
 
 from namespace import dump
 from windlass.core.job import Blob
-from windlass.core.requests import Fail, Finish
+from windlass.core.operations import Fail, Finish
 from windlass.service import Service
 from windlass.store.store import Store
 
@@ -112,7 +112,7 @@ def test_reading_changes_nothing(service: Service, store: Store) -> None:
 async def test_waiting_takers_are_counted(service: Service, store: Store) -> None:
     import asyncio
 
-    from windlass.core.requests import Take
+    from windlass.core.operations import Take
 
     waiting = asyncio.ensure_future(service.take(Take(queues=("q",), wait_ms=10_000)))
     while (await service.stats(["q"]))[0].waiting_takers == 0:  # noqa: ASYNC110 (the engine's news, not ours)

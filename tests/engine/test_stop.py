@@ -6,16 +6,16 @@ import pytest
 
 from engine.helpers import counts, new, put, take
 from windlass.core.errors import PartitionStopped
-from windlass.core.requests import Finish, Take
+from windlass.core.operations import Finish, Take
 from windlass.service import Service
-from windlass.store.calls import upkeep
-from windlass.store.calls.call import Flow
+from windlass.store.commands.admin import maintenance
+from windlass.store.commands.command import Flow
 from windlass.store.store import Store
 
 
 def stop(store: Store, for_ms: int) -> bool:
     def flow() -> Flow[bool]:
-        return (yield upkeep.stop(for_ms, "a test", 0))  # type: ignore[no-any-return]
+        return (yield maintenance.stop(for_ms, "a test", 0))  # type: ignore[no-any-return]
 
     return store.run_now(flow())
 

@@ -17,13 +17,13 @@ from hypothesis import strategies as st
 from engine_process import EngineProcess
 from windlass.core.errors import BadInput, NamesNeedLanes, StaleLease, TooLarge
 from windlass.core.job import Blob, Job
+from windlass.core.operations import Fail, Filter, Finish, Held, Take
 from windlass.core.queue import FOREVER_MS
-from windlass.core.requests import Fail, Filter, Finish, Held, Take
 from windlass.core.retry import Backoff
 from windlass.core.states import State
 from windlass.service import Service
-from windlass.store.endpoint import parse_url
-from windlass.store.link import BlockingLink
+from windlass.store.connection.endpoint import parse_url
+from windlass.store.connection.reconnecting import BlockingLink
 from windlass.store.scripts import shared_source, uses
 
 HOUR_MS = 3_600_000

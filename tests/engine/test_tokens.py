@@ -8,10 +8,10 @@ import pytest
 
 from engine.examined import assert_healthy
 from namespace import ask, dump, keys
-from windlass.core.access import NewToken, Role, parse_token
+from windlass.core.access.tokens import NewToken, Role, parse_token
 from windlass.core.errors import EngineFull, TokenExists, TooLarge, UnknownToken
 from windlass.service import Service
-from windlass.store.calls import tokens as calls
+from windlass.store.commands.admin import tokens as calls
 from windlass.store.store import Store
 
 PRODUCES = frozenset({Role.PRODUCE})

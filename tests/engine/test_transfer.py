@@ -11,10 +11,10 @@ from engine.helpers import counts, new, put, read, take
 from engine.transferred import HOUR, comparable, drained, exported, fill, moved, snapshot
 from windlass.core.errors import BadInput
 from windlass.core.job import Blob, Codec
-from windlass.core.limit import Limit, Matcher
+from windlass.core.limits.limit import Limit, Matcher
 from windlass.core.log import Log, LogLine
-from windlass.core.requests import Finish, Update
-from windlass.core.schedule import Schedule
+from windlass.core.operations import Finish, Update
+from windlass.core.scheduling.schedule import Schedule
 from windlass.core.states import State
 from windlass.service import Service
 

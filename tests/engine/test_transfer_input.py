@@ -10,7 +10,7 @@ import pytest
 from engine import invariants
 from engine.transferred import comparable, exported, fill, snapshot
 from windlass.core.errors import BadInput, TooLarge
-from windlass.core.validation import PAYLOAD_STORED_MAX
+from windlass.core.validation.jobs import PAYLOAD_STORED_MAX
 from windlass.service import Service
 
 LINE_FIELDS = ("attempts", "logs", "logs_dropped", "result", "after", "removed_at_ms", "x")

@@ -8,8 +8,8 @@ from engine import invariants
 from engine.helpers import counts, new, put, take
 from engine.transferred import HOOK, HOUR, drained, exported, moved, snapshot
 from windlass.core.ids import partition_of_id, rehomed
-from windlass.core.limit import Limit, Matcher
-from windlass.core.schedule import Schedule
+from windlass.core.limits.limit import Limit, Matcher
+from windlass.core.scheduling.schedule import Schedule
 from windlass.service import Service
 from windlass.store.store import Store
 

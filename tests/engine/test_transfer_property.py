@@ -15,8 +15,8 @@ from engine.transferred import HOOK, comparable, exported, snapshot
 from engine_process import EngineProcess
 from stores import make_store
 from windlass.core.job import Blob, Codec
-from windlass.core.limit import Limit, Matcher
-from windlass.core.requests import Enqueued, Fail, Finish, Held
+from windlass.core.limits.limit import Limit, Matcher
+from windlass.core.operations import Enqueued, Fail, Finish, Held
 from windlass.core.retry import Backoff
 from windlass.service import Service
 

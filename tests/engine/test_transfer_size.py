@@ -8,8 +8,8 @@ from engine.helpers import counts, new, put
 from engine.relatives import settled
 from namespace import ask
 from windlass.core.job import Blob
-from windlass.core.requests import Finish, Take
-from windlass.core.validation import PAYLOAD_STORED_MAX
+from windlass.core.operations import Finish, Take
+from windlass.core.validation.jobs import PAYLOAD_STORED_MAX
 from windlass.service import Service
 
 JOBS = 20_000

@@ -10,8 +10,8 @@ from helpers import counts, new, put, read, take
 from engine.examined import assert_healthy, findings
 from windlass.core.errors import BadInput, StaleLease, UnknownWorker
 from windlass.core.job import Job
+from windlass.core.operations import Finish, HeartbeatReply, Held, WorkerInfo
 from windlass.core.queue import FOREVER_MS
-from windlass.core.requests import Finish, HeartbeatReply, Held, WorkerInfo
 from windlass.service import Service
 from windlass.store.store import Store
 

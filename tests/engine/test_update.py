@@ -12,7 +12,7 @@ from engine import invariants
 from engine.transferred import snapshot
 from windlass.core.errors import AlreadyEnded, BadInput, StaleLease, TooLarge, UnknownJob, WrongState
 from windlass.core.job import Blob, Codec, Job
-from windlass.core.requests import Edit, Fail, Finish, Held, Listing, Update, Updated
+from windlass.core.operations import Edit, Fail, Finish, Held, Listing, Update, Updated
 from windlass.service import Service
 from windlass.store.store import Store
 

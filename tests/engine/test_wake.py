@@ -15,17 +15,17 @@ from helpers import another, counts, new, put, take
 
 from windlass.core.errors import AlreadyEnded, UnknownJob
 from windlass.core.job import Blob, Ending, Job
-from windlass.core.requests import Edit, Fail, Filter, Finish, Held, Take, Taken
+from windlass.core.operations import Edit, Fail, Filter, Finish, Held, Take, Taken
 from windlass.core.states import State
 from windlass.service import Service
-from windlass.store.bell import Listener
-from windlass.store.calls.call import Flow
-from windlass.store.calls.take import Registration
-from windlass.store.calls.take import take as take_call
-from windlass.store.calls.upkeep import pass_ring
-from windlass.store.link import BlockingLink
+from windlass.store.commands.admin.maintenance import pass_ring
+from windlass.store.commands.command import Flow
+from windlass.store.commands.take import Registration
+from windlass.store.commands.take import take as take_call
+from windlass.store.connection.reconnecting import BlockingLink
 from windlass.store.store import Store
-from windlass.store.waiting import take_flow
+from windlass.store.waiting.take import take_flow
+from windlass.store.waiting.wakeups import Listener
 
 WAIT_MS = 20_000  # far more than any test takes
 SOON_S = 8.0  # a ring that is lost shows as a wait beyond this

@@ -9,7 +9,7 @@ from helpers import counts, new, put, take
 
 from namespace import left_behind
 from windlass.core.errors import StaleLease, UnknownWorker
-from windlass.core.requests import Finish, WorkerInfo
+from windlass.core.operations import Finish, WorkerInfo
 from windlass.service import Service
 from windlass.store.store import Store
 

@@ -9,14 +9,14 @@ from typing import Any
 from engine import invariants
 from engine.helpers import new, put, take
 from opened import linked_blocking
-from windlass.core.callback import Undelivered
+from windlass.core.callbacks.callback import Undelivered
+from windlass.core.export.lines import Imported
 from windlass.core.job import Blob, Callback, Codec
-from windlass.core.limit import Limit, Matcher
+from windlass.core.limits.limit import Limit, Matcher
 from windlass.core.log import Log, LogLine
-from windlass.core.requests import Edit, Fail, Finish, Update
+from windlass.core.operations import Edit, Fail, Finish, Update
 from windlass.core.retry import Backoff
-from windlass.core.schedule import Schedule
-from windlass.core.transfer import Imported
+from windlass.core.scheduling.schedule import Schedule
 from windlass.service import Service
 from windlass.store.store import Store
 

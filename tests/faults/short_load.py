@@ -22,9 +22,9 @@ from faults.load.producing import handed_in
 from faults.load.scene import LIMITED, ORDERED, PLAIN, TICKING, prepare, quieten
 from faults.load.wishes import Menu, Wishes
 from faults.load.working import Conduct, Manner, work
-from windlass.core.callback import Debt, HeldDebt, Undelivered
-from windlass.loops import runner
-from windlass.loops.notifying.native_body import native_body
+from windlass.background import runner
+from windlass.background.callbacks.native_body import native_body
+from windlass.core.callbacks.callback import Debt, HeldDebt, Undelivered
 from windlass.service import Service
 
 LEASE_MS = 200

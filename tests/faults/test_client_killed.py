@@ -12,9 +12,9 @@ import pytest
 
 from engine_process import EngineProcess
 from stores import make_store
+from windlass.background.runner import all_loops, turn
 from windlass.core.job import NewJob
-from windlass.core.requests import Finish, Take, Taken
-from windlass.loops.runner import all_loops, turn
+from windlass.core.operations import Finish, Take, Taken
 from windlass.service import Service
 from windlass.store.store import Store
 from witness import check_invariants
@@ -25,9 +25,9 @@ JOBS = 6
 CLIENT = """
 import sys, time
 from windlass.core.job import NewJob
-from windlass.core.requests import Fail, Finish, Held, Take, Update, WorkerInfo
+from windlass.core.operations import Fail, Finish, Held, Take, Update, WorkerInfo
 from windlass.service import Service
-from windlass.store.endpoint import parse_url
+from windlass.store.connection.endpoint import parse_url
 from windlass.store.store import Store
 
 url, namespace, last = sys.argv[1], sys.argv[2], int(sys.argv[3])

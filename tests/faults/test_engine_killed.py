@@ -16,8 +16,8 @@ import pytest
 from engine_process import EngineProcess
 from stores import make_store
 from windlass.service import Service
-from windlass.store.embedded import EmbeddedEngine
-from windlass.store.endpoint import parse_url
+from windlass.store.connection.endpoint import parse_url
+from windlass.store.embedded.engine import EmbeddedEngine
 from windlass.store.store import Store
 from witness import Witness, check_invariants, drain, produce, work
 

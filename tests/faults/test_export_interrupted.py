@@ -8,7 +8,7 @@ from engine.helpers import new, put
 from engine_process import EngineProcess
 from windlass.core.errors import EngineUnavailable
 from windlass.service import Service
-from windlass.store.endpoint import parse_url
+from windlass.store.connection.endpoint import parse_url
 from windlass.store.store import Store
 
 

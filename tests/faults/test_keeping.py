@@ -9,9 +9,9 @@ import pytest
 
 from faults.keeping import forget_jobs, keeping, leaked
 from windlass.core.job import Blob, NewJob
-from windlass.core.requests import Fail, Finish, Take
+from windlass.core.operations import Fail, Finish, Take
 from windlass.service import Service
-from windlass.store.blocking import BlockingConnection
+from windlass.store.connection.sync_connection import BlockingConnection
 from windlass.store.store import Store
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("engine", ["valkey"], indirect=True)]

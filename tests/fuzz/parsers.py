@@ -13,54 +13,58 @@ from typing import Any
 import msgspec
 
 from fuzz.judging import Parser
-from windlass.core import callback_validation, cron, limit_validation, repeat, transfer
-from windlass.core import validation as check
-from windlass.core.access import parse_token
-from windlass.core.durations import format_duration, parse_duration_ms
+from windlass.core.access.tokens import parse_token
+from windlass.core.callbacks.signing import is_signed_by
 from windlass.core.errors import BadInput, Refusal, WindlassError
+from windlass.core.export import lines as export_lines
 from windlass.core.ids import format_id, parse_id
 from windlass.core.job import Blob, Codec
-from windlass.core.limit import Limit, LimitTable, key_shown
-from windlass.core.nesting import is_too_deep
-from windlass.core.signing import is_signed_by
-from windlass.core.transcoding import as_json, as_msgpack
-from windlass.dashboard import filters, flash
+from windlass.core.limits.limit import Limit, LimitTable, key_shown
+from windlass.core.scheduling import cron, repeat
+from windlass.core.text.durations import format_duration, parse_duration_ms
+from windlass.core.text.transcoding import as_json, as_msgpack
+from windlass.core.validation import callbacks, limits
+from windlass.core.validation import jobs as check
+from windlass.core.validation.document_depth import is_too_deep
+from windlass.dashboard import flash
+from windlass.dashboard.forms import filters
 from windlass.dashboard.routes import Form
 from windlass.dialects.bedrock import data as bedrock_data
-from windlass.dialects.bedrock import names, query, sql_parameters, times
-from windlass.dialects.bedrock.narrowing import narrowed
+from windlass.dialects.bedrock import name_filter, times
 from windlass.dialects.bedrock.parameters import Parameters
-from windlass.dialects.bedrock.refusing import Refused
+from windlass.dialects.bedrock.query import query, sql_parameters
+from windlass.dialects.bedrock.query.filter_pushdown import narrowed
+from windlass.dialects.bedrock.refusals import Refused
 from windlass.dialects.bedrock.wire import ProtocolError, Reply, Request, escape, unescape, write
 from windlass.dialects.bedrock.wire import Reader as BedrockReader
-from windlass.dialects.downloader.files import Unsatisfiable, _part
-from windlass.dialects.downloader.order_form import OrderForm, read_order
 from windlass.dialects.jobber import JobberJob
 from windlass.dialects.lightjq.constraints import NewConstraint
 from windlass.dialects.native.shapes import NewJobShape
-from windlass.dialects.processor.envelope import Identity
-from windlass.dialects.processor.lines import Lines
-from windlass.dialects.processor.messages import Reader as ProcessorReader
-from windlass.dialects.processor.messages import Terms
-from windlass.loops.downloading.globs import read_globs
-from windlass.loops.downloading.image_size import NotAnImage, image_size
-from windlass.loops.downloading.sniffing import mime_type_of
+from windlass.dialects.stdio.envelope import Identity
+from windlass.dialects.stdio.lines import Lines
+from windlass.dialects.stdio.messages import Reader as ProcessorReader
+from windlass.dialects.stdio.messages import Terms
+from windlass.downloads.api.files import Unsatisfiable, _part
+from windlass.downloads.api.order_form import OrderForm, read_order
+from windlass.downloads.worker.content_type import mime_type_of
+from windlass.downloads.worker.globs import read_globs
+from windlass.downloads.worker.image_size import NotAnImage, image_size
 from windlass.outbound import AstrayRedirect, checked_url, read_policy, read_proxy
-from windlass.outbound.redirecting import target_of
+from windlass.outbound.redirects import target_of
 from windlass.outbound.urls import without_credentials
 from windlass.sdk.callbacks import BadSignature, verify_callback
-from windlass.server.answering import ROUTES
+from windlass.server.serve import ROUTES
 from windlass.settings import load
-from windlass.store.endpoint import parse_url
-from windlass.web import sessions
-from windlass.web.bounds import Bounds
-from windlass.web.encoding import decode, encoding_of_answer, encoding_of_body
-from windlass.web.guard import _name_of, is_loopback
-from windlass.web.lines import Lines as BodyLines
-from windlass.web.problems import HttpRefusal
-from windlass.web.querying import parse_query
-from windlass.web.routing import Router
-from windlass.web.writing import CONTINUE
+from windlass.store.connection.endpoint import parse_url
+from windlass.web.app import sessions
+from windlass.web.app.auth import _name_of, is_loopback
+from windlass.web.app.encoding import decode, encoding_of_answer, encoding_of_body
+from windlass.web.app.problems import HttpRefusal
+from windlass.web.app.query_string import parse_query
+from windlass.web.app.router import Router
+from windlass.web.listener.bounds import Bounds
+from windlass.web.listener.line_splitter import Lines as BodyLines
+from windlass.web.listener.serializer import CONTINUE
 
 sys.path.append(str(Path(__file__).parents[1] / "web"))  # the protocol without a socket
 from http_split import driven
@@ -115,7 +119,7 @@ def _meanings(request: Request) -> list[Any]:
     ways = [given.name, given.priority, given.priority_of_new, given.repeat, given.retry_after]
     ways += [lambda: given.instant("firstRun"), lambda: given.number("jobID"), lambda: given.test("mockRequest")]
     ways += [lambda: given.data(1000)]
-    ways += [lambda: names.wanted(given.get("name"), None, False), lambda: request.timeout_s(1.0)]
+    ways += [lambda: name_filter.wanted(given.get("name"), None, False), lambda: request.timeout_s(1.0)]
     ways += [lambda: request.pause_s(0.0), lambda: request.connection]
     answers = [_answered(way) for way in ways]
     assert unescape(escape(request.line)) == request.line
@@ -190,13 +194,13 @@ def _make_sense_of(found: Any, codec: Codec) -> None:
         job = found.new_job(codec)  # type: ignore[arg-type]
         check.new_job(job)
         if job.callback is not None:
-            callback_validation.callback(job.callback)
+            callbacks.callback(job.callback)
     elif isinstance(found, OrderForm):
         read_order(found)
     elif isinstance(found, JobberJob):
         check.new_job(found.new_job())
     elif isinstance(found, NewConstraint):
-        limit_validation.limit(found.limit("a"))
+        limits.limit(found.limit("a"))
 
 
 def _values(data: bytes) -> Any:
@@ -209,14 +213,14 @@ def _values(data: bytes) -> Any:
     return LimitTable(1, {1: _LIMIT}).match("q", "n", "", Blob(data, Codec.JSON))
 
 
-_LIMIT = Limit(name="one each", matches=limit_validation.Matcher(queue="q", payload={"a.b": 1}), running=1, key="a.0.c")
+_LIMIT = Limit(name="one each", matches=limits.Matcher(queue="q", payload={"a.b": 1}), running=1, key="a.0.c")
 
 
 def _matcher(data: bytes) -> Any:
     """A limit in JSON, and a payload behind it."""
     written, _, payload = data.partition(b"\n")
     limit = decode(written, Limit, Codec.JSON)
-    limit_validation.limit(limit)
+    limits.limit(limit)
     table = LimitTable(1, {7: limit})
     for codec in (Codec.JSON, Codec.MSGPACK):
         for text in table.match(limit.matches.queue, limit.matches.name, limit.matches.lane, Blob(payload, codec)):
@@ -358,8 +362,8 @@ def _globs(data: bytes) -> Any:
 
 def _import(data: bytes) -> Any:
     head, *lines = data.split(b"\n")
-    transfer.decode_header(head)
-    return [transfer.decode_line(line, number) for number, line in enumerate(lines, 2) if line]
+    export_lines.decode_header(head)
+    return [export_lines.decode_line(line, number) for number, line in enumerate(lines, 2) if line]
 
 
 PARSERS: dict[str, Parser] = {

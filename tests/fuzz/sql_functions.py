@@ -18,11 +18,11 @@ from typing import Self
 
 import msgspec
 
-from windlass.dialects.bedrock import query, query_child, sql_functions
+from windlass.dialects.bedrock.query import child, query, sql_functions
 from windlass.processes.frames import Answer, FrameReader, Hello, Raised, Ready, Request, ToParent, pack
 
 SECONDS = 0.2  # of one query, as it is asked to keep by itself
-CPU_MAX_S = 1 + query_child.CPU_SPARE_S + 1  # whole seconds are counted, and the signal comes at the next tick
+CPU_MAX_S = 1 + child.CPU_SPARE_S + 1  # whole seconds are counted, and the signal comes at the next tick
 MEMORY_BYTES = 128 * 1024 * 1024
 PROCESS_BYTES = 64 * 1024 * 1024  # of the interpreter and the libraries
 SILENT_S = 120.0  # no answer and no end: the limits of the kernel do not hold
@@ -91,7 +91,7 @@ class QueryProcess:
         self._socket, theirs = socket.socketpair()
         self._socket.settimeout(SILENT_S)
         lifeline, self._lifeline = os.pipe()
-        command = [sys.executable, "-m", "windlass.processes.child", query_child.TARGET]
+        command = [sys.executable, "-m", "windlass.processes.child", child.TARGET]
         self._process = subprocess.Popen(
             [*command, str(theirs.fileno()), str(lifeline)],
             pass_fds=(theirs.fileno(), lifeline),
@@ -116,9 +116,9 @@ class QueryProcess:
 
     def fault(self, statement: str) -> str:
         """Run the statement, and return what is wrong with how it went; empty: nothing."""
-        question = query_child.Question(statement, self._pages, {}, self._limits, False)
+        question = child.Question(statement, self._pages, {}, self._limits, False)
         used_s = self._cpu_s()
-        self._socket.sendall(pack(Request(query_child.encode(question), MEMORY_BYTES)))
+        self._socket.sendall(pack(Request(child.encode(question), MEMORY_BYTES)))
         try:
             heard = self._heard()
         except TimeoutError:
@@ -133,7 +133,7 @@ class QueryProcess:
         if isinstance(heard, Raised) and not heard.is_out_of_memory:
             return heard.traceback
         if isinstance(heard, Answer):
-            status = query_child.decode_answer(heard.payload).status
+            status = child.decode_answer(heard.payload).status
             if status not in (200, 402, 502):
                 return f"it was answered {status}"
         if self._memory_bytes() > MEMORY_BYTES + PROCESS_BYTES:

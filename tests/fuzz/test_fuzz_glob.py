@@ -12,9 +12,9 @@ from engine_process import EngineProcess
 from fuzz.corpus import inputs_of
 from fuzz.mutation import Mutator
 from windlass.core.errors import Refusal
-from windlass.core.validation import NAME_MAX, WILDCARDS_MAX, glob
-from windlass.store.endpoint import parse_url
-from windlass.store.link import BlockingLink
+from windlass.core.validation.jobs import NAME_MAX, WILDCARDS_MAX, glob
+from windlass.store.connection.endpoint import parse_url
+from windlass.store.connection.reconnecting import BlockingLink
 from windlass.store.scripts import shared_source, uses
 
 pytestmark = pytest.mark.parametrize("engine", ["valkey"], indirect=True)

@@ -16,11 +16,11 @@ from fuzz.corpus import inputs_of
 from fuzz.mutation import Mutator
 from windlass.core.job import Blob, NewJob
 from windlass.server import serving
-from windlass.server.answering import ROUTES
+from windlass.server.serve import ROUTES
 from windlass.service import Service
 from windlass.settings import Settings
 from windlass.store.store import Store
-from windlass.web.routing import Route, Router
+from windlass.web.app.router import Route, Router
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("engine", ["valkey"], indirect=True)]
 

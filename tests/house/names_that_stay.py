@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.metadata
+import importlib.util
 import json
 import logging
 import pkgutil
@@ -18,26 +19,28 @@ import click
 import msgspec
 
 import windlass
+from windlass import contrib
 from windlass.cli import main as command_line
 from windlass.core import diagnosis, errors
 from windlass.core.event import Happening
 from windlass.core.job import Codec, Flag, Job
 from windlass.core.states import State
-from windlass.dialects.bedrock.refusing import SAID
+from windlass.dialects.bedrock.refusals import SAID
 from windlass.dialects.bedrock.verbs import VERBS
-from windlass.dialects.downloader import self_description as downloader_document
-from windlass.dialects.lightjq import self_description as lightjq_document
-from windlass.dialects.processor.logs import log_line
-from windlass.sdk import contrib, push
+from windlass.dialects.lightjq import openapi_document as lightjq_document
+from windlass.dialects.stdio.logs import log_line
+from windlass.downloads.api import openapi_document as downloader_document
+from windlass.sdk import push
 from windlass.sdk.worker.logs import JsonFormatter
-from windlass.server.answering import ROUTES
+from windlass.server.serve import ROUTES
 from windlass.settings import Settings
-from windlass.store import record
-from windlass.web.openapi import document
-from windlass.web.routing import Router
+from windlass.store.records import record
+from windlass.web.app.router import Router
+from windlass.web.docs.openapi import document
 
 FILE = Path(__file__).with_name("names_that_stay.json")
 Names: TypeAlias = list[str]
+ALIASES = "windlass.sdk.contrib."
 _METRIC = re.compile(r'"(windlass_[a-z_]+)"')
 
 
@@ -90,6 +93,17 @@ def _python_names() -> Iterator[str]:
     for extra in ("opentelemetry", "prometheus"):
         yield from _defined_in(importlib.import_module(f"{contrib.__name__}.{extra}"))
     yield f"{contrib.__name__}.django.WindlassBackend"
+    yield from (name for name in read()["python"] if name.startswith(ALIASES) and _resolves(name))
+
+
+def _resolves(name: str) -> bool:
+    """Whether a former path still leads to a module, or to a name of one."""
+    if name.endswith("django.WindlassBackend"):  # its module needs settings of Django to be imported
+        name = f"{ALIASES}django.backend"
+    module, _, attribute = name.rpartition(".")
+    if attribute[0].isupper() or attribute == "instrument" or attribute.startswith("serve_"):
+        return hasattr(importlib.import_module(module), attribute)
+    return importlib.util.find_spec(name) is not None
 
 
 def _defined_in(module: Any) -> Iterator[str]:
@@ -133,7 +147,7 @@ def _fields(key: str, made: dict[str, Any]) -> Iterator[str]:
 def _error_codes() -> Iterator[str]:
     """Of all modules: a class counts only when its module is loaded."""
     for module in pkgutil.walk_packages(windlass.__path__, "windlass."):
-        if not module.name.startswith((contrib.__name__, "windlass.__main__")):
+        if not module.name.startswith((contrib.__name__, ALIASES, "windlass.__main__")):
             importlib.import_module(module.name)
     yield from {kind.code for kind in _subclasses(errors.WindlassError) if kind.__module__.startswith("windlass.")}
 

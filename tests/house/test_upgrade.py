@@ -14,14 +14,14 @@ import pytest
 
 from embedded_process import new_data_dir
 from windlass import Windlass, Worker
-from windlass.core.access import digest_of, parse_token
+from windlass.core.access.tokens import digest_of, parse_token
 from windlass.core.diagnosis import Severity
 from windlass.core.ids import format_id, parse_id
 from windlass.core.job import Blob, Timeline
-from windlass.core.requests import Finish, Take
+from windlass.core.operations import Finish, Take
 from windlass.service import Service
-from windlass.store.embedded import EmbeddedEngine
-from windlass.store.endpoint import parse_url
+from windlass.store.connection.endpoint import parse_url
+from windlass.store.embedded.engine import EmbeddedEngine
 from windlass.store.store import Store
 
 ARCHIVES = sorted(Path(__file__).with_name("upgrade").glob("*.tar.gz"))

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from windlass.core.job import Blob, Ending, NewJob, Timeline
-from windlass.loops.downloading import NAME, QUEUE, Options, Processor
+from windlass.downloads.worker import NAME, QUEUE, Options, Processor
 from windlass.outbound import Outbound, Policy, read_policy
 from windlass.service import Service
 

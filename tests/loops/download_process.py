@@ -12,7 +12,7 @@ from pathlib import Path
 from download_origin import at_work
 
 from windlass.service import Service
-from windlass.store.endpoint import parse_url
+from windlass.store.connection.endpoint import parse_url
 from windlass.store.store import Store
 
 

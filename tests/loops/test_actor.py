@@ -10,13 +10,13 @@ import pytest
 
 from engine_process import EngineProcess
 from stores import make_store
-from windlass.core.action import QUEUE, Action, ActionStatus
+from windlass.background.bulk_runner import LEASE_MS, Actor
+from windlass.core.bulk_action import QUEUE, Action, ActionStatus
 from windlass.core.errors import BadInput, UnknownJob
 from windlass.core.job import Blob, NewJob
-from windlass.core.requests import Fail, Listing, Take
-from windlass.loops.actor import LEASE_MS, Actor
+from windlass.core.operations import Fail, Listing, Take
 from windlass.service import Service
-from windlass.store.asked import Flow
+from windlass.store.operation import Flow
 
 T = TypeVar("T")
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("engine", ["valkey"], indirect=True)]

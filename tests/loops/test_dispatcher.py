@@ -12,12 +12,12 @@ import msgspec
 import pytest
 from worker_server import WorkerServer
 
+from windlass.background.push_dispatcher import Dispatcher
 from windlass.core.ids import format_id, parse_id
 from windlass.core.job import Blob, Codec, Job, NewJob
-from windlass.core.requests import Finish, Take
+from windlass.core.operations import Finish, Take
 from windlass.core.retry import Backoff
 from windlass.core.states import State
-from windlass.loops.dispatcher import Dispatcher
 from windlass.outbound import Outbound, read_policy
 from windlass.service import Service
 from windlass.store.store import Store

@@ -15,7 +15,7 @@ from serving_process import ServingProcess, of_store
 from windlass.core.errors import Refusal
 from windlass.core.ids import format_id, parse_id
 from windlass.core.job import NewJob
-from windlass.core.requests import Enqueued, Finish
+from windlass.core.operations import Enqueued, Finish
 from windlass.core.states import State
 from windlass.service import Service
 from windlass.store.store import Store

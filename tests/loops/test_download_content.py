@@ -15,11 +15,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from windlass.core.errors import BadInput, BadSetting
-from windlass.loops.downloading import read_headers
-from windlass.loops.downloading.globs import read_globs
-from windlass.loops.downloading.image_size import NotAnImage, image_size
-from windlass.loops.downloading.sniffing import mime_type_of
-from windlass.loops.downloading.temp_file import TempFile
+from windlass.downloads.worker import read_headers
+from windlass.downloads.worker.content_type import mime_type_of
+from windlass.downloads.worker.globs import read_globs
+from windlass.downloads.worker.image_size import NotAnImage, image_size
+from windlass.downloads.worker.temp_file import TempFile
 
 
 def _zip() -> bytes:

@@ -11,12 +11,12 @@ import msgspec
 import pytest
 from download_origin import BASE, AtWork, Origin, answer, at_work
 
-from windlass.core.callback import Debt, HeldDebt
+from windlass.core.callbacks.callback import Debt, HeldDebt
 from windlass.core.errors import AlreadyEnded, UnknownJob
 from windlass.core.job import Blob, Callback, NewJob
-from windlass.core.requests import Fail, Take
+from windlass.core.operations import Fail, Take
 from windlass.core.retry import Backoff
-from windlass.loops.downloading import FILES_QUEUE, QUEUE, callback_body, delivered
+from windlass.downloads.worker import FILES_QUEUE, QUEUE, callback_body, delivered
 from windlass.service import Service
 from windlass.store.store import Store
 

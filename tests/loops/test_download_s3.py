@@ -17,10 +17,10 @@ from download_origin import BASE, AtWork, Origin, answer, at_work, png
 from moto.server import ThreadedMotoServer
 
 from windlass.core.job import Blob, NewJob
-from windlass.loops.downloading import FILES_QUEUE
-from windlass.loops.downloading.s3 import Bucket, Clients
-from windlass.loops.downloading.temp_file import TempFile
-from windlass.loops.downloading.trouble import Trouble
+from windlass.downloads.worker import FILES_QUEUE
+from windlass.downloads.worker.failures import Trouble
+from windlass.downloads.worker.s3 import Bucket, Clients
+from windlass.downloads.worker.temp_file import TempFile
 from windlass.service import Service
 from windlass.store.store import Store
 

@@ -14,9 +14,9 @@ from download_origin import Asked, Handler, Origin, answer, at_work, end_of, fil
 from download_process import download_process
 
 from windlass.core.job import Blob, NewJob
-from windlass.core.limit import Limit, Matcher
+from windlass.core.limits.limit import Limit, Matcher
 from windlass.core.states import State
-from windlass.loops.downloading import FILES_QUEUE, QUEUE
+from windlass.downloads.worker import FILES_QUEUE, QUEUE
 from windlass.service import Service
 from windlass.store.store import Store
 

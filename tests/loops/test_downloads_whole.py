@@ -19,10 +19,10 @@ from download_origin import Asked, Origin, answer, files_in, in_turn
 from receiver import Received, Receiver
 
 from serving_process import ServingProcess, of_store
+from windlass.background.callbacks.http_backend import HttpBackend
+from windlass.background.callbacks.notifier import Notifier
 from windlass.core.ids import format_id
-from windlass.loops.downloading import callback_body
-from windlass.loops.notifier import Notifier
-from windlass.loops.notifying.http import HttpBackend
+from windlass.downloads.worker import callback_body
 from windlass.outbound import Outbound, read_policy
 from windlass.server import serving
 from windlass.service import Service

@@ -11,12 +11,13 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
-from windlass.core.callback import Debt
+from windlass.background.callbacks.kafka_backend import KafkaBackend
+from windlass.background.callbacks.notifier import Notifier
+from windlass.core.callbacks.callback import Debt
+from windlass.core.callbacks.kafka_config import read_kafka_config
 from windlass.core.errors import BadInput
 from windlass.core.job import Callback, NewJob
-from windlass.core.requests import Finish, Take
-from windlass.loops.notifier import Notifier
-from windlass.loops.notifying.kafka import KafkaBackend, read_kafka_config
+from windlass.core.operations import Finish, Take
 from windlass.service import Service
 from windlass.store.store import Store
 

@@ -11,10 +11,10 @@ import msgspec
 import pytest
 from receiver import Receiver
 
-from windlass.core.access import NewToken, Role
-from windlass.core.callback import Debt
+from windlass.core.access.tokens import NewToken, Role
+from windlass.core.callbacks.callback import Debt
 from windlass.core.job import Callback, NewJob
-from windlass.core.requests import Finish, Take
+from windlass.core.operations import Finish, Take
 from windlass.server import Serving, serving
 from windlass.service import Service
 from windlass.settings import Settings

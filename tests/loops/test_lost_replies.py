@@ -12,11 +12,11 @@ from worker_server import WorkerServer
 
 from engine_process import EngineProcess
 from lost_replies import LIMIT_S, SETTLED_MS, LossyWay, lossy_way
+from windlass.background import reconciler
+from windlass.background.push_dispatcher import ACCEPT_MS, Dispatcher
 from windlass.core.job import Job, NewJob
 from windlass.core.states import State
-from windlass.loops import reconciler
-from windlass.loops.dispatcher import ACCEPT_MS, Dispatcher
-from windlass.loops.downloading import QUEUE, holds
+from windlass.downloads.worker import QUEUE, leases
 from windlass.outbound import Outbound, read_policy
 from windlass.service import Service
 from windlass.store.store import Store
@@ -44,7 +44,7 @@ async def read(service: Service, job_id: bytes) -> Job:
 async def test_a_download_that_its_process_never_heard_of(
     lossy: Service, service: Service, way: LossyWay, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(holds, "BEAT_EVERY_S", 0.1)
+    monkeypatch.setattr(leases, "BEAT_EVERY_S", 0.1)
     monkeypatch.setattr(reconciler, "SETTLE_S", 0.05)
     async with Origin(answer(b"whole")).open() as origin:
         job_id = await put(service, origin.url())

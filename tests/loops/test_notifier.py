@@ -12,13 +12,13 @@ import pytest
 from aiohttp import web
 from receiver import Received, Receiver, raw_receiver, silent_receiver
 
-from windlass.core.callback import Debt
+from windlass.background.callbacks.backend import Undeliverable
+from windlass.background.callbacks.http_backend import HttpBackend
+from windlass.background.callbacks.notifier import Notifier
+from windlass.core.callbacks.callback import Debt
+from windlass.core.callbacks.signing import digest, is_signed_by
 from windlass.core.job import Blob, Callback, Codec, NewJob
-from windlass.core.requests import Fail, Finish, Take
-from windlass.core.signing import digest, is_signed_by
-from windlass.loops.notifier import Notifier
-from windlass.loops.notifying.backend import Undeliverable
-from windlass.loops.notifying.http import HttpBackend
+from windlass.core.operations import Fail, Finish, Take
 from windlass.outbound import Outbound, read_policy
 from windlass.service import Service
 from windlass.store.store import Store
@@ -390,7 +390,7 @@ async def test_keys_are_rotated_without_a_gap(opened: Service) -> None:
 async def test_a_dead_receiver_does_not_hold_up_the_others(opened: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     """The dead one's come first and are many more than there is room for; not one of them has ended when all of the
     others have."""
-    monkeypatch.setattr("windlass.loops.notifier.STOP_S", 0.05)
+    monkeypatch.setattr("windlass.background.callbacks.notifier.STOP_S", 0.05)
     async with (
         silent_receiver() as dead,
         Receiver().open() as good,
@@ -507,7 +507,7 @@ async def test_one_that_stops_lets_what_is_under_way_end(opened: Service) -> Non
 async def test_what_is_under_way_for_too_long_is_due_again_at_once(
     opened: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("windlass.loops.notifier.STOP_S", 0.05)
+    monkeypatch.setattr("windlass.background.callbacks.notifier.STOP_S", 0.05)
     async with silent_receiver() as url, notifier() as one:
         running = asyncio.create_task(one.run(opened))
         await end(opened, url)

@@ -13,11 +13,11 @@ from aiohttp import web
 from receiver import Received, Receiver
 
 from serving_process import ServingProcess, of_store
+from windlass.background.callbacks.http_backend import HttpBackend
+from windlass.background.callbacks.notifier import LEASE_MS, Notifier
+from windlass.core.callbacks.signing import is_signed_by
 from windlass.core.job import Blob, Callback, NewJob
-from windlass.core.requests import Finish, Take
-from windlass.core.signing import is_signed_by
-from windlass.loops.notifier import LEASE_MS, Notifier
-from windlass.loops.notifying.http import HttpBackend
+from windlass.core.operations import Finish, Take
 from windlass.outbound import Outbound, read_policy
 from windlass.service import Service
 from windlass.store.store import Store

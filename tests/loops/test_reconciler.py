@@ -8,11 +8,11 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from windlass.background import reconciler as reconciler_module
+from windlass.background.reconciler import Reconciler
 from windlass.core.job import Job, NewJob
-from windlass.core.requests import Held, Take
+from windlass.core.operations import Held, Take
 from windlass.core.states import State
-from windlass.loops import reconciler as reconciler_module
-from windlass.loops.reconciler import Reconciler
 from windlass.service import Service
 from windlass.store.store import Store
 
@@ -91,7 +91,7 @@ async def test_a_lease_that_is_another_one_by_now_is_left_alone(
 
 
 async def test_a_decision_ends_with_its_holder(opened: Service, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.DEBUG, "windlass.loops")
+    caplog.set_level(logging.DEBUG, "windlass.background")
     (job,) = await taken(opened, 1)
     reconciler = Reconciler(opened, lambda _: False)
     reconciler.begin([lease(job)])

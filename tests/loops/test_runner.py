@@ -9,13 +9,13 @@ from collections.abc import Callable
 import pytest
 
 from namespace import ask
+from windlass.background import runner
+from windlass.background.janitor import Janitor
+from windlass.background.recoverer import Recoverer
+from windlass.background.scheduler import Scheduler
 from windlass.core.job import NewJob
-from windlass.core.requests import Take
-from windlass.core.schedule import Schedule
-from windlass.loops import runner
-from windlass.loops.janitor import Janitor
-from windlass.loops.recoverer import Recoverer
-from windlass.loops.scheduler import Scheduler
+from windlass.core.operations import Take
+from windlass.core.scheduling.schedule import Schedule
 from windlass.service import Service
 from windlass.store.store import Store
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from windlass.loops.notifying.traffic import SILENT_REMEMBERED, Traffic
+from windlass.background.callbacks.traffic import SILENT_REMEMBERED, Traffic
 
 
 def test_traffic_counts_what_it_promises() -> None:

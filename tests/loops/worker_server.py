@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
-from windlass.core.requests import WorkerInfo
+from windlass.core.operations import WorkerInfo
 from windlass.service import Service
 
 Answer = Callable[[dict[str, Any]], Awaitable[int]]

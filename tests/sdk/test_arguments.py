@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 
 from windlass.core.errors import BadInput, WindlassError
 from windlass.core.job import NOTHING, Blob, Codec
-from windlass.sdk import codec
-from windlass.sdk.arguments import BadArguments, Decoded, Signature, WrongCall
+from windlass.sdk.tasks import codec
+from windlass.sdk.tasks.arguments import BadArguments, Decoded, Signature, WrongCall
 
 if TYPE_CHECKING:
     from nowhere import Nothing  # type: ignore[import-not-found]

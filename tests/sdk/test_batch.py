@@ -13,8 +13,8 @@ import pytest
 from windlass import Backoff, Context, Depends, GiveUp, JobCancelled, JobFailed, Windlass, Worker
 from windlass.core.errors import BadInput
 from windlass.core.job import Blob, Codec, NewJob
-from windlass.core.requests import Held
-from windlass.sdk.arguments import WrongCall
+from windlass.core.operations import Held
+from windlass.sdk.tasks.arguments import WrongCall
 
 pytestmark = pytest.mark.anyio
 AT_ONCE = Backoff(tries=2, base=0)

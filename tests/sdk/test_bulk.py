@@ -11,7 +11,7 @@ import pytest
 from windlass import Windlass
 from windlass.core.errors import BadInput, QueueFull
 from windlass.sdk.app import AT_ONCE
-from windlass.sdk.task import AsyncTask, Call
+from windlass.sdk.tasks.task import AsyncTask, Call
 
 COUNT = 2 * AT_ONCE + 5
 

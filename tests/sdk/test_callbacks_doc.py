@@ -17,7 +17,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from dialects.threaded import served_in_thread
 from sdk.conftest import at_work
 from windlass import BadSignature, Windlass, verify_callback
-from windlass.core.signing import signature
+from windlass.core.callbacks.signing import signature
 from windlass.service import Service
 from windlass.settings import Settings
 from windlass.store.store import Store

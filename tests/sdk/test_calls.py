@@ -15,7 +15,7 @@ from namespace import ask
 from windlass import Backoff, Context, Rate, Windlass
 from windlass.core.errors import BadInput
 from windlass.core.job import Job
-from windlass.core.requests import Listing
+from windlass.core.operations import Listing
 
 
 def jobs(app: Windlass, queue: str = "default", state: str = "queued") -> list[Job]:

@@ -11,7 +11,7 @@ from flow_tasks import Sum, flow_tasks
 
 from windlass import Backoff, Context, GroupHandle, JobCancelled, JobFailed, Windlass, group
 from windlass.core.errors import BadInput, CrossPartition, QueueFull, TooLarge
-from windlass.core.requests import Listing
+from windlass.core.operations import Listing
 from windlass.service import Service
 from windlass.store.store import Store
 

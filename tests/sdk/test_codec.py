@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 
 from windlass.core.errors import BadInput
 from windlass.core.job import NOTHING, Blob, Codec
-from windlass.sdk.codec import Unreadable, decode, encode
+from windlass.sdk.tasks.codec import Unreadable, decode, encode
 
 T = TypeVar("T")
 
@@ -278,7 +278,7 @@ def test_annotations_with_unhashable_metadata_are_read() -> None:
 
 def test_pydantic_is_not_imported_for_the_sake_of_it() -> None:
     program = (
-        "import sys; from windlass.sdk.codec import encode, decode; "
+        "import sys; from windlass.sdk.tasks.codec import encode, decode; "
         "decode(encode({'a': 1}), dict[str, int]); assert 'pydantic' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", program], check=True)

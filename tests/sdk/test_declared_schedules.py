@@ -12,8 +12,8 @@ import pytest
 from windlass import Windlass
 from windlass.core.errors import BadInput
 from windlass.core.job import NewJob
-from windlass.core.requests import Listing
-from windlass.core.schedule import Schedule
+from windlass.core.operations import Listing
+from windlass.core.scheduling.schedule import Schedule
 from windlass.service import Service
 
 pytestmark = pytest.mark.anyio

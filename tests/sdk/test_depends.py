@@ -12,8 +12,8 @@ import pytest
 
 from windlass import Backoff, Context, Depends, JobCancelled, JobFailed, Windlass
 from windlass.core.errors import BadInput
-from windlass.sdk.arguments import WrongCall
-from windlass.sdk.injection import SharedInChild
+from windlass.sdk.tasks.arguments import WrongCall
+from windlass.sdk.tasks.injection import SharedInChild
 
 pytestmark = pytest.mark.anyio
 AT_ONCE = Backoff(tries=3, base=0)

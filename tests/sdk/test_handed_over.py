@@ -12,7 +12,7 @@ import pytest
 from windlass import Windlass, Worker
 from windlass.core.job import Blob, NewJob
 from windlass.core.states import State
-from windlass.store.connection import Connection
+from windlass.store.connection.connection import Connection
 
 LIMIT_S = 30.0
 

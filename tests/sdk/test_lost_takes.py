@@ -13,12 +13,12 @@ from engine_process import EngineProcess
 from lost_replies import LIMIT_S, SETTLED_MS, LossyWay, lossy_way
 from sdk.conftest import at_work
 from windlass import Windlass
+from windlass.background import reconciler
 from windlass.core.ids import parse_id
 from windlass.core.job import NewJob
+from windlass.core.operations import Take
 from windlass.core.queue import FOREVER_MS
-from windlass.core.requests import Take
 from windlass.core.states import State
-from windlass.loops import reconciler
 from windlass.sdk.worker import worker as worker_module
 from windlass.service import Service
 from windlass.store.store import Store

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from windlass import Windlass, Worker
-from windlass.sdk.worker.pump import HALVED_FROM
-from windlass.store.connection import Connection
+from windlass.sdk.worker.fetcher import HALVED_FROM
+from windlass.store.connection.connection import Connection
 
 SLOTS = 2 * HALVED_FROM + 1
 COUNT = 7 * SLOTS + 3

@@ -37,7 +37,7 @@ def test_a_name_that_is_not_there() -> None:
     with pytest.raises(AttributeError, match="Windlas"):
         windlass.Windlas  # noqa: B018
     with pytest.raises(ImportError):
-        from windlass import Windlas  # type: ignore[attr-defined]  # noqa: F401
+        from windlass import Windlas  # noqa: F401
 
 
 def test_the_import_alone_loads_nothing() -> None:

@@ -12,9 +12,9 @@ import pytest
 from windlass import Context, JobCancelled, JobFailed, ResultGone, Windlass, group
 from windlass.core.errors import AlreadyEnded, BadInput, BadSetting, QueueFull, UnknownJob
 from windlass.core.job import Blob, Codec, NewJob
-from windlass.core.limit import Limit, Matcher
-from windlass.core.requests import Listing
-from windlass.core.schedule import Schedule
+from windlass.core.limits.limit import Limit, Matcher
+from windlass.core.operations import Listing
+from windlass.core.scheduling.schedule import Schedule
 from windlass.sdk.remote.store import RemoteStore
 from windlass.service import Service
 

@@ -16,7 +16,7 @@ import pytest
 from engine_process import EngineProcess
 from sdk.server_process import ServerProcess, server_process
 from windlass import Windlass
-from windlass.core.access import NewToken, Role
+from windlass.core.access.tokens import NewToken, Role
 from windlass.core.errors import (
     REFUSALS,
     BadSetting,
@@ -28,14 +28,14 @@ from windlass.core.errors import (
     WindlassError,
 )
 from windlass.core.job import Codec
-from windlass.core.requests import Finish, Listing, Take
+from windlass.core.operations import Finish, Listing, Take
 from windlass.sdk.remote.address import parse_server
-from windlass.sdk.remote.patience import Patience
 from windlass.sdk.remote.request import NoAnswer, NotReached, Response, failure, get, post
+from windlass.sdk.remote.retry_policy import Patience
 from windlass.sdk.remote.store import Info, RemoteStore
 from windlass.service import Service
 from windlass.store.store import Store
-from windlass.web.encoding import JSON, MSGPACK, refusal_answer
+from windlass.web.app.encoding import JSON, MSGPACK, refusal_answer
 
 pytestmark = pytest.mark.anyio
 DEAD = "http://127.0.0.1:1"

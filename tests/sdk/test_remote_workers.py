@@ -13,7 +13,7 @@ import pytest
 from sdk import fault_tasks
 from sdk.worker_process import Place, WorkerProcess, listed, until
 from windlass import Context, JobCancelled, Limit, Windlass, Worker
-from windlass.core.access import NewToken, Role
+from windlass.core.access.tokens import NewToken, Role
 from windlass.core.errors import Unauthorized
 from windlass.service import Service
 

@@ -7,10 +7,10 @@ from collections.abc import Callable
 import pytest
 
 from windlass.core.job import Attempt, NewJob
-from windlass.core.requests import Finish, Take, WorkerInfo
+from windlass.core.operations import Finish, Take, WorkerInfo
 from windlass.core.retry import Backoff
-from windlass.sdk.worker.crashes import crashed
-from windlass.sdk.worker.rescue import give_back, rescue
+from windlass.sdk.worker.supervision.crashes import crashed
+from windlass.sdk.worker.supervision.orphan_recovery import give_back, rescue
 from windlass.service import Service
 from windlass.store.store import Store
 

@@ -15,7 +15,7 @@ from sdk.worker_process import LIMIT_S, Place, finished, staff
 from windlass import Windlass
 from windlass.core.errors import EngineNotPermitted
 from windlass.service import Service
-from windlass.store.endpoint import parse_url
+from windlass.store.connection.endpoint import parse_url
 from windlass.store.store import Store
 
 HERE = Path(__file__).parent

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from windlass.sdk.worker.scaling import UP_PAUSE_S, WAITED_MS, Load, Scaling
+from windlass.sdk.worker.supervision.autoscaler import UP_PAUSE_S, WAITED_MS, Load, Scaling
 
 SLOTS = 4
 IDLE = Load(0, 0, 0)

@@ -11,7 +11,7 @@ import pytest
 
 from windlass import Backoff, Context, JobCancelled, JobFailed, Windlass, group
 from windlass.core.errors import BadInput, QueueFull
-from windlass.core.requests import Listing
+from windlass.core.operations import Listing
 
 pytestmark = pytest.mark.anyio
 SECONDS = 20

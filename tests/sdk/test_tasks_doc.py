@@ -17,7 +17,7 @@ import pytest
 
 from engine_process import EngineProcess
 from windlass import Windlass, Worker
-from windlass.sdk.options import CallOptions, TaskOptions
+from windlass.sdk.tasks.options import CallOptions, TaskOptions
 
 DOCUMENT = (Path(__file__).parents[2] / "docs" / "tasks.md").read_text()
 RESULT = "  # → "

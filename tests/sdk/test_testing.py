@@ -21,10 +21,10 @@ import pytest
 from windlass import Backoff, Context, JobFailed, Limit, Rate, Windlass
 from windlass.core.errors import BadInput
 from windlass.core.job import NewJob
-from windlass.core.requests import Take
-from windlass.core.schedule import Schedule
+from windlass.core.operations import Take
+from windlass.core.scheduling.schedule import Schedule
 from windlass.sdk.testing import Testing
-from windlass.store.keeper import STATE, ask
+from windlass.store.embedded.supervisor import STATE, ask
 
 SLOWLY = Backoff(tries=3, base="1m", factor=2, jitter=0)
 

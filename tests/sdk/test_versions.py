@@ -12,9 +12,9 @@ from windlass import JobFailed, Windlass, Worker
 from windlass.core.errors import BadInput
 from windlass.core.ids import format_id
 from windlass.core.job import Blob, Codec, NewJob
-from windlass.core.requests import Take
-from windlass.sdk.versions import version_of
-from windlass.sdk.worker.postponing import Postponing
+from windlass.core.operations import Take
+from windlass.sdk.tasks.versions import version_of
+from windlass.sdk.worker.version_snooze import Postponing
 from windlass.store.store import Store
 
 pytestmark = pytest.mark.anyio

@@ -13,9 +13,9 @@ from engine_process import EngineProcess
 from windlass import Backoff, Context, GiveUp, JobCancelled, JobFailed, Limit, ResultGone, Windlass, Worker
 from windlass.core.errors import EngineFull
 from windlass.core.job import Blob, Codec, NewJob
-from windlass.core.requests import Take
-from windlass.store.blocking import BlockingConnection
-from windlass.store.endpoint import parse_url
+from windlass.core.operations import Take
+from windlass.store.connection.endpoint import parse_url
+from windlass.store.connection.sync_connection import BlockingConnection
 
 pytestmark = pytest.mark.anyio
 AT_ONCE = Backoff(tries=3, base=0)

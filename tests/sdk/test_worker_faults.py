@@ -26,7 +26,7 @@ from sdk.fault_tasks import (
 from sdk.worker_process import LIMIT_S, Place, Staff, finished, listed, staff, until
 from windlass.core.job import NewJob
 from windlass.service import Service
-from windlass.store.endpoint import parse_url
+from windlass.store.connection.endpoint import parse_url
 from windlass.store.store import Store
 
 HERE = Path(__file__).parent

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Self
 
-from windlass.core.requests import Worker
+from windlass.core.operations import Worker
 from windlass.service import Service
 
 LIMIT_S = 60.0

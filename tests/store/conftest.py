@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from engine_process import EngineProcess
-from windlass.store.endpoint import Endpoint, parse_url
+from windlass.store.connection.endpoint import Endpoint, parse_url
 
 
 @pytest.fixture(scope="module")

@@ -15,9 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from windlass.store import allocator, embedded, keeper
-from windlass.store.allocator import LIBRARY, preload_for
-from windlass.store.embedded import EmbeddedEngine, find_server_binary
+from windlass.store.embedded import allocator, supervisor
+from windlass.store.embedded import engine as embedded
+from windlass.store.embedded.allocator import LIBRARY, preload_for
+from windlass.store.embedded.engine import EmbeddedEngine, find_server_binary
 
 PATIENCE_S = 15.0
 ANOTHER = "libanl.so.1"  # part of the C library, and nothing that an engine needs by itself
@@ -29,7 +30,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="preloading is f
 def data_dir() -> Iterator[Path]:
     path = Path(tempfile.mkdtemp(prefix="wl-"))
     yield path
-    wait_until(lambda: not (path / keeper.STATE).exists())  # the keeper's last word, when the engine is gone
+    wait_until(lambda: not (path / supervisor.STATE).exists())  # the keeper's last word, when the engine is gone
     shutil.rmtree(path)
 
 
@@ -54,7 +55,7 @@ def engine_pid(data_dir: Path) -> int:
 
 def _told_pid(data_dir: Path) -> int:
     """0: the engine does not answer."""
-    found = re.search(r"process_id:(\d+)", keeper.ask(str(data_dir / keeper.SOCKET), b"INFO server"))
+    found = re.search(r"process_id:(\d+)", supervisor.ask(str(data_dir / supervisor.SOCKET), b"INFO server"))
     return int(found[1]) if found else 0
 
 
@@ -65,7 +66,7 @@ def libraries_of(data_dir: Path) -> str:
 
 def notes(data_dir: Path, preload: str) -> Callable[[], bool]:
     """Whether the keeper wrote that down. It does so beside the engine's start."""
-    return lambda: json.loads((data_dir / keeper.STATE).read_text()).get("preload") == preload
+    return lambda: json.loads((data_dir / supervisor.STATE).read_text()).get("preload") == preload
 
 
 def scripted_server(tmp_path: Path, before: str) -> Path:
@@ -79,13 +80,13 @@ def test_the_embedded_engine_runs_with_it(data_dir: Path) -> None:
     with EmbeddedEngine(data_dir):
         assert LIBRARY in libraries_of(data_dir)
         wait_until(notes(data_dir, LIBRARY))
-        assert keeper.ask(str(data_dir / keeper.SOCKET), b"SET a 1") == "+OK"
-    assert "jemalloc" not in (data_dir / keeper.LOG).read_text()
+        assert supervisor.ask(str(data_dir / supervisor.SOCKET), b"SET a 1") == "+OK"
+    assert "jemalloc" not in (data_dir / supervisor.LOG).read_text()
 
 
 def test_nobody_else_gets_it(data_dir: Path) -> None:
     with EmbeddedEngine(data_dir):
-        keeper_pid = json.loads((data_dir / keeper.STATE).read_text())["keeper_pid"]
+        keeper_pid = json.loads((data_dir / supervisor.STATE).read_text())["keeper_pid"]
         assert LIBRARY not in Path(f"/proc/{keeper_pid}/maps").read_text()
     assert LIBRARY not in os.environ.get("LD_PRELOAD", "")
 
@@ -110,7 +111,7 @@ def test_a_library_that_cannot_be_loaded_is_not_preloaded(
         libraries = libraries_of(data_dir)
     assert ANOTHER in libraries
     assert "jemalloc" not in libraries
-    assert "ld.so" not in (data_dir / keeper.LOG).read_text()
+    assert "ld.so" not in (data_dir / supervisor.LOG).read_text()
 
 
 def test_an_engine_starts_where_the_library_has_gone_since(

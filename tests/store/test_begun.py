@@ -9,10 +9,10 @@ from forked import in_forked_child
 from opened import opened_blocking
 from windlass.core.errors import Refusal
 from windlass.core.job import NewJob
-from windlass.core.requests import Enqueued, Finish, Take
+from windlass.core.operations import Enqueued, Finish, Take
 from windlass.service import Service
-from windlass.store.connection import ConnectionLost, EngineReplyError
-from windlass.store.endpoint import Endpoint, parse_url
+from windlass.store.connection.connection import ConnectionLost, EngineReplyError
+from windlass.store.connection.endpoint import Endpoint, parse_url
 from windlass.store.store import Store
 
 

@@ -11,9 +11,9 @@ from forked import in_forked_child
 from opened import opened_blocking
 from scripted import scripted
 from windlass.core.errors import EngineUnavailable
-from windlass.store.blocking import BlockingConnection
-from windlass.store.connection import ConnectionLost, EngineReplyError
-from windlass.store.endpoint import Endpoint, parse_url
+from windlass.store.connection.connection import ConnectionLost, EngineReplyError
+from windlass.store.connection.endpoint import Endpoint, parse_url
+from windlass.store.connection.sync_connection import BlockingConnection
 
 SOON_S = 0.1
 

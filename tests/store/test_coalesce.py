@@ -11,11 +11,11 @@ import pytest
 from engine_process import EngineProcess
 from windlass.core.errors import EngineError, Refusal
 from windlass.core.job import Blob, NewJob
-from windlass.core.requests import Take
+from windlass.core.operations import Take
 from windlass.service import Service
-from windlass.store.calls.call import ITEMS_MAX, Argument
-from windlass.store.coalesce import BYTES_MAX, IN_FLIGHT_MAX, Coalescer
-from windlass.store.endpoint import parse_url
+from windlass.store.batching.batcher import BYTES_MAX, IN_FLIGHT_MAX, Coalescer
+from windlass.store.commands.command import ITEMS_MAX, Argument
+from windlass.store.connection.endpoint import parse_url
 from windlass.store.store import Store
 
 pytestmark = pytest.mark.anyio

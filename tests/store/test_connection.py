@@ -15,13 +15,13 @@ from opened import linked, opened, opened_blocking
 from scripted import scripted
 from windlass.core.errors import BadSetting, EngineError, EngineUnavailable
 from windlass.core.job import NewJob
-from windlass.core.requests import Finish, Take, Taken
+from windlass.core.operations import Finish, Take, Taken
 from windlass.server import build_store
 from windlass.service import Service
 from windlass.settings import Settings
-from windlass.store.blocking import BlockingConnection
-from windlass.store.connection import Connection, ConnectionLost, EngineReplyError
-from windlass.store.endpoint import Endpoint, parse_url
+from windlass.store.connection.connection import Connection, ConnectionLost, EngineReplyError
+from windlass.store.connection.endpoint import Endpoint, parse_url
+from windlass.store.connection.sync_connection import BlockingConnection
 
 SOON_S = 0.1
 LATE_S = 5.0

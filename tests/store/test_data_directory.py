@@ -25,13 +25,13 @@ from embedded_process import (
 from serving_process import is_alive
 from windlass.core.errors import DataDirectoryLost, Refusal
 from windlass.core.job import NewJob
-from windlass.core.requests import Take
+from windlass.core.operations import Take
 from windlass.service import Service
-from windlass.store import data_directory, keeper
-from windlass.store.data_directory import DirectoryWatch
-from windlass.store.embedded import EmbeddedEngine
-from windlass.store.endpoint import parse_url
-from windlass.store.patience import LASTING_PAUSE_S
+from windlass.store.connection.endpoint import parse_url
+from windlass.store.connection.retry_policy import LASTING_PAUSE_S
+from windlass.store.embedded import data_directory, supervisor
+from windlass.store.embedded.data_directory import DirectoryWatch
+from windlass.store.embedded.engine import EmbeddedEngine
 from windlass.store.store import Store
 
 JOB = NewJob(queue="mail", name="send")
@@ -114,7 +114,7 @@ def test_a_directory_that_was_moved_can_be_used_there(service: Service, data_dir
     (kept,) = service.enqueue([JOB]).wait()
     elsewhere = data_dir.with_name("elsewhere")
     data_dir.rename(elsewhere)
-    wait_until(lambda: is_free(elsewhere / keeper.KEEPER_LOCK))
+    wait_until(lambda: is_free(elsewhere / supervisor.KEEPER_LOCK))
     engine = EmbeddedEngine(elsewhere)
     store = Store(parse_url(engine.url), engine=engine)
     assert is_known_to(Service(store), [kept.id])
@@ -150,7 +150,7 @@ def test_no_job_is_acknowledged_after_the_end_of_the_deletion(service: Service, 
 def test_readiness_notices_without_a_keeper(service: Service, data_dir: Path) -> None:
     pid = engine_pid(data_dir)
     os.kill(keeper_pid(data_dir), signal.SIGKILL)
-    wait_until(lambda: is_free(data_dir / keeper.KEEPER_LOCK))
+    wait_until(lambda: is_free(data_dir / supervisor.KEEPER_LOCK))
     service.ping().wait()
     delete(data_dir)
     with pytest.raises(DataDirectoryLost):
@@ -161,7 +161,7 @@ def test_readiness_notices_without_a_keeper(service: Service, data_dir: Path) ->
 def test_an_adopted_engine_is_watched_too(service: Service, data_dir: Path) -> None:
     pid = engine_pid(data_dir)
     os.kill(keeper_pid(data_dir), signal.SIGKILL)
-    wait_until(lambda: is_free(data_dir / keeper.KEEPER_LOCK))
+    wait_until(lambda: is_free(data_dir / supervisor.KEEPER_LOCK))
     with EmbeddedEngine(data_dir):
         assert engine_pid(data_dir) == pid
         delete(data_dir)

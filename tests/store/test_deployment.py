@@ -14,14 +14,14 @@ from engine_process import EngineProcess
 from windlass.core.errors import BadSetting, EngineError, EngineFull, EngineUnsuitable
 from windlass.core.job import Blob, NewJob
 from windlass.core.log import Log, LogLine
-from windlass.core.requests import Finish, Take, Update
+from windlass.core.operations import Finish, Take, Update
 from windlass.service import Service
 from windlass.store import store as store_module
-from windlass.store.blocking import BlockingConnection
-from windlass.store.deployment import Deployment, examine, of_all_nodes
-from windlass.store.endpoint import parse_url
+from windlass.store.connection.endpoint import parse_url
+from windlass.store.connection.sync_connection import BlockingConnection
 from windlass.store.scripts import Library, library
 from windlass.store.store import Store
+from windlass.store.topology.requirements import Deployment, examine, of_all_nodes
 
 GOOD = b"redis_version:7.2.4\r\nvalkey_version:9.1.0\r\nmaxmemory_policy:noeviction\r\naof_enabled:1\r\n"
 ALWAYS = [b"appendfsync", b"always"]

@@ -18,14 +18,15 @@ import pytest
 
 from embedded_process import PATIENCE_S, ask, engine_pid, is_free, is_stopped, keeper_pid, wait_until
 from windlass.core.errors import BadSetting, EngineUnavailable
-from windlass.store import embedded, keeper
-from windlass.store.embedded import EmbeddedEngine, default_data_dir, find_server_binary
+from windlass.store.embedded import engine as embedded
+from windlass.store.embedded import supervisor
+from windlass.store.embedded.engine import EmbeddedEngine, default_data_dir, find_server_binary
 
 # Does what it is told, a word per line: join, ensure, leave.
 USER = """
 import sys
 from pathlib import Path
-from windlass.store.embedded import EmbeddedEngine
+from windlass.store.embedded.engine import EmbeddedEngine
 engine = EmbeddedEngine(Path(sys.argv[1]))
 for line in sys.stdin:
     getattr(engine, line.strip())()
@@ -36,7 +37,7 @@ VISITOR = """
 import sys
 from pathlib import Path
 from windlass.store import keeper
-from windlass.store.embedded import EmbeddedEngine
+from windlass.store.embedded.engine import EmbeddedEngine
 engine = EmbeddedEngine(Path(sys.argv[1]))
 for _ in range(20):
     with engine:
@@ -299,7 +300,7 @@ def test_a_keeper_that_is_terminated_stops_the_engine_and_users_get_another(engi
 
 
 def test_a_second_keeper_goes_away(engine: EmbeddedEngine) -> None:
-    command = [sys.executable, keeper.__file__, str(engine.data_dir), str(find_server_binary()), "", "-"]
+    command = [sys.executable, supervisor.__file__, str(engine.data_dir), str(find_server_binary()), "", "-"]
     run_id = about(engine.data_dir, "run_id")
     assert subprocess.run(command, check=False, timeout=PATIENCE_S).returncode == 0
     assert about(engine.data_dir, "run_id") == run_id

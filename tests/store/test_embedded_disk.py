@@ -15,8 +15,8 @@ from embedded_process import engine_pid, increment_file, is_known_ready, is_stop
 from windlass.core.errors import DiskFull, Refusal
 from windlass.core.job import Blob, Codec, NewJob
 from windlass.service import Service
-from windlass.store.embedded import EmbeddedEngine, find_server_binary
-from windlass.store.endpoint import parse_url
+from windlass.store.connection.endpoint import parse_url
+from windlass.store.embedded.engine import EmbeddedEngine, find_server_binary
 from windlass.store.store import Store
 
 JOB = NewJob(queue="mail", name="send", payload=Blob(b'"' + b"x" * 20_000 + b'"', Codec.JSON))

@@ -2,7 +2,7 @@
 import pytest
 
 from windlass.core.errors import BadSetting
-from windlass.store.endpoint import ClusterSeeds, Endpoint, SentinelGroup, parse_url
+from windlass.store.connection.endpoint import ClusterSeeds, Endpoint, SentinelGroup, parse_url
 
 SEEDS = (("one", 7000), ("::1", 7001), ("three", 6379))
 

@@ -8,13 +8,13 @@ import pytest
 
 from engine_process import EngineProcess
 from windlass.core.errors import BadInput, EngineUnavailable, IdConflict, TooLarge
-from windlass.core.form import Filled, Form
 from windlass.core.ids import number_of_id
 from windlass.core.job import Blob, NewJob
-from windlass.core.requests import Listing
+from windlass.core.job_template import Filled, Form
+from windlass.core.operations import Listing
 from windlass.service import Service
-from windlass.service.gathering import Gathering
-from windlass.store.endpoint import parse_url
+from windlass.service.batcher import Gathering
+from windlass.store.connection.endpoint import parse_url
 from windlass.store.store import Store
 
 pytestmark = pytest.mark.anyio

@@ -9,10 +9,10 @@ import pytest
 from engine_process import EngineProcess
 from windlass.core.job import Durability
 from windlass.service import Service
-from windlass.store.connection import EngineReplyError
-from windlass.store.endpoint import parse_url
-from windlass.store.health import check_engine, read_engine
+from windlass.store.connection.connection import EngineReplyError
+from windlass.store.connection.endpoint import parse_url
 from windlass.store.store import Store
+from windlass.store.topology.health import check_engine, read_engine
 
 GOOD: dict[str, str] = {
     "redis_version": "7.2.4", "valkey_version": "9.1.2", "aof_enabled": "1", "aof_last_write_status": "ok",

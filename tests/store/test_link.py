@@ -12,9 +12,9 @@ from forked import in_forked_child
 from opened import linked, linked_blocking, opened, opened_blocking
 from scripted import scripted
 from windlass.core.errors import EngineUnavailable
-from windlass.store.connection import Command, ConnectionLost, EngineReplyError
-from windlass.store.endpoint import Endpoint, parse_url
-from windlass.store.link import BlockingLink
+from windlass.store.connection.connection import Command, ConnectionLost, EngineReplyError
+from windlass.store.connection.endpoint import Endpoint, parse_url
+from windlass.store.connection.reconnecting import BlockingLink
 
 SOON_S = 0.1
 LATE_S = 5.0

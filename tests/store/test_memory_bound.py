@@ -12,11 +12,11 @@ import pytest
 from embedded_process import ask, new_data_dir
 from windlass.core.errors import BadSetting, EngineFull, Refusal
 from windlass.core.job import Blob, Codec, NewJob
-from windlass.core.requests import Finish, Take
+from windlass.core.operations import Finish, Take
 from windlass.server import build_store
 from windlass.service import Service
 from windlass.settings import Settings, load
-from windlass.store.memory_bound import cgroup_bounds, default_memory_max, memory_here, memory_words
+from windlass.store.embedded.memory_bound import cgroup_bounds, default_memory_max, memory_here, memory_words
 
 SMALL = 24 * 2**20
 LARGE_JOB = NewJob(queue="mail", name="send", payload=Blob(b'"' + b"x" * 500_000 + b'"', Codec.JSON))

@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 from engine_process import EngineProcess
-from windlass.store.endpoint import parse_url
-from windlass.store.nodes import NodeConnections
+from windlass.store.connection.endpoint import parse_url
+from windlass.store.connection.node_connections import NodeConnections
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("engine", ["valkey"], indirect=True)]
 

@@ -15,12 +15,12 @@ from engine_process import EngineProcess
 from namespace import ask
 from windlass.core.errors import EngineFull, EngineUnsuitable
 from windlass.core.job import NewJob
+from windlass.core.operations import Finish, Take
 from windlass.core.partition import hash_tags
-from windlass.core.requests import Finish, Take
 from windlass.service import Service
-from windlass.store import fencing
-from windlass.store.endpoint import parse_url
+from windlass.store.connection.endpoint import parse_url
 from windlass.store.store import Store
+from windlass.store.topology import fencing
 
 _namespaces = itertools.count(1)
 
@@ -103,7 +103,7 @@ def test_many_who_come_first_at_once_agree(some_engine: EngineProcess, namespace
 async def test_idle_loops_and_takers_over_many_partitions_send_next_to_nothing(
     some_engine: EngineProcess, namespace: str
 ) -> None:
-    from windlass.loops import runner
+    from windlass.background import runner
 
     queues = tuple(f"q{number}" for number in range(20))
     async with Store(parse_url(some_engine.unix_url), namespace=namespace, partitions=8) as store:

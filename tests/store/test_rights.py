@@ -15,18 +15,18 @@ from acl_user import USER, ask, forget_all, restricted, until
 from engine_process import EngineProcess
 from windlass.core.errors import EngineError, EngineNotPermitted
 from windlass.core.job import NewJob
-from windlass.core.requests import Finish, Take
+from windlass.core.operations import Finish, Take
 from windlass.service import Service
-from windlass.store import rights
-from windlass.store.connection import EngineReplyError
-from windlass.store.endpoint import parse_url
-from windlass.store.preparation import prepare
+from windlass.store.connection.connection import EngineReplyError
+from windlass.store.connection.endpoint import parse_url
 from windlass.store.scripts import library, operation_source, operations, shared_files, shared_source
 from windlass.store.store import Store
+from windlass.store.topology import permissions
+from windlass.store.topology.preparation import prepare
 
 pytestmark = pytest.mark.anyio
 DOCS = Path(__file__).parents[2] / "docs" / "engines.md"
-REQUIRED = [right for right in (*rights.SENT, *rights.INSIDE) if right.is_required]
+REQUIRED = [right for right in (*permissions.SENT, *permissions.INSIDE) if right.is_required]
 
 
 @pytest.fixture(scope="module", params=["valkey", "redis"])
@@ -95,16 +95,16 @@ def test_the_rights_that_are_asked_for_are_those_that_the_functions_use() -> Non
     sources = [operation_source(name) for name in operations()] + [shared_source(name) for name in shared_files()]
     called = re.compile(r"redis\.p?call\('([A-Z]+)'(?:, '(ENCODING)')?|call_in_steps\('([A-Z]+)'|= '([SHZ]?SCAN)'")
     used = {"|".join(word for word in found if word).lower() for source in sources for found in called.findall(source)}
-    asked = {right.name for right in (*rights.INSIDE, *rights.SENT)}
-    assert used <= asked, f"src/windlass/store/rights.py does not ask for {used - asked}"
+    asked = {right.name for right in (*permissions.INSIDE, *permissions.SENT)}
+    assert used <= asked, f"src/windlass/store/topology/permissions.py does not ask for {used - asked}"
     words = {word.lower() for source in sources for word in re.findall(r"'([A-Z]+)'", source)}
-    idle = {right.name for right in rights.INSIDE if right.name.partition("|")[0] not in words}
+    idle = {right.name for right in permissions.INSIDE if right.name.partition("|")[0] not in words}
     assert not idle, "asked for, and used by no function"
 
 
 def test_every_right_is_asked_for_by_a_whole_call(own_engine: EngineProcess) -> None:
     """The engine crashes when it is asked about a call that is cut off."""
-    for right in rights.needed(is_cluster=True):
+    for right in permissions.needed(is_cluster=True):
         (about,) = ask(own_engine, "COMMAND", "INFO", right.name)
         if about is None:
             assert right.name == "waitaof"  # from 7.2 on
@@ -119,10 +119,12 @@ def test_every_right_is_asked_for_by_a_whole_call(own_engine: EngineProcess) -> 
 
 @pytest.mark.parametrize("right", REQUIRED, ids=lambda right: right.name)
 def test_a_missing_right_is_named_with_its_purpose_before_anything_is_written(
-    prepared: EngineProcess, right: rights.Right
+    prepared: EngineProcess, right: permissions.Right
 ) -> None:
     said = opening_refused(restricted(prepared, f"-{right.name}"))
-    assert f"The engine's user '{USER}' may not call {right.spoken} (needed {rights.purpose_of(right.name)})." in said
+    assert (
+        f"The engine's user '{USER}' may not call {right.spoken} (needed {permissions.purpose_of(right.name)})." in said
+    )
     assert f"`ACL SETUSER {USER} +{right.name}`" in said
     assert "docs/engines.md" in said
     assert "NOPERM" not in said
@@ -194,7 +196,7 @@ def test_a_right_that_a_function_lacks_later(prepared: EngineProcess) -> None:
 async def test_who_waits_for_jobs_goes_on_when_the_right_is_back(
     prepared: EngineProcess, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("windlass.store.patience.LASTING_PAUSE_S", 0.01)
+    monkeypatch.setattr("windlass.store.connection.retry_policy.LASTING_PAUSE_S", 0.01)
     async with new_store(restricted(prepared)) as store:
         service = Service(store)
         taking = asyncio.ensure_future(service.take(Take(queues=("q",), most=1, wait_ms=60_000)))
@@ -261,7 +263,7 @@ def test_it_is_an_error_of_the_engine_with_a_code_of_its_own() -> None:
     ],
 )  # fmt: skip
 def test_how_a_refusal_reads(reply: str, words: str) -> None:
-    found = rights.explained(EngineReplyError(reply))
+    found = permissions.explained(EngineReplyError(reply))
     assert type(found) is EngineNotPermitted
     assert words in str(found)
     assert "docs/engines.md" in str(found)
@@ -270,13 +272,13 @@ def test_how_a_refusal_reads(reply: str, words: str) -> None:
 @pytest.mark.parametrize("reply", ["ERR Function not found", "OOM command not allowed", "WRONGPASS invalid"])
 def test_what_is_no_refusal_of_a_right_stays_as_it_is(reply: str) -> None:
     error = EngineReplyError(reply)
-    assert rights.explained(error) is error
+    assert permissions.explained(error) is error
 
 
 def test_the_documented_table_and_line_are_the_ones_that_are_asked_for() -> None:
     text = DOCS.read_text()
-    for right in (*rights.SENT, *rights.SENT_TO_CLUSTER, *rights.SENT_FIRST):
+    for right in (*permissions.SENT, *permissions.SENT_TO_CLUSTER, *permissions.SENT_FIRST):
         assert f"`{right.spoken}`" in text, f"docs/engines.md does not name {right.spoken}"
     line = re.search(r"^ACL SETUSER windlass on >PASSWORD (.+)$", text, re.MULTILINE)
     assert line is not None
-    assert line[1].split() == rights.acl_rules("wl")
+    assert line[1].split() == permissions.acl_rules("wl")

@@ -9,12 +9,12 @@ from engine_process import EngineProcess
 from forked import in_forked_child
 from opened import opened_blocking
 from windlass.core.errors import BadInput, QueueFull, TooLarge
-from windlass.core.form import Filled, Form
 from windlass.core.job import Blob, Codec, Job, NewJob
-from windlass.core.limit import Limit, Matcher
+from windlass.core.job_template import Filled, Form
+from windlass.core.limits.limit import Limit, Matcher
 from windlass.service import Service
-from windlass.store.drawing import random_64
-from windlass.store.endpoint import parse_url
+from windlass.store.batching.random_ids import random_64
+from windlass.store.connection.endpoint import parse_url
 from windlass.store.store import Store
 
 PAYLOAD = Blob(b"\x81\xa1n\x07", Codec.MSGPACK)

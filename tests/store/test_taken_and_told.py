@@ -9,17 +9,17 @@ from typing import Any
 
 import pytest
 
-from windlass.core import report_validation
 from windlass.core.errors import BadInput, TooLarge
 from windlass.core.job import Blob, Codec, NewJob
-from windlass.core.requests import Fail, Finish, Take
+from windlass.core.operations import Fail, Finish, Take
 from windlass.core.states import State
-from windlass.core.validation import RESULT_MAX
-from windlass.store import record
-from windlass.store.calls.reports import Continued, Report, accept_one
-from windlass.store.calls.take import exchange
-from windlass.store.connection import pack
-from windlass.store.held import unpack_held
+from windlass.core.validation import lease_reports
+from windlass.core.validation.jobs import RESULT_MAX
+from windlass.store.commands.reports import Continued, Report, accept_one
+from windlass.store.commands.take import exchange
+from windlass.store.connection.connection import pack
+from windlass.store.records import record
+from windlass.store.records.leased_record import unpack_held
 
 JOBS = [
     NewJob(queue="q", name="n", payload=Blob(b"")),
@@ -94,9 +94,9 @@ def test_an_acceptance_is_sent_as_its_arguments_have_it(token: int) -> None:
     ],
 )
 def test_a_glance_lets_nothing_through(wrong: Any) -> None:
-    report_validation.finishes([*PLAIN, Finish(ID, 1, Blob(b"result"))])
+    lease_reports.finishes([*PLAIN, Finish(ID, 1, Blob(b"result"))])
     with pytest.raises((BadInput, TooLarge)) as at_a_glance:
-        report_validation.finishes([*PLAIN, wrong])
+        lease_reports.finishes([*PLAIN, wrong])
     with pytest.raises((BadInput, TooLarge)) as one_by_one:
-        report_validation.finish(wrong)
+        lease_reports.finish(wrong)
     assert str(at_a_glance.value) == str(one_by_one.value)

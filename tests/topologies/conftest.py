@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from topologies.nodes import ClusterProcesses, SentinelProcesses
-from windlass.store.endpoint import parse_url
+from windlass.store.connection.endpoint import parse_url
 from windlass.store.store import Store
 
 _namespaces = itertools.count(1)

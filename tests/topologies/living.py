@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
+from windlass.background import runner
 from windlass.core.errors import StaleLease, UnknownJob, WrongState
 from windlass.core.job import Durability
-from windlass.core.requests import Take
-from windlass.loops import runner
+from windlass.core.operations import Take
 from windlass.service import Service
 from windlass.store.store import Store
 from witness import Witness, drain, produce, work

@@ -9,9 +9,9 @@ from typing import Any, Self
 
 from engine_process import EngineProcess, _free_port
 from windlass.core.partition import SLOTS, hash_tags, slot_of
-from windlass.store.blocking import BlockingConnection
-from windlass.store.connection import ConnectionLost, EngineReplyError
-from windlass.store.endpoint import Endpoint
+from windlass.store.connection.connection import ConnectionLost, EngineReplyError
+from windlass.store.connection.endpoint import Endpoint
+from windlass.store.connection.sync_connection import BlockingConnection
 
 NODE_TIMEOUT_MS = 1_000
 DOWN_AFTER_MS = 700

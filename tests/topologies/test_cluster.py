@@ -12,16 +12,16 @@ import pytest
 from topologies.conftest import new_store
 from topologies.living import QUEUES, live_through, wait_for_one
 from topologies.nodes import ClusterNode, ClusterProcesses, Node, until
+from windlass.background.janitor import Janitor
 from windlass.core.errors import EngineUnsuitable, PartitionStopped
 from windlass.core.job import NewJob
+from windlass.core.operations import Finish, Take
 from windlass.core.partition import hash_tags, slot_of
-from windlass.core.requests import Finish, Take
-from windlass.loops.janitor import Janitor
 from windlass.service import Service
-from windlass.store.cluster import Cluster
-from windlass.store.endpoint import ClusterSeeds, parse_url
-from windlass.store.link import BlockingLink, Link
+from windlass.store.connection.endpoint import ClusterSeeds, parse_url
+from windlass.store.connection.reconnecting import BlockingLink, Link
 from windlass.store.store import Store
+from windlass.store.topology.cluster import Cluster
 
 pytestmark = [pytest.mark.anyio, pytest.mark.xdist_group("cluster")]
 HOME = 5  # a partition that is moved about

@@ -12,10 +12,10 @@ from engine_process import EngineProcess
 from topologies.conftest import new_store
 from topologies.living import QUEUES
 from topologies.nodes import until
+from windlass.background import runner
 from windlass.core.errors import BadInput, CrossPartition, UnknownWorker
 from windlass.core.job import Blob, Job, NewJob
-from windlass.core.requests import Fail, Finish, Held, Listing, Page, Take, Taken, WorkerInfo
-from windlass.loops import runner
+from windlass.core.operations import Fail, Finish, Held, Listing, Page, Take, Taken, WorkerInfo
 from windlass.service import Service
 from windlass.store.store import Store
 

@@ -12,10 +12,10 @@ from topologies.conftest import new_store
 from topologies.nodes import ClusterProcesses, Node, SentinelProcesses
 from windlass.core.errors import EngineNotPermitted
 from windlass.core.job import NewJob
-from windlass.core.requests import Take
+from windlass.core.operations import Take
 from windlass.service import Service
-from windlass.store.rights import acl_rules
 from windlass.store.scripts import library
+from windlass.store.topology.permissions import acl_rules
 
 pytestmark = pytest.mark.anyio
 QUEUES = [f"q{number}" for number in range(40)]

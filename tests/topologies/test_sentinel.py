@@ -11,7 +11,7 @@ from topologies.living import QUEUES, live_through, wait_for_one
 from topologies.nodes import Node, SentinelProcesses, until
 from windlass.core.errors import BadSetting, EngineError, EngineUnavailable
 from windlass.core.job import NewJob
-from windlass.core.requests import Enqueued, Take
+from windlass.core.operations import Enqueued, Take
 from windlass.service import Service
 
 pytestmark = [pytest.mark.anyio, pytest.mark.xdist_group("sentinel")]

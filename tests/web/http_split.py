@@ -6,10 +6,10 @@ import asyncio
 
 from http_trial import Application, MemoryTransport, answers_in
 
-from windlass.web.bounds import Bounds
-from windlass.web.listener import Listener
-from windlass.web.messages import Head
-from windlass.web.protocol import Connection
+from windlass.web.listener.bounds import Bounds
+from windlass.web.listener.connection import Connection
+from windlass.web.listener.listener import Listener
+from windlass.web.listener.messages import Head
 
 
 def driven(pieces: list[bytes]) -> tuple[list[Head], bytes]:

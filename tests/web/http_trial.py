@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from windlass.web.bounds import Bounds
-from windlass.web.listener import Listener
-from windlass.web.messages import Deferred, Head, Plan, Request, Response, Streamed
+from windlass.web.listener.bounds import Bounds
+from windlass.web.listener.listener import Listener
+from windlass.web.listener.messages import Deferred, Head, Plan, Request, Response, Streamed
 
 
 @pytest.fixture(params=[True, False], ids=["uvloop", "asyncio"])

@@ -12,9 +12,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from windlass.web import access_log
-from windlass.web.access_log import AccessLog
-from windlass.web.messages import Client, Head
+from windlass.web.app import access_log
+from windlass.web.app.access_log import AccessLog
+from windlass.web.listener.messages import Client, Head
 
 _numbers = itertools.count()
 CLIENT = Client("192.0.2.7", False)

@@ -6,13 +6,13 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from windlass.core.access import NewToken, Principal, Role
+from windlass.core.access.tokens import NewToken, Principal, Role
 from windlass.core.errors import Forbidden, TooManyRequests, Unauthorized, WindlassError
 from windlass.service import Service
-from windlass.web.guard import ANYBODY, LOCAL, Guard
-from windlass.web.messages import Head
-from windlass.web.routing import ADMIN, PRODUCES, READS
-from windlass.web.token_table import TokenTable
+from windlass.web.app.auth import ANYBODY, LOCAL, Guard
+from windlass.web.app.router import ADMIN, PRODUCES, READS
+from windlass.web.app.token_table import TokenTable
+from windlass.web.listener.messages import Head
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("engine", ["valkey"], indirect=True)]
 STATIC = "a text that somebody has set"

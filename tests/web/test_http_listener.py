@@ -15,8 +15,8 @@ import pytest
 from http_trial import Application, anyio_backend, request, serving, talking, until  # noqa: F401
 
 from windlass.core.errors import BadSetting
-from windlass.web.listener import Listener
-from windlass.web.tls import tls_context
+from windlass.web.listener.listener import Listener
+from windlass.web.listener.tls import tls_context
 
 pytestmark = pytest.mark.anyio
 
@@ -120,13 +120,13 @@ async def test_an_address_that_is_taken() -> None:
 CHILD = """
 import asyncio, os, socket, sys
 from http_trial import Application
-from windlass.web.listener import Listener
+from windlass.web.listener.listener import Listener
 
 async def main():
     application = Application()
     application.listener = listener = Listener(application)
     async def pid(request):
-        from windlass.web.messages import Response
+        from windlass.web.listener.messages import Response
         return Response(200, str(os.getpid()).encode())
     application.pid = pid
     await listener.start(sock=socket.socket(fileno=int(sys.argv[1])))

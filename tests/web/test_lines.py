@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from windlass.core.errors import TooLarge
-from windlass.web.lines import Lines, batches
+from windlass.web.listener.line_splitter import Lines, batches
 
 
 @given(st.binary(), st.lists(st.integers(0, 20)))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from windlass.web.messages import Client, Head
-from windlass.web.meter import BOUNDS_S, Meter
+from windlass.web.listener.messages import Client, Head
+from windlass.web.metrics.meter import BOUNDS_S, Meter
 
 CLIENT = Client("127.0.0.1", False)
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from msgspec import Meta
 
 from windlass.core.errors import BadInput
-from windlass.web.querying import FIELDS_MAX, parse_query
+from windlass.web.app.query_string import FIELDS_MAX, parse_query
 
 
 class Wanted(msgspec.Struct, forbid_unknown_fields=True):

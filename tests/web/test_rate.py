@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from windlass.web import rate
-from windlass.web.rate import Rates
+from windlass.web.app import rate_limit
+from windlass.web.app.rate_limit import Rates
 
 
 def test_a_burst_of_a_second_and_then_the_rate() -> None:
@@ -48,10 +48,10 @@ def test_another_rate_counts_from_now_on() -> None:
 
 def test_memory_is_bounded() -> None:
     rates = Rates()
-    for number in range(3 * rate.BUCKETS_MAX):
+    for number in range(3 * rate_limit.BUCKETS_MAX):
         assert rates.allow(str(number), 1, 5.0) == 0.0
-        assert len(rates._full_at_s) <= rate.BUCKETS_MAX
-    assert rates.allow(str(3 * rate.BUCKETS_MAX - 1), 1, 5.0) == 1.0  # the latest is still known
+        assert len(rates._full_at_s) <= rate_limit.BUCKETS_MAX
+    assert rates.allow(str(3 * rate_limit.BUCKETS_MAX - 1), 1, 5.0) == 1.0  # the latest is still known
     assert rates.allow("later", 1, 7.0) == 0.0
     assert len(rates._full_at_s) == 1
 

@@ -12,8 +12,8 @@ import pytest
 from embedded_process import new_data_dir, remove_tree
 from engine_process import EngineProcess
 from stores import make_store
-from windlass.loops.pulse import LATE_S, Pulse
-from windlass.loops.runner import LONGEST_PAUSE_S
+from windlass.background.liveness import LATE_S, Pulse
+from windlass.background.runner import LONGEST_PAUSE_S
 from windlass.server import Serving, build_store, serving
 from windlass.settings import Settings
 from windlass.store.store import Store

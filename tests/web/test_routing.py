@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from windlass.core.errors import BadInput
-from windlass.web.problems import MethodNotAllowed, NotFound, headers_of, problem
-from windlass.web.routing import Ask, Router, Routes
+from windlass.web.app.problems import MethodNotAllowed, NotFound, headers_of, problem
+from windlass.web.app.router import Ask, Router, Routes
 
 routes = Routes("/api", tag="Things")
 

@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, AsyncIterator
 
 import pytest
 
-from windlass.web import sse
+from windlass.web.app import sse
 
 pytestmark = pytest.mark.anyio
 

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from namespace import ask
-from windlass.core.access import NewToken, Principal, Role, draw, parse_token, write_token
+from windlass.core.access.tokens import NewToken, Principal, Role, draw, parse_token, write_token
 from windlass.service import Service
 from windlass.store.store import Store
-from windlass.web import token_table
-from windlass.web.token_table import TokenTable
+from windlass.web.app import token_table
+from windlass.web.app.token_table import TokenTable
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("engine", ["valkey"], indirect=True)]
 READS = frozenset({Role.READ})

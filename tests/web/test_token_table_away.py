@@ -9,13 +9,13 @@ import pytest
 
 from engine_process import EngineProcess
 from stores import make_store
-from windlass.core.access import NewToken, Role, draw, write_token
+from windlass.core.access.tokens import NewToken, Role, draw, write_token
 from windlass.core.errors import EngineUnavailable
 from windlass.service import Service
-from windlass.store.endpoint import parse_url
+from windlass.store.connection.endpoint import parse_url
 from windlass.store.store import Store
-from windlass.web import token_table
-from windlass.web.token_table import TokenTable
+from windlass.web.app import token_table
+from windlass.web.app.token_table import TokenTable
 
 pytestmark = pytest.mark.anyio
 STRANGER = write_token(draw(bytes(9), bytes(32)))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
-from ..core.error_text import error_map
-from ..core.job import Blob
-from ..core.transcoding import as_json
+from windlass.core.job import Blob
+from windlass.core.text.error_text import error_map
+from windlass.core.text.transcoding import as_json
 
 ONE_LINE_MAX = 100
 

@@ -12,8 +12,9 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from ..core.errors import AlreadyEnded, Refusal, UnknownJob
-from ..core.ids import format_id
+from windlass.core.errors import AlreadyEnded, Refusal, UnknownJob
+from windlass.core.ids import format_id
+
 from .output import counted, note, say
 
 STEP = 500  # jobs per call

@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 
 import click
 
-from .. import server
-from ..service import Service
-from ..settings import Settings, load
-from ..store.store import Store
+from windlass import server
+from windlass.service import Service
+from windlass.settings import Settings, load
+from windlass.store.store import Store
 
 PATIENT_S = 2.0  # silence that long makes people wonder
 Command = Callable[..., Any]

@@ -7,16 +7,17 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from ..core import wording
-from ..core.durations import format_duration
-from ..core.error_text import error_line
-from ..core.explanation import Explanation
-from ..core.ids import format_id
-from ..core.job import Attempt, Blob, Job, Member, Timeline
-from ..core.log import KeptLine, Logs
-from ..core.queue import FOREVER_MS
-from ..core.retry import Backoff
-from ..service import Service
+from windlass.core.explain.reasons import Explanation
+from windlass.core.ids import format_id
+from windlass.core.job import Attempt, Blob, Job, Member, Timeline
+from windlass.core.log import KeptLine, Logs
+from windlass.core.queue import FOREVER_MS
+from windlass.core.retry import Backoff
+from windlass.core.text import humanize
+from windlass.core.text.durations import format_duration
+from windlass.core.text.error_text import error_line
+from windlass.service import Service
+
 from .blobs import as_text, error_text
 from .output import (
     ID,
@@ -131,7 +132,7 @@ def _lasting(span_ms: int) -> str:
 
 
 def _at(at_ms: int | None, now_ms: int) -> str:
-    return wording.instant(at_ms, now_ms) if at_ms else ""
+    return humanize.instant(at_ms, now_ms) if at_ms else ""
 
 
 def _timeline(timeline: Timeline, now_ms: int) -> Iterator[tuple[str, object]]:

@@ -10,9 +10,8 @@ from typing import NoReturn
 
 import click
 
-from .. import __version__
-from ..core.control_characters import escape_control
-from ..core.errors import (
+from windlass import __version__
+from windlass.core.errors import (
     BadSetting,
     EngineFull,
     EngineUnavailable,
@@ -23,6 +22,7 @@ from ..core.errors import (
     Unsettled,
     WindlassError,
 )
+from windlass.core.text.control_characters import escape_control
 
 USAGE, TRY_AGAIN, FAILED = 2, 75, 1
 PASSING = (EngineUnavailable, EngineFull, QueueFull, PartitionStopped, Unsettled, LimitsChanged, TooManyRequests)
@@ -63,7 +63,7 @@ class Words(click.Group):
         if cmd_name not in WORDS:
             return None
         module, name = WORDS[cmd_name].split(":")
-        command: click.Command = getattr(importlib.import_module(f"{__package__}.{module}"), name)
+        command: click.Command = getattr(importlib.import_module(f"{__package__}.commands.{module}"), name)
         return command
 
 

@@ -16,7 +16,8 @@ from rich.console import Console, JustifyMethod
 from rich.table import Table
 from rich.text import Text
 
-from ..core.control_characters import escape_control, escape_control_in_json
+from windlass.core.text.control_characters import escape_control, escape_control_in_json
+
 from .records import to_json
 
 GAP = 2  # between columns

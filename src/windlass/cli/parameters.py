@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from ..core.durations import INSTANT_MAX, parse_duration_ms
-from ..core.errors import BadInput
-from ..core.ids import parse_id
-from ..core.job import Blob
-from ..core.queue import FOREVER_MS
-from ..core.transcoding import compact
-from ..core.validation import PAYLOAD_MAX
+from windlass.core.errors import BadInput
+from windlass.core.ids import parse_id
+from windlass.core.job import Blob
+from windlass.core.queue import FOREVER_MS
+from windlass.core.text.durations import INSTANT_MAX, parse_duration_ms
+from windlass.core.text.transcoding import compact
+from windlass.core.validation.jobs import PAYLOAD_MAX
 
 READ_MAX = 2 * PAYLOAD_MAX  # of a file that is too large anyway
 BYTE_UNITS = {"kib": 1024, "mib": 1024**2, "gib": 1024**3, "": 1}

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from ..core import limit_wording, wording
-from ..core.durations import format_duration
-from ..core.limit import LimitState
-from ..core.queue import FOREVER_MS, Configuration, Minute, Pause, QueueStats
-from ..service import Service
+from windlass.core.limits.limit import LimitState
+from windlass.core.queue import FOREVER_MS, Configuration, Minute, Pause, QueueStats
+from windlass.core.text import humanize, limit_text
+from windlass.core.text.durations import format_duration
+from windlass.service import Service
+
 from .output import brief, fields, heading, title
 
 COUNTS = ("queued", "scheduled", "waiting", "running", "failed", "cancelled", "finished", "history")
@@ -83,7 +84,7 @@ def show(page: QueuePage) -> None:
     if page.limits:
         heading("Limits")
         fields(
-            (one.limit.name, f"{limit_wording.cap(one.limit)}, of {limit_wording.matcher(one.limit.matches)}")
+            (one.limit.name, f"{limit_text.cap(one.limit)}, of {limit_text.matcher(one.limit.matches)}")
             for one in page.limits
         )
 
@@ -93,7 +94,7 @@ def _holds(stats: QueueStats, now_ms: int) -> Iterator[tuple[str, object]]:
         yield what, f"{getattr(stats, what):,}"
     yield "bytes", f"{stats.bytes:,}"
     yield "oldest", "" if stats.oldest_age_ms is None else f"waits for {brief(stats.oldest_age_ms)}"
-    yield "next due", wording.instant(stats.next_due_at_ms, now_ms) if stats.next_due_at_ms else ""
+    yield "next due", humanize.instant(stats.next_due_at_ms, now_ms) if stats.next_due_at_ms else ""
     yield "takers waiting", f"{stats.waiting_takers:,}"
     yield "lanes", f"{stats.lanes:,}" if stats.lanes else ""
     yield "lanes held back", f"{stats.blocked_lanes:,}" if stats.blocked_lanes else ""
@@ -111,7 +112,7 @@ def _paused(pause: Pause) -> str:
 
 def _since(pause: Pause, now_ms: int) -> str:
     reason = f": {pause.reason}" if pause.reason else ""
-    return f"since {wording.since(pause.since_ms, now_ms)}{reason}"
+    return f"since {humanize.since(pause.since_ms, now_ms)}{reason}"
 
 
 def properties(configuration: Configuration) -> Iterator[tuple[str, object]]:

@@ -8,10 +8,10 @@ from typing import Any
 
 import msgspec
 
-from ..core.ids import format_id
-from ..core.job import Blob
-from ..core.states import State
-from ..core.transcoding import as_json
+from windlass.core.ids import format_id
+from windlass.core.job import Blob
+from windlass.core.states import State
+from windlass.core.text.transcoding import as_json
 
 
 def record(value: Any) -> Any:

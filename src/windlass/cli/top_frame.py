@@ -10,14 +10,15 @@ from typing import NamedTuple
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from ..core.ids import format_id
-from ..core.job import Job
-from ..core.queue import QueueStats
-from ..core.requests import Listing, Worker
-from ..service import Service
+from windlass.core.ids import format_id
+from windlass.core.job import Job
+from windlass.core.operations import Listing, Worker
+from windlass.core.queue import QueueStats
+from windlass.service import Service
+
+from .commands.workers import everyone
 from .output import Column, Span, as_table, brief, counted, printable
 from .queue_page import rates
-from .workers import everyone
 
 WORKERS_MOST = 200
 JOBS_PER_QUEUE = 50  # of those that run, whose names are looked up

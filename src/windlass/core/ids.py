@@ -7,8 +7,8 @@ import struct
 import uuid
 from collections.abc import Callable
 
-from .durations import INSTANT_MAX
 from .errors import BadInput
+from .text.durations import INSTANT_MAX
 
 PARTITIONS_MAX = 4096  # rand_a has 12 bits
 _pack = struct.Struct(">QQ").pack

@@ -116,7 +116,7 @@ class NewJob(msgspec.Struct, frozen=True, gc=False):
     result_ttl_ms: int = 0  # how long the result is kept; 0: not at all
     tags: tuple[str, ...] = ()
     trace: str = ""  # W3C traceparent, handed on
-    repeat: str = ""  # rule for the next run after a good end, see core/repeat.py
+    repeat: str = ""  # rule for the next run after a good end, see core/scheduling/repeat.py
     parent: bytes = b""  # id of the job whose child this is
     held: bool = False  # a child that waits until its parent hands over
     after: tuple[bytes, ...] = ()  # ids of jobs that must have ended before this one starts

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from .spans import Spans, percentile
+from .stats.histogram import Spans, percentile
 
 DAY_MS = 86_400_000
 FOREVER_MS = 2**48 - 1  # as a lease: no deadline; as a retention: until deleted

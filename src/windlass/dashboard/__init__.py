@@ -3,16 +3,17 @@ current. docs/dashboard.md says how a page is added."""
 
 from __future__ import annotations
 
-from . import entering, live, static_files
+from . import live, login, static_files
+from .actions import bulk as matching_actions
 from .actions import callbacks as callback_actions
 from .actions import doctor
 from .actions import job_forms as job_form_actions
 from .actions import jobs as job_actions
 from .actions import limits as limit_actions
-from .actions import matching as matching_actions
 from .actions import queues as queue_actions
 from .actions import schedules as schedule_actions
 from .actions import workers as worker_actions
+from .error_page import refusal_page
 from .pages import (
     actions,
     aggregations,
@@ -30,7 +31,6 @@ from .pages import (
     search,
     workers,
 )
-from .refusing import refusal_page
 from .rendering import prepare
 
 __all__ = ["ROUTES", "prepare", "refusal_page"]
@@ -43,4 +43,4 @@ _ACTIONS = (
     queue_actions, job_actions, job_form_actions, matching_actions, limit_actions, schedule_actions, worker_actions,
     callback_actions, doctor,
 )  # fmt: skip
-ROUTES = tuple(subject.routes for subject in (static_files, entering, live, *_PAGES, *_ACTIONS))
+ROUTES = tuple(subject.routes for subject in (static_files, login, live, *_PAGES, *_ACTIONS))

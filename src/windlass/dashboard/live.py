@@ -11,16 +11,17 @@ from typing import Annotated, NamedTuple
 import msgspec
 from msgspec import Meta
 
-from ..core import validation as check
-from ..core.audit import AuditEntry
-from ..core.errors import WindlassError
-from ..core.event import Event, Happening
-from ..store.backlog import ROOM as BUFFER_MAX
-from ..store.shared_following import Arrival, SharedFollowing
-from ..web import sse
-from ..web.messages import Streamed
-from ..web.routing import READS, Ask, Office, Routes
-from .sharing import shared
+from windlass.core.access.audit import AuditEntry
+from windlass.core.errors import WindlassError
+from windlass.core.event import Event, Happening
+from windlass.core.validation import jobs as check
+from windlass.store.events.buffer import ROOM as BUFFER_MAX
+from windlass.store.events.shared_follow import Arrival, SharedFollowing
+from windlass.web.app import sse
+from windlass.web.app.router import READS, Ask, Office, Routes
+from windlass.web.listener.messages import Streamed
+
+from .response_cache import shared
 
 routes = Routes(tag="Dashboard")
 

@@ -8,12 +8,13 @@ from typing import Any
 import jinja2
 from markupsafe import Markup, escape
 
-from .. import __version__
-from ..core.control_characters import escape_control
-from ..web.messages import Response
-from . import charts, figures, icons, lifeline, values
+from windlass import __version__
+from windlass.core.text.control_characters import escape_control
+from windlass.web.listener.messages import Response
+
 from .assets import ASSETS
-from .visit import Visit
+from .page_context import Visit
+from .views import charts, figures, icons, timeline, values
 
 HTML = "text/html; charset=utf-8"
 _POLICY = (
@@ -51,7 +52,7 @@ def environment() -> jinja2.Environment:
     made.globals |= {
         "icon": icons.icon,
         "charts": charts,
-        "lifeline": lifeline,
+        "lifeline": timeline,
         "version": __version__,
         "NAVIGATION": icons.NAVIGATION,
     }

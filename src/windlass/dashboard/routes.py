@@ -9,20 +9,21 @@ from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 
-from ..core.access import Role
-from ..core.audit import DONE
-from ..core.errors import BadInput, EngineUnavailable, Forbidden, WindlassError
-from ..web.auditing import write_down
-from ..web.guard import is_same_origin
-from ..web.messages import Response
-from ..web.problems import HttpRefusal
-from ..web.querying import parse_query
-from ..web.routing import ADMIN, READS, Ask, Routes
+from windlass.core.access.audit import DONE
+from windlass.core.access.tokens import Role
+from windlass.core.errors import BadInput, EngineUnavailable, Forbidden, WindlassError
+from windlass.web.app.audit import write_down
+from windlass.web.app.auth import is_same_origin
+from windlass.web.app.problems import HttpRefusal
+from windlass.web.app.query_string import parse_query
+from windlass.web.app.router import ADMIN, READS, Ask, Routes
+from windlass.web.listener.messages import Response
+
 from . import flash
 from .flash import Flash
+from .page_context import Visit, own_path
 from .rendering import HEADERS, HTML, shown
-from .sharing import forget
-from .visit import Visit, own_path
+from .response_cache import forget
 
 FORM = "application/x-www-form-urlencoded"
 FORM_MAX = 4 * 1024 * 1024  # a payload may be typed into one

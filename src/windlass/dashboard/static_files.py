@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from ..web.messages import Response
-from ..web.problems import NotFound
-from ..web.routing import Ask, Routes
+from windlass.web.app.problems import NotFound
+from windlass.web.app.router import Ask, Routes
+from windlass.web.listener.messages import Response
+
 from .assets import ASSETS
 
 routes = Routes(tag="Dashboard")

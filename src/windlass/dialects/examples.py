@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..web.openapi import Examples
+from windlass.downloads.api.examples import DOWNLOAD_EXAMPLES
+from windlass.web.docs.openapi import Examples
 
 ID = "01890a5d-ac96-774b-bcce-b302099a8057"
 _JOB = {"queue": "mail", "name": "send", "payload": {"order": 7}}
@@ -44,12 +45,7 @@ _BODIES: dict[str, Any] = {
     "create_token": {"name": "shop", "roles": ["produce"], "queues": ["mail*"]},
     "redeliver": {"items": [{"id": f"{ID}-1"}]},
     "doctor": {"repair": False},
-    "download": {
-        "url": "https://example.com/photo.jpg",
-        "aggr_id": "beststore",
-        "aggr_limit": 4,
-        "callback_url": "https://example.com/done",
-    },
+    **DOWNLOAD_EXAMPLES,
     "jobber_queue": {"type": "mail", "payload": {"order": 7}},
 }
 _QUERIES: dict[str, dict[str, Any]] = {

@@ -7,16 +7,16 @@ from typing import Annotated, TypeAlias
 import msgspec
 from msgspec import UNSET, Meta, Raw, UnsetType
 
-from ..core import errors
-from ..core import validation as check
-from ..core.errors import WindlassError
-from ..core.ids import format_id
-from ..core.job import NOTHING, Blob, Codec, NewJob
-from ..core.retry import ENDLESS, Backoff
-from ..web.encoding import Encoding
-from ..web.messages import Response
-from ..web.problems import headers_of, status_for
-from ..web.routing import PRODUCES, Ask, Routes
+from windlass.core import errors
+from windlass.core.errors import WindlassError
+from windlass.core.ids import format_id
+from windlass.core.job import NOTHING, Blob, Codec, NewJob
+from windlass.core.retry import ENDLESS, Backoff
+from windlass.core.validation import jobs as check
+from windlass.web.app.encoding import Encoding
+from windlass.web.app.problems import headers_of, status_for
+from windlass.web.app.router import PRODUCES, Ask, Routes
+from windlass.web.listener.messages import Response
 
 QUEUE_PREFIX = "job_queue_"
 TYPE_MAX = check.QUEUE_MAX - len(QUEUE_PREFIX)

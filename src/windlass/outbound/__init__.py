@@ -6,9 +6,9 @@ from __future__ import annotations
 from .client import Answered, Outbound
 from .failures import AddressForbidden, AnswerTooLarge, AstrayRedirect, CutShort, TlsFailed, Unanswered
 from .fetch import Wanted
-from .incoming import Incoming
 from .policy import Policy, PolicySource, read_policy
 from .proxies import Proxy, read_proxy
+from .response import Incoming
 from .urls import checked_url
 
 __all__ = [

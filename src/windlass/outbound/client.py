@@ -17,8 +17,8 @@ from yarl import URL
 
 from .failures import AnswerTooLarge, Unanswered
 from .fetch import Fetch, Wanted
-from .incoming import BUFFER, Forbidden, Incoming, trouble
 from .policy import Policy, PolicySource, refusal_of
+from .response import BUFFER, Forbidden, Incoming, trouble
 from .urls import checked_url, origin_of
 
 CONNECT_S = 5.0

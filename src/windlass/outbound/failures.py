@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..core.errors import WindlassError
+from windlass.core.errors import WindlassError
 
 
 class Unanswered(WindlassError):

@@ -13,10 +13,10 @@ from aiohttp.abc import AbstractResolver
 from yarl import URL
 
 from .failures import AddressForbidden, AstrayRedirect, Unanswered
-from .incoming import Incoming, trouble
 from .policy import Policy, refusal_of
 from .proxies import Proxy, proxy_of_environment, read_proxy
-from .redirecting import REDIRECTS, headers_for, target_of
+from .redirects import REDIRECTS, headers_for, target_of
+from .response import Incoming, trouble
 from .urls import FETCHED_MAX, basic, checked_url, without_credentials
 
 DIAL_S = 5.0

@@ -9,7 +9,8 @@ from urllib.request import getproxies_environment, proxy_bypass_environment  # t
 
 from yarl import URL
 
-from ..core.errors import BadInput
+from windlass.core.errors import BadInput
+
 from .urls import basic, checked_url, without_credentials
 
 

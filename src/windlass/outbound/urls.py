@@ -9,8 +9,8 @@ from urllib.parse import unquote
 
 from yarl import URL
 
-from ..core.errors import BadInput
-from ..core.urls import URL_MAX
+from windlass.core.callbacks.urls import URL_MAX
+from windlass.core.errors import BadInput
 
 FETCHED_MAX = 16 * 1024  # characters of a URL that is fetched: those that are signed are long
 _NUMBER = re.compile(r"(0[xX][0-9a-fA-F]*|[0-9]+)\.?$")

@@ -182,6 +182,6 @@ def main(greet: Greet = _ignore) -> None:
 
 if __name__ == "__main__":
     # By its own name: a job that imports Terminated must get the class that is raised.
-    from windlass.processes.child import main as main_by_name
+    from .child import main as main_by_name
 
     main_by_name()

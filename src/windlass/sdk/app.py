@@ -21,23 +21,24 @@ from typing import (
     overload,
 )
 
-from ..core.errors import BadInput, Refusal, WindlassError
-from ..core.ids import parse_id
-from ..core.job import Durability
-from ..core.requests import Enqueued
-from ..service import Service
-from ..store.asked import AskedMany
-from .batch import AsyncBatchTask, BatchDecorator, SyncBatchTask, batch_of
-from .connecting import Connecting
+from windlass.core.errors import BadInput, Refusal, WindlassError
+from windlass.core.ids import parse_id
+from windlass.core.job import Durability
+from windlass.core.operations import Enqueued
+from windlass.service import Service
+from windlass.store.operation import AskedMany
+
+from .connection import Connecting
 from .context import Context
-from .cron import Scheduling
-from .declaring import Declared
-from .depends import Factory, refuse_circle
+from .declarations import Declared
 from .durations import Duration
 from .handle import JobHandle
-from .middleware import M, Middleware, refuse_other_than_async
-from .options import DEFAULT_QUEUE, TaskOptions
-from .task import AsyncTask, Call, SyncTask, Task
+from .tasks.batch import AsyncBatchTask, BatchDecorator, SyncBatchTask, batch_of
+from .tasks.depends import Factory, refuse_circle
+from .tasks.middleware import M, Middleware, refuse_other_than_async
+from .tasks.options import DEFAULT_QUEUE, TaskOptions
+from .tasks.schedules import Scheduling
+from .tasks.task import AsyncTask, Call, SyncTask, Task
 
 if TYPE_CHECKING:
     from .testing import Testing

@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 
-from ..core.errors import WindlassError
-from ..core.signing import ID_HEADER, SIGNATURE_HEADER, is_signed_by
+from windlass.core.callbacks.signing import ID_HEADER, SIGNATURE_HEADER, is_signed_by
+from windlass.core.errors import WindlassError
 
 TOLERANCE_S = 300.0
 

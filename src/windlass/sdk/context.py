@@ -8,19 +8,20 @@ import time
 from collections.abc import MutableMapping
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
-from ..core.errors import BadInput
-from ..core.job import Blob, Job
-from .codec import encode
-from .driving import adriven, driven
+from windlass.core.errors import BadInput
+from windlass.core.job import Blob, Job
+
+from .driver import adriven, driven
 from .durations import Duration, duration_ms
 from .failures import Retry
-from .flow import Part
-from .gathering import Child
-from .spawning import ChildHandle, Parts, spawn
+from .flows.flow import Part
+from .flows.inputs import Child
+from .flows.spawn import ChildHandle, Parts, spawn
+from .tasks.codec import encode
 
 if TYPE_CHECKING:
     from .app import Windlass
-    from .task import Task
+    from .tasks.task import Task
 
 log = logging.getLogger("windlass.job")
 current_job: contextvars.ContextVar[Job | None] = contextvars.ContextVar("windlass_job", default=None)

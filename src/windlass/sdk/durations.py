@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import TypeAlias
 
-from ..core.durations import parse_duration_ms
-from ..core.errors import BadInput
-from ..core.validation import DURATION_MAX
+from windlass.core.errors import BadInput
+from windlass.core.text.durations import parse_duration_ms
+from windlass.core.validation.jobs import DURATION_MAX
 
 Duration: TypeAlias = int | float | str | timedelta
 

@@ -8,10 +8,11 @@ from typing import Any
 
 import msgspec
 
-from ..core.errors import WindlassError
-from ..core.job import Attempt, Blob, Codec, Ending
-from ..core.validation import ERROR_MAX
-from .codec import Unreadable, decode
+from windlass.core.errors import WindlassError
+from windlass.core.job import Attempt, Blob, Codec, Ending
+from windlass.core.validation.jobs import ERROR_MAX
+
+from .tasks.codec import Unreadable, decode
 
 _HERE = str(Path(__file__).parent)
 MESSAGE_MAX = 2_000

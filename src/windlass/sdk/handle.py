@@ -9,15 +9,16 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 import msgspec
 
-from ..core.errors import AlreadyEnded, Refusal, WrongState
-from ..core.event import Event
-from ..core.explanation import Explanation
-from ..core.ids import format_id
-from ..core.job import Ending, Job, Timeline
-from ..core.log import Logs
-from .codec import decode
+from windlass.core.errors import AlreadyEnded, Refusal, WrongState
+from windlass.core.event import Event
+from windlass.core.explain.reasons import Explanation
+from windlass.core.ids import format_id
+from windlass.core.job import Ending, Job, Timeline
+from windlass.core.log import Logs
+
 from .durations import Duration, duration_ms
 from .failures import ResultGone, raised
+from .tasks.codec import decode
 
 if TYPE_CHECKING:
     from .app import Windlass

@@ -14,25 +14,26 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 import msgspec
 import uvloop
 
-from ..core.errors import BadInput
-from ..core.job import Blob, Job
-from ..core.requests import Listing
-from ..core.validation import PAGE_MAX, QUEUES_PER_TAKE
-from ..loops import runner
-from ..loops.recoverer import Recoverer
-from ..loops.scheduler import Scheduler
-from ..service import Service
-from ..store import trial
-from ..store.store import Store
-from .arguments import BadArguments
-from .codec import Unreadable, decode
+from windlass.background import runner
+from windlass.background.recoverer import Recoverer
+from windlass.background.scheduler import Scheduler
+from windlass.core.errors import BadInput
+from windlass.core.job import Blob, Job
+from windlass.core.operations import Listing
+from windlass.core.validation.jobs import PAGE_MAX, QUEUES_PER_TAKE
+from windlass.service import Service
+from windlass.store.embedded import engine_for_tests
+from windlass.store.store import Store
+
 from .durations import Duration, duration_ms, instant_ms
-from .rehearsing import Rehearsal, Summary, in_this_process
+from .tasks.arguments import BadArguments
+from .tasks.codec import Unreadable, decode
+from .testing_worker import Rehearsal, Summary, in_this_process
 
 if TYPE_CHECKING:
     from .app import Windlass
     from .handle import JobHandle
-    from .task import Call, Task
+    from .tasks.task import Call, Task
 
 __all__ = ["EnqueuedCall", "Summary", "TestedJob", "Testing"]
 
@@ -99,11 +100,11 @@ class Testing:
     def __enter__(self) -> Self:
         if self._store is not None:
             raise BadInput("This test has begun already: call app.testing() for another one.")
-        store = trial.open_trial()
+        store = engine_for_tests.open_trial()
         try:
             self._app.begin_test(store, self._note)
         except BaseException:
-            trial.close_trial(store)
+            engine_for_tests.close_trial(store)
             raise
         self._store = store
         if self._starts_at_ms is not None:
@@ -116,7 +117,7 @@ class Testing:
         store, self._store = self._in_use(), None
         running, self._runner = self._runner, None
         with contextlib.ExitStack() as stack:  # from the last to the first, whatever goes wrong on the way
-            stack.callback(trial.close_trial, store)
+            stack.callback(engine_for_tests.close_trial, store)
             stack.callback(self._app.end_test)
             if running is not None:
                 stack.callback(running.close)
@@ -278,7 +279,7 @@ class Testing:
         service = Service(self._in_use())
         for found in service.limits().wait():
             service.unlimit(found.limit.name).wait()
-        trial.clear_trial(self._in_use())
+        engine_for_tests.clear_trial(self._in_use())
         self._enqueued.clear()
 
     def _note(self, calls: Sequence[Call[Any]], handles: Sequence[JobHandle[Any]]) -> None:

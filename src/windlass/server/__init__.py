@@ -6,11 +6,11 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .answering import Serving, serving
     from .deployment import build_store, embedded_engine, running
-    from .family import Family
-    from .listening import Sockets, open_sockets
+    from .prefork import Family
     from .process import Parent, serve
+    from .serve import Serving, serving
+    from .sockets import Sockets, open_sockets
 
 __all__ = [
     "Family",
@@ -30,13 +30,13 @@ _HOMES = {
     "build_store": "deployment",
     "embedded_engine": "deployment",
     "running": "deployment",
-    "Family": "family",
-    "Sockets": "listening",
-    "open_sockets": "listening",
+    "Family": "prefork",
+    "Sockets": "sockets",
+    "open_sockets": "sockets",
     "Parent": "process",
     "serve": "process",
-    "Serving": "answering",
-    "serving": "answering",
+    "Serving": "serve",
+    "serving": "serve",
 }
 
 

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 from collections.abc import AsyncIterator
-from pathlib import Path
 
-from ..loops import runner
-from ..loops.pulse import Pulse
-from ..service import Service
-from ..settings import Settings
-from ..store.embedded import EmbeddedEngine, default_data_dir
-from ..store.endpoint import parse_url
-from ..store.store import Store
-
-log = logging.getLogger("windlass.server")
+from windlass.background import runner
+from windlass.background.liveness import Pulse
+from windlass.background.loop import say_why
+from windlass.directories import data_dir
+from windlass.service import Service
+from windlass.settings import Settings
+from windlass.store.connection.endpoint import parse_url
+from windlass.store.embedded.engine import EmbeddedEngine
+from windlass.store.store import Store
 
 
 def embedded_engine(settings: Settings) -> EmbeddedEngine | None:
@@ -39,21 +37,6 @@ def build_store(settings: Settings) -> Store:
     )
 
 
-def data_dir(settings: Settings) -> Path:
-    """Return the directory of the embedded engine that the settings name."""
-    path = settings.url.removeprefix("embedded:").removeprefix("//") or settings.data_dir
-    return Path(path).expanduser() if path else default_data_dir()
-
-
-def download_dir(settings: Settings) -> Path:
-    """Where downloaded files are."""
-    if settings.download_dir:
-        return Path(settings.download_dir).expanduser()
-    is_embedded = not settings.url or settings.url.startswith("embedded:")
-    home = Path(settings.data_dir).expanduser() if settings.data_dir else default_data_dir()
-    return (data_dir(settings) if is_embedded else home) / "downloads"
-
-
 @contextlib.asynccontextmanager
 async def running(store: Store, pulse: Pulse | None = None) -> AsyncIterator[Service]:
     """The service with its loops, until the block ends."""
@@ -69,9 +52,3 @@ async def running(store: Store, pulse: Pulse | None = None) -> AsyncIterator[Ser
             await asyncio.wait({loops})
     finally:
         await store.close()
-
-
-def say_why(loops: asyncio.Task[None]) -> None:
-    """They never end by themselves."""
-    if not loops.cancelled() and (error := loops.exception()) is not None:
-        log.error("%s has ended; restart this process.", loops.get_name(), exc_info=error)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ..core.errors import EngineUnavailable
-from ..outbound import Policy, PolicySource, read_policy
-from ..settings import Settings
-from ..web.token_table import TokenTable
+from windlass.core.errors import EngineUnavailable
+from windlass.outbound import Policy, PolicySource, read_policy
+from windlass.settings import Settings
+from windlass.web.app.token_table import TokenTable
 
 
 class LoopbackUntilTokens:

@@ -13,11 +13,12 @@ from socket import socket
 
 import msgspec
 
-from ..core.collecting import settle
-from ..settings import Settings
-from .answering import Serving, serving
+from windlass.core.gc_tuning import settle
+from windlass.settings import Settings
+
 from .deployment import build_store
-from .listening import Sockets
+from .serve import Serving, serving
+from .sockets import Sockets
 
 log = logging.getLogger("windlass.server")
 

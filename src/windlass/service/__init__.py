@@ -3,23 +3,23 @@ checks what it is given and returns a question that is awaited, or answered by `
 
 from __future__ import annotations
 
-from .acting import Acting
-from .aggregating import Aggregating
-from .assigning import Assigning
-from .auditing import Auditing
-from .dispatching import Dispatching
-from .doctoring import Doctoring
-from .following import FollowingEvents
-from .intervening import Intervening
-from .limiting import Limiting
-from .notifying import Notifying
-from .numbering import Numbering
-from .scheduling import Scheduling
-from .staffing import Staffing
-from .transferring import Transferring
-from .trusting import Trusting
-from .upkeep import Upkeep
-from .working import Working
+from .admin.audit import Auditing
+from .admin.doctor import Doctoring
+from .admin.export import Transferring
+from .admin.maintenance import Upkeep
+from .admin.tokens import Trusting
+from .aggregations import Aggregating
+from .assignments import Assigning
+from .bulk_actions import Acting
+from .callbacks import Notifying
+from .events import FollowingEvents
+from .job_admin import Intervening
+from .leases import Working
+from .limits import Limiting
+from .numbers import Numbering
+from .push import Dispatching
+from .schedules import Scheduling
+from .workers import Staffing
 
 __all__ = ["Service"]
 

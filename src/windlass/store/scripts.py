@@ -9,11 +9,11 @@ from collections.abc import Callable
 from functools import cache, cached_property
 from importlib.resources import files
 
-from ..core.event import Happening
-from ..core.job import Flag
-from ..core.log import BYTES_KEPT, LINES_KEPT
-from ..core.queue import Configuration
-from ..core.states import State
+from windlass.core.event import Happening
+from windlass.core.job import Flag
+from windlass.core.log import BYTES_KEPT, LINES_KEPT
+from windlass.core.queue import Configuration
+from windlass.core.states import State
 
 _LUA = files("windlass.store") / "lua"
 _USES = re.compile(r"^-- uses: (.+)$", re.MULTILINE)

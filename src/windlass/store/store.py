@@ -11,34 +11,36 @@ import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from typing import Any, TypeVar, cast
 
-from ..core.errors import EngineFull, EngineNotPermitted, WindlassError
-from ..core.ids import make_id, make_ids, partition_of_id
-from ..core.job import Durability, Job
-from ..core.partition import hash_tags, partition_of, slot_of
-from ..core.requests import Held
-from .bell import Bell, BlockingBell, Listener
-from .calls import reports, upkeep
-from .calls.call import Argument, Call, Effect, Flow, Inquiry, ItemsCall, Now, Torn
-from .chronicle import Chronicle
+from windlass.core.errors import EngineFull, EngineNotPermitted, WindlassError
+from windlass.core.ids import make_id, make_ids, partition_of_id
+from windlass.core.job import Durability, Job
+from windlass.core.operations import Held
+from windlass.core.partition import hash_tags, partition_of, slot_of
+
+from .batching.batcher import Coalescer
+from .batching.random_ids import random_64
+from .batching.request_ids import Slip, Slips
+from .cache.history import Chronicle
+from .cache.limits import KnownLimits
+from .cache.ttl import Lately
 from .clock import EngineClock
-from .coalesce import Coalescer
-from .connection import Command, EngineReplyError
-from .data_directory import Cut
-from .deployment import Deployment
-from .drawing import random_64
-from .driving import begin, begin_now, drive, drive_now
-from .embedded import EmbeddedEngine
-from .endpoint import Address
-from .fanout import Fanout
-from .known_limits import KnownLimits
-from .lately import Lately
-from .lines import Lines, topology_of
-from .link import BlockingLink, Link
-from .opening import Terms, open_deployment, root_of
-from .replies import check_library_missing, confirmed, is_library_there, without_bound
+from .commands import reports
+from .commands.admin import maintenance
+from .commands.command import Argument, Call, Effect, Flow, Inquiry, ItemsCall, Now, Torn
+from .connection.connection import Command, EngineReplyError
+from .connection.endpoint import Address
+from .connection.pool import Lines, topology_of
+from .connection.reconnecting import BlockingLink, Link
+from .connection.replies import check_library_missing, confirmed, is_library_there, without_bound
+from .driver import begin, begin_now, drive, drive_now
+from .embedded.data_directory import Cut
+from .embedded.engine import EmbeddedEngine
+from .events.fanout import Fanout
 from .scripts import library
-from .slips import Slip, Slips
-from .topology import inquire, inquire_now
+from .topology.bootstrap import Terms, open_deployment, root_of
+from .topology.requirements import Deployment
+from .topology.topology import inquire, inquire_now
+from .waiting.wakeups import Bell, BlockingBell, Listener
 
 log = logging.getLogger("windlass.store")
 
@@ -393,7 +395,7 @@ class Store:
         if found is None:
 
             async def pass_on(name: str, queue: str, filters: tuple[str, ...]) -> Any:
-                return await self._perform(upkeep.pass_ring(name, queue, filters, partition))
+                return await self._perform(maintenance.pass_ring(name, queue, filters, partition))
 
             def give_back(job: Job) -> None:
                 self.in_background(self._perform(reports.release([Held(job.id, job.lease_token)], partition)))

@@ -34,7 +34,7 @@ class Shop:
         from shop import tasks
         from shop.models import Note
 
-        from windlass.sdk.contrib.django.interface import ResultDoesNotExist, task_backends
+        from windlass.contrib.django.interface import ResultDoesNotExist, task_backends
 
         self.tasks: Any = tasks
         self.notes: Any = Note.objects
@@ -73,7 +73,7 @@ def project(engine: EngineProcess, tmp_path_factory: pytest.TempPathFactory) -> 
         patch.setenv("SHOP_DATABASE", str(tmp_path_factory.mktemp("shop") / "shop.sqlite3"))
         patch.syspath_prepend(str(PROJECT))
         django.setup()
-        from windlass.sdk.contrib.django.application import applications
+        from windlass.contrib.django.application import applications
 
         shop = Shop()
         with connection.schema_editor() as editor:
@@ -226,7 +226,7 @@ def test_a_task_that_wants_to_end_the_process_is_retried(shop: Shop) -> None:
 def test_between_two_attempts(shop: Shop) -> None:
     patient = shop.tasks.print_label.using(backend="patient", queue_name="patient")
     result = patient.enqueue(7)
-    assert work("-m", "windlass", "worker", "windlass.sdk.contrib.django:aliases.patient").returncode == 0
+    assert work("-m", "windlass", "worker", "windlass.contrib.django:aliases.patient").returncode == 0
     result.refresh()
     assert (result.status, result.attempts, result.finished_at) == ("READY", 1, None)
     assert [error.exception_class for error in result.errors] == [shop.tasks.OutOfPaper]
@@ -238,7 +238,7 @@ def test_larger_priorities_first_and_later_ones_later(shop: Shop) -> None:
         ordered.using(priority=priority).enqueue(text)
     run_after = timezone.now() + timedelta(hours=1)
     deferred = ordered.using(run_after=run_after).enqueue("later")
-    assert work("-m", "windlass", "worker", "windlass.sdk.contrib.django:app", "-q", "ordered").returncode == 0
+    assert work("-m", "windlass", "worker", "windlass.contrib.django:app", "-q", "ordered").returncode == 0
     assert shop.texts() == ["urgent", "plain", "also plain", "some day"]
     deferred.refresh()
     assert (deferred.status, deferred.attempts) == ("READY", 0)
@@ -285,7 +285,7 @@ def test_a_result_that_is_not_there(shop: Shop, result_id: str) -> None:
 
 
 def test_wrong_calls_and_tasks_are_refused_at_once(shop: Shop) -> None:
-    from windlass.sdk.contrib.django.interface import InvalidTask
+    from windlass.contrib.django.interface import InvalidTask
 
     with pytest.raises(TypeError, match="missing a required argument"):
         shop.tasks.note.enqueue()
@@ -299,8 +299,8 @@ def test_wrong_calls_and_tasks_are_refused_at_once(shop: Shop) -> None:
 
 
 def test_wrong_settings_are_one_sentence(shop: Shop) -> None:
-    from windlass.sdk.contrib.django import WindlassBackend
-    from windlass.sdk.contrib.django.interface import InvalidBackend
+    from windlass.contrib.django import WindlassBackend
+    from windlass.contrib.django.interface import InvalidBackend
 
     with pytest.raises(InvalidBackend, match=r"TASKS\['other'\]\['OPTIONS'\] has no color"):
         WindlassBackend("other", {"OPTIONS": {"color": "red"}})
@@ -326,7 +326,7 @@ def _shown_tasks(done: subprocess.CompletedProcess[str]) -> str:
 
 
 def test_workers_import_nothing_but_the_project(shop: Shop) -> None:
-    from windlass.sdk.contrib.django.finding import NotFound
+    from windlass.contrib.django.task_lookup import NotFound
 
     assert settings.TASKS["default"]["QUEUES"] == list(shop.backend.app.queues())
     for path, words in (

@@ -17,7 +17,7 @@ from opentelemetry.trace import SpanKind, StatusCode
 
 from engine_process import EngineProcess
 from windlass import Backoff, Context, GiveUp, JobCancelled, JobFailed, Windlass
-from windlass.sdk.contrib.opentelemetry import instrument
+from windlass.contrib.opentelemetry import instrument
 
 pytestmark = pytest.mark.anyio
 

@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry
 
 from engine_process import EngineProcess
 from windlass import Backoff, JobFailed, Windlass
-from windlass.sdk.contrib.prometheus import QueueCollector, instrument, serve_metrics
+from windlass.contrib.prometheus import QueueCollector, instrument, serve_metrics
 
 pytestmark = pytest.mark.anyio
 

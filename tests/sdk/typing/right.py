@@ -9,7 +9,7 @@ from typing import Any, assert_type
 from windlass import Backoff, Call, Context, JobHandle, Limit, Rate, Task, Windlass
 from windlass.sdk.app import Decorator
 from windlass.sdk.handle import JobEvent
-from windlass.sdk.task import AsyncTask, SyncTask
+from windlass.sdk.tasks.task import AsyncTask, SyncTask
 from windlass.sdk.testing import EnqueuedCall, Summary, TestedJob
 
 app = Windlass()

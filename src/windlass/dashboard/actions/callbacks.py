@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ...core.callback import parse_debt_id
-from ..routes import DashboardRoutes, Done, Form
-from ..visit import Visit
+from windlass.core.callbacks.callback import parse_debt_id
+from windlass.dashboard.page_context import Visit
+from windlass.dashboard.routes import DashboardRoutes, Done, Form
 
 routes = DashboardRoutes()
 

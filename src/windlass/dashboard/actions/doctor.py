@@ -6,9 +6,9 @@ import asyncio
 
 import msgspec
 
-from ...core.diagnosis import Diagnosis, Progress
-from ..routes import DashboardRoutes, Form, Shown
-from ..visit import Visit
+from windlass.core.diagnosis import Diagnosis, Progress
+from windlass.dashboard.page_context import Visit
+from windlass.dashboard.routes import DashboardRoutes, Form, Shown
 
 routes = DashboardRoutes()
 

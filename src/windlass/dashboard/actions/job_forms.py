@@ -7,19 +7,19 @@ from typing import Any
 
 import msgspec
 
-from ...core.durations import parse_duration_ms
-from ...core.errors import BadInput
-from ...core.ids import format_id, parse_id
-from ...core.job import Job, NewJob
-from ...core.requests import Edit
-from ...core.retry import Backoff
-from ...web.routing import PRODUCES
-from ..filters import instant_ms
-from ..pages.job import read_job
-from ..pages.job_forms import JobForm, again
-from ..routes import DashboardRoutes, Done
-from ..visit import Visit
-from ..writing import read_payload
+from windlass.core.errors import BadInput
+from windlass.core.ids import format_id, parse_id
+from windlass.core.job import Job, NewJob
+from windlass.core.operations import Edit
+from windlass.core.retry import Backoff
+from windlass.core.text.durations import parse_duration_ms
+from windlass.dashboard.forms.filters import instant_ms
+from windlass.dashboard.forms.payload import read_payload
+from windlass.dashboard.page_context import Visit
+from windlass.dashboard.pages.job import read_job
+from windlass.dashboard.pages.job_forms import JobForm, again
+from windlass.dashboard.routes import DashboardRoutes, Done
+from windlass.web.app.router import PRODUCES
 
 routes = DashboardRoutes()
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from ...core.errors import AlreadyEnded, BadInput, Refusal, UnknownJob
-from ...core.ids import parse_id
-from ...core.job import Timeline
-from ...core.requests import Edit
-from ...core.wording import counted
-from ...store.asked import AskedMany
-from ...web.routing import STEERS
-from ..filters import LISTS
-from ..routes import DashboardRoutes, Done, Form
-from ..visit import Visit
+from windlass.core.errors import AlreadyEnded, BadInput, Refusal, UnknownJob
+from windlass.core.ids import parse_id
+from windlass.core.job import Timeline
+from windlass.core.operations import Edit
+from windlass.core.text.humanize import counted
+from windlass.dashboard.forms.filters import LISTS
+from windlass.dashboard.page_context import Visit
+from windlass.dashboard.routes import DashboardRoutes, Done, Form
+from windlass.store.operation import AskedMany
+from windlass.web.app.router import STEERS
 
 routes = DashboardRoutes()
 

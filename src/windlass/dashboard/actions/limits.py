@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import msgspec
 
-from ...core.durations import parse_duration_ms
-from ...core.errors import BadInput, UnknownLimit
-from ...core.limit import Limit, Matcher
-from ...core.limit_wording import cap
-from ..routes import DashboardRoutes, Done, Form
-from ..visit import Visit
+from windlass.core.errors import BadInput, UnknownLimit
+from windlass.core.limits.limit import Limit, Matcher
+from windlass.core.text.durations import parse_duration_ms
+from windlass.core.text.limit_text import cap
+from windlass.dashboard.page_context import Visit
+from windlass.dashboard.routes import DashboardRoutes, Done, Form
 
 routes = DashboardRoutes()
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from .. import properties
-from ..routes import DashboardRoutes, Done, Form
-from ..visit import Visit
+from windlass.dashboard.forms import queue_settings
+from windlass.dashboard.page_context import Visit
+from windlass.dashboard.routes import DashboardRoutes, Done, Form
 
 routes = DashboardRoutes()
 
@@ -63,10 +63,10 @@ async def configure_queue(visit: Visit[None], form: ConfigureForm) -> Done:
     """Change properties of a queue."""
     visit.ask.may_use(form.queue)
     visit.ask.target = form.queue
-    now = properties.properties(await visit.service.configuration(form.queue))
-    wanted = {one.field: properties.read(one.field, given) for one in now if (given := getattr(form, one.field))}
+    now = queue_settings.properties(await visit.service.configuration(form.queue))
+    wanted = {one.field: queue_settings.read(one.field, given) for one in now if (given := getattr(form, one.field))}
     changes = {one.field: wanted[one.field] for one in now if wanted.get(one.field, one.value) != one.value}
-    visit.ask.detail = ", ".join(f"{field}={properties.written(field, value)}" for field, value in changes.items())
+    visit.ask.detail = ", ".join(f"{field}={queue_settings.written(field, value)}" for field, value in changes.items())
     if not changes:
         return Done("Nothing was changed.")
     await visit.service.configure(form.queue, changes)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ..routes import DashboardRoutes, Done, Form
-from ..visit import Visit
+from windlass.dashboard.page_context import Visit
+from windlass.dashboard.routes import DashboardRoutes, Done, Form
 
 routes = DashboardRoutes()
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import msgspec
 
-from ...core.action import ActionStatus
-from ...core.ids import format_id
-from ...core.requests import Listing
-from ..routes import DashboardRoutes
-from ..visit import Visit
+from windlass.core.bulk_action import ActionStatus
+from windlass.core.ids import format_id
+from windlass.core.operations import Listing
+from windlass.dashboard.page_context import Visit
+from windlass.dashboard.routes import DashboardRoutes
 
 routes = DashboardRoutes()
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import msgspec
 
-from ...core.errors import UnknownLimit
-from ...core.limit import Aggregation
-from ...loops.downloading.order import AGGREGATION_LIMIT, AGGREGATIONS, QUEUE
-from ..routes import DashboardRoutes
-from ..visit import Visit
+from windlass.core.errors import UnknownLimit
+from windlass.core.limits.limit import Aggregation
+from windlass.dashboard.page_context import Visit
+from windlass.dashboard.routes import DashboardRoutes
+from windlass.downloads.worker.order import AGGREGATION_LIMIT, AGGREGATIONS, QUEUE
 
 routes = DashboardRoutes()
 

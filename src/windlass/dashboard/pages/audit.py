@@ -8,12 +8,12 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from ...core import validation as check
-from ...core.audit import AuditEntry
-from ...service import Service
-from ...web.routing import ADMIN
-from ..routes import DashboardRoutes
-from ..visit import Visit
+from windlass.core.access.audit import AuditEntry
+from windlass.core.validation import jobs as check
+from windlass.dashboard.page_context import Visit
+from windlass.dashboard.routes import DashboardRoutes
+from windlass.service import Service
+from windlass.web.app.router import ADMIN
 
 routes = DashboardRoutes()
 

@@ -8,10 +8,10 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from ...core.callback import Debt
-from ...core.ids import format_id
-from ..routes import DashboardRoutes
-from ..visit import Visit
+from windlass.core.callbacks.callback import Debt
+from windlass.core.ids import format_id
+from windlass.dashboard.page_context import Visit
+from windlass.dashboard.routes import DashboardRoutes
 
 routes = DashboardRoutes()
 

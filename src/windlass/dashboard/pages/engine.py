@@ -6,12 +6,12 @@ import sys
 
 import msgspec
 
-from ... import __version__
-from ...core.durability import DurabilityInForce, weakest
-from ...core.engine import EngineState
-from ..routes import DashboardRoutes
-from ..sharing import shared
-from ..visit import Visit
+from windlass import __version__
+from windlass.core.durability import DurabilityInForce, weakest
+from windlass.core.engine_state import EngineState
+from windlass.dashboard.page_context import Visit
+from windlass.dashboard.response_cache import shared
+from windlass.dashboard.routes import DashboardRoutes
 
 routes = DashboardRoutes()
 

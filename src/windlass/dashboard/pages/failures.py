@@ -6,11 +6,11 @@ from typing import Any
 
 import msgspec
 
-from ...core.failure import FailureGroup
-from ...core.ids import format_id
-from ..filters import exactly
-from ..routes import DashboardRoutes
-from ..visit import Visit
+from windlass.core.ids import format_id
+from windlass.core.stats.failure_groups import FailureGroup
+from windlass.dashboard.forms.filters import exactly
+from windlass.dashboard.page_context import Visit
+from windlass.dashboard.routes import DashboardRoutes
 
 routes = DashboardRoutes()
 

@@ -9,24 +9,24 @@ from typing import Any, NamedTuple
 import msgspec
 from markupsafe import Markup, escape
 
-from ...core.callback import Debt
-from ...core.control_characters import escape_control
-from ...core.error_text import error_line, error_map, plain_line
-from ...core.errors import AlreadyEnded, Forbidden, Refusal, UnknownJob
-from ...core.explanation import AwaitsMembers, Explanation, HeldByParent, LimitFull, Reason, Running
-from ...core.ids import format_id, number_of_id
-from ...core.job import Attempt, Blob, Codec, Job, Member, Timeline
-from ...core.limit import LimitState, LimitTable
-from ...core.log import Logs
-from ...core.parties import Holder
-from ...web.messages import Response
-from .. import lifeline
-from ..figures import count, span
-from ..lifeline import Phase
-from ..rendering import HEADERS
-from ..routes import DashboardRoutes
-from ..values import Shown, shown_value
-from ..visit import Visit
+from windlass.core.callbacks.callback import Debt
+from windlass.core.errors import AlreadyEnded, Forbidden, Refusal, UnknownJob
+from windlass.core.explain.reasons import AwaitsMembers, Explanation, HeldByParent, LimitFull, Reason, Running
+from windlass.core.explain.references import Holder
+from windlass.core.ids import format_id, number_of_id
+from windlass.core.job import Attempt, Blob, Codec, Job, Member, Timeline
+from windlass.core.limits.limit import LimitState, LimitTable
+from windlass.core.log import Logs
+from windlass.core.text.control_characters import escape_control
+from windlass.core.text.error_text import error_line, error_map, plain_line
+from windlass.dashboard.page_context import Visit
+from windlass.dashboard.rendering import HEADERS
+from windlass.dashboard.routes import DashboardRoutes
+from windlass.dashboard.views import timeline as lifeline
+from windlass.dashboard.views.figures import count, span
+from windlass.dashboard.views.timeline import Phase
+from windlass.dashboard.views.values import Shown, shown_value
+from windlass.web.listener.messages import Response
 
 routes = DashboardRoutes()
 

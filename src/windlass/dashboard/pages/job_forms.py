@@ -6,16 +6,17 @@ from typing import Any
 
 import msgspec
 
-from ...core.errors import BadInput, WindlassError
-from ...core.ids import parse_id
-from ...core.job import Blob, Job
-from ...web.messages import Response
-from ...web.problems import status_for
-from ...web.routing import ADMIN, PRODUCES
-from ..rendering import shown
-from ..routes import DashboardRoutes, Form
-from ..visit import Visit
-from ..writing import editable
+from windlass.core.errors import BadInput, WindlassError
+from windlass.core.ids import parse_id
+from windlass.core.job import Blob, Job
+from windlass.dashboard.forms.payload import editable
+from windlass.dashboard.page_context import Visit
+from windlass.dashboard.rendering import shown
+from windlass.dashboard.routes import DashboardRoutes, Form
+from windlass.web.app.problems import status_for
+from windlass.web.app.router import ADMIN, PRODUCES
+from windlass.web.listener.messages import Response
+
 from .job import read_job
 
 routes = DashboardRoutes()

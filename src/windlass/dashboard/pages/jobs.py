@@ -7,12 +7,13 @@ from typing import Any
 
 import msgspec
 
-from ...core.job import Job
-from ...core.queue import QueueStats
-from ..filters import ENDED_LISTS, LISTS, JobsQuery
-from ..routes import DashboardRoutes
-from ..seeking import Found, seek
-from ..visit import Visit
+from windlass.core.job import Job
+from windlass.core.queue import QueueStats
+from windlass.dashboard.forms.filters import ENDED_LISTS, LISTS, JobsQuery
+from windlass.dashboard.page_context import Visit
+from windlass.dashboard.routes import DashboardRoutes
+from windlass.dashboard.views.job_search import Found, seek
+
 from .actions import in_words
 
 routes = DashboardRoutes()

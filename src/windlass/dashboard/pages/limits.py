@@ -7,12 +7,12 @@ from typing import Any
 
 import msgspec
 
-from ...core import limit_wording
-from ...core.errors import Refusal, UnknownLimit
-from ...core.ids import format_id
-from ...core.limit import Level, LimitHolders, LimitState
-from ..routes import DashboardRoutes
-from ..visit import Visit
+from windlass.core.errors import Refusal, UnknownLimit
+from windlass.core.ids import format_id
+from windlass.core.limits.limit import Level, LimitHolders, LimitState
+from windlass.core.text import limit_text
+from windlass.dashboard.page_context import Visit
+from windlass.dashboard.routes import DashboardRoutes
 
 routes = DashboardRoutes()
 
@@ -139,8 +139,8 @@ def row_of(state: LimitState) -> LimitRow:
     shown = fullest[:LEVELS_SHOWN]
     return LimitRow(
         state,
-        limit_wording.cap(state.limit),
-        limit_wording.matcher(state.limit.matches),
+        limit_text.cap(state.limit),
+        limit_text.matcher(state.limit.matches),
         shown,
         len(fullest) - len(shown),
     )

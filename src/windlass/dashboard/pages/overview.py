@@ -6,14 +6,14 @@ from collections.abc import Sequence
 
 import msgspec
 
-from ...core.queue import Minute, QueueStats
-from ...web.routing import Office
-from ..figures import count
-from ..flow import SPANS, Flow, Span, SpanName, by_time, flow_of, lately, rates
-from ..known_queues import queue_names
-from ..routes import DashboardRoutes
-from ..sharing import shared
-from ..visit import Visit
+from windlass.core.queue import Minute, QueueStats
+from windlass.dashboard.page_context import Visit
+from windlass.dashboard.response_cache import shared
+from windlass.dashboard.routes import DashboardRoutes
+from windlass.dashboard.views.figures import count
+from windlass.dashboard.views.queue_names import queue_names
+from windlass.dashboard.views.throughput import SPANS, Flow, Span, SpanName, by_time, flow_of, lately, rates
+from windlass.web.app.router import Office
 
 routes = DashboardRoutes()
 

@@ -6,12 +6,13 @@ import asyncio
 
 import msgspec
 
-from ...core.queue import Lanes, Pause, QueueStats
-from ..flow import SPANS, Flow, SpanName, flow_of
-from ..known_queues import queue_names
-from ..properties import Property, properties
-from ..routes import DashboardRoutes
-from ..visit import Visit
+from windlass.core.queue import Lanes, Pause, QueueStats
+from windlass.dashboard.forms.queue_settings import Property, properties
+from windlass.dashboard.page_context import Visit
+from windlass.dashboard.routes import DashboardRoutes
+from windlass.dashboard.views.queue_names import queue_names
+from windlass.dashboard.views.throughput import SPANS, Flow, SpanName, flow_of
+
 from .limits import LimitRow, row_of
 
 routes = DashboardRoutes()

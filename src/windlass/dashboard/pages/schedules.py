@@ -6,11 +6,11 @@ import asyncio
 
 import msgspec
 
-from ...core.ids import format_id
-from ...core.rhythm_wording import in_words, rhythm
-from ...core.schedule import ScheduleStatus
-from ..routes import DashboardRoutes
-from ..visit import Visit
+from windlass.core.ids import format_id
+from windlass.core.scheduling.schedule import ScheduleStatus
+from windlass.core.text.schedule_text import in_words, rhythm
+from windlass.dashboard.page_context import Visit
+from windlass.dashboard.routes import DashboardRoutes
 
 routes = DashboardRoutes()
 

@@ -8,17 +8,17 @@ import re
 
 import msgspec
 
-from ...core import validation as check
-from ...core.errors import BadInput, Refusal
-from ...core.ids import NUMBER_MAX, parse_id
-from ...core.job import Timeline
-from ...core.requests import Listing
-from ...web.messages import Response
-from ..filters import LISTS, Filter
-from ..rendering import HEADERS, HTML
-from ..routes import DashboardRoutes
-from ..seeking import Found, seek
-from ..visit import Visit
+from windlass.core.errors import BadInput, Refusal
+from windlass.core.ids import NUMBER_MAX, parse_id
+from windlass.core.job import Timeline
+from windlass.core.operations import Listing
+from windlass.core.validation import jobs as check
+from windlass.dashboard.forms.filters import LISTS, Filter
+from windlass.dashboard.page_context import Visit
+from windlass.dashboard.rendering import HEADERS, HTML
+from windlass.dashboard.routes import DashboardRoutes
+from windlass.dashboard.views.job_search import Found, seek
+from windlass.web.listener.messages import Response
 
 routes = DashboardRoutes()
 

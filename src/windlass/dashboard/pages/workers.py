@@ -6,12 +6,12 @@ import asyncio
 
 import msgspec
 
-from ...core.errors import Refusal
-from ...core.ids import format_id
-from ...core.job import Job
-from ...core.requests import Worker
-from ..routes import DashboardRoutes
-from ..visit import Visit
+from windlass.core.errors import Refusal
+from windlass.core.ids import format_id
+from windlass.core.job import Job
+from windlass.core.operations import Worker
+from windlass.dashboard.page_context import Visit
+from windlass.dashboard.routes import DashboardRoutes
 
 routes = DashboardRoutes()
 

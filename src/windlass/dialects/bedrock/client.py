@@ -8,8 +8,9 @@ from typing import Any, Protocol
 
 import msgspec
 
-from ...core.access import Principal
-from ...web.guard import ANYBODY, is_loopback
+from windlass.core.access.tokens import Principal
+from windlass.web.app.auth import ANYBODY, is_loopback
+
 from .wire import Reply, Request
 
 

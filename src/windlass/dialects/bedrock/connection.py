@@ -9,12 +9,13 @@ import time
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Any
 
-from ...core.errors import WindlassError
-from ...web.guard import ANYBODY
-from .admission import refused
+from windlass.core.errors import WindlassError
+from windlass.web.app.auth import ANYBODY
+
+from .auth import refused
 from .client import Begun
-from .later import QUEUED
-from .link import CROWDED, Link
+from .connection_socket import CROWDED, Link
+from .deferred_commands import QUEUED
 from .status import http_status, status
 from .verbs import VERBS, Verb
 from .wire import ProtocolError, Reply, Request

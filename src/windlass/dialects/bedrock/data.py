@@ -7,10 +7,11 @@ from collections.abc import Iterable
 
 import msgspec
 
-from ...core.job import Blob, Job
-from ...core.states import State
-from ...core.transcoding import as_json, compact
-from .refusing import Refused
+from windlass.core.job import Blob, Job
+from windlass.core.states import State
+from windlass.core.text.transcoding import as_json, compact
+
+from .refusals import Refused
 
 MOCKED, COUNT, DELETE = "mockRequest", "retryAfterCount", "delete"
 EMPTY = b"{}"

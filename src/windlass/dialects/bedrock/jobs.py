@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from typing import TypeVar
 
-from ...core.errors import (
+from windlass.core.errors import (
     AlreadyEnded,
     ParentState,
     Refusal,
@@ -18,11 +18,12 @@ from ...core.errors import (
     Unsettled,
     WrongState,
 )
-from ...core.ids import NUMBER_MAX
-from ...core.job import Job
-from ...core.queue import FOREVER_MS
-from ...service import Service
-from .refusing import NO_SUCH_JOB, Refused
+from windlass.core.ids import NUMBER_MAX
+from windlass.core.job import Job
+from windlass.core.queue import FOREVER_MS
+from windlass.service import Service
+
+from .refusals import NO_SUCH_JOB, Refused
 from .verbs import QUEUE
 
 T = TypeVar("T")

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from ...settings import BODY_MAX
-from ...web.bounds import Bounds
-from ...web.guard import Guard
-from ...web.reception import Reception
-from .admission import Admission
+from windlass.settings import BODY_MAX
+from windlass.web.app.auth import Guard
+from windlass.web.listener.bounds import Bounds
+from windlass.web.listener.socket_server import Reception
+
+from .auth import Admission
 from .client import Answering
 from .connection import Connection
-from .later import Later
+from .deferred_commands import Later
 
 BOUNDS = Bounds(
     connections_max=16_384,

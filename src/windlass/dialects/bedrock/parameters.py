@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import re
 
-from ...core import repeat as rules
-from ...core.control_characters import has_control
-from ...core.errors import BadInput
+from windlass.core.errors import BadInput
+from windlass.core.scheduling import repeat as rules
+from windlass.core.text.control_characters import has_control
+
 from . import data, times
-from .refusing import Refused
+from .refusals import Refused
 from .wire import Request
 
 PRIORITIES = {"0": 0, "500": 500, "1000": 1000}

@@ -7,8 +7,9 @@ from typing import Any
 
 import msgspec
 
-from ...core.job import Job
-from ...core.states import State
+from windlass.core.job import Job
+from windlass.core.states import State
+
 from . import data, times
 
 PRIORITY = 500  # the default; the engine's are counted from it, smaller first

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ... import __version__
+from windlass import __version__
+
 from .wire import Reply, Request, write_json
 
 STATE = "LEADING"  # there are no followers: every process is as good as the others

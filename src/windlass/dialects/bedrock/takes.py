@@ -7,11 +7,12 @@ import asyncio
 import logging
 from collections.abc import Sequence
 
-from ...core.errors import WindlassError
-from ...core.requests import Filter, Held, Take, Taken
-from ...loops.reconciler import Reconciler
-from ...service import Service
-from ...store.holders import anonymous_holder
+from windlass.background.reconciler import Reconciler
+from windlass.core.errors import WindlassError
+from windlass.core.operations import Filter, Held, Take, Taken
+from windlass.service import Service
+from windlass.store.waiting.holder_ids import anonymous_holder
+
 from .verbs import QUEUE
 
 log = logging.getLogger("windlass.bedrock")

@@ -7,9 +7,9 @@ import re
 import time
 from datetime import UTC, datetime, timedelta
 
-from ...core.durations import INSTANT_MAX
-from ...core.job import Job
-from ...core.states import State
+from windlass.core.job import Job
+from windlass.core.states import State
+from windlass.core.text.durations import INSTANT_MAX
 
 DAY_MS = 86_400_000
 DATE_ALONE_MS = 1

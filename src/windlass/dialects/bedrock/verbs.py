@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ...core.access import Role
-from ...web.routing import ADMIN, KNOWS, PRODUCES, READS, STEERS, WORKS
+from windlass.core.access.tokens import Role
+from windlass.web.app.router import ADMIN, KNOWS, PRODUCES, READS, STEERS, WORKS
 
 QUEUE = "bedrock"  # in which all jobs of this dialect are
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from ...web.bounds import Bounds
+from windlass.web.listener.bounds import Bounds
 
 _ESCAPED = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
 _MEANT = {"n": "\n", "r": "\r", "t": "\t", "b": "\b", "f": "\f"}

@@ -9,15 +9,16 @@ from typing import Annotated, TypeAlias
 import msgspec
 from msgspec import Meta
 
-from ...core import errors
-from ...core import limit_validation as limit_check
-from ...core import validation as check
-from ...core.errors import BadInput
-from ...core.limit import Level, Limit, LimitState, Matcher, Scalar
-from ...web.encoding import MSGPACK
-from ...web.routing import ADMIN, READS, Ask
+from windlass.core import errors
+from windlass.core.errors import BadInput
+from windlass.core.limits.limit import Level, Limit, LimitState, Matcher, Scalar
+from windlass.core.validation import jobs as check
+from windlass.core.validation import limits as limit_check
+from windlass.web.app.encoding import MSGPACK
+from windlass.web.app.router import ADMIN, READS, Ask
+
 from .jobs import prepare
-from .words import QUEUE, routes_of
+from .refusals import QUEUE, routes_of
 
 routes = routes_of("Constraints")
 

@@ -9,15 +9,16 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from ...core import errors
-from ...core.errors import BadInput
-from ...core.job import Blob, Codec, Job
-from ...core.requests import Fail, Finish
-from ...web.encoding import MSGPACK
-from ...web.routing import WORKS, Ask
+from windlass.core import errors
+from windlass.core.errors import BadInput
+from windlass.core.job import Blob, Codec, Job
+from windlass.core.operations import Fail, Finish
+from windlass.web.app.encoding import MSGPACK
+from windlass.web.app.router import WORKS, Ask
+
 from .jobs import found
+from .refusals import NIL, QUEUE, JobId, Value, job_id_of, read_value, routes_of
 from .status import Reason, keeps_result, kept_failure
-from .words import NIL, QUEUE, JobId, Value, job_id_of, read_value, routes_of
 from .workers import NEEDS_WORKER, worker_of
 
 routes = routes_of("Workers")

@@ -9,18 +9,19 @@ from weakref import WeakSet
 import msgspec
 from msgspec import Meta, Raw
 
-from ...core import errors
-from ...core import validation as check
-from ...core.errors import AlreadyEnded, BadInput, UnknownJob, WrongState
-from ...core.ids import format_id
-from ...core.job import Blob, Codec, NewJob, Timeline
-from ...core.retry import Backoff
-from ...core.states import State
-from ...web.encoding import MSGPACK
-from ...web.problems import HttpRefusal
-from ...web.routing import PRODUCES, READS, Ask, Office
+from windlass.core import errors
+from windlass.core.errors import AlreadyEnded, BadInput, UnknownJob, WrongState
+from windlass.core.ids import format_id
+from windlass.core.job import Blob, Codec, NewJob, Timeline
+from windlass.core.retry import Backoff
+from windlass.core.states import State
+from windlass.core.validation import jobs as check
+from windlass.web.app.encoding import MSGPACK
+from windlass.web.app.problems import HttpRefusal
+from windlass.web.app.router import PRODUCES, READS, Ask, Office
+
+from .refusals import NIL, QUEUE, JobId, Value, job_id_of, read_value, routes_of
 from .status import DROPS_RESULT, KEEPS_RESULT, StatusShape, is_ours, is_read_once, keeps_result, shape_of, value_of
-from .words import NIL, QUEUE, JobId, Value, job_id_of, read_value, routes_of
 
 routes = routes_of("Pushers")
 
@@ -104,7 +105,7 @@ async def prepare(office: Office) -> None:
 async def push_job(ask: Ask[PushedJob, None]) -> Pushed:
     """Enqueue a job."""
     ask.may_use(QUEUE)
-    job = ask.body.new_job(ask.office.lightjq_keep_ms)
+    job = ask.body.new_job(ask.office.settings.lightjq_keep_ms)
     await prepare(ask.office)
     return Pushed(format_id((await ask.office.gathering.enqueue(job)).id))
 

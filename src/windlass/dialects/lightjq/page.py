@@ -8,19 +8,20 @@ from typing import Annotated, Any, TypeAlias
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from ...core import errors
-from ...core import validation as check
-from ...core.errors import BadInput
-from ...core.ids import format_id
-from ...core.job import Blob, Job, Timeline
-from ...core.requests import Listing, Worker
-from ...core.transcoding import as_json, as_msgpack
-from ...web.encoding import Encoding
-from ...web.routing import READS, Ask, Routes
-from ..native.values import Value
+from windlass.core import errors
+from windlass.core.errors import BadInput
+from windlass.core.ids import format_id
+from windlass.core.job import Blob, Job, Timeline
+from windlass.core.operations import Listing, Worker
+from windlass.core.text.transcoding import as_json, as_msgpack
+from windlass.core.validation import jobs as check
+from windlass.dialects.native.values import Value
+from windlass.web.app.encoding import Encoding
+from windlass.web.app.router import READS, Ask, Routes
+
 from .constraints import ConstraintShape, constraints_in
+from .refusals import PREFIX, QUEUE, JobId, No, words_as_asked
 from .status import Reason, Status, is_ours, keeps_result, last_failure, retry_count_of, status_of, told, worker_of
-from .words import PREFIX, QUEUE, JobId, No, words_as_asked
 
 routes = Routes(f"{PREFIX}/ui", tag="Web page", words=words_as_asked, says=No)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import socket
 
-from ...core.errors import BadInput
-from ...outbound import Policy, checked_url
+from windlass.core.errors import BadInput
+from windlass.outbound import Policy, checked_url
 
 LOOK_UP_S = 2.0
 

@@ -7,11 +7,12 @@ from typing import Annotated, Literal, TypeAlias
 import msgspec
 from msgspec import UNSET, Meta, Raw, UnsetType
 
-from ...core.ids import format_id
-from ...core.job import Attempt, Blob, Codec, Job, Timeline
-from ...core.states import State
-from ...core.transcoding import as_msgpack
-from .words import NIL, QUEUE, Value
+from windlass.core.ids import format_id
+from windlass.core.job import Attempt, Blob, Codec, Job, Timeline
+from windlass.core.states import State
+from windlass.core.text.transcoding import as_msgpack
+
+from .refusals import NIL, QUEUE, Value
 
 # Tags of the jobs that were pushed here. Those of others have neither: their results are kept as they were asked to be,
 # and nothing that is looked at here is used up.

@@ -8,17 +8,18 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from ...core import errors
-from ...core.errors import BadInput
-from ...core.ids import format_id
-from ...core.queue import DAY_MS
-from ...core.requests import WorkerInfo
-from ...core.urls import URL_MAX
-from ...web.encoding import MSGPACK
-from ...web.routing import WORKS, Ask
+from windlass.core import errors
+from windlass.core.callbacks.urls import URL_MAX
+from windlass.core.errors import BadInput
+from windlass.core.ids import format_id
+from windlass.core.operations import WorkerInfo
+from windlass.core.queue import DAY_MS
+from windlass.web.app.encoding import MSGPACK
+from windlass.web.app.router import WORKS, Ask
+
 from .jobs import prepare
 from .reachable import check_reachable
-from .words import QUEUE, routes_of, worker_id_of
+from .refusals import QUEUE, routes_of, worker_id_of
 
 routes = routes_of("Workers")
 

@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 from . import (
-    acting,
-    background,
-    failing,
-    following,
+    admin,
+    atomic_enqueue,
+    bulk_actions,
+    callbacks,
+    enqueue,
+    events,
+    failures,
     history,
-    limiting,
-    notifying,
-    producing,
-    queueing,
-    reading,
-    reporting,
-    scheduling,
-    several,
-    staffing,
-    steering,
-    taking,
-    whole,
+    job_admin,
+    jobs,
+    jobs_by_id,
+    limits,
+    queues,
+    reports,
+    schedules,
+    take,
+    workers,
 )
 
-_JOBS = (producing, whole, reading, several, failing, following, acting, background, taking, reporting)
-_AROUND = (queueing, history, limiting, scheduling, staffing, notifying, steering)
+_JOBS = (enqueue, atomic_enqueue, jobs, jobs_by_id, failures, events, job_admin, bulk_actions, take, reports)
+_AROUND = (queues, history, limits, schedules, workers, callbacks, admin)
 ROUTES = tuple(subject.routes for subject in (*_JOBS, *_AROUND))

@@ -6,10 +6,11 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from ...core import errors
-from ...core import queue_validation as queue_check
-from ...core.minutes import over_all
-from ...web.routing import READS, Ask, Routes
+from windlass.core import errors
+from windlass.core.stats.rollup import over_all
+from windlass.core.validation import queues as queue_check
+from windlass.web.app.router import READS, Ask, Routes
+
 from .shapes import Given, QueueName, Shape, shaped
 
 routes = Routes("/api/v1", tag="Queues")

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ...core.access import Principal
-from ...core.errors import Forbidden, Refusal, UnknownJob, UnknownMember, UnknownParent
-from ...core.form import Filled
-from ...core.ids import format_id
-from ...core.job import Durability, NewJob
-from ...core.requests import Enqueued
-from ...service import Service
-from ...web.routing import Ask
+from windlass.core.access.tokens import Principal
+from windlass.core.errors import Forbidden, Refusal, UnknownJob, UnknownMember, UnknownParent
+from windlass.core.ids import format_id
+from windlass.core.job import Durability, NewJob
+from windlass.core.job_template import Filled
+from windlass.core.operations import Enqueued
+from windlass.service import Service
+from windlass.web.app.router import Ask
 
 
 def named_by(job: NewJob) -> tuple[bytes, ...]:

@@ -11,17 +11,18 @@ from typing import Annotated, Any, Generic, Literal, TypeAlias, TypeVar
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from ...core import validation as check
-from ...core.callback_validation import TYPE_MAX
-from ...core.durations import INSTANT_MAX
-from ...core.errors import Refusal
-from ...core.form import Filled, Form, alone
-from ...core.ids import format_id, parse_id
-from ...core.job import ENDS, NOTHING, Attempt, Blob, Callback, End, Job, NewJob, OnFailure, Timeline, UniqueCheck
-from ...core.queue import FOREVER_MS
-from ...core.retry import ENDLESS, Backoff
-from ...web.encoding import Encoding
-from ...web.problems import Problem, problem
+from windlass.core.errors import Refusal
+from windlass.core.ids import format_id, parse_id
+from windlass.core.job import ENDS, NOTHING, Attempt, Blob, Callback, End, Job, NewJob, OnFailure, Timeline, UniqueCheck
+from windlass.core.job_template import Filled, Form, alone
+from windlass.core.queue import FOREVER_MS
+from windlass.core.retry import ENDLESS, Backoff
+from windlass.core.text.durations import INSTANT_MAX
+from windlass.core.validation import jobs as check
+from windlass.core.validation.callbacks import TYPE_MAX
+from windlass.web.app.encoding import Encoding
+from windlass.web.app.problems import Problem, problem
+
 from .values import CodecName, Value, read_payload, write, write_bytes
 
 A = TypeVar("A")

@@ -10,10 +10,10 @@ from typing import Annotated, Literal, TypeAlias
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
-from ...core.errors import BadInput
-from ...core.job import NOTHING, Blob, Codec
-from ...core.transcoding import as_json, as_msgpack
-from ...web.encoding import Encoding
+from windlass.core.errors import BadInput
+from windlass.core.job import NOTHING, Blob, Codec
+from windlass.core.text.transcoding import as_json, as_msgpack
+from windlass.web.app.encoding import Encoding
 
 CodecName: TypeAlias = Literal["json", "msgpack", "raw"]
 Value: TypeAlias = Annotated[Raw, msgspec.Meta(description="Any value.", examples=[{"order": 7}])]

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeAlias, TypeVar
 
-from ...core.access import Role
-from ...core.errors import Refusal, WindlassError
-from ...core.ids import format_id, parse_id
-from ...web.routing import Ask, Routes
+from windlass.core.access.tokens import Role
+from windlass.core.errors import Refusal, WindlassError
+from windlass.core.ids import format_id, parse_id
+from windlass.web.app.router import Ask, Routes
+
 from .shapes import Items, Results, Shape, results
 
 S = TypeVar("S", bound=Shape)

@@ -8,7 +8,7 @@ from urllib.parse import SplitResult, parse_qs, urlsplit
 
 import msgspec
 
-from ...core.errors import BadSetting
+from windlass.core.errors import BadSetting
 
 EXAMPLE_URL = "http://localhost:8080"
 _PORTS = {"http": 80, "https": 443}

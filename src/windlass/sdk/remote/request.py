@@ -9,10 +9,11 @@ from urllib.parse import quote, urlencode
 
 import msgspec
 
-from ...core import errors
-from ...core.errors import REFUSALS, EngineError, EngineUnavailable, EngineUnsuitable, Refusal, WindlassError
-from ...web.encoding import JSON, MSGPACK
-from ...web.problems import Problem
+from windlass.core import errors
+from windlass.core.errors import REFUSALS, EngineError, EngineUnavailable, EngineUnsuitable, Refusal, WindlassError
+from windlass.web.app.encoding import JSON, MSGPACK
+from windlass.web.app.problems import Problem
+
 from .address import ServerAddress
 
 T = TypeVar("T")

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from .following import RemoteFollowing
-from .intervening import RemoteIntervening
-from .producing import RemoteProducing
-from .reading import RemoteReading
-from .staffing import RemoteStaffing
-from .steering import RemoteSteering
-from .working import RemoteWorking
+from .admin import RemoteSteering
+from .enqueue import RemoteProducing
+from .events import RemoteFollowing
+from .job_admin import RemoteIntervening
+from .jobs import RemoteReading
+from .leases import RemoteWorking
+from .workers import RemoteStaffing
 
 
 class RemoteService(RemoteProducing, RemoteWorking, RemoteIntervening, RemoteReading, RemoteStaffing, RemoteSteering):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from ...core.errors import TooLarge
+from windlass.core.errors import TooLarge
 
 FRAME_MAX = 4 * 1024 * 1024  # bytes of one event
 

@@ -12,16 +12,17 @@ from typing import Any, NoReturn, TypeVar, cast
 
 import msgspec
 
-from ...core.errors import BadSetting, WindlassError
-from ...core.ids import make_id, partition_of_id
-from ...core.job import Durability
-from ...core.partition import partition_of
-from ...store.driving import drive, drive_now
+from windlass.core.errors import BadSetting, WindlassError
+from windlass.core.ids import make_id, partition_of_id
+from windlass.core.job import Durability
+from windlass.core.partition import partition_of
+from windlass.store.driver import drive, drive_now
+
 from .address import ServerAddress
-from .awaited import Session
-from .blocking import Connections
-from .patience import Patience
+from .async_session import Session
 from .request import Request, Requests, get, read
+from .retry_policy import Patience
+from .sync_session import Connections
 
 T = TypeVar("T")
 

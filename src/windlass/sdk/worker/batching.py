@@ -9,11 +9,12 @@ import logging
 from collections.abc import Iterable
 from typing import Any
 
-from ...core.errors import BadInput
-from ..batch import BatchTask
-from ..failures import Stopped
-from ..injection import Shared
-from ..task import Task
+from windlass.core.errors import BadInput
+from windlass.sdk.failures import Stopped
+from windlass.sdk.tasks.batch import BatchTask
+from windlass.sdk.tasks.injection import Shared
+from windlass.sdk.tasks.task import Task
+
 from .threads import ThreadRun, Threads
 
 log = logging.getLogger("windlass.worker")

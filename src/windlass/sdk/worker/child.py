@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ...processes.child import Terminated, main
-from ...processes.frames import Hello
+from windlass.processes.child import Terminated, main
+from windlass.processes.frames import Hello
 
 __all__ = ["Terminated"]
 

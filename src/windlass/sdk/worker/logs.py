@@ -10,8 +10,8 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from ...core.control_characters import escape_control, escape_control_in_json
-from ..context import current_job
+from windlass.core.text.control_characters import escape_control, escape_control_in_json
+from windlass.sdk.context import current_job
 
 LogFormat: TypeAlias = Literal["text", "json"]
 

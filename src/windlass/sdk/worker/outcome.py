@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from ...core.errors import BadInput
-from ...core.job import Blob, Job
-from ...core.requests import Fail, Finish
-from ...core.validation import REASON_MAX, RESULT_MAX
-from ..arguments import BadArguments
-from ..codec import encode
-from ..failures import GiveUp, Retry, stored, stored_as
+from windlass.core.errors import BadInput
+from windlass.core.job import Blob, Job
+from windlass.core.operations import Fail, Finish
+from windlass.core.validation.jobs import REASON_MAX, RESULT_MAX
+from windlass.sdk.failures import GiveUp, Retry, stored, stored_as
+from windlass.sdk.tasks.arguments import BadArguments
+from windlass.sdk.tasks.codec import encode
 
 if TYPE_CHECKING:
-    from ..task import Task
+    from windlass.sdk.tasks.task import Task
 
 
 class Failure(msgspec.Struct, frozen=True, kw_only=True):

@@ -10,19 +10,20 @@ from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
-from ...core.job import Blob, Job
-from ..context import Context, current_job
-from ..driving import driven
-from ..gathering import gather
-from ..injection import SharedInChild
-from ..reaching import service_of
+from windlass.core.job import Blob, Job
+from windlass.sdk.context import Context, current_job
+from windlass.sdk.deployment import service_of
+from windlass.sdk.driver import driven
+from windlass.sdk.flows.inputs import gather
+from windlass.sdk.tasks.injection import SharedInChild
+
 from .child import Terminated
 from .outcome import Ended, Failed, Failure, failed, success
-from .telling import Teller
+from .progress import Teller
 
 if TYPE_CHECKING:
-    from ..app import Windlass
-    from ..task import Task
+    from windlass.sdk.app import Windlass
+    from windlass.sdk.tasks.task import Task
 
 _request = msgspec.msgpack.Decoder(Job)
 _reply = msgspec.msgpack.Decoder(Ended)

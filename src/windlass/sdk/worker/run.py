@@ -6,10 +6,11 @@ import asyncio
 from functools import lru_cache
 from typing import Any, Literal, TypeAlias
 
-from ...core.job import Job
-from ...processes.children import ChildRun
-from ..context import Context
-from ..task import Task
+from windlass.core.job import Job
+from windlass.processes.children import ChildRun
+from windlass.sdk.context import Context
+from windlass.sdk.tasks.task import Task
+
 from .threads import ThreadRun
 
 # timeout: its time is over. cancelled: by request. lost: it belongs to somebody else. shutdown: the worker ends.

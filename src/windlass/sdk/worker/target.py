@@ -6,10 +6,10 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ...core.errors import BadInput
+from windlass.core.errors import BadInput
 
 if TYPE_CHECKING:
-    from ..app import Windlass
+    from windlass.sdk.app import Windlass
 
 
 def target_of(app: Windlass) -> str:

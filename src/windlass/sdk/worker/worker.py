@@ -12,30 +12,31 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ...core.collecting import settle
-from ...core.errors import BadInput, EngineUnavailable
-from ...core.job import Job
-from ...core.requests import Held, WorkerInfo
-from ...core.validation import QUEUES_PER_TAKE, TAKE_MAX
-from ...core.wording import counted
-from ...loops.reconciler import Reconciler
-from ...processes.children import Children
-from ...service import Service
-from ...store.store import Store
-from ..durations import Duration, duration_ms
-from ..versions import MARK, refuse_gaps, version_of
+from windlass.background.reconciler import Reconciler
+from windlass.core.errors import BadInput, EngineUnavailable
+from windlass.core.gc_tuning import settle
+from windlass.core.job import Job
+from windlass.core.operations import Held, WorkerInfo
+from windlass.core.text.humanize import counted
+from windlass.core.validation.jobs import QUEUES_PER_TAKE, TAKE_MAX
+from windlass.processes.children import Children
+from windlass.sdk.durations import Duration, duration_ms
+from windlass.sdk.tasks.versions import MARK, refuse_gaps, version_of
+from windlass.service import Service
+from windlass.store.store import Store
+
 from . import logs
-from .keeper import BEAT_EVERY_S, Keeper
-from .postponing import Postponing
-from .pump import Pump
+from .fetcher import Pump
+from .heartbeat import BEAT_EVERY_S, Keeper
 from .run import Run
-from .running import Outcome, Running
-from .stopping import Stopping
+from .runner import Outcome, Running
+from .stop import Stopping
 from .target import target_of
 from .threads import Threads
+from .version_snooze import Postponing
 
 if TYPE_CHECKING:
-    from ..app import Windlass
+    from windlass.sdk.app import Windlass
 
 log = logging.getLogger("windlass.worker")
 

@@ -12,7 +12,7 @@ at_start[#at_start + 1] = function() has_new_debts = false end
 local function debt_key(debt) return P .. 'b:' .. debt end
 local function destination_key(destination) return P .. 'od:' .. destination end
 
--- Its mark is the first entry of the extras (store/record.py), behind a rule of repetition: nothing else is decoded.
+-- Its mark is the first entry of the extras (store/records/record.py), behind a rule of repetition: nothing else is decoded.
 local function destination_of(r)
   local at = has(r, 'repeats') and 8 + string.byte(r.extras, 7) or 1
   return string.match(r.extras, DESTINATION, at) or ''

@@ -1,6 +1,6 @@
 -- uses: keys, batch
 -- The stored job: a fixed-width header that is patched in place, then strings, then the opaque payload.
--- The same layout stands in store/record.py; a test compares the two.
+-- The same layout stands in store/records/record.py; a test compares the two.
 local HEADER = '>BBI4i4I6I6I6I6I6I6I6c16I4I4I4I2'
 local HEADER_BYTES = 82
 local LAYOUT = HEADER .. 'c8Bc0Bc0I2c0Bc0I2c0I2c0I2c0I2c0'

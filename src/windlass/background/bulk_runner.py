@@ -1,0 +1,124 @@
+"""Carries out actions on all jobs that match (service/bulk_actions.py), step by step. How far one has come is written into
+the job that carries it after each step, so that another process can go on: at worst, one step is done twice."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections import Counter
+from collections.abc import Sequence
+
+import msgspec
+
+from windlass.core import bulk_action as actions
+from windlass.core.bulk_action import QUEUE, Action, Carried
+from windlass.core.errors import AlreadyEnded, Refusal, UnknownJob, WindlassError
+from windlass.core.job import Blob, Job
+from windlass.core.operations import Fail, Finish, Held, Page, Take, Update
+from windlass.service import Service
+
+log = logging.getLogger("windlass.background")
+
+STEP = 200  # jobs
+LEASE_MS = 30_000
+WAIT_MS = 60_000
+BREATH_S = 0.005  # between steps: others want the engine too
+TROUBLE_PAUSE_S = 1.0
+FAREWELL_S = 2.0
+
+
+class Actor:
+    """`await actor.run(service)` until cancelled; `act_once` carries out what is there without waiting, for tests."""
+
+    def __init__(self, *, step: int = STEP) -> None:
+        self._step = step
+
+    async def run(self, service: Service) -> None:
+        while True:
+            try:
+                await self.act_once(service, wait_ms=WAIT_MS)
+            except WindlassError as error:
+                log.warning("Actions could not be carried out (%s); trying again.", error)
+                await asyncio.sleep(TROUBLE_PAUSE_S)
+
+    async def act_once(self, service: Service, *, wait_ms: int = 0) -> int:
+        """Answers how many actions that were: one, or none."""
+        taken = await service.take(Take(queues=(QUEUE,), lease_ms=LEASE_MS, wait_ms=wait_ms))
+        for job in taken.jobs:
+            try:
+                await self._carry_out(service, job)
+            except Refusal as refusal:  # it is another's by now, or gone
+                log.info("Action %s is left alone: %s", job.key, refusal)
+            except asyncio.CancelledError:
+                with contextlib.suppress(WindlassError, TimeoutError):
+                    async with asyncio.timeout(FAREWELL_S):
+                        await service.release([Held(job.id, job.lease_token)])
+                raise
+        return len(taken.jobs)
+
+    async def _carry_out(self, service: Service, job: Job) -> None:
+        try:
+            carried = actions.read(job.payload)
+        except msgspec.MsgspecError:
+            error = Blob(b'{"message":"This is not an action; it was not made by `act`."}')
+            await service.fail([Fail(id=job.id, token=job.lease_token, error=error)]).one()
+            return
+        log.info("Action %s of %r begins: %s.", job.key, carried.action.asked_by, carried.action.verb)
+        is_wanted = True
+        while is_wanted and not carried.is_through:
+            carried = await self._step_on(service, carried)
+            is_wanted = await self._note(service, job, carried)
+            await asyncio.sleep(BREATH_S)
+        await self._end(service, job, carried)
+
+    async def _step_on(self, service: Service, carried: Carried) -> Carried:
+        listing = msgspec.structs.replace(carried.action.listing, most=self._step, cursor=carried.cursor)
+        page: Page = await service.jobs(listing)
+        # What carries actions is spared: this very one may be in the list.
+        ids = [job.id for job in page.jobs if job.queue != QUEUE]
+        answers = await _perform(service, carried.action, ids) if ids else []
+        refused = [one for one in answers if isinstance(one, Refusal)]
+        gone = sum(isinstance(one, UnknownJob | AlreadyEnded) for one in refused)
+        codes = Counter(one.code for one in refused if not isinstance(one, UnknownJob | AlreadyEnded))
+        return msgspec.structs.replace(
+            carried,
+            cursor=page.cursor,
+            is_through=not page.cursor,
+            looked_at=carried.looked_at + page.looked_at,
+            done=carried.done + len(answers) - len(refused),
+            gone=carried.gone + gone,
+            refused=carried.refused + len(refused) - gone,
+            refusals=dict(Counter(carried.refusals) + codes),
+        )
+
+    async def _note(self, service: Service, job: Job, carried: Carried) -> bool:
+        """False: it is to be called off."""
+        share = min(1.0, carried.looked_at / carried.total) if carried.total else 0.0
+        update = Update(
+            id=job.id,
+            token=job.lease_token,
+            progress=1.0 if carried.is_through else share,
+            note=f"looked at {carried.looked_at}, done {carried.done}, refused {carried.refused}",
+            payload=actions.written(carried),
+        )
+        told = await service.update([update]).one()
+        await service.extend([Held(job.id, job.lease_token)], lease_ms=LEASE_MS).one()
+        return not told.is_cancel_requested
+
+    async def _end(self, service: Service, job: Job, carried: Carried) -> None:
+        log.info("Action %s ends: done %d, refused %d.", job.key, carried.done, carried.refused)
+        if carried.is_through:
+            await service.finish([Finish(job.id, job.lease_token)]).one()
+        else:
+            await service.fail([Fail(id=job.id, token=job.lease_token, then="cancelled", reason="cancelled")]).one()
+
+
+async def _perform(service: Service, action: Action, ids: Sequence[bytes]) -> Sequence[str | Refusal]:
+    if action.verb == "retry":
+        return await service.retry(ids)
+    if action.verb == "cancel":
+        return await service.cancel(ids, reason=action.reason)
+    if action.verb == "requeue":
+        return await service.requeue(ids)
+    return await service.delete(ids)

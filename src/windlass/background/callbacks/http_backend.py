@@ -1,0 +1,76 @@
+"""Callbacks over HTTP: one POST each, by the guarded client, signed where there are keys."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+
+from windlass.core.callbacks.callback import Debt
+from windlass.core.callbacks.signing import ID_HEADER, SIGNATURE_HEADER, signature
+from windlass.core.errors import Refusal
+from windlass.outbound import Answered, Outbound, Unanswered
+
+from .backend import Undeliverable
+
+TIMEOUT_S = 30.0
+ANSWER_MAX = 64 * 1024  # read of an answer; what it says does not matter
+SHOWN = 200  # characters of an answer that is not 2xx
+_JSON = "application/json"
+
+
+class HttpBackend:
+    """`keys`: each signs; none: no signature. `clock`: seconds since 1970."""
+
+    def __init__(
+        self,
+        outbound: Outbound,
+        keys: Sequence[str] = (),
+        *,
+        timeout_s: float = TIMEOUT_S,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._outbound = outbound
+        self._keys = tuple(keys)
+        self._timeout_s = timeout_s
+        self._clock = clock
+
+    async def deliver(self, debt: Debt, body: bytes) -> None:
+        url = debt.callback.url or debt.callback.destination
+        try:
+            answered = await self._outbound.post(
+                url,
+                body,
+                self._headers(debt, body),
+                timeout_s=self._timeout_s,
+                answer_max=ANSWER_MAX,
+                needs_body=False,
+                may_repeat=True,
+            )
+        except Unanswered as error:
+            raise Undeliverable(str(error), is_silent=True) from error
+        except Refusal as error:  # its URL is not one
+            raise Undeliverable(str(error)) from error
+        if not 200 <= answered.status < 300:
+            raise Undeliverable(_said(answered))
+
+    async def close(self) -> None:
+        """The client is somebody else's."""
+
+    def _headers(self, debt: Debt, body: bytes) -> dict[str, str]:
+        """The job's own may say another content type, but not who we are."""
+        own = {name.lower(): value for name, value in debt.callback.headers}
+        ours = {
+            ID_HEADER: debt.key,
+            "Windlass-Event": debt.job.state.label,
+            "Windlass-Attempt": str(debt.attempt),
+        }
+        if self._keys:
+            ours[SIGNATURE_HEADER] = signature(self._keys, int(self._clock()), debt.key, body)
+        kept = {name: value for name, value in own.items() if name not in {name.lower() for name in ours}}
+        return {"content-type": _JSON} | kept | ours
+
+
+def _said(answered: Answered) -> str:
+    text = " ".join(answered.body[: 4 * SHOWN].decode(errors="replace").split())[:SHOWN]
+    printable = "".join(char if char.isprintable() else "?" for char in text)
+    return f"The receiver answered {answered.status}{': ' if printable else '.'}{printable}"

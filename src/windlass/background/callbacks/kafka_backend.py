@@ -1,0 +1,86 @@
+"""Callbacks as messages of Kafka: an extra (`windlass[kafka]`), imported when the first one is delivered."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+from windlass.core.callbacks.callback import Debt
+from windlass.core.callbacks.signing import ID_HEADER
+
+from .backend import Undeliverable, UnknownDestination
+
+FLUSH_S = 5.0  # at the end
+POLL_S = 0.1
+REPORT_MS = 30_000  # the client's own tries end before the lease of the callback does
+_UNKNOWN = ("UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_TOPIC", "_UNKNOWN_PARTITION")
+
+
+class KafkaBackend:
+    """To the topic that the callback names, any partition. Settled by the delivery report; the client tries again by
+    itself as its settings say, so a report that it failed is final."""
+
+    def __init__(self, config: Mapping[str, Any]) -> None:
+        self._config = {"message.timeout.ms": REPORT_MS} | dict(config)
+        self._producer: Any = None
+        self._polling: threading.Thread | None = None
+        self._ends = threading.Event()
+
+    async def deliver(self, debt: Debt, body: bytes) -> None:
+        producer = self._opened()
+        loop = asyncio.get_running_loop()
+        reported: asyncio.Future[Any] = loop.create_future()
+
+        def report(error: Any, _message: Any) -> None:
+            """In the thread that polls."""
+            loop.call_soon_threadsafe(_settle, reported, error)
+
+        headers = [(ID_HEADER, debt.key.encode())]
+        try:
+            producer.produce(debt.callback.destination, value=body, headers=headers, on_delivery=report)
+        except BufferError as error:
+            raise Undeliverable("Too many messages wait for Kafka already.", is_silent=True) from error
+        except Exception as error:  # KafkaException, which is not imported here; or a topic that is no text for it
+            raise Undeliverable(f"Kafka does not take it: {error}", is_final=True) from error
+        await _reported(reported, debt.callback.destination)
+
+    def _opened(self) -> Any:
+        if self._producer is None:
+            try:
+                from confluent_kafka import Producer
+            except ImportError as error:
+                raise Undeliverable("Callbacks to Kafka need `pip install 'windlass[kafka]'` on the server.") from error
+            try:
+                self._producer = Producer(self._config)
+            except Exception as error:
+                raise Undeliverable(f"The settings of Kafka cannot be used: {error}") from error
+            self._polling = threading.Thread(target=self._poll, name="windlass-kafka", daemon=True)
+            self._polling.start()
+        return self._producer
+
+    def _poll(self) -> None:
+        while not self._ends.is_set():
+            self._producer.poll(POLL_S)
+
+    async def close(self) -> None:
+        if self._polling is not None:
+            await asyncio.to_thread(self._producer.flush, FLUSH_S)
+            self._ends.set()
+            await asyncio.to_thread(self._polling.join)
+
+
+def _settle(reported: asyncio.Future[Any], error: Any) -> None:
+    if not reported.done():
+        reported.set_result(error)
+
+
+async def _reported(reported: asyncio.Future[Any], topic: str) -> None:
+    error = await reported
+    if error is None:
+        return
+    message = f"Kafka could not deliver it to the topic {topic!r}: {error}"
+    if error.name() in _UNKNOWN:
+        raise UnknownDestination(message, is_final=True)
+    raise Undeliverable(message, is_final=True)

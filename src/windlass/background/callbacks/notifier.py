@@ -1,0 +1,227 @@
+"""Delivers callbacks: of any job, by whichever dialect it came. What is owed, until when it is leased and how often it
+was tried is the engine's; any number of processes may deliver at once. One that dies costs the leases of what it was
+delivering: each callback arrives at least once, and may arrive twice."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import random
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from typing import TypeAlias
+
+from windlass.core.callbacks.callback import Debt, HeldDebt, Undelivered
+from windlass.core.errors import Refusal, WindlassError
+from windlass.core.retry import Backoff
+from windlass.core.validation.callbacks import DELIVERY_ERROR_MAX
+from windlass.service import Service
+from windlass.store.waiting.callbacks import Opening
+
+from .backend import Backend, Undeliverable, UnknownDestination
+from .http_backend import TIMEOUT_S
+from .native_body import native_body
+from .traffic import Traffic
+
+log = logging.getLogger("windlass.background")
+
+Body: TypeAlias = Callable[[Debt], bytes]
+Hook: TypeAlias = Callable[[Debt], Awaitable[None]]
+WAIT_MS = 60_000
+AT_ONCE = 200  # deliveries under way, in all
+AT_ONCE_TO_ONE = 20  # ... to one destination
+ATTEMPTS = 12  # with the delays below: for almost three hours
+RETRY_DELAY_MS = 5_000
+RETRY_CAP_MS = 3_600_000
+LEASE_MS = int(TIMEOUT_S * 1000) + 30_000
+TROUBLE_PAUSE_S = 1.0
+STOP_S = 5.0  # what is under way may take so long when this process stops
+
+
+class Notifier:
+    """`await notifier.run(service)` until cancelled; `deliver_once` is one round without waiting, for tests.
+
+    `bodies`: queue -> what is told of its jobs, instead of the native body; it must not change between attempts.
+    `delivered`: queue -> called when one was received, before the debt is settled; it may be called again.
+    `attempts_of`: queue -> attempts, where they are others."""
+
+    def __init__(
+        self,
+        backends: Mapping[str, Backend],
+        *,
+        at_once: int = AT_ONCE,
+        at_once_to_one: int = AT_ONCE_TO_ONE,
+        attempts: int = ATTEMPTS,
+        retry_delay_ms: int = RETRY_DELAY_MS,
+        lease_ms: int = LEASE_MS,
+        bodies: Mapping[str, Body] | None = None,
+        delivered: Mapping[str, Hook] | None = None,
+        attempts_of: Mapping[str, int] | None = None,
+    ) -> None:
+        self._backends = backends
+        self._traffic = Traffic(at_once, at_once_to_one)
+        self._attempts, self._attempts_of = attempts, attempts_of or {}
+        self._retry_delay_ms = retry_delay_ms
+        self._lease_ms = lease_ms
+        self._bodies, self._delivered = bodies or {}, delivered or {}
+        self._openings: list[Opening] = []
+        self._under_way: dict[asyncio.Task[None], tuple[Service, Debt]] = {}
+        self._numbers = dict.fromkeys(
+            ("successfulCallbacks", "failedCallbacks", "undefinedBackendWithCallback", "unknownTopicOrPartition"), 0
+        )
+
+    def numbers(self) -> dict[str, int]:
+        """What this process has done so far. Attempts are counted, not callbacks."""
+        return {"alive": 1, **self._numbers}
+
+    async def run(self, service: Service) -> None:
+        """In every partition for itself, with room in common."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                for partition in range(service.store.partitions):
+                    within = service.within(partition)
+                    group.create_task(self._run_within(within), name=f"windlass-notifier-{partition}")
+        finally:
+            await self._stop()
+
+    async def deliver_once(self, service: Service) -> int:
+        found = await service.take_callbacks(lease_ms=self._lease_ms, opening=Opening(self._traffic.room))
+        self._begin(service, found.debts)
+        await asyncio.gather(*self._under_way)
+        return len(found.debts)
+
+    async def _run_within(self, service: Service) -> None:
+        opening = Opening(self._traffic.room)
+        self._openings.append(opening)
+        while True:
+            try:
+                late = self._begin(service, await self._take(service, opening))
+                if late:
+                    await _put_back(service, late)
+            except WindlassError as error:
+                log.warning("Callbacks could not be taken (%s); trying again.", error)
+                await asyncio.sleep(TROUBLE_PAUSE_S)
+
+    async def _take(self, service: Service, opening: Opening) -> list[Debt]:
+        """A wait that is cancelled ends in good order: what was leased at that moment goes back at once."""
+        asked = service.take_callbacks(lease_ms=self._lease_ms, wait_ms=WAIT_MS, opening=opening)
+        taking = asyncio.ensure_future(asked)
+        try:
+            return (await asyncio.shield(taking)).debts
+        except asyncio.CancelledError:
+            opening.close()
+            await asyncio.wait({taking}, timeout=STOP_S)
+            taking.cancel()
+            with contextlib.suppress(WindlassError, asyncio.CancelledError):
+                await _put_back(service, (await taking).debts)
+            raise
+
+    def _begin(self, service: Service, debts: Sequence[Debt]) -> list[Debt]:
+        """Answers with those for which there is no room any more: the loops of several partitions share it."""
+        late = []
+        for debt in debts:
+            if self._traffic.begin(debt.destination):
+                task = asyncio.create_task(self._deliver(service, debt))
+                self._under_way[task] = service, debt
+                task.add_done_callback(lambda done: self._under_way.pop(done, None))
+            else:
+                late.append(debt)
+        return late
+
+    async def _deliver(self, service: Service, debt: Debt) -> None:
+        is_silent = False
+        try:
+            is_silent = await self._attempt(service, debt)
+        except Refusal as refusal:
+            log.debug("Callback %s has gone its way meanwhile: %s", debt.key, refusal)
+        except WindlassError as error:
+            log.warning("What came of callback %s could not be told (%s); it is delivered again.", debt.key, error)
+        finally:
+            if self._traffic.end(debt.destination, is_silent=is_silent):
+                for opening in self._openings:
+                    opening.look_again()
+
+    async def _attempt(self, service: Service, debt: Debt) -> bool:
+        """Whether nobody answered."""
+        try:
+            await self._hand_over(debt)
+            # Before it is settled: a crash in between repeats both, and never leaves something undone.
+            await self._follow_up(debt)
+        except Undeliverable as trouble:
+            await self._retry(service, debt, trouble)
+            return trouble.is_silent
+        self._numbers["successfulCallbacks"] += 1
+        await service.settle_callbacks([HeldDebt(debt.id, debt.token)]).one()
+        return False
+
+    async def _hand_over(self, debt: Debt) -> None:
+        kind = debt.callback.type or "http"
+        backend = self._backends.get(kind)
+        if backend is None:
+            self._numbers["undefinedBackendWithCallback"] += 1
+            known = ", ".join(self._backends)
+            raise Undeliverable(f"This server delivers no callbacks of type {kind!r}; it knows {known}.")
+        with _as_trouble(debt, "What is to be told could not be made"):
+            body = self._bodies.get(debt.job.queue, native_body)(debt)
+        with _as_trouble(debt, "It could not be delivered"):
+            await backend.deliver(debt, body)
+
+    async def _follow_up(self, debt: Debt) -> None:
+        if debt.job.queue in self._delivered:
+            with _as_trouble(debt, "It was received, but what is to follow failed"):
+                await self._delivered[debt.job.queue](debt)
+
+    async def _retry(self, service: Service, debt: Debt, trouble: Undeliverable) -> None:
+        self._numbers["failedCallbacks"] += 1
+        if isinstance(trouble, UnknownDestination):
+            self._numbers["unknownTopicOrPartition"] += 1
+        backoff = Backoff(
+            tries=self._attempts_of.get(debt.job.queue, self._attempts),
+            base_ms=self._retry_delay_ms,
+            cap_ms=max(RETRY_CAP_MS, self._retry_delay_ms),
+        )
+        gives_up = trouble.is_final or not backoff.wants_retry(debt.attempt)
+        log.info("Callback %s, attempt %d: %s%s", debt.key, debt.attempt, trouble, " Given up." if gives_up else "")
+        request = Undelivered(
+            id=debt.id,
+            token=debt.token,
+            delay_ms=0 if gives_up else backoff.delay_ms(debt.attempt, random.random()),  # noqa: S311
+            error=_cut(str(trouble)),
+            give_up=gives_up,
+        )
+        await service.retry_callbacks([request]).one()
+
+    async def _stop(self) -> None:
+        """What is under way may end; the rest is due again at once, for others."""
+        self._openings.clear()
+        if self._under_way:
+            await asyncio.wait(set(self._under_way), timeout=STOP_S)
+        left = dict(self._under_way)
+        for task in left:
+            task.cancel()
+        await asyncio.gather(*left, return_exceptions=True)
+        for service, debt in left.values():
+            stopped = Undelivered(id=debt.id, token=debt.token, error="The server stopped before there was an answer.")
+            with contextlib.suppress(WindlassError):
+                await service.retry_callbacks([stopped])
+
+
+async def _put_back(service: Service, debts: Sequence[Debt]) -> None:
+    if debts:
+        await service.retry_callbacks([Undelivered(id=one.id, token=one.token, is_unspent=True) for one in debts])
+
+
+@contextlib.contextmanager
+def _as_trouble(debt: Debt, what: str) -> Iterator[None]:
+    """Code of others may raise anything; that is a failed attempt, since attempts come to an end."""
+    try:
+        yield
+    except Undeliverable:
+        raise
+    except Exception as error:
+        log.exception("Callback %s: %s.", debt.key, what)
+        raise Undeliverable(f"{what}: {error!r}") from error
+
+
+def _cut(text: str) -> str:
+    return text.encode(errors="replace")[:DELIVERY_ERROR_MAX].decode(errors="ignore")

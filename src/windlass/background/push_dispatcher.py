@@ -1,0 +1,136 @@
+"""Pushes jobs to the workers that have registered with a URL. Who gets which job, and what is known of the workers, is
+the engine's: any number of processes may push at once, and one that dies in the middle loses nothing, since what was
+not accepted goes back by itself."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+
+import msgspec
+
+from windlass.core.errors import Refusal, WindlassError
+from windlass.core.job import Blob, Job
+from windlass.core.operations import Dispatch, Fail, Pushed, PushOutcome, Redirect
+from windlass.outbound import Outbound, Unanswered
+from windlass.service import Service
+
+from .push_message import address_of, headers_of, lease_ms_of, message_of, outcome_of
+
+log = logging.getLogger("windlass.background")
+
+WAIT_MS = 60_000
+AT_ONCE = 200  # pushes under way
+ANSWER_S = 5.0  # a worker says at once that it takes a job on
+ACCEPT_MS = 10_000  # longer than the answer may take: then the engine takes the job back
+ANSWER_MAX = 64 * 1024
+TROUBLE_PAUSE_S = 1.0
+
+
+class Dispatcher:
+    """`await dispatcher.run(service)` until cancelled; `push_once` is one round without waiting, for tests."""
+
+    def __init__(self, outbound: Outbound, *, answer_s: float = ANSWER_S, accept_ms: int = ACCEPT_MS) -> None:
+        self._outbound = outbound
+        self._answer_s = answer_s
+        self._accept_ms = accept_ms
+
+    async def run(self, service: Service) -> None:
+        """In every partition for itself. Where no worker has a URL this waits to be rung, and asks once a minute."""
+        async with asyncio.TaskGroup() as group:
+            for partition in range(service.store.partitions):
+                group.create_task(self._run_within(service.within(partition)), name=f"windlass-dispatcher-{partition}")
+
+    async def _run_within(self, service: Service) -> None:
+        pushing: set[asyncio.Task[None]] = set()
+        try:
+            while True:
+                try:
+                    most = AT_ONCE - len(pushing)
+                    found = await service.dispatch(most=most, accept_ms=self._accept_ms, wait_ms=WAIT_MS)
+                    pushing |= {asyncio.create_task(self._push(service, job, found)) for job in found.jobs}
+                    pushing = await _with_room(pushing)
+                except WindlassError as error:
+                    log.warning("Jobs could not be dispatched (%s); trying again.", error)
+                    await asyncio.sleep(TROUBLE_PAUSE_S)
+        finally:
+            # What a worker has taken on while this process stops must be said, or it would be pushed again.
+            if pushing:
+                await asyncio.wait(pushing, timeout=self._answer_s + TROUBLE_PAUSE_S)
+            for task in pushing:
+                task.cancel()
+            await asyncio.gather(*pushing, return_exceptions=True)
+
+    async def push_once(self, service: Service) -> int:
+        found = await service.dispatch(most=AT_ONCE, accept_ms=self._accept_ms)
+        await asyncio.gather(*(self._push(service, job, found) for job in found.jobs))
+        return len(found.jobs)
+
+    async def _push(self, service: Service, job: Job, found: Dispatch) -> None:
+        """To its worker, and to others while they refuse it."""
+        refused_by: tuple[bytes, ...] = ()
+        try:
+            while True:
+                worker = job.worker or b""
+                outcome = await self._ask(job, worker, found)
+                if outcome is not None:
+                    await self._tell(service, job, worker, outcome)
+                    return
+                refused_by += (worker,)
+                request = Redirect(id=job.id, token=job.lease_token, refused_by=refused_by, accept_ms=self._accept_ms)
+                again = await service.redirect(request)
+                if again == "nobody":
+                    await _fail(service, job, "Every worker has refused the job as invalid (400).")
+                if not isinstance(again, Dispatch):
+                    return
+                found, (job,) = again, again.jobs
+        except Refusal as refusal:
+            log.debug("Job %s has gone its way meanwhile: %s", job.key, refusal)
+        except WindlassError as error:
+            log.warning("What the push of job %s came to could not be told (%s); it goes back.", job.key, error)
+
+    async def _ask(self, job: Job, worker: bytes, found: Dispatch) -> PushOutcome | None:
+        """None: the worker does not want it."""
+        message = message_of(job)
+        if message is None:
+            return None
+        url = address_of(found.workers[worker].url)
+        try:
+            answered = await self._outbound.post(
+                url, message, headers_of(worker), timeout_s=self._answer_s, answer_max=ANSWER_MAX
+            )
+        except (Unanswered, Refusal) as error:
+            log.info("Job %s could not be pushed: %s", job.key, error)
+            return "unreachable"
+        outcome = outcome_of(answered.status)
+        if outcome == "unreachable":
+            log.info("Job %s could not be pushed: %s answered %d.", job.key, url, answered.status)
+        return outcome
+
+    async def _tell(self, service: Service, job: Job, worker: bytes, outcome: PushOutcome) -> None:
+        request = Pushed(id=job.id, token=job.lease_token, worker=worker, outcome=outcome, lease_ms=lease_ms_of(job))
+        await service.pushed([request]).one()
+
+
+async def _with_room(pushing: set[asyncio.Task[None]]) -> set[asyncio.Task[None]]:
+    """Those that are still under way; there is always room for another."""
+    if len(pushing) < AT_ONCE:
+        return {task for task in pushing if not task.done()}
+    _, left = await asyncio.wait(pushing, return_when=asyncio.FIRST_COMPLETED)
+    return left
+
+
+async def _fail(service: Service, job: Job, message: str) -> None:
+    """An attempt that nobody made is one all the same: else the job would go round for ever."""
+    delay_ms = job.retry.delay_ms(job.attempt, random.random())  # noqa: S311
+    wants_retry = job.retry.wants_retry(job.attempt)
+    failure = Fail(
+        id=job.id,
+        token=job.lease_token,
+        then="retry" if wants_retry else "final",
+        delay_ms=delay_ms if wants_retry else 0,
+        reason="other",
+        error=Blob(msgspec.json.encode({"message": message})),
+    )
+    await service.fail([failure]).one()

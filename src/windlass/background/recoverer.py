@@ -1,0 +1,15 @@
+"""Leases that ran out, attempts over their time, silent workers, and rings that were lost on the way."""
+
+from __future__ import annotations
+
+from windlass.service import Service
+
+from .loop import Tick
+
+
+class Recoverer:
+    name = "recoverer"
+
+    async def tick(self, service: Service) -> Tick:
+        step = await service.recover()
+        return Tick(step.done, step.now_ms, step.next_at_ms)

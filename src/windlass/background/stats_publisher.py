@@ -1,0 +1,39 @@
+"""What parts of this process count is told to the engine every few seconds, so that any process can show it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import socket
+from collections.abc import AsyncIterator, Callable, Mapping
+
+from windlass.core.errors import WindlassError
+from windlass.service import Service
+from windlass.service.aggregations import STATS_INTERVAL_MS
+
+from .loop import say_why
+
+log = logging.getLogger("windlass.server")
+
+
+@contextlib.asynccontextmanager
+async def publishing(service: Service, component: str, numbers: Callable[[], Mapping[str, int]]) -> AsyncIterator[None]:
+    telling = asyncio.create_task(_tell(service, component, numbers), name=f"windlass-{component}-numbers")
+    telling.add_done_callback(say_why)
+    try:
+        yield
+    finally:
+        telling.cancel()
+        await asyncio.wait({telling})
+
+
+async def _tell(service: Service, component: str, numbers: Callable[[], Mapping[str, int]]) -> None:
+    instance = f"{socket.gethostname()[:200]}:{os.getpid()}"
+    while True:
+        try:
+            await service.publish_stats(component, instance, numbers())
+        except WindlassError as error:
+            log.debug("What the %s counts could not be told: %s", component, error)
+        await asyncio.sleep(STATS_INTERVAL_MS / 1000)

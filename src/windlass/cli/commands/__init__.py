@@ -1,0 +1,1 @@
+"""Commands of the `windlass` command line, one module per command group."""

@@ -1,0 +1,140 @@
+"""windlass limits: how many matching jobs may run at once or start per time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import click
+import msgspec
+
+from windlass.cli.connection import connected
+from windlass.cli.output import At, Column, counted, json_line, json_option, say, table
+from windlass.cli.parameters import ASSIGNMENT, RATE
+from windlass.cli.records import record
+from windlass.core.limits.limit import Level, Limit, LimitState, Matcher, Scalar
+from windlass.core.text import limit_text
+from windlass.core.text.transcoding import compact
+from windlass.core.validation.jobs import UINT32_MAX
+from windlass.service import Service
+
+COLUMNS = (
+    Column("limit", shrinks=12),
+    Column("allows", shrinks=12),
+    Column("of jobs", rank=2, shrinks=12),
+    Column("key", shrinks=10),
+    Column("running", is_right=True),
+    Column("room", is_right=True),
+    Column("lanes held back", is_right=True, rank=3),
+    Column("next token", rank=4),
+)
+
+
+@click.group()
+def limits() -> None:
+    """Cap jobs: so many at once, or per time."""
+
+
+@limits.command("ls")
+@json_option
+@connected
+def ls(service: Service, as_json: bool) -> None:
+    """List limits and how full they are.
+
+    Of one per key, the keys that run or hold something back. With --json, one object per line.
+
+    \b
+    Example:
+      windlass limits ls
+    """
+    now_ms = service.now().wait()
+    found = service.limits().wait()
+    if as_json:
+        for state in found:
+            json_line(record(state))
+    else:
+        rows = (row for state in found for row in _rows(state, now_ms))
+        table(COLUMNS, rows, empty="No limits.")
+
+
+def _rows(state: LimitState, now_ms: int) -> Iterator[tuple[object, ...]]:
+    unused = Level(key=None, running=0, blocked_lanes=0, room=None, next_token_at_ms=None)
+    for level in state.levels or [unused]:
+        token = At(level.next_token_at_ms, now_ms)
+        counts = (level.running, level.room, level.blocked_lanes, token)
+        yield (
+            state.limit.name,
+            limit_text.cap(state.limit),
+            limit_text.matcher(state.limit.matches),
+            level.key,
+            *counts,
+        )
+
+
+@limits.command("set")
+@click.argument("limit_name", metavar="LIMIT")
+@click.option("--queue", default="", help="Of jobs in this queue.")
+@click.option("--name", default="", help="Of jobs with this name.")
+@click.option("--lane", default="", help="Of jobs in this lane.")
+@click.option(
+    "--payload", "values", type=ASSIGNMENT, multiple=True, metavar="PATH=VALUE",
+    help="Of jobs whose payload holds this, e.g. plan=free or user.age=7; may be repeated.",
+)  # fmt: skip
+@click.option("--running", type=click.IntRange(0, UINT32_MAX), metavar="N", help="So many at once; 0: none may start.")
+@click.option("--rate", type=RATE, help="So many starts per time, e.g. 100/s or 5/10m.")
+@click.option(
+    "--burst", type=click.IntRange(0, UINT32_MAX), metavar="N", default=0, help="Starts in a row; with --rate."
+)
+@click.option("--per-key", "key", default="", metavar="PATH", help="For each value of this payload field.")
+@connected
+def set_limit(
+    service: Service,
+    limit_name: str,
+    queue: str,
+    name: str,
+    lane: str,
+    values: tuple[tuple[str, str], ...],
+    running: int | None,
+    rate: tuple[int, int] | None,
+    burst: int,
+    key: str,
+) -> None:
+    """Set a limit called LIMIT, or change it. Jobs that run already count.
+
+    \b
+    Example:
+      windlass limits set per-customer --queue api --rate 100/s --per-key customer.id
+      windlass limits set mail --name send_mail --running 2
+    """
+    if (running is None) == (rate is None):
+        raise click.UsageError("Give either --running (jobs at once) or --rate (starts per time).")
+    if burst and rate is None:
+        raise click.UsageError("--burst goes with --rate.")
+    payload = {path: _scalar(text) for path, text in values}
+    matches = Matcher(queue=queue, name=name, lane=lane, payload=payload)
+    number, per_ms = rate or (None, 1_000)
+    limit = Limit(name=limit_name, matches=matches, running=running, rate=number, per_ms=per_ms, burst=burst, key=key)
+    changed = service.limit(limit).wait()
+    say(f"Limit {limit_name} is set; {counted(changed, 'job')} matched anew.")
+
+
+def _scalar(text: str) -> Scalar:
+    """JSON where it is (7, true, null, "7"), else text as it stands."""
+    try:
+        value: Scalar = msgspec.json.decode(compact(text.encode()), type=str | int | float | bool | None)
+    except (ValueError, msgspec.MsgspecError):
+        return text
+    return value
+
+
+@limits.command()
+@click.argument("limit_name", metavar="LIMIT")
+@connected
+def rm(service: Service, limit_name: str) -> None:
+    """Take a limit away; what it held back may run at once.
+
+    \b
+    Example:
+      windlass limits rm per-customer
+    """
+    changed = service.unlimit(limit_name).wait()
+    say(f"Limit {limit_name} is gone; {counted(changed, 'job')} matched anew.")

@@ -1,0 +1,41 @@
+"""How an attempt ended, for those who watch from around it. The worker alone decides what the engine is told."""
+
+from __future__ import annotations
+
+import asyncio
+import traceback
+from typing import Literal, NamedTuple, TypeAlias
+
+from windlass.core.job import Job
+from windlass.sdk.failures import GiveUp, Stopped, read
+from windlass.sdk.tasks.arguments import BadArguments
+from windlass.sdk.worker.outcome import FailedInChild
+
+# stopped: cancelled, out of time, lost to another worker, or given back by a worker that ends.
+AttemptEnd: TypeAlias = Literal["finished", "retried", "failed", "stopped"]
+
+
+def attempt_end(job: Job, error: BaseException | None) -> AttemptEnd:
+    if error is None:
+        return "finished"
+    if isinstance(error, asyncio.CancelledError | Stopped):
+        return "stopped"
+    is_final = isinstance(error, GiveUp | BadArguments)
+    if isinstance(error, FailedInChild):
+        is_final = error.failure.is_final
+    return "failed" if is_final or not job.retry.wants_retry(job.attempt) else "retried"
+
+
+class Told(NamedTuple):
+    type: str
+    message: str
+    traceback: str
+
+
+def told_of(error: BaseException) -> Told:
+    """Of an exception that was raised here, or in a child process."""
+    if isinstance(error, FailedInChild):
+        stored = read(error.failure.error)
+        kind = str(stored.get("type", error.failure.reason))
+        return Told(kind, str(stored.get("message", "")), str(stored.get("traceback", "")))
+    return Told(type(error).__qualname__, str(error), "".join(traceback.format_exception(error)))

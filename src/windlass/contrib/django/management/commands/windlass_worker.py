@@ -1,0 +1,32 @@
+"""manage.py windlass_worker: the same as `windlass worker`, with this project's settings."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandParser, handle_default_options
+
+TARGET = "windlass.contrib.django:aliases"
+
+
+class Command(BaseCommand):  # type: ignore[misc]
+    help = "Run this project's tasks. Takes all options of `windlass worker` (see its --help)."
+    requires_system_checks = ()
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("--backend", default="default", help="Alias in settings.TASKS. Default: default.")
+
+    def run_from_argv(self, argv: list[str]) -> None:
+        """What Django does not know is the worker's."""
+        parser = self.create_parser(argv[0], argv[1], allow_abbrev=False)
+        options, of_worker = parser.parse_known_args(argv[2:])
+        handle_default_options(options)
+        self.handle(*of_worker, backend=options.backend)
+
+    def handle(self, *of_worker: str, backend: str = "default", **_: Any) -> None:
+        """The process becomes the worker, so signals reach it and no second one stands between."""
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+        command = [sys.executable, "-m", "windlass", "worker", f"{TARGET}.{backend}", *of_worker]
+        os.execve(sys.executable, command, environment)  # noqa: S606

@@ -1,0 +1,114 @@
+"""Traces from enqueue to run. A span where a job is made, one around each attempt; between them the W3C traceparent
+travels with the job. Which spans are kept and where they go is the program's matter."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from opentelemetry.context import Context as TraceContext
+from opentelemetry.trace import (
+    Link,
+    Span,
+    SpanKind,
+    Status,
+    StatusCode,
+    Tracer,
+    TracerProvider,
+    get_current_span,
+    get_tracer,
+)
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+from windlass import __version__
+from windlass.core.ids import format_id
+from windlass.core.job import Job
+from windlass.sdk.app import Windlass
+from windlass.sdk.context import Context
+from windlass.sdk.tasks.task import Call
+
+from .attempt_end import attempt_end, told_of
+
+_w3c = TraceContextTextMapPropagator()
+
+
+def instrument(app: Windlass, *, tracer_provider: TracerProvider | None = None, linked: bool = False) -> None:
+    """Traces the jobs that this app enqueues, and those that its workers run. With `linked` each attempt has a trace of
+    its own with a link to where it was enqueued; otherwise it belongs to the same trace."""
+    if app.trace_source is None:
+        spans = _Spans(get_tracer("windlass", __version__, tracer_provider), linked)
+        app.trace_source = spans.enqueued
+        app.middlewares.insert(0, spans.run)  # outermost: what other middlewares do is part of the attempt
+
+
+class _Spans:
+    def __init__(self, tracer: Tracer, is_linked: bool) -> None:
+        self._tracer = tracer
+        self._is_linked = is_linked
+
+    def enqueued(self, call: Call[Any], job_id: bytes) -> str:
+        """The trace that goes with a new job. Without a trace that is kept, nothing is handed on but its id. Jobs that
+        are sent together have a span each: `messaging.message.id` is for spans about one message."""
+        name = call.task.name
+        attributes = _attributes("enqueue", "send", call.queue, name)
+        if job_id:
+            attributes["messaging.message.id"] = format_id(job_id)
+        with self._tracer.start_as_current_span(f"enqueue {name}", kind=SpanKind.PRODUCER, attributes=attributes):
+            carrier: dict[str, str] = {}
+            _w3c.inject(carrier)
+            return carrier.get("traceparent", "")
+
+    async def run(self, ctx: Context, call_next: Callable[[], Awaitable[Any]]) -> Any:
+        job = ctx.job
+        attributes = _attributes("run", "process", job.queue, job.name) | {
+            "messaging.message.id": job.key,
+            "windlass.attempt": job.attempt,
+        }
+        # What happens to be current where the worker was started has nothing to do with the job.
+        made_in = _w3c.extract({"traceparent": job.trace}, TraceContext()) if job.trace else TraceContext()
+        made_by = get_current_span(made_in).get_span_context()
+        with self._tracer.start_as_current_span(
+            f"run {job.name}",
+            TraceContext() if self._is_linked else made_in,
+            SpanKind.CONSUMER,
+            attributes,
+            [Link(made_by)] if self._is_linked and made_by.is_valid else None,
+            record_exception=False,
+            set_status_on_exception=False,
+        ) as span:
+            try:
+                result = await call_next()
+            except BaseException as error:
+                _ended_badly(span, job, error)
+                raise
+            span.set_attribute("windlass.outcome", "finished")
+            return result
+
+
+def _attributes(operation: str, kind: str, queue: str, task: str) -> dict[str, str | int]:
+    """By the semantic conventions for messaging; ours are what they have no word for."""
+    return {
+        "messaging.system": "windlass",
+        "messaging.operation.name": operation,
+        "messaging.operation.type": kind,
+        "messaging.destination.name": queue,
+        "windlass.task": task,
+    }
+
+
+def _ended_badly(span: Span, job: Job, error: BaseException) -> None:
+    end = attempt_end(job, error)
+    span.set_attribute("windlass.outcome", end)
+    if end == "stopped":
+        return
+    told = told_of(error)
+    span.set_attribute("error.type", told.type)
+    span.set_status(Status(StatusCode.ERROR, f"{told.type}: {told.message}"))
+    span.add_event(
+        "exception",
+        {
+            "exception.type": told.type,
+            "exception.message": told.message,
+            "exception.stacktrace": told.traceback,
+        },
+    )

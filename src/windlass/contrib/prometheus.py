@@ -1,0 +1,139 @@
+"""Figures for Prometheus: what this process runs, and what stands in the queues of the deployment. Each is computed
+when somebody asks; between scrapes the queues are not looked at."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from types import TracebackType
+from typing import Any, Self
+
+from prometheus_client import REGISTRY, CollectorRegistry, Counter, Gauge, Histogram, start_http_server
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+from windlass.core.errors import WindlassError
+from windlass.core.queue import QueueStats
+from windlass.sdk.app import Windlass
+from windlass.sdk.context import Context
+
+from .attempt_end import attempt_end
+
+SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900)
+_STATES = ("queued", "scheduled", "waiting", "running", "finished", "failed", "cancelled")
+
+
+def instrument(app: Windlass, *, registry: CollectorRegistry = REGISTRY, buckets: Sequence[float] = SECONDS) -> None:
+    """Counts and times the jobs that this app's workers run in this process."""
+    app.middlewares.insert(0, _Figures(registry, buckets).run)
+
+
+class _Figures:
+    def __init__(self, registry: CollectorRegistry, buckets: Sequence[float]) -> None:
+        of_task = ("queue", "task")
+        self._started = Counter("windlass_attempts_started", "Attempts that have begun.", of_task, registry=registry)
+        self._ended = Counter(
+            "windlass_attempts_ended",
+            "Attempts by how they ended: finished, retried, failed, stopped.",
+            (*of_task, "outcome"),
+            registry=registry,
+        )
+        self._running = Gauge("windlass_attempts_in_progress", "Attempts that run now.", of_task, registry=registry)
+        self._seconds = Histogram(
+            "windlass_attempt_seconds", "How long attempts took.", of_task, buckets=buckets, registry=registry
+        )
+        self._waited = Histogram(
+            "windlass_wait_seconds",
+            "How long jobs could have been started before they were.",
+            of_task,
+            buckets=buckets,
+            registry=registry,
+        )
+
+    async def run(self, ctx: Context, call_next: Callable[[], Awaitable[Any]]) -> Any:
+        job = ctx.job
+        labels = (job.queue, job.name)
+        self._started.labels(*labels).inc()
+        self._waited.labels(*labels).observe(max(0, (job.started_at_ms or 0) - job.run_at_ms) / 1000)
+        self._running.labels(*labels).inc()
+        began_s = time.perf_counter()
+        error: BaseException | None = None
+        try:
+            return await call_next()
+        except BaseException as raised:
+            error = raised
+            raise
+        finally:
+            self._seconds.labels(*labels).observe(time.perf_counter() - began_s)
+            self._running.labels(*labels).dec()
+            self._ended.labels(*labels, attempt_end(job, error)).inc()
+
+
+class QueueCollector(Collector):
+    """Gauges of queues, read from the engine at each scrape: `REGISTRY.register(QueueCollector(app))`. One process of a
+    deployment is enough. While the engine is away `windlass_engine_up` is 0, and the other figures are missing."""
+
+    def __init__(self, app: Windlass, queues: Sequence[str] = ()) -> None:
+        self._app = app
+        self._queues = tuple(queues)  # none: all
+
+    def describe(self) -> Iterable[GaugeMetricFamily]:
+        """Nothing is asked of the engine in order to be registered."""
+        return []
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        up = GaugeMetricFamily("windlass_engine_up", "1 while the engine answers.")
+        try:
+            service = self._app.service
+            names = self._queues or service.queues().wait()
+            found = service.stats(names).wait() if names else []
+        except WindlassError:
+            up.add_metric((), 0)
+            yield up
+            return
+        up.add_metric((), 1)
+        yield up
+        yield from _gauges(found)
+
+
+def _gauges(found: Sequence[QueueStats]) -> Iterator[GaugeMetricFamily]:
+    jobs = GaugeMetricFamily("windlass_queue_jobs", "Jobs by queue and state.", labels=("queue", "state"))
+    oldest = GaugeMetricFamily(
+        "windlass_queue_oldest_seconds", "How long the oldest job that may be taken has waited.", labels=("queue",)
+    )
+    size = GaugeMetricFamily("windlass_queue_bytes", "Bytes of jobs that have not ended.", labels=("queue",))
+    paused = GaugeMetricFamily("windlass_queue_paused", "1 while the queue is paused.", labels=("queue",))
+    for stats in found:
+        for state in _STATES:
+            jobs.add_metric((stats.queue, state), getattr(stats, state))
+        oldest.add_metric((stats.queue,), (stats.oldest_age_ms or 0) / 1000)
+        size.add_metric((stats.queue,), stats.bytes)
+        paused.add_metric((stats.queue,), stats.is_paused)
+    return iter((jobs, oldest, size, paused))
+
+
+class Serving:
+    """Of metrics over HTTP, until it is closed."""
+
+    def __init__(self, server: Any, thread: Any) -> None:
+        self._server = server
+        self._thread = thread
+        self.port: int = server.server_port
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def serve_metrics(port: int, host: str = "127.0.0.1", *, registry: CollectorRegistry = REGISTRY) -> Serving:
+    """Answers scrapes in a thread of its own, at `http://host:port/metrics`; port 0 chooses a free one."""
+    return Serving(*start_http_server(port, host, registry))

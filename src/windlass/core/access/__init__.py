@@ -1,0 +1,1 @@
+"""Tokens, roles and the audit log."""

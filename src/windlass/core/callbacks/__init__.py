@@ -1,0 +1,1 @@
+"""Callbacks: pending deliveries, their signatures and their URLs."""

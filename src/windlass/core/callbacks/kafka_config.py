@@ -1,0 +1,13 @@
+"""Kafka configuration of callbacks, as the setting holds it."""
+
+from __future__ import annotations
+
+from windlass.core.errors import BadInput
+
+
+def read_kafka_config(text: str) -> dict[str, str]:
+    """From the setting: `name=value` with semicolons between, as librdkafka has them."""
+    pairs = [part.strip().partition("=") for part in text.split(";") if part.strip()]
+    if any(not name.strip() or not mark for name, mark, _ in pairs):
+        raise BadInput("it must be like bootstrap.servers=one:9092,two:9092; compression.type=lz4.")
+    return {name.strip(): value.strip() for name, _, value in pairs}

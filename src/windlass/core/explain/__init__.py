@@ -1,0 +1,1 @@
+"""Explanation of a job's state: inputs, rules and reasons."""

@@ -1,0 +1,278 @@
+"""An export as text: one JSON object per line. What each line may hold, and how it is read and written; where the lines
+come from and go to is the store's and the service's."""
+
+from __future__ import annotations
+
+import base64
+from collections import Counter
+from typing import Annotated, Any, Literal, TypeAlias
+
+import msgspec
+from msgspec import Meta
+
+from windlass.core.errors import BadInput, TooLarge
+from windlass.core.job import Blob, Callback, Codec, OnFailure
+from windlass.core.limits.limit import Limit
+from windlass.core.log import LINES_KEPT
+from windlass.core.retry import ENDLESS, Backoff
+from windlass.core.scheduling.schedule import Schedule
+from windlass.core.text.durations import INSTANT_MAX
+from windlass.core.validation.jobs import INT32_MAX, INT32_MIN, MIB, UINT32_MAX
+
+FORMAT = "windlass-export"
+VERSION = 1
+LINE_MAX = 16 * MIB  # a job of the largest payload, result and errors, with room to spare
+ATTEMPTS_MAX = 20
+JOBS_REMEMBERED = 20  # by a schedule
+REASON_CHARS_MAX = 65_536  # of what was said by other systems: it may have several lines
+PROGRESS_WHOLE = 1_000_000
+KINDS = ("queue", "limit", "schedule", "job", "callback")
+
+Instant: TypeAlias = Annotated[int, Meta(ge=0, le=INSTANT_MAX)]
+Count: TypeAlias = Annotated[int, Meta(ge=0, le=UINT32_MAX)]
+Big: TypeAlias = Annotated[int, Meta(ge=0, le=2**48 - 1)]
+WrittenBlob: TypeAlias = dict[str, msgspec.Raw]
+StateName: TypeAlias = Literal["scheduled", "queued", "waiting", "finished", "failed", "cancelled"]
+
+
+class Line(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", forbid_unknown_fields=True):
+    """Any line; `kind` says which."""
+
+
+class Header(Line, frozen=True, kw_only=True, tag="header"):
+    format: str
+    version: int
+    windlass: str  # the version that wrote it
+    exported_at_ms: int
+    namespace: str
+    partitions: Annotated[int, Meta(ge=1, le=4096)]
+    counts: dict[str, int] = {}  # about: what there was at the beginning
+
+
+class QueuePause(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    lane: str = ""
+    name: str = ""
+    since_ms: Instant = 0
+    reason: str = ""
+
+
+class QueueLine(Line, frozen=True, kw_only=True, tag="queue"):
+    name: str
+    configuration: dict[str, int | bool] = {}  # what is not the default
+    pauses: list[QueuePause] = []
+    weights: dict[str, int] = {}
+
+
+class LimitLine(Line, frozen=True, kw_only=True, tag="limit"):
+    limit: Limit
+
+
+class ScheduleLine(Line, frozen=True, kw_only=True, tag="schedule"):
+    schedule: Schedule  # without the payload of its job
+    payload: WrittenBlob
+    revision: Annotated[int, Meta(ge=1, le=UINT32_MAX)]
+    created_at_ms: Instant
+    next_at_ms: Instant = 0  # 0: it is over
+    paused: Annotated[str, Meta(max_length=REASON_CHARS_MAX)] | None = None  # why, if it is
+    last_planned_at_ms: Instant = 0
+    last_fired_at_ms: Instant = 0
+    fired: Big = 0
+    skipped: Big = 0
+    missed: Big = 0
+    jobs: Annotated[list[str], Meta(max_length=JOBS_REMEMBERED)] = []  # made last, newest first
+
+
+class AttemptEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    attempt: Count
+    ended_at_ms: Instant
+    reason: str
+    started_at_ms: Instant = 0
+    worker: str = ""
+    error: WrittenBlob | None = None
+
+
+class LogEntry(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    attempt: Count
+    at_ms: Instant
+    level: str
+    text: str
+
+
+class JobEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """A job as it stands. One that was leased stands where it would be had it been given back."""
+
+    id: str
+    queue: str
+    name: str
+    state: StateName
+    payload: WrittenBlob
+    fingerprint: Annotated[str, Meta(pattern=r"^[0-9a-f]{16}$")]  # of the content it was enqueued with
+    sequence: Big
+    created_at_ms: Instant
+    run_at_ms: Instant
+    priority: Annotated[int, Meta(ge=INT32_MIN, le=INT32_MAX)] = 0
+    lane: str = ""
+    unique: str = ""
+    unique_while_kept: bool = False
+    retry: Backoff = ENDLESS
+    lease_ms: Big = 0
+    lease_rule: str = ""
+    retake: bool = False
+    timeout_ms: Big = 0
+    result_ttl_ms: Big = 0
+    tags: tuple[str, ...] = ()
+    trace: str = ""
+    repeat: str = ""
+    joins: bool = False
+    on_failure: OnFailure = "collect"
+    callback: Callback | None = None
+    revision: Annotated[int, Meta(ge=1, le=UINT32_MAX)] = 1
+    started_at_ms: Instant = 0
+    ended_at_ms: Instant = 0
+    expires_at_ms: Instant = 0
+    attempt: Count = 0
+    progress: Annotated[int, Meta(ge=0, le=PROGRESS_WHOLE)] = 0  # in millionths
+    note: str = ""
+    planned_at_ms: Instant = 0  # of one that repeats
+    schedule: str = ""  # that made it
+    schedule_planned_at_ms: Instant = 0
+    is_hidden: bool = False
+    is_history: bool = False
+    parent: str = ""
+    parent_queue: str = ""
+    is_held: bool = False
+    has_members: bool = False
+    is_odd_round: bool = False
+
+
+class Awaited(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    id: str
+    queue: str  # empty: the job is no more
+
+
+class JobLine(Line, frozen=True, kw_only=True, tag="job"):
+    job: JobEntry
+    attempts: Annotated[list[AttemptEntry], Meta(max_length=ATTEMPTS_MAX)] = []
+    logs: Annotated[list[LogEntry], Meta(max_length=LINES_KEPT)] = []
+    logs_dropped: Count = 0
+    result: WrittenBlob | None = None
+    removed_at_ms: Instant = 0
+    is_unique_shared: bool = False  # several jobs hold its unique key
+    is_cancel_requested: bool = False  # it was leased, and its worker was asked to stop
+    after: list[Awaited] = []  # jobs it waits for, or whose outcomes it may read
+
+
+class CallbackLine(Line, frozen=True, kw_only=True, tag="callback"):
+    id: str  # of the job
+    number: Big
+    is_given_up: bool = False
+    at_ms: Instant  # due, or to be removed
+    job: JobEntry  # as it ended
+    is_payload_whole: bool = True
+    result: WrittenBlob | None = None
+    is_result_too_big: bool = False
+    last_attempt: AttemptEntry | None = None
+    tries: Count = 0
+    error: Annotated[str, Meta(max_length=REASON_CHARS_MAX)] = ""
+
+
+class End(Line, frozen=True, kw_only=True, tag="end"):
+    counts: dict[str, int]
+
+
+AnyLine: TypeAlias = Header | QueueLine | LimitLine | ScheduleLine | JobLine | CallbackLine | End
+_decoder = msgspec.json.Decoder(AnyLine)
+_encoder = msgspec.json.Encoder()
+
+
+class ImportRefused(msgspec.Struct, frozen=True):
+    """An entry that could not come in."""
+
+    line: int
+    what: str
+    code: str
+    reason: str
+
+
+REASONS_KEPT = 100
+
+
+class Imported(msgspec.Struct):
+    """What an import has done so far: counts per kind of entry, and the first reasons of refusals."""
+
+    added: Counter[str] = msgspec.field(default_factory=Counter)
+    existing: Counter[str] = msgspec.field(default_factory=Counter)
+    refused: Counter[str] = msgspec.field(default_factory=Counter)
+    reasons: list[ImportRefused] = msgspec.field(default_factory=list)
+    remade_ids: int = 0
+    unknown_awaited: int = 0  # jobs to wait for that are not there
+    lines: int = 0
+
+
+def encode_line(line: AnyLine) -> bytes:
+    return _encoder.encode(line) + b"\n"
+
+
+def decode_line(text: Any, number: int) -> AnyLine:
+    """What the n-th line says; a refusal names the line."""
+    if isinstance(text, str):
+        text = text.encode(errors="surrogatepass")
+    if not isinstance(text, bytes | bytearray):
+        raise BadInput(f"Line {number} must be bytes or text, not {type(text).__name__}.")
+    if len(text) > LINE_MAX:
+        raise TooLarge(f"Line {number} has {len(text)} bytes; at most {LINE_MAX} are allowed.")
+    try:
+        line: AnyLine = _decoder.decode(text)
+        return line
+    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+        raise BadInput(f"Line {number} is not a line of an export: {str(error)[:300].rstrip('.')}.") from error
+
+
+def decode_header(text: Any) -> Header:
+    """The first line; another format or version is said before anything else about it."""
+    try:
+        found = msgspec.json.decode(text, type=dict[str, Any])
+    except (msgspec.MsgspecError, UnicodeError, RecursionError, TypeError):
+        found = {}
+    if found.get("kind") != "header" or found.get("format") != FORMAT:
+        raise BadInput("Line 1 is not the header of an export of Windlass; is this the right file?")
+    if found.get("version") != VERSION:
+        raise BadInput(
+            f"Line 1 says version {found.get('version')!r:.20}, and this Windlass reads version {VERSION}: "
+            "use the one that wrote it, or a newer one."
+        )
+    header = decode_line(text, 1)
+    assert isinstance(header, Header)  # noqa: S101 (its kind says so)
+    return header
+
+
+def write_blob(blob: Blob) -> WrittenBlob:
+    """JSON stands there as it is where it can; anything else as base64, so that each byte comes back."""
+    if blob.codec is Codec.JSON and _is_plain_json(blob.data):
+        return {"json": msgspec.Raw(blob.data)}
+    return {
+        "base64": msgspec.Raw(_encoder.encode(base64.b64encode(blob.data).decode())),
+        "codec": msgspec.Raw(_encoder.encode(blob.codec.name.lower())),
+    }
+
+
+def _is_plain_json(data: bytes) -> bool:
+    if not data or data != data.strip(b" \t\r\n") or b"\n" in data or b"\r" in data:
+        return False
+    try:
+        msgspec.json.decode(data)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        return False
+    return True
+
+
+def read_blob(written: WrittenBlob) -> Blob:
+    if written.keys() == {"json"}:
+        return Blob(bytes(written["json"]))
+    if written.keys() != {"base64", "codec"}:
+        raise BadInput("A payload, result or error has either json, or base64 and codec.")
+    try:
+        codec = Codec[msgspec.json.decode(written["codec"], type=str).upper()]
+        return Blob(base64.b64decode(msgspec.json.decode(written["base64"], type=str), validate=True), codec)
+    except (KeyError, ValueError) as error:
+        raise BadInput(f"A payload, result or error is not written as base64 with its codec: {error}.") from error

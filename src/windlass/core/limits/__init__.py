@@ -1,0 +1,1 @@
+"""Limits on how many matching jobs run at once or start per period."""

@@ -1,0 +1,1 @@
+"""Cron expressions, repeat rules, schedules and their occurrences."""

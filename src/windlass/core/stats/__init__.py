@@ -1,0 +1,1 @@
+"""Queue statistics: latency histogram, per-minute rollup, failure groups."""

@@ -1,0 +1,1 @@
+"""Conversion between values and text: durations, sentences, encodings."""

@@ -1,0 +1,24 @@
+"""Limits in words: what they allow, and of which jobs."""
+
+from __future__ import annotations
+
+import msgspec
+
+from windlass.core.limits.limit import Limit, Matcher
+
+from .durations import format_duration
+
+
+def cap(limit: Limit) -> str:
+    if limit.running is not None:
+        allowed = f"{limit.running:,} at once"
+    else:
+        burst = f", burst {limit.burst:,}" if limit.burst else ""
+        allowed = f"{limit.rate:,} per {format_duration(limit.per_ms)}{burst}"
+    return f"{allowed}, each {limit.key}" if limit.key else allowed
+
+
+def matcher(matches: Matcher) -> str:
+    places = [f"{what}={getattr(matches, what)}" for what in ("queue", "name", "lane") if getattr(matches, what)]
+    values = [f"{path}={msgspec.json.encode(value).decode()}" for path, value in matches.payload.items()]
+    return " ".join(places + values) or "all jobs"

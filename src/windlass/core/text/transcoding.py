@@ -1,0 +1,111 @@
+"""What payloads, results and errors hold, in the encoding that an edge speaks. Nothing is lost silently: what has no
+form there has none here."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import msgspec
+
+from windlass.core.job import Blob, Codec
+
+_decode_json = msgspec.json.Decoder().decode
+# Up to this length a decoder that makes all values is quicker than a look for numbers that may be too large.
+_SHORT = 4096
+# Digits become 0: a run of DIGITS_MIN of them, or an exponent, may make a number too large for a float.
+_DIGITS_AS_ZERO = bytes(
+    ord("0") if byte in b"0123456789" else ord("e") if byte == ord("E") else byte for byte in range(256)
+)
+_DIGITS_MIN = 200
+_LONG = b"0" * _DIGITS_MIN
+# The first two bytes of infinities and NaN in MessagePack: 32 and 64 bits, both signs. Other values hold them too.
+_NON_FINITE = (b"\xca\x7f", b"\xca\xff", b"\xcb\x7f", b"\xcb\xff")
+_TROUBLE = (ValueError, TypeError, OverflowError, RecursionError, msgspec.MsgspecError)
+
+
+def compact(data: bytes) -> bytes:
+    """JSON without white space, numbers and keys as they were written. ValueError: it is not JSON."""
+    try:
+        data.decode()  # the formatter does not look inside strings
+        return msgspec.json.format(data, indent=-1)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise ValueError(str(error).removesuffix(".")) from error
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply") from error
+
+
+def has_unreadable_number(data: bytes) -> bool:
+    """Tell whether JSON holds a number beyond all floats, as 1e999: decoders refuse it, or make an infinity of it,
+    which JSON has no form for. Integers have no bound. Data that is not JSON has none."""
+    if len(data) > _SHORT:
+        digits = data.translate(_DIGITS_AS_ZERO)
+        if b"0e" not in digits and _LONG not in digits:
+            return False
+    try:
+        _decode_json(data)
+    except msgspec.ValidationError:  # without a type to fit, only numbers can be wrong: an integer, or such a one
+        return _has_infinity(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return False
+    return False
+
+
+def _has_infinity(data: bytes) -> bool:
+    """The same by a slow decoder, which tells integers of thousands of digits from others."""
+    try:
+        json.loads(data, parse_float=_finite, parse_int=len)
+    except OverflowError:
+        return True
+    except (ValueError, RecursionError):
+        return False
+    return False
+
+
+def _finite(written: str) -> float:
+    if math.isinf(found := float(written)):
+        raise OverflowError
+    return found
+
+
+def _check_finite(data: bytes, value: Any) -> None:
+    """Raise ValueError for a value of MessagePack that holds an infinity or NaN; JSON would have null for it."""
+    if not any(start in data for start in _NON_FINITE):
+        return
+    left = [value]
+    while left:
+        part = left.pop()
+        if isinstance(part, float) and not math.isfinite(part):
+            raise ValueError(f"{part} has no form in JSON")
+        if isinstance(part, dict):
+            left += [*part.keys(), *part.values()]
+        elif isinstance(part, list | tuple):
+            left += part
+
+
+def as_json(blob: Blob) -> msgspec.Raw | None:
+    """The value as JSON; None when it has none, as an infinity. Bytes inside MessagePack become base64."""
+    try:
+        if blob.codec is Codec.JSON:
+            return msgspec.Raw(compact(blob.data))
+        if blob.codec is Codec.MSGPACK:
+            value = msgspec.msgpack.decode(blob.data)
+            _check_finite(blob.data, value)
+            return msgspec.Raw(msgspec.json.encode(value))
+    except _TROUBLE:
+        pass
+    return None
+
+
+def as_msgpack(blob: Blob) -> msgspec.Raw | None:
+    """The value as MessagePack; None when it has none, as an integer beyond 64 bits."""
+    try:
+        if blob.codec is Codec.MSGPACK:
+            msgspec.msgpack.decode(blob.data)  # what is embedded must be whole
+            return msgspec.Raw(blob.data)
+        if blob.codec is Codec.JSON:
+            return msgspec.Raw(msgspec.msgpack.encode(msgspec.json.decode(blob.data)))
+    except _TROUBLE:
+        pass
+    return None

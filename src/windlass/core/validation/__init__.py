@@ -1,0 +1,1 @@
+"""Validation of requests, one module per subject."""

@@ -1,0 +1,78 @@
+"""A no as a page: what was refused, and what to do next."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from windlass.core import errors
+from windlass.core.errors import WindlassError
+from windlass.web.app.problems import NotFound, headers_of, status_for
+from windlass.web.app.router import Ask, Office
+from windlass.web.listener.messages import Head, Response
+
+from .page_context import Visit, own_path
+from .rendering import shown
+
+_TITLES: dict[int, str] = {
+    400: "That does not work",
+    401: "Log in",
+    403: "Not allowed",
+    404: "Not here",
+    409: "Not as things are",
+    413: "Too large",
+    429: "Too fast",
+    500: "Something broke",
+    503: "The engine is away",
+}
+_NEXT: dict[int, str] = {
+    400: "Go back, change what was asked for, and try again.",
+    403: "Ask whoever runs this server for a token with the role that is missing, and log in with it.",
+    404: "It may have ended and been removed since the page was made.",
+    409: "Go back and look again: the state of things has changed.",
+    429: "Wait a moment, then reload the page.",
+    500: "The server's log says why. Reload the page; if it happens again, report it.",
+    503: "Jobs that were accepted are safe. This page comes back by itself as soon as the engine answers; "
+    "windlass doctor says more.",
+}
+
+
+# Whoever follows a link from there comes without the cookie, session or not: the page, asked for by itself, has it.
+ELSEWHERE = ("cross-site", "same-site")
+
+
+class Refused(msgspec.Struct, frozen=True):
+    status: int
+    title: str
+    detail: str
+    advice: str
+    code: str
+    back: str
+
+
+class Login(msgspec.Struct, frozen=True):
+    next: str
+    trouble: str = ""
+
+
+def refusal_page(office: Office, error: WindlassError, head: Head, ask: Ask[Any, Any] | None) -> Response:
+    visit: Visit[Any] = Visit(office, head, ask)
+    status = status_for(error)
+    if isinstance(error, errors.Unauthorized):
+        is_old = "session" in str(error)
+        next_page = visit.here if head.method == "GET" else visit.link()
+        answer = shown("login.html", Login(next_page, str(error) if is_old else ""), visit, status=status)
+        if head.method == "GET" and head.headers.get("sec-fetch-site") in ELSEWHERE:
+            answer.headers = (*answer.headers, ("Refresh", f"0; url={own_path(visit, visit.here)}"))
+    else:
+        answer = shown("refusal.html", _refused(error, status, visit), visit, status=status)
+    return msgspec.structs.replace(answer, headers=(*answer.headers, *headers_of(error)))
+
+
+def _refused(error: WindlassError, status: int, visit: Visit[Any]) -> Refused:
+    title = _TITLES.get(status, _TITLES[400] if status < 500 else _TITLES[500])
+    if isinstance(error, errors.EngineFull | errors.QueueFull):
+        title = "Full"
+    detail = "There is no such page." if isinstance(error, NotFound) else str(error)
+    return Refused(status, title, detail, _NEXT.get(status, ""), error.code, visit.link())

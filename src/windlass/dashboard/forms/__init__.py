@@ -1,0 +1,1 @@
+"""Forms of pages: filters, queue settings, payloads."""

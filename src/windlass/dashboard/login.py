@@ -1,0 +1,73 @@
+"""Login and logout: a token is shown once, and a session begins."""
+
+from __future__ import annotations
+
+from windlass.core.access.tokens import Role
+from windlass.core.errors import EngineUnavailable
+from windlass.web.app.router import Ask
+from windlass.web.app.sessions import COOKIE, LASTS_S
+from windlass.web.listener.messages import Response
+
+from .error_page import Login
+from .page_context import Visit, own_path
+from .rendering import HEADERS, HTML, shown
+from .routes import FORM, DashboardRoutes, Form, patience, read_form
+
+routes = DashboardRoutes()
+
+_UNKNOWN = "This token is not known, was revoked or has expired."
+_CANNOT_LOOK = "This token may not look at things: it needs the role read or admin."
+
+
+class LoginForm(Form, frozen=True, kw_only=True):
+    token: str = ""
+    next: str = ""
+
+
+@routes.page("/login", "login.html", page="login", roles=None)
+async def login(visit: Visit[None]) -> Login | Response:
+    """Where a token is asked for. Where none is needed, there is nothing to do here."""
+    entrance = visit.ask.office.entrance
+    if entrance is not None and not await entrance.needs_login():
+        return _to(visit.link())
+    return Login(visit.link())
+
+
+async def _log_in(ask: Ask[None, None]) -> Response:
+    """Begin a session with a token."""
+    visit: Visit[None] = Visit(ask.office, ask.request.head, ask, "login")
+    form = read_form(visit, LoginForm, may_be_read_only=True)
+    entrance = ask.office.entrance
+    if entrance is None:
+        raise EngineUnavailable("The server is not ready yet.")
+    token = form.token.strip()
+    if not token:
+        return shown("login.html", Login(form.next, "Give a token."), visit, status=400)
+    async with patience():
+        begun = await entrance.begin_session(token)
+    if begun is None:
+        return shown("login.html", Login(form.next, _UNKNOWN), visit, status=401)
+    if not begun.who.may(frozenset({Role.READ})):
+        return shown("login.html", Login(form.next, _CANNOT_LOOK), visit, status=403)
+    return _to(own_path(visit, form.next), visit.cookie(COOKIE, begun.session.text, LASTS_S))
+
+
+async def _log_out(ask: Ask[None, None]) -> Response:
+    """End the session of this browser, on the server too: a copy of its cookie opens nothing from then on."""
+    visit: Visit[None] = Visit(ask.office, ask.request.head, ask, "login")
+    read_form(visit, Form, may_be_read_only=True)
+    if ask.office.entrance is not None:
+        async with patience():
+            await ask.office.entrance.end_session(ask.request.head)
+    return _to(visit.link("login"), visit.cookie(COOKIE, "", 0))
+
+
+def _to(path: str, *cookies: tuple[str, str]) -> Response:
+    return Response(303, b"", (*HEADERS, ("Location", path), *cookies), HTML)
+
+
+for _path, _handler, _operation in (("/login", _log_in, "log_in"), ("/logout", _log_out, "log_out")):
+    routes.post(
+        _path, operation=_operation, roles=None, takes_media=FORM, media=HTML, is_listed=False, is_page=True,
+        body_max=64 * 1024,
+    )(_handler)  # fmt: skip

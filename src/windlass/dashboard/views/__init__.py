@@ -1,0 +1,1 @@
+"""View helpers of pages: charts, icons, numbers, values."""

@@ -1,0 +1,224 @@
+"""Series of numbers as SVG, without scripts and styles of their own: the stylesheet gives lines and areas their colours
+by class. Each chart says in words what it shows, and carries its numbers for the script that tells them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+import msgspec
+from markupsafe import Markup, escape
+
+from windlass.core.text.control_characters import escape_control
+
+from .figures import short, span
+
+SPARK_HEIGHT = 28
+WIDTH, HEIGHT = 560, 196
+LEFT, RIGHT, TOP, BOTTOM = 46, 6, 10, 24
+FOOT = HEIGHT - BOTTOM
+LINES = 4  # across, above the axis
+LABELS = 6  # along it
+GAP_MAX = 10  # steps of which nothing is known, within a line
+_NICE = (1, 2, 2.5, 5, 10)
+_SPANS_MS = (1, 10, 100, 1000, 10_000, 60_000, 600_000, 3_600_000, 36_000_000, 360_000_000, 3_600_000_000)
+
+
+class Series(NamedTuple):
+    """`kind` is a class of the stylesheet: enqueued, finished, failed, wait, run. None: nothing is known of then."""
+
+    name: str
+    kind: str
+    values: Sequence[float | None]
+    is_faint: bool = False
+
+
+class Scale(NamedTuple):
+    """From a value to its height, and which values stand at the axis."""
+
+    ticks: Sequence[float]
+    place: Callable[[float], float]  # 0 at the foot, 1 at the top
+    write: Callable[[float], str]
+
+    def y(self, value: float) -> float:
+        return FOOT - (FOOT - TOP) * min(1.0, max(0.0, self.place(value)))
+
+
+# Small ones
+
+
+def sparkline(values: Sequence[float], failed: Sequence[float] = (), *, label: str) -> Markup:
+    """Steps, oldest first; those of failures stand before the others."""
+    top = max([*values, *failed, 1])
+    paths = "".join(
+        f'<path class="spark-{kind}" d="{_steps(some, top)}"/>'
+        for kind, some in (("good", values), ("bad", failed))
+        if any(some)
+    )
+    return Markup(
+        '<svg class="spark" viewBox="0 0 {width} {height}" preserveAspectRatio="none" role="img" aria-label="{label}">'
+        '<path class="spark-ground" d="M0 {height}H{width}"/>{paths}</svg>'
+    ).format(width=max(1, len(values)) * 2, height=SPARK_HEIGHT, label=escape_control(label), paths=Markup(paths))  # noqa: S704 (numbers)
+
+
+def _steps(values: Sequence[float], top: float) -> str:
+    """A path over the values: what is not nothing can be seen, however little it is."""
+    parts, height = [f"M0 {SPARK_HEIGHT}"], 0
+    for value in values:
+        wanted = max(2, round(value / top * (SPARK_HEIGHT - 2))) if value > 0 else 0
+        if wanted != height:
+            parts.append(f"v{height - wanted}")
+        height = wanted
+        parts.append("h2")
+    return "".join(parts) + f"V{SPARK_HEIGHT}z"
+
+
+def gauge(part: float, whole: float, *, label: str) -> Markup:
+    """A bar that fills; what is full stands out."""
+    share = 0.0 if whole <= 0 else min(1.0, max(0.01 if part > 0 else 0.0, part / whole))  # the least can be seen
+    kind = "full" if whole > 0 and part >= whole else "high" if share > 0.8 else "fine"
+    return Markup(
+        '<svg class="gauge gauge-{}" viewBox="0 0 100 6" preserveAspectRatio="none" role="img" aria-label="{}">'
+        '<rect class="gauge-ground" width="100" height="6"/>'
+        '<rect class="gauge-fill" width="{}" height="6"/></svg>'
+    ).format(kind, escape_control(label), f"{share * 100:.1f}")
+
+
+# Over time
+
+
+def time_series(
+    series: Sequence[Series], times_ms: Sequence[int], *, title: str, are_spans: bool = False, areas: bool = True
+) -> Markup:
+    """Lines over time, with axes; the last step is under way, and drawn so. `are_spans`: of milliseconds, which lie
+    far apart: each line across is some times the one below."""
+    known = [value for one in series for value in one.values if value is not None]
+    scale = _scale_of_spans(known) if are_spans else _scale_of_numbers(known)
+    body = [_across(scale), _along(times_ms)]
+    for one in series:
+        body += _drawn(one, scale, areas and not one.is_faint)
+    described = "; ".join(_described(one, scale) for one in series)
+    return Markup(
+        '<svg class="chart" viewBox="0 0 {} {}" role="img" aria-label="{}" data-chart="{}"><desc>{}</desc>{}</svg>'
+    ).format(
+        WIDTH,
+        HEIGHT,
+        f"{title}. {described}",
+        _numbers(series, times_ms, are_spans),
+        described,
+        Markup("".join(body)),  # noqa: S704 (numbers, and texts that are escaped)
+    )
+
+
+def nice_top(most: float) -> float:
+    """A round number at or above it that can be divided by the lines across."""
+    if most <= LINES:
+        return float(LINES)
+    step = most / LINES
+    unit = 10.0 ** math.floor(math.log10(step))
+    return LINES * next(nice * unit for nice in _NICE if nice * unit >= step)
+
+
+def _scale_of_numbers(known: Sequence[float]) -> Scale:
+    top = nice_top(max(known, default=0))
+    return Scale([top * number / LINES for number in range(LINES + 1)], lambda value: value / top, short)
+
+
+def _scale_of_spans(known: Sequence[float]) -> Scale:
+    lowest = max((at for at, tick in enumerate(_SPANS_MS) if tick <= max(1, min(known, default=1))), default=0)
+    most = max(known, default=1)
+    highest = next((at for at, tick in enumerate(_SPANS_MS) if tick >= most), len(_SPANS_MS) - 1)
+    ticks = _SPANS_MS[lowest : max(highest, lowest + 2) + 1]
+    if len(ticks) > LABELS:
+        ticks = (*ticks[:-1:2], ticks[-1])
+    low, high = math.log(ticks[0]), math.log(ticks[-1])
+    return Scale(ticks, lambda value: (math.log(max(value, ticks[0])) - low) / (high - low), span)
+
+
+def _described(one: Series, scale: Scale) -> str:
+    known = [value for value in one.values if value is not None]
+    if not known:
+        return f"{one.name}: nothing"
+    return f"{one.name}: last {scale.write(known[-1])}, most {scale.write(max(known))}"
+
+
+def _numbers(series: Sequence[Series], times_ms: Sequence[int], are_spans: bool) -> str:
+    told = {
+        "times": times_ms,
+        "unit": "ms" if are_spans else "",
+        "left": LEFT / WIDTH,
+        "right": 1 - RIGHT / WIDTH,
+        "series": [{"name": one.name, "kind": one.kind, "values": one.values} for one in series],
+    }
+    return msgspec.json.encode(told).decode()
+
+
+def _x(at: int, number: int) -> float:
+    return LEFT + (WIDTH - LEFT - RIGHT) * at / max(1, number - 1)
+
+
+def _drawn(one: Series, scale: Scale, has_area: bool) -> list[str]:
+    last = len(one.values) - 1
+    parts = []
+    kind = f"line line-{one.kind}{' is-faint' if one.is_faint else ''}"
+    for run in _runs(one.values):
+        points = [f"{_x(at, len(one.values)):.1f} {scale.y(one.values[at] or 0):.1f}" for at in run]
+        if has_area:
+            ends = f"V{FOOT}H{_x(run[0], len(one.values)):.1f}Z"
+            parts.append(f'<path class="area area-{one.kind}" d="M{"L".join(points)}{ends}"/>')
+        if run[-1] == last and len(run) > 1:
+            parts.append(f'<path class="{kind} is-open" d="M{"L".join(points[-2:])}"/>')
+            points = points[:-1]
+        dot = "" if len(points) > 1 else " is-dot"
+        parts.append(f'<path class="{kind}{dot}" d="M{"L".join(points)}h.01"/>')
+    return parts
+
+
+def _runs(values: Sequence[float | None]) -> list[list[int]]:
+    """Places without a wide gap between them: where little happens, what is known now and then is still a line."""
+    runs: list[list[int]] = []
+    for at, value in enumerate(values):
+        if value is None:
+            continue
+        if runs and at - runs[-1][-1] <= GAP_MAX:
+            runs[-1].append(at)
+        else:
+            runs.append([at])
+    return runs
+
+
+def _across(scale: Scale) -> str:
+    parts = []
+    for number, tick in enumerate(scale.ticks):
+        y = scale.y(tick)
+        parts.append(f'<path class="{"grid-line" if number else "axis"}" d="M{LEFT} {y:.1f}H{WIDTH - RIGHT}"/>')
+        text = escape(scale.write(tick))
+        parts.append(f'<text class="tick" x="{LEFT - 7}" y="{y + 3.5:.1f}" text-anchor="end">{text}</text>')
+    return "".join(parts)
+
+
+def _along(times_ms: Sequence[int]) -> str:
+    """Some of the instants, round ones; a script writes them in the time zone of whoever looks."""
+    parts = []
+    if len(times_ms) > 1:
+        step_ms = times_ms[1] - times_ms[0]
+        every_ms = _round_up((times_ms[-1] - times_ms[0]) / LABELS, step_ms)
+        for at, at_ms in enumerate(times_ms):
+            x = _x(at, len(times_ms))
+            if at_ms % every_ms == 0 and LEFT + 8 < x < WIDTH - 18:
+                text = datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%H:%M")
+                place = f'x="{x:.1f}" y="{HEIGHT - 6}" text-anchor="middle"'
+                parts.append(f'<text class="tick" {place} data-clock="{at_ms}">{text}</text>')
+    return "".join(parts)
+
+
+_ROUND_MINUTES = (1, 2, 5, 10, 15, 30, 60, 120, 180, 240, 360, 720)
+
+
+def _round_up(wanted_ms: float, step_ms: int) -> int:
+    for minutes in _ROUND_MINUTES:
+        if minutes * 60_000 >= wanted_ms and minutes * 60_000 % step_ms == 0:
+            return minutes * 60_000
+    return 86_400_000

@@ -1,0 +1,102 @@
+"""The life of one job as a picture: how long it waited, each attempt, what comes next."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from markupsafe import Markup
+
+from windlass.core.job import Job, Timeline
+from windlass.core.states import State
+
+from .figures import span
+
+WIDTH, HEIGHT = 1000, 24
+LEAST = 5  # of the width: an attempt of a millisecond within a day is seen, too
+_ENDS = {State.FINISHED: "good", State.FAILED: "bad", State.CANCELLED: "off"}
+
+
+class Phase(NamedTuple):
+    """`kind` is a class of the stylesheet: plan, wait, run, good, bad, off, ahead."""
+
+    kind: str
+    from_ms: int
+    to_ms: int
+    told: str
+
+    @property
+    def lasts_ms(self) -> int:
+        return max(0, self.to_ms - self.from_ms)
+
+
+def phases(timeline: Timeline, now_ms: int) -> list[Phase]:
+    job = timeline.job
+    found: list[Phase] = []
+    at_ms = job.created_at_ms
+    for attempt in timeline.attempts:
+        began_ms = attempt.started_at_ms
+        if began_ms is None:
+            continue
+        found += [
+            Phase("wait", at_ms, began_ms, "waited"),
+            Phase("bad", began_ms, attempt.ended_at_ms, f"attempt {attempt.attempt}: {attempt.reason}"),
+        ]
+        at_ms = attempt.ended_at_ms
+    found += _last(job, at_ms, now_ms)
+    return [phase for phase in found if phase.lasts_ms > 0 or phase.kind not in ("wait", "plan", "ahead")]
+
+
+def _last(job: Job, at_ms: int, now_ms: int) -> Iterator[Phase]:
+    """From the last attempt that ended badly, or the beginning, until now or the end."""
+    if job.started_at_ms is not None and job.started_at_ms >= at_ms:
+        yield Phase("wait", at_ms, job.started_at_ms, "waited")
+        until_ms = job.ended_at_ms or now_ms
+        if job.ended_at_ms is None and not job.state.is_leased:
+            yield Phase("wait", job.started_at_ms, until_ms, "started, handed over, waits")
+            return
+        kind = _ENDS.get(job.state, "run")
+        yield Phase(kind, job.started_at_ms, until_ms, f"attempt {job.attempt}: {job.state.label}")
+    elif job.ended_at_ms is not None:
+        if job.ended_at_ms > at_ms:
+            yield Phase("wait", at_ms, job.ended_at_ms, "waited, never started")
+    elif job.run_at_ms > now_ms:
+        yield Phase("plan", at_ms, now_ms, "waits for its time")
+        yield Phase("ahead", now_ms, job.run_at_ms, "still to wait")
+    else:
+        ready_ms = max(at_ms, job.run_at_ms)
+        yield Phase("plan", at_ms, ready_ms, "waited for its time")
+        yield Phase("wait", ready_ms, now_ms, "waits")
+
+
+def waited_ms(all_phases: list[Phase]) -> int:
+    return sum(phase.lasts_ms for phase in all_phases if phase.kind in ("wait", "plan"))
+
+
+def ran_ms(all_phases: list[Phase]) -> int:
+    return sum(phase.lasts_ms for phase in all_phases if phase.kind in ("run", "good", "bad", "off"))
+
+
+def picture(all_phases: list[Phase]) -> Markup:
+    """Side by side, as long as they lasted, but none too small to be seen."""
+    if not all_phases:
+        return Markup("")
+    parts, x = [], 0.0
+    for phase, width in zip(all_phases, _widths(all_phases), strict=True):
+        told = f"{phase.told}, {span(phase.lasts_ms)}"
+        parts.append(
+            Markup('<rect class="life-{}" x="{}" width="{}" height="{}"><title>{}</title></rect>').format(
+                phase.kind, f"{x:.1f}", f"{max(width - 1.5, 1):.1f}", HEIGHT, told
+            )
+        )
+        x += width
+    said = "; ".join(f"{phase.told} {span(phase.lasts_ms)}" for phase in all_phases)
+    return Markup(
+        '<svg class="life" viewBox="0 0 {} {}" preserveAspectRatio="none" role="img" aria-label="{}">{}</svg>'
+    ).format(WIDTH, HEIGHT, f"Its life: {said}", Markup("").join(parts))
+
+
+def _widths(all_phases: list[Phase]) -> list[float]:
+    whole_ms = sum(phase.lasts_ms for phase in all_phases) or 1
+    wanted = [max(LEAST, WIDTH * phase.lasts_ms / whole_ms) for phase in all_phases]
+    return [WIDTH * width / sum(wanted) for width in wanted]

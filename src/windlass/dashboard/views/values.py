@@ -1,0 +1,187 @@
+"""Payloads and results for people's eyes: JSON that folds, every number as it was written, bytes shown as bytes. What
+is long is cut: a page stays small, and the whole can be downloaded."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import msgspec
+from markupsafe import Markup, escape
+
+from windlass.core.job import Blob, Codec
+from windlass.core.text.control_characters import escape_control
+from windlass.core.text.transcoding import as_json
+
+from .figures import count, size
+
+NODES_MAX = 1_000  # shown of one value
+TEXT_MAX = 2_000  # characters of one text
+BYTES_SHOWN = 64
+OPEN_NODES = 80  # of one value start open, the first ones
+DEPTH_MAX = 60
+SNIPPET_MAX = 160
+_TROUBLE = (ValueError, RecursionError, msgspec.MsgspecError, OverflowError)
+
+
+class Figure(str):
+    """A number of JSON as it was written: no browser and no float has changed it."""
+
+    __slots__ = ()
+
+
+class Pairs(list[tuple[Any, Any]]):
+    """An object: also one that names a key twice."""
+
+
+class Shown(NamedTuple):
+    """A value on a page."""
+
+    markup: Markup
+    codec: str  # json, msgpack, raw
+    size: int
+    is_cut: bool
+
+
+def shown_value(blob: Blob, is_whole: bool = True) -> Shown:
+    """`is_whole`: the bytes are all there, not only the beginning."""
+    name = blob.codec.name.lower()
+    try:
+        value = _decoded(blob)
+    except _TROUBLE:
+        return Shown(_plain(blob.data), name if is_whole else f"{name}, cut", len(blob.data), len(blob.data) > TEXT_MAX)
+    writer = _Writer()
+    return Shown(Markup("".join(writer.value(value, 0))), name, len(blob.data), writer.is_cut)  # noqa: S704 (escaped there)
+
+
+def snippet(blob: Blob) -> str:
+    """The beginning in one line, for lists; of a long payload they have only that."""
+    if blob.codec is Codec.MSGPACK:
+        written = as_json(blob)
+        data = b"" if written is None else bytes(written)
+    else:
+        data = blob.data
+    line = " ".join(data[: 4 * SNIPPET_MAX].decode(errors="ignore").split())
+    return "" if line == "null" or not line.isprintable() else line[:SNIPPET_MAX]
+
+
+def _decoded(blob: Blob) -> Any:
+    if blob.codec is Codec.JSON:
+        return _READER.decode(blob.data.decode())
+    if blob.codec is Codec.MSGPACK:
+        return msgspec.msgpack.decode(blob.data)
+    raise ValueError("raw bytes have no form")
+
+
+def _no_constant(word: str) -> Any:
+    raise ValueError(f"{word} is not JSON")
+
+
+_READER = json.JSONDecoder(parse_int=Figure, parse_float=Figure, parse_constant=_no_constant, object_pairs_hook=Pairs)
+
+
+def _plain(data: bytes) -> Markup:
+    """What cannot be decoded: as text where it is text, else as bytes."""
+    try:
+        text = data[: 4 * TEXT_MAX].decode()
+        if any(char < " " and char not in "\n\r\t" for char in text):
+            raise ValueError
+    except ValueError:
+        return Markup("").join(_bytes(data))
+    more = f"… {count(len(data) - TEXT_MAX)} more bytes" if len(data) > TEXT_MAX else ""
+    return Markup('<pre class="plain">{}</pre><p class="note">{}</p>').format(escape_control(text[:TEXT_MAX]), more)
+
+
+def _bytes(data: bytes) -> Iterator[Markup]:
+    dump = data[:BYTES_SHOWN].hex(" ", 1)
+    yield Markup('<span class="binary"><span class="badge">{} of binary data</span> <code>{}{}</code></span>').format(
+        size(len(data)), dump, " …" if len(data) > BYTES_SHOWN else ""
+    )
+
+
+class _Writer:
+    def __init__(self) -> None:
+        self.left = NODES_MAX
+        self.to_open = OPEN_NODES
+        self.is_cut = False
+
+    def value(self, value: Any, depth: int) -> Iterator[str]:
+        self.left -= 1
+        if isinstance(value, Pairs):
+            yield from self._object(value, depth)
+        elif isinstance(value, dict):
+            yield from self._object(list(value.items()), depth)
+        elif isinstance(value, list | tuple):
+            yield from self._list(value, depth)
+        else:
+            yield self._leaf(value)
+
+    def _leaf(self, value: Any) -> str:
+        if isinstance(value, Figure):
+            return f'<span class="figure">{self._cut(value)}</span>'
+        if isinstance(value, bool) or value is None:
+            return f'<span class="word">{"null" if value is None else str(value).lower()}</span>'
+        if isinstance(value, str):
+            return f'<span class="text">"{self._cut(value)}"</span>'
+        if isinstance(value, int | float):
+            return f'<span class="figure">{value}</span>'
+        if isinstance(value, bytes | bytearray):
+            return "".join(_bytes(bytes(value)))
+        return f'<span class="word">{escape(self._cut(str(value)))}</span>'  # instants and extensions of MessagePack
+
+    def _cut(self, text: str) -> str:
+        if len(text) <= TEXT_MAX:
+            return escape(escape_control(text))
+        self.is_cut = True
+        return escape(escape_control(text[:TEXT_MAX])) + Markup('<span class="cut">… {} more characters</span>').format(
+            count(len(text) - TEXT_MAX)
+        )
+
+    def _object(self, pairs: list[tuple[Any, Any]], depth: int) -> Iterator[str]:
+        if not pairs:
+            yield '<span class="brace">{}</span>'
+            return
+        yield from self._folded("{", "}", len(pairs), "field", depth, self._fields(pairs, depth))
+
+    def _fields(self, pairs: list[tuple[Any, Any]], depth: int) -> Iterator[str]:
+        for at, (key, value) in enumerate(pairs):
+            if self.left <= 0:
+                yield self._rest(len(pairs) - at)
+                return
+            yield f'<li><span class="key">{self._cut(key if isinstance(key, str) else repr(key))}</span>: '
+            yield from self.value(value, depth + 1)
+            yield "</li>"
+
+    def _list(self, values: Any, depth: int) -> Iterator[str]:
+        if not values:
+            yield '<span class="brace">[]</span>'
+            return
+        yield from self._folded("[", "]", len(values), "item", depth, self._items(values, depth))
+
+    def _items(self, values: Any, depth: int) -> Iterator[str]:
+        for at, value in enumerate(values):
+            if self.left <= 0:
+                yield self._rest(len(values) - at)
+                return
+            yield "<li>"
+            yield from self.value(value, depth + 1)
+            yield "</li>"
+
+    def _rest(self, number: int) -> str:
+        self.is_cut = True
+        return f'<li class="cut">… {count(number)} more</li>'
+
+    def _folded(self, begin: str, end: str, number: int, what: str, depth: int, inside: Iterator[str]) -> Iterator[str]:
+        if depth >= DEPTH_MAX:
+            self.is_cut = True
+            yield f'<span class="brace">{begin}</span><span class="cut">… deeper than is shown</span>'
+            return
+        is_open = " open" if depth == 0 or number <= self.to_open else ""
+        self.to_open -= number if is_open else 0
+        plural = "" if number == 1 else "s"
+        yield f'<details{is_open}><summary><span class="brace">{begin}</span>'
+        yield f'<span class="folded"> {count(number)} {what}{plural} <span class="brace">{end}</span></span>'
+        yield "</summary><ul>"
+        yield from inside
+        yield f'</ul><span class="brace">{end}</span></details>'

@@ -1,0 +1,165 @@
+"""What CreateJob and CreateJobs are asked for, checked as far as that needs nobody else."""
+
+from __future__ import annotations
+
+import hashlib
+from functools import lru_cache
+
+import msgspec
+
+from windlass.core.job import Blob, NewJob
+from windlass.core.job_template import Filled, Form
+from windlass.core.queue import FOREVER_MS
+from windlass.core.retry import ENDLESS, Backoff
+from windlass.core.scheduling.repeat import parse_modifiers
+from windlass.core.validation.jobs import UNIQUE_MAX
+from windlass.dialects.bedrock import data
+from windlass.dialects.bedrock.parameters import Parameters
+from windlass.dialects.bedrock.record import PRIORITY
+from windlass.dialects.bedrock.refusals import Refused
+from windlass.dialects.bedrock.verbs import QUEUE
+
+JOBS_MAX = 1_000
+FORMS_MAX = 1_024  # that a server remembers
+DELIVERIES = 10  # of a job with retryAfter
+FIRST_LEASE_MS = 60_000  # of one whose lease depends on the calendar, until that was looked at
+_decode_jobs = msgspec.json.Decoder(list[dict[str, msgspec.Raw]]).decode
+_RARE = frozenset({"retryafter", "repeat", "unique", "firstrun", "parentjobid"})  # without them little is to be checked
+_NOT_JSON = (401, "Invalid JSON")
+
+
+class Wish(msgspec.Struct):
+    """One job to be made, or to be found by its name."""
+
+    given: Parameters
+    name: str
+    priority: int | None
+    data: bytes  # without what the server adds
+    retry_after: str
+    run_at_ms: int
+    parent_number: int
+    is_unique: bool
+    says_mocked: bool  # by a key in its data
+    parent: bytes = b""
+    parent_has_parent: bool = False
+    is_mocked: bool = False
+    repeat: str = ""
+    place: int = 0  # among the jobs that are made
+
+    @property
+    def key(self) -> str:
+        return key_of(self.name, self.is_mocked)
+
+    @property
+    def keeps_existing(self) -> bool:
+        """It finds a job of its name, and leaves it alone."""
+        return self.given.get("overwrite").lower() not in ("", "true")
+
+    @property
+    def gives_repeat(self) -> bool:
+        return self.given.get("repeat") != ""
+
+
+@lru_cache(FORMS_MAX)
+def key_of(name: str, is_mocked: bool) -> str:
+    """The unique key that every job declares, so that `unique` finds any job of its name, among its own kind."""
+    key = ("?" if is_mocked else "=") + name
+    if len(key.encode()) <= UNIQUE_MAX and not key.endswith("\0"):
+        return key
+    return key[0] * 2 + hashlib.blake2b(name.encode(), digest_size=32).hexdigest()
+
+
+def wish(given: Parameters, data_max: int) -> Wish:
+    """The checks that come before all others, in their order."""
+    name, priority = given.name(), given.priority_of_new()
+    found = given.data(data_max) or data.EMPTY
+    if _RARE.isdisjoint(given.values):
+        says_mocked = data.has(found, data.MOCKED)
+        own = data.without(found, data.MOCKED) if says_mocked else found
+        return Wish(given, name, priority, own, "", 0, 0, False, says_mocked)
+    retry_after, is_unique = given.retry_after(), given.test("unique")
+    if retry_after and given.get("repeat"):
+        raise Refused(402, "Recurring auto-retrying jobs are not supported")
+    if retry_after and is_unique:
+        raise Refused(405, "Unique jobs can't be retried")
+    return Wish(
+        given=given,
+        name=name,
+        priority=priority,
+        data=data.without(found, data.MOCKED),
+        retry_after=retry_after,
+        run_at_ms=given.instant("firstRun") or 0,
+        parent_number=given.number("parentJobID") if given.get("parentJobID") else 0,
+        is_unique=is_unique,
+        says_mocked=data.has(found, data.MOCKED),
+    )
+
+
+def read_jobs(given: Parameters) -> list[Parameters]:
+    """The objects of CreateJobs' header."""
+    for text in dict.fromkeys((given.get("jobs"), given.raw.get("jobs", ""))):
+        try:
+            encoded = text.encode()
+            msgspec.json.decode(encoded)
+            objects = _decode_jobs(encoded)
+        except (ValueError, RecursionError, msgspec.MsgspecError):
+            continue
+        if not objects or not all(objects):
+            break
+        if len(objects) > JOBS_MAX:
+            raise Refused(402, "Too many jobs")
+        return [Parameters({key.lower(): _text(value) for key, value in one.items()}) for one in objects]
+    raise Refused(*_NOT_JSON)
+
+
+def _text(value: msgspec.Raw) -> str:
+    """A string as it is, null as nothing, anything else as its JSON."""
+    written = bytes(value).decode()
+    if written[:1] == '"':
+        return str(msgspec.json.decode(written))
+    return "" if written == "null" else written
+
+
+def new_job(one: Wish, job_id: bytes = b"") -> Filled:
+    form = _form(
+        one.name, one.priority, one.run_at_ms, one.is_unique, one.retry_after, one.is_mocked, one.repeat, one.parent
+    )
+    return Filled(form, Blob(one.data), job_id)
+
+
+@lru_cache(FORMS_MAX)
+def _form(
+    name: str,
+    priority: int | None,
+    run_at_ms: int,
+    is_unique: bool,
+    retry_after: str,
+    is_mocked: bool,
+    repeat: str,
+    parent: bytes,
+) -> Form:
+    lease_ms, retry = FOREVER_MS, ENDLESS
+    if retry_after:
+        fixed_ms = parse_modifiers(retry_after).fixed_ms
+        lease_ms = FIRST_LEASE_MS if fixed_ms is None else max(1, fixed_ms)
+        if not name.startswith(data.UNCOUNTED):
+            retry = Backoff(tries=DELIVERIES)
+    return Form(
+        NewJob(
+            queue=QUEUE,
+            name=name,
+            priority=PRIORITY - (PRIORITY if priority is None else priority),
+            run_at_ms=run_at_ms,
+            unique=key_of(name, is_mocked),
+            unique_check="refuse" if is_unique else "none",
+            unique_while_kept=True,
+            retry=retry,
+            lease_ms=lease_ms,
+            lease_rule=retry_after,
+            retake=bool(retry_after),
+            hidden=is_mocked,
+            repeat=repeat,
+            parent=parent,
+            held=parent != b"",
+        )
+    )

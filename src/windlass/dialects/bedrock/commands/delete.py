@@ -1,0 +1,116 @@
+"""CancelJob, DeleteJob and RequeueJobs."""
+
+from __future__ import annotations
+
+import re
+
+from windlass.core.errors import Refusal, WrongState
+from windlass.core.job import Job
+from windlass.core.operations import Conclude
+from windlass.dialects.bedrock import data
+from windlass.dialects.bedrock.jobs import OVERTAKEN, Jobs, decided
+from windlass.dialects.bedrock.parameters import Parameters
+from windlass.dialects.bedrock.record import state_of
+from windlass.dialects.bedrock.refusals import Refused
+from windlass.dialects.bedrock.wire import Reply, Request
+
+from .create_parameters import key_of
+
+_NUMBER = re.compile(r"\d{1,18}", re.ASCII)
+
+OK = Reply(200, "OK")
+NOT_DELETED = {
+    "RUNNING": (405, "Can't delete a RUNNING job"),
+    "PAUSED": (405, "Can't delete a parent jobs with children running"),
+}
+LEFT_ALONE = ("RUNNING", "FINISHED", "PAUSED", "CANCELLED")
+AT_ONCE = 500  # jobs requeued in one step
+
+
+class Removing:
+    def __init__(self, jobs: Jobs) -> None:
+        self._jobs = jobs
+        self._service = jobs.service
+
+    async def cancel_job(self, request: Request) -> Reply:
+        number = Parameters.of(request).number("jobID")
+
+        async def decide() -> Reply:
+            job = await self._jobs.existing(number)
+            if await self._has_children(job):
+                raise Refused(404, "Invalid jobID - Cannot cancel a job with children")
+            if job.parent is None:
+                raise Refused(404, "Invalid jobID - Cannot cancel a job without a parent")
+            if state_of(job) in LEFT_ALONE:
+                return OK
+            await self._service.cancel([job.id], counts_waiting=False, even_failed=True, spares_running=True).one()
+            return Reply(200, "OK", settled=(job.id,))
+
+        return await decided(decide)
+
+    async def _has_children(self, job: Job) -> bool:
+        if not job.has_members:
+            return False
+        page = await self._service.members(job.id, most=1)
+        return bool(page.members or page.cursor)
+
+    async def delete_job(self, request: Request) -> Reply:
+        number = Parameters.of(request).number("jobID")
+
+        async def decide() -> Reply:
+            job = await self._jobs.existing(number)
+            if refused := NOT_DELETED.get(state_of(job)):
+                raise Refused(*refused)
+            await self._service.delete([job.id], even_leased=job.retake, even_waiting=False).one()
+            return Reply(200, "OK", settled=(job.id,))
+
+        return await decided(decide)
+
+    async def requeue_jobs(self, request: Request) -> Reply:
+        given = Parameters.of(request)
+        numbers = [int(text) for part in given.get("jobIDs").split(",") if _NUMBER.fullmatch(text := part.strip(" "))]
+        name = given.name() if given.get("name") else ""
+        settled: list[bytes] = []
+        for start in range(0, len(numbers), AT_ONCE):
+            some = await self._jobs.by_numbers(numbers[start : start + AT_ONCE])
+            await self._requeue({job.id: job for job in some}, name, given.test("decrementFailures"))
+            settled += [job.id for job in some]
+        return Reply(200, "OK", settled=tuple(settled))
+
+    async def _requeue(self, left: dict[bytes, Job], name: str, gives_back: bool) -> None:
+        """All of them in one step; those that have changed meanwhile again."""
+
+        async def decide() -> None:
+            known = list(left.values())
+            left.clear()
+            answers = await self._service.conclude([_requeued(job, name, gives_back) for job in known])
+            for job, answer in zip(known, answers, strict=True):
+                if isinstance(answer, Refusal) and not isinstance(answer, WrongState):  # a group has no work of its own
+                    if not isinstance(answer, OVERTAKEN):
+                        raise answer
+                    await self._look_again(job.id, left)
+            if left:
+                raise next(answer for answer in answers if isinstance(answer, OVERTAKEN))
+
+        if left:
+            await decided(decide)
+
+    async def _look_again(self, job_id: bytes, left: dict[bytes, Job]) -> None:
+        job = await self._jobs.by_id(job_id)
+        if job is not None:
+            left[job_id] = job
+
+
+def _requeued(job: Job, name: str, gives_back: bool) -> Conclude:
+    counts = 1 if gives_back and data.is_counted(job) else 0
+    return Conclude(
+        id=job.id,
+        then="again",
+        run_at_ms=max(1000, job.created_at_ms - job.created_at_ms % 1000),
+        name=name,
+        unique=key_of(name, job.is_hidden) if name else "",
+        attempt=max(0, job.attempt - counts),
+        if_revision=job.revision,
+        in_any_state=True,
+        keeps_members=True,
+    )

@@ -1,0 +1,155 @@
+"""FinishJob, RetryJob and FailJob: one step of the engine each, guarded by the lease and the revision that the decision
+was made from."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from windlass.core.errors import Refusal
+from windlass.core.job import Blob, Job
+from windlass.core.operations import Conclude
+from windlass.core.scheduling.repeat import parse
+from windlass.core.states import State
+from windlass.dialects.bedrock import data
+from windlass.dialects.bedrock.jobs import Jobs, decided
+from windlass.dialects.bedrock.parameters import NAME_MAX, Parameters
+from windlass.dialects.bedrock.record import PRIORITY, RUNS, state_of
+from windlass.dialects.bedrock.refusals import Refused
+from windlass.dialects.bedrock.wire import Reply, Request
+
+from .create_parameters import key_of
+
+NOT_RUNNING = (405, "Can only retry/finish RUNNING and RUNQUEUED jobs")
+PARENT_RUNS = (405, "Can only retry/finish child job when parent is PAUSED")
+OUT_OF_RANGE = "repeat_out_of_range"
+DELAY_DIGITS = 8
+
+
+class When(NamedTuple):
+    """The next run, if there is to be one."""
+
+    run_at_ms: int | None = None
+    delay_ms: int | None = None
+    is_out_of_range: bool = False
+
+
+NEVER = When()
+
+
+class Ending:
+    def __init__(self, jobs: Jobs) -> None:
+        self._jobs = jobs
+        self._service = jobs.service
+
+    async def finish_job(self, request: Request) -> Reply:
+        return await self._end(request, is_retry=False)
+
+    async def retry_job(self, request: Request) -> Reply:
+        return await self._end(request, is_retry=True)
+
+    async def _end(self, request: Request, *, is_retry: bool) -> Reply:
+        given = Parameters.of(request)
+        number = given.number("jobID")
+
+        async def decide() -> Reply:
+            job = await self._jobs.existing(number)
+            await self._check(job)
+            content, drops_repeat = _new_data(given, job, self._jobs.data_max)
+            name = _new_name(given) if is_retry else ""
+            priority = given.priority() if is_retry else None
+            when = await self._when(given, job, is_retry, drops_repeat or given.test("ignoreRepeat"))
+            conclusion = Conclude(
+                id=job.id,
+                token=job.lease_token,
+                then="fail" if when.is_out_of_range else "again" if is_retry else "finish",
+                run_at_ms=when.run_at_ms,
+                delay_ms=when.delay_ms,
+                name=name,
+                unique=key_of(name, job.is_hidden) if name else "",
+                priority=None if priority is None else PRIORITY - priority,
+                payload=content,
+                reason=OUT_OF_RANGE if when.is_out_of_range else "error",
+                if_revision=job.revision,
+                if_parent_waits=True,
+                in_any_state=job.is_hidden,
+            )
+            await self._service.conclude([conclusion]).one()
+            return Reply(200, "OK", settled=(job.id,))
+
+        return await decided(decide)
+
+    async def _check(self, job: Job) -> None:
+        if state_of(job) not in RUNS and not job.is_hidden:
+            raise Refused(*NOT_RUNNING)
+        if job.parent is None:
+            return
+        (parent,) = await self._service.job([job.parent])
+        if isinstance(parent, Refusal) or parent.job.state.is_ended:
+            return  # it is about to let go of its children
+        if parent.job.state is not State.WAITING:
+            raise Refused(*PARENT_RUNS)
+
+    async def _when(self, given: Parameters, job: Job, is_retry: bool, ignores_repeat: bool) -> When:
+        if job.repeat and not ignores_repeat:
+            now_ms = await self._service.now()
+            next_at_ms = parse(job.repeat).next_at_ms(job.run_at_ms, job.started_at_ms or now_ms, now_ms)
+            return When(next_at_ms, is_out_of_range=next_at_ms is None)
+        if not is_retry:
+            return NEVER
+        run_at_ms = given.instant("nextRun")
+        return When(run_at_ms) if run_at_ms is not None else When(delay_ms=_delay_ms(given))
+
+    async def fail_job(self, request: Request) -> Reply:
+        given = Parameters.of(request)
+        number = given.number("jobID")
+
+        async def decide() -> Reply:
+            job = await self._jobs.existing(number)
+            if state_of(job) not in RUNS:
+                raise Refused(405, "Can only fail RUNNING or RUNQUEUED jobs")
+            content = given.data(self._jobs.data_max)
+            conclusion = Conclude(
+                id=job.id,
+                token=job.lease_token,
+                then="fail",
+                payload=None if content is None else Blob(data.without(content, data.MOCKED)),
+                if_revision=job.revision,
+            )
+            await self._service.conclude([conclusion]).one()
+            return Reply(200, "OK", settled=(job.id,))
+
+        return await decided(decide)
+
+
+def _new_data(given: Parameters, job: Job, data_max: int) -> tuple[Blob | None, bool]:
+    """The data that replaces the job's, if any, without what the server adds; and whether it asks for no next run."""
+    content = given.data(data_max)
+    if content is None:
+        return _without_count(job), False
+    if data.has(content, data.MOCKED) != job.is_hidden:
+        raise Refused(500, "Mock Mismatch")
+    drops_repeat = data.has(content, data.DELETE) and bytes(data.fields(content)[data.DELETE]) == b"true"
+    return Blob(data.without(content, data.MOCKED, data.COUNT)), drops_repeat
+
+
+def _without_count(job: Job) -> Blob | None:
+    """The counter is removed from the data, also where a client wrote it."""
+    known = data.stored(job.payload)
+    return Blob(data.without(known, data.COUNT)) if known[:1] == b"{" and data.has(known, data.COUNT) else None
+
+
+def _new_name(given: Parameters) -> str:
+    if not given.get("name"):
+        return ""
+    given.sized("name", NAME_MAX)
+    return given.name()
+
+
+def _delay_ms(given: Parameters) -> int:
+    text = given.get("delay") or "0"
+    digits = text.lstrip("+-")
+    if not (digits.isascii() and digits.isdigit()) or len(text) - len(digits) > 1 or len(digits) > DELAY_DIGITS:
+        raise Refused(402, "Malformed delay")
+    if int(text) < 0:
+        raise Refused(402, "Must specify a non-negative delay when retrying")
+    return int(text) * 1000

@@ -1,0 +1,149 @@
+"""GetJob and GetJobs. What was taken and cannot be given out goes back, no delivery spent."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from windlass.core.errors import Refusal
+from windlass.core.job import Job
+from windlass.core.operations import Held, Taken
+from windlass.core.queue import FOREVER_MS
+from windlass.core.scheduling.repeat import parse_modifiers
+from windlass.core.states import State
+from windlass.core.validation.jobs import DURATION_MAX, PAGE_MAX, TAKE_MAX
+from windlass.dialects.bedrock import data, name_filter, record
+from windlass.dialects.bedrock.jobs import Jobs
+from windlass.dialects.bedrock.parameters import NAMES_MAX, Parameters
+from windlass.dialects.bedrock.refusals import Refused
+from windlass.dialects.bedrock.takes import Takes
+from windlass.dialects.bedrock.verbs import QUEUE
+from windlass.dialects.bedrock.wire import Reply, Request
+
+TIMEOUT = (303, "Timeout")
+NOTHING_DUE = (404, "No job found")
+
+
+class Getting:
+    def __init__(self, jobs: Jobs) -> None:
+        self._jobs = jobs
+        self._service = jobs.service
+        self._takes = Takes(jobs.service)
+
+    def close(self) -> None:
+        self._takes.close()
+
+    async def get_job(self, request: Request) -> Reply:
+        given = Parameters.of(request)
+        name = given.sized("name", NAMES_MAX)
+        if given.is_set("numResults"):
+            raise Refused(402, "Cannot use numResults with GetJob; try GetJobs")
+        taken = await self._take(given, name, 1, request.connection == "wait")
+        rows = await self._rows(taken)
+        return Reply(200, "OK", record.write(rows[0] if rows else {}), jobs=_held(taken.jobs))
+
+    async def get_jobs(self, request: Request) -> Reply:
+        given = Parameters.of(request)
+        name = given.sized("name", NAMES_MAX)
+        if not given.get("numResults"):
+            raise Refused(402, "Missing numResults")
+        most = min(max(given.number("numResults"), 1), TAKE_MAX)
+        taken = await self._take(given, name, most, request.connection == "wait")
+        rows = [msgspec.Raw(record.write(row)) for row in await self._rows(taken)]
+        return Reply(200, "OK", record.write({"jobs": rows}), jobs=_held(taken.jobs))
+
+    async def _take(self, given: Parameters, name: str, most: int, waits: bool) -> Taken:
+        is_mocked = given.is_set("mockRequest", "getMockedJobs")
+        wants = name_filter.wanted(name, given.priority(), is_mocked)
+        taken = await self._takes.take(wants, most, _wait_ms(given) if waits else 0)
+        if not taken.jobs and (waits or not taken.used_up):
+            raise Refused(*(TIMEOUT if waits else NOTHING_DUE))
+        return taken
+
+    async def _rows(self, taken: Taken) -> list[dict[str, Any]]:
+        try:
+            await self._set_deadlines(taken.jobs)
+            numbers = await self._jobs.numbers(job.id for job in taken.jobs)
+            parents = await self._parents(taken.jobs)
+            return [
+                record.fields_before(job, numbers[job.id], taken.started_before.get(job.id))
+                | parents.get(job.id, {})
+                | (await self._children(job) if job.has_members else {})
+                for job in taken.jobs
+            ]
+        except BaseException:  # also a client that has gone: nobody will know of these
+            self._service.store.in_background(self.give_back(_held(taken.jobs)))
+            raise
+
+    async def give_back(self, jobs: Sequence[tuple[bytes, int]]) -> None:
+        """Unspent, to the place they were taken from; those that somebody has reported on meanwhile are left alone."""
+        if jobs:
+            await self._service.release([Held(*one) for one in jobs])
+
+    async def _set_deadlines(self, jobs: Sequence[Job]) -> None:
+        """None for jobs from elsewhere that have a lease of their own: nobody here would extend it. And of leases that
+        depend on the calendar."""
+        own = [job for job in jobs if not job.retake and job.lease_deadline_at_ms is not None]
+        if own:
+            await self._service.extend([Held(*one) for one in _held(own)], lease_ms=FOREVER_MS)
+        for job in jobs:
+            if not job.lease_rule or job.started_at_ms is None:
+                continue
+            modifiers = parse_modifiers(job.lease_rule)
+            if modifiers.fixed_ms is None:
+                until_ms = modifiers.apply_ms(job.started_at_ms) or DURATION_MAX
+                lease_ms = min(max(1, until_ms - job.started_at_ms), DURATION_MAX)
+                await self._service.extend([Held(job.id, job.lease_token)], lease_ms=lease_ms)
+
+    async def _parents(self, jobs: Sequence[Job]) -> dict[bytes, dict[str, Any]]:
+        """What a child's row says of its parent."""
+        ids = list(dict.fromkeys(job.parent for job in jobs if job.parent is not None))
+        if not ids:
+            return {}
+        answers = await self._service.job(ids)
+        found = {one.job.id: one.job for one in answers if not isinstance(one, Refusal) and one.job.queue == QUEUE}
+        numbers = await self._jobs.numbers(found)
+        return {
+            job.id: {"parentJobID": numbers[job.parent], "parentData": data.shown(parent, parent.attempt)}
+            for job in jobs
+            if job.parent is not None and (parent := found.get(job.parent)) is not None and job.parent in numbers
+        }
+
+    async def _children(self, job: Job) -> dict[str, Any]:
+        """Those that have ended, for a parent that runs again. Nothing when there are none."""
+        found: dict[State, list[Job]] = {State.FINISHED: [], State.CANCELLED: []}
+        cursor = ""
+        while True:
+            page = await self._service.members(job.id, tuple(found), most=PAGE_MAX, cursor=cursor)
+            for member in page.members:
+                # A child in another queue is no job of Bedrock's, and the token may not be for that queue.
+                if member.job.parent == job.id and member.job.queue == QUEUE:
+                    found[member.job.state].append(member.job)
+            cursor = page.cursor
+            if not cursor:
+                break
+        if not any(found.values()):
+            return {}
+        numbers = await self._jobs.numbers(child.id for children in found.values() for child in children)
+        finished, cancelled = (
+            [
+                {"data": data.shown(child, child.attempt), "jobID": numbers[child.id]}
+                for child in sorted(children, key=lambda one: one.sequence)
+                if child.id in numbers
+            ]
+            for children in found.values()
+        )
+        return {"finishedChildJobs": finished, "cancelledChildJobs": cancelled}
+
+
+def _held(jobs: Sequence[Job]) -> tuple[tuple[bytes, int], ...]:
+    return tuple((job.id, job.lease_token) for job in jobs)
+
+
+def _wait_ms(given: Parameters) -> int:
+    """Without a timeout: for ever, that is for centuries."""
+    text = given.get("timeout")
+    found_ms = int(text) if text.isascii() and text.isdigit() and len(text) <= 18 else 0
+    return min(found_ms, DURATION_MAX) if found_ms else DURATION_MAX

@@ -1,0 +1,129 @@
+"""Query: the jobs that a query can be about are copied, and SQLite answers from the copy in a process of its own. Jobs
+may move while they are copied: the copy is not of one instant."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import msgspec
+
+from windlass.core.errors import BadInput, Refusal, TooLarge
+from windlass.core.job import Job
+from windlass.core.operations import Listing
+from windlass.core.validation.jobs import PAGE_MAX, glob
+from windlass.dialects.bedrock.jobs import Jobs
+from windlass.dialects.bedrock.parameters import Parameters
+from windlass.dialects.bedrock.query import query, sql_parameters
+from windlass.dialects.bedrock.query.child import Question
+from windlass.dialects.bedrock.query.filter_pushdown import NOTHING, Narrowed, narrowed
+from windlass.dialects.bedrock.query.pool import QueryPool
+from windlass.dialects.bedrock.query.query import Limits
+from windlass.dialects.bedrock.record import fields_of
+from windlass.dialects.bedrock.refusals import Refused
+from windlass.dialects.bedrock.verbs import QUEUE
+from windlass.dialects.bedrock.wire import Reply, Request
+
+# In the order of a job's life, so that one that moves on meanwhile is met again rather than missed.
+LISTED = {
+    "scheduled": {"QUEUED"},
+    "queued": {"QUEUED"},
+    "waiting": {"PAUSED"},
+    "running": {"RUNNING", "RUNQUEUED"},
+    "finished": {"FINISHED"},
+    "failed": {"FAILED"},
+    "cancelled": {"CANCELLED"},
+}
+_encode_rows = msgspec.msgpack.Encoder().encode
+
+
+class Querying:
+    def __init__(self, jobs: Jobs, query_timeout_s: float) -> None:
+        self._jobs = jobs
+        self._service = jobs.service
+        self._seconds_max = query_timeout_s
+        self.pool = QueryPool()
+
+    async def query(self, request: Request) -> Reply:
+        given = Parameters.of(request)
+        text = given.get("query").strip()
+        parameters = sql_parameters.read(request.headers)
+        if schema := query.schema_query(text):
+            text, wanted = schema, NOTHING
+        else:
+            wanted = narrowed(query.checked(text), parameters)
+        with_headers = given.get("format").lower() == "json"
+        async with self.pool.turn():
+            limits = self._limits()
+            pages = await self._copy(wanted, limits)
+            answer = await self.pool.ask(Question(text, pages, parameters, limits, with_headers))
+        headers = (("error", answer.error),) if answer.error else ()
+        return Reply(answer.status, answer.reason, answer.body, headers)
+
+    def _limits(self) -> Limits:
+        return Limits(
+            seconds=self._seconds_max or query.SECONDS_MAX,
+            rows=query.ROWS_MAX,
+            answer_bytes=query.ANSWER_BYTES_MAX,
+            copy_bytes=query.COPY_BYTES_MAX,
+        )
+
+    async def _copy(self, wanted: Narrowed, limits: Limits) -> list[bytes]:
+        """Rows as MessagePack, page by page: the event loop never encodes much at once."""
+        try:
+            async with asyncio.timeout(limits.seconds) as copying:
+                return await self._pages(wanted, limits)
+        except TimeoutError:
+            if copying.expired():
+                limits.refuse_slow()
+            raise
+
+    async def _pages(self, wanted: Narrowed, limits: Limits) -> list[bytes]:
+        if wanted.numbers is not None and len(wanted.numbers) <= PAGE_MAX:
+            return [_encode_rows(await self._rows(await self._jobs.by_numbers(wanted.numbers)))]
+        pages: list[bytes] = []
+        count = size = 0
+        for state, shown in LISTED.items():
+            if wanted.states is not None and wanted.states.isdisjoint(shown):
+                continue
+            cursor = ""
+            while True:
+                jobs, cursor = await self._page(state, wanted.name, cursor)
+                rows = await self._rows(jobs)
+                pages.append(_encode_rows(rows))
+                count += len(rows)
+                size += len(pages[-1])
+                if count > limits.rows or size > limits.copy_bytes:
+                    bounds = f"{limits.rows:,} jobs and {limits.copy_bytes:,} bytes"
+                    raise Refused(*query.ABORTED, f"A query may look at {bounds}; add conditions on name or state.")
+                if not cursor:
+                    break
+        return pages
+
+    async def _page(self, state: str, name: str, cursor: str) -> tuple[list[Job], str]:
+        try:
+            glob(name)
+        except (BadInput, TooLarge):
+            name = ""  # a pattern beyond the engine's bounds is left to SQLite
+        page = await self._service.jobs(Listing(queue=QUEUE, state=state, name=name, most=PAGE_MAX, cursor=cursor))
+        cut = [job.id for job in page.jobs if not job.payload_is_whole]
+        answers = await self._service.job(cut) if cut else []
+        whole = {one.job.id: one.job for one in answers if not isinstance(one, Refusal)}
+        return [whole.get(job.id, job) for job in page.jobs if job.payload_is_whole or job.id in whole], page.cursor
+
+    async def _rows(self, jobs: list[Job]) -> list[tuple[Any, ...]]:
+        """In the order of the columns."""
+        parents = {job.parent for job in jobs if job.parent is not None}
+        numbers = await self._jobs.numbers([*(job.id for job in jobs), *parents])
+        return [_row(job, numbers) for job in jobs if job.id in numbers]
+
+
+def _row(job: Job, numbers: dict[bytes, int]) -> tuple[Any, ...]:
+    fields = fields_of(job, numbers[job.id])
+    parent = 0 if job.parent is None else numbers.get(job.parent, 0)
+    fields |= {
+        "data": bytes(fields["data"]).decode(),
+        "lastRun": fields["lastRun"] or None,
+        "parentJobID": parent,
+    }
+    return tuple(fields[column] for column in query.COLUMNS)

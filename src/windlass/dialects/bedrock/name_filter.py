@@ -1,0 +1,24 @@
+"""Which jobs a GetJob wants, by the names it gives: several, each exactly, or one GLOB."""
+
+from __future__ import annotations
+
+from windlass.core.errors import Refusal
+from windlass.core.operations import Filter
+from windlass.core.validation.jobs import filters
+
+from .record import PRIORITY
+from .refusals import Refused
+
+
+def wanted(text: str, priority: int | None, hidden: bool) -> Filter:
+    items = [item for part in text.split(",") if (item := part.lstrip(" "))]
+    engines = None if priority is None else PRIORITY - priority
+    if len(items) > 1:
+        found = Filter(only=tuple(dict.fromkeys(items)), priority=engines, hidden=hidden)
+    else:
+        found = Filter(glob="" if text == "*" else text, priority=engines, hidden=hidden)
+    try:
+        filters(found)
+    except Refusal:
+        raise Refused(402, "Malformed name") from None
+    return found

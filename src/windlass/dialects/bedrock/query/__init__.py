@@ -1,0 +1,1 @@
+"""SQL queries over a copy of the jobs, in child processes."""

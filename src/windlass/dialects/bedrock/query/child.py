@@ -1,0 +1,82 @@
+"""The process in which queries run: one question after the other, under limits that the kernel enforces."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import resource
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import msgspec
+
+from windlass.dialects.bedrock.refusals import Refused
+
+from . import query
+
+TARGET = f"{__name__}:handler"
+FILE_SHARE = 2  # a file that SQLite sorts in may have so many times the bytes of the copy
+CPU_SPARE_S = 2  # beyond the limit that SQLite is asked to keep by itself
+NICENESS = 5  # queries come after jobs
+
+
+class Question(msgspec.Struct, frozen=True, array_like=True):
+    """A query, with a copy of the jobs that it can be about."""
+
+    text: str
+    pages: list[bytes]  # each some rows as MessagePack, in the order of query.COLUMNS
+    parameters: dict[str, Any]  # sql_functions.Value, a union that msgspec does not take
+    limits: query.Limits
+    with_headers: bool
+
+
+class Answer(msgspec.Struct, frozen=True, array_like=True):
+    """The reply to a query, without the framing."""
+
+    status: int
+    reason: str
+    body: bytes = b""
+    error: str = ""  # the reason at length
+
+
+_decode_question = msgspec.msgpack.Decoder(Question).decode
+_decode_rows = msgspec.msgpack.Decoder(list[tuple[Any, ...]]).decode
+encode = msgspec.msgpack.Encoder().encode
+decode_answer = msgspec.msgpack.Decoder(Answer).decode
+
+
+def handler() -> Callable[[bytes], bytes]:
+    """Called once in the child process: confine it, and return the function that answers."""
+    _limit(resource.RLIMIT_CORE, 0)
+    with contextlib.suppress(OSError):
+        os.nice(NICENESS)
+    return answer
+
+
+def answer(request: bytes) -> bytes:
+    question = _decode_question(request)
+    _limit(resource.RLIMIT_FSIZE, FILE_SHARE * question.limits.copy_bytes)
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    # Ends the process by SIGXCPU, should the parent be too busy to kill it.
+    _limit(resource.RLIMIT_CPU, math.ceil(used.ru_utime + used.ru_stime + question.limits.seconds) + CPU_SPARE_S)
+    try:
+        found = query.run(question.text, _rows(question.pages), question.limits, question.parameters)
+        return encode(Answer(200, "OK", query.write(found, with_headers=question.with_headers)))
+    except query.BadQuery as bad:
+        return encode(Answer(402, "Bad query", error=str(bad)))
+    except Refused as refused:
+        return encode(Answer(refused.status, refused.reason, error=refused.detail))
+    except MemoryError:
+        return encode(Answer(*query.ABORTED, error=query.OUT_OF_MEMORY))
+
+
+def _rows(pages: list[bytes]) -> Iterator[tuple[Any, ...]]:
+    for page in pages:
+        yield from _decode_rows(page)
+
+
+def _limit(kind: int, most: int) -> None:
+    """The hard limit stays: the next question may raise this one again."""
+    _, hard = resource.getrlimit(kind)
+    resource.setrlimit(kind, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))

@@ -1,0 +1,63 @@
+"""How Bedrock says no: a status and a reason. And what the engine's refusals are called here, where a command did not
+expect them."""
+
+from __future__ import annotations
+
+from windlass.core import errors
+
+from .wire import Reply
+
+NO_SUCH_JOB = (404, "No job with this jobID")
+_FAILED = (502, "Update failed")
+
+
+class Refused(Exception):
+    """Nothing was changed; the client is told this."""
+
+    def __init__(self, status: int, reason: str, detail: str = "") -> None:
+        super().__init__(f"{status} {reason}")
+        self.status = status
+        self.reason = reason
+        self.detail = detail  # for people, in the header `error`
+
+    @property
+    def reply(self) -> Reply:
+        return Reply(self.status, self.reason, headers=(("error", self.detail),) if self.detail else ())
+
+
+SAID: dict[type[errors.Refusal], tuple[int, str]] = {
+    errors.BadInput: (402, "Malformed parameter"),
+    errors.TooLarge: (402, "Malformed parameter"),
+    errors.UnknownJob: NO_SUCH_JOB,
+    errors.AlreadyEnded: NO_SUCH_JOB,
+    errors.StaleLease: _FAILED,
+    errors.WrongState: _FAILED,
+    errors.IdConflict: (400, "Unique Constraints Violation"),
+    errors.QueueFull: (502, "Insert failed"),
+    errors.EngineFull: (502, "Insert failed: the engine's memory is full"),
+    errors.RevisionConflict: _FAILED,
+    errors.UniqueConflict: (400, "Unique Constraints Violation"),
+    errors.NamesNeedLanes: (502, "Select failed"),
+    errors.NoExactPriority: (502, "Select failed"),
+    errors.UnknownLimit: _FAILED,
+    errors.LimitsChanged: _FAILED,
+    errors.UnknownWorker: _FAILED,
+    errors.UnknownSchedule: _FAILED,
+    errors.UnknownCallback: _FAILED,
+    errors.UnknownParent: (404, "parentJobID does not exist"),
+    errors.ParentState: (405, "Can only create child job when parent is RUNNING, RUNQUEUED or PAUSED"),
+    errors.UnknownMember: _FAILED,
+    errors.Unsettled: _FAILED,
+    errors.CrossPartition: (405, "The parent lies in another partition"),
+    errors.PartitionStopped: (502, "Select failed"),
+    errors.Unauthorized: (401, "Unauthorized"),
+    errors.Forbidden: (403, "Forbidden"),
+    errors.TooManyRequests: (429, "Too many requests"),
+    errors.UnknownToken: _FAILED,
+    errors.TokenExists: _FAILED,
+}
+
+
+def reply_to(refusal: errors.Refusal) -> Reply:
+    status, reason = SAID[type(refusal)]
+    return Reply(status, reason, headers=(("error", str(refusal)),))

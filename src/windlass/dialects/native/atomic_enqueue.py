@@ -1,0 +1,60 @@
+"""Jobs that are accepted together or not at all, as those of a flow: they may wait for each other."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from windlass.core import errors
+from windlass.core.errors import Refusal
+from windlass.core.job_template import alone
+from windlass.core.operations import Enqueued
+from windlass.core.validation import jobs as check
+from windlass.web.app.router import PRODUCES, Ask, Routes
+
+from .enqueue import EnqueuedShape, EnqueueQuery, enqueued_shape
+from .relations import read_relations
+from .shapes import Given, NewJobShape
+
+routes = Routes("/api/v1", tag="Producing")
+
+
+class WholeShape(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    items: Annotated[list[NewJobShape], Meta(min_length=1, max_length=check.WHOLE_MAX)]
+
+
+class AcceptedWholeShape(Given, frozen=True, kw_only=True):
+    """In the order of the items."""
+
+    jobs: list[EnqueuedShape]
+
+
+@routes.post(
+    "/jobs:whole", roles=PRODUCES, takes=WholeShape, query=EnqueueQuery, gives=AcceptedWholeShape,
+    refuses=(
+        errors.TooLarge, errors.IdConflict, errors.QueueFull, errors.EngineFull, errors.UnknownParent,
+        errors.ParentState, errors.UnknownMember, errors.CrossPartition, errors.Unsettled, errors.WrongState,
+        errors.BadSetting,
+    ),
+)  # fmt: skip
+async def enqueue_whole(ask: Ask[WholeShape, EnqueueQuery]) -> AcceptedWholeShape:
+    """Enqueue up to 2,000 jobs as a whole: all are accepted, or none.
+
+    They may wait for each other (`after`, `parent`) by ids that the caller makes. All lie in one partition, and none
+    has a unique key. Sent again with the same ids, it changes nothing."""
+    for item in ask.body.items:
+        ask.may_use(item.queue)
+    jobs = [alone(item.new_job(ask.encoding)) for item in ask.body.items]
+    relations = await read_relations(ask, jobs)
+    if relations is not None:
+        relations.check_whole(jobs)
+    answers = await ask.service.enqueue(jobs, durability=ask.query.durability, whole=True)
+    return AcceptedWholeShape(jobs=[enqueued_shape(_accepted(one)) for one in answers])
+
+
+def _accepted(answer: Enqueued | Refusal) -> Enqueued:
+    if isinstance(answer, Refusal):
+        raise answer
+    return answer

@@ -1,0 +1,312 @@
+"""What happens to jobs is followed as server-sent events: all of it, one queue, or one job until its end."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Sequence
+from typing import Annotated, Any, Literal, TypeAlias
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from windlass.core import errors
+from windlass.core.errors import Refusal
+from windlass.core.event import Event, Happening
+from windlass.core.ids import format_id
+from windlass.core.job import Codec, Job, Timeline
+from windlass.core.validation import jobs as check
+from windlass.store.events.buffer import Told
+from windlass.store.events.shared_follow import Arrival, SharedFollowing
+from windlass.web.app import sse
+from windlass.web.app.router import KNOWS, READS, Ask, Routes
+from windlass.web.listener.messages import Response, Streamed
+
+from .jobs import ABSENT, Gone, StateName
+from .shapes import Given, Id, Shape
+from .values import CodecName, Value, write, write_bytes
+
+routes = Routes("/api/v1", tag="Following")
+
+_HEADERS = {"Last-Event-ID": "The id of the last event that was seen; what came after it is told first."}
+
+PAGE = check.PAGE_MAX
+AT_ONCE = 500  # events that are taken from a follower's buffer in one turn
+ENDED = "ended"  # the position behind a job's end, when it was not followed up to there
+_LAST = frozenset({Happening.FINISHED, Happening.FAILED, Happening.CANCELLED, Happening.DELETED})
+Position: TypeAlias = Annotated[
+    str,
+    Meta(
+        max_length=check.POSITION_MAX,
+        description="Go on behind this event (its `id`); empty: from now. The header Last-Event-ID has precedence.",
+    ),
+]
+
+
+Values: TypeAlias = Annotated[
+    Literal["plain", "base64"],
+    Meta(description="Emitted values as JSON where they can be, or all of them byte for byte."),
+]
+
+
+class EventsQuery(Shape, frozen=True, kw_only=True):
+    queue: Annotated[str, Meta(max_length=check.QUEUE_MAX, description="Only of this one.")] = ""
+    position: Position = ""
+    values: Values = "plain"
+
+
+class JobEventsQuery(Shape, frozen=True, kw_only=True):
+    position: Position = ""
+    values: Values = "plain"
+
+
+class EventShape(Given, frozen=True, kw_only=True):
+    """The data of an event, as JSON; its `event` is the kind, its `id` the position. `snapshot`: the job as it is,
+    first in a stream about one. `missed`: so many events are lost to this follower; null: nobody knows how many."""
+
+    kind: Literal[
+        "snapshot", "missed", "scheduled", "queued", "waiting", "dispatched", "running", "finished", "failed",
+        "cancelled", "deleted", "progress", "emitted",
+    ]  # fmt: skip
+    job: Id | UnsetType = UNSET
+    queue: str | UnsetType = UNSET
+    name: str | UnsetType = UNSET
+    state: StateName | UnsetType = UNSET  # that it has entered, or of a snapshot: is in
+    at_ms: int | UnsetType = UNSET
+    attempt: int | UnsetType = UNSET
+    progress: float | UnsetType = UNSET
+    note: str | UnsetType = UNSET
+    value: Value | UnsetType = UNSET
+    value_base64: str | UnsetType = UNSET
+    value_codec: CodecName | UnsetType = UNSET
+    missed: int | UnsetType | None = UNSET
+
+
+def _frame(ask: Ask[Any, Any], event: Event) -> bytes:
+    if event.kind is Happening.MISSED:
+        return sse.at_position(_missed_body(ask, event), event.position)
+    return sse.at_position(_body(event, ask.query.values), event.position)
+
+
+def _shared_frame(ask: Ask[Any, Any], told: Told, position: str) -> bytes:
+    """As `_frame`; the part that is the same for all followers is encoded for the first of them."""
+    if told.event.kind is Happening.MISSED:
+        return sse.at_position(_missed_body(ask, told.event), position)
+    body = told.forms.get(ask.query.values)
+    if body is None:
+        body = told.forms[ask.query.values] = _body(told.event, ask.query.values)
+    return sse.at_position(body, position)
+
+
+def _missed_body(ask: Ask[Any, Any], event: Event) -> bytes:
+    count = None if ask.who.queues else event.missed  # it counts the events of all queues
+    shape = EventShape(kind="missed", at_ms=event.at_ms or UNSET, missed=count)
+    return sse.body(shape.kind, msgspec.json.encode(shape))
+
+
+def _body(event: Event, values: str) -> bytes:
+    value = write_bytes(event.value) if event.value and values == "base64" else write(event.value, Codec.JSON)
+    state = event.kind.state
+    shape = EventShape(
+        kind=event.kind.label,  # type: ignore[arg-type]
+        job=format_id(event.job),
+        queue=event.queue,
+        name=event.name,
+        state=UNSET if state is None else state.label,  # type: ignore[arg-type]
+        at_ms=event.at_ms,
+        attempt=event.attempt,
+        progress=event.progress,
+        note=event.note or UNSET,
+        value=value.value,
+        value_base64=value.base64,
+        value_codec=value.codec,
+    )
+    return sse.body(shape.kind, msgspec.json.encode(shape))
+
+
+def _snapshot(job: Job, position: str) -> bytes:
+    shape = EventShape(
+        kind="snapshot",
+        job=format_id(job.id),
+        queue=job.queue,
+        name=job.name,
+        state=job.state.label,  # type: ignore[arg-type]
+        attempt=job.attempt,
+        progress=job.progress,
+        note=job.note or UNSET,
+    )
+    return sse.frame(shape.kind, msgspec.json.encode(shape), position)
+
+
+def _position(ask: Ask[Any, Any]) -> str:
+    """A browser that comes back asks with its old query, and with the header."""
+    return ask.request.head.headers.get("last-event-id", "") or str(ask.query.position)
+
+
+async def _next(ask: Ask[Any, Any], following: SharedFollowing) -> list[Arrival]:
+    """Empty: nothing happened for a while, or the server stops."""
+    try:
+        async with asyncio.timeout(sse.KEEP_ALIVE_S):
+            return await ask.office.waiting(following.next_some(AT_ONCE), [])
+    except TimeoutError:
+        return []
+
+
+async def _pause(ask: Ask[Any, Any]) -> None:
+    """What happens until the next write goes out with it."""
+    await ask.office.waiting(asyncio.sleep(ask.office.followers.pause_s), None)
+
+
+# All of it, or of one queue
+
+
+@routes.get(
+    "/events", roles=READS, query=EventsQuery, gives=EventShape, media=sse.EVENT_STREAM, waits=True,
+    headers=_HEADERS, refuses=(errors.TooLarge,),
+)  # fmt: skip
+async def events(ask: Ask[None, EventsQuery]) -> Streamed:
+    """Follow what happens, as server-sent events.
+
+    From now on, or behind the event whose id is given. Whoever was away for too long is told how many events they have
+    missed. A token for some queues sees what happens in these."""
+    if ask.query.queue:
+        ask.may_use(ask.query.queue)
+    following = ask.service.follow(_position(ask), queue=ask.query.queue, shared=True)
+    counted = await ask.office.followers.begin(ask.who, following)
+    return sse.streamed(_everything(ask, following), counted)
+
+
+async def _everything(ask: Ask[None, EventsQuery], following: SharedFollowing) -> AsyncGenerator[bytes, None]:
+    yield sse.mark(following.position)
+    clock = asyncio.get_running_loop().time
+    written_at_s = clock()
+    while not ask.office.stopping.is_set():
+        arrivals = await _next(ask, following)
+        frames = [_shared_frame(ask, told, position) for told, position in arrivals if _is_for(ask, told.event)]
+        if not frames and (not arrivals or clock() - written_at_s >= sse.KEEP_ALIVE_S):
+            frames = [sse.alive(following.reached)]
+        for chunk in _chunks(frames):
+            if not await ask.office.still_admits(ask.request.head, READS):
+                return
+            yield chunk
+        if frames:
+            written_at_s = clock()
+        if arrivals:
+            await _pause(ask)
+
+
+def _chunks(frames: Sequence[bytes]) -> Iterable[bytes]:
+    """The writes of one turn; an empty one when there is none, so that the token is checked in every turn."""
+    return sse.chunks(frames) if frames else (b"",)
+
+
+def _is_for(ask: Ask[Any, Any], event: Event) -> bool:
+    return event.kind is Happening.MISSED or ask.who.may_use(event.queue)
+
+
+# Of one job, until its end
+
+
+@routes.get(
+    "/jobs/{id}/events", roles=KNOWS, query=JobEventsQuery, gives=EventShape, also={204: None},
+    media=sse.EVENT_STREAM, waits=True, headers=_HEADERS, refuses=(*ABSENT, errors.TooLarge),
+)  # fmt: skip
+async def job_events(ask: Ask[None, JobEventsQuery]) -> Streamed | Response:
+    """Follow one job until its end, as server-sent events.
+
+    The first event is a snapshot of the job; the stream ends after the one that tells its end, or at once when it has
+    ended. Whoever comes back with the id of the last event gets what they missed, or 204 when there is nothing more: a
+    browser then stops asking."""
+    job_id, position = ask.job_id, _position(ask)
+    has_seen_end = position == ENDED
+    if has_seen_end:
+        position = ""
+    found = await _look(ask, job_id)
+    if not isinstance(found, Job) or found.state.is_ended:
+        return Response(204) if has_seen_end and isinstance(found, Job) else await _past(ask, job_id, found, position)
+    counted = await ask.office.followers.begin(ask.who, ask.service.follow(position, job=job_id, shared=True))
+    try:
+        found = await _look(ask, job_id)  # once more: what happens from here on is told
+        if isinstance(found, Job):
+            return sse.streamed(_until_its_end(ask, counted.following, found), counted)
+    except BaseException:
+        await counted.__aexit__()
+        raise
+    await counted.__aexit__()
+    return await _past(ask, job_id, found, position)
+
+
+async def _look(ask: Ask[Any, Any], job_id: bytes) -> Job | Refusal:
+    [found] = await ask.service.job([job_id])
+    if not isinstance(found, Timeline):
+        return Gone() if isinstance(found, errors.AlreadyEnded) else found
+    ask.check_found(found.job.queue)
+    return found.job
+
+
+async def _until_its_end(
+    ask: Ask[None, JobEventsQuery], following: SharedFollowing, job: Job
+) -> AsyncGenerator[bytes, None]:
+    yield _snapshot(job, following.position)
+    is_over = job.state.is_ended
+    while not is_over and not ask.office.stopping.is_set():
+        arrivals = await _next(ask, following)
+        frames, is_over = await _up_to_its_end(ask, job.id, arrivals)
+        for chunk in _chunks(frames or [sse.alive(following.reached)]):
+            if not await ask.office.still_admits(ask.request.head, KNOWS):
+                return
+            yield chunk
+        if arrivals and not is_over:
+            await _pause(ask)
+
+
+async def _up_to_its_end(
+    ask: Ask[None, JobEventsQuery], job_id: bytes, arrivals: Sequence[Arrival]
+) -> tuple[list[bytes], bool]:
+    """The frames of these events, and whether the job has ended with one of them."""
+    frames, is_over = [], False
+    for told, position in arrivals:
+        frames.append(_shared_frame(ask, told, position))
+        is_over = told.event.kind in _LAST
+        if told.event.kind is Happening.MISSED:  # perhaps its end
+            found = await _look(ask, job_id)
+            if isinstance(found, Job):
+                frames.append(_snapshot(found, position))
+            is_over = not isinstance(found, Job) or found.state.is_ended
+        if is_over:
+            break
+    return frames, is_over
+
+
+async def _past(
+    ask: Ask[None, JobEventsQuery], job_id: bytes, found: Job | Refusal, position: str
+) -> Streamed | Response:
+    """Of a job that has ended: what its follower has not heard yet."""
+    told = _since(ask, job_id, position)
+    first = await anext(told, None) if position else None
+    if first is None and isinstance(found, Refusal):
+        raise found
+    if first is None and position and "last-event-id" in ask.request.head.headers:
+        return Response(204)
+    return sse.streamed(_ending(ask, found, first, told, position or ENDED))
+
+
+async def _ending(
+    ask: Ask[Any, Any], found: Job | Refusal, first: Event | None, told: AsyncIterator[Event], position: str
+) -> AsyncGenerator[bytes, None]:
+    if isinstance(found, Job):
+        yield _snapshot(found, position)
+    if first is not None:
+        yield _frame(ask, first)
+        async for event in told:
+            yield _frame(ask, event)
+
+
+async def _since(ask: Ask[Any, Any], job_id: bytes, position: str) -> AsyncIterator[Event]:
+    while True:
+        page = await ask.service.events(position, most=PAGE, job=job_id)
+        for event in page.events:
+            if _is_for(ask, event):
+                yield event
+        if page.position == position:
+            return
+        position = page.position

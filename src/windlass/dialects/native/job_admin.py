@@ -1,0 +1,204 @@
+"""What people and producers do about jobs that exist: cancel, retry, requeue, wake, edit, delete; one or many."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any, Literal, TypeAlias
+
+from msgspec import UNSET, Meta, UnsetType
+
+from windlass.core import errors
+from windlass.core.errors import BadInput, Refusal
+from windlass.core.operations import Edit, Edited
+from windlass.core.states import State
+from windlass.core.validation import jobs as check
+from windlass.web.app.router import ADMIN, STEERS, Ask, Routes
+
+from .shapes import Given, Id, Instant, Name, Priority, Shape
+from .values import CodecName, Value, read
+from .verbs import verb
+
+routes = Routes("/api/v1", tag="Acting")
+
+Pairs: TypeAlias = Sequence[tuple[bytes, Any]]
+_ABSENT = (errors.UnknownJob, errors.AlreadyEnded)
+
+
+async def _asked(pairs: Pairs, question: Callable[..., Any], options: Sequence[str], gives: Callable[..., Any]) -> Any:
+    """One call for each set of options that is asked for: usually one. All are checked before the first is made."""
+    groups: dict[tuple[Any, ...], list[int]] = {}
+    for place, (_, shape) in enumerate(pairs):
+        groups.setdefault(tuple(getattr(shape, option) for option in options), []).append(place)
+    questions = [
+        (places, question([pairs[place][0] for place in places], **dict(zip(options, values, strict=True))))
+        for values, places in groups.items()
+    ]
+    answers: dict[int, Any] = {}
+    for places, one_question in questions:
+        answers |= zip(places, await one_question, strict=True)
+    return [
+        one if isinstance(one, Refusal) else gives(outcome=one)
+        for one in (answers[place] for place in range(len(pairs)))
+    ]
+
+
+class Plainly(Shape, frozen=True, kw_only=True):
+    """There is nothing more to say."""
+
+
+class PlainItem(Shape, frozen=True, kw_only=True):
+    id: Id
+
+
+class CancelShape(Shape, frozen=True, kw_only=True):
+    reason: Annotated[str, Meta(min_length=1, max_length=check.REASON_MAX)] = "cancelled"
+    counts_waiting: Annotated[
+        bool, Meta(description="False: children that wait do not keep a parent that waits for them.")
+    ] = True
+    even_failed: Annotated[bool, Meta(description="A job that failed becomes cancelled too.")] = False
+    spares_running: Annotated[bool, Meta(description="One that runs is left alone: it is refused.")] = False
+
+
+class CancelItem(CancelShape, frozen=True, kw_only=True):
+    id: Id
+
+
+class CancelledShape(Given, frozen=True, kw_only=True):
+    outcome: Literal["cancelled", "requested"]
+
+
+@verb(
+    routes, "cancel", roles=STEERS, takes=CancelShape, item=CancelItem, gives=CancelledShape,
+    refuses=(*_ABSENT, errors.TooLarge, errors.WrongState),
+)  # fmt: skip
+async def cancel(ask: Ask[Any, Any], pairs: Pairs) -> list[Any]:
+    """Cancel a job.
+
+    `cancelled` at once when it waits; `requested` when it runs: its worker is told, and ends it. Its members are
+    cancelled when it ends."""
+    options = ("reason", "counts_waiting", "even_failed", "spares_running")
+    return await _asked(pairs, ask.service.cancel, options, CancelledShape)  # type: ignore[no-any-return]
+
+
+class RevivedShape(Given, frozen=True, kw_only=True):
+    outcome: Literal["queued"]
+
+
+@verb(
+    routes, "retry", roles=ADMIN, takes=Plainly, item=PlainItem, gives=RevivedShape, is_audited=True,
+    refuses=(*_ABSENT, errors.WrongState, errors.UniqueConflict, errors.Unsettled, errors.LimitsChanged),
+)  # fmt: skip
+async def retry(ask: Ask[Any, Any], pairs: Pairs) -> list[Any]:
+    """Send a failed or cancelled job on its way again."""
+    return await _asked(pairs, ask.service.retry, (), RevivedShape)  # type: ignore[no-any-return]
+
+
+class RequeueShape(Shape, frozen=True, kw_only=True):
+    gives_attempt_back: Annotated[bool, Meta(description="The attempt that it was in does not count.")] = False
+
+
+class RequeueItem(RequeueShape, frozen=True, kw_only=True):
+    id: Id
+
+
+@verb(
+    routes, "requeue", roles=ADMIN, takes=RequeueShape, item=RequeueItem, gives=RevivedShape, is_audited=True,
+    refuses=(*_ABSENT, errors.WrongState, errors.UniqueConflict, errors.Unsettled, errors.LimitsChanged),
+)  # fmt: skip
+async def requeue(ask: Ask[Any, Any], pairs: Pairs) -> list[Any]:
+    """Put a job back into its queue from any state; a lease on it ends."""
+    return await _asked(pairs, ask.service.requeue, ("gives_attempt_back",), RevivedShape)  # type: ignore[no-any-return]
+
+
+class WokenShape(Given, frozen=True, kw_only=True):
+    """`finished`: of a group, which ends when its wait does."""
+
+    outcome: Literal["queued", "scheduled", "finished"]
+
+
+@verb(
+    routes, "wake", roles=ADMIN, takes=Plainly, item=PlainItem, gives=WokenShape, is_audited=True,
+    refuses=(*_ABSENT, errors.WrongState, errors.Unsettled),
+)  # fmt: skip
+async def wake(ask: Ask[Any, Any], pairs: Pairs) -> list[Any]:
+    """End the wait of a job now, whatever it waits for."""
+    return await _asked(pairs, ask.service.wake, (), WokenShape)  # type: ignore[no-any-return]
+
+
+class DeleteShape(Shape, frozen=True, kw_only=True):
+    even_leased: Annotated[bool, Meta(description="Also when somebody works on it.")] = False
+    even_waiting: Annotated[bool, Meta(description="Also when it waits for others.")] = True
+
+
+class DeleteItem(DeleteShape, frozen=True, kw_only=True):
+    id: Id
+
+
+class DeletedShape(Given, frozen=True, kw_only=True):
+    outcome: Literal["deleted"]
+
+
+@verb(
+    routes, "delete", method="DELETE", roles=ADMIN, takes=DeleteShape, item=DeleteItem, gives=DeletedShape,
+    is_audited=True, refuses=(*_ABSENT, errors.WrongState),
+)  # fmt: skip
+async def delete(ask: Ask[Any, Any], pairs: Pairs) -> list[Any]:
+    """Remove a job and all that belongs to it."""
+    return await _asked(pairs, ask.service.delete, ("even_leased", "even_waiting"), DeletedShape)  # type: ignore[no-any-return]
+
+
+class EditShape(Shape, frozen=True, kw_only=True):
+    """What is not given stays as it is."""
+
+    name: Name | UnsetType = UNSET
+    priority: Priority | UnsetType = UNSET
+    run_at_ms: Instant | UnsetType = UNSET
+    payload: Value | UnsetType = UNSET
+    payload_base64: str | UnsetType = UNSET
+    payload_codec: CodecName | UnsetType = UNSET
+    repeat: Annotated[str, Meta(description="Another rule; empty: it repeats no more.")] | UnsetType = UNSET
+    if_revision: Annotated[
+        int, Meta(ge=0, le=check.UINT32_MAX, description="Only when the job has this revision; 0: whichever it has.")
+    ] = 0
+    in_any_state: Annotated[bool, Meta(description="Else only a job that waits can be changed.")] = False
+
+
+class EditItem(EditShape, frozen=True, kw_only=True):
+    id: Id
+
+
+class EditedShape(Given, frozen=True, kw_only=True):
+    revision: int
+    state: str
+
+
+def _edit(ask: Ask[Any, Any], job_id: bytes, shape: EditShape) -> Edit:
+    payload = read("payload", shape.payload, shape.payload_base64, shape.payload_codec, ask.encoding)
+    if payload is None and all(one is UNSET for one in (shape.name, shape.priority, shape.run_at_ms, shape.repeat)):
+        raise BadInput("This edit changes nothing; give a name, priority, run_at_ms, payload or repeat.")
+    return Edit(
+        id=job_id,
+        name="" if shape.name is UNSET else shape.name,
+        priority=None if shape.priority is UNSET else shape.priority,
+        run_at_ms=None if shape.run_at_ms is UNSET else shape.run_at_ms,
+        payload=payload,
+        repeat=None if shape.repeat is UNSET else shape.repeat,
+        if_revision=shape.if_revision,
+        in_any_state=shape.in_any_state,
+    )
+
+
+def _edited(answer: Edited) -> EditedShape:
+    return EditedShape(revision=answer.revision, state=State(answer.state).label)
+
+
+@verb(
+    routes, "edit", method="PATCH", roles=ADMIN, takes=EditShape, item=EditItem, gives=EditedShape, is_audited=True,
+    refuses=(*_ABSENT, errors.WrongState, errors.RevisionConflict, errors.TooLarge, errors.LimitsChanged),
+)  # fmt: skip
+async def edit(ask: Ask[Any, Any], pairs: Pairs) -> list[Any]:
+    """Change a job that waits: its name, priority, time, payload or rule.
+
+    With `if_revision` only as it was read: else the answer is `revision_conflict`, and nothing was changed."""
+    answers = await ask.service.edit([_edit(ask, job_id, shape) for job_id, shape in pairs])
+    return [one if isinstance(one, Refusal) else _edited(one) for one in answers]

@@ -1,0 +1,269 @@
+"""Jobs are looked at: one by its id, how it ended, why it does not run, what it said, its members; or pages of them."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from typing import Annotated, Literal, TypeAlias, TypeVar
+
+from msgspec import UNSET, Meta, UnsetType
+
+from windlass.core import errors
+from windlass.core.explain.reasons import Explanation
+from windlass.core.ids import format_id
+from windlass.core.job import End, Ending, Member
+from windlass.core.log import Logs
+from windlass.core.operations import Listing
+from windlass.core.states import State
+from windlass.core.text.error_text import SHAPE_MAX
+from windlass.core.validation import jobs as check
+from windlass.web.app.encoding import Encoding
+from windlass.web.app.problems import HttpRefusal
+from windlass.web.app.router import KNOWS, READS, STEERS, Answer, Ask, Routes
+
+from .shapes import (
+    AttemptShape,
+    Given,
+    Instant,
+    JobShape,
+    Shape,
+    TimelineShape,
+    attempt_shape,
+    job_shape,
+    timeline_shape,
+)
+from .values import CodecName, Value, write
+
+routes = Routes("/api/v1", tag="Looking")
+
+T = TypeVar("T")
+WAIT_MAX_MS = 60_000
+StateName: TypeAlias = Literal[
+    "scheduled", "queued", "waiting", "dispatched", "running", "finished", "failed", "cancelled"
+]
+Cursor: TypeAlias = Annotated[
+    str, Meta(max_length=check.CURSOR_MAX, description="Of the page before; empty: from the start.")
+]
+Most: TypeAlias = Annotated[int, Meta(ge=1, le=check.PAGE_MAX, description="On this page.")]
+
+
+class Gone(HttpRefusal):
+    """To somebody who only looks, an end that nothing is kept of is no conflict."""
+
+    code = errors.AlreadyEnded.code
+    status = 410
+    sentence = errors.AlreadyEnded.unkept
+
+
+ABSENT = (errors.UnknownJob, Gone)
+
+
+async def looked_at(question: Awaitable[T]) -> T:
+    try:
+        return await question
+    except errors.AlreadyEnded as error:
+        raise Gone from error
+
+
+@routes.get("/jobs/{id}", roles=KNOWS, gives=TimelineShape, refuses=ABSENT)
+async def job(ask: Ask[None, None]) -> TimelineShape:
+    """A job with the attempts that ended badly."""
+    timeline = await looked_at(ask.service.job([ask.job_id]).one())
+    ask.check_found(timeline.job.queue)
+    return timeline_shape(timeline, ask.wanted)
+
+
+# How it ended
+
+
+class ResultQuery(Shape, frozen=True, kw_only=True):
+    wait_ms: Annotated[int, Meta(ge=0, le=WAIT_MAX_MS, description="Wait so long for its end, in milliseconds.")] = 0
+    consume: Annotated[
+        bool, Meta(description="Read the result once: it is not kept any longer. Needs the role produce.")
+    ] = False
+
+
+class EndingShape(Given, frozen=True, kw_only=True):
+    """How a job ended. `last_attempt` is of one that did not end well."""
+
+    state: End
+    result: Value | UnsetType = UNSET
+    result_base64: str | UnsetType = UNSET
+    result_codec: CodecName | UnsetType = UNSET
+    last_attempt: AttemptShape | None
+
+
+class NotEndedShape(Given, frozen=True, kw_only=True):
+    """The job has not ended yet."""
+
+    state: StateName
+
+
+def ending_shape(ending: Ending, encoding: Encoding) -> EndingShape:
+    result = write(ending.result, encoding)
+    last = ending.last_attempt
+    return EndingShape(
+        state=ending.state.label,  # type: ignore[arg-type]
+        result=result.value,
+        result_base64=result.base64,
+        result_codec=result.codec,
+        last_attempt=None if last is None else attempt_shape(last, encoding),
+    )
+
+
+@routes.get(
+    "/jobs/{id}/result", roles=KNOWS, query=ResultQuery, gives=EndingShape, also={202: NotEndedShape}, waits=True,
+    refuses=ABSENT,
+)  # fmt: skip
+async def result(ask: Ask[None, ResultQuery]) -> Answer | EndingShape:
+    """How a job ended.
+
+    200 when it has, 202 when it has not within `wait_ms`: then ask again. Nothing polls: a waiting request is answered
+    the moment the job ends."""
+    job_id, wait_ms = ask.job_id, ask.query.wait_ms
+    consume = ask.query.consume and ask.request.head.method == "GET"  # HEAD changes nothing
+    if consume:
+        ask.who.check(STEERS)
+    await ask.may_touch([job_id])
+    ending = await looked_at(ask.office.waiting(ask.service.result(job_id, wait_ms=wait_ms, consume=consume), None))
+    if ending is not None:
+        return ending_shape(ending, ask.wanted)
+    state = (await looked_at(ask.service.job([job_id]).one())).job.state
+    if state.is_ended:  # in this very moment
+        ending = await looked_at(ask.service.result(job_id, consume=consume))
+    if ending is not None:
+        return ending_shape(ending, ask.wanted)
+    return Answer(NotEndedShape(state=state.label), 202)  # type: ignore[arg-type]
+
+
+# What is known about it
+
+
+@routes.get("/jobs/{id}/explain", roles=KNOWS, gives=Explanation, refuses=ABSENT)
+async def explain(ask: Ask[None, None]) -> Explanation:
+    """Why a job does not run, who has it, or how it ended.
+
+    `summary` says it in words; `reasons` as data, the most decisive first, each with a `kind` and a sentence."""
+    job_id = ask.job_id
+    await ask.may_touch([job_id])
+    return await looked_at(ask.service.explain_within(job_id, ask.who.queues))
+
+
+@routes.get("/jobs/{id}/logs", roles=KNOWS, gives=Logs, refuses=ABSENT)
+async def logs(ask: Ask[None, None]) -> Logs:
+    """The last lines that running code has left with a job, of all its attempts."""
+    job_id = ask.job_id
+    await ask.may_touch([job_id])
+    return await looked_at(ask.service.logs(job_id))
+
+
+class MembersQuery(Shape, frozen=True, kw_only=True):
+    state: tuple[StateName, ...] = ()
+    most: Most = 50
+    cursor: Cursor = ""
+
+
+class MemberShape(Given, frozen=True, kw_only=True):
+    """A child, or a job that is waited for, with its outcome once it has ended."""
+
+    job: JobShape
+    result: Value | UnsetType = UNSET
+    result_base64: str | UnsetType = UNSET
+    result_codec: CodecName | UnsetType = UNSET
+    last_attempt: AttemptShape | None
+
+
+class MembersShape(Given, frozen=True, kw_only=True):
+    """`cursor` is empty at the end; a page may be short, even empty, and still go on."""
+
+    members: list[MemberShape]
+    cursor: str
+
+
+def _member_shape(member: Member, encoding: Encoding) -> MemberShape:
+    outcome = write(member.result, encoding)
+    last = member.last_attempt
+    return MemberShape(
+        job=job_shape(member.job, encoding),
+        result=outcome.value,
+        result_base64=outcome.base64,
+        result_codec=outcome.codec,
+        last_attempt=None if last is None else attempt_shape(last, encoding),
+    )
+
+
+@routes.get(
+    "/jobs/{id}/members", roles=KNOWS, query=MembersQuery, gives=MembersShape, refuses=(*ABSENT, errors.TooLarge)
+)
+async def members(ask: Ask[None, MembersQuery]) -> MembersShape:
+    """One page of a job's children and of the jobs it waits for.
+
+    With payloads and outcomes; by `state` (may be given several times) if wanted. A token for some queues sees the
+    members in these."""
+    job_id, query = ask.job_id, ask.query
+    await ask.may_touch([job_id])
+    states = tuple(State[name.upper()] for name in query.state)
+    page = await looked_at(ask.service.members(job_id, states, most=query.most, cursor=query.cursor))
+    return MembersShape(
+        members=[_member_shape(one, ask.wanted) for one in page.members if ask.who.may_use(one.job.queue)],
+        cursor=page.cursor,
+    )
+
+
+# Pages of jobs
+
+
+class JobsQuery(Shape, frozen=True, kw_only=True):
+    queue: Annotated[str, Meta(max_length=check.QUEUE_MAX, description="Empty: all queues, merged.")] = ""
+    state: Annotated[
+        StateName | Literal["history", ""],
+        Meta(description="Needed unless there is a tag; dispatched jobs are among the running ones."),
+    ] = ""
+    tag: Annotated[str, Meta(max_length=check.TAG_MAX)] = ""
+    name: Annotated[str, Meta(max_length=check.NAME_MAX, description="A pattern: * and ?.")] = ""
+    created_from_ms: Instant = 0
+    created_before_ms: Instant = 0
+    ended_from_ms: Instant = 0
+    ended_before_ms: Instant = 0
+    error: Annotated[
+        str, Meta(max_length=check.SOUGHT_MAX, description="Text that the last error holds, in any case.")
+    ] = ""
+    error_shape: Annotated[
+        str, Meta(max_length=SHAPE_MAX, description="The shape of the last error, as GET /failures tells it.")
+    ] = ""
+    with_errors: Annotated[bool, Meta(description="Tell what went wrong last with the jobs of the page.")] = False
+    newest_first: bool = False
+    most: Most = 50
+    cursor: Cursor = ""
+
+
+class PageShape(Given, frozen=True, kw_only=True):
+    """`cursor` is empty at the end; a page may hold fewer jobs than asked for, even none, and still go on. Of a long
+    payload a page has only the beginning, in base64, and `payload_is_whole` is false."""
+
+    jobs: list[JobShape]
+    cursor: str
+    looked_at: Annotated[int, Meta(description="Jobs that were looked at to find these.")]
+    last_attempts: Annotated[
+        dict[str, AttemptShape], Meta(description="By the ids of jobs that did not go well; with `with_errors`.")
+    ]
+
+
+@routes.get("/jobs", roles=READS, query=JobsQuery, gives=PageShape, refuses=(errors.TooLarge,))
+async def jobs(ask: Ask[None, JobsQuery]) -> PageShape:
+    """One page of jobs, by state, of one queue or of all, or by tag.
+
+    The other conditions narrow it further. A page looks at a bounded number of jobs: go on with its cursor. A
+    token for some queues sees the jobs in these."""
+    query = ask.query
+    listing = Listing(**{field: getattr(query, field) for field in query.__struct_fields__})
+    question = ask.service.jobs_within(listing, ask.who.queues)
+    if query.queue:
+        ask.may_use(query.queue)
+    page = await question
+    said = page.last_attempts
+    return PageShape(
+        jobs=[job_shape(one, ask.wanted) for one in page.jobs],
+        cursor=page.cursor,
+        looked_at=page.looked_at,
+        last_attempts={format_id(job_id): attempt_shape(one, ask.wanted) for job_id, one in said.items()},
+    )

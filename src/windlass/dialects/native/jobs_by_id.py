@@ -1,0 +1,29 @@
+"""Several jobs are looked at in one request: what waits for a group, or rescues what a worker held, knows many ids."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from windlass.core.errors import Refusal
+from windlass.core.ids import parse_id
+from windlass.core.job import Timeline
+from windlass.web.app.router import KNOWS, Ask, Routes
+
+from .shapes import Id, Items, Results, Shape, TimelineShape, results, timeline_shape
+
+routes = Routes("/api/v1", tag="Looking")
+
+
+class WantedItem(Shape, frozen=True, kw_only=True):
+    id: Id
+
+
+@routes.post("/jobs:get", roles=KNOWS, takes=Items[WantedItem], gives=Results[TimelineShape])
+async def job_many(ask: Ask[Items[WantedItem], Any]) -> Results[TimelineShape]:
+    """Jobs with the attempts that ended badly: up to 1,000, each answered by itself."""
+    found: Sequence[Timeline | Refusal] = await ask.service.job([parse_id(one.id) for one in ask.body.items])
+    for one in found:
+        if isinstance(one, Timeline):
+            ask.check_found(one.job.queue, f"job {one.job.key}")
+    return results(found, lambda one: timeline_shape(one, ask.wanted))

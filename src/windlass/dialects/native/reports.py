@@ -1,0 +1,284 @@
+"""Those who hold jobs report: that they live, how far they are, how it ended, what they have to say."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal
+
+from msgspec import UNSET, Meta, UnsetType
+
+from windlass.core import errors
+from windlass.core.errors import Refusal
+from windlass.core.event import Emit
+from windlass.core.job import Timeline
+from windlass.core.log import Log, LogLine
+from windlass.core.operations import Fail, Finish, Held, Update
+from windlass.core.validation import jobs as check
+from windlass.web.app.router import WORKS, Ask, Routes
+
+from .shapes import Duration, Given, Id, Instant, Shape, Term, Token
+from .values import CodecName, Value, read
+from .verbs import verb
+
+routes = Routes("/api/v1", tag="Working")
+
+_NO_LEASE = (errors.UnknownJob, errors.StaleLease, errors.AlreadyEnded, errors.WrongState)
+
+
+class HeldShape(Shape, frozen=True, kw_only=True):
+    token: Token
+
+
+class HeldItem(HeldShape, frozen=True, kw_only=True):
+    id: Id
+
+
+class LeaseShape(HeldShape, frozen=True, kw_only=True):
+    lease_ms: Annotated[Term, Meta(description="How long it holds from now; 0: as before.")] = 0
+
+
+class LeaseItem(LeaseShape, frozen=True, kw_only=True):
+    id: Id
+
+
+class AcceptedShape(Given, frozen=True, kw_only=True):
+    deadline_at_ms: int | None
+
+
+class ExtendedShape(Given, frozen=True, kw_only=True):
+    """`is_cancel_requested`: somebody wants it stopped; end it with `fail`, then `cancelled`."""
+
+    deadline_at_ms: int | None
+    is_cancel_requested: bool
+
+
+async def _by_lease(ask: Ask[Any, Any], pairs: Sequence[tuple[bytes, LeaseShape]], ask_for: Any) -> list[Any]:
+    """One call for each length of lease that is asked for: usually one."""
+    answers: dict[int, Any] = {}
+    for lease_ms in dict.fromkeys(shape.lease_ms for _, shape in pairs):
+        places = [place for place, (_, shape) in enumerate(pairs) if shape.lease_ms == lease_ms]
+        held = [Held(pairs[place][0], pairs[place][1].token) for place in places]
+        answers |= zip(places, await ask_for(held, lease_ms=lease_ms), strict=True)
+    return [answers[place] for place in range(len(pairs))]
+
+
+@verb(routes, "accept", roles=WORKS, takes=LeaseShape, item=LeaseItem, gives=AcceptedShape, refuses=_NO_LEASE)
+async def accept(ask: Ask[Any, Any], pairs: Sequence[tuple[bytes, LeaseShape]]) -> list[Any]:
+    """Accept a job that was only dispatched: from now on it runs."""
+    answers = await _by_lease(ask, pairs, ask.service.accept)
+    return [one if isinstance(one, Refusal) else AcceptedShape(deadline_at_ms=one) for one in answers]
+
+
+@verb(routes, "extend", roles=WORKS, takes=LeaseShape, item=LeaseItem, gives=ExtendedShape, refuses=_NO_LEASE)
+async def extend(ask: Ask[Any, Any], pairs: Sequence[tuple[bytes, LeaseShape]]) -> list[Any]:
+    """Extend a lease: a heartbeat."""
+    return [
+        one
+        if isinstance(one, Refusal)
+        else ExtendedShape(deadline_at_ms=one.deadline_at_ms, is_cancel_requested=one.is_cancel_requested)
+        for one in await _by_lease(ask, pairs, ask.service.extend)
+    ]
+
+
+class ProgressShape(HeldShape, frozen=True, kw_only=True):
+    progress: Annotated[float, Meta(ge=0, le=1)] | None = None
+    note: Annotated[str, Meta(max_length=check.NOTE_MAX, description="For people; empty: none any more.")] | None = None
+    payload: Value | UnsetType = UNSET
+    payload_base64: str | UnsetType = UNSET
+    payload_codec: CodecName | UnsetType = UNSET
+
+
+class ProgressItem(ProgressShape, frozen=True, kw_only=True):
+    id: Id
+
+
+class UpdatedShape(Given, frozen=True, kw_only=True):
+    revision: int
+    is_cancel_requested: bool
+
+
+@verb(
+    routes, "progress", roles=WORKS, takes=ProgressShape, item=ProgressItem, gives=UpdatedShape,
+    refuses=(*_NO_LEASE, errors.TooLarge),
+)  # fmt: skip
+async def progress(ask: Ask[Any, Any], pairs: Sequence[tuple[bytes, ProgressShape]]) -> list[Any]:
+    """Report progress, a note, or a new payload."""
+    requests = [
+        Update(
+            id=job_id,
+            token=shape.token,
+            progress=shape.progress,
+            note=shape.note,
+            payload=read("payload", shape.payload, shape.payload_base64, shape.payload_codec, ask.encoding),
+        )
+        for job_id, shape in pairs
+    ]
+    return [
+        one
+        if isinstance(one, Refusal)
+        else UpdatedShape(revision=one.revision, is_cancel_requested=one.is_cancel_requested)
+        for one in await ask.service.update(requests)
+    ]
+
+
+class FinishShape(HeldShape, frozen=True, kw_only=True):
+    result: Value | UnsetType = UNSET
+    result_base64: str | UnsetType = UNSET
+    result_codec: CodecName | UnsetType = UNSET
+    ignore_repeat: Annotated[bool, Meta(description="A job that repeats ends for good.")] = False
+
+
+class FinishItem(FinishShape, frozen=True, kw_only=True):
+    id: Id
+
+
+class FinishedShape(Given, frozen=True, kw_only=True):
+    """`waiting`: it has children or members that have not ended. `failed`, `cancelled`: by its policy, as one of them
+    ended so, or as a cancel was requested."""
+
+    outcome: Literal["finished", "waiting", "failed", "cancelled"]
+
+
+def finish_of(ask: Ask[Any, Any], job_id: bytes, shape: FinishShape) -> Finish:
+    result = read("result", shape.result, shape.result_base64, shape.result_codec, ask.encoding)
+    return Finish(job_id, shape.token, result, shape.ignore_repeat)
+
+
+def finished(answer: Any) -> Any:
+    return answer if isinstance(answer, Refusal) else FinishedShape(outcome=answer or "finished")
+
+
+@verb(
+    routes, "finish", roles=WORKS, takes=FinishShape, item=FinishItem, gives=FinishedShape,
+    refuses=(*_NO_LEASE, errors.TooLarge, errors.Unsettled),
+)  # fmt: skip
+async def finish(ask: Ask[Any, Any], pairs: Sequence[tuple[bytes, FinishShape]]) -> list[Any]:
+    """Finish a job, with its result."""
+    return [finished(one) for one in await ask.service.finish([finish_of(ask, *pair) for pair in pairs])]
+
+
+class FailShape(HeldShape, frozen=True, kw_only=True):
+    """`then`: `auto` as the job's own `retry` says, pause and number of tries; `retry` after `delay_ms`; `final`;
+    `cancelled`, of one that was asked to stop."""
+
+    then: Literal["auto", "retry", "final", "cancelled"] = "auto"
+    delay_ms: Duration = 0
+    reason: Annotated[str, Meta(min_length=1, max_length=check.REASON_MAX)] = "error"
+    error: Value | UnsetType = UNSET
+    error_base64: str | UnsetType = UNSET
+    error_codec: CodecName | UnsetType = UNSET
+
+
+class FailItem(FailShape, frozen=True, kw_only=True):
+    id: Id
+
+
+class FailedShape(Given, frozen=True, kw_only=True):
+    outcome: Literal["retried", "failed", "cancelled"]
+
+
+async def failures_of(ask: Ask[Any, Any], pairs: Sequence[tuple[bytes, FailShape]]) -> list[Fail]:
+    """What `auto` means is in the jobs: they are read first."""
+    wanted = [job_id for job_id, shape in pairs if shape.then == "auto"]
+    found = dict(zip(wanted, await ask.service.job(wanted), strict=True)) if wanted else {}
+    return [_failure(ask, job_id, shape, found.get(job_id)) for job_id, shape in pairs]
+
+
+def _failure(ask: Ask[Any, Any], job_id: bytes, shape: FailShape, found: Any) -> Fail:
+    then, delay_ms = shape.then, shape.delay_ms
+    if then == "auto":
+        then = "final"
+        if isinstance(found, Timeline) and found.job.retry.wants_retry(found.job.attempt):
+            then = "retry"
+            delay_ms = delay_ms or found.job.retry.delay_ms(found.job.attempt, random.random())  # noqa: S311
+    return Fail(
+        id=job_id,
+        token=shape.token,
+        then=then,
+        delay_ms=delay_ms if then == "retry" else 0,
+        reason=shape.reason,
+        error=read("error", shape.error, shape.error_base64, shape.error_codec, ask.encoding),
+    )
+
+
+def failed(answer: Any) -> Any:
+    return answer if isinstance(answer, Refusal) else FailedShape(outcome=answer)
+
+
+@verb(
+    routes, "fail", roles=WORKS, takes=FailShape, item=FailItem, gives=FailedShape,
+    refuses=(*_NO_LEASE, errors.TooLarge),
+)  # fmt: skip
+async def fail(ask: Ask[Any, Any], pairs: Sequence[tuple[bytes, FailShape]]) -> list[Any]:
+    """End an attempt badly: to be retried, for good, or as cancelled."""
+    return [failed(one) for one in await ask.service.fail(await failures_of(ask, pairs))]
+
+
+class ReleasedShape(Given, frozen=True, kw_only=True):
+    state: str
+
+
+@verb(routes, "release", roles=WORKS, takes=HeldShape, item=HeldItem, gives=ReleasedShape, refuses=_NO_LEASE)
+async def release(ask: Ask[Any, Any], pairs: Sequence[tuple[bytes, HeldShape]]) -> list[Any]:
+    """Give a job back unworked; no attempt is spent."""
+    answers = await ask.service.release([Held(job_id, shape.token) for job_id, shape in pairs])
+    return [one if isinstance(one, Refusal) else ReleasedShape(state=one) for one in answers]
+
+
+# What running code says
+
+
+class LineShape(Shape, frozen=True, kw_only=True):
+    at_ms: Annotated[Instant, Meta(description="By the writer's own clock.")]
+    level: Annotated[str, Meta(min_length=1, max_length=check.LOG_LEVEL_MAX)] = "info"
+    text: Annotated[str, Meta(max_length=check.LOG_LINE_MAX)]
+
+
+class LogShape(HeldShape, frozen=True, kw_only=True):
+    lines: Annotated[tuple[LineShape, ...], Meta(min_length=1, max_length=check.LOG_LINES_MAX)]
+
+
+class LogItem(LogShape, frozen=True, kw_only=True):
+    id: Id
+
+
+class Said(Given, frozen=True, kw_only=True):
+    """It was heard."""
+
+
+SAID = Said()
+
+
+@verb(routes, "log", roles=WORKS, takes=LogShape, item=LogItem, gives=Said, refuses=(*_NO_LEASE, errors.TooLarge))
+async def log(ask: Ask[Any, Any], pairs: Sequence[tuple[bytes, LogShape]]) -> list[Any]:
+    """Leave lines with a job: the last ones are kept as long as the job is."""
+    requests = [
+        Log(job_id, shape.token, [LogLine(line.at_ms, line.level, line.text) for line in shape.lines])
+        for job_id, shape in pairs
+    ]
+    return [one if isinstance(one, Refusal) else SAID for one in await ask.service.log(requests)]
+
+
+class EmitShape(HeldShape, frozen=True, kw_only=True):
+    value: Value | UnsetType = UNSET
+    value_base64: str | UnsetType = UNSET
+    value_codec: CodecName | UnsetType = UNSET
+
+
+class EmitItem(EmitShape, frozen=True, kw_only=True):
+    id: Id
+
+
+@verb(routes, "emit", roles=WORKS, takes=EmitShape, item=EmitItem, gives=Said, refuses=(*_NO_LEASE, errors.TooLarge))
+async def emit(ask: Ask[Any, Any], pairs: Sequence[tuple[bytes, EmitShape]]) -> list[Any]:
+    """Send a value to those who follow the job; nothing is kept when nobody does."""
+    requests = [Emit(job_id, shape.token, _emitted(ask, shape)) for job_id, shape in pairs]
+    return [one if isinstance(one, Refusal) else SAID for one in await ask.service.emit(requests)]
+
+
+def _emitted(ask: Ask[Any, Any], shape: EmitShape) -> Any:
+    value = read("value", shape.value, shape.value_base64, shape.value_codec, ask.encoding)
+    if value is None:
+        raise errors.BadInput("Give a value.")
+    return value

@@ -1,0 +1,149 @@
+"""Jobs are taken over HTTP: a lease like any other. What their holders say is in reporting.py; both at once is here."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+from msgspec import Meta
+
+from windlass.core import errors
+from windlass.core.errors import Refusal
+from windlass.core.ids import parse_id
+from windlass.core.operations import Filter, Held, Take, Taken
+from windlass.core.validation import jobs as check
+from windlass.web.app.router import WORKS, Ask, Routes
+
+from .reports import FailedShape, FailItem, FinishedShape, FinishItem, failed, failures_of, finish_of, finished
+from .shapes import Duration, Given, JobShape, Name, Outcome, QueueName, Shape, Term, job_shape, results
+
+routes = Routes("/api/v1", tag="Working")
+
+WAIT_MAX_MS = 60_000  # longer polls are cut by what stands between; ask again
+
+
+class TakeShape(Shape, frozen=True, kw_only=True):
+    """Which jobs are wanted, and how many. At most one of `only`, `all_but` and `glob`; they need a queue that is
+    divided by name."""
+
+    queues: Annotated[tuple[QueueName, ...], Meta(min_length=1, max_length=check.QUEUES_PER_TAKE)]
+    most: Annotated[int, Meta(ge=1, le=check.TAKE_MAX)] = 1
+    wait_ms: Annotated[int, Meta(ge=0, le=WAIT_MAX_MS, description="How long to wait for the first one.")] = 0
+    lease_ms: Annotated[Term, Meta(description="Of the lease; 0: the job's or the queue's.")] = 0
+    accept_ms: Annotated[Duration, Meta(description="Over 0: dispatched only, to be accepted within this time.")] = 0
+    weights: tuple[Annotated[int, Meta(ge=1, le=1_000_000)], ...] = ()
+    only: Annotated[tuple[Name, ...], Meta(max_length=check.NAMES_PER_FILTER)] = ()
+    all_but: Annotated[tuple[Name, ...], Meta(max_length=check.NAMES_PER_FILTER)] = ()
+    glob: Annotated[str, Meta(max_length=check.NAME_MAX)] = ""
+    priority: Annotated[int, Meta(ge=check.INT32_MIN, le=check.INT32_MAX)] | None = None
+    hidden: Annotated[bool, Meta(description="Hidden jobs too.")] = False
+    worker: Annotated[str | None, Meta(description="The id under which the worker is registered, a UUID.")] = None
+
+    def request(self, *, wait_ms: int) -> Take:
+        return Take(
+            queues=self.queues,
+            most=self.most,
+            weights=self.weights,
+            wants=Filter(
+                only=self.only, all_but=self.all_but, glob=self.glob, priority=self.priority, hidden=self.hidden
+            ),
+            worker=b"" if self.worker is None else parse_id(self.worker),
+            lease_ms=self.lease_ms,
+            accept_ms=self.accept_ms,
+            wait_ms=wait_ms,
+        )
+
+
+class TakenShape(Given, frozen=True, kw_only=True):
+    """Each job has its `lease_token`, which every report wants, and its `lease_deadline_at_ms`."""
+
+    jobs: list[JobShape]
+    next_due_at_ms: int | None
+
+
+_REFUSES_TAKE = (
+    errors.NamesNeedLanes, errors.NoExactPriority, errors.CrossPartition, errors.PartitionStopped, errors.UnknownWorker,
+)  # fmt: skip
+NOTHING = Taken([], None)
+
+
+@routes.post("/take", roles=WORKS, takes=TakeShape, gives=TakenShape, refuses=_REFUSES_TAKE, waits=True)
+async def take(ask: Ask[TakeShape, None]) -> TakenShape:
+    """Take jobs, with a lease.
+
+    With `wait_ms` the answer comes as soon as there is a job, or empty after that time. A client that goes away while
+    it waits consumes no job. Report before the deadline, or extend: what is not heard of again is given to others."""
+    request = ask.body.request(wait_ms=ask.body.wait_ms)
+    await _may_take(ask, request)
+    return await _handed_over(ask, await ask.office.waiting(ask.service.take(request), NOTHING))
+
+
+async def _may_take(ask: Ask[Any, Any], wanted: Take) -> None:
+    for queue in wanted.queues:
+        ask.may_use(queue)
+    if wanted.worker:
+        await ask.may_act_for(wanted.worker)
+
+
+async def _handed_over(ask: Ask[Any, Any], taken: Taken) -> TakenShape:
+    if taken.jobs and ask.request.client.is_gone:
+        await ask.service.release([Held(job.id, job.lease_token) for job in taken.jobs])
+        taken = NOTHING
+    return TakenShape(jobs=[job_shape(job, ask.wanted) for job in taken.jobs], next_due_at_ms=taken.next_due_at_ms)
+
+
+# Both at once
+
+
+class ExchangeShape(Shape, frozen=True, kw_only=True):
+    """Reports and the next taking in one request: what a worker sends in its loop."""
+
+    finishes: tuple[FinishItem, ...] = ()
+    failures: tuple[FailItem, ...] = ()
+    take: TakeShape
+
+
+class ExchangedShape(Given, frozen=True, kw_only=True):
+    finished: list[Outcome[FinishedShape]]
+    failed: list[Outcome[FailedShape]]
+    jobs: list[JobShape]
+    next_due_at_ms: int | None
+
+
+@routes.post(
+    "/exchange", roles=WORKS, takes=ExchangeShape, gives=ExchangedShape, refuses=(*_REFUSES_TAKE, errors.TooLarge),
+    waits=True,
+)  # fmt: skip
+async def exchange(ask: Ask[ExchangeShape, None]) -> ExchangedShape:
+    """Report outcomes and take the next jobs.
+
+    The reports are done first, and count whatever becomes of the taking; with `wait_ms` the answer comes when there is
+    a job, so give one only when nobody waits for what was reported."""
+    request = ask.body.take.request(wait_ms=0)
+    finishes = [(parse_id(one.id), one) for one in ask.body.finishes]
+    failures = [(parse_id(one.id), one) for one in ask.body.failures]
+    # Side by side: for a token that is for some queues, both read from the engine.
+    await asyncio.gather(_may_take(ask, request), ask.may_touch([job_id for job_id, _ in (*finishes, *failures)]))
+    done = await ask.service.exchange(
+        [finish_of(ask, *pair) for pair in finishes], await failures_of(ask, failures), request
+    )
+    taken = done.taken
+    if not taken.jobs and ask.body.take.wait_ms:
+        waiting = ask.service.take(ask.body.take.request(wait_ms=ask.body.take.wait_ms))
+        taken = await ask.office.waiting(waiting, NOTHING)
+    handed = await _handed_over(ask, taken)
+    return ExchangedShape(
+        finished=results(_refusals(done.finished), finished).results,
+        failed=results(_refusals(done.failed), failed).results,
+        jobs=handed.jobs,
+        next_due_at_ms=handed.next_due_at_ms,
+    )
+
+
+def _refusals(answers: Sequence[Any]) -> list[Any]:
+    """What is no refusal is trouble with the engine, which concerns the whole request."""
+    for one in answers:
+        if isinstance(one, Exception) and not isinstance(one, Refusal):
+            raise one
+    return list(answers)

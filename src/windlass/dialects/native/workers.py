@@ -1,0 +1,200 @@
+"""Workers as such: who they are, whether they live, and what each holds."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from msgspec import Meta
+
+from windlass.core import errors
+from windlass.core.errors import BadInput
+from windlass.core.ids import format_id, parse_id
+from windlass.core.operations import Worker, WorkerInfo
+from windlass.core.validation import jobs as check
+from windlass.web.app.router import ADMIN, READS, WORKS, Ask, Routes
+
+from .shapes import Given, Id, QueueName, Shape
+
+routes = Routes("/api/v1", tag="Workers")
+
+WorkerId = Annotated[str, Meta(description="The id of a worker, a UUID of its own making.")]
+
+
+class WorkerShape(Shape, frozen=True, kw_only=True):
+    """What a worker says of itself."""
+
+    host: Annotated[str, Meta(max_length=255)] = ""
+    pid: Annotated[int, Meta(ge=0, le=2**31)] = 0
+    queues: Annotated[tuple[QueueName, ...], Meta(max_length=check.QUEUES_PER_TAKE)] = ()
+    slots: Annotated[int, Meta(ge=0, le=1_000_000, description="Jobs that it runs at once.")] = 1
+    name: Annotated[str, Meta(max_length=255)] = ""
+    beat_ms: Annotated[
+        int, Meta(ge=100, le=check.DURATION_MAX, description="It will beat at least this often; silent, it is lost.")
+    ] = 30_000
+
+
+class ExpectedShape(Given, frozen=True, kw_only=True):
+    now_ms: Annotated[int, Meta(description="The engine's time.")]
+    silent_at_ms: Annotated[int, Meta(description="When it counts as lost unless it beats.")]
+
+
+class HeldJobShape(Given, frozen=True, kw_only=True):
+    id: Id
+    since_ms: int
+
+
+class RegisteredShape(Given, frozen=True, kw_only=True):
+    """A worker, and what it holds: of many jobs, those it has held longest."""
+
+    id: WorkerId
+    host: str
+    pid: int
+    queues: tuple[str, ...]
+    slots: int
+    name: str
+    url: Annotated[str, Meta(description="Where jobs are pushed to it; empty: it takes them itself.")] = ""
+    started_at_ms: int
+    silent_at_ms: Annotated[int, Meta(description="When it counts as lost unless it beats.")]
+    beat_at_ms: Annotated[int, Meta(description="When it was last heard.")] = 0
+    running_count: int
+    running: list[HeldJobShape]
+    stopping_since_ms: Annotated[int | None, Meta(description="When it was asked to end.")]
+
+
+class BeatShape(Shape, frozen=True, kw_only=True):
+    """A heartbeat. Without a body it says only that the worker is alive."""
+
+    held: Annotated[
+        tuple[Id, ...] | None,
+        Meta(
+            description="All jobs that the worker has taken and not reported yet. The answer then names the leases "
+            "that it does not know. Use one id per process: jobs of another process under that id are not known here."
+        ),
+    ] = None
+
+
+class UnclaimedShape(Given, frozen=True, kw_only=True):
+    """A lease under the worker's name that its heartbeat did not name."""
+
+    id: Id
+    token: Annotated[int, Meta(description="The token of the lease.")]
+
+
+class HeardShape(Given, frozen=True, kw_only=True, omit_defaults=True):
+    is_asked_to_stop: Annotated[bool, Meta(description="Take no more, end what runs, and leave.")]
+    unclaimed: Annotated[
+        tuple[UnclaimedShape, ...],
+        Meta(
+            description="Leases of at least two seconds that are not in `held`: the answer that brought them was lost. "
+            "Release them, and do not begin them should that answer still arrive."
+        ),
+    ] = ()
+
+
+class AskedToStopShape(Given, frozen=True, kw_only=True):
+    was_asked: Annotated[bool, Meta(description="Whether it was asked before.")]
+
+
+class WorkersShape(Given, frozen=True, kw_only=True):
+    workers: list[RegisteredShape]
+
+
+class WorkersQuery(Shape, frozen=True, kw_only=True):
+    start: Annotated[int, Meta(ge=0, le=check.UINT32_MAX, description="How many to pass over.")] = 0
+    most: Annotated[int, Meta(ge=1, le=check.PAGE_MAX)] = 100
+
+
+class GivenBackShape(Given, frozen=True, kw_only=True):
+    given_back: Annotated[int, Meta(description="Jobs that others may take now.")]
+
+
+def _registered(worker: Worker) -> RegisteredShape:
+    info = worker.info
+    return RegisteredShape(
+        id=format_id(worker.id),
+        host=info.host,
+        pid=info.pid,
+        queues=info.queues,
+        slots=info.slots,
+        name=info.name,
+        url=info.url,
+        started_at_ms=worker.started_at_ms,
+        silent_at_ms=worker.silent_at_ms,
+        beat_at_ms=worker.beat_at_ms,
+        running_count=worker.running_count,
+        running=[HeldJobShape(id=format_id(one.id), since_ms=one.since_ms) for one in worker.running],
+        stopping_since_ms=worker.stopping_since_ms,
+    )
+
+
+@routes.get("/workers", roles=READS, query=WorkersQuery, gives=WorkersShape)
+async def workers(ask: Ask[None, WorkersQuery]) -> WorkersShape:
+    """Registered workers, and what each runs."""
+    ask.may_use_all()
+    found = await ask.service.workers(start=ask.query.start, most=ask.query.most)
+    return WorkersShape(workers=[_registered(one) for one in found])
+
+
+@routes.put("/workers/{id}", roles=WORKS, takes=WorkerShape, gives=ExpectedShape, refuses=(errors.TooLarge,))
+async def register(ask: Ask[WorkerShape, None]) -> ExpectedShape:
+    """A worker says what it is, and how often it will beat.
+
+    What a registered worker has taken goes back to its queue when it falls silent. Register again when a beat is
+    refused with `unknown_worker`."""
+    worker, body = _worker_id(ask), ask.body
+    for queue in body.queues:
+        ask.may_use(queue)
+    await ask.may_act_for(worker, with_jobs=True)
+    info = WorkerInfo(host=body.host, pid=body.pid, queues=body.queues, slots=body.slots, name=body.name)
+    now_ms = await ask.service.register(worker, info, beat_ms=body.beat_ms)
+    return ExpectedShape(now_ms=now_ms, silent_at_ms=now_ms + body.beat_ms)
+
+
+@routes.post(
+    "/workers/{id}/beat",
+    roles=WORKS,
+    takes=BeatShape,
+    gives=HeardShape,
+    refuses=(errors.UnknownWorker, errors.TooLarge),
+)
+async def beat(ask: Ask[BeatShape, None]) -> HeardShape:
+    """Heartbeat of a worker: the answer says whether it is to end.
+
+    A worker that names the jobs it holds also hears of leases under its name that it does not know, because the answer
+    to a take was lost. It releases them, and they run at once instead of when their leases end."""
+    worker, held = _worker_id(ask), ask.body.held
+    await ask.may_act_for(worker)
+    if held is None:
+        return HeardShape(is_asked_to_stop=await ask.service.beat([worker]).one())
+    heard = await ask.service.beat_holding(worker, [parse_id(text) for text in held])
+    unclaimed = tuple(UnclaimedShape(id=format_id(one.id), token=one.token) for one in heard.unclaimed)
+    return HeardShape(is_asked_to_stop=heard.is_asked_to_stop, unclaimed=unclaimed)
+
+
+@routes.post(
+    "/workers/{id}/stop", roles=ADMIN, gives=AskedToStopShape, refuses=(errors.UnknownWorker,), is_audited=True
+)
+async def stop_worker(ask: Ask[None, None]) -> AskedToStopShape:
+    """Ask a worker to end gently.
+
+    With its next heartbeat it hears so: it takes no more, ends what it runs, and leaves. One that jobs are pushed to
+    gets no more."""
+    worker = _worker_id(ask)
+    ask.target = format_id(worker)
+    return AskedToStopShape(was_asked=not await ask.service.stop_worker(worker))
+
+
+@routes.delete("/workers/{id}", roles=WORKS, gives=GivenBackShape, refuses=(errors.UnknownWorker,))
+async def forget(ask: Ask[None, None]) -> GivenBackShape:
+    """A worker leaves; what it holds goes back."""
+    worker = _worker_id(ask)
+    await ask.may_act_for(worker, with_jobs=True)
+    return GivenBackShape(given_back=await ask.service.forget(worker))
+
+
+def _worker_id(ask: Ask[Any, Any]) -> bytes:
+    text = ask.path["id"]
+    try:
+        return parse_id(text)
+    except BadInput as error:
+        raise BadInput(f"{text!r} is not the id of a worker; it is a UUID that the worker makes for itself.") from error

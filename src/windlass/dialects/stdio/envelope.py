@@ -1,0 +1,97 @@
+"""What every message has around its payload, and the line that it makes. Topics are told apart in messages.py."""
+
+from __future__ import annotations
+
+import os
+import socket
+import uuid
+from collections.abc import Mapping
+
+import msgspec
+
+from windlass.core.errors import BadInput
+from windlass.core.job import Codec
+from windlass.core.validation.document_depth import is_too_deep
+from windlass.web.app.encoding import NESTING_MAX
+
+from . import instants
+
+NULL = msgspec.Raw(b"null")
+
+
+class Identity(msgspec.Struct, frozen=True, kw_only=True):
+    """Who this processor is, and the namespaces of what it hears and says."""
+
+    name: str = "job_queue"
+    uuid: str
+    host: str
+    listener: str = "default"
+    publisher: str = "default"
+
+
+def identity_from(environment: Mapping[str, str]) -> Identity:
+    """An empty variable is one that is not set."""
+    known = {name: value for name, value in environment.items() if value}
+    return Identity(
+        name=known.get("SERVICE_NAME", "job_queue"),
+        uuid=known.get("SERVICE_UUID") or str(uuid.uuid4()),
+        host=known.get("SERVICE_HOST") or socket.gethostname(),
+        listener=known.get("NAMESPACE_LISTENER", "default"),
+        publisher=known.get("NAMESPACE_PUBLISHER", "default"),
+    )
+
+
+def identity() -> Identity:
+    return identity_from(os.environ)
+
+
+class Envelope(msgspec.Struct, frozen=True):
+    """A message as it came. What else stands in it is not looked at."""
+
+    topic: str
+    payload: msgspec.Raw = NULL
+    service_uuid: str = ""
+    service_host: str = ""
+    created_at: str = ""
+
+
+_decode = msgspec.json.Decoder(Envelope).decode
+
+
+def opened(line: bytes) -> Envelope:
+    """BadInput says what is wrong with a line."""
+    try:
+        if not line.isascii():
+            line.decode()  # strings inside of the payload are not looked at yet
+        if is_too_deep(line, Codec.JSON, NESTING_MAX):
+            raise BadInput(f"The message is nested in more than {NESTING_MAX} levels.")
+        return _decode(line)
+    except UnicodeDecodeError as error:
+        raise BadInput(f"The line is not UTF-8: {error}.") from error
+    except (msgspec.MsgspecError, RecursionError) as error:
+        raise BadInput(f"The line is no message: {str(error).removesuffix('.')}.") from error
+
+
+class _Message(msgspec.Struct, frozen=True):
+    topic: str
+    service_name: str
+    service_uuid: str
+    service_host: str
+    created_at: str
+    payload: msgspec.Raw
+
+
+_encode = msgspec.json.Encoder().encode
+
+
+def sealed(sender: Identity, topic: str, payload: bytes, now_ms: int) -> bytes:
+    """A message to be written, with the end of its line. `topic` is without the namespace."""
+    message = _Message(
+        f"{sender.publisher}/{topic}",
+        sender.name,
+        sender.uuid,
+        sender.host,
+        instants.written(now_ms),
+        msgspec.Raw(payload),
+    )
+    return _encode(message) + b"\n"

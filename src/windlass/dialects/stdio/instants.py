@@ -1,0 +1,23 @@
+"""Instants as the processor writes them: ISO 8601, UTC, with a Z."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime
+
+from windlass.core.errors import BadInput
+
+
+def read(text: str) -> int:
+    """Milliseconds since 1970; without an offset it is UTC."""
+    try:
+        instant = datetime.fromisoformat(text)
+        if instant.tzinfo is None:
+            instant = instant.replace(tzinfo=UTC)
+        return int(instant.timestamp() * 1000)
+    except (ValueError, OverflowError) as error:
+        raise BadInput(f"{text[:40]!r} is no instant; write 2026-01-31T12:00:00.000Z.") from error
+
+
+def written(at_ms: int) -> str:
+    return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(at_ms // 1000))}.{at_ms % 1000:03}Z"

@@ -1,0 +1,120 @@
+"""The processor's job ⇄ a job of the engine. What a client gave is stored and handed on as it was written."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from typing import Any
+
+import msgspec
+
+from windlass.core.errors import BadInput
+from windlass.core.ids import parse_id
+from windlass.core.job import Blob, Codec, Job, NewJob
+from windlass.core.retry import ENDLESS, Backoff
+from windlass.core.text.transcoding import as_json
+from windlass.core.validation import jobs as check
+
+from . import instants
+
+HIGHEST, USUAL, LOWEST = 0, 5, 9
+NAME_OF_A_JOB = "job"  # where it has no command
+_UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)
+_NOBODY = "00000000-0000-0000-0000-000000000000"
+
+
+def priority_of(given: Any) -> int:
+    """0 is the highest; a number as text is tolerated."""
+    if given is None:
+        return USUAL
+    if isinstance(given, str) and re.fullmatch(r"\s*[0-9]{1,3}\s*", given, re.ASCII):
+        given = int(given)
+    if type(given) is float and given.is_integer():
+        given = int(given)
+    if type(given) is not int or not HIGHEST <= given <= LOWEST:
+        raise BadInput(f"priority must be a whole number from {HIGHEST} to {LOWEST}, not {str(given)[:40]!r}.")
+    return given
+
+
+def _name_of(command: Any) -> str:
+    try:
+        check.new_name("command", command, check.NAME_MAX)
+    except BadInput:
+        return NAME_OF_A_JOB
+    return str(command)
+
+
+def new_job(raw: bytes, fields: dict[str, Any], *, keep_ms: int, attempts: int) -> NewJob:
+    """The uuid is the job's unique key within its queue, as long as anything is known of the job."""
+    job = NewJob(
+        queue=fields["queue_name"],
+        name=_name_of(fields.get("command")),
+        payload=Blob(raw),
+        priority=priority_of(fields.get("priority")) - USUAL,
+        unique=fields["uuid"],
+        unique_while_kept=True,
+        result_ttl_ms=keep_ms,
+        retry=Backoff(tries=attempts) if attempts else ENDLESS,
+    )
+    check.new_job(job)
+    return job
+
+
+def id_of(uuid: str) -> bytes:
+    """A job that was not added here is known by the id that the engine gave it; empty: this can be none."""
+    return parse_id(uuid) if _UUID.fullmatch(uuid) else b""
+
+
+def worker_id(uuid: str) -> bytes:
+    """Sixteen bytes that stand for a worker: those of its uuid, if it is one as it is usually written."""
+    if _UUID.fullmatch(uuid) and uuid != _NOBODY:
+        return parse_id(uuid)
+    return hashlib.sha256(uuid.encode()).digest()[:16]
+
+
+class _Known(msgspec.Struct):
+    uuid: str
+    dispatched_at: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+
+
+_decode_known = msgspec.json.Decoder(_Known).decode
+_decode_fields = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_encode = msgspec.json.Encoder().encode
+
+
+def _added_here(job: Job) -> _Known | None:
+    if not job.unique or job.payload.codec is not Codec.JSON:
+        return None
+    try:
+        known = _decode_known(job.payload.data)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return None
+    return known if known.uuid == job.unique else None
+
+
+def assignment(job: Job) -> bytes:
+    """The stored job and when it was dispatched. A job that came in another way is described as one of ours."""
+    dispatched_at = _encode(instants.written(job.started_at_ms or 0))
+    known = _added_here(job)
+    if known is None:
+        return _described(job, dispatched_at)
+    if known.dispatched_at is not msgspec.UNSET:
+        return _encode(_decode_fields(job.payload.data) | {"dispatched_at": msgspec.Raw(dispatched_at)})
+    return job.payload.data.rstrip()[:-1] + b',"dispatched_at":' + dispatched_at + b"}"
+
+
+def _described(job: Job, dispatched_at: bytes) -> bytes:
+    args = as_json(job.payload)
+    shown = {
+        "uuid": job.key,
+        "queue_name": job.queue,
+        "priority": min(max(job.priority + USUAL, HIGHEST), LOWEST),
+        "created_at": instants.written(job.created_at_ms),
+        "command": job.name,
+        "args": args,
+        "dispatched_at": msgspec.Raw(dispatched_at),
+    }
+    if args is None:  # bytes that no JSON can hold
+        shown["args_base64"] = base64.b64encode(job.payload.data).decode()
+    return _encode(shown)

@@ -1,0 +1,106 @@
+"""One processor from its first line to the end of its input: reads as fast as what was read can be dealt with."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import Coroutine
+from typing import Any
+
+from windlass.core.errors import Refusal
+from windlass.core.operations import Held
+from windlass.service import Service
+
+from .envelope import Identity
+from .lines import Lines, TooLong
+from .message_router import Desk
+from .messages import Message, Nothing, Reader, Speak, Terms
+from .pipes import Intake, Outlet
+
+log = logging.getLogger("windlass.processor")
+
+FLUSH_S = 5.0  # for what is written when it is told to stop
+QUOTED = 200  # bytes of a bad line that the log shows
+
+
+class Session:
+    """`await run()`; `stop()` ends it as the end of its input does."""
+
+    def __init__(self, service: Service, identity: Identity, terms: Terms, *, stdin: int = 0, stdout: int = 1) -> None:
+        self._reader = Reader(identity, terms)
+        self._lines = Lines()
+        self._stdin = stdin
+        self._outlet: Outlet[Held] = Outlet(stdout)
+        self._desk = Desk(service, identity, terms, self._outlet)
+        self._stopped = asyncio.Event()
+
+    def stop(self) -> None:
+        self._stopped.set()
+
+    async def run(self) -> bool:
+        """False: nobody reads what it writes."""
+        watching = asyncio.create_task(self._desk.watch.run(), name="windlass-processor-watch")
+        reading = asyncio.create_task(self._read(), name="windlass-processor-read")
+        ends = [asyncio.create_task(end) for end in (_waited(self._stopped), self._outlet.broken())]
+        try:
+            await asyncio.wait({reading, watching, *ends}, return_when=asyncio.FIRST_COMPLETED)
+            for task in (reading, watching):
+                if task.done():
+                    task.result()
+        finally:
+            for task in (reading, watching, *ends):
+                task.cancel()
+            await asyncio.wait({reading, watching, *ends})
+            await self._outlet.flushed(FLUSH_S if self._stopped.is_set() else None)
+            await self._desk.give_back()
+        if self._outlet.is_broken:
+            log.error("Nobody reads what is written to stdout; start it again when somebody does.")
+        return not self._outlet.is_broken
+
+    async def _read(self) -> None:
+        intake = Intake(self._stdin)
+        while chunks := await intake.chunks():
+            await self._deal_with(self._lines.feed(b"".join(chunks)))
+        await self._deal_with(self._lines.close())
+
+    async def _deal_with(self, lines: list[bytes | TooLong]) -> None:
+        if not lines:
+            return
+        now_ms = time.time_ns() // 1_000_000
+        messages = [self._message(line, now_ms) for line in lines]
+        # Not to be torn apart when it is told to stop: what was read is dealt with.
+        await _uncancelled(self._desk.perform([one for one in messages if one is not None]))
+
+    def _message(self, line: bytes | TooLong, now_ms: int) -> Message | None:
+        if isinstance(line, TooLong):
+            log.error("%s", line)
+            return None
+        try:
+            message = self._reader.read(line, now_ms)
+        except Refusal as error:
+            log.error("%s The line: %s", error, line[:QUOTED].decode(errors="backslashreplace"))
+            return None
+        if isinstance(message, Speak | Nothing) and (warning := _warning(message)):
+            log.warning("%s", warning)
+        return message
+
+
+def _warning(message: Speak | Nothing) -> str:
+    return message.warning if isinstance(message, Speak) else message.why
+
+
+async def _waited(event: asyncio.Event) -> None:
+    await event.wait()
+
+
+async def _uncancelled(work: Coroutine[Any, Any, None]) -> None:
+    task = asyncio.ensure_future(work)
+    try:
+        await asyncio.shield(task)
+    except asyncio.CancelledError:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(FLUSH_S):
+                await task
+        raise

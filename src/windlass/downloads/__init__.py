@@ -1,0 +1,1 @@
+"""Downloader: its HTTP API, its worker and the wiring of both."""

@@ -1,0 +1,45 @@
+"""What an aggregation is here: a key of one limit of the engine, with the cap and the proxy of its first job."""
+
+from __future__ import annotations
+
+import hashlib
+
+from windlass.core.errors import BadInput, TooLarge, UnknownLimit
+from windlass.core.job import Cap
+from windlass.core.limits.limit import Limit, Matcher
+from windlass.core.validation import jobs as check
+from windlass.downloads.worker.order import AGGREGATION_LIMIT, AGGREGATIONS, QUEUE
+from windlass.service import Service
+
+LIMIT = Limit(name=AGGREGATIONS, matches=Matcher(queue=QUEUE), running=AGGREGATION_LIMIT, key="aggr_id", own_caps=True)
+
+
+async def prepare(service: Service) -> None:
+    """The limit is there, and aggregations take turns: the million jobs of one do not stop the ten of another."""
+    try:
+        await service.aggregations(LIMIT.name, most=1)
+    except UnknownLimit:
+        await service.limit(LIMIT)
+    if not (await service.configuration(QUEUE)).fair_share:
+        await service.configure(QUEUE, {"fair_share": True})
+
+
+def cap_of(limit: int, proxy: str) -> Cap:
+    return Cap(limit=LIMIT.name, running=limit, note=proxy)
+
+
+async def proxy_of(service: Service, aggregation: str) -> str:
+    """Empty: it has none, or has vanished."""
+    try:
+        return (await service.aggregation(LIMIT.name, aggregation)).note
+    except UnknownLimit:
+        return ""
+
+
+def lane_of(aggregation: str) -> str:
+    """Its name, or a digest of one that cannot be a lane's."""
+    try:
+        check.new_name("lane", aggregation, check.LANE_MAX)
+    except (BadInput, TooLarge):
+        return "#" + hashlib.blake2b(aggregation.encode(), digest_size=12).hexdigest()
+    return aggregation

@@ -1,0 +1,130 @@
+"""GET /files: what was downloaded, to whoever knows its id. A page in it must not act as if it were ours."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import stat
+from pathlib import Path
+from typing import BinaryIO, NamedTuple
+
+from windlass.directories import download_dir
+from windlass.downloads.worker.content_type import EMPTY, LOOKED_AT, UNKNOWN, mime_type_of
+from windlass.downloads.worker.order import is_id, path_of
+from windlass.web.app.problems import HttpRefusal, NotFound
+from windlass.web.app.router import Ask
+from windlass.web.listener.messages import Streamed
+
+from .refusals import routes_of
+
+routes = routes_of("Downloads")
+
+READ_AT_ONCE = 256 * 1024
+_RANGE = re.compile(r"bytes=([0-9]{0,18})-([0-9]{0,18})")
+_HARMLESS = (
+    ("Content-Disposition", "attachment"),
+    ("X-Content-Type-Options", "nosniff"),
+    ("Content-Security-Policy", "default-src 'none'; sandbox"),
+    ("Cache-Control", "private"),
+    ("Accept-Ranges", "bytes"),
+)
+
+
+class Unsatisfiable(HttpRefusal):
+    code = "range_not_satisfiable"
+    status = 416
+    sentence = "The file has no such part."
+
+    def __init__(self, size: int = 0) -> None:
+        super().__init__(f"The file has {size} bytes.")
+        self.headers = (("Content-Range", f"bytes */{size}"),)
+
+
+class Part(NamedTuple):
+    first: int
+    length: int
+
+
+@routes.get(
+    "/files/{folder}/{name}", operation="downloaded_file", roles=None, media="application/octet-stream", waits=True,
+    also={206: None}, headers={"range": "One part of it, as bytes=0-1023."}, refuses=(NotFound, Unsatisfiable),
+)  # fmt: skip
+async def downloaded_file(ask: Ask[None, None]) -> Streamed:
+    """A downloaded file.
+
+    It needs no token: who was told its URL, by the callback, may have it; nobody guesses it."""
+    name = ask.path["name"]
+    settings = ask.office.settings
+    if settings.download_s3_bucket or not is_id(name) or ask.path["folder"] != name[:3]:
+        raise NotFound
+    file, size, media = await asyncio.to_thread(_open, download_dir(settings) / path_of(name))
+    try:
+        part = _part(ask.request.head.headers.get("range", ""), size)
+    except Unsatisfiable:
+        file.close()
+        raise
+    wanted = part or Part(0, size)
+    told = ((("Content-Range", f"bytes {wanted.first}-{wanted.first + wanted.length - 1}/{size}"),)) if part else ()
+    return Streamed(206 if part else 200, _Chunks(file, wanted), (*_HARMLESS, *told), media, wanted.length)
+
+
+def _open(path: Path) -> tuple[BinaryIO, int, str]:
+    """No link is followed, and nothing but a file is opened."""
+    try:
+        file = open(path, "rb", opener=_opener)  # noqa: SIM115 (a path cannot be opened so)
+    except OSError as error:
+        raise NotFound from error
+    try:
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode):
+            raise NotFound
+        media = mime_type_of(file.read(LOOKED_AT))
+        return file, status.st_size, UNKNOWN if media == EMPTY else media
+    except BaseException:
+        file.close()
+        raise
+
+
+def _opener(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK)
+
+
+def _part(header: str, size: int) -> Part | None:
+    """None: all of it, also for what is no range of bytes, or several. Unsatisfiable: it has no such part."""
+    found = _RANGE.fullmatch(header.replace(" ", ""))
+    if found is None or not (found[1] or found[2]):
+        return None
+    if not found[1]:  # the last so many bytes
+        length = min(int(found[2]), size)
+        if not length:
+            raise Unsatisfiable(size)
+        return Part(size - length, length)
+    first, last = int(found[1]), min(int(found[2] or size - 1), size - 1)
+    if found[2] and int(found[2]) < first:
+        return None
+    if first >= size:
+        raise Unsatisfiable(size)
+    return Part(first, last - first + 1)
+
+
+class _Chunks:
+    """A part of a file, which is closed whether or not anybody begins to read it."""
+
+    def __init__(self, file: BinaryIO, part: Part) -> None:
+        self._file = file
+        self._left = part.length
+        file.seek(part.first)
+
+    def __aiter__(self) -> _Chunks:
+        return self
+
+    async def __anext__(self) -> bytes:
+        data = await asyncio.to_thread(self._file.read, min(self._left, READ_AT_ONCE)) if self._left else b""
+        if not data:
+            raise StopAsyncIteration
+        self._left -= len(data)
+        return data
+
+    async def aclose(self) -> None:
+        self._file.close()

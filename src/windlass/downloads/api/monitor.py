@@ -1,0 +1,110 @@
+"""GET /hb, /stats and /dashboard/aggregations: what is in service, what was done, what waits."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+from windlass.core import errors
+from windlass.core.errors import UnknownLimit
+from windlass.core.limits.limit import Aggregation
+from windlass.downloads.worker import QUEUE
+from windlass.service import Service
+from windlass.service.aggregations import COMPONENT_MAX
+from windlass.web.app.problems import HttpRefusal, NotFound
+from windlass.web.app.router import READS, Answer, Ask
+from windlass.web.listener.messages import Response
+
+from .aggregation import LIMIT
+from .refusals import routes_of
+
+routes = routes_of("Downloads")
+
+_EVERYBODY = (("Access-Control-Allow-Origin", "*"),)
+_TEXT = "text/plain; charset=utf-8"
+_JSON = "application/json"
+PAGE = 500
+
+
+class OutOfService(HttpRefusal):
+    code = "out_of_service"
+    status = 503
+    sentence = "This server is out of service."
+    headers = (("Retry-After", "5"),)
+
+
+class WaitingJobs(msgspec.Struct, frozen=True):
+    name: str
+    size: int
+
+
+@routes.get("/hb", operation="heartbeat", roles=None, media=_TEXT, refuses=(OutOfService,))
+async def heartbeat(ask: Ask[None, None]) -> Response:
+    """Whether requests should be sent here.
+
+    503 while the file that WINDLASS_HEARTBEAT_FILE names exists."""
+    file = ask.office.settings.heartbeat_file
+    if file and await _exists(file):
+        raise OutOfService
+    return Response(200, b"OK", content_type=_TEXT)
+
+
+async def _exists(file: str) -> bool:
+    return await asyncio.to_thread(Path(file).exists)
+
+
+@routes.get(
+    "/stats/{name}", operation="stats", roles=READS, gives=dict[str, int], media=_JSON,
+    refuses=(NotFound, errors.BadInput, errors.EngineError),
+)  # fmt: skip
+async def stats(ask: Ask[None, None]) -> Answer:
+    """What the processors, or the notifiers, have counted.
+
+    Of all instances that have told it within the last ten seconds, added up; 404 when there is none."""
+    ask.may_use(QUEUE)
+    component = ask.path["name"]
+    is_known = len(component.encode()) <= COMPONENT_MAX and component.isprintable()
+    found = await ask.service.stats_of(component) if is_known else {}
+    if not found:
+        raise NotFound("Nobody has counted anything under this name lately.")
+    return Answer(summed(found), headers=_EVERYBODY)
+
+
+def summed(found: Mapping[str, Mapping[str, int]]) -> dict[str, int]:
+    total: Counter[str] = Counter()
+    for numbers in found.values():
+        total.update(numbers)
+    if "alive" in total:
+        total["alive"] = 1
+    return dict(sorted(total.items()))
+
+
+@routes.get(
+    "/dashboard/aggregations", operation="waiting_aggregations", roles=READS, gives=list[WaitingJobs], media=_JSON,
+    refuses=(errors.EngineError,),
+)  # fmt: skip
+async def waiting_aggregations(ask: Ask[None, None]) -> Answer:
+    """Aggregations with jobs that wait, and how many.
+
+    Also those that wait for their next attempt; not those that run."""
+    ask.may_use(QUEUE)
+    found = [WaitingJobs(f"jobs:{one.key}", one.queued + one.scheduled) for one in await _all(ask.service)]
+    return Answer([one for one in found if one.size], headers=_EVERYBODY)
+
+
+async def _all(service: Service) -> list[Aggregation]:
+    found: list[Aggregation] = []
+    cursor = ""
+    try:
+        while True:
+            page = await service.aggregations(LIMIT.name, most=PAGE, cursor=cursor)
+            found += page.aggregations
+            cursor = page.cursor
+            if not cursor:
+                return found
+    except UnknownLimit:  # nothing was ever downloaded
+        return found

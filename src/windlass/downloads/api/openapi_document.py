@@ -1,0 +1,32 @@
+"""The downloader's own OpenAPI document; paths are relative to /downloader, as its clients know them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from windlass.web.app.router import Route
+from windlass.web.docs.dialect_document import TAG, document_of_dialect, serve_document
+from windlass.web.docs.openapi import About, Examples
+
+from .examples import DOWNLOAD_EXAMPLES
+from .order_form import REQUIRED
+from .refusals import PREFIX, routes_of
+
+routes = routes_of(TAG)
+
+_ABOUT = About(
+    "Windlass downloader",
+    "Downloads with a bound per aggregation, in the API of skroutz's downloader. Refusals are plain text.",
+    PREFIX,
+)
+_EXAMPLES = Examples(DOWNLOAD_EXAMPLES)
+
+
+def self_description(served: list[Route]) -> dict[str, Any]:
+    made = document_of_dialect(served, _EXAMPLES, _ABOUT)
+    # Every field may be absent when it is read, so that the refusal can name it in the downloader's own words.
+    made["components"]["schemas"]["OrderForm"]["required"] = list(REQUIRED)
+    return made
+
+
+serve_document(routes, "downloader", self_description)

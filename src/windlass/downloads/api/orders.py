@@ -1,0 +1,121 @@
+"""POST /download and POST /retry: jobs come in; callbacks that were given up are tried again."""
+
+from __future__ import annotations
+
+import secrets
+from base64 import urlsafe_b64encode
+from typing import Annotated
+from weakref import WeakSet
+
+import msgspec
+from msgspec import Meta
+
+from windlass.core import errors
+from windlass.core.callbacks.callback import GIVEN_UP_KEPT_MS
+from windlass.core.errors import BadInput, TooLarge, UniqueConflict, UnknownCallback, UnknownLimit, WrongState
+from windlass.core.job import Blob, NewJob
+from windlass.core.retry import Backoff
+from windlass.downloads.worker import NAME, QUEUE
+from windlass.web.app.problems import InternalError
+from windlass.web.app.router import PRODUCES, Ask, Office
+
+from .aggregation import cap_of, lane_of, prepare
+from .order_form import Order, OrderForm, read_order
+from .refusals import routes_of
+
+routes = routes_of("Downloads")
+
+TRIES = 3  # for an id that nobody has
+CRASHES_MAX = 10  # leases that may run out, beside the attempts that end
+ID_MAX = 128
+_prepared: WeakSet[Office] = WeakSet()
+
+
+class Ordered(msgspec.Struct, frozen=True):
+    id: Annotated[str, Meta(description="14 characters.", examples=["Uk9bZl8xR2FvbnA"])]
+
+
+def new_download_id() -> str:
+    return urlsafe_b64encode(secrets.token_bytes(10)).decode().rstrip("=")
+
+
+def job_of(order: Order, download_id: str) -> NewJob:
+    payload = msgspec.json.encode({"id": download_id, **order.fields})
+    return NewJob(
+        queue=QUEUE,
+        name=NAME,
+        payload=Blob(payload),
+        lane=lane_of(order.aggregation),
+        unique=download_id,
+        unique_check="refuse",
+        unique_while_kept=True,
+        # When an attempt that failed is made again is for the processor to say; here it is a bound on crashes.
+        retry=Backoff(tries=1 + order.max_retries + CRASHES_MAX, base_ms=0, jitter=0),
+        result_ttl_ms=GIVEN_UP_KEPT_MS,
+        callback=order.callback,
+        cap=cap_of(order.limit, order.proxy),
+    )
+
+
+@routes.post(
+    "/download", operation="download", roles=PRODUCES, takes=OrderForm, takes_media="application/json",
+    gives=Ordered, media="application/json", status=201,
+    refuses=(TooLarge, errors.QueueFull, errors.EngineError),
+)  # fmt: skip
+async def download(ask: Ask[OrderForm, None]) -> Ordered:
+    """Download a file, and tell somebody of it.
+
+    The file is fetched by a processor, no more of an aggregation at once than its first job said, and the callback
+    tells how that ended. Content-Type and Accept are not looked at."""
+    ask.may_use(QUEUE)
+    order = read_order(ask.body)
+    await _prepare(ask.office)
+    return Ordered(await _enqueued(ask.office, order))
+
+
+async def _prepare(office: Office) -> None:
+    if office not in _prepared:
+        await prepare(office.service)
+        _prepared.add(office)
+
+
+async def _enqueued(office: Office, order: Order) -> str:
+    for _ in range(TRIES):
+        download_id = new_download_id()
+        try:
+            await office.gathering.enqueue(job_of(order, download_id))
+            return download_id
+        except UniqueConflict:
+            continue
+        except UnknownLimit:  # somebody has taken it away
+            await prepare(office.service)
+    raise InternalError("No id could be found that nobody has; try again.")
+
+
+@routes.post(
+    "/retry/{name}", operation="retry_callback", roles=PRODUCES, status=204,
+    refuses=(BadInput, TooLarge, errors.EngineError),
+)  # fmt: skip
+async def retry_callback(ask: Ask[None, None]) -> None:
+    """Deliver a callback that was given up after all.
+
+    It is due at once, and has all its attempts anew. 400: there is no such download, or its callback was not given
+    up."""
+    ask.may_use(QUEUE)
+    name = ask.path["name"]
+    job_id = await ask.service.holder(QUEUE, name) if len(name) <= ID_MAX and name.isprintable() else None
+    if job_id is None:
+        raise BadInput("There is no download of this id; it may have been delivered.")
+    try:
+        await ask.service.redeliver([job_id]).one()
+    except (UnknownCallback, WrongState) as error:
+        raise BadInput("The callback of this download has not failed; only one that has can be tried again.") from error
+
+
+@routes.post(
+    "/retry/", operation="retry_callback_without_id", roles=PRODUCES, status=204, is_listed=False, refuses=(BadInput,)
+)
+async def retry_callback_without_id(ask: Ask[None, None]) -> None:
+    """Refuse an empty id. Segments of paths that have a name are never empty, so it has a route of its own."""
+    ask.may_use(QUEUE)
+    raise BadInput("The path has no id: POST /retry/<id>, with the id that POST /download has answered.")

@@ -1,0 +1,65 @@
+"""Downloads, as the settings say: where files go, what their URLs begin with, and how many at once."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+
+from windlass.background.loop import say_why
+from windlass.background.stats_publisher import publishing
+from windlass.core.errors import BadSetting
+from windlass.core.server_roles import PROCESSOR, read_roles
+from windlass.directories import download_dir
+from windlass.outbound import Outbound, PolicySource
+from windlass.service import Service
+from windlass.settings import Settings
+
+from .api.aggregation import proxy_of
+from .api.refusals import PREFIX
+from .worker import Options, Processor, read_headers
+
+
+def download_base(settings: Settings, own_url: str) -> str:
+    """What the URLs of files begin with. `own_url`: of this server; empty: it does not answer."""
+    if settings.download_url:
+        return settings.download_url.rstrip("/")
+    if not own_url and not settings.port and PROCESSOR in read_roles(settings.roles):
+        raise BadSetting(
+            "Files have no URL: set WINDLASS_DOWNLOAD_URL, or WINDLASS_PORT as for the server that has them."
+        )
+    host = f"[{settings.host}]" if ":" in settings.host else settings.host
+    scheme = "https" if settings.tls_certificate else "http"
+    return f"{own_url or f'{scheme}://{host}:{settings.port}'}{PREFIX}/files"
+
+
+def _options(settings: Settings, base: str) -> Options:
+    return Options(
+        directory=download_dir(settings),
+        base=base,
+        slots=settings.download_slots,
+        retry_delay_ms=settings.download_retry_delay_ms,
+        size_max=settings.download_max,
+        headers=read_headers(settings.download_headers),
+        s3_bucket=settings.download_s3_bucket,
+        s3_region=settings.download_s3_region,
+        s3_endpoint=settings.download_s3_endpoint,
+    )
+
+
+@contextlib.asynccontextmanager
+async def downloading(service: Service, policy: PolicySource, settings: Settings, base: str) -> AsyncIterator[None]:
+    """Downloads are performed, until the block ends and what is under way is given back."""
+    if PROCESSOR not in read_roles(settings.roles):
+        yield
+        return
+    async with Outbound(policy) as outbound:
+        processor = Processor(outbound, _options(settings, base), proxy_of=proxy_of)
+        working = asyncio.create_task(processor.run(service), name="windlass-processor")
+        working.add_done_callback(say_why)
+        try:
+            async with publishing(service, PROCESSOR, processor.numbers):
+                yield
+        finally:
+            working.cancel()
+            await asyncio.wait({working})

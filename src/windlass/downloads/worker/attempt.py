@@ -1,0 +1,172 @@
+"""One attempt at one download: fetched, looked at, kept; or nothing of it is left."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from typing import NamedTuple, TypeAlias
+
+from windlass.core.errors import BadInput
+from windlass.outbound import Incoming, Outbound, Unanswered, Wanted, read_proxy
+
+from . import report
+from .content_type import LOOKED_AT, mime_type_of
+from .counts import Counts
+from .failures import Trouble, of_disk, of_line, of_status
+from .globs import Globs, read_globs
+from .image_size import NotAnImage, image_size
+from .options import Options
+from .order import Order
+from .report import Report
+from .s3 import Bucket, Clients, metadata_of
+from .storage import NO_METADATA, Directory, Storage
+from .temp_file import TempFile
+from .threads import Threads
+
+WRITE_AT_ONCE = 1024 * 1024
+PREPARING = "preparing the request"
+
+Heard: TypeAlias = Callable[[int, int | None], None]  # bytes so far, and of how many
+
+
+class Attempts:
+    """What all attempts of one processor share."""
+
+    def __init__(self, outbound: Outbound, options: Options, threads: Threads, counts: Counts) -> None:
+        self._outbound = outbound
+        self._options = options
+        self._threads = threads
+        self._uploads = Threads(options.slots)  # a slow bucket must not keep files from being written
+        self._counts = counts
+        self._clients = Clients(options.s3_endpoint)
+        self.storage: Storage = (
+            Bucket(self._clients, options.s3_bucket, options.s3_region)
+            if options.s3_bucket
+            else Directory(options.directory)
+        )
+
+    def close(self) -> None:
+        self._uploads.close()
+
+    async def attempt(self, order: Order, proxy: str, heard: Heard, unwanted: threading.Event) -> Report:
+        """Trouble: it came to nothing. `unwanted` is set when it is cancelled: threads cannot be."""
+        globs = _globs_of(order)
+        storage, metadata = self._storage_for(order)
+        self._check_proxy(proxy)
+        temp = TempFile(self._options.directory, order.id, unwanted)
+        threads = self.threads_for(storage)
+        try:
+            await threads.run(_prepare, storage, temp)
+            status, whole = await self._fetch(order, proxy, globs, temp, heard)
+            size = await threads.run(_keep, order, status, whole, temp, storage, metadata)
+        except OSError as error:
+            raise of_disk(error) from error
+        finally:
+            if temp.is_open:
+                await self._threads.run(temp.discard)
+        self._counts.add(f"download.response.{status}")
+        return report.success(order, self._options.base, status, size)
+
+    def threads_for(self, storage: Storage) -> Threads:
+        return self._uploads if isinstance(storage, Bucket) else self._threads
+
+    def _storage_for(self, order: Order) -> tuple[Storage, Mapping[str, str]]:
+        if order.s3_bucket:
+            return Bucket(self._clients, order.s3_bucket, order.s3_region), metadata_of(order)
+        return self.storage, NO_METADATA
+
+    def _check_proxy(self, proxy: str) -> None:
+        try:
+            if proxy:
+                read_proxy(proxy)
+        except BadInput as error:
+            self._counts.add("invalidProxies")
+            raise Trouble(PREPARING, f"the proxy of the aggregation cannot be used: {error}") from error
+
+    async def _fetch(self, order: Order, proxy: str, globs: Globs, temp: TempFile, heard: Heard) -> tuple[int, _Whole]:
+        """Answers the status, too."""
+        wanted = Wanted(
+            url=order.url,
+            headers=_merged(self._options.headers, order.request_headers),
+            proxy=proxy,
+            timeout_s=order.download_timeout,
+            size_max=self._options.size_max,
+        )
+        status = 0
+        try:
+            async with self._outbound.get(wanted) as incoming:
+                status = incoming.status
+                if status >= 400:
+                    raise of_status(status, incoming.reason)
+                return status, await self._write(incoming, globs, temp, heard)
+        except BadInput as error:
+            raise Trouble(PREPARING, str(error)) from error
+        except Unanswered as error:
+            raise of_line(error, status) from error
+
+    async def _write(self, incoming: Incoming, globs: Globs, temp: TempFile, heard: Heard) -> _Whole:
+        """Nothing is fetched to its end that will not be kept: the type is checked as soon as it is known."""
+        beginning, mime_type = b"", ""
+        parts: list[bytes] = []
+        waiting = received = 0
+        while part := await incoming.read():
+            parts.append(part)
+            waiting += len(part)
+            received += len(part)
+            heard(received, incoming.length)
+            if not mime_type:
+                beginning += part[:LOOKED_AT]
+                mime_type = _checked_type(beginning, globs, incoming) if len(beginning) >= LOOKED_AT else ""
+            if waiting >= WRITE_AT_ONCE:
+                await self._threads.run(temp.write, parts)
+                parts, waiting = [], 0
+        return _Whole(mime_type or _checked_type(beginning, globs, incoming), parts)
+
+
+class _Whole(NamedTuple):
+    """A body that has come to its end."""
+
+    mime_type: str
+    unwritten: list[bytes]  # its last parts
+
+
+def _prepare(storage: Storage, temp: TempFile) -> None:
+    storage.check()
+    temp.open()
+
+
+def _keep(
+    order: Order, status: int, whole: _Whole, temp: TempFile, storage: Storage, metadata: Mapping[str, str]
+) -> str:
+    """Answers the size of an image, if that is asked for."""
+    temp.write(whole.unwritten)
+    size = ""
+    if order.extract_image_size:
+        try:
+            with temp.path.open("rb") as file:
+                size = image_size(whole.mime_type, file)
+        except NotAnImage as error:
+            phase = "extracting the image size"
+            raise Trouble(phase, str(error), response_code=status, counted_as=".image-size") from error
+    storage.keep(temp, order.id, whole.mime_type, metadata)
+    return size
+
+
+def _globs_of(order: Order) -> Globs:
+    try:
+        return read_globs(order.mime_type)
+    except BadInput as error:
+        raise Trouble(PREPARING, str(error)) from error
+
+
+def _checked_type(beginning: bytes, globs: Globs, incoming: Incoming) -> str:
+    mime_type = mime_type_of(beginning)
+    if mismatch := globs.mismatch(mime_type):
+        raise Trouble("checking the mime type", mismatch, response_code=incoming.status, counted_as=".mime")
+    return mime_type
+
+
+def _merged(defaults: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:
+    """A header of the job replaces the one of the same name, however that is written."""
+    names = {name.lower() for name in given}
+    return {**{name: value for name, value in defaults.items() if name.lower() not in names}, **given}

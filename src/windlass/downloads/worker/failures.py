@@ -1,0 +1,57 @@
+"""Why an attempt to download came to nothing, and whether another one may help."""
+
+from __future__ import annotations
+
+from windlass.outbound import AddressForbidden, AnswerTooLarge, AstrayRedirect, TlsFailed, Unanswered
+
+
+class Trouble(Exception):
+    """`is_internal`: it is ours, not the other side's; such an attempt does not count."""
+
+    def __init__(
+        self,
+        phase: str,
+        what: str,
+        *,
+        is_retriable: bool = False,
+        is_internal: bool = False,
+        response_code: int = 0,
+        counted_as: str = "",
+    ) -> None:
+        self.is_retriable = is_retriable
+        self.is_internal = is_internal
+        self.response_code = response_code
+        self.counted_as = counted_as  # behind `download.response`; empty: not at all
+        super().__init__(f"Error while {phase}, {what}, retriable: {_go(is_retriable)}, internal: {_go(is_internal)}")
+
+
+def _go(claim: bool) -> str:
+    return "true" if claim else "false"
+
+
+def of_status(status: int, reason: str) -> Trouble:
+    return Trouble(
+        "downloading",
+        f"Received status code {status} {reason}".rstrip(),
+        is_retriable=status >= 500,
+        response_code=status,
+        counted_as=f".{status}",
+    )
+
+
+def of_line(error: Unanswered, response_code: int) -> Trouble:
+    """What went wrong between us and the other side."""
+    if isinstance(error, TlsFailed):
+        return Trouble("downloading", f"TLS Error occured: {error}", response_code=response_code, counted_as=".tls")
+    is_final = isinstance(error, AddressForbidden | AnswerTooLarge | AstrayRedirect)
+    return Trouble(
+        "downloading",
+        str(error),
+        is_retriable=not is_final,
+        response_code=response_code,
+        counted_as=".body" if response_code else "",
+    )
+
+
+def of_disk(error: OSError) -> Trouble:
+    return Trouble("writing the file", str(error), is_retriable=True, is_internal=True)

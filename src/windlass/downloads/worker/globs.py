@@ -1,0 +1,117 @@
+"""The list of patterns that a mime type must fit: commas between, `!` negates, `*` and `?` do not cross `/`. Pure, and
+linear in what it is given."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import msgspec
+
+from windlass.core.errors import BadInput
+
+_STAR = None
+
+
+class _One(NamedTuple):
+    """One character: within one of the ranges, or outside all of them. Never `/`, unless it is written."""
+
+    ranges: tuple[tuple[str, str], ...]
+    is_negated: bool = False
+
+    def fits(self, character: str) -> bool:
+        is_within = any(low <= character <= high for low, high in self.ranges)
+        return is_within if not self.is_negated else not is_within and character != "/"
+
+
+_ANY = _One((), is_negated=True)
+
+
+class Globs(msgspec.Struct, frozen=True):
+    positive: tuple[str, ...] = ()
+    negated: tuple[str, ...] = ()
+
+    def mismatch(self, mime_type: str) -> str:
+        """What is wrong with a type; empty: it fits."""
+        for pattern in self.negated:
+            if _matches(_read(pattern), mime_type):
+                return f"Expected mime-type not to be ({pattern}) found - ({mime_type})"
+        if self.positive and not any(_matches(_read(pattern), mime_type) for pattern in self.positive):
+            return f"Expected mime-type to be ({','.join(self.positive)}), found ({mime_type})"
+        return ""
+
+
+def read_globs(text: str) -> Globs:
+    """BadInput: one of the patterns cannot be read."""
+    parts = [part for part in (one.strip() for one in text.split(",")) if part]
+    positive = tuple(part for part in parts if not part.startswith("!"))
+    negated = tuple(part[1:] for part in parts if part.startswith("!"))
+    for pattern in (*positive, *negated):
+        _read(pattern)
+    return Globs(positive, negated)
+
+
+def _read(pattern: str) -> list[_One | None]:
+    tokens: list[_One | None] = []
+    at = 0
+    while at < len(pattern):
+        character = pattern[at]
+        if character == "*":
+            tokens.append(_STAR)
+        elif character == "?":
+            tokens.append(_ANY)
+        elif character == "[":
+            token, at = _read_class(pattern, at + 1)
+            tokens.append(token)
+        else:
+            character, at = _read_character(pattern, at)
+            tokens.append(_One(((character, character),)))
+        at += 1
+    return tokens
+
+
+def _read_class(pattern: str, at: int) -> tuple[_One, int]:
+    """From behind its bracket; answers where the closing one is."""
+    is_negated = pattern[at : at + 1] == "^"
+    at += is_negated
+    ranges: list[tuple[str, str]] = []
+    while pattern[at : at + 1] != "]" or not ranges:
+        if pattern[at : at + 1] in ("", "-", "]"):
+            raise BadInput(f"{pattern!r} is not a pattern: a bracket of it is empty, open or has a stray sign.")
+        low, at = _read_character(pattern, at)
+        high = low
+        if pattern[at + 1 : at + 2] == "-":
+            if pattern[at + 2 : at + 3] in ("", "-", "]"):
+                raise BadInput(f"{pattern!r} is not a pattern: a range of it has no end.")
+            high, at = _read_character(pattern, at + 2)
+        ranges.append((low, high))
+        at += 1
+    return _One(tuple(ranges), is_negated), at
+
+
+def _read_character(pattern: str, at: int) -> tuple[str, int]:
+    """Itself, or what a backslash stands before; and where that is."""
+    if pattern[at] != "\\":
+        return pattern[at], at
+    if at + 1 == len(pattern):
+        raise BadInput(f"{pattern!r} is not a pattern: there is nothing behind its last backslash.")
+    return pattern[at + 1], at + 1
+
+
+def _matches(tokens: list[_One | None], text: str) -> bool:
+    """The last star seen takes one character more whenever what follows it does not fit."""
+    token_at = text_at = 0
+    star_at = resume_at = -1
+    while text_at < len(text):
+        token = tokens[token_at] if token_at < len(tokens) else _ANY
+        if token_at < len(tokens) and token is _STAR:
+            star_at, resume_at = token_at, text_at
+            token_at += 1
+        elif token_at < len(tokens) and token is not None and token.fits(text[text_at]):
+            token_at += 1
+            text_at += 1
+        elif star_at >= 0 and text[resume_at] != "/":
+            resume_at += 1
+            token_at, text_at = star_at + 1, resume_at
+        else:
+            return False
+    return all(token is _STAR for token in tokens[token_at:])

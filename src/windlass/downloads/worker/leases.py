@@ -1,0 +1,147 @@
+"""What a processor holds: leases are extended, progress is told, and who is asked to stop, or has lost its lease,
+stops."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable
+from typing import Literal, TypeAlias
+
+from windlass.background.reconciler import Reconciler
+from windlass.core.errors import Refusal, UnknownWorker, WindlassError
+from windlass.core.job import Job
+from windlass.core.operations import Extended, Held, Update, WorkerInfo
+from windlass.service import Service
+
+log = logging.getLogger("windlass.downloads")
+
+BEAT_MS = 30_000  # a worker that is silent for so long counts as lost
+BEAT_EVERY_S = 10.0
+TOLD_EVERY_S = 1.0
+TROUBLE_PAUSE_S = 1.0
+BATCH = 1000
+
+Why: TypeAlias = Literal["", "cancelled", "lost", "stopping"]
+
+
+class Hold:
+    """A job in hand."""
+
+    def __init__(self, job: Job) -> None:
+        self.job = job
+        self.held = Held(job.id, job.lease_token)
+        self.task: asyncio.Task[None] | None = None
+        self.why: Why = ""  # it was stopped
+        self.unwanted = threading.Event()  # the same, for threads
+        self.has_begun = False  # a task that is cancelled before would never say so
+        self.is_telling = False  # how it ended: too late to stop it
+        self.received = 0
+        self.length: int | None = None
+        self.told = 0  # of what was received
+
+    def stop(self, why: Why) -> None:
+        if self.why or self.is_telling:
+            return
+        self.why = why
+        self.unwanted.set()
+        if self.has_begun and self.task is not None:
+            self.task.cancel()
+
+    def update(self) -> Update:
+        self.told = self.received
+        share = min(1.0, self.received / self.length) if self.length else None
+        of = f" of {self.length}" if self.length else ""
+        return Update(id=self.job.id, token=self.job.lease_token, progress=share, note=f"{self.received}{of} bytes")
+
+
+class Holds:
+    """`others`: jobs that are taken under the same worker and kept elsewhere."""
+
+    def __init__(
+        self, service: Service, worker: bytes, info: WorkerInfo, lease_ms: int, others: Callable[[], list[Held]]
+    ) -> None:
+        self._service = service
+        self._worker = worker
+        self._info = info
+        self._lease_ms = lease_ms
+        self._others = others
+        self._holds: dict[bytes, Hold] = {}
+        self.reconciler = Reconciler(service, lambda lease: lease in self._leases())
+        self._moved = asyncio.Event()
+
+    def __len__(self) -> int:
+        return len(self._holds)
+
+    def all(self) -> list[Hold]:
+        return list(self._holds.values())
+
+    def _leases(self) -> list[Held]:
+        """Everything that this process holds under its worker."""
+        return [*(hold.held for hold in self._holds.values()), *self._others()]
+
+    def add(self, hold: Hold) -> None:
+        self._holds[hold.job.id] = hold
+
+    def drop(self, hold: Hold) -> None:
+        if self._holds.get(hold.job.id) is hold:
+            del self._holds[hold.job.id]
+
+    def heard(self, hold: Hold, received: int, length: int | None) -> None:
+        hold.received, hold.length = received, length
+        self._moved.set()
+
+    async def register(self) -> None:
+        self._service.hear_cancels(self._cancel)
+        while True:
+            try:
+                await self._service.register(self._worker, self._info, beat_ms=BEAT_MS)
+                return
+            except Refusal:
+                raise
+            except WindlassError as error:
+                log.warning("The processor cannot register (%s); still trying.", error)
+                await asyncio.sleep(TROUBLE_PAUSE_S)
+
+    def _cancel(self, job_id: bytes) -> None:
+        if (hold := self._holds.get(job_id)) is not None:
+            hold.stop("cancelled")
+
+    async def keep(self) -> None:
+        """Until cancelled."""
+        pause_s = min(BEAT_EVERY_S, self._lease_ms / 3000)
+        while True:
+            await asyncio.sleep(pause_s)
+            try:
+                await self._extend()
+                held = [lease.id for lease in self._leases()]
+                self.reconciler.begin((await self._service.beat_holding(self._worker, held)).unclaimed)
+            except UnknownWorker:
+                await self.register()
+            except WindlassError as error:
+                log.warning("Heartbeats do not reach the engine (%s); still trying.", error)
+
+    async def _extend(self) -> None:
+        holds = self.all()
+        for start in range(0, len(holds), BATCH):
+            part = holds[start : start + BATCH]
+            answers = await self._service.extend([hold.held for hold in part], lease_ms=self._lease_ms)
+            for hold, answer in zip(part, answers, strict=True):
+                if isinstance(answer, Refusal):
+                    hold.stop("lost")
+                elif isinstance(answer, Extended) and answer.is_cancel_requested:
+                    hold.stop("cancelled")
+
+    async def tell_progress(self) -> None:
+        """Until cancelled; of all that have moved together, and not more often than somebody looks."""
+        while True:
+            await self._moved.wait()
+            self._moved.clear()
+            moved = [hold for hold in self.all() if hold.received != hold.told and not hold.is_telling]
+            try:
+                for start in range(0, len(moved), BATCH):
+                    await self._service.update([hold.update() for hold in moved[start : start + BATCH]])
+            except WindlassError as error:
+                log.debug("Progress could not be told: %s", error)
+            await asyncio.sleep(TOLD_EVERY_S)

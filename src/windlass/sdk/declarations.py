@@ -1,0 +1,68 @@
+"""What an application declares beside its tasks (limits, properties of queues, schedules), told to the engine when a
+worker starts. Code wins over what was set by hand under the same name."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+from windlass.core.errors import BadInput, Forbidden
+from windlass.core.limits.limit import Limit
+from windlass.core.scheduling.schedule import Schedule
+from windlass.service import Service
+
+from .tasks import schedules as cron
+from .tasks.limits import declared
+
+if TYPE_CHECKING:
+    from .tasks.task import Task
+
+
+log = logging.getLogger("windlass.app")
+
+
+class Declared:
+    def __init__(self) -> None:
+        self._limits: dict[str, list[Limit]] = {}
+        self._queues: dict[str, dict[str, Any]] = {}
+        self._schedules: dict[str, Schedule] = {}
+        self._tasks: set[str] = set()
+
+    def limits_of(self, task: Task[..., Any]) -> None:
+        self._tasks.add(task.name)
+        self._limits[task.name] = declared(task.name, task.queue, task.limits)
+        if task.template.tenant:
+            self._queues.setdefault(task.queue, {}).setdefault("fair_share", True)
+
+    def queue(self, name: str, properties: dict[str, Any]) -> None:
+        self._queues.setdefault(name, {}).update(properties)
+
+    def schedule(self, wanted: Schedule) -> None:
+        """The same definition again is no conflict: a module may be loaded as `__main__` and by its name."""
+        if self._schedules.setdefault(wanted.name, wanted) != wanted:
+            raise BadInput(f"There is a schedule {wanted.name!r} already: give one of them another name=.")
+
+    @property
+    def schedules(self) -> list[Schedule]:
+        return list(self._schedules.values())
+
+    async def tell(self, service: Service) -> None:
+        try:
+            await self._tell(service)
+        except Forbidden as refusal:
+            if self._queues or self._schedules or any(self._limits.values()):
+                log.warning(
+                    "This worker's token may not set what the code declares (limits, schedules, properties of queues), "
+                    "so it stays as it is. A token with the role admin may. (%s)",
+                    refusal,
+                )
+
+    async def _tell(self, service: Service) -> None:
+        for queue, properties in self._queues.items():
+            await service.configure(queue, properties)
+        wanted = {limit.name: limit for limits in self._limits.values() for limit in limits}
+        known = {state.limit.name: state.limit for state in await service.limits()} if wanted else {}
+        for name, limit in wanted.items():
+            if known.get(name) != limit:
+                await service.limit(limit)
+        await cron.tell(service, self.schedules, sorted(self._tasks))

@@ -1,0 +1,54 @@
+"""How a deployment is reached: its engine itself, or a server in front of it. The rest of the SDK does not ask which.
+What speaks HTTP is loaded when a server is meant: a program on an engine does not pay for it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeAlias
+
+from windlass import server
+from windlass.core.errors import BadSetting
+from windlass.service import Service
+from windlass.settings import Settings
+from windlass.store.store import Store
+
+if TYPE_CHECKING:
+    from .remote.store import RemoteStore
+
+Reached: TypeAlias = "Store | RemoteStore"
+
+
+def is_server(url: str) -> bool:
+    """Does it name a server, not an engine?"""
+    return url.strip().lower().startswith(("http://", "https://"))
+
+
+def reach(settings: Settings) -> Reached:
+    if not is_server(settings.url):
+        return server.build_store(settings)
+    from .remote.address import parse_server
+    from .remote.store import RemoteStore
+
+    return RemoteStore(
+        parse_server(settings.url),
+        token=settings.token,
+        durability=settings.durability,
+        patience_s=settings.patience_ms / 1000,
+    )
+
+
+def service_of(reached: Reached) -> Service:
+    if isinstance(reached, Store):
+        return Service(reached)
+    from .remote.service import RemoteService
+
+    return RemoteService(reached)
+
+
+def engine_of(reached: Reached) -> Store:
+    """For what only an engine offers."""
+    if not isinstance(reached, Store):
+        raise BadSetting(
+            f"This application reaches its jobs through the server at {reached.endpoint}: there is no store here. Give "
+            "it the URL of the engine itself (redis://…) for what only the engine offers."
+        )
+    return reached

@@ -1,0 +1,1 @@
+"""Flows: chains, groups, children and their inputs."""

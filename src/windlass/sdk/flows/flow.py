@@ -1,0 +1,301 @@
+"""Jobs that follow each other: chains, groups, and what they become for the engine. A flow is a description until it is
+enqueued; then all of its jobs are accepted, or none. How results reach the next step is in gathering.py."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, Literal, ParamSpec, TypeVar, cast, overload
+
+import msgspec
+
+from windlass.core.errors import BadInput, Refusal, TooLarge
+from windlass.core.ids import format_id
+from windlass.core.job import Durability, NewJob, OnFailure
+from windlass.core.operations import Enqueued
+from windlass.core.validation.jobs import AFTER_MAX, WHOLE_MAX
+from windlass.sdk.handle import JobHandle
+from windlass.sdk.tasks.arguments import Signature
+
+from .handle import FlowHandle, GroupHandle, Outcome
+
+if TYPE_CHECKING:
+    from windlass.sdk.app import Windlass
+    from windlass.sdk.tasks.task import Call, Task
+
+P = ParamSpec("P")
+R = TypeVar("R")
+R2 = TypeVar("R2")
+R_co = TypeVar("R_co", covariant=True)
+JOIN = "windlass.group"  # the name of jobs that only join others
+
+
+class Given(msgspec.Struct, frozen=True):
+    """What a step waits for, and what it gets of it."""
+
+    ids: tuple[bytes, ...]
+    is_list: bool = False
+    on_failure: OnFailure = "fail"
+    passes: bool = True  # as the first argument
+
+    def meta(self) -> dict[str, Any]:
+        form = (
+            "one" if not self.is_list else {"fail": "list", "ignore": "nulls", "collect": "outcomes"}[self.on_failure]
+        )
+        return {"results": {"ids": [format_id(job_id) for job_id in self.ids], "form": form}}
+
+
+class Plan:
+    """The jobs of a flow, each after those it waits for. Under a parent, they are its children."""
+
+    def __init__(self, app: Windlass, new_id: Callable[[str], bytes], parent: bytes = b"") -> None:
+        self.app = app
+        self.jobs: list[NewJob] = []
+        self.handles: dict[bytes, JobHandle[Any]] = {}
+        self._calls: list[Call[Any]] = []  # as many as handles
+        self.whole: FlowHandle[Any] | None = None
+        self._durability: set[Durability | None] = set()
+        self._new_id = new_id
+        self._parent: dict[str, Any] = {"parent": parent, "held": True} if parent else {}
+
+    def add(self, call: Call[Any], given: Given | None) -> Given:
+        _refuse_shared(call)
+        fields = self._fields(call.queue, given)
+        if given is not None and given.passes:
+            fields["meta"] = given.meta()
+        self._append(_made(call, fields))
+        self._durability.add(call.durability)
+        self._calls.append(call)
+        job_id: bytes = fields["id"]
+        self.handles[job_id] = JobHandle(
+            self.app,
+            job_id,
+            result_type=call.task.result_type,
+            is_kept=call.terms.keeps_result,
+        )
+        return Given((job_id,))
+
+    def join(self, given: Given) -> Given:
+        """One job that stands for all of them."""
+        queue = next(job.queue for job in reversed(self.jobs) if job.id == given.ids[-1])
+        self._append(NewJob(queue=queue, name=JOIN, joins=True, **self._fields(queue, given)))
+        return Given((self.jobs[-1].id,))
+
+    def _fields(self, queue: str, given: Given | None) -> dict[str, Any]:
+        awaited = {"after": given.ids, "on_failure": given.on_failure} if given else {}
+        return {"id": self._new_id(queue), **awaited, **self._parent}
+
+    def _append(self, job: NewJob) -> None:
+        if len(self.jobs) == WHOLE_MAX:
+            raise TooLarge(f"A flow has at most {WHOLE_MAX} jobs; let a job of it spawn the others (ctx.spawn_many).")
+        self.jobs.append(job)
+
+    @property
+    def durability(self) -> Durability | None:
+        """The strongest that one of the calls asks for."""
+        levels: tuple[Durability, ...] = ("replica", "fsync", "memory")
+        return next((level for level in levels if level in self._durability), None)
+
+    def accepted(self, answers: Iterable[Enqueued | Refusal]) -> None:
+        for job, answer in zip(self.jobs, answers, strict=True):
+            if isinstance(answer, Refusal):
+                raise answer
+            for handle in (self.handles.get(job.id), self.whole):
+                if handle is not None and handle.id_bytes == job.id:
+                    handle.status = answer.status
+        self.app.was_enqueued(self._calls, list(self.handles.values()))
+
+
+def _made(call: Call[Any], fields: dict[str, Any]) -> NewJob:
+    try:
+        return call.new_job(**fields)
+    except TypeError as error:
+        if isinstance(error, BadInput):
+            raise
+        raise BadInput(
+            f"{call.task.name}: a key or tenant that is computed needs an argument which is not known before the step "
+            f"before has ended ({error}). Give a fixed one, or pass what it needs as a further argument."
+        ) from error
+
+
+class Part(Generic[R_co]):
+    """What can be followed by another: a call, a chain, a group."""
+
+    __slots__ = ()
+
+    @property
+    def app(self) -> Windlass:
+        raise NotImplementedError
+
+    @property
+    def ends_in_group(self) -> bool:
+        return False
+
+    def plan(self, plan: Plan, given: Given | None) -> Given:
+        """Adds its jobs; answers what a next step waits for."""
+        raise NotImplementedError
+
+    def then(self: Part[R], task: Task[Concatenate[R, P], R2], *args: P.args, **kwargs: P.kwargs) -> Chain[R2]:
+        """The task runs when this has ended well, with its result as the first argument."""
+        return Chain(self, _following(cast("Task[..., R2]", task), args, kwargs), passes=True)
+
+    def and_then(self, part: Part[R2]) -> Chain[R2]:
+        """The call, chain or group runs when this has ended well. It is not given the result."""
+        if not isinstance(part, Part):
+            raise BadInput("and_then takes a call, a chain or a group: and_then(task.call(…)).")
+        return Chain(self, part, passes=False)
+
+
+class Chain(Part[R_co]):
+    """One part after another."""
+
+    __slots__ = ("_first", "_passes", "_second")
+
+    def __init__(self, first: Part[Any], second: Part[R_co], *, passes: bool) -> None:
+        self._first = first
+        self._second = second
+        self._passes = passes
+
+    @property
+    def app(self) -> Windlass:
+        return self._first.app
+
+    @property
+    def ends_in_group(self) -> bool:
+        return self._second.ends_in_group
+
+    def plan(self, plan: Plan, given: Given | None) -> Given:
+        before = self._first.plan(plan, given)
+        return self._second.plan(plan, msgspec.structs.replace(before, passes=self._passes))
+
+    def enqueue(self) -> FlowHandle[R_co]:
+        """Accepted whole, or refused. The handle is of the last step."""
+        return enqueue(self)
+
+    async def aenqueue(self) -> FlowHandle[R_co]:
+        return await aenqueue(self)
+
+
+class Group(Part[R_co]):
+    """Parts that run side by side; the group's result is the list of theirs, in the order given."""
+
+    __slots__ = ("_parts", "on_failure")
+
+    def __init__(self, parts: list[Part[Any]], on_failure: OnFailure) -> None:
+        self._parts = parts
+        self.on_failure = on_failure
+
+    @property
+    def app(self) -> Windlass:
+        return self._parts[0].app
+
+    @property
+    def ends_in_group(self) -> bool:
+        return True
+
+    def plan(self, plan: Plan, given: Given | None) -> Given:
+        # Each of many would wait for each of many: one job stands between.
+        if given is not None and len(given.ids) > 1 and len(self._parts) > 1:
+            given = msgspec.structs.replace(plan.join(given), passes=False)
+        ids = [job_id for part in self._parts for job_id in part.plan(plan, given).ids]
+        return Given(tuple(ids), is_list=True, on_failure=self.on_failure)
+
+    def enqueue(self) -> GroupHandle[R_co]:
+        """Accepted whole, or refused. The handle is awaited for all results."""
+        return cast("GroupHandle[R_co]", enqueue(self))
+
+    async def aenqueue(self) -> GroupHandle[R_co]:
+        return cast("GroupHandle[R_co]", await aenqueue(self))
+
+
+@overload
+def group(*parts: Part[R] | Iterable[Part[R]], on_failure: Literal["fail"] = "fail") -> Group[list[R]]: ...
+@overload
+def group(*parts: Part[R] | Iterable[Part[R]], on_failure: Literal["collect"]) -> Group[list[Outcome[R]]]: ...
+@overload
+def group(*parts: Part[R] | Iterable[Part[R]], on_failure: Literal["ignore"]) -> Group[list[R | None]]: ...
+def group(*parts: Part[Any] | Iterable[Part[Any]], on_failure: OnFailure = "fail") -> Group[Any]:
+    """Calls and chains that run side by side. `on_failure` says what becomes of the group when one of them ends badly:
+    `fail`: it fails at once. `collect`: it goes on when all have ended, with an Outcome of each. `ignore`: the same,
+    with None in place of what is missing."""
+    if on_failure not in ("fail", "collect", "ignore"):
+        raise BadInput(f"on_failure must be fail, collect or ignore, not {on_failure!r}.")
+    found = [one for part in parts for one in (part if isinstance(part, Iterable) else [part])]
+    if not found:
+        raise BadInput("A group needs at least one call.")
+    if len(found) > AFTER_MAX:
+        raise TooLarge(f"A group has at most {AFTER_MAX} members, not {len(found)}; make a task that spawns them.")
+    for one in found:
+        if not isinstance(one, Part):
+            raise BadInput(f"A group is made of calls and chains, as in group(task.call(1), …), not {one!r}.")
+        if one.ends_in_group:
+            raise BadInput(
+                "A group cannot be a member of a group: put all into one, or let a task follow the inner one."
+            )
+    return Group(found, on_failure)
+
+
+# Calls in a flow
+
+
+def _following(task: Task[..., R2], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call[R2]:
+    from windlass.sdk.tasks.task import Call, Task
+
+    if not isinstance(task, Task):
+        raise BadInput("then takes a task and its further arguments: then(task, …); a call goes to and_then.")
+    signature = _without_first(task.function, task.signature.injected, task.signature.first, task.name)
+    return Call(task, signature.bind(args, kwargs), task.template, signature)
+
+
+@lru_cache(4096)
+def _without_first(function: Any, injected: frozenset[str], first: str, name: str) -> Signature:
+    if not first:
+        raise BadInput(f"{name} takes no argument that a result could be: use and_then({name}.call(…)).")
+    return Signature.of(function, injected | {first}, name=name)
+
+
+def _refuse_shared(call: Call[Any]) -> None:
+    """A job of a family is always one of its own, and it ends."""
+    terms = call.terms
+    for option, is_set, off in (
+        ("debounce", terms.fields.get("debounce_ms"), "0"),
+        ("throttle", terms.fields.get("throttle_ms"), "0"),
+        ("unique", terms.unique, "False"),
+        ("repeat", terms.fields.get("repeat"), "''"),
+    ):
+        if is_set:
+            raise BadInput(
+                f"{call.task.name} has the option {option}, but a job that others wait for is one of its own and ends: "
+                f"use {call.task.name}.using({option}={off}) there."
+            )
+
+
+# Enqueuing
+
+
+def planned(part: Part[Any], new_id: Callable[[str], bytes], parent: bytes = b"") -> tuple[Plan, FlowHandle[Any]]:
+    """The jobs, and the handle of the whole."""
+    plan = Plan(part.app, new_id, parent)
+    last = part.plan(plan, None)
+    (whole,) = plan.join(last).ids if last.is_list else last.ids
+    ids, steps = [job.id for job in plan.jobs], list(plan.handles.values())
+    if last.is_list:
+        members = [plan.handles[job_id] for job_id in last.ids]
+        plan.whole = GroupHandle(plan.app, whole, steps, ids, members=members, on_failure=last.on_failure)
+    else:
+        plan.whole = FlowHandle(plan.app, whole, steps, ids, like=plan.handles[whole])
+    return plan, plan.whole
+
+
+def enqueue(part: Part[Any]) -> FlowHandle[Any]:
+    app = part.app
+    plan, handle = planned(part, app.new_id)
+    plan.accepted(app.service.enqueue(plan.jobs, durability=plan.durability, whole=True).wait())
+    return handle
+
+
+async def aenqueue(part: Part[Any]) -> FlowHandle[Any]:
+    service = await part.app.aservice()
+    plan, handle = planned(part, service.store.new_id)
+    plan.accepted(await service.enqueue(plan.jobs, durability=plan.durability, whole=True))
+    return handle

@@ -1,0 +1,178 @@
+"""Flows from the outside: the whole of a chain or a group, awaited and cancelled as one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+
+import msgspec
+
+from windlass.core.errors import AlreadyEnded, Refusal, UnknownJob
+from windlass.core.ids import format_id, parse_id
+from windlass.core.job import Attempt, Ending, OnFailure, Timeline
+from windlass.sdk.driver import Questions, adriven, driven
+from windlass.sdk.durations import Duration
+from windlass.sdk.failures import JobFailed, raised, read
+from windlass.sdk.handle import JobHandle
+from windlass.sdk.tasks.codec import decode
+from windlass.service import Service
+from windlass.store.operation import Asked
+
+if TYPE_CHECKING:
+    from windlass.sdk.app import Windlass
+
+R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
+BY_MEMBER = "member_failed"  # the reason of a job that failed because of one it waited for; its error is that one's id
+
+
+class Outcome(msgspec.Struct, Generic[R], frozen=True, kw_only=True):
+    """How a member of a group ended that collects."""
+
+    id: str
+    state: str  # finished, failed, cancelled; gone: deleted, or its result was not kept long enough
+    value: R | None = None
+    error: dict[str, Any] = {}  # of one that did not end well: type, message, traceback, reason
+
+    @property
+    def is_ok(self) -> bool:
+        return self.state == "finished"
+
+
+def error_of(last: Attempt | None) -> dict[str, Any]:
+    return {"reason": last.reason, **read(last.error)} if last else {}
+
+
+class FlowHandle(JobHandle[R_co]):
+    """Of the last step; it ends when the whole has ended."""
+
+    def __init__(
+        self,
+        app: Windlass,
+        job_id: bytes,
+        steps: Sequence[JobHandle[Any]],
+        ids: Sequence[bytes],
+        *,
+        like: JobHandle[Any] | None = None,
+    ) -> None:
+        super().__init__(
+            app, job_id, result_type=like.result_type if like else Any, is_kept=like.is_kept if like else False
+        )
+        self.steps = list(steps)  # the handles of all jobs, in the order in which they were planned
+        self._ids = list(ids)
+
+    def result(self, timeout: Duration | None = None) -> R_co:
+        """As of any job. A failure is that of the step that began it."""
+        try:
+            return super().result(timeout)
+        except JobFailed as error:
+            raise driven(_cause(self._app.service, error)) from error
+
+    async def aresult(self, timeout: Duration | None = None) -> R_co:
+        try:
+            return await super().aresult(timeout)
+        except JobFailed as error:
+            raise await adriven(_cause(await self._app.aservice(), error)) from error
+
+    def cancel(self) -> str:
+        """Cancels every step that has not ended; those that run are asked to stop."""
+        return _said(self._app.service.cancel(self._backwards).wait())
+
+    async def acancel(self) -> str:
+        return _said(await (await self._app.aservice()).cancel(self._backwards))
+
+    @property
+    def _backwards(self) -> list[bytes]:
+        """The last first: what is cancelled must not start a step that goes on regardless."""
+        return self._ids[::-1]
+
+
+class GroupHandle(FlowHandle[R_co]):
+    """Of a group: awaited for the results of all members, in order."""
+
+    def __init__(self, *args: Any, members: Sequence[JobHandle[Any]], on_failure: OnFailure) -> None:
+        super().__init__(*args)
+        self.handles = list(members)  # of the members; of a member that is a chain, its last step's
+        self._on_failure = on_failure
+
+    def result(self, timeout: Duration | None = None) -> R_co:
+        super().result(timeout)
+        found = [_asked(self._app.service.result(one.id_bytes)) for one in self.handles]
+        return cast(R_co, self._values(found))
+
+    async def aresult(self, timeout: Duration | None = None) -> R_co:
+        await super().aresult(timeout)
+        service = await self._app.aservice()
+        asked = (_aasked(service.result(one.id_bytes)) for one in self.handles)
+        return cast(R_co, self._values(await asyncio.gather(*asked)))
+
+    def _values(self, endings: Sequence[Ending | Refusal | None]) -> list[Any]:
+        return [self._value_of(*pair) for pair in zip(self.handles, endings, strict=True)]
+
+    def _value_of(self, handle: JobHandle[Any], ending: Ending | Refusal | None) -> Any:
+        if self._on_failure == "fail":
+            return handle.value_of(ending)
+        outcome = outcome_of(handle, ending)
+        return outcome if self._on_failure == "collect" else outcome.value
+
+    @property
+    def progress(self) -> float:
+        """The share of its members that have ended."""
+        return _share(self._app.service.job([one.id_bytes for one in self.handles]).wait())
+
+    async def aprogress(self) -> float:
+        return _share(await (await self._app.aservice()).job([one.id_bytes for one in self.handles]))
+
+
+def _share(found: Sequence[Timeline | Refusal]) -> float:
+    return sum(isinstance(one, Refusal) or one.job.state.is_ended for one in found) / len(found)
+
+
+def outcome_of(handle: JobHandle[Any], ending: Ending | Refusal | None) -> Outcome[Any]:
+    if not isinstance(ending, Ending):
+        return Outcome(id=handle.id, state="gone" if handle.is_kept or ending is None else "finished")
+    if ending.state.label != "finished":
+        return Outcome(id=handle.id, state=ending.state.label, error=error_of(ending.last_attempt))
+    value = decode(ending.result, handle.result_type) if ending.result else None
+    return Outcome(id=handle.id, state="finished", value=value)
+
+
+def _cause(service: Service, error: JobFailed) -> Questions[JobFailed]:
+    """The failure that began it: of the member that failed, or of one that this one waited for."""
+    seen: set[bytes] = set()
+    while error.reason == BY_MEMBER:
+        try:
+            member = parse_id(error.message)
+            ending = None if member in seen else (yield service.result(member))
+        except Refusal:
+            return error
+        if ending is None or ending.state.label != "failed":
+            return error
+        seen.add(member)
+        found = raised(format_id(member), ending)
+        assert isinstance(found, JobFailed)  # noqa: S101
+        error = found
+    return error
+
+
+def _asked(asked: Asked[Ending | None]) -> Ending | Refusal | None:
+    try:
+        return asked.wait()
+    except (AlreadyEnded, UnknownJob) as gone:
+        return gone
+
+
+async def _aasked(asked: Asked[Ending | None]) -> Ending | Refusal | None:
+    try:
+        return await asked
+    except (AlreadyEnded, UnknownJob) as gone:
+        return gone
+
+
+def _said(answers: Sequence[str | Refusal]) -> str:
+    """`requested` when a step still runs."""
+    said = [answer for answer in answers if isinstance(answer, str)]
+    if not said and answers and isinstance(answers[0], Refusal):
+        raise answers[0]
+    return "requested" if "requested" in said else "cancelled"

@@ -1,0 +1,99 @@
+"""Children of a running job. They wait until the code that spawned them has returned; then the job waits for them, and
+runs again. So what they return is all there in that run, and a crash in between leaves nothing half done."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from itertools import count
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
+
+from windlass.core.errors import BadInput, IdConflict
+from windlass.core.ids import make_id
+from windlass.core.job import Job
+from windlass.core.operations import Update
+from windlass.sdk.driver import Questions
+from windlass.sdk.durations import Duration
+from windlass.sdk.handle import JobHandle
+from windlass.service import Service
+
+from .flow import Part, Plan, planned
+
+if TYPE_CHECKING:
+    from windlass.sdk.context import Context
+
+Parts: TypeAlias = Iterable[Part[Any]] | Mapping[str, Part[Any]]
+
+
+class ChildHandle(JobHandle[Any]):
+    """Of a child. It cannot be awaited by its parent: it starts when the parent's run has ended."""
+
+    def result(self, timeout: Duration | None = None) -> NoReturn:
+        raise BadInput(
+            "A child starts when the code that spawned it has returned: return, and look at ctx.children when the job "
+            "runs again."
+        )
+
+    async def aresult(self, timeout: Duration | None = None) -> NoReturn:
+        self.result(timeout)
+
+
+def spawn(service: Service, context: Context, parts: Parts) -> Questions[list[ChildHandle]]:
+    """Accepts all of them, or none. A part with a key is spawned once, however often the code runs."""
+    keyed = list(parts.items()) if isinstance(parts, Mapping) else [("", part) for part in parts]
+    plans = [_plan(service, context.job, key, part) for key, part in keyed]
+    yield from _keep_arguments(service, context)
+    jobs = [job for plan in plans for job in plan.jobs]
+    try:
+        answers = yield service.enqueue(jobs, whole=True, durability=_strongest(plans))
+        at = iter(answers)
+        for plan in plans:
+            plan.accepted([next(at) for _ in plan.jobs])
+    except IdConflict:
+        yield from _one_by_one(service, plans)
+    return [_handle(context, plan) for plan in plans]
+
+
+def _plan(service: Service, parent: Job, key: str, part: Part[Any]) -> Plan:
+    if not isinstance(part, Part):
+        raise BadInput("What is spawned is a call, a chain or a group: ctx.spawn(task.call(…)).")
+    numbers = count()
+
+    def new_id(queue: str) -> bytes:
+        return _id_of(service, parent, queue, f"{key}\0{next(numbers)}") if key else service.store.new_id(queue)
+
+    return planned(part, new_id, parent.id)[0]
+
+
+def _id_of(service: Service, parent: Job, queue: str, key: str) -> bytes:
+    """The same for the same key of the same parent, so that the engine recognises it."""
+    drawn = hashlib.blake2b(parent.id + key.encode(), digest_size=8).digest()
+    return make_id(parent.created_at_ms, service.store.partition_of_queue(queue), int.from_bytes(drawn, "big"))
+
+
+def _keep_arguments(service: Service, context: Context) -> Questions[None]:
+    """What the job was given by those before it is let go of when it hands over, so it is written into the job."""
+    if context.has_received:
+        job = context.job
+        yield service.update([Update(id=job.id, token=job.lease_token, payload=job.payload)]).one()
+        context.has_received = False
+
+
+def _one_by_one(service: Service, plans: list[Plan]) -> Questions[None]:
+    """A key that was spawned with other arguments before: what is there stays."""
+    for plan in plans:
+        try:
+            plan.accepted((yield service.enqueue(plan.jobs, whole=True, durability=plan.durability)))
+        except IdConflict:
+            if plan.whole is not None:
+                plan.whole.status = "existing"
+
+
+def _strongest(plans: list[Plan]) -> Any:
+    asked = {plan.durability for plan in plans}
+    return next((level for level in ("replica", "fsync", "memory") if level in asked), None)
+
+
+def _handle(context: Context, plan: Plan) -> ChildHandle:
+    assert plan.whole is not None  # noqa: S101
+    return ChildHandle(context.app, plan.whole.id_bytes, status=plan.whole.status)

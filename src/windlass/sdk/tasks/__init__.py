@@ -1,0 +1,1 @@
+"""Tasks: declaration, arguments, options and dependencies of a task's function."""

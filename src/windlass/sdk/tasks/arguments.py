@@ -1,0 +1,335 @@
+"""A function's signature: a call ⇄ its payload, checked before it is enqueued and typed when it arrives.
+
+The payload is a map from parameter to value, so every other dialect can read and write it. Defaults are not stored: one
+that changes holds for waiting jobs too.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, Optional, TypeAlias
+
+import msgspec
+from msgspec import UNSET
+
+from windlass.core.errors import BadInput, WindlassError
+from windlass.core.job import Blob, Codec
+
+from .annotations import Untyped, resolved
+from .codec import Decode, decoder, new_decoder, pack, wording
+from .storable import is_structured, refuse_unstorable, simplified, storable
+
+META = "$windlass"  # the SDK's book-keeping within a payload; no parameter can have this name
+Migrate: TypeAlias = Callable[[dict[str, Any], int], dict[str, Any]]
+
+_POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+_MAP_STARTS = frozenset((*range(0x80, 0x90), 0xDE, 0xDF))  # of MessagePack
+_MSGPACK = Codec.MSGPACK  # a look into an enum costs as much as all the rest
+_JSON_OBJECT = re.compile(rb"[ \t\r\n]*\{")
+_to_json = msgspec.json.Encoder(enc_hook=simplified).encode
+
+
+class WrongCall(BadInput, TypeError):
+    """A call that the task's function would not take. Nothing was enqueued."""
+
+
+class BadArguments(WindlassError):
+    """A payload that is no call of the task's function. Running it again would not help."""
+
+    code = "bad_arguments"
+
+
+class Decoded(NamedTuple):
+    """What to call the function with, injected parameters aside, and the SDK's book-keeping."""
+
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    meta: dict[str, Any]
+
+
+class Signature:
+    """Made once per function, by `of`."""
+
+    def __init__(
+        self,
+        name: str,
+        parameters: list[inspect.Parameter],
+        types: dict[str, Any],
+        skip: frozenset[str],
+        returns: Any,
+    ) -> None:
+        self.name = name
+        self.returns = returns  # as annotated: `Any` when it is not, `NoneType` for None; not checked for storability
+        self._skip = skip
+        stored = [parameter for parameter in parameters if parameter.name not in skip]
+        self._python = inspect.Signature(stored)
+        self._sort(parameters, stored)
+        self._untyped = {name: found for name, found in types.items() if isinstance(found, Untyped)}
+        self._types = {parameter.name: self._storable(parameter, types[parameter.name]) for parameter in stored}
+        self._make_decoders()
+
+    @property
+    def first(self) -> str:
+        """The parameter that a result of the step before goes to; empty when there is none."""
+        return next((name for name in self._order if name != self._variadic), "")
+
+    @property
+    def injected(self) -> frozenset[str]:
+        return self._skip
+
+    @classmethod
+    def of(
+        cls,
+        function: Callable[..., Any],
+        skip: frozenset[str] = frozenset(),
+        *,
+        name: str = "",
+        scope: Mapping[str, Any] | None = None,
+    ) -> Signature:
+        """`skip`: parameters that are injected when the function runs, never part of a call. `scope`: where else
+        annotations may find their names, for functions declared inside functions."""
+        python = inspect.signature(function)
+        parameters = list(python.parameters.values())
+        types = {
+            parameter.name: resolved(function, parameter.annotation, scope or {})
+            for parameter in parameters
+            if parameter.name not in skip
+        }
+        returns = resolved(function, python.return_annotation, scope or {})
+        name = name or getattr(function, "__name__", type(function).__name__)
+        return cls(name, parameters, types, skip, Any if isinstance(returns, Untyped) else returns)
+
+    def _sort(self, parameters: list[inspect.Parameter], stored: list[inspect.Parameter]) -> None:
+        """What the hot paths need to know of the parameters, by kind."""
+        kinds = {kind: [p.name for p in stored if p.kind is kind] for kind in inspect._ParameterKind}
+        self._variadic = next(iter(kinds[inspect.Parameter.VAR_POSITIONAL]), "")
+        self._extra = next(iter(kinds[inspect.Parameter.VAR_KEYWORD]), "")
+        self._is_open = bool(self._variadic or self._extra)
+        self._order = tuple(p.name for p in stored if p.name != self._extra)
+        self._positional = tuple(p.name for p in stored if p.kind in _POSITIONAL)
+        self._by_keyword = frozenset(self._order) - {self._variadic, *kinds[inspect.Parameter.POSITIONAL_ONLY]}
+        single = [p for p in stored if p.name not in (self._variadic, self._extra)]
+        self._defaults = {p.name: p.default for p in single if p.default is not p.empty}
+        self._required = frozenset(p.name for p in single) - self._defaults.keys()
+        candidates = [p.name for p in single if p.name in self._required] or [p.name for p in single]
+        self._single = candidates[0] if len(candidates) == 1 else ""
+        self._known = frozenset((*self._order, META))
+        # *args can only be reached by giving everything before them by position, too.
+        by_position = _POSITIONAL if self._variadic else _POSITIONAL[:1]
+        placed = [p for p in parameters if p.kind in by_position]
+        self._placed = tuple(p.name for p in placed if p.name not in self._skip)
+        self._injected = tuple((i, p.name, p.default) for i, p in enumerate(placed) if p.name in self._skip)
+        self._is_plain = parameters == stored and all(p.kind in _POSITIONAL for p in stored)
+
+    def _storable(self, parameter: inspect.Parameter, annotation: Any) -> Any:
+        if isinstance(annotation, Untyped):
+            return Any
+        try:
+            annotation = storable(annotation)
+            refuse_unstorable(annotation)
+        except BadInput as refusal:
+            raise BadInput(f"{self.name}: parameter {parameter.name}: {refusal}; or annotate it as Any") from None
+        if parameter.default is None:
+            annotation = Optional[annotation]  # noqa: UP045 - `x: int = None` is written everywhere, and meant
+        return list[annotation] if parameter.name == self._variadic else annotation
+
+    def _make_decoders(self) -> None:
+        """One struct with a field per parameter checks and types a whole call. The fields have names of ours, since
+        those of parameters need not suit a struct."""
+        fields: list[tuple[str, Any] | tuple[str, Any, Any]] = []
+        for index, name in enumerate(self._order):
+            required = name in self._required
+            fields.append((f"p{index}", self._types[name]) if required else (f"p{index}", self._types[name], UNSET))
+        fields.append(("meta", dict[str, Any], UNSET))
+        self._fields = (*self._order, META)
+        rename = dict(zip((field[0] for field in fields), self._fields, strict=True))
+        call = msgspec.defstruct(
+            "Call", fields, rename=rename, kw_only=True, forbid_unknown_fields=not self._extra, gc=False
+        )
+        self._decoders: dict[Codec, Decode] = {codec: new_decoder(call, codec) for codec in (Codec.MSGPACK, Codec.JSON)}
+        self._from_msgpack = self._decoders[Codec.MSGPACK]
+
+    # A call → its payload.
+
+    def bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        """The call by parameter, in the order of the parameters, without defaults. Raises what Python would."""
+        if not self._is_open and len(args) <= len(self._positional):
+            bound = dict(zip(self._positional, args, strict=False))
+            if not kwargs:
+                if bound.keys() >= self._required:
+                    return bound
+            elif self._by_keyword.issuperset(kwargs) and bound.keys().isdisjoint(kwargs):
+                bound.update(kwargs)
+                if bound.keys() >= self._required:
+                    return {name: bound[name] for name in self._order if name in bound}
+        return self._bind_as_python(args, kwargs)
+
+    def _bind_as_python(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        try:
+            bound = dict(self._python.bind(*args, **kwargs).arguments)
+        except TypeError as error:
+            raise WrongCall(f"{self.name}: {error}") from None
+        if self._variadic in bound:
+            bound[self._variadic] = list(bound[self._variadic])
+        extra = bound.pop(self._extra, {})
+        for name in extra.keys() & (self._known | self._skip):
+            raise WrongCall(f"{self.name}: got an unexpected keyword argument {name!r}; this name is taken")
+        bound.update(sorted(extra.items()))
+        return bound
+
+    def encode(self, bound: dict[str, Any], meta: dict[str, Any] | None = None) -> Blob:
+        """The payload of a bound call, checked against the annotations."""
+        if self._untyped:
+            self._refuse_structures(bound)
+        try:
+            data = pack(bound if meta is None else {**bound, META: meta})
+        except BadInput as refusal:
+            raise self._blamed(bound, refusal) from refusal
+        try:
+            self._check(data, Codec.MSGPACK)
+        except Exception as error:  # a class of the caller's may raise anything while it is made
+            raise WrongCall(f"{self.name}: {wording(error)}") from error
+        return Blob(data, Codec.MSGPACK)
+
+    def _refuse_structures(self, bound: dict[str, Any]) -> None:
+        for name, value in bound.items():
+            untyped = self._untyped.get(name if name in self._known else self._extra)
+            for part in value if untyped and name == self._variadic else (value,):
+                if untyped and is_structured(type(part)):
+                    kind = type(part).__name__
+                    raise WrongCall(f"{self.name}: {name}: a {kind} would arrive as a dict, for {untyped.why}")
+
+    def _blamed(self, bound: dict[str, Any], refusal: BadInput) -> WrongCall | BadInput:
+        for name, value in bound.items():
+            try:
+                pack(value)
+            except BadInput as reason:
+                return WrongCall(f"{self.name}: {name}: {reason}")
+        return refusal
+
+    # A payload → the call.
+
+    def decode(self, blob: Blob, migrate: Migrate | None = None) -> Decoded:
+        """The call that a payload stands for. `migrate` gets the map as it is stored, and its version (1 when it has
+        none), and gives the map of today. A payload that is no map is the one argument, and has no version."""
+        try:
+            if not _is_map(blob):
+                return self._decode_single(blob)
+            if migrate is not None:
+                blob = self._migrated(blob, migrate)
+            return self._call(self._read(blob.data, blob.codec))
+        except BadArguments:
+            raise
+        except Exception as error:  # a class of the task's may raise anything while it is made
+            raise BadArguments(f"{self.name}: {self._explained(error, blob)}") from error
+
+    def positional(self, blob: Blob) -> tuple[Any, ...] | None:
+        """All arguments by position, where every parameter has one: the short way of most payloads. None: `decode`."""
+        if not self._is_plain or blob.codec is not _MSGPACK or not blob.data or blob.data[0] not in _MAP_STARTS:
+            return None
+        try:
+            values: tuple[Any, ...] = msgspec.structs.astuple(self._from_msgpack(blob.data))[:-1]  # without META
+        except Exception as error:  # as in `decode`
+            raise BadArguments(f"{self.name}: {self._explained(error, blob)}") from error
+        if self._defaults:
+            names = zip(self._order, values, strict=True)
+            return tuple([self._defaults[name] if value is UNSET else value for name, value in names])
+        return values
+
+    def place(self, decoded: Decoded, injected: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The arguments to call the function with, once those parameters that `skip` named have their values."""
+        if not self._injected:
+            return decoded.args, {**decoded.kwargs, **injected}
+        args = list(decoded.args)
+        for index, name, default in self._injected:
+            args.insert(index, injected.get(name, default))
+        by_position = {name for _, name, _ in self._injected}
+        return tuple(args), decoded.kwargs | {name: v for name, v in injected.items() if name not in by_position}
+
+    def _check(self, data: bytes, codec: Codec) -> None:
+        self._decoders[codec](data)
+        if self._extra:
+            self._read_extra(data, codec)
+
+    def _read(self, data: bytes, codec: Codec) -> dict[str, Any]:
+        """Parameter → typed value, as far as given, and META."""
+        call = self._decoders[codec](data)
+        values = zip(self._fields, msgspec.structs.astuple(call), strict=True)
+        read = {name: value for name, value in values if value is not UNSET}
+        return {**self._read_extra(data, codec), **read} if self._extra else read
+
+    def _read_extra(self, data: bytes, codec: Codec) -> dict[str, Any]:
+        raw: dict[str, msgspec.Raw] = decoder(dict[str, msgspec.Raw], codec)(data)
+        read = decoder(self._types[self._extra], codec)
+        extra = {name: value for name, value in raw.items() if name not in self._known}
+        for name in extra.keys() & self._skip:
+            raise BadArguments(f"{self.name}: {name} is not part of a payload: the worker gives it")
+        return {name: self._read_one(name, read, bytes(value)) for name, value in extra.items()}
+
+    def _read_one(self, name: str, read: Decode, data: bytes) -> Any:
+        try:
+            return read(data)
+        except Exception as error:  # as everywhere: a class may raise anything while it is made
+            raise ValueError(f"{name}: {wording(error)}") from error
+
+    def _call(self, values: dict[str, Any]) -> Decoded:
+        meta = values.pop(META, {})
+        if not self._placed and not self._variadic:
+            return Decoded((), values, meta)
+        args = [values.pop(name) if name in values else self._defaults[name] for name in self._placed]
+        return Decoded((*args, *values.pop(self._variadic, ())), values, meta)
+
+    def _decode_single(self, blob: Blob) -> Decoded:
+        if not self._required and _is_nothing(blob):
+            return self._call({})
+        if not self._single:
+            raise BadArguments(
+                f"{self.name}: the payload is no object, and so must be its one argument; {self._takes()}"
+            )
+        value = decoder(self._types[self._single], blob.codec)(blob.data)
+        return self._call({self._single: value})
+
+    def _migrated(self, blob: Blob, migrate: Migrate) -> Blob:
+        raw: dict[str, Any] = decoder(dict[str, Any], blob.codec)(blob.data)
+        meta = msgspec.convert(raw.pop(META, {}), dict[str, Any])
+        version = msgspec.convert(meta.get("v", 1), int)
+        try:
+            today = {**migrate(raw, version), META: meta}
+        except Exception as error:
+            raise BadArguments(
+                f"{self.name}: the payload of version {version} could not be migrated: {type(error).__name__}: {error}"
+            ) from error
+        return Blob(pack(today) if blob.codec is Codec.MSGPACK else _to_json(today), blob.codec)
+
+    def _explained(self, error: Exception, blob: Blob) -> str:
+        """Which names are wrong, all of them, where the decoder tells the first."""
+        try:
+            given = decoder(dict[str, msgspec.Raw], blob.codec)(blob.data).keys()
+        except Exception:
+            return wording(error)
+        unknown, missing = given - self._known, self._required - given
+        if unknown and not self._extra:
+            return f"unknown arguments: {_listed(unknown)}; {self._takes()}"
+        return f"missing arguments: {_listed(missing)}; {self._takes()}" if missing else wording(error)
+
+    def _takes(self) -> str:
+        return f"it takes {', '.join(self._order) or 'no arguments'}"
+
+
+def _listed(names: set[str]) -> str:
+    """Somebody else's words, so not all of them."""
+    shown = ", ".join(repr(name[:40]) for name in sorted(names)[:5])
+    return shown if len(names) <= 5 else f"{shown} and {len(names) - 5} more"
+
+
+def _is_map(blob: Blob) -> bool:
+    if blob.codec is Codec.MSGPACK:
+        return blob.data[:1] != b"" and blob.data[0] in _MAP_STARTS
+    return blob.codec is Codec.JSON and _JSON_OBJECT.match(blob.data) is not None
+
+
+def _is_nothing(blob: Blob) -> bool:
+    null = b"\xc0" if blob.codec is Codec.MSGPACK else b"null" if blob.codec is Codec.JSON else b""
+    return blob.data.strip() in (b"", null)

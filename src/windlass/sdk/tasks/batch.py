@@ -1,0 +1,124 @@
+"""Batch tasks: each job has one argument, and one call of the function gets those of many jobs as a list. They are
+gathered by worker/batching.py."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
+from functools import reduce
+from operator import or_
+from types import NoneType, UnionType
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, TypeVar, Union, get_args, get_origin, overload
+
+from windlass.core.errors import BadInput
+from windlass.core.job import Blob
+from windlass.sdk.durations import Duration, duration_ms
+
+from .annotations import Untyped, resolved
+from .arguments import Signature
+from .injection import Making, Shared
+from .task import Task
+
+if TYPE_CHECKING:
+    from windlass.sdk.app import Windlass
+
+T = TypeVar("T")
+R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
+# One result per job, in order; an exception fails its job alone. None: nothing to tell of any of them.
+Results: TypeAlias = Sequence[R | Exception] | None
+_LISTS = (list, Sequence, Collection, Iterable)
+_MEANT = "A batch task takes one list and returns None or a list: def index(pages: list[Page]) -> None"
+
+
+class Batch(NamedTuple):
+    most: int  # jobs per call
+    wait_ms: int  # how long the first of them waits for the others
+
+
+def batch_of(most: int, wait: Duration) -> Batch:
+    if type(most) is not int or most < 1:
+        raise BadInput(f"most is the number of jobs that one call gets, from 1; not {most!r}.")
+    return Batch(most, duration_ms("wait", wait))
+
+
+class BatchTask(Task[[T], R_co]):
+    """A task whose function is called for many jobs at once."""
+
+    batch: Batch
+
+    def __init__(self, app: Windlass, function: Callable[..., Any], batch: Batch, options: Mapping[str, Any]) -> None:
+        super().__init__(app, function, options)
+        self.batch = batch
+
+    def _check(self) -> None:
+        super()._check()
+        if self.pool == "process":
+            raise BadInput(f"{self.name}: a batch runs on the event loop or in a thread, not in a child process.")
+        if self.needs_context:
+            raise BadInput(f"{self.name}: the context is that of one job, and a batch has many; leave it out.")
+
+    def _signature_of(self, function: Callable[..., Any], injected: frozenset[str]) -> Signature:
+        python = inspect.signature(function)
+        taken = [parameter for parameter in python.parameters.values() if parameter.name not in injected]
+        if len(taken) != 1 or taken[0].kind in (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.VAR_KEYWORD):
+            raise BadInput(f"{self.name}: {_MEANT}.")
+        items = self._element(resolved(function, taken[0].annotation, {}))
+        returns = resolved(function, python.return_annotation, {})
+        result = returns if returns is NoneType else _result(self._element(returns))
+        one = taken[0].replace(annotation=items, default=inspect.Parameter.empty)
+        return Signature(
+            self.name, [one], {one.name: items}, frozenset(), Any if isinstance(result, Untyped) else result
+        )
+
+    def _element(self, annotation: Any) -> Any:
+        if isinstance(annotation, Untyped) or annotation in (Any, *_LISTS):
+            return annotation if isinstance(annotation, Untyped) else Any
+        if get_origin(annotation) not in _LISTS:
+            raise BadInput(f"{self.name}: {_MEANT}, not {annotation}.")
+        return get_args(annotation)[0]
+
+    def item_of(self, payload: Blob) -> Any:
+        """The argument of one job."""
+        call = self.signature.decode(payload, self.migrations.needed_for(payload))
+        return next(iter((*call.args, *call.kwargs.values())))
+
+    def perform_many(self, items: list[Any], shared: Shared | None) -> Any:
+        if not self.needs:
+            return self.function(items)
+        making = Making(self, None, shared)
+        return (making.acall if self.is_async else making.call)(self.needs, lambda injected: ((items,), injected))
+
+
+class SyncBatchTask(BatchTask[T, R_co]):
+    def __call__(self, items: list[T]) -> Results[R_co]:
+        """Runs here and now, for a whole list."""
+        return self._inline((items,), {})  # type: ignore[no-any-return]
+
+
+class AsyncBatchTask(BatchTask[T, R_co]):
+    def __call__(self, items: list[T]) -> Coroutine[Any, Any, Results[R_co]]:
+        return self._inline((items,), {})  # type: ignore[no-any-return]
+
+
+class BatchDecorator(Protocol):
+    """What `app.batch_task(...)` returns."""
+
+    @overload
+    def __call__(self, function: Callable[[list[T]], Coroutine[Any, Any, None]], /) -> AsyncBatchTask[T, None]: ...
+    @overload
+    def __call__(
+        self, function: Callable[[list[T]], Coroutine[Any, Any, Sequence[R | Exception]]], /
+    ) -> AsyncBatchTask[T, R]: ...
+    @overload
+    def __call__(self, function: Callable[[list[T]], None], /) -> SyncBatchTask[T, None]: ...
+    @overload
+    def __call__(self, function: Callable[[list[T]], Sequence[R | Exception]], /) -> SyncBatchTask[T, R]: ...
+
+
+def _result(element: Any) -> Any:
+    """The type of one result, exceptions left out."""
+    if get_origin(element) not in (Union, UnionType):
+        return element
+    kept = [one for one in get_args(element) if not (isinstance(one, type) and issubclass(one, BaseException))]
+    return reduce(or_, kept) if kept else NoneType

@@ -1,0 +1,93 @@
+"""Values ⇄ blobs: written as MessagePack, read from MessagePack and JSON, typed on arrival. Never pickle.
+
+What comes back has the type that the reader asks for; without one it is what MessagePack knows: None, bool, int,
+float, str, bytes, lists, dicts, and aware datetimes (in UTC). Which types may be stored is `sdk/tasks/storable.py`'s matter.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any, TypeAlias
+
+import msgspec
+
+from windlass.core.errors import BadInput, WindlassError
+from windlass.core.job import Blob, Codec
+
+from .storable import refuse_unstorable, restored, simplified, storable
+
+Decode: TypeAlias = Callable[[bytes], Any]
+_PLACE = re.compile(r"(?: - at (`key` in )?`\$\.?(.*)`)?$", re.DOTALL)
+
+
+class Unreadable(WindlassError):
+    """Stored bytes that are no value of the type asked for."""
+
+    code = "unreadable"
+
+
+_packer = msgspec.msgpack.Encoder(enc_hook=simplified)
+
+
+def pack(value: object) -> bytes:
+    """The value as MessagePack, or a sentence that says what to pass instead."""
+    try:
+        return _packer.encode(value)
+    except OverflowError:
+        raise BadInput("an integer of more than 64 bits cannot be stored; pass it as text (str)") from None
+    except UnicodeEncodeError:
+        raise BadInput("a text with lone surrogates cannot be stored; pass it as bytes") from None
+    except RecursionError:
+        raise BadInput("a value that contains itself, or is nested too deeply, cannot be stored") from None
+    except (TypeError, ValueError) as error:
+        raise BadInput(str(error)) from error
+
+
+def encode(value: object) -> Blob:
+    return Blob(pack(value), Codec.MSGPACK)
+
+
+def decode(blob: Blob, type: Any = Any) -> Any:  # noqa: A002 - the word that msgspec and its users know
+    """The value, as `type`. A type that cannot be stored is BadInput; bytes that are no such value are Unreadable."""
+    read = decoder(type, blob.codec)
+    try:
+        return read(blob.data)
+    except Exception as error:  # whatever a type's own code raises on bad data, too
+        raise Unreadable(wording(error)) from error
+
+
+def decoder(type: Any, codec: Codec) -> Decode:  # noqa: A002
+    """Reads bytes of this codec as this type. Made once per type."""
+    try:
+        return _known_decoder(type, codec)
+    except TypeError:  # metadata of an annotation may be unhashable
+        return new_decoder(type, codec)
+
+
+def new_decoder(type: Any, codec: Codec) -> Decode:  # noqa: A002
+    type = storable(type)  # noqa: A001
+    refuse_unstorable(type)
+    if codec is Codec.RAW:
+        return lambda data: msgspec.convert(data, type, dec_hook=restored)
+    kind = msgspec.msgpack.Decoder if codec is Codec.MSGPACK else msgspec.json.Decoder
+    decode: Decode = kind(type, dec_hook=restored).decode
+    return decode
+
+
+_known_decoder = lru_cache(maxsize=4096)(new_decoder)
+
+
+def wording(error: Exception) -> str:
+    """`orders[0].total: expected int, got str`, from whatever reading raised."""
+    text = str(error) or type(error).__name__
+    if not isinstance(error, msgspec.ValidationError):
+        return f"malformed: {text}" if isinstance(error, msgspec.DecodeError | UnicodeDecodeError) else text
+    found = _PLACE.search(text)
+    is_key, place = found.groups() if found else (None, None)
+    said = (text[: found.start()] if found else text).replace("`", "")
+    said = said[:1].lower() + said[1:]
+    if is_key:
+        said = f"a key: {said}"
+    return f"{place}: {said}" if place else said

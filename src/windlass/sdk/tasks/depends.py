@@ -1,0 +1,143 @@
+"""What a task's function needs beside its arguments, declared by `Depends(factory)` and checked when the task is.
+Making and closing it is injection.py's."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
+from typing import Any, Literal, TypeAlias, TypeVar, overload
+
+from windlass.core.errors import BadInput
+from windlass.sdk.context import Context
+
+from .annotations import resolved
+
+T = TypeVar("T")
+Scope: TypeAlias = Literal["job", "worker"]
+Kind: TypeAlias = Literal["function", "coroutine", "generator", "async generator"]
+
+
+# What a factory yields or awaits is what the parameter gets: the first overload that fits is meant.
+@overload
+def Depends(factory: Callable[..., AsyncIterator[T]], *, scope: Scope = "job") -> T: ...
+@overload
+def Depends(factory: Callable[..., Iterator[T]], *, scope: Scope = "job") -> T: ...
+@overload
+def Depends(factory: Callable[..., Coroutine[Any, Any, T]], *, scope: Scope = "job") -> T: ...
+@overload
+def Depends(factory: Callable[..., T], *, scope: Scope = "job") -> T: ...
+def Depends(factory: Callable[..., Any], *, scope: Scope = "job") -> Any:  # noqa: N802 (the word that many know)
+    """The default of a parameter that is made by a factory when the job runs: `db: Session = Depends(get_session)`."""
+    return Dependency(Factory(factory), scope)
+
+
+def _kind(call: Callable[..., Any]) -> Kind:
+    if inspect.isclass(call):
+        return "function"
+    plain = call if inspect.isroutine(call) else getattr(call, "func", None) or type(call).__call__
+    if inspect.isasyncgenfunction(plain):
+        return "async generator"
+    if inspect.iscoroutinefunction(plain):
+        return "coroutine"
+    return "generator" if inspect.isgeneratorfunction(plain) else "function"
+
+
+class Factory:
+    """A function or class that makes something, and what it needs itself."""
+
+    def __init__(self, call: Callable[..., Any]) -> None:
+        if not callable(call):
+            raise BadInput(f"Depends wants a function or a class that makes the value, not {call!r}.")
+        self.call = call
+        self.name: str = getattr(call, "__qualname__", repr(call))
+        self.is_context = call is Context
+        self.kind = _kind(call)
+        self.needs: dict[str, Dependency] = {} if self.is_context else _needs_of_factory(call, self.name)
+
+    @property
+    def is_async(self) -> bool:
+        return self.kind in ("coroutine", "async generator")
+
+
+class Dependency:
+    """The default that `Depends` leaves in a signature."""
+
+    def __init__(self, factory: Factory, scope: Scope) -> None:
+        if scope not in ("job", "worker"):
+            raise BadInput(f"The scope of a dependency is job or worker, not {scope!r}.")
+        self.factory = factory
+        self.scope = scope
+        if scope == "worker":
+            refuse_context(factory)
+
+    def __repr__(self) -> str:
+        return f"Depends({self.factory.name})"
+
+
+THE_CONTEXT = Dependency(Factory(Context), "job")
+
+
+def needs_of(function: Callable[..., Any], name: str) -> dict[str, Dependency]:
+    """Parameter → dependency."""
+    parameters = _parameters(function)
+    found: dict[str, Dependency] = {}
+    for parameter in parameters.values():
+        if isinstance(parameter.default, Dependency):
+            _refuse_unreachable(name, parameter, parameters)
+            found[parameter.name] = parameter.default
+    return found
+
+
+def _needs_of_factory(call: Callable[..., Any], name: str) -> dict[str, Dependency]:
+    """As of a function; besides, a parameter annotated with Context needs no default. Nobody gives it anything else."""
+    found = needs_of(call, name)
+    for parameter in _parameters(call).values():
+        if parameter.name in found or parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            continue
+        if parameter.kind is not parameter.POSITIONAL_ONLY and _is_context(call, parameter):
+            found[parameter.name] = THE_CONTEXT
+        elif parameter.default is parameter.empty:
+            raise BadInput(f"{name}: nobody gives {parameter.name}; give it a default, or a Depends(…) of its own.")
+    return found
+
+
+def _parameters(function: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
+    try:
+        return inspect.signature(function).parameters
+    except (TypeError, ValueError):  # some classes of C have none
+        return {}
+
+
+def wants_context(needs: Mapping[str, Dependency]) -> bool:
+    return any(need.factory.is_context or wants_context(need.factory.needs) for need in needs.values())
+
+
+def _is_context(function: Callable[..., Any], parameter: inspect.Parameter) -> bool:
+    home: Callable[..., Any] = function.__init__ if inspect.isclass(function) else function
+    return parameter.annotation is not parameter.empty and resolved(home, parameter.annotation, {}) is Context
+
+
+def _refuse_unreachable(name: str, parameter: inspect.Parameter, parameters: Mapping[str, inspect.Parameter]) -> None:
+    has_variadic = any(other.kind is other.VAR_POSITIONAL for other in parameters.values())
+    if parameter.kind is parameter.POSITIONAL_ONLY or (
+        has_variadic and parameter.kind is parameter.POSITIONAL_OR_KEYWORD
+    ):
+        raise BadInput(
+            f"{name}: {parameter.name} is injected by its name: put it where it can be given by keyword, after *."
+        )
+
+
+def refuse_context(factory: Factory) -> None:
+    """What outlives a job cannot know it."""
+    for name, need in factory.needs.items():
+        if need.factory.is_context:
+            raise BadInput(f"{factory.name}: {name} is the context of one job; this dependency is shared by a worker.")
+        refuse_context(need.factory)
+
+
+def refuse_circle(factory: Factory, overrides: Mapping[Any, Factory], above: tuple[Any, ...] = ()) -> None:
+    """A replacement may need what it replaces; then there would be no end to it."""
+    if factory.call in above:
+        raise BadInput(f"{factory.name} would be needed to make itself; call it in the replacement instead.")
+    for need in factory.needs.values():
+        refuse_circle(overrides.get(need.factory.call, need.factory), overrides, (*above, factory.call))

@@ -1,0 +1,342 @@
+"""Makes what `Depends` asks for, once per job or once per worker, and closes it in reverse order.
+
+Where a factory runs: for an async task on the event loop, for a sync task in its thread (an async factory of it on the
+worker's loop). What is shared by a worker is made beside the jobs, plain factories of it in a thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import logging
+from collections.abc import Callable, Coroutine, Generator, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
+
+from windlass.core.errors import BadInput
+from windlass.sdk.context import Context, Nobody, current_job
+
+from .depends import Dependency, Factory, refuse_context
+
+if TYPE_CHECKING:
+    from windlass.sdk.app import Windlass
+
+    from .task import Task
+
+log = logging.getLogger("windlass.worker")
+
+T = TypeVar("T")
+Placed: TypeAlias = tuple[tuple[Any, ...], dict[str, Any]]
+Place: TypeAlias = Callable[[dict[str, Any]], Placed]  # injected values → arguments of the function
+
+
+class Step(NamedTuple):
+    """Something to be made now, by whoever drives."""
+
+    factory: Factory
+    arguments: dict[str, Any]
+    is_shared: bool = False
+
+
+class Opened(NamedTuple):
+    """A generator that stands at its yield."""
+
+    factory: Factory
+    generator: Any
+
+
+class Making:
+    """What is made for one job, or for one call inline. Decides what is made; the two drivers below do it."""
+
+    def __init__(self, task: Task[..., Any], context: Context | None, shared: Shared | None) -> None:
+        self._task = task
+        self._overrides = task.app.overrides
+        self._context = context
+        self._shared = shared
+        self._values: dict[Any, Any] = {}
+        self._opened: list[Opened] = []
+
+    def _steps(self, needs: Mapping[str, Dependency]) -> Generator[Step, Any, dict[str, Any]]:
+        found = {}
+        for name, need in needs.items():
+            found[name] = yield from self._one(need)
+        return found
+
+    def _one(self, need: Dependency) -> Generator[Step, Any, Any]:
+        factory = self._overrides.get(need.factory.call, need.factory)
+        if factory.is_context:
+            return self._the_context()
+        is_shared = need.scope == "worker" and self._shared is not None
+        known = (factory.call, is_shared)
+        if known not in self._values:
+            arguments = {} if is_shared else (yield from self._steps(factory.needs))
+            self._values[known] = yield Step(factory, arguments, is_shared)
+        return self._values[known]
+
+    def _the_context(self) -> Context:
+        if self._context is None:
+            self._context = Context(self._task.app, self._task, current_job.get(), Nobody())
+        return self._context
+
+    # Without an event loop
+
+    def call(self, needs: Mapping[str, Dependency], place: Place) -> Any:
+        try:
+            args, kwargs = _driven(self._steps(needs), self._make, place)
+            value = self._task.function(*args, **kwargs)
+        except BaseException as error:
+            self._close(error)
+            raise
+        self._close(None)
+        return value
+
+    def _make(self, step: Step) -> Any:
+        factory = step.factory
+        if step.is_shared and self._shared is not None:
+            return self._shared.value(factory)
+        made = factory.call(**step.arguments)
+        if factory.kind == "function":
+            return made
+        if factory.kind == "coroutine":
+            return self._run(made, factory)
+        self._opened.append(Opened(factory, made))  # before it begins: a thread may be interrupted at any instruction
+        return self._run(_afirst(factory, made), factory) if factory.is_async else _first(factory, made)
+
+    def _run(self, work: Coroutine[Any, Any, T], factory: Factory) -> T:
+        if self._shared is not None:
+            return self._shared.run(work)
+        work.close()
+        raise BadInput(
+            f"{self._task.name} is not async, and {factory.name}, which it depends on, is: called inline it cannot "
+            "wait for it. Pass the value by its name, or enqueue the task."
+        )
+
+    def _close(self, error: BaseException | None) -> None:
+        told = error
+        for opened in reversed(self._opened):
+            try:
+                if opened.factory.is_async:
+                    self._run(_afinish(opened, told), opened.factory)
+                else:
+                    _finish(opened, told)
+            except BaseException as raised:
+                told = raised
+        if told is not None and told is not error:
+            raise told
+
+    # On an event loop
+
+    async def acall(self, needs: Mapping[str, Dependency], place: Place) -> Any:
+        try:
+            args, kwargs = await _adriven(self._steps(needs), self._amake, place)
+            value = await self._task.function(*args, **kwargs)
+        except BaseException as error:
+            await self._aclose(error)
+            raise
+        await self._aclose(None)
+        return value
+
+    async def _amake(self, step: Step) -> Any:
+        factory = step.factory
+        if step.is_shared and self._shared is not None:
+            return await self._shared.avalue(factory)
+        made = factory.call(**step.arguments)
+        if factory.kind == "function":
+            return made
+        if factory.kind == "coroutine":
+            return await made
+        self._opened.append(Opened(factory, made))
+        return await _afirst(factory, made) if factory.is_async else _first(factory, made)
+
+    async def _aclose(self, error: BaseException | None) -> None:
+        told = error
+        for opened in reversed(self._opened):
+            try:
+                if opened.factory.is_async:
+                    await _afinish(opened, told)
+                else:
+                    _finish(opened, told)
+            except BaseException as raised:
+                told = raised
+        if told is not None and told is not error:
+            raise told
+
+
+class Shared:
+    """What is made once for a worker, on its event loop. Jobs that want it while it is made wait for the same."""
+
+    def __init__(self, app: Windlass) -> None:
+        self._overrides = app.overrides
+        self._values: dict[Any, Any] = {}
+        self._making: dict[Any, asyncio.Task[Any]] = {}
+        self._opened: list[Opened] = []
+        self._loop = self._home()
+
+    def _home(self) -> asyncio.AbstractEventLoop | None:
+        return asyncio.get_running_loop()
+
+    def value(self, factory: Factory) -> Any:
+        """In a thread."""
+        if factory.call in self._values:
+            return self._values[factory.call]
+        return self.run(self.avalue(factory))
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """In a thread: what is async happens on the worker's loop."""
+        assert self._loop is not None  # noqa: S101
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+    async def avalue(self, factory: Factory) -> Any:
+        if factory.call in self._values:
+            return self._values[factory.call]
+        making = self._making.get(factory.call)
+        if making is None:
+            # A task of its own, in an empty context: a job that is stopped meanwhile does not stop it.
+            making = asyncio.get_running_loop().create_task(self._make(factory), context=contextvars.Context())
+            self._making[factory.call] = making
+            making.add_done_callback(lambda done: self._made(factory, done))
+        return await asyncio.shield(making)
+
+    def _made(self, factory: Factory, done: asyncio.Task[Any]) -> None:
+        del self._making[factory.call]
+        if not done.cancelled() and done.exception() is None:
+            self._values[factory.call] = done.result()
+
+    async def _make(self, factory: Factory) -> Any:
+        refuse_context(factory)  # of a replacement it is not known before
+        arguments = {
+            name: await self.avalue(self._overrides.get(need.factory.call, need.factory))
+            for name, need in factory.needs.items()
+        }
+        if factory.kind == "function":
+            return await self._aside(factory.call, **arguments)
+        made = factory.call(**arguments)
+        if factory.kind == "coroutine":
+            return await made
+        value = await (_afirst(factory, made) if factory.is_async else self._aside(_first, factory, made))
+        self._opened.append(Opened(factory, made))
+        return value
+
+    async def _aside(self, call: Callable[..., T], *args: Any, **kwargs: Any) -> T:
+        """What may take its time does not stop the event loop."""
+        return await asyncio.to_thread(call, *args, **kwargs)
+
+    async def close(self) -> None:
+        unmade = list(self._making.values())
+        for making in unmade:
+            making.cancel()
+        if unmade:
+            await asyncio.wait(unmade)
+        while self._opened:
+            opened = self._opened.pop()
+            try:
+                await (_afinish(opened, None) if opened.factory.is_async else self._aside(_finish, opened, None))
+            except Exception:
+                log.exception("%s could not be closed.", opened.factory.name)
+        self._values.clear()
+
+
+class SharedInChild(Shared):
+    """In a child process: made in the thread that runs the jobs, closed when the child ends."""
+
+    def _home(self) -> None:
+        """An event loop only where something is async."""
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        loop = self._loop = self._loop or asyncio.new_event_loop()
+        running = loop.create_task(work)
+        try:
+            return loop.run_until_complete(running)
+        finally:
+            if not running.done():  # a signal: its code is stopped as if it was cancelled
+                running.cancel()
+                loop.run_until_complete(asyncio.wait([running]))
+                running.cancelled() or running.exception()
+
+    async def _aside(self, call: Callable[..., T], *args: Any, **kwargs: Any) -> T:
+        return call(*args, **kwargs)
+
+    def end(self) -> None:
+        if self._opened:
+            self.run(self.close())
+        if self._loop is not None:
+            self._loop.close()
+
+
+def _driven(steps: Generator[Step, Any, dict[str, Any]], make: Callable[[Step], Any], place: Place) -> Placed:
+    value: Any = None
+    while True:
+        try:
+            step = steps.send(value)
+        except StopIteration as done:
+            return place(done.value)
+        value = make(step)
+
+
+async def _adriven(
+    steps: Generator[Step, Any, dict[str, Any]], make: Callable[[Step], Coroutine[Any, Any, Any]], place: Place
+) -> Placed:
+    value: Any = None
+    while True:
+        try:
+            step = steps.send(value)
+        except StopIteration as done:
+            return place(done.value)
+        value = await make(step)
+
+
+def _first(factory: Factory, generator: Any) -> Any:
+    for value in generator:
+        return value
+    raise BadInput(f"{factory.name} yields nothing: it has to yield the value once.")
+
+
+async def _afirst(factory: Factory, generator: Any) -> Any:
+    async for value in generator:
+        return value
+    raise BadInput(f"{factory.name} yields nothing: it has to yield the value once.")
+
+
+def _finish(opened: Opened, error: BaseException | None) -> None:
+    """Goes on after the yield; an error of the job is raised there. A factory that keeps it to itself changes nothing:
+    the job has failed all the same."""
+    if opened.generator.gi_frame is None:
+        return  # it has not come to its yield
+    trace = error.__traceback__ if error else None
+    try:
+        next(opened.generator) if error is None else opened.generator.throw(error)
+    except StopIteration:
+        return
+    except BaseException as raised:
+        if not _is_same(raised, error):
+            raise
+        return
+    finally:
+        if error is not None:
+            error.__traceback__ = trace
+    opened.generator.close()
+    raise BadInput(f"{opened.factory.name} yields twice: it has to yield the value once.")
+
+
+async def _afinish(opened: Opened, error: BaseException | None) -> None:
+    if opened.generator.ag_frame is None:
+        return
+    trace = error.__traceback__ if error else None
+    try:
+        await (anext(opened.generator) if error is None else opened.generator.athrow(error))
+    except StopAsyncIteration:
+        return
+    except BaseException as raised:
+        if not _is_same(raised, error):
+            raise
+        return
+    finally:
+        if error is not None:
+            error.__traceback__ = trace
+    await opened.generator.aclose()
+    raise BadInput(f"{opened.factory.name} yields twice: it has to yield the value once.")
+
+
+def _is_same(raised: BaseException, error: BaseException | None) -> bool:
+    """Python turns a StopIteration that passes through a generator into a RuntimeError."""
+    is_turned = isinstance(error, StopIteration | StopAsyncIteration) and isinstance(raised, RuntimeError)
+    return raised is error or (is_turned and raised.__cause__ is error)

@@ -1,0 +1,23 @@
+"""The onion: middlewares are called around each job's code, the first registered outermost, on the worker's event loop
+whatever the pool."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeAlias, TypeVar
+
+from windlass.core.errors import BadInput
+from windlass.sdk.context import Context
+
+CallNext: TypeAlias = Callable[[], Awaitable[Any]]
+# Called with the job's context and the next layer; what it returns is the job's result, what it raises its failure.
+Middleware: TypeAlias = Callable[[Context, CallNext], Awaitable[Any]]
+M = TypeVar("M", bound=Middleware)
+
+
+def refuse_other_than_async(function: Any) -> None:
+    """Somebody who forgets `async` would learn it from failed jobs."""
+    called = function if inspect.isroutine(function) else getattr(function, "func", None) or type(function).__call__
+    if not callable(function) or not inspect.iscoroutinefunction(called):
+        raise BadInput("A middleware is an async function: async def timed(ctx, call_next): return await call_next().")

@@ -1,0 +1,201 @@
+"""What a task or one of its calls may be given, turned once into the fields of a job."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from typing import Any, Literal, NamedTuple, TypeAlias, TypedDict
+
+from windlass.core import retry as core
+from windlass.core.errors import BadInput
+from windlass.core.job import Callback, Durability, NewJob, OnFailure
+from windlass.core.job_template import Form
+from windlass.sdk.durations import Duration, duration_ms, instant_ms
+
+from .limits import Limit, Rate
+
+Pool: TypeAlias = Literal["async", "thread", "process"]
+Expires: TypeAlias = Duration | datetime
+Unique: TypeAlias = bool | str | Callable[..., str]
+Tenant: TypeAlias = str | Callable[..., str]
+Tags: TypeAlias = Sequence[str] | Mapping[str, str]
+Errors: TypeAlias = type[BaseException] | Sequence[type[BaseException]]
+
+DEFAULT_QUEUE = "default"
+DEFAULT_TIMEOUT_MS = 15 * 60_000
+DEFAULT_KEPT_MS = 60 * 60_000
+DEFAULT_RETRY = core.Backoff()
+
+
+def Backoff(  # noqa: N802 (it reads as the class it makes)
+    tries: int = 3,
+    base: Duration = "1s",
+    factor: float = 2.0,
+    cap: Duration = "10m",
+    jitter: float = 0.1,
+) -> core.Backoff:
+    """Attempts and the growing pauses between them; `tries=0` never gives up."""
+    return core.Backoff(tries, duration_ms("base", base), float(factor), duration_ms("cap", cap), float(jitter))
+
+
+class CallOptions(TypedDict, total=False):
+    """Of a task, and of one of its calls by `using`."""
+
+    queue: str
+    priority: int  # smaller first
+    delay: Duration
+    run_at: datetime
+    expires: Expires  # must have started by then, else it fails with reason `expired`
+    retry: core.Backoff | int  # an int: so many tries
+    timeout: Duration | None  # execution time of an attempt
+    keep_result: Duration | None
+    unique: Unique  # True: by all arguments; a text, or a function of the arguments
+    replace: bool  # with unique: the job that waits gets this call's arguments
+    debounce: Duration
+    debounce_max: Duration
+    throttle: Duration
+    tenant: Tenant  # shares its queue fairly with the others
+    tags: Tags
+    lease: Duration
+    repeat: str
+    durability: Durability
+    callback: Callback | str
+    on_failure: OnFailure  # of a job that spawns: what a child that ends badly means
+    trace: str  # W3C traceparent
+
+
+class TaskOptions(CallOptions, total=False):
+    """Of a task only."""
+
+    name: str
+    limits: Sequence[Limit | Rate]
+    pool: Pool
+    memory: str | int  # of a process job: "512MiB"
+    max_crashes: int
+    grace: Duration  # between a request to stop and the end of patience
+    version: int  # of the arguments; see Task.migrate
+    retry_on: Errors  # only these are tried again
+    give_up_on: Errors  # these are not, whatever tries are left
+
+
+def error_classes(option: str, value: Errors) -> tuple[type[BaseException], ...]:
+    classes = (value,) if isinstance(value, type) else tuple(value)
+    for one in classes:
+        if not (isinstance(one, type) and issubclass(one, BaseException)):
+            raise BadInput(f"{option} must be exception classes, such as (OSError, ValueError); not {one!r}.")
+    return classes
+
+
+class Template(NamedTuple):
+    """The fields that all jobs of a call have, and what is computed of its arguments."""
+
+    fields: dict[str, Any]  # of core.job.NewJob
+    unique: Unique
+    tenant: Tenant
+    durability: Durability | None
+    forms: dict[str, Form]  # by task
+
+    def form(self, task: str) -> Form:
+        """What the jobs of this task have in common; whose key and lane are not computed of their arguments."""
+        found = self.forms.get(task)
+        if found is None:
+            found = self.forms[task] = Form(NewJob(name=task, **self.fields))
+        return found
+
+    @property
+    def keeps_result(self) -> bool:
+        return bool(self.fields.get("result_ttl_ms"))
+
+    @property
+    def queue(self) -> str:
+        return str(self.fields["queue"])
+
+
+def template(options: Mapping[str, Any], start: Template | None = None) -> Template:
+    """Options over those of a template."""
+    for name in options:
+        if name not in _READERS and name not in ("unique", "tenant", "durability"):
+            raise BadInput(f"There is no option {name!r}; there are {', '.join(sorted(CallOptions.__annotations__))}.")
+    fields = dict(start.fields) if start else {"queue": DEFAULT_QUEUE, "retry": DEFAULT_RETRY}
+    for name, value in options.items():
+        if name in _READERS:
+            fields.update(_READERS[name](value))
+    unique = options.get("unique", start.unique if start else False)
+    if not unique and any(fields.get(one) for one in ("debounce_ms", "throttle_ms")):
+        unique = True
+    tenant = options.get("tenant", start.tenant if start else "")
+    durability = options.get("durability", start.durability if start else None)
+    return Template(fields, unique, tenant, durability, {})
+
+
+def _duration(option: str, field: str = "") -> Callable[[Any], dict[str, Any]]:
+    def read(value: Any) -> dict[str, Any]:
+        return {field or f"{option}_ms": 0 if value is None else duration_ms(option, value)}
+
+    return read
+
+
+def _plain(option: str) -> Callable[[Any], dict[str, Any]]:
+    return lambda value: {option: value}
+
+
+def _delay(value: Any) -> dict[str, Any]:
+    return {"delay_ms": duration_ms("delay", value), "run_at_ms": 0}
+
+
+def _run_at(value: Any) -> dict[str, Any]:
+    return {"run_at_ms": instant_ms("run_at", value), "delay_ms": 0}
+
+
+def _expires(value: Any) -> dict[str, Any]:
+    if isinstance(value, datetime):
+        return {"expires_at_ms": instant_ms("expires", value), "expires_in_ms": 0}
+    return {"expires_in_ms": duration_ms("expires", value), "expires_at_ms": 0}
+
+
+def _retry(value: Any) -> dict[str, Any]:
+    if type(value) is int:
+        return {"retry": core.Backoff(tries=value)}
+    if not isinstance(value, core.Backoff):
+        raise BadInput(f"retry must be a number of tries or a Backoff(…), not {value!r}.")
+    return {"retry": value}
+
+
+def _tags(value: Any) -> dict[str, Any]:
+    if isinstance(value, str):
+        raise BadInput("tags must be several texts or a mapping, not one text.")
+    if isinstance(value, Mapping):
+        return {"tags": tuple(f"{key}={text}" for key, text in value.items())}
+    return {"tags": tuple(value)}
+
+
+def _on_failure(value: Any) -> dict[str, Any]:
+    if value not in ("collect", "fail", "ignore"):
+        raise BadInput(f"on_failure must be collect, fail or ignore, not {value!r}.")
+    return {"on_failure": value}
+
+
+def _callback(value: Any) -> dict[str, Any]:
+    return {"callback": Callback(url=value) if isinstance(value, str) else value}
+
+
+_READERS: dict[str, Callable[[Any], dict[str, Any]]] = {
+    "queue": _plain("queue"),
+    "priority": _plain("priority"),
+    "repeat": _plain("repeat"),
+    "trace": _plain("trace"),
+    "delay": _delay,
+    "run_at": _run_at,
+    "expires": _expires,
+    "retry": _retry,
+    "timeout": _duration("timeout"),
+    "keep_result": _duration("keep_result", "result_ttl_ms"),
+    "replace": lambda value: {"unique_check": "replace" if value else "keep"},
+    "debounce": _duration("debounce"),
+    "debounce_max": _duration("debounce_max"),
+    "throttle": _duration("throttle"),
+    "tags": _tags,
+    "lease": _duration("lease"),
+    "callback": _callback,
+    "on_failure": _on_failure,
+}

@@ -1,0 +1,150 @@
+"""Schedules as a developer declares them beside a task. They are checked when the code is loaded, and told to the
+engine when a worker starts; what fires them is the engine's matter (docs/schedules.md)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from windlass.core.errors import BadInput
+from windlass.core.scheduling import schedule as core
+from windlass.core.scheduling.schedule import Misfire, Overlap, Schedule, ScheduleStatus
+from windlass.sdk.durations import Duration, duration_ms, instant_ms
+from windlass.service import Service
+
+from .arguments import WrongCall
+from .task import Call, Task
+
+if TYPE_CHECKING:
+    from windlass.sdk.declarations import Declared
+
+log = logging.getLogger("windlass.app")
+T = TypeVar("T", bound=Task[..., Any])
+
+
+class Scheduling:
+    """The part of an application that declares schedules."""
+
+    declared: Declared
+
+    def cron(
+        self,
+        expression: str,
+        *,
+        tz: str = "UTC",
+        overlap: Overlap = "skip",
+        misfire: Misfire = "latest",
+        misfire_after: Duration = "1m",
+        name: str = "",
+    ) -> Callable[[T], T]:
+        """Above `@app.task`: makes a job of the task at these times, in this zone. `expression`: minute, hour, day,
+        month and weekday, with seconds before them if wanted."""
+        return _decorator(
+            lambda task: self.schedule(
+                name or task.name,
+                _plain_call(task),
+                cron=expression,
+                tz=tz,
+                overlap=overlap,
+                misfire=misfire,
+                misfire_after=misfire_after,
+            ),
+            "cron",
+        )
+
+    def every(
+        self,
+        period: Duration,
+        *,
+        overlap: Overlap = "skip",
+        misfire: Misfire = "latest",
+        misfire_after: Duration = "1m",
+        name: str = "",
+    ) -> Callable[[T], T]:
+        """Above `@app.task`: makes a job of the task once in each period, the first after one period."""
+        return _decorator(
+            lambda task: self.schedule(
+                name or task.name,
+                _plain_call(task),
+                every=period,
+                overlap=overlap,
+                misfire=misfire,
+                misfire_after=misfire_after,
+            ),
+            "every",
+        )
+
+    def schedule(
+        self,
+        name: str,
+        call: Call[Any],
+        *,
+        cron: str = "",
+        tz: str = "UTC",
+        every: Duration | None = None,
+        repeat: str = "",
+        overlap: Overlap = "skip",
+        misfire: Misfire = "latest",
+        misfire_after: Duration = "1m",
+        starts: datetime | None = None,
+        ends: datetime | None = None,
+    ) -> None:
+        """Declares a schedule of a call, with its arguments. Its rhythm is one of `cron`, `every` and `repeat`."""
+        if not isinstance(call, Call):
+            raise BadInput(f"The schedule {name!r} needs a call with its arguments: task.call(…).")
+        wanted = Schedule(
+            name=name,
+            job=call.new_job(),
+            cron=cron,
+            timezone=tz,
+            every_ms=0 if every is None else duration_ms("every", every),
+            repeat=repeat,
+            overlap=overlap,
+            misfire=misfire,
+            misfire_after_ms=duration_ms("misfire_after", misfire_after),
+            starts_at_ms=0 if starts is None else instant_ms("starts", starts),
+            ends_at_ms=0 if ends is None else instant_ms("ends", ends),
+        )
+        try:
+            core.validate(wanted)
+        except BadInput as refusal:
+            raise BadInput(f"The schedule {name!r}: {refusal}") from None
+        self.declared.schedule(wanted)
+
+
+def _plain_call(task: Task[..., Any]) -> Call[Any]:
+    try:
+        return task.call()
+    except WrongCall as refusal:
+        raise BadInput(f"{refusal}; a call with arguments is scheduled by app.schedule(name, call, …).") from None
+
+
+def _decorator(declare: Callable[[Task[..., Any]], None], word: str) -> Callable[[T], T]:
+    def decorate(task: T) -> T:
+        if not isinstance(task, Task):
+            raise BadInput(f"@app.{word} stands above @app.task, which makes the task that it schedules.")
+        declare(task)
+        return task
+
+    return decorate
+
+
+async def tell(service: Service, wanted: Sequence[Schedule], tasks: Sequence[str]) -> None:
+    """Makes or changes what is not there as declared. What was declared by earlier code is shown, and stays: whether it
+    is still wanted cannot be known here."""
+    known: dict[str, ScheduleStatus] = {one.schedule.name: one for one in await service.schedules()}
+    for schedule in wanted:
+        if schedule.name not in known or known[schedule.name].schedule != schedule:
+            await service.schedule(schedule)
+    left = known.keys() - {schedule.name for schedule in wanted}
+    for name in sorted(left):
+        if known[name].schedule.job.name in tasks:
+            log.warning(
+                "The schedule %r still makes jobs of %s, but no code declares it. If it is not wanted any more, "
+                "remove it: app.service.unschedule(%r).wait()",
+                name,
+                known[name].schedule.job.name,
+                name,
+            )

@@ -1,0 +1,310 @@
+"""What a decorated function offers: it stays a function, and can be enqueued."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+from collections.abc import Callable, Coroutine, Mapping
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Self, TypeVar, Unpack, get_type_hints
+
+from windlass.core.errors import BadInput
+from windlass.core.job import Blob, NewJob
+from windlass.core.job_template import Filled
+from windlass.sdk.context import Context
+from windlass.sdk.durations import duration_ms
+from windlass.sdk.flows.flow import Given, Part, Plan
+
+from .arguments import Decoded, Signature
+from .depends import needs_of, wants_context
+from .injection import Making, Placed, Shared
+from .limits import computed_keys
+from .options import (
+    DEFAULT_KEPT_MS,
+    DEFAULT_TIMEOUT_MS,
+    CallOptions,
+    Pool,
+    TaskOptions,
+    Template,
+    Unique,
+    error_classes,
+    template,
+)
+from .versions import Migrations, S
+
+if TYPE_CHECKING:
+    from windlass.sdk.app import Windlass
+    from windlass.sdk.handle import JobHandle
+
+    from .batch import Batch
+
+P = ParamSpec("P")
+R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
+
+GRACE_MS = 10_000
+MAX_CRASHES = 3
+_OF_TASK = TaskOptions.__annotations__.keys() - CallOptions.__annotations__.keys()
+
+
+class Call(Part[R_co]):
+    """A task with its arguments, ready to be enqueued."""
+
+    __slots__ = ("_signature", "_template", "arguments", "task")
+
+    def __init__(
+        self, task: Task[..., R_co], arguments: dict[str, Any], terms: Template, signature: Signature | None = None
+    ) -> None:
+        self.task = task
+        self.arguments = arguments
+        self._template = terms
+        self._signature = signature or task.signature  # another one where an argument comes later
+
+    def using(self, **options: Unpack[CallOptions]) -> Call[R_co]:
+        return Call(self.task, self.arguments, template(options, self._template), self._signature)
+
+    def ready(self, meta: dict[str, Any] | None = None) -> NewJob | Filled:
+        """The job that the engine is given, mostly by its payload alone. A wrong argument is refused here."""
+        task, terms = self.task, self._template
+        if task.app.trace_source is not None:
+            return self.new_job(meta=meta, id=task.app.new_id(terms.queue))
+        if terms.unique or terms.tenant:
+            return self.new_job(meta=meta)
+        return Filled(terms.form(task.name), self._payload(meta))
+
+    def _payload(self, meta: dict[str, Any] | None) -> Blob:
+        return self._signature.encode(self.arguments, self.task.meta_of(self.arguments, meta))
+
+    def new_job(self, **extra: Any) -> NewJob:
+        """The same as a job of its own, with other fields."""
+        task, terms = self.task, self._template
+        payload = self._payload(extra.pop("meta", None))
+        fields = terms.fields
+        if terms.unique:
+            extra["unique"] = _key_of(terms.unique, task, self.arguments, payload.data)
+        if terms.tenant:
+            extra["lane"] = terms.tenant(**self.arguments) if callable(terms.tenant) else terms.tenant
+        if task.app.trace_source is not None and not fields.get("trace"):
+            extra["trace"] = task.app.trace_source(self, extra.get("id", b""))
+        return NewJob(name=task.name, payload=payload, **(fields | extra if extra else fields))
+
+    def arriving(self) -> dict[str, Any]:
+        """Its arguments as a worker will see them."""
+        decoded = self._signature.decode(self._signature.encode(self.arguments))
+        return self._signature.bind(decoded.args, decoded.kwargs)
+
+    @property
+    def durability(self) -> Any:
+        return self._template.durability
+
+    @property
+    def app(self) -> Windlass:
+        return self.task.app
+
+    @property
+    def queue(self) -> str:
+        return self._template.queue
+
+    @property
+    def terms(self) -> Template:
+        return self._template
+
+    def plan(self, plan: Plan, given: Given | None) -> Given:
+        return plan.add(self, given)
+
+    def enqueue(self) -> JobHandle[R_co]:
+        app = self.task.app
+        return app.handle_of(self, app.service.enqueue_one(self.ready(), durability=self._template.durability).wait())
+
+    async def aenqueue(self) -> JobHandle[R_co]:
+        app = self.task.app
+        gathering = (await app.in_loop()).gathering
+        return app.handle_of(self, await gathering.enqueue(self.ready(), self._template.durability))
+
+
+def _key_of(unique: Unique, task: Task[..., Any], arguments: Mapping[str, Any], payload: bytes) -> str:
+    if callable(unique):
+        key = unique(**arguments)
+        if not isinstance(key, str) or not key:
+            raise BadInput(f"The unique function of {task.name} must return a text that is not empty, not {key!r}.")
+        return key
+    if unique is True:
+        return f"{task.name}:{hashlib.blake2b(payload, digest_size=16).hexdigest()}"
+    return str(unique)
+
+
+class Task(Generic[P, R_co]):
+    """A function that can be enqueued. Calling it runs it here and now."""
+
+    batch: Batch | None = None
+
+    def __init__(self, app: Windlass, function: Callable[..., Any], options: Mapping[str, Any]) -> None:
+        self.app = app
+        self.function = function
+        self.name: str = options.get("name") or function.__name__
+        self.is_async = inspect.iscoroutinefunction(function)
+        self.pool: Pool = options.get("pool") or ("async" if self.is_async else "thread")
+        self.limits = tuple(options.get("limits", ()))
+        self.memory_bytes = _bytes(options.get("memory", 0))
+        self.max_crashes: int = options.get("max_crashes", MAX_CRASHES)
+        self.grace_ms = duration_ms("grace", options.get("grace", GRACE_MS / 1000))
+        self.retry_on = error_classes("retry_on", options.get("retry_on", ()))
+        self.give_up_on = error_classes("give_up_on", options.get("give_up_on", ()))
+        self.migrations = Migrations(self.name, options.get("version", 1))
+        hints = _hints(function)
+        self.context_parameter, self.is_context_first = _context_parameter(function, hints)
+        self.needs = {
+            name: need for name, need in needs_of(function, self.name).items() if name != self.context_parameter
+        }
+        self.needs_context = bool(self.context_parameter) or wants_context(self.needs)
+        self.signature = self._signature_of(function, frozenset({self.context_parameter, *self.needs} - {""}))
+        self.result_type: Any = self.signature.returns
+        self._template = template(
+            {
+                "timeout": DEFAULT_TIMEOUT_MS / 1000,
+                "keep_result": 0 if self.result_type is type(None) else DEFAULT_KEPT_MS / 1000,
+                **{name: value for name, value in options.items() if name not in _OF_TASK},
+            }
+        )
+        self._check()
+        for copied in ("__module__", "__name__", "__qualname__", "__doc__"):
+            setattr(self, copied, getattr(function, copied, None))
+        self.__wrapped__ = function
+
+    def _signature_of(self, function: Callable[..., Any], injected: frozenset[str]) -> Signature:
+        return Signature.of(function, injected, name=self.name)
+
+    def _check(self) -> None:
+        if self.pool not in ("async", "thread", "process"):
+            raise BadInput(f"{self.name}: pool must be async, thread or process, not {self.pool!r}.")
+        if self.pool == "async" and not self.is_async:
+            raise BadInput(f"{self.name} is not an async function: leave pool out, or give pool='thread'.")
+        if self.pool == "thread" and self.is_async:
+            raise BadInput(f"{self.name} is an async function: leave pool out, or give pool='process'.")
+        if self.memory_bytes and self.pool != "process":
+            raise BadInput(f"{self.name}: memory is capped for pool='process' only.")
+
+    @property
+    def queue(self) -> str:
+        return self._template.queue
+
+    @property
+    def template(self) -> Template:
+        return self._template
+
+    @property
+    def version(self) -> int:
+        return self.migrations.version
+
+    def migrate(self, version: int) -> Callable[[S], S]:
+        """Declares the step from this version of the arguments to the next: it gets them as a dict, and returns one."""
+
+        def declare(step: S) -> S:
+            self.migrations.add(version, step)
+            return step
+
+        return declare
+
+    def using(self, **options: Unpack[CallOptions]) -> Self:
+        """The same task with other options for what is enqueued through it."""
+        if self.limits and options.get("queue", self.queue) != self.queue:
+            raise BadInput(f"{self.name} has limits that count in its queue {self.queue!r}: it cannot go elsewhere.")
+        other = object.__new__(type(self))
+        other.__dict__.update(self.__dict__)
+        other._template = template(options, self._template)
+        return other
+
+    def call(self, *args: P.args, **kwargs: P.kwargs) -> Call[R_co]:
+        return Call(self, self.signature.bind(args, kwargs), self._template)
+
+    def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> JobHandle[R_co]:
+        return self.call(*args, **kwargs).enqueue()
+
+    def delay(self, *args: P.args, **kwargs: P.kwargs) -> JobHandle[R_co]:
+        """The same as `enqueue`."""
+        return self.call(*args, **kwargs).enqueue()
+
+    async def aenqueue(self, *args: P.args, **kwargs: P.kwargs) -> JobHandle[R_co]:
+        return await self.call(*args, **kwargs).aenqueue()
+
+    def meta_of(self, arguments: Mapping[str, Any], meta: dict[str, Any] | None) -> dict[str, Any] | None:
+        """What goes with the arguments under the reserved key; mostly nothing."""
+        if self.migrations.version > 1:
+            meta = {"v": self.version, **(meta or {})}
+        keys = computed_keys(self.limits, arguments) if self.limits else None
+        return {"keys": keys, **(meta or {})} if keys else meta
+
+    def perform(self, payload: Blob, context: Context | None, shared: Shared | None = None) -> Any:
+        """Calls the function as a job's payload has it. `shared`: what dependencies made for the whole worker."""
+        if self.migrations.version == 1 and (values := self.signature.positional(payload)) is not None:
+            return self.function(*values)
+        call = self.signature.decode(payload, self.migrations.needed_for(payload))
+        if self.needs:
+            return self._perform_injected(call, context, shared)
+        if not self.context_parameter:
+            return self.function(*call.args, **call.kwargs)
+        args, kwargs = self.signature.place(call, {self.context_parameter: context or Context.inline(self)})
+        return self.function(*args, **kwargs)
+
+    def _perform_injected(self, call: Decoded, context: Context | None, shared: Shared | None) -> Any:
+        own = {self.context_parameter: context or Context.inline(self)} if self.context_parameter else {}
+        making = Making(self, context, shared)
+        return (making.acall if self.is_async else making.call)(
+            self.needs, lambda injected: self.signature.place(call, {**own, **injected})
+        )
+
+    def _inline(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        args, kwargs = self._with_context(args, kwargs)
+        if not self.needs:
+            return self.function(*args, **kwargs)
+        given = inspect.signature(self.function).bind_partial(*args, **kwargs).arguments
+        making = Making(self, Context.inline(self), None)
+        return (making.acall if self.is_async else making.call)(
+            {name: need for name, need in self.needs.items() if name not in given},
+            lambda injected: (args, {**kwargs, **injected}),
+        )
+
+    def _with_context(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Placed:
+        if not self.context_parameter or self.context_parameter in kwargs:
+            return args, kwargs
+        if self.is_context_first:
+            return (Context.inline(self), *args), kwargs
+        return args, {**kwargs, self.context_parameter: Context.inline(self)}
+
+    def __repr__(self) -> str:
+        return f"<task {self.name} in {self.queue}>"
+
+
+class SyncTask(Task[P, R_co]):
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co:
+        return self._inline(args, kwargs)  # type: ignore[no-any-return]
+
+
+class AsyncTask(Task[P, R_co]):
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, R_co]:
+        return self._inline(args, kwargs)  # type: ignore[no-any-return]
+
+
+def _hints(function: Callable[..., Any]) -> dict[str, Any]:
+    try:
+        return get_type_hints(function, include_extras=True)
+    except Exception:  # a name that exists only for type checkers
+        return dict(getattr(function, "__annotations__", {}))
+
+
+def _context_parameter(function: Callable[..., Any], hints: Mapping[str, Any]) -> tuple[str, bool]:
+    """The parameter that wants the context, and whether it is the first of those given by position."""
+    wanted = (Context, "Context", "windlass.Context")
+    for at, parameter in enumerate(inspect.signature(function).parameters.values()):
+        if hints.get(parameter.name) in wanted:
+            return parameter.name, at == 0 and parameter.kind is not parameter.KEYWORD_ONLY
+    return "", False
+
+
+def _bytes(value: str | int) -> int:
+    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+        return value
+    units = {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "KB": 10**3, "MB": 10**6, "GB": 10**9}
+    for unit, size in units.items():
+        if isinstance(value, str) and value.endswith(unit) and value.removesuffix(unit).strip().isdigit():
+            return int(value.removesuffix(unit)) * size
+    raise BadInput(f"memory must be a number of bytes or a text such as '512MiB', not {value!r}.")

@@ -1,0 +1,88 @@
+"""The worker of tests: the real one, in this process, which counts what it runs and keeps what it raises."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from windlass.core.operations import Fail, Finish
+
+from .failures import JobFailed, Retry, Stopped, read
+from .worker.run import Run
+from .worker.runner import Outcome
+from .worker.worker import Worker
+
+if TYPE_CHECKING:
+    from .app import Windlass
+
+
+@dataclass
+class Summary:
+    """What was run, in attempts. A job that waits for its children and then runs again has finished twice."""
+
+    finished: int = 0
+    retried: int = 0  # failed, and another attempt follows
+    failed: int = 0  # failed for good
+    cancelled: int = 0
+    errors: list[Exception] = field(default_factory=list)  # what they raised, the first one first
+
+    @property
+    def ran(self) -> int:
+        return self.finished + self.retried + self.failed + self.cancelled
+
+
+class Rehearsal(Worker):
+    """Runs what can run now, then ends. The loops are not its matter: whoever moves the clock ticks them."""
+
+    def __init__(self, app: Windlass, summary: Summary, queues: Sequence[str], concurrency: int, most: int) -> None:
+        super().__init__(app, queues=queues, concurrency=concurrency, burst=True, has_loops=False, name="testing")
+        self._summary = summary
+        self._most = most
+        self._errors: dict[bytes, BaseException] = {}
+
+    def _raised(self, run: Run, error: BaseException) -> None:
+        self._errors[run.job.id] = error
+
+    def _ended(self, run: Run, outcome: Outcome) -> None:
+        error = self._errors.pop(run.job.id, None)
+        if isinstance(outcome, Finish):
+            self._summary.finished += 1
+        elif isinstance(outcome, Fail):
+            self._count(run, outcome, error)
+        super()._ended(run, outcome)
+        if self._summary.ran > self._most and not self._is_stopping:
+            self.stop()
+
+    def _count(self, run: Run, outcome: Fail, error: BaseException | None) -> None:
+        if outcome.then == "cancelled":
+            self._summary.cancelled += 1
+            return
+        if outcome.then == "retry":
+            self._summary.retried += 1
+        else:
+            self._summary.failed += 1
+        if not isinstance(error, Retry) or outcome.then == "final":
+            self._summary.errors.append(_told(run, outcome, error))
+
+
+def _told(run: Run, outcome: Fail, error: BaseException | None) -> Exception:
+    """What code raised; what it did not raise itself, such as a timeout, as those who await the result are told."""
+    if isinstance(error, Exception) and not isinstance(error, asyncio.CancelledError | Stopped | Retry):
+        return error
+    return JobFailed(run.job.key, outcome.reason, read(outcome.error), run.job.attempt)
+
+
+@contextlib.contextmanager
+def in_this_process(app: Windlass) -> Iterator[None]:
+    """Tasks of the process pool run here: a child would import the app anew, and that one is not under test."""
+    elsewhere = [task for task in app.tasks.values() if task.pool == "process"]
+    for task in elsewhere:
+        task.pool = "async" if task.is_async else "thread"
+    try:
+        yield
+    finally:
+        for task in elsewhere:
+            task.pool = "process"

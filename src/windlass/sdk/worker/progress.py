@@ -1,0 +1,127 @@
+"""Passes on what running code says: the newest progress, all values, all log lines. Said in any thread, sent by one."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections import deque
+from typing import Any
+
+from windlass.core.errors import Refusal, WindlassError
+from windlass.core.event import Emit
+from windlass.core.job import Blob, Job
+from windlass.core.log import Log, LogLine
+from windlass.core.operations import Update
+from windlass.core.validation.jobs import EMITTED_MAX, LOG_LEVEL_MAX, LOG_LINE_MAX, LOG_LINES_MAX, NOTE_MAX
+from windlass.service import Service
+
+log = logging.getLogger("windlass.worker")
+
+PAUSE_S = 0.1  # progress in between is passed over
+WAITING_MAX = 10_000  # values and lines that wait for the engine; beyond, the oldest go
+BATCH = 500
+
+
+class Teller:
+    """Belongs to the event loop it is made in; `progress`, `emit` and `log` may be called from anywhere."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self._loop = asyncio.get_running_loop()
+        self._swapping = threading.Lock()  # held for an instant only
+        self._progress: dict[bytes, Update] = {}
+        self._values: deque[Emit] = deque(maxlen=WAITING_MAX)
+        self._lines: deque[tuple[Job, LogLine]] = deque(maxlen=WAITING_MAX)
+        self._saying: set[bytes] = set()  # jobs of which something waits
+        self._sending: set[bytes] = set()  # jobs of which something is on its way
+        self._wanted = asyncio.Event()
+        self._is_woken = False
+        self._one_at_a_time = asyncio.Lock()
+
+    # Said by running code, in any thread
+
+    def progress(self, job: Job, fraction: float, note: str) -> None:
+        """Without a note the last one stays."""
+        with self._swapping:
+            before = self._progress.get(job.id)
+            kept = _cut(note, NOTE_MAX) if note else before.note if before else None
+            self._progress[job.id] = Update(id=job.id, token=job.lease_token, progress=fraction, note=kept)
+        self._wake(job)
+
+    def emit(self, job: Job, value: Blob) -> None:
+        if len(value.data) > EMITTED_MAX:
+            log.warning("A value of %d bytes was not emitted: at most %d go.", len(value.data), EMITTED_MAX)
+            return
+        self._values.append(Emit(job.id, job.lease_token, value))
+        self._wake(job)
+
+    def log(self, job: Job, at_ms: int, level: str, text: str) -> None:
+        self._lines.append((job, LogLine(at_ms, _cut(level, LOG_LEVEL_MAX), _cut(text, LOG_LINE_MAX))))
+        self._wake(job)
+
+    def _wake(self, job: Job) -> None:
+        self._saying.add(job.id)
+        if not self._is_woken:
+            self._is_woken = True
+            self._loop.call_soon_threadsafe(self._wanted.set)
+
+    def is_owing(self, job: Job) -> bool:
+        return job.id in self._saying or job.id in self._sending
+
+    # Sent by the loop
+
+    async def run(self) -> None:
+        while True:
+            await self._wanted.wait()
+            await self.flush()
+            await asyncio.sleep(PAUSE_S)
+
+    async def flush(self) -> None:
+        """All that was said before this call is with the engine afterwards, or refused by it."""
+        async with self._one_at_a_time:
+            self._wanted.clear()
+            self._is_woken = False
+            self._sending, self._saying = self._saying, set()
+            try:
+                while self._progress or self._values or self._lines:
+                    await self._send()
+            except WindlassError as error:
+                log.warning("What jobs have said is lost: the engine does not take it (%s).", error)
+            finally:
+                self._sending = set()
+
+    async def _send(self) -> None:
+        """What is on its way when the engine goes is lost: values and lines are no results."""
+        with self._swapping:
+            progress, self._progress = self._progress, {}
+        values = [self._values.popleft() for _ in range(min(BATCH, len(self._values)))]
+        lines = [self._lines.popleft() for _ in range(min(BATCH, len(self._lines)))]
+        if progress:
+            self._note(await self._service.update(list(progress.values())))
+        if values:
+            self._note(await self._service.emit(values))
+        if lines:
+            self._note(await self._service.log(_by_job(lines)))
+
+    def _note(self, answers: list[Any]) -> None:
+        for answer in answers:
+            if isinstance(answer, Refusal):
+                log.debug("What a job said came too late (%s).", answer)
+
+
+def _by_job(lines: list[tuple[Job, LogLine]]) -> list[Log]:
+    """In order within each job."""
+    found: dict[bytes, tuple[Job, list[LogLine]]] = {}
+    for job, line in lines:
+        found.setdefault(job.id, (job, []))[1].append(line)
+    return [
+        Log(job.id, job.lease_token, tuple(some[start : start + LOG_LINES_MAX]))
+        for job, some in found.values()
+        for start in range(0, len(some), LOG_LINES_MAX)
+    ]
+
+
+def _cut(text: str, most_bytes: int) -> str:
+    data = str(text).encode(errors="backslashreplace")
+    return data[:most_bytes].decode(errors="ignore")

@@ -1,0 +1,234 @@
+"""Runs the code of jobs, each in its pool, and says how it ended. When it must stop is decided by stopping.py."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from contextvars import copy_context
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from windlass.core.job import Job
+from windlass.core.operations import Fail, Finish, Held
+from windlass.processes.children import ChildDied, Children, ChildRun
+from windlass.sdk.context import Context, Listening, current_job
+from windlass.sdk.driver import adriven
+from windlass.sdk.failures import Stopped, read
+from windlass.sdk.flows.inputs import gather, is_due
+from windlass.sdk.tasks.batch import BatchTask
+from windlass.sdk.tasks.codec import decode
+from windlass.sdk.tasks.injection import Shared
+from windlass.sdk.tasks.task import Task
+from windlass.service import Service
+
+from .batching import Batching
+from .outcome import TIMED_OUT, Ended, Failed, FailedInChild, Failure, cancelled, failed, report, success
+from .process_job import decode_reply, encode_request
+from .run import Run
+from .supervision.crashes import CRASHES, crashed
+from .threads import ThreadRun, Threads
+
+if TYPE_CHECKING:
+    from windlass.sdk.app import Windlass
+
+log = logging.getLogger("windlass.worker")
+
+# What the engine is told: an end, or that the job goes back unworked; None: nothing, it is not ours any more.
+Outcome: TypeAlias = Finish | Fail | Held | None
+
+
+class Running:
+    def __init__(
+        self,
+        app: Windlass,
+        service: Service,
+        listening: Listening,
+        *,
+        threads: Threads,
+        children: Children,
+        ended: Callable[[Run, Outcome], None],
+        vacated: Callable[[], None],
+        raised: Callable[[Run, BaseException], None],
+    ) -> None:
+        self._app = app
+        self._service = service
+        self._listening = listening
+        self._threads = threads
+        self._children = children
+        self._ended = ended
+        self._vacated = vacated
+        self._raised = raised  # told of what code raises as it is, in any thread
+        self._loop = asyncio.get_running_loop()
+        self.shared = Shared(app)
+        self._batching = Batching(app.tasks.values(), threads, self.shared)
+
+    def start(self, job: Job, task: Task[..., Any]) -> Run:
+        middlewares = self._app.middlewares
+        needs_context = task.needs_context or job.has_members or middlewares
+        context = Context(self._app, task, job, self._listening) if needs_context else None
+        run = Run(job, task, context, self._loop.time())
+        if task.pool == "process" or middlewares or task.batch is not None or is_due(job):
+            run.code = self._loop.create_task(self._execute(run))  # something must be done around its code
+        elif task.pool == "thread":
+            self._start_thread(run)
+        elif self._loop.get_task_factory() is None:  # as below, without making up another name for each
+            run.code = asyncio.Task(self._await(run), loop=self._loop, name=task.name)
+        else:
+            run.code = self._loop.create_task(self._await(run), name=task.name)
+        return run
+
+    # Threads, the short way
+
+    def _start_thread(self, run: Run) -> None:
+        run.code = self._threads.start(lambda: self._in_thread(run), None)
+        run.code.future.add_done_callback(lambda future: self._thread_ended(run, future))
+
+    def _in_thread(self, run: Run) -> Ended:
+        current_job.set(run.job)
+        try:
+            return success(run.job, run.task.perform(run.job.payload, run.context, self.shared))
+        except Stopped:
+            raise
+        except BaseException as error:
+            self._raised(run, error)
+            return failed(error, run.task)
+
+    def _thread_ended(self, run: Run, future: asyncio.Future[Ended]) -> None:
+        if future.cancelled():
+            return
+        error = future.exception()
+        self._end(run, future.result() if error is None else failed(error, run.task), error)
+
+    # The event loop, the short way
+
+    async def _await(self, run: Run) -> None:
+        current_job.set(run.job)
+        error: BaseException | None = None
+        try:
+            ended = success(run.job, await run.task.perform(run.job.payload, run.context, self.shared))
+        except BaseException as raised:
+            self._raised(run, raised)
+            error, ended = raised, failed(raised, run.task)
+        self._end(run, ended, error)
+
+    # Everything else
+
+    async def _execute(self, run: Run) -> None:
+        current_job.set(run.job)
+        error: BaseException | None = None
+        try:
+            if is_due(run.job):
+                await self._gather(run)
+            ended = await self._around(run)
+        except BaseException as raised:
+            self._raised(run, raised)
+            error, ended = raised, failed(raised, run.task)
+        self._end(run, ended, error)
+
+    async def _around(self, run: Run) -> Ended:
+        if run.context is None or not self._app.middlewares:
+            return await self._in_child(run) if run.task.pool == "process" else success(run.job, await self._value(run))
+        layer: Callable[[], Awaitable[Any]] = lambda: self._value(run)  # noqa: E731
+        for middleware in reversed(self._app.middlewares):
+            layer = partial(middleware, run.context, layer)
+        return success(run.job, await layer())
+
+    async def _value(self, run: Run) -> Any:
+        """What its function returns, in its pool."""
+        if isinstance(run.task, BatchTask):
+            return await self._batching.value(run.task, run.job.payload)
+        if run.task.pool == "async":
+            return await run.task.perform(run.job.payload, run.context, self.shared)
+        if run.task.pool == "thread":
+            return await self._stoppable(
+                run,
+                self._threads.start(
+                    lambda: run.task.perform(run.job.payload, run.context, self.shared), copy_context()
+                ),
+            )
+        ended = await self._in_child(run)
+        if isinstance(ended, Failed):
+            raise FailedInChild(ended.failure)
+        return decode(ended.result, run.task.result_type) if ended.result else None
+
+    async def _in_child(self, run: Run) -> Ended:
+        child = self._children.start(encode_request(run.job), memory_bytes=run.task.memory_bytes)
+        try:
+            return decode_reply(await self._stoppable(run, child))
+        except ChildDied as died:
+            return await self._crashed(run, died)
+
+    async def _stoppable(self, run: Run, code: ThreadRun[Any] | ChildRun) -> Any:
+        """While it runs elsewhere, it is stopped there."""
+        outer, run.code = run.code, code
+        try:
+            return await code.future
+        finally:
+            run.code = outer
+
+    async def _crashed(self, run: Run, died: ChildDied) -> Ended:
+        """Counted with the attempt; a job that crashes again and again fails, whatever tries are left."""
+        timeline = await self._service.job([run.job.id]).one()
+        return crashed(timeline.attempts, run.task.max_crashes, type(died).__name__, str(died), died.reason)
+
+    async def _gather(self, run: Run) -> None:
+        """How the jobs ended that this one has waited for."""
+        found = await adriven(gather(self._service, self._app.tasks, run.job))
+        if run.context is not None:
+            run.context.received(found.job, found.children)
+        run.job = found.job
+
+    # How it ended
+
+    def _end(self, run: Run, ended: Ended, error: BaseException | None) -> None:
+        """Its code runs no more; what is told depends on whether it was stopped."""
+        run.has_ended = True
+        if not run.is_reported:
+            run.is_reported = True
+            outcome = self._outcome(run, ended, error) if run.stop else report(run.job, ended)
+            if type(outcome) is Fail:
+                _say(run, outcome)
+            self._ended(run, outcome)
+        self._vacated()
+
+    def _outcome(self, run: Run, ended: Ended, error: BaseException | None) -> Outcome:
+        if not run.stop:
+            return report(run.job, ended)
+        if run.stop == "lost":
+            return None
+        if run.stop == "timeout":
+            return report(run.job, Failed(TIMED_OUT))
+        was_stopped = isinstance(error, asyncio.CancelledError | Stopped) or is_terminated(ended)
+        was_stopped |= run.context is not None and run.context.has_seen_stop
+        if run.stop == "cancelled" and was_stopped:
+            return cancelled(run.job, None)
+        if run.stop == "shutdown" and was_stopped:
+            return Held(run.job.id, run.job.lease_token)
+        return report(run.job, ended)
+
+    def abandon(self, run: Run) -> None:
+        """Its code does not stop. What it was stopped for is told; its slot stays taken while it runs."""
+        if run.is_reported:
+            return
+        run.is_reported = True
+        log.error("Job %s (%s) does not stop; its code still runs.", run.job.key, run.task.name)
+        self._ended(run, self._outcome(run, Failed(Failure(reason="error")), asyncio.CancelledError()))
+
+
+def _say(run: Run, outcome: Fail) -> None:
+    """One line for an attempt that did not end well; with its traceback when it was the last one."""
+    error = read(outcome.error)
+    told = ": ".join(str(error[part]) for part in ("type", "message") if error.get(part))
+    what = f"{run.job.name} {run.job.key}, attempt {run.job.attempt}: {outcome.reason}{f' ({told})' if told else ''}"
+    if outcome.then == "retry":
+        log.warning("%s; it is tried again in %.1f s", what, outcome.delay_ms / 1000)
+    elif outcome.then == "cancelled":
+        log.info("%s", what)
+    else:
+        log.error("%s; it has failed\n%s", what, error.get("traceback", ""))
+
+
+def is_terminated(ended: Ended) -> bool:
+    """A child whose code was stopped by a signal says so."""
+    return isinstance(ended, Failed) and ended.failure.reason in ("terminated", *CRASHES)

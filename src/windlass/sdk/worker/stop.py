@@ -1,0 +1,83 @@
+"""Stops code that must end, in steps: it is asked, it is given a time, it is made to. How far that goes depends on the
+pool: a child process is killed; an event loop or a thread cannot be, and what does not stop is abandoned."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+
+from windlass.processes.children import ChildRun
+from windlass.sdk.failures import Stopped
+
+from .run import Run, Stop
+from .threads import ThreadRun
+
+
+class Stopping:
+    def __init__(self, runs: Callable[[], Iterable[Run]], abandon: Callable[[Run], None]) -> None:
+        self._runs = runs
+        self._abandon = abandon
+        self._loop = asyncio.get_running_loop()
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_at_s = float("inf")
+
+    # Time limits: one timer for all of them
+
+    def watch(self, run: Run) -> None:
+        if run.deadline_s < self._timer_at_s:
+            if self._timer is not None:
+                self._timer.cancel()
+            self._timer_at_s = run.deadline_s
+            self._timer = self._loop.call_at(run.deadline_s, self._look)
+
+    def _look(self) -> None:
+        now_s = self._loop.time()
+        self._timer_at_s = float("inf")
+        for run in list(self._runs()):
+            if run.deadline_s <= now_s:
+                run.deadline_s = float("inf")
+                self.stop(run, "timeout")
+            else:
+                self.watch(run)
+
+    def close(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+
+    # The ladder
+
+    def stop(self, run: Run, why: Stop) -> None:
+        """A job that is lost meanwhile, or belongs to a worker that ends, is stopped for that reason instead."""
+        if run.has_ended or (run.stop and why not in ("lost", "shutdown")):
+            return
+        is_first = not run.stop
+        run.stop = why
+        run.request_stop()
+        if is_first:
+            self._ask(run, why)
+            self._loop.call_later(run.task.grace_ms / 1000, self._insist, run)
+
+    def _ask(self, run: Run, why: Stop) -> None:
+        code = run.code
+        if isinstance(code, asyncio.Task):
+            code.cancel()
+        elif isinstance(code, ChildRun):
+            code.terminate()
+        elif isinstance(code, ThreadRun) and (why != "cancelled" or run.context is None):
+            code.interrupt(Stopped)  # code with a context may look at `ctx.cancelled` first
+
+    def _insist(self, run: Run) -> None:
+        if run.has_ended:
+            return
+        if isinstance(run.code, ChildRun):
+            run.code.kill()
+            return
+        if isinstance(run.code, ThreadRun) and run.stop == "cancelled" and run.context is not None:
+            run.code.interrupt(Stopped)
+            self._loop.call_later(run.task.grace_ms / 1000, self._give_up, run)
+            return
+        self._give_up(run)
+
+    def _give_up(self, run: Run) -> None:
+        if not run.has_ended:
+            self._abandon(run)

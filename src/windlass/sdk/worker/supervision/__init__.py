@@ -1,0 +1,1 @@
+"""Supervision of worker processes: start, restart, scale, recover orphans."""

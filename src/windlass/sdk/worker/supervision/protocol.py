@@ -1,0 +1,53 @@
+"""What a supervisor and its worker processes say to each other, a line each, over a pair of sockets. When one side is
+gone the other reads the end."""
+
+from __future__ import annotations
+
+import msgspec
+
+from windlass.settings import Settings
+
+STOP = b"stop"  # to a worker: take no more, end within the grace
+NOW = b"now"  # to a worker: give back what runs
+LINE_MAX = 2**24
+
+
+class Loaded(msgspec.Struct, frozen=True, tag=True, kw_only=True):
+    """The application is imported."""
+
+    settings: Settings
+    queues: tuple[str, ...]
+    slots: int
+    tasks: dict[str, int]  # name → crashes after which a job fails
+    files: list[str]
+
+
+class NotLoaded(msgspec.Struct, frozen=True, tag=True):
+    """It could not be; why is on stderr."""
+
+    files: list[str]
+
+
+class Ready(msgspec.Struct, frozen=True, tag=True):
+    """It takes jobs."""
+
+    engine: str
+
+
+class Working(msgspec.Struct, frozen=True, tag=True):
+    """How many jobs it runs; told about once a second while that is more than none."""
+
+    running: int
+
+
+Notice = Loaded | NotLoaded | Ready | Working
+_decoder = msgspec.json.Decoder(Notice)
+
+
+def encode(notice: Notice) -> bytes:
+    return msgspec.json.encode(notice) + b"\n"
+
+
+def decode(line: bytes) -> Notice:
+    found: Notice = _decoder.decode(line)
+    return found

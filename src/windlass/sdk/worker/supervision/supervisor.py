@@ -1,0 +1,303 @@
+"""The parent of several worker processes: keeps their number, restarts those that die and frees their jobs, passes on
+what it is told. It runs no job and imports nothing of the application; what it must know, a worker tells it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import time
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any
+
+from windlass.core.errors import EngineNotPermitted, EngineUnavailable, WindlassError
+from windlass.core.text.humanize import exit_in_words
+from windlass.sdk.deployment import reach, service_of
+from windlass.service import Service
+from windlass.settings import Settings
+
+from .autoscaler import Load, Scaling
+from .file_watcher import Watched
+from .orphan_recovery import give_back, rescue
+from .protocol import Loaded, Notice, NotLoaded, Ready, Working
+from .worker_process import Member
+
+log = logging.getLogger("windlass.supervisor")
+
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 30.0
+STEADY_S = 60.0  # a process that has lived so long starts the pauses anew
+UNWIND_S = 15.0  # beyond the grace; a worker itself takes up to 9 s to stop its pools and take its leave
+LOOK_EVERY_S = 1.5  # at the queues, while something happens
+WATCH_EVERY_S = 0.5
+TROUBLE_PAUSE_S = 1.0
+
+
+class Supervisor:
+    """`await supervisor.run()` answers the exit code."""
+
+    def __init__(
+        self,
+        command: Callable[[int], Sequence[str]],  # of the n-th process
+        scaling: Scaling,
+        *,
+        grace_s: float = 30.0,
+        is_reloading: bool = False,
+        is_burst: bool = False,
+        announce: Callable[[Loaded, Ready], None] = lambda loaded, ready: None,
+    ) -> None:
+        self._command = command
+        self._scaling = scaling
+        self._grace_s = grace_s
+        self._is_reloading = is_reloading
+        self._is_burst = is_burst
+        self._announce = announce
+        self._members: list[Member] = []
+        self._wanted = scaling.least
+        self._loaded: Loaded | None = None  # what the last of them said
+        self._was_ready = False  # one of them, ever
+        self._is_broken = False  # the code cannot be loaded as it is now
+        self._is_over = False  # nothing is started any more
+        self._stops = 0
+        self._deaths = 0  # in a row
+        self._not_before_s = 0.0
+        self._exit_code = 0
+        self._watched = Watched()
+        self._changed, self._stirred = asyncio.Event(), asyncio.Event()
+        self._service: Service | None = None
+        self._background: set[asyncio.Task[Any]] = set()
+        self._rescues: set[asyncio.Task[Any]] = set()
+
+    @property
+    def pids(self) -> list[int]:
+        return [member.pid for member in self._members]
+
+    async def run(self) -> int:
+        self._loop = asyncio.get_running_loop()
+        if self._is_reloading:
+            self._keep(self._watch())
+        if self._scaling.most > self._scaling.least:
+            self._keep(self._scale())
+        try:
+            while not self._is_over or self._members:
+                await self._fill()
+                await self._changed.wait()
+                self._changed.clear()
+        finally:
+            await self._leave()
+        return self._exit_code
+
+    def stop(self) -> None:
+        """Passed on: all of them stop taking; the second time, they give back what runs; the third ends them."""
+        self._is_over = True
+        self._stops += 1
+        for member in self._members:
+            self._stop(member)
+        if self._members:
+            log.info("The worker processes are told to stop%s.", "" if self._stops == 1 else " at once")
+        self._changed.set()
+
+    def dump(self) -> None:
+        """All of them write their stacks to stderr."""
+        for member in self._members:
+            if member.loaded:  # before, the signal would end it
+                member.signal(signal.SIGUSR1)
+
+    # Their number
+
+    def _staying(self) -> list[Member]:
+        return [member for member in self._members if not member.is_stopping]
+
+    async def _fill(self) -> None:
+        """Starts what is missing, and stops what is too much. The first one shows whether the code can be loaded."""
+        staying = self._staying()
+        surplus = max(0, len(staying) - self._wanted)
+        for member in sorted(staying, key=lambda one: (one.running, -one.number))[:surplus]:
+            log.info("Worker process %d is not needed any more.", member.pid)
+            self._stop(member)
+        is_trying = bool(staying) and not any(member.loaded for member in staying)
+        if self._is_over or self._is_broken or is_trying or len(staying) >= self._wanted:
+            return
+        pause_s = self._not_before_s - time.monotonic()
+        if pause_s > 0:
+            self._loop.call_later(pause_s, self._changed.set)
+            return
+        try:
+            for _ in range(self._wanted - len(staying) if staying else 1):
+                await self._start()
+        except OSError as error:
+            self._not_before_s = time.monotonic() + LONGEST_PAUSE_S
+            self._loop.call_later(LONGEST_PAUSE_S, self._changed.set)
+            log.error("No process can be started (%s); tried again in %g s.", error, LONGEST_PAUSE_S)
+
+    async def _start(self) -> None:
+        taken = {member.number for member in self._members}
+        member = Member(next(number for number in range(1, len(taken) + 2) if number not in taken))
+        await member.start(self._command(member.number))
+        self._members.append(member)
+        if self._is_over:
+            self._stop(member)  # it was said while this one started
+        self._keep(self._follow(member))
+
+    async def _follow(self, member: Member) -> None:
+        code = await member.live(lambda notice: self._heard(member, notice))
+        self._members.remove(member)
+        self._ended(member, code)
+        self._changed.set()
+
+    def _stop(self, member: Member) -> None:
+        if self._stops > 2:
+            member.kill()
+            return
+        member.stop_now() if self._stops == 2 else member.stop()
+        patience_s = UNWIND_S if self._stops == 2 else self._grace_s + UNWIND_S
+        self._loop.call_later(patience_s, self._insist, member)
+
+    def _insist(self, member: Member) -> None:
+        if member in self._members:
+            log.error("Worker process %d does not end; it is killed.", member.pid)
+            member.kill()
+
+    # What they say
+
+    def _heard(self, member: Member, notice: Notice) -> None:
+        if isinstance(notice, Loaded):
+            member.loaded = self._loaded = notice
+            self._watched.add(notice.files)
+        elif isinstance(notice, NotLoaded):
+            self._watched.add(notice.files)
+        elif isinstance(notice, Working):
+            member.running = notice.running
+            self._stirred.set()
+        elif isinstance(notice, Ready) and not member.is_ready:
+            member.is_ready = True
+            if not self._was_ready and member.loaded:
+                self._was_ready = True
+                self._announce(member.loaded, notice)
+        self._changed.set()
+
+    # Their ends
+
+    def _ended(self, member: Member, code: int) -> None:
+        if code and member.is_ready and member.loaded:
+            self._rescue(member, code)
+        if self._is_over or member.is_stopping:
+            return
+        if code == 0 and self._is_burst:
+            self._is_over = True  # nothing is left; the others find out by themselves
+        elif code > 0 and not member.is_ready and self._is_reloading:
+            self._is_broken = True
+            log.error("The worker could not start; it is tried again when a file changes.")
+        elif code > 0 and not self._was_ready:
+            self._exit_code = code
+            self.stop()
+        else:
+            self._pause(member, code)
+
+    def _pause(self, member: Member, code: int) -> None:
+        """Before another takes its place: longer with each death in a row."""
+        now_s = time.monotonic()
+        self._deaths = 0 if now_s - member.started_at_s >= STEADY_S else self._deaths
+        pause_s = min(FIRST_PAUSE_S * 2**self._deaths, LONGEST_PAUSE_S)
+        self._deaths = min(self._deaths + 1, 10)
+        self._not_before_s = now_s + pause_s
+        log.error("Worker process %d %s; another starts in %g s.", member.pid, exit_in_words(code), pause_s)
+
+    def _rescue(self, member: Member, code: int) -> None:
+        task = self._loop.create_task(self._free_jobs(member, code))
+        self._rescues.add(task)
+        task.add_done_callback(self._rescues.discard)
+
+    async def _free_jobs(self, member: Member, code: int) -> None:
+        assert member.loaded is not None  # noqa: S101
+        said = f"Worker process {member.pid} {exit_in_words(code)}."
+        while True:
+            try:
+                service = await self._connected(member.loaded.settings)
+                if member.was_killed:  # it was to end anyway: not the fault of a job
+                    await give_back(service, member.worker_id)
+                    return
+                freed = await rescue(service, member.worker_id, member.loaded.tasks, said)
+                if freed:
+                    log.warning(
+                        "It had %d jobs; each has lost an attempt, and is made again while tries are left.", freed
+                    )
+                return
+            except (EngineUnavailable, EngineNotPermitted) as error:
+                log.warning("The jobs of worker process %d cannot be freed (%s); still trying.", member.pid, error)
+                await asyncio.sleep(TROUBLE_PAUSE_S)
+            except WindlassError:
+                log.exception("The jobs of worker process %d wait until their leases run out.", member.pid)
+                return
+
+    # What it does besides
+
+    def _keep(self, work: Coroutine[Any, Any, None]) -> None:
+        task = self._loop.create_task(work)
+        self._background.add(task)
+        task.add_done_callback(self._dropped)
+
+    def _dropped(self, task: asyncio.Task[Any]) -> None:
+        self._background.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("A part of the supervisor has ended.", exc_info=error)
+            self._changed.set()
+
+    async def _connected(self, settings: Settings) -> Service:
+        if self._service is None:
+            store = reach(settings)
+            await store.open()
+            self._service = service_of(store)
+        return self._service
+
+    async def _scale(self) -> None:
+        """Looks at the queues while jobs run, or more processes than the least are there; asks nothing when idle."""
+        while True:
+            await self._stirred.wait()
+            self._stirred.clear()
+            try:
+                await self._rescale()
+            except WindlassError as error:
+                log.warning("The queues cannot be looked at (%s); still trying.", error)
+                self._stirred.set()
+            if self._wanted > self._scaling.least:
+                self._stirred.set()
+            await asyncio.sleep(LOOK_EVERY_S)
+
+    async def _rescale(self) -> None:
+        if self._loaded is None or self._is_over:
+            return
+        service = await self._connected(self._loaded.settings)
+        stats = await service.stats(self._loaded.queues)
+        load = Load(
+            queued=sum(one.queued for one in stats if not one.is_paused),
+            oldest_age_ms=max((one.oldest_age_ms or 0 for one in stats if not one.is_paused), default=0),
+            running=sum(member.running for member in self._staying()),
+        )
+        count = self._scaling.wanted(self._loop.time(), load, self._loaded.slots, self._wanted)
+        if count != self._wanted:
+            log.info(
+                "%d processes instead of %d: %d jobs wait, %d run.", count, self._wanted, load.queued, load.running
+            )
+            self._wanted = count
+            self._changed.set()
+
+    async def _watch(self) -> None:
+        while True:
+            await asyncio.sleep(WATCH_EVERY_S)
+            files = self._watched.changed()
+            if files and not self._is_over:
+                log.info("%s changed; the workers start anew.", ", ".join(files))
+                self._is_broken, self._not_before_s, self._deaths = False, 0.0, 0
+                for member in self._staying():
+                    self._stop(member)
+                self._changed.set()
+
+    async def _leave(self) -> None:
+        if self._rescues:
+            await asyncio.wait(self._rescues, timeout=UNWIND_S)
+        left = [*self._rescues, *self._background]
+        for task in left:
+            task.cancel()
+        await asyncio.gather(*left, return_exceptions=True)
+        if self._service is not None:
+            await self._service.store.close()

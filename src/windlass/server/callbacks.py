@@ -1,0 +1,65 @@
+"""Callbacks, as the settings say: who carries them, and how many at once."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+
+from windlass.background.callbacks.backend import Backend
+from windlass.background.callbacks.http_backend import HttpBackend
+from windlass.background.callbacks.kafka_backend import KafkaBackend
+from windlass.background.callbacks.notifier import Notifier
+from windlass.background.loop import say_why
+from windlass.background.stats_publisher import publishing
+from windlass.core.callbacks.kafka_config import read_kafka_config
+from windlass.core.callbacks.signing import read_keys
+from windlass.core.server_roles import NOTIFIER, read_roles
+from windlass.downloads import worker
+from windlass.outbound import Outbound, PolicySource
+from windlass.service import Service
+from windlass.settings import Settings
+
+DOWNLOAD_ATTEMPTS = 2  # then somebody must ask for more, by POST /downloader/retry
+
+
+@contextlib.asynccontextmanager
+async def notifying(
+    service: Service, policy: PolicySource, settings: Settings, download_base: str
+) -> AsyncIterator[Notifier | None]:
+    """Callbacks are delivered, until the block ends and what is under way is told. None: not by this server."""
+    if not settings.callback_concurrency or NOTIFIER not in read_roles(settings.roles):
+        yield None
+        return
+    async with Outbound(policy) as outbound, _backends(outbound, settings) as backends:
+        base, keep_ms = download_base, settings.download_keep_ms
+        notifier = Notifier(
+            backends,
+            bodies={worker.QUEUE: lambda debt: worker.callback_body(debt, base)},
+            delivered={worker.QUEUE: lambda debt: worker.delivered(service, debt, keep_ms)},
+            attempts_of={worker.QUEUE: DOWNLOAD_ATTEMPTS},
+            at_once=settings.callback_concurrency,
+            at_once_to_one=settings.callback_host_concurrency,
+            attempts=settings.callback_attempts,
+            retry_delay_ms=settings.callback_retry_delay_ms,
+        )
+        delivering = asyncio.create_task(notifier.run(service), name="windlass-notifier")
+        delivering.add_done_callback(say_why)
+        try:
+            async with publishing(service, NOTIFIER, notifier.numbers):
+                yield notifier
+        finally:
+            delivering.cancel()
+            await asyncio.wait({delivering})
+
+
+@contextlib.asynccontextmanager
+async def _backends(outbound: Outbound, settings: Settings) -> AsyncIterator[dict[str, Backend]]:
+    backends: dict[str, Backend] = {"http": HttpBackend(outbound, read_keys(settings.callback_keys))}
+    if settings.callback_kafka:
+        backends["kafka"] = KafkaBackend(read_kafka_config(settings.callback_kafka))
+    try:
+        yield backends
+    finally:
+        for backend in backends.values():
+            await backend.close()

@@ -1,0 +1,243 @@
+"""One server process: engine, loops and front ends, started in this order and ended in the opposite one."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ssl
+from collections.abc import AsyncIterator, Sequence
+from typing import TypeAlias
+
+from msgspec import structs
+
+from windlass import dashboard
+from windlass.background.bulk_runner import Actor
+from windlass.background.liveness import Pulse
+from windlass.background.loop import say_why
+from windlass.background.push_dispatcher import Dispatcher
+from windlass.core.errors import BadSetting
+from windlass.core.server_roles import API, read_roles
+from windlass.dialects import jobber, lightjq, native, operations
+from windlass.dialects.bedrock.command_router import Desk
+from windlass.dialects.bedrock.listener import BOUNDS as BEDROCK_BOUNDS
+from windlass.dialects.bedrock.listener import Listener as BedrockListener
+from windlass.downloads import api
+from windlass.downloads.wiring import download_base, downloading
+from windlass.outbound import Outbound, PolicySource
+from windlass.service import Service
+from windlass.settings import Settings
+from windlass.store.store import Store
+from windlass.web.app import health
+from windlass.web.app.access_log import AccessLog
+from windlass.web.app.application import WebApplication
+from windlass.web.app.auth import Guard
+from windlass.web.app.router import Office, Router, Routes
+from windlass.web.app.token_table import TokenTable
+from windlass.web.listener.bounds import Bounds
+from windlass.web.listener.listener import Listener, OnAnswer
+from windlass.web.listener.messages import Client, Head
+from windlass.web.listener.tls import tls_context
+from windlass.web.metrics.meter import Meter
+
+from .callbacks import notifying
+from .deployment import running
+from .outbound_policy import policy_of
+from .sockets import Sockets, address_of, are_local, open_sockets, url_of
+
+Front: TypeAlias = Listener | BedrockListener
+ROUTES = (
+    *native.ROUTES, *lightjq.ROUTES, jobber.routes, *api.ROUTES, health.routes, operations.routes,
+    *dashboard.ROUTES,
+)  # fmt: skip
+HEALTH_ROUTES = (health.routes, operations.routes)  # of a process that does not answer
+
+
+class Serving:
+    """A server that answers. `hurry`: what is under way when it stops is given up."""
+
+    def __init__(self, service: Service, settings: Settings, sockets: Sockets, pulse: Pulse) -> None:
+        self.service = service
+        self.pulse = pulse
+        self.office = Office(service, pulse, settings)
+        self.settings = settings
+        self.roles = read_roles(settings.roles)
+        self.url = url_of(sockets.http, settings) if sockets.http else ""  # empty: it does not listen
+        self.bedrock = address_of(sockets.bedrock) if sockets.bedrock else ""  # host and port; empty: it is off
+        self.is_local = are_local(sockets.all)
+        # Whoever orders downloads does it elsewhere: that only this machine reaches this process says nothing of them.
+        self.is_alone = self.is_local and API in self.roles
+        self.tokens = 0
+        self.hurry = asyncio.Event()
+
+    async def stop(self, listeners: Sequence[Front]) -> None:
+        """No accepted request is cut; those who wait are answered with what there is."""
+        stopping = asyncio.create_task(_stop(listeners, self.settings.grace_ms / 1000))
+        await asyncio.sleep(0)  # it has begun: what is answered from now on says that the connection ends
+        self.office.stop()
+        hurrying = asyncio.create_task(self.hurry.wait())
+        await asyncio.wait({stopping, hurrying}, return_when=asyncio.FIRST_COMPLETED)
+        if not stopping.done():
+            await _stop(listeners, 0)
+        hurrying.cancel()
+        await stopping
+
+
+async def _stop(listeners: Sequence[Front], grace_s: float) -> None:
+    async with asyncio.TaskGroup() as group:
+        for listener in listeners:
+            group.create_task(listener.stop(grace_s))
+
+
+@contextlib.asynccontextmanager
+async def serving(
+    store: Store, settings: Settings | None = None, sockets: Sockets | None = None
+) -> AsyncIterator[Serving]:
+    """A server within this process, until the block ends. It opens the store, and closes it. `sockets`: where to
+    listen, instead of where the settings say."""
+    settings = settings or Settings()
+    tls = _tls(settings)
+    listening = sockets or open_sockets(settings)
+    try:
+        pulse = Pulse()
+        async with running(store, pulse) as service:
+            server = Serving(service, settings, listening, pulse)
+            await _check_trust(server)
+            base = download_base(settings, server.url if API in server.roles else "")
+            async with contextlib.AsyncExitStack() as stack:
+                tokens = await stack.enter_async_context(_tokens(server))
+                policy = server.office.policy = policy_of(settings, tokens, is_local=server.is_alone)
+                await stack.enter_async_context(_dispatching(service, policy))
+                await stack.enter_async_context(_acting(service))
+                notifier = await stack.enter_async_context(notifying(service, policy, settings, base))
+                await stack.enter_async_context(downloading(service, policy, settings, base))
+                log = await stack.enter_async_context(_access_log(settings))
+                server.office.callback_numbers = notifier.numbers if notifier else dict
+                guard = Guard(tokens, is_open=server.is_local or settings.allow_anonymous, is_local=server.is_local)
+                fronts: list[Front] = [_listener(server, guard, log)] if listening.http else []
+                if listening.bedrock:
+                    fronts.append(_bedrock_listener(server, guard))
+                preparing = asyncio.create_task(_prepare_pages(settings))
+                try:
+                    for front, its in zip(fronts, listening, strict=False):
+                        await front.start(sock=its, ssl=tls)
+                    yield server
+                finally:
+                    await server.stop(fronts)
+                    await preparing
+    finally:
+        listening.close()
+
+
+@contextlib.asynccontextmanager
+async def _dispatching(service: Service, policy: PolicySource) -> AsyncIterator[None]:
+    """Jobs are pushed to workers, until the block ends and what is under way is told."""
+    async with Outbound(policy) as outbound:
+        dispatching = asyncio.create_task(Dispatcher(outbound).run(service), name="windlass-dispatcher")
+        dispatching.add_done_callback(say_why)
+        try:
+            yield
+        finally:
+            dispatching.cancel()
+            await asyncio.wait({dispatching})
+
+
+@contextlib.asynccontextmanager
+async def _acting(service: Service) -> AsyncIterator[None]:
+    """Actions on all jobs that match are carried out, until the block ends."""
+    acting = asyncio.create_task(Actor().run(service), name="windlass-actor")
+    acting.add_done_callback(say_why)
+    try:
+        yield
+    finally:
+        acting.cancel()
+        await asyncio.wait({acting})
+
+
+def _tls(settings: Settings) -> ssl.SSLContext | None:
+    if settings.tls_certificate:
+        return tls_context(settings.tls_certificate, settings.tls_key or None)
+    if settings.tls_key:
+        raise BadSetting("There is a TLS key but no certificate; set --tls-certificate or WINDLASS_TLS_CERTIFICATE.")
+    return None
+
+
+async def _check_trust(server: Serving) -> None:
+    """Nobody opens a queue to a network by mistake."""
+    settings = server.settings
+    server.tokens = len((await server.service.tokens()).tokens) + bool(settings.token)
+    if not (server.is_local or server.tokens or settings.allow_anonymous):
+        raise BadSetting(
+            f"{settings.host} can be reached by others, and no token exists: everybody could do everything. Create "
+            "one (windlass tokens create) or set WINDLASS_TOKEN; or listen on 127.0.0.1; or say --allow-anonymous if "
+            "that is what you want."
+        )
+
+
+@contextlib.asynccontextmanager
+async def _tokens(server: Serving) -> AsyncIterator[TokenTable]:
+    """Known before the first request: it must not be taken for a stranger's."""
+    table = TokenTable(server.service, server.settings.token)
+    try:
+        await table.fresh()
+        yield table
+    finally:
+        await table.close()
+
+
+def _listener(server: Serving, guard: Guard, log: AccessLog | None) -> Listener:
+    settings = server.settings
+    if settings.dashboard:
+        server.office.refusal_page = dashboard.refusal_page
+    routes = _served(settings) if API in server.roles else HEALTH_ROUTES
+    application = WebApplication(Router(routes), server.office, guard, settings.body_max)
+    bounds = Bounds(connections_max=settings.connections_max)
+    listener = Listener(application, bounds, _on_answer(server.office.meter, log))
+    server.office.meter.listener = listener
+    return listener
+
+
+async def _prepare_pages(settings: Settings) -> None:
+    """Beside the event loop, while nobody looks yet."""
+    if settings.dashboard:
+        await asyncio.to_thread(dashboard.prepare)
+
+
+def _served(settings: Settings) -> Sequence[Routes]:
+    return ROUTES if settings.dashboard else [some for some in ROUTES if some not in dashboard.ROUTES]
+
+
+def _bedrock_listener(server: Serving, guard: Guard) -> BedrockListener:
+    settings = server.settings
+    desk = Desk(
+        server.service,
+        server.office.gathering,
+        data_max=settings.bedrock_data_max,
+        query_timeout_s=settings.bedrock_query_timeout_ms / 1000,
+    )
+    bounds = structs.replace(BEDROCK_BOUNDS, connections_max=settings.bedrock_connections_max)
+    return BedrockListener(desk, guard, bounds)
+
+
+@contextlib.asynccontextmanager
+async def _access_log(settings: Settings) -> AsyncIterator[AccessLog | None]:
+    """Closing it waits for a thread that writes; the event loop does not."""
+    if not settings.access_log:
+        yield None
+        return
+    log = AccessLog()
+    log.open()
+    try:
+        yield log
+    finally:
+        await asyncio.to_thread(log.close)
+
+
+def _on_answer(meter: Meter, log: AccessLog | None) -> OnAnswer:
+    if log is None:
+        return meter.on_answer
+
+    def both(head: Head | None, status: int, size: int, duration_s: float, client: Client) -> None:
+        meter.on_answer(head, status, size, duration_s, client)
+        log.on_answer(head, status, size, duration_s, client)
+
+    return both

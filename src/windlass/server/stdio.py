@@ -1,0 +1,33 @@
+"""One processor session on stdin and stdout, with an engine and background loops of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+
+from windlass.dialects.stdio.envelope import identity
+from windlass.dialects.stdio.logs import LineHandler
+from windlass.dialects.stdio.messages import Terms
+from windlass.dialects.stdio.pipes import Outlet
+from windlass.dialects.stdio.session import FLUSH_S, Session
+from windlass.settings import Settings
+
+from .deployment import build_store, running
+
+__all__ = ["FLUSH_S", "LineHandler", "Outlet", "Terms", "run_session"]
+
+log = logging.getLogger("windlass.processor")
+
+
+async def run_session(settings: Settings, terms: Terms) -> bool:
+    """Run until the input ends or a signal stops the session. Return False when the output could not be written."""
+    async with running(build_store(settings)) as service:
+        session = Session(service, identity(), terms)
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, session.stop)
+        # Loading the engine library takes time. Without this call the first message would be old when it is read.
+        await service.ping()
+        log.info("Ready on %s.", service.store.endpoint)
+        return await session.run()

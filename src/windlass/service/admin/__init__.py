@@ -1,0 +1,1 @@
+"""Service operations for administration: tokens, audit log, doctor, export, maintenance."""

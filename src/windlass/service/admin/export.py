@@ -1,0 +1,51 @@
+"""Everything out as a stream, and in again: backups, and moves from one deployment to another."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterable, Iterable
+from typing import Any
+
+from windlass.core.errors import BadInput
+from windlass.core.export.lines import Imported
+from windlass.core.validation.jobs import PAYLOAD_STORED_MAX
+from windlass.service.limits import Limiting
+from windlass.store.export.writer import Exporting
+from windlass.store.operation import AskedToWait
+
+from .importer import Importer
+
+
+class Transferring(Limiting):
+    def export(self) -> Exporting:
+        """All that is kept, line by line: `async for`, or `for` without an event loop."""
+        return Exporting(self.store)
+
+    def import_jobs(self, lines: Iterable[bytes | str] | AsyncIterable[bytes | str]) -> AskedToWait[Imported]:
+        """Takes in the lines of an export; answers what was added, was there already, or was refused and why."""
+        if isinstance(lines, str | bytes) or not isinstance(lines, Iterable | AsyncIterable):
+            raise BadInput("lines must be an iterable of lines, such as a file or an export.")
+        importer = Importer(self.store, PAYLOAD_STORED_MAX, self._limit_flow)
+        return AskedToWait(self.store, lambda: self._import(importer, lines), lambda: self._import_now(importer, lines))
+
+    async def _import(self, importer: Importer, lines: Any) -> Imported:
+        await self.store.open()
+        if isinstance(lines, AsyncIterable):
+            async for line in lines:
+                if (flow := importer.read(line)) is not None:
+                    await self.store.run(flow)
+        else:
+            for line in lines:
+                if (flow := importer.read(line)) is not None:
+                    await self.store.run(flow)
+        await self.store.run(importer.finish())
+        return importer.done
+
+    def _import_now(self, importer: Importer, lines: Any) -> Imported:
+        self.store.open_now()
+        if not isinstance(lines, Iterable):
+            raise BadInput("Lines that come asynchronously must be awaited.")
+        for line in lines:
+            if (flow := importer.read(line)) is not None:
+                self.store.run_now(flow)
+        self.store.run_now(importer.finish())
+        return importer.done

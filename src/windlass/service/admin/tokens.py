@@ -1,0 +1,61 @@
+"""Tokens: who may ask a server, and for what. The service itself asks nobody for one; front ends do."""
+
+from __future__ import annotations
+
+import secrets
+
+from windlass.core.access import tokens as access
+from windlass.core.access.tokens import CreatedToken, NewToken, Tokens
+from windlass.core.errors import Refusal, TokenExists, UnknownToken
+from windlass.core.validation import jobs as check
+from windlass.core.validation import tokens as tokens_validation
+from windlass.service.facet import Asking, ask
+from windlass.store.commands.admin import tokens
+from windlass.store.commands.command import Flow
+from windlass.store.operation import Asked
+
+SESSION_MAX = 100  # characters of its name
+
+
+class Trusting(Asking):
+    def create_token(self, new: NewToken) -> Asked[CreatedToken]:
+        """Makes a token. The answer has its text, which is kept nowhere and never told again."""
+        tokens_validation.new_token(new)
+        return Asked(self.store, lambda: self._create_token_flow(new))
+
+    def _create_token_flow(self, new: NewToken) -> Flow[CreatedToken]:
+        random = (secrets.token_bytes(access.ID_RANDOM_BYTES), secrets.token_bytes(access.SECRET_RANDOM_BYTES))
+        shown = access.draw(*random)
+        made = yield tokens.create_token(new, shown)
+        if isinstance(made, TokenExists):
+            raise TokenExists(f"There is a token {new.name!r} already; choose another name, or remove that one first.")
+        if isinstance(made, Refusal):
+            raise made
+        return CreatedToken(made, access.write_token(shown))
+
+    def revoke_token(self, name: str) -> Asked[None]:
+        """Servers refuse it within a second. After a lost answer `unknown_token` means that it went through."""
+        tokens_validation.token_name(name)
+        return Asked(self.store, lambda: self._revoke_token_flow(name))
+
+    def _revoke_token_flow(self, name: str) -> Flow[None]:
+        answer = yield tokens.revoke_token(name)
+        if isinstance(answer, UnknownToken):
+            raise UnknownToken(f"There is no token {name!r}.")
+
+    def end_session(self, ended: str, until_s: int) -> Asked[None]:
+        """End a session of a browser, or all that a token has begun, as `ended` names them. Servers refuse them within
+        a second, and forget them at `until_s`."""
+        check.text("ended", ended, SESSION_MAX)
+        check.whole("until_s", until_s, 0, 2**33)
+        return Asked(self.store, lambda: self._end_session_flow(ended, until_s))
+
+    def _end_session_flow(self, ended: str, until_s: int) -> Flow[None]:
+        yield tokens.end_session(ended, until_s)
+
+    def tokens(self, known: Tokens | None = None) -> Asked[Tokens]:
+        """All of them, by name. With `known`, an earlier answer, they only travel when they have changed since."""
+        if known is not None:
+            check.instance("known", known, Tokens)
+            check.whole("known.version", known.version, 0, 2**53)
+        return Asked(self.store, lambda: ask(tokens.tokens(known)))

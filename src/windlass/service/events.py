@@ -1,0 +1,48 @@
+"""What happens is followed, as it happens or page by page."""
+
+from __future__ import annotations
+
+from typing import Literal, overload
+
+from windlass.core.event import EventPage
+from windlass.core.validation import jobs as check
+from windlass.store.events.follow import Following, page_flow
+from windlass.store.events.shared_follow import SharedFollowing
+from windlass.store.operation import Asked
+
+from .facet import Asking
+
+
+class FollowingEvents(Asking):
+    @overload
+    def follow(
+        self, position: str = "", *, queue: str = "", job: bytes | None = None, shared: Literal[False] = False
+    ) -> Following: ...
+
+    @overload
+    def follow(
+        self, position: str = "", *, queue: str = "", job: bytes | None = None, shared: Literal[True]
+    ) -> SharedFollowing: ...
+
+    def follow(
+        self, position: str = "", *, queue: str = "", job: bytes | None = None, shared: bool = False
+    ) -> Following | SharedFollowing:
+        """Events as they happen, from now or from a position on; of one queue or one job, or all of them. `shared`: all
+        who follow in this event loop read from the engine together."""
+        self._check(position, queue, job)
+        check.claim("shared", shared)
+        return (SharedFollowing if shared else Following)(self.store, position, queue, job or b"")
+
+    def events(
+        self, position: str = "", *, most: int = 100, queue: str = "", job: bytes | None = None
+    ) -> Asked[EventPage]:
+        """The events since a position, without waiting. With none: no events, and where to go on from."""
+        self._check(position, queue, job)
+        check.whole("most", most, 1, check.PAGE_MAX)
+        return Asked(self.store, lambda: page_flow(self.store, position, most, queue, job or b""))
+
+    def _check(self, position: str, queue: str, job: bytes | None) -> None:
+        check.text("position", position, check.POSITION_MAX, may_be_empty=True)
+        check.text("queue", queue, check.QUEUE_MAX, may_be_empty=True)
+        if job is not None:
+            check.id_bytes("job", job)

@@ -1,0 +1,53 @@
+"""Failed jobs as groups of those with which the same thing went wrong."""
+
+from __future__ import annotations
+
+import msgspec
+
+from windlass.core.operations import Listing, Page
+from windlass.core.stats.failure_groups import FailureGroup, Failures, grouped, joined
+from windlass.core.validation import jobs as check
+from windlass.core.validation.tokens import queue_patterns
+from windlass.store.commands.command import Flow
+from windlass.store.operation import Asked
+
+from .jobs import Reading
+
+LOOKED_AT_MAX = 10_000
+REMEMBERED_MS = 5_000
+
+
+class Failing(Reading):
+    def failures(
+        self, *, queue: str = "", name: str = "", looked_at: int = 2_000, queues: tuple[str, ...] = ()
+    ) -> Asked[Failures]:
+        """The last failed jobs (of a queue, of names that match), grouped by what went wrong. In bounded steps; an
+        answer is remembered for 5 seconds by this process. `queues`: patterns of those that the caller may see (none:
+        all); failures in other queues are not counted."""
+        check.text("queue", queue, check.QUEUE_MAX, may_be_empty=True)
+        check.glob(name)
+        check.whole("looked_at", looked_at, 1, LOOKED_AT_MAX)
+        queue_patterns(queues)
+        key = ("failures", queue, name, looked_at, queues)
+        lately = self.store.lately
+        return Asked(
+            self.store,
+            lambda: lately.read(
+                key, REMEMBERED_MS, lambda at_ms: self._failures_flow(queue, name, looked_at, queues, at_ms)
+            ),
+        )
+
+    def _failures_flow(self, queue: str, name: str, most: int, queues: tuple[str, ...], at_ms: int) -> Flow[Failures]:
+        listing = Listing(
+            queue=queue, state="failed", name=name, newest_first=True, with_errors=True, most=check.PAGE_MAX
+        )
+        groups: list[FailureGroup] = []
+        looked_at = 0
+        while looked_at < most:
+            page: Page = yield from self._jobs_flow(listing, queues)
+            looked_at += max(1, page.looked_at)
+            groups = joined((*groups, *grouped(page.jobs, page.last_attempts)))
+            listing = msgspec.structs.replace(listing, cursor=page.cursor)
+            if not page.cursor:
+                break
+        return Failures(groups=groups, looked_at=looked_at, is_all=not listing.cursor, at_ms=at_ms)

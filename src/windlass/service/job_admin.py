@@ -1,0 +1,80 @@
+"""What people and producers do about jobs that exist."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from windlass.core.errors import Refusal
+from windlass.core.operations import Edit, Edited
+from windlass.core.validation import jobs as check
+from windlass.store.commands import job_admin
+from windlass.store.commands.command import ItemsCall
+from windlass.store.commands.limits import Match
+from windlass.store.limit_matcher import edited, revived
+from windlass.store.operation import AskedMany
+
+from .facet import Asking
+
+
+class Intervening(Asking):
+    def cancel(
+        self,
+        ids: Sequence[bytes],
+        *,
+        reason: str = "cancelled",
+        counts_waiting: bool = True,
+        even_failed: bool = False,
+        spares_running: bool = False,
+    ) -> AskedMany[str]:
+        """`cancelled` at once when it waits; `requested` when it runs. Reaches the job's members when it ends. A parent
+        that waits goes on after its last child; without `counts_waiting`, children that wait do not keep it.
+        `even_failed`: a job that failed becomes cancelled too. `spares_running`: one that runs is left alone
+        (`wrong_state`), unless others may take it over (`retake`): then it ends at once."""
+        check.text("reason", reason, check.REASON_MAX)
+        check.claim("counts_waiting", counts_waiting)
+        check.claim("even_failed", even_failed)
+        check.claim("spares_running", spares_running)
+        return self._about_ids(
+            ids,
+            lambda part, home: job_admin.cancel(part, reason, counts_waiting, even_failed, spares_running, home),
+        )
+
+    def wake(self, ids: Sequence[bytes]) -> AskedMany[str]:
+        """Ends the wait of jobs now, whatever they wait for: `queued`, `scheduled`, or `finished` for a group."""
+        return self._about_ids(ids, job_admin.wake)
+
+    def retry(self, ids: Sequence[bytes]) -> AskedMany[str]:
+        """Sends failed or cancelled jobs on their way again."""
+        return self._revived(ids, job_admin.retry)
+
+    def requeue(self, ids: Sequence[bytes], *, gives_attempt_back: bool = False) -> AskedMany[str]:
+        """Back into the queue from any state; a lease on the job ends."""
+        check.claim("gives_attempt_back", gives_attempt_back)
+        return self._revived(
+            ids, lambda part, version, home: job_admin.requeue(part, gives_attempt_back, version, home)
+        )
+
+    def _revived(
+        self, ids: Sequence[bytes], build: Callable[[Sequence[Match], int, int], ItemsCall[str | Refusal]]
+    ) -> AskedMany[str]:
+        check.items("ids", ids)
+        for job_id in ids:
+            check.id_bytes("id", job_id)
+        store = self.store
+        return AskedMany(store, lambda: revived(store.known_limits, ids, store.partition_of_job, build))
+
+    def edit(self, requests: Sequence[Edit]) -> AskedMany[Edited]:
+        """Changes waiting jobs: name, priority, time, payload."""
+        check.items("requests", requests)
+        for request in requests:
+            check.edit(request, self._payload_max)
+        store = self.store
+        return AskedMany(
+            store, lambda: edited(store.known_limits, requests, lambda one: store.partition_of_job(one.id))
+        )
+
+    def delete(self, ids: Sequence[bytes], *, even_leased: bool = False, even_waiting: bool = True) -> AskedMany[str]:
+        """Removes jobs and all that belongs to them."""
+        check.claim("even_leased", even_leased)
+        check.claim("even_waiting", even_waiting)
+        return self._about_ids(ids, lambda part, home: job_admin.delete(part, even_leased, even_waiting, home))

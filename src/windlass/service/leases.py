@@ -1,0 +1,125 @@
+"""Jobs are taken, and those who hold them report."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+
+from windlass.core.errors import BadInput
+from windlass.core.event import Emit
+from windlass.core.log import Log
+from windlass.core.operations import (
+    Conclude,
+    Concluded,
+    Exchanged,
+    Extended,
+    Fail,
+    Failed,
+    Finish,
+    Finished,
+    Held,
+    Take,
+    Taken,
+    Update,
+    Updated,
+)
+from windlass.core.validation import jobs as check
+from windlass.core.validation import lease_reports as report_check
+from windlass.core.validation import logs
+from windlass.store.commands import logs as logs_commands
+from windlass.store.commands import reports
+from windlass.store.commands.command import Flow
+from windlass.store.limit_matcher import concluded
+from windlass.store.operation import Asked, AskedMany, AskedToWait
+from windlass.store.waiting import take as take_waiting
+
+from .facet import Asking
+from .repeat import exchange_flow, finish_flow
+
+
+class Working(Asking):
+    def take(self, request: Take, *, receive: take_waiting.Receive | None = None) -> Asked[Taken]:
+        """Leases jobs; waits up to `wait_ms` for the first one. `receive`: who is given what is handed over (`by_hand`)
+        as soon as that is heard; if it answers True, the take ends with nothing."""
+        check.take(request)
+        return AskedToWait(
+            self.store,
+            lambda: take_waiting.take_waiting(self.store, request, lambda: self._parts_for(request), receive),
+            lambda: take_waiting.take_waiting_now(self.store, request, lambda: self._parts_for(request)),
+        )
+
+    def _parts_for(self, request: Take) -> list[take_waiting.Part]:
+        order = list(request.queues)
+        if request.weights:
+            # A random key raised to 1/weight puts each queue first in proportion to its weight.
+            weights = dict(zip(order, request.weights, strict=True))
+            keys = {queue: random.random() ** (1 / weight) for queue, weight in weights.items()}  # noqa: S311
+            order.sort(key=keys.__getitem__, reverse=True)
+        return take_waiting.parts_of(self.store, order)
+
+    def exchange(self, finishes: Sequence[Finish], failures: Sequence[Fail], request: Take) -> Asked[Exchanged]:
+        """Reports outcomes and takes the next jobs: in one call when all are in one partition. Does not wait."""
+        check.items("finishes", finishes)
+        check.items("failures", failures)
+        report_check.finishes(finishes)
+        for failed in failures:
+            report_check.fail(failed)
+        check.take(request)
+        if len(finishes) + len(failures) > check.TAKE_MAX:
+            raise BadInput(f"An exchange reports at most {check.TAKE_MAX} outcomes.")
+        return AskedToWait(
+            self.store,
+            lambda: take_waiting.take_at_once(self.store, self._exchange_flow(finishes, failures, request)),
+            lambda: self.store.run_now(self._exchange_flow(finishes, failures, request)),
+        )
+
+    def _exchange_flow(self, finishes: Sequence[Finish], failures: Sequence[Fail], request: Take) -> Flow[Exchanged]:
+        return (yield from exchange_flow(self.store, request, self._parts_for(request), finishes, failures))
+
+    def accept(self, requests: Sequence[Held], *, lease_ms: int = 0) -> AskedMany[int | None]:
+        """Takes on dispatched jobs; answers their deadlines."""
+        check.lease("lease_ms", lease_ms)
+        return self._about_jobs(requests, report_check.held, lambda part, home: reports.accept(part, lease_ms, home))
+
+    def extend(self, requests: Sequence[Held], *, lease_ms: int = 0) -> AskedMany[Extended]:
+        """Heartbeat of many leases; says which are lost and which jobs are asked to stop."""
+        check.lease("lease_ms", lease_ms)
+        return self._about_jobs(requests, report_check.held, lambda part, home: reports.extend(part, lease_ms, home))
+
+    def update(self, requests: Sequence[Update]) -> AskedMany[Updated]:
+        """Progress, a note, or a new payload, from the holder of the lease."""
+        return self._about_jobs(requests, lambda one: report_check.update(one, self._payload_max), reports.update)
+
+    def emit(self, requests: Sequence[Emit]) -> AskedMany[None]:
+        """Values for those who follow, from the holder of the lease; nothing is kept when nobody does."""
+        return self._about_jobs(requests, report_check.emit, reports.emit)
+
+    def log(self, requests: Sequence[Log]) -> AskedMany[None]:
+        """Lines of running code, from the holder of the lease; the last ones are kept as long as the job is."""
+        return self._about_jobs(requests, logs.log, logs_commands.log)
+
+    def finish(self, requests: Sequence[Finish]) -> AskedMany[Finished]:
+        """Ends jobs well. One whose members have not all ended hands over to them instead, and waits. One that repeats
+        goes back to wait for its next run, unless the request says otherwise."""
+        check.items("requests", requests)
+        report_check.finishes(requests)
+        return AskedMany(self.store, lambda: finish_flow(requests, self.store.partition_of_job))
+
+    def conclude(self, requests: Sequence[Conclude]) -> AskedMany[Concluded]:
+        """Ends runs with another content, in one step and under guards: well, badly, or to go on at another time. For
+        dialects whose report carries the content of the next run."""
+        check.items("requests", requests)
+        for request in requests:
+            report_check.conclude(request, self._payload_max)
+        store = self.store
+        return AskedMany(
+            store, lambda: concluded(store.known_limits, requests, lambda one: store.partition_of_job(one.id))
+        )
+
+    def fail(self, requests: Sequence[Fail]) -> AskedMany[Failed]:
+        """Ends attempts badly: to be retried, for good, or as cancelled."""
+        return self._about_jobs(requests, report_check.fail, reports.fail)
+
+    def release(self, requests: Sequence[Held]) -> AskedMany[str]:
+        """Gives jobs back unworked; no attempt is spent."""
+        return self._about_jobs(requests, report_check.held, reports.release)

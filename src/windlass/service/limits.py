@@ -1,0 +1,131 @@
+"""Limits: set, changed, removed, listed with their levels, while jobs flow."""
+
+from __future__ import annotations
+
+from windlass.core.errors import BadInput, CrossPartition, UnknownLimit
+from windlass.core.limits.limit import Level, Limit, LimitHolders, LimitState
+from windlass.core.validation import jobs as check
+from windlass.core.validation import limits as limit_check
+from windlass.store import limit_matcher
+from windlass.store.commands import limits
+from windlass.store.commands.command import Flow
+from windlass.store.commands.limits import Changed, LevelPage, Limits
+from windlass.store.operation import Asked
+
+from .facet import Asking, asked_once
+
+LEVELS_MAX = 1_000  # keys shown per limit
+
+
+class Limiting(Asking):
+    def limit(self, limit: Limit) -> Asked[int]:
+        """Sets a limit. Jobs that run already count; waiting ones are matched anew. Answers how many changed."""
+        limit_check.limit(limit)
+        return Asked(self.store, lambda: self._limit_flow(limit))
+
+    def _limit_flow(self, limit: Limit) -> Flow[int]:
+        home = self._home_of_limit(limit)
+        if (yield from self._find_limit(limit.name, but=home)) is not None:
+            raise BadInput(f"The limit {limit.name!r} lies in another partition; take it away first.")
+        changed: Changed = yield limits.set_limit(limit, home)
+        reached = {limit.matches.queue, (changed.before or limit).matches.queue}
+        return (yield from self._settle(changed, reached, home))
+
+    def unlimit(self, name: str) -> Asked[int]:
+        """Takes a limit away. Answers how many jobs it was taken off."""
+        check.text("name", name, limit_check.LIMIT_NAME_MAX)
+        return Asked(self.store, lambda: self._unlimit_flow(name))
+
+    def _unlimit_flow(self, name: str) -> Flow[int]:
+        home = yield from self._find_limit(name)
+        if home is None:
+            raise UnknownLimit(f"There is no limit {name!r}.")
+        changed = yield from asked_once(limits.unlimit(name, home))
+        reached = {changed.before.matches.queue} if changed.before else {""}
+        return (yield from self._settle(changed, reached, home))
+
+    def limits(self) -> Asked[list[LimitState]]:
+        """All limits with their levels; of a limit per key, the keys that run or hold something back."""
+        return Asked(self.store, self._limits_flow)
+
+    def _limits_flow(self) -> Flow[list[LimitState]]:
+        found = []
+        for partition in range(self.store.partitions):
+            known: Limits = yield limits.limits(partition)
+            for number, limit in known.table.limits.items():
+                levels = yield from self._levels(number, partition)
+                shown = [level for level in levels if level.key is not None] if limit.key else levels[:1]
+                found.append(LimitState(limit=limit, levels=shown))
+        return sorted(found, key=lambda one: one.limit.name)
+
+    def holders(self, name: str, *, key: str | None = None, start: int = 0, most: int = 100) -> Asked[LimitHolders]:
+        """Which jobs run under a limit; of one per key, under this key (as its levels name it)."""
+        check.text("name", name, limit_check.LIMIT_NAME_MAX)
+        if key is not None:
+            check.text("key", key, limit_check.LIMIT_NAME_MAX)
+        check.whole("start", start, 0, check.UINT32_MAX)
+        check.whole("most", most, 1, check.PAGE_MAX)
+        return Asked(self.store, lambda: self._holders_flow(name, key, start, most))
+
+    def _holders_flow(self, name: str, key: str | None, start: int, most: int) -> Flow[LimitHolders]:
+        for partition in range(self.store.partitions):
+            known: Limits = yield limits.limits(partition)
+            for number, limit in known.table.limits.items():
+                if limit.name == name:
+                    if bool(limit.key) != (key is not None):
+                        raise BadInput(
+                            f"The limit {name!r} is per key: say which." if limit.key else f"{name!r} has no keys."
+                        )
+                    holdup = str(number) if key is None else f"{number}:{key}"
+                    return (yield limits.holders(holdup, start, most, partition))  # type: ignore[no-any-return]
+        raise UnknownLimit(f"There is no limit {name!r}.")
+
+    def rematch(self, partition: int) -> Asked[int]:
+        """What is left of a change whose caller died: jobs are matched against the limits as they are now."""
+        check.whole("partition", partition, 0, self.store.partitions - 1)
+        return Asked(self.store, lambda: self._rematch_flow(partition))
+
+    def _rematch_flow(self, partition: int) -> Flow[int]:
+        known: Limits = yield limits.limits(partition)
+        if not known.unmatched_version:
+            return 0
+        return (yield from limit_matcher.rematch_jobs(self.store.known_limits, partition))
+
+    def _settle(self, changed: Changed, reached: set[str], partition: int) -> Flow[int]:
+        """First what is held back and may go now, then each job's own limits."""
+        cursor = "0"
+        while True:
+            cursor = yield limits.reopen(changed.number, cursor, partition)
+            if cursor == "0":
+                break
+        only = () if "" in reached else reached
+        return (yield from limit_matcher.rematch_jobs(self.store.known_limits, partition, only))
+
+    def _levels(self, number: int, partition: int) -> Flow[list[Level]]:
+        found: dict[str | None, Level] = {}
+        cursor = "0"
+        while len(found) < LEVELS_MAX:
+            page: LevelPage = yield limits.levels(number, cursor, partition)
+            found.update({level.key: level for level in page.levels})
+            cursor = page.cursor
+            if cursor == "0":
+                break
+        return sorted(found.values(), key=lambda level: (level.key is not None, level.key or ""))
+
+    def _home_of_limit(self, limit: Limit) -> int:
+        if self.store.partitions == 1:
+            return 0
+        if not limit.matches.queue:
+            raise CrossPartition(
+                "On a deployment with several partitions a limit must name its queue; "
+                "queues that share a limit need a common {tag} and a limit each."
+            )
+        return self.store.partition_of_queue(limit.matches.queue)
+
+    def _find_limit(self, name: str, but: int = -1) -> Flow[int | None]:
+        for partition in range(self.store.partitions):
+            if partition != but:
+                known: Limits = yield limits.limits(partition)
+                if any(limit.name == name for limit in known.table.limits.values()):
+                    return partition
+        return None

@@ -1,0 +1,70 @@
+"""Jobs that are pushed to workers: who pushes leases them, and says what the pushes came to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from windlass.core.errors import BadInput
+from windlass.core.operations import Dispatch, Pushed, Redirect
+from windlass.core.validation import jobs as check
+from windlass.core.validation import push
+from windlass.store.batching.partition_split import scatter
+from windlass.store.commands import push as calls
+from windlass.store.commands.command import Flow
+from windlass.store.operation import Asked, AskedMany, AskedToWait
+from windlass.store.waiting import push as push_waiting
+
+from .facet import Asking, asked_once
+
+
+class Dispatching(Asking):
+    def dispatch(self, *, most: int = 100, accept_ms: int = 10_000, wait_ms: int = 0) -> Asked[Dispatch]:
+        """Leases jobs to registered workers that have a URL and room, the one with most free room first; each is to be
+        pushed, and accepted within `accept_ms`. Waits up to `wait_ms` for the first, in one partition (`within`)."""
+        check.whole("most", most, 1, check.TAKE_MAX)
+        check.whole("accept_ms", accept_ms, 1, check.DURATION_MAX)
+        check.whole("wait_ms", wait_ms, 0, check.DURATION_MAX)
+        return AskedToWait(
+            self.store,
+            lambda: self._dispatch(most, accept_ms, wait_ms),
+            lambda: self.store.run_now(self._dispatch_flow(most, accept_ms)),
+        )
+
+    async def _dispatch(self, most: int, accept_ms: int, wait_ms: int) -> Dispatch:
+        await self.store.open()
+        if not wait_ms:
+            return await self.store.run(self._dispatch_flow(most, accept_ms))
+        if len(self.homes) > 1:
+            raise BadInput("One waits in one partition: ask service.within(partition).")
+        return await push_waiting.dispatch_waiting(self.store, most, accept_ms, wait_ms, self.homes[0])
+
+    def _dispatch_flow(self, most: int, accept_ms: int) -> Flow[Dispatch]:
+        found = Dispatch([], {}, None)
+        for home in self.homes:
+            if len(found.jobs) == most:
+                break
+            more = yield from push_waiting.dispatch_flow(most - len(found.jobs), accept_ms, home)
+            instants = [at for at in (found.next_due_at_ms, more.taken.next_due_at_ms) if at is not None]
+            found = Dispatch(found.jobs + more.taken.jobs, found.workers | more.workers, min(instants, default=None))
+        return found
+
+    def pushed(self, requests: Sequence[Pushed]) -> AskedMany[calls.Given]:
+        """What pushes came to. Jobs that were not accepted go back, no attempt spent; a worker that does not know a
+        name is not offered it again until it registers anew, one that cannot be reached is left alone for a while,
+        and counts as lost after 10 s."""
+        check.items("requests", requests)
+        for request in requests:
+            push.pushed(request)
+        return AskedMany(
+            self.store, lambda: scatter(requests, lambda one: self.store.partition_of_job(one.id), calls.pushed)
+        )
+
+    def redirect(self, request: Redirect) -> Asked[Dispatch | Literal["later", "nobody"]]:
+        """A job that its worker refused is leased to another one. `later`: the others have no room, and it has gone
+        back for a moment; `nobody`: all have refused it, and it is for the caller to end the attempt."""
+        push.redirect(request)
+        return Asked(
+            self.store,
+            lambda: asked_once(calls.redirect(request, self.store.partition_of_job(request.id))),
+        )

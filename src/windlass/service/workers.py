@@ -1,0 +1,196 @@
+"""Workers as such: who they are, whether they live."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence, Set
+
+import msgspec
+
+from windlass.core.access.tokens import is_within
+from windlass.core.errors import Refusal
+from windlass.core.operations import HeartbeatReply, Held, Worker, WorkerInfo
+from windlass.core.validation import jobs as check
+from windlass.core.validation.tokens import queue_patterns
+from windlass.store.batching.partition_split import scatter
+from windlass.store.commands import jobs, workers
+from windlass.store.commands.command import Flow, bounded
+from windlass.store.operation import Asked, AskedMany
+
+from .facet import Asking
+
+
+class Staffing(Asking):
+    def register(self, worker: bytes, info: WorkerInfo, *, beat_ms: int = 30_000) -> Asked[int]:
+        """A worker says what it is, and that it will beat at least every `beat_ms`."""
+        check.worker_id(worker)
+        check.worker_info(info)
+        check.whole("beat_ms", beat_ms, 100, check.DURATION_MAX)
+        return Asked(self.store, lambda: self._register_flow(worker, info, beat_ms))
+
+    def _register_flow(self, worker: bytes, info: WorkerInfo, beat_ms: int) -> Flow[int]:
+        """In all partitions: each recovers what a silent worker held there."""
+        answers = yield [
+            workers.register(
+                worker, beat_ms, self.store.cancels_heard_by(home), info, self._pushed_from(info, home), home
+            )
+            for home in range(self.store.partitions)
+        ]
+        return answers[0]  # type: ignore[no-any-return]
+
+    def _pushed_from(self, info: WorkerInfo, home: int) -> list[str]:
+        """One partition alone counts what it holds against its slots: the one of its first queue."""
+        if not info.url or not info.queues or self.store.partition_of_queue(info.queues[0]) != home:
+            return []
+        return [queue for queue in info.queues if self.store.partition_of_queue(queue) == home]
+
+    def hear_cancels(self, handler: Callable[[bytes], None]) -> None:
+        """Calls `handler` at once with the id of a job that is asked to stop, when a worker holds it that was
+        registered from here afterwards. Needs a running event loop. Heartbeats tell the same, later."""
+        self.store.hear_cancels(handler)
+
+    def beat(self, ids: Sequence[bytes]) -> AskedMany[bool]:
+        """Workers say that they are alive. True: one is asked to end gently, see `stop_worker`."""
+        check.items("ids", ids)
+        for worker in ids:
+            check.worker_id(worker)
+        return AskedMany(self.store, lambda: self._beat_flow(ids))
+
+    def _beat_flow(self, ids: Sequence[bytes]) -> Flow[list[bool | Refusal]]:
+        """Everywhere; a partition that does not know a worker makes it register anew."""
+        homes = range(self.store.partitions)
+        calls = [part for home in homes for part in bounded(workers.beat(ids, home))]
+        replies = yield calls
+        flat = [answer for reply in replies for answer in reply]
+        return [_told([flat[place] for place in range(at, len(flat), len(ids))]) for at in range(len(ids))]
+
+    def beat_holding(self, worker: bytes, held: Sequence[bytes]) -> Asked[HeartbeatReply]:
+        """The heartbeat of one worker that names all jobs it holds. The answer lists the leases under its name that it
+        did not name, once they are two seconds old: their take was carried out and its answer was lost. Such a worker
+        `release`s them; it must not begin one of them afterwards, should a late answer still bring it."""
+        check.worker_id(worker)
+        check.held_ids(held)
+        return Asked(self.store, lambda: self._beat_holding_flow(worker, held))
+
+    def _beat_holding_flow(self, worker: bytes, held: Sequence[bytes]) -> Flow[HeartbeatReply]:
+        by_home: list[list[bytes]] = [[] for _ in range(self.store.partitions)]
+        for job_id in held:
+            by_home[self.store.partition_of_job(job_id)].append(job_id)
+        replies = yield [workers.beat_holding(worker, ids, home) for home, ids in enumerate(by_home)]
+        answers = [answer for (answer,) in replies]
+        refused = [answer for answer in answers if isinstance(answer, Refusal)]
+        if refused:  # a partition that does not know the worker makes it register again
+            raise refused[0]
+        return HeartbeatReply(
+            any(one.is_asked_to_stop for one in answers), [lease for one in answers for lease in one.unclaimed]
+        )
+
+    def unclaimed(self, holders: Sequence[tuple[bytes, Sequence[bytes]]]) -> Asked[list[Held]]:
+        """Leases under the names of holders that do not beat, each with the ids of all jobs that it holds: those that
+        it does not hold, once they are two seconds old."""
+        check.items("holders", holders)
+        for holder, held in holders:
+            check.worker_id(holder)
+            check.held_ids(held)
+        return Asked(self.store, lambda: self._unclaimed_flow(holders))
+
+    def _unclaimed_flow(self, holders: Sequence[tuple[bytes, Sequence[bytes]]]) -> Flow[list[Held]]:
+        homes = range(self.store.partitions)
+        replies = yield [part for home in homes for part in bounded(workers.unclaimed(holders, home))]
+        return [lease for reply in replies for leases in reply for lease in leases]
+
+    def stop_worker(self, worker: bytes) -> Asked[bool]:
+        """Asks a worker to end gently: with its next heartbeat it hears so, takes no more, ends what it runs, and
+        leaves. One that jobs are pushed to gets no more. False: it was asked before."""
+        check.worker_id(worker)
+        return Asked(self.store, lambda: self._stop_worker_flow(worker))
+
+    def _stop_worker_flow(self, worker: bytes) -> Flow[bool]:
+        answers = yield [workers.stop_worker(worker, home) for home in range(self.store.partitions)]
+        found = [one for one in answers if not isinstance(one, Refusal)]
+        if not found:
+            raise answers[0]
+        return any(found)
+
+    def forget(self, worker: bytes) -> Asked[int]:
+        """A worker leaves; what it holds goes back. Answers how many jobs that were."""
+        check.worker_id(worker)
+        return Asked(self.store, lambda: self._forget_flow(worker))
+
+    def _forget_flow(self, worker: bytes) -> Flow[int]:
+        given_back = 0
+        homes: Sequence[int] = range(self.store.partitions)
+        refused: list[Refusal] = []
+        while homes:
+            answers = yield [workers.forget(worker, home) for home in homes]
+            refused += [answer for answer in answers if isinstance(answer, Refusal)]
+            counts = {home: one for home, one in zip(homes, answers, strict=True) if not isinstance(one, Refusal)}
+            given_back += sum(count for count, _ in counts.values())
+            homes = [home for home, (_, is_gone) in counts.items() if not is_gone]
+        if len(refused) == self.store.partitions:
+            raise refused[0]
+        return given_back
+
+    def workers(self, *, start: int = 0, most: int = 100) -> Asked[list[Worker]]:
+        """Registered workers and what each runs."""
+        check.whole("start", start, 0, check.UINT32_MAX)
+        check.whole("most", most, 1, check.PAGE_MAX)
+        return Asked(self.store, lambda: self._workers_flow(start, most))
+
+    def _workers_flow(self, start: int, most: int) -> Flow[list[Worker]]:
+        """The page is of the first partition; the others tell what these workers hold there."""
+        page: list[Worker] = yield workers.workers(start, most, 0)
+        if not page or self.store.partitions == 1:
+            return page
+        ids = [worker.id for worker in page]
+        elsewhere = yield [workers.workers(0, 0, home, ids) for home in range(1, self.store.partitions)]
+        return [workers.together(same) for same in zip(page, *elsewhere, strict=True)]
+
+    def worker(self, worker: bytes) -> Asked[Worker]:
+        """Return one worker and what it holds. Of a worker that is not registered only the latter is known."""
+        check.worker_id(worker)
+        return Asked(self.store, lambda: self._worker_flow(worker))
+
+    def _worker_flow(self, worker: bytes) -> Flow[Worker]:
+        found: list[list[Worker]] = yield [
+            workers.workers(0, 0, home, [worker]) for home in range(self.store.partitions)
+        ]
+        return workers.together([one for (one,) in found])
+
+    def workers_within(self, found: Sequence[Worker], queues: tuple[str, ...]) -> Asked[list[Worker]]:
+        """Return workers as a caller sees them who may see only the queues that match these patterns (none: all): those
+        that serve such a queue, without what they serve and run for others."""
+        check.items("found", found)
+        for one in found:
+            check.instance("A worker", one, Worker)
+        queue_patterns(queues)
+        return Asked(self.store, lambda: self._workers_within_flow(found, queues))
+
+    def _workers_within_flow(self, found: Sequence[Worker], queues: tuple[str, ...]) -> Flow[list[Worker]]:
+        if not queues:
+            return list(found)
+        shown = [one for one in found if not one.info.queues or _served(one, queues)]
+        ids = [job.id for worker in shown for job in worker.running]
+        names = yield from scatter(ids, self.store.partition_of_job, jobs.queue_of)
+        seen = {
+            job_id for job_id, name in zip(ids, names, strict=True) if isinstance(name, str) and is_within(name, queues)
+        }
+        return [_narrowed(one, queues, seen) for one in shown]
+
+
+def _served(worker: Worker, queues: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(queue for queue in worker.info.queues if is_within(queue, queues))
+
+
+def _narrowed(worker: Worker, queues: tuple[str, ...], seen: Set[bytes]) -> Worker:
+    running = [job for job in worker.running if job.id in seen]
+    served = _served(worker, queues)
+    if served == worker.info.queues and len(running) == len(worker.running):
+        return worker
+    info = msgspec.structs.replace(worker.info, queues=served)
+    return msgspec.structs.replace(worker, info=info, running=running, running_count=len(running))
+
+
+def _told(answers: Sequence[bool | Refusal]) -> bool | Refusal:
+    """By all partitions about one worker: a refusal makes it register anew."""
+    refused = [one for one in answers if isinstance(one, Refusal)]
+    return refused[0] if refused else any(answers)

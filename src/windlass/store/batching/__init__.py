@@ -1,0 +1,1 @@
+"""Batching of concurrent calls and their split by partition."""

@@ -1,0 +1,1 @@
+"""Caches of one process: limits, history and expensive reads."""

@@ -1,0 +1,1 @@
+"""Commands for administration: tokens, audit log, doctor, export, maintenance."""

@@ -1,0 +1,67 @@
+"""audit and audits: what was done by whom, and its stored form."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from windlass.core.access.audit import ENTRIES_KEPT, AuditEntry, AuditPage
+from windlass.core.errors import BadInput
+from windlass.store.commands.command import Call, ItemsCall, nothing
+
+HOME = 0  # the partition in which it is
+_AT_BYTES = 6
+_CURSOR = re.compile(r"(\d{1,20})-(\d{1,20})", re.ASCII)
+
+
+class _Stored(msgspec.Struct, frozen=True, array_like=True):
+    """What is kept of an entry besides its instant. Fields may be added at the end."""
+
+    who: str
+    what: str
+    target: str
+    detail: str
+    outcome: str
+    peer: str
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(_Stored).decode
+
+
+def audit(entries: Sequence[AuditEntry]) -> ItemsCall[None]:
+    items = [(_encode(_Stored(one.who, one.what, one.target, one.detail, one.outcome, one.peer)),) for one in entries]
+    return ItemsCall("audit", (ENTRIES_KEPT,), items, nothing, partition=HOME)
+
+
+def audits(most: int, cursor: str) -> Call[AuditPage]:
+    """One more is asked for, to know whether there is a next page."""
+    return Call("audits", [cursor, most + 1], lambda reply: _read_page(reply, most), partition=HOME)
+
+
+def check_cursor(cursor: str) -> None:
+    found = _CURSOR.fullmatch(cursor)
+    if cursor and (found is None or any(int(part) >= 2**64 for part in found.groups())):
+        raise BadInput("The cursor is not one that a page gave out; start again without it.")
+
+
+def _read_page(reply: list[Any], most: int) -> AuditPage:
+    page = reply[:most]
+    cursor = page[-1][0].decode() if len(reply) > most else ""
+    return AuditPage([_read_entry(fields[1]) for _, fields in page], cursor)
+
+
+def _read_entry(stored: bytes) -> AuditEntry:
+    kept = _decode(stored[_AT_BYTES:])
+    return AuditEntry(
+        who=kept.who,
+        what=kept.what,
+        target=kept.target,
+        detail=kept.detail,
+        outcome=kept.outcome,
+        peer=kept.peer,
+        at_ms=int.from_bytes(stored[:_AT_BYTES], "big"),
+    )

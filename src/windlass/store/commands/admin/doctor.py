@@ -1,0 +1,73 @@
+"""What the doctor asks: a page of keys, whether keys agree with each other, what a queue weighs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from windlass.store.commands.command import Argument, Call
+
+KEYS_PER_STEP = 500
+ENTRIES_PER_STEP = 500  # looked at by one call, about: a page of an index is not cut
+JOBS_PER_STEP = 250  # weighed by one call
+
+
+def survey(cursor: str, partition: int) -> Call[tuple[str, list[bytes]]]:
+    return Call(
+        "survey", [cursor, KEYS_PER_STEP], lambda reply: (reply[0].decode(), list(reply[1])), partition=partition
+    )
+
+
+class Row(NamedTuple):
+    """One thing that was found; the example begins with its kind: j(ob), q(ueue), l(ane), k(ey)."""
+
+    code: str
+    example: bytes
+    is_repaired: bool
+
+
+class Examined(NamedTuple):
+    jobs: int
+    rows: list[Row]
+    left: list[tuple[bytes, bytes]]  # key and cursor: where to go on
+
+
+def _read_examined(reply: Any) -> Examined:
+    jobs, rows, left = reply
+    found = [Row(code.decode(), example, bool(done)) for code, example, done in _groups(rows, 3)]
+    return Examined(jobs, found, [(name, cursor) for name, cursor in _groups(left, 2)])
+
+
+def _groups(flat: Sequence[Any], size: int) -> list[tuple[Any, ...]]:
+    return [tuple(flat[at : at + size]) for at in range(0, len(flat), size)]
+
+
+def examine(keys: Sequence[tuple[bytes, bytes]], repair: bool, partition: int) -> Call[Examined]:
+    args: list[Argument] = [int(repair), ENTRIES_PER_STEP]
+    for name, cursor in keys:
+        args += (name, cursor)
+    return Call("examine", args, _read_examined, partition=partition)
+
+
+class Weighed(NamedTuple):
+    """How far a count has come, or its outcome."""
+
+    status: str  # more, changed, unreadable, done
+    position: tuple[Argument, ...] = ()  # to go on from
+    off: int = 0
+    history_off: int = 0
+    is_repaired: bool = False
+
+
+START: tuple[Argument, ...] = (1, 0, 0, 0, "")
+
+
+def _read_weighed(reply: Any) -> Weighed:
+    status = reply[0].decode()
+    if status == "done":
+        return Weighed(status, off=reply[1], history_off=reply[2], is_repaired=bool(reply[3]))
+    return Weighed(status, tuple(reply[1:]))
+
+
+def recount(queue: str, position: tuple[Argument, ...], repair: bool, partition: int) -> Call[Weighed]:
+    return Call("recount", [int(repair), queue, JOBS_PER_STEP, *position], _read_weighed, partition=partition)

@@ -1,0 +1,105 @@
+"""Export and import: walk, export, awaited, restore, restored."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from windlass.core.errors import Refusal
+from windlass.store.commands.command import Argument, Call, ItemsCall, answering, text
+
+WALKED_PER_CALL = 500
+REUNITED_PER_CALL = 200
+
+
+class Walked(NamedTuple):
+    """A page of names; the cursor holds only for this run of the engine, and is '0' at the end."""
+
+    run: str
+    cursor: str
+    names: list[bytes]
+
+
+def walk(kind: str, cursor: str, partition: int) -> Call[Walked]:
+    return Call(
+        "walk",
+        [kind, cursor, WALKED_PER_CALL],
+        lambda reply: Walked(reply[0].decode(), reply[1].decode(), reply[2]),
+        partition=partition,
+    )
+
+
+def export(kind: str, names: Sequence[bytes | str], partition: int) -> Call[list[Any]]:
+    """What is stored under each name, as far as one answer goes; None: it is gone."""
+    return Call("export", [kind, *names], list, partition=partition)
+
+
+class StoredJob(NamedTuple):
+    record: bytes
+    attempts: list[bytes]
+    logs: list[bytes]
+    result: bytes
+    removed_at_ms: int
+    is_unique_shared: bool
+    parent_queue: str
+    cursor: str  # of more jobs it waits for
+    awaited: list[bytes]  # id + queue
+
+
+def read_job(reply: Sequence[Any]) -> StoredJob:
+    record, attempts, logs, result, removed_at, is_shared, parent_queue, cursor, awaited = reply
+    return StoredJob(
+        record,
+        attempts,
+        logs,
+        result,
+        int(float(removed_at)) if removed_at else 0,
+        is_shared == 1,
+        parent_queue.decode(),
+        cursor.decode(),
+        awaited,
+    )
+
+
+def awaited(job_id: bytes, cursor: str, partition: int) -> Call[tuple[str, list[bytes]]]:
+    return Call("awaited", [job_id, cursor], lambda reply: (reply[0].decode(), reply[1]), partition=partition)
+
+
+def packed(value: Any) -> bytes:
+    """MessagePack as the engine's Lua reads it: bytes travel as strings, which it takes for what they are."""
+    if isinstance(value, Mapping):
+        return struct.pack(">BI", 0xDF, len(value)) + b"".join(packed(key) + packed(one) for key, one in value.items())
+    if isinstance(value, list):
+        return struct.pack(">BI", 0xDD, len(value)) + b"".join(packed(one) for one in value)
+    if isinstance(value, bool):
+        return b"\xc3" if value else b"\xc2"
+    if isinstance(value, int):
+        return struct.pack(">BQ", 0xCF, value)
+    content = value.encode() if isinstance(value, str) else value
+    return struct.pack(">BI", 0xDB, len(content)) + content
+
+
+class Restoring(NamedTuple):
+    """An entry on its way in: what restore.lua reads."""
+
+    kind: str
+    name: bytes
+    body: dict[str, Any]
+
+    def item(self) -> tuple[Argument, ...]:
+        return self.kind.encode(), self.name, packed(self.body)
+
+
+def restore(entries: Sequence[Restoring], version: int, partition: int) -> ItemsCall[str | Refusal]:
+    items = [one.item() for one in entries]
+    return ItemsCall("restore", (version,), items, answering(text), partition=partition)
+
+
+class Reunited(NamedTuple):
+    is_more: bool
+    unknown_awaited: int
+
+
+def restored(partition: int) -> Call[Reunited]:
+    return Call("restored", [REUNITED_PER_CALL], lambda reply: Reunited(reply[0] == 1, reply[1]), partition=partition)

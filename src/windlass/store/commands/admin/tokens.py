@@ -1,0 +1,100 @@
+"""Tokens: create, revoke, read; and their stored form (lua/lib/tokens.lua). Sessions that ended before their time."""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+import msgspec
+
+from windlass.core.access.tokens import NewToken, Presented, Role, Token, Tokens, digest_of
+from windlass.core.errors import Refusal, TooLarge
+from windlass.store.commands.command import Argument, Call, answer, answering
+
+TOKENS_MAX = 1_000  # servers hold all of them in memory
+HOME = 0  # the partition in which they are
+_STAMPS = struct.Struct(">HIHI")  # created and expires, each in two halves
+
+
+class _Definition(msgspec.Struct, frozen=True, array_like=True):
+    """What is kept of a token besides its name and its instants. Fields may be added at the end."""
+
+    id: str
+    digest: bytes
+    roles: frozenset[Role]
+    queues: tuple[str, ...]
+    rate: int
+    note: str
+
+
+_encode = msgspec.msgpack.Encoder(order="deterministic").encode
+_decode = msgspec.msgpack.Decoder(_Definition).decode
+
+
+def create_token(new: NewToken, shown: Presented) -> Call[Token | Refusal]:
+    kept = _Definition(shown.id, digest_of(shown.secret), new.roles, new.queues, new.rate, new.note)
+
+    def read(stamps: Any) -> Token:
+        return _token(new.name, kept, *stamps)
+
+    def read_or_refuse(reply: Any) -> Token | Refusal:
+        if reply == TooLarge.code.encode():
+            return TooLarge(f"There are {TOKENS_MAX:,} tokens already; remove those that nobody uses any more.")
+        return answer(reply, read)
+
+    args: list[Argument] = [new.name, _encode(kept), new.expires_in_ms, TOKENS_MAX]
+    return Call("create_token", args, read_or_refuse, partition=HOME)
+
+
+def revoke_token(name: str) -> Call[int | Refusal]:
+    return Call("revoke_token", [name], answering(int), partition=HOME)
+
+
+def tokens(known: Tokens | None) -> Call[Tokens]:
+    """With `known`, what was read before, they are sent only when they have changed."""
+
+    def read(reply: Any) -> Tokens:
+        version, now_ms, *changed = reply
+        if known is not None and not changed:
+            return Tokens(version, now_ms, known.tokens, known.ended_sessions)
+        tokens, ended = changed
+        return Tokens(version, now_ms, _read_tokens(tokens), _read_ended(ended))
+
+    return Call("tokens", [-1 if known is None else known.version], read, partition=HOME)
+
+
+def end_session(ended: str, until_s: int) -> Call[int]:
+    return Call("end_session", [ended, until_s], int, partition=HOME)
+
+
+def _read_ended(flat: list[bytes]) -> dict[str, int]:
+    return {flat[at].decode(): int(flat[at + 1]) for at in range(0, len(flat), 2)}
+
+
+def _read_tokens(flat: list[bytes]) -> list[Token]:
+    found = [_read_token(flat[at].decode(), flat[at + 1]) for at in range(0, len(flat), 2)]
+    return sorted((token for token in found if token is not None), key=lambda token: token.name)
+
+
+def _read_token(name: str, stored: bytes) -> Token | None:
+    """None: a later version wrote what this one cannot read. It lets nobody in, and must not hide the others."""
+    try:
+        created_high, created, expires_high, expires = _STAMPS.unpack_from(stored)
+        kept = _decode(stored[_STAMPS.size :])
+    except (struct.error, msgspec.MsgspecError):
+        return None
+    return _token(name, kept, created_high << 32 | created, expires_high << 32 | expires)
+
+
+def _token(name: str, kept: _Definition, created_at_ms: int, expires_at_ms: int) -> Token:
+    return Token(
+        id=kept.id,
+        name=name,
+        roles=kept.roles,
+        queues=kept.queues,
+        rate=kept.rate,
+        digest=kept.digest,
+        created_at_ms=created_at_ms,
+        expires_at_ms=expires_at_ms,
+        note=kept.note,
+    )

@@ -1,0 +1,41 @@
+"""Keys with caps of their own: aggregations, aggregation. A stored cap is its number, then what only callers read."""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+import msgspec
+
+from windlass.core.errors import Refusal
+from windlass.core.job import Cap
+from windlass.core.limits.limit import Aggregation, AggregationPage, key_shown
+
+from .command import Call, answering
+
+KEY_SHOWN_MAX = 1024  # characters
+_HEAD = struct.Struct(">I")
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(tuple[str, str]).decode
+
+
+def pack_cap(cap: Cap, key: str) -> bytes:
+    return _HEAD.pack(cap.running) + _encode((key[:KEY_SHOWN_MAX], cap.note))
+
+
+def _aggregation(row: list[Any]) -> Aggregation:
+    text, queued, scheduled, running, stored = row
+    cap = _HEAD.unpack_from(stored)[0] if stored else None
+    key, note = _decode(stored[_HEAD.size :]) if stored else (key_shown(text.decode()), "")
+    return Aggregation(key=key, queued=queued, scheduled=scheduled, running=running, cap=cap, note=note)
+
+
+def aggregations(limit: str, after: str, most: int, partition: int) -> Call[AggregationPage | Refusal]:
+    def read(reply: Any) -> AggregationPage:
+        return AggregationPage(aggregations=[_aggregation(row) for row in reply[1]], cursor=reply[0].decode())
+
+    return Call("aggregations", [limit, after, most], answering(read), partition=partition)
+
+
+def aggregation(limit: str, key: str, partition: int) -> Call[Aggregation | Refusal]:
+    return Call("aggregation", [limit, key], answering(_aggregation), partition=partition)

@@ -1,0 +1,206 @@
+"""A call of an operation as data: what to send, and how to read the reply. Calls with items can be joined."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from functools import lru_cache
+from itertools import chain
+from typing import Any, Generic, TypeAlias, TypeVar
+
+from windlass.core.errors import REFUSALS, AlreadyEnded, Refusal, refusal
+from windlass.core.job import Durability
+from windlass.store.connection.connection import pack
+
+T = TypeVar("T")
+Argument: TypeAlias = bytes | str | int
+ITEMS_MAX = 1000  # per call: beyond a few thousand Lua's stack is the bound, and other callers wait too long
+BYTES_MAX = 4 * 1024 * 1024
+_CODES = {code.encode(): code for code in REFUSALS}
+
+
+class Call(Generic[T]):
+    """One call in one partition."""
+
+    __slots__ = ("_args", "durability", "operation", "partition", "read")
+    draws = False
+
+    def __init__(
+        self,
+        operation: str,
+        args: Sequence[Argument],
+        read: Callable[[Any], T],
+        *,
+        partition: int = 0,
+        durability: Durability | None = None,
+    ) -> None:
+        self.operation = operation
+        self._args = args
+        self.read = read
+        self.partition = partition
+        self.durability = durability
+
+    @property
+    def args(self) -> Sequence[Argument]:
+        return self._args
+
+    def answer(self, reply: Any) -> T:
+        return self.read(reply)
+
+    def packed(self, beginning: tuple[Argument, ...]) -> bytes:
+        """The command as it is sent; `beginning` are its words up to the arguments."""
+        return pack((*beginning, *self.args))
+
+
+class ItemsCall(Generic[T]):
+    """A call about many items, answered per item. Concurrent ones with the same head travel together."""
+
+    __slots__ = ("_size", "draws", "durability", "head", "is_whole", "items", "operation", "partition", "read")
+
+    def __init__(
+        self,
+        operation: str,
+        head: tuple[Argument, ...],
+        items: Sequence[tuple[Argument, ...]],
+        read: Callable[[Any], T],
+        *,
+        partition: int = 0,
+        durability: Durability | None = None,
+        is_whole: bool = False,  # its items must not be divided
+        draws: bool = False,  # numbers for its jobs: it is sent with a slip
+        size: int = -1,  # bytes of all items, if they were counted already
+    ) -> None:
+        self.operation = operation
+        self.head = head
+        self.is_whole = is_whole
+        self.draws = draws
+        self.items = items
+        self.read = read
+        self.partition = partition
+        self.durability = durability
+        self._size = size
+
+    @property
+    def size(self) -> int:
+        """Bytes of all items."""
+        if self._size < 0:
+            self._size = sum([size_of(item) for item in self.items])
+        return self._size
+
+    @property
+    def args(self) -> Sequence[Argument]:
+        return [*self.head, *chain.from_iterable(self.items)]
+
+    def packed(self, beginning: tuple[Argument, ...]) -> bytes:
+        return pack((*beginning, *self.args))
+
+    def answer(self, reply: Any) -> list[T]:
+        read = self.read
+        return [read(one) for one in reply]
+
+
+@lru_cache(1024)
+def packed_words(words: tuple[Argument, ...]) -> bytes:
+    """As they are sent, but for how many they are. For those that stay the same."""
+    return pack(words).partition(b"\r\n")[2]
+
+
+class Relations(bytes):
+    """Ids of other jobs that a call must look up: they weigh more than their bytes."""
+
+    __slots__ = ()
+
+
+_WEIGHT = 64  # four jobs that wait for a thousand others fill a call
+
+
+def size_of(item: tuple[Argument, ...]) -> int:
+    size = 0
+    for part in item:
+        if type(part) is bytes:
+            size += len(part)
+        elif type(part) is Relations:
+            size += len(part) * _WEIGHT
+    return size
+
+
+def bounded(call: ItemsCall[T]) -> list[ItemsCall[T]]:
+    """The same items in as many calls as their number and their bytes demand."""
+    if call.is_whole or (len(call.items) <= ITEMS_MAX and call.size <= BYTES_MAX):
+        return [call]
+    parts: list[list[tuple[Argument, ...]]] = [[]]
+    bytes_so_far = 0
+    for item in call.items:
+        size = size_of(item)
+        if parts[-1] and (len(parts[-1]) == ITEMS_MAX or bytes_so_far + size > BYTES_MAX):
+            parts.append([])
+            bytes_so_far = 0
+        parts[-1].append(item)
+        bytes_so_far += size
+    return [
+        ItemsCall(
+            call.operation,
+            call.head,
+            items,
+            call.read,
+            partition=call.partition,
+            durability=call.durability,
+            draws=call.draws,
+        )
+        for items in parts
+    ]
+
+
+class NotConfirmed:
+    """The reply about an item that was given before its durability was reached."""
+
+    __slots__ = ("answer",)
+
+    def __init__(self, answer: Any) -> None:
+        self.answer = answer
+
+
+class Now:
+    """Asks for the engine's time in milliseconds."""
+
+
+class Torn:
+    """Asks which partitions are being moved key by key."""
+
+
+class Inquiry:
+    """Asks the engine itself, e.g. for INFO. What it refuses (a provider may forbid CONFIG) is an answer too."""
+
+    __slots__ = ("command", "partition")
+
+    def __init__(self, command: tuple[str, ...], partition: int) -> None:
+        self.command = command
+        self.partition = partition  # whose node is asked
+
+
+Effect: TypeAlias = Call[Any] | ItemsCall[Any] | Now | Torn | Inquiry | list[Any]  # a list of effects: side by side
+Flow: TypeAlias = Generator[Effect, Any, T]
+
+
+def answer(reply: Any, read: Callable[[Any], T]) -> T | Refusal:
+    """The value read from a reply, or the refusal it stands for."""
+    if isinstance(reply, bytes) and reply in _CODES:
+        return refusal(_CODES[reply])
+    return read(reply)
+
+
+def read_reply(reply: Any, read: Callable[[Any], T]) -> T | Refusal:
+    """Do as `answer` for a read: when the job has ended, the refusal says that nothing of it is kept."""
+    answered = answer(reply, read)
+    return AlreadyEnded(AlreadyEnded.unkept) if isinstance(answered, AlreadyEnded) else answered
+
+
+def answering(read: Callable[[Any], T]) -> Callable[[Any], T | Refusal]:
+    return lambda reply: answer(reply, read)
+
+
+def nothing(_reply: Any) -> None:
+    return None
+
+
+def text(reply: Any) -> str:
+    return str(reply, "ascii")

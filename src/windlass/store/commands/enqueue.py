@@ -1,0 +1,158 @@
+"""enqueue."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from windlass.core.errors import Refusal, refusal
+from windlass.core.job import Blob, Cap, Codec, Durability, NewJob
+from windlass.core.job_template import Filled, Form
+from windlass.core.limits.limit import LimitTable
+from windlass.core.operations import Enqueued
+from windlass.store.records import record
+
+from .caps import pack_cap
+from .command import Argument, ItemsCall, NotConfirmed, Relations
+from .limits import joined
+
+_TOGETHER = b"\xff"  # with the next job, or not at all
+_CAPPED = b"\xfe"  # a cap follows
+_NONE, _KEEP, _REPLACE, _DEBOUNCE, _THROTTLE, _REFUSE = b"\0", b"\1", b"\2", b"\3", b"\4", b"\5"
+_ACCEPTED: dict[bytes, Any] = {
+    status.encode(): status for status in ("queued", "scheduled", "waiting", "existing", "replaced", "ended")
+}
+PREPARED_MAX = 256  # of one form
+
+
+def _terms(job: NewJob, limits: LimitTable, matched: Sequence[str], payload: Blob) -> bytes:
+    """The cap it brings, what to do about its unique key, and the jobs it waits for; nothing where there is nothing."""
+    unique = _unique_terms(job)
+    cap = b"" if job.cap is None else _cap_terms(job.cap, limits.capped(job.cap.limit, matched, payload))
+    if job.after:
+        return Relations(cap + (unique or _NONE) + b"".join(job.after))
+    return cap + unique
+
+
+def _cap_terms(cap: Cap, target: tuple[str, str] | None) -> bytes:
+    if target is None:
+        return _CAPPED + (2).to_bytes(2, "big") + bytes(2)
+    holdup = target[0].encode()
+    content = len(holdup).to_bytes(2, "big") + holdup + pack_cap(cap, target[1])
+    return _CAPPED + len(content).to_bytes(2, "big") + content
+
+
+def _unique_terms(job: NewJob) -> bytes:
+    if not job.unique or job.unique_check == "none":
+        return b""
+    if job.debounce_ms:
+        return _DEBOUNCE + job.debounce_ms.to_bytes(6, "big") + job.debounce_max_ms.to_bytes(6, "big")
+    if job.throttle_ms:
+        return _THROTTLE + job.throttle_ms.to_bytes(6, "big")
+    if job.unique_check == "replace":
+        return _REPLACE + job.if_revision.to_bytes(4, "big")
+    return _KEEP if job.unique_check == "keep" else _REFUSE
+
+
+def read(reply: Any) -> Enqueued | Refusal:
+    """The id alone says that a job is queued as it came."""
+    is_durable = type(reply) is not NotConfirmed
+    if not is_durable:
+        reply = reply.answer
+    if type(reply) is bytes:
+        return Enqueued(reply, "queued", record.FIRST_REVISION, is_durable)
+    status, job_id, revision = reply
+    accepted = _ACCEPTED.get(status)
+    if accepted is not None:
+        return Enqueued(job_id, accepted, revision, is_durable)
+    detail = f"it is {revision} now" if status == b"revision_conflict" else ""
+    return refusal(str(status, "ascii"), detail)
+
+
+def _instants(job: NewJob, now_ms: int) -> tuple[int, int]:
+    run_at_ms = now_ms + job.delay_ms if job.delay_ms else job.run_at_ms
+    expires_at_ms = now_ms + job.expires_in_ms if job.expires_in_ms else job.expires_at_ms
+    return run_at_ms, expires_at_ms
+
+
+def item(
+    job_id: bytes, job: Filled, now_ms: int, limits: LimitTable, origin: record.Origin = record.NO_ORIGIN
+) -> tuple[bytes, bytes]:
+    """Id and record, and what to do about the unique key: a new job as every script that adds one reads it."""
+    form, payload = job.form, job.payload
+    common = form.job
+    matched = limits.match(common.queue, common.name, common.lane, payload) if limits.limits else ()
+    packed = record.filled(_prepared(form, payload.codec, now_ms, matched, origin), job_id, payload.data)
+    return packed, b"" if form.is_plain else _terms(common, limits, matched, payload)
+
+
+def _prepared(form: Form, codec: Codec, now_ms: int, matched: Sequence[str], origin: record.Origin) -> record.Prepared:
+    if form.is_relative or origin is not record.NO_ORIGIN:
+        return record.prepare(form.job, codec, *_instants(form.job, now_ms), joined(matched), origin)
+    key = codec, matched
+    found: record.Prepared | None = form.packed.get(key)
+    if found is None:
+        if len(form.packed) >= PREPARED_MAX:  # keys of limits differ with the payloads
+            form.packed.clear()
+        found = form.packed[key] = record.prepare(form.job, codec, *_instants(form.job, 0), joined(matched))
+    return found
+
+
+def enqueue(
+    jobs: Sequence[tuple[bytes, Filled]],
+    now_ms: int,
+    limits: LimitTable,
+    partition: int,
+    durability: Durability | None,
+    *,
+    is_whole: bool = False,
+    draws: bool = False,
+) -> ItemsCall[Enqueued | Refusal]:
+    """`now_ms` is the engine's time when any of the jobs has a delay or a relative expiry. `draws`: the engine makes
+    their ids, of numbers."""
+    items, size = _items(jobs, now_ms, limits)
+    if is_whole:
+        items, size = _together(items), -1
+    return ItemsCall(
+        "enqueue",
+        (limits.version,),
+        items,
+        read,
+        partition=partition,
+        durability=durability,
+        is_whole=is_whole,
+        draws=draws,
+        size=size,
+    )
+
+
+def _items(
+    jobs: Sequence[tuple[bytes, Filled]], now_ms: int, limits: LimitTable
+) -> tuple[list[tuple[Argument, ...]], int]:
+    """With their bytes, or -1. What neighbours of one form have in common is looked up once."""
+    items: list[tuple[Argument, ...]] = []
+    size = 0
+    last: Form | None = None
+    codec: Codec | None = None
+    prepared: record.Prepared
+    for job_id, job in jobs:
+        form, payload = job.form, job.payload
+        if form is not last or payload.codec is not codec:
+            if limits.limits or not form.is_plain:
+                return [item(job_id, job, now_ms, limits) for job_id, job in jobs], -1
+            last, codec = form, payload.codec
+            prepared = _prepared(form, codec, now_ms, (), record.NO_ORIGIN)
+        entry = record.filled(prepared, job_id, payload.data)
+        size += len(entry)
+        items.append((entry, b""))
+    return items, size
+
+
+def _together(items: list[tuple[Argument, ...]]) -> list[tuple[Argument, ...]]:
+    marked = [(entry, _marked(terms)) for entry, terms in items[:-1]]
+    return [*marked, items[-1]]
+
+
+def _marked(terms: Argument) -> bytes:
+    assert isinstance(terms, bytes)  # noqa: S101
+    return type(terms)(_TOGETHER + terms)

@@ -1,0 +1,133 @@
+"""explain: what the script found, as facts."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Any
+
+from windlass.core.errors import Refusal
+from windlass.core.explain.inputs import Awaited, Employed, Facts, FullLimit, Place, Relative, Takers
+from windlass.core.explain.references import Step
+from windlass.core.limits.limit import key_in
+from windlass.core.operations import ANYTHING, Filter
+from windlass.core.queue import Pause
+from windlass.core.states import State
+from windlass.store.records.record import unpack, unpack_attempt
+
+from .command import Argument, Call, read_reply
+from .limits import read_limit
+from .queues import read_pause
+from .workers import read_info
+
+LISTED = 10  # holders of a limit, members
+WORKERS_LOOKED_AT = 500
+_STEPS: dict[bytes, Step] = {
+    b"r.": "releasing",
+    b"f0": "clearing",
+    b"f1": "clearing",
+    b"w.": "looking",
+    b"el": "letting_go",
+    b"ek": "letting_go",
+    b"ea": "letting_go",
+    b"eo": "letting_go",
+}
+
+
+def explain(job_id: bytes, partition: int) -> Call[Facts | Refusal]:
+    args: list[Argument] = [job_id, LISTED, WORKERS_LOOKED_AT]
+    return Call(
+        "explain", args, lambda reply: read_reply(reply, lambda parts: _facts(job_id, parts)), partition=partition
+    )
+
+
+def _facts(job_id: bytes, parts: Any) -> Facts:
+    now_ms, record, attempt, told = parts
+    job = unpack(job_id + record, is_whole=False)
+    found: dict[bytes, list[Any]] = defaultdict(list)
+    for kind, *fact in told:
+        found[kind].append(fact)
+    all_workers, workers = _only(found[b"workers"], (0, []))
+    lease_ms, holder = _only(found[b"holder"], (0, []))
+    removed_at_ms, is_needed = _only(found[b"kept"], (0, 0))
+    return Facts(
+        now_ms=now_ms,
+        job=job,
+        last_attempt=unpack_attempt(attempt) if attempt else None,
+        pauses=_pauses(job.queue, found[b"pause"]),
+        limits=[_limit(fact) for fact in found[b"limit"]],
+        place=_place(_only(found[b"place"], None)),
+        takers=_takers(_only(found[b"takers"], (0, 0, 0, []))),
+        workers=[_worker(row) for row in workers],
+        strangers=_only(found[b"strangers"], ([],))[0],
+        has_more_workers=all_workers > len(workers),
+        queue_lease_ms=lease_ms,
+        holder=_worker(holder) if holder else None,
+        parent=_relative(*_only(found[b"parent"], (b"", 0))) if found[b"parent"] else None,
+        awaited=_awaited(_only(found[b"members"], None)),
+        steps=list(dict.fromkeys(_STEPS[kind] for (kind,) in found[b"step"])),
+        removed_at_ms=removed_at_ms or None,
+        is_needed=bool(is_needed),
+    )
+
+
+def _only(facts: list[Any], default: Any) -> Any:
+    return facts[0] if facts else default
+
+
+def _pauses(queue: str, facts: list[Any]) -> list[Pause]:
+    return [read_pause(queue, what, content) for what, content in facts]
+
+
+def _limit(fact: Any) -> FullLimit:
+    holdup, definition, running, token_at, holders, own_cap = fact
+    return FullLimit(
+        limit=read_limit(definition),
+        key=key_in(holdup.decode()),
+        own_cap=own_cap or None,
+        running=running,
+        next_token_at_ms=token_at or None,
+        holders=holders,
+    )
+
+
+def _place(fact: Any) -> Place | None:
+    if fact is None:
+        return None
+    ahead, is_fair, lanes, blocked_lanes, weight = fact
+    return Place(ahead=ahead, is_fair=bool(is_fair), lanes=lanes, blocked_lanes=blocked_lanes, weight=weight)
+
+
+def _takers(fact: Any) -> Takers:
+    waiting, wanting, served, unfit = fact
+    return Takers(waiting=waiting, wanting=wanting, served=served, unfit=[read_filter(text.decode()) for text in unfit])
+
+
+def read_filter(text: str) -> Filter:
+    """The inverse of `filter_text`."""
+    if not text:
+        return ANYTHING
+    priority, kind, rest = text.split("\1", 2)
+    names = tuple(rest.split("\0")) if rest else ()
+    return Filter(
+        only=names if kind == "only" else (),
+        all_but=names if kind == "except" else (),
+        glob=rest if kind == "glob" else "",
+        priority=int(priority) if priority else None,
+    )
+
+
+def _worker(row: Any) -> Employed:
+    worker, silent_at, beat_ms, description, running = row
+    return Employed(id=worker, info=read_info(description), silent_at_ms=silent_at, beat_ms=beat_ms, running=running)
+
+
+def _relative(job_id: bytes, state: int) -> Relative:
+    return Relative(job_id, State(state) if state else None)
+
+
+def _awaited(fact: Any) -> Awaited:
+    if fact is None:
+        return Awaited()
+    pending, first, deleted, first_deleted = fact
+    members = [_relative(*pair) for pair in first]
+    return Awaited(pending=pending, first=members, deleted=deleted, first_deleted=first_deleted)

@@ -1,0 +1,180 @@
+"""Reading: job, result, jobs, members."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from windlass.core.errors import BadInput, Refusal
+from windlass.core.job import Attempt, Ending, Job, Member, Timeline
+from windlass.core.operations import Listing, Members, Page
+from windlass.core.states import State
+from windlass.core.text.error_text import error_shape, plain_parts, says
+from windlass.store.records.record import unpack, unpack_attempt, unpack_blob
+
+from .command import Argument, Call, ItemsCall, answering, read_reply
+
+LOOKED_AT = 500  # jobs one page looks at, however few of them match
+ERRORS_LOOKED_AT = 200  # the same when their errors are looked through
+MEMBERS_BYTES = 4 * 1024 * 1024  # of payloads and results on one page, about
+PEEK_BYTES = 1024  # as in lua/lib/record.lua
+_SCORE = re.compile(rb"-?(inf|\d+(\.\d+)?(e[-+]?\d+)?)")
+
+
+def job(ids: Sequence[bytes], partition: int) -> ItemsCall[Any]:
+    """Answers (record, attempts) per id; `timeline` puts id and answer together."""
+    return ItemsCall("job", (), [(job_id,) for job_id in ids], lambda reply: reply, partition=partition)
+
+
+def timeline(job_id: bytes, reply: Any) -> Timeline | Refusal:
+    return read_reply(
+        reply, lambda parts: Timeline(unpack(job_id + parts[0]), [unpack_attempt(one) for one in parts[1]])
+    )
+
+
+def queue_of(ids: Sequence[bytes], partition: int) -> ItemsCall[str | Refusal]:
+    read = answering(lambda parts: str(parts[0], "utf-8"))
+    return ItemsCall("queue_of", (), [(job_id,) for job_id in ids], read, partition=partition)
+
+
+def _read_ending(reply: Any) -> Ending:
+    state, result, attempt = reply
+    return Ending(
+        state=State(state),
+        result=unpack_blob(result),
+        last_attempt=unpack_attempt(attempt) if attempt else None,
+    )
+
+
+def result(job_id: bytes, consume: bool, bell: str, partition: int, *, leaves: bool = False) -> Call[Ending | Refusal]:
+    """`bell` is rung at the end of a job that has not ended yet; `leaves` takes it away again."""
+    args: list[Argument] = [job_id, int(consume), bell, int(leaves)]
+    return Call("result", args, lambda reply: read_reply(reply, _read_ending), partition=partition)
+
+
+def _cursor(score: bytes, member: bytes) -> str:
+    return base64.urlsafe_b64encode(score + b" " + member).decode() if score else ""
+
+
+def _uncursor(cursor: str) -> tuple[bytes, bytes]:
+    try:
+        score, _, member = base64.b64decode(cursor.encode(), b"-_", validate=True).partition(b" ")
+    except ValueError:
+        score, member = b"", b""
+    if not _SCORE.fullmatch(score):
+        raise BadInput("The cursor is not one that a page gave out; start again without it.")
+    return score, member
+
+
+class Position(NamedTuple):
+    """Of an entry in the order of an index."""
+
+    score: float
+    member: bytes
+    text: bytes  # the score as the engine writes it
+
+    @property
+    def cursor(self) -> str:
+        return _cursor(self.text, self.member)
+
+
+class Found(NamedTuple):
+    """A page of one index. `until` is how far it has looked; None: to the end."""
+
+    jobs: list[Job]
+    positions: list[Position]  # of these jobs
+    until: Position | None
+    looked_at: int
+    last_attempts: dict[bytes, Attempt]
+
+    @property
+    def page(self) -> Page:
+        return Page(self.jobs, self.until.cursor if self.until else "", self.looked_at, self.last_attempts)
+
+
+def _position(score: bytes, member: bytes) -> Position:
+    return Position(float(score), member, score)
+
+
+def _read_page(listing: Listing, reply: Any) -> Found:
+    score, member, entries, places, looked_at, said = reply
+    jobs = [unpack(entry, is_whole=len(entry) < 16 + PEEK_BYTES) for entry in entries]
+    positions = [_position(places[i], places[i + 1]) for i in range(0, len(places), 2)]
+    attempts = {job.id: unpack_attempt(one) for job, one in zip(jobs, said, strict=bool(said)) if one}
+    if listing.error or listing.error_shape:
+        kept = [at for at, job in enumerate(jobs) if _is_sought(listing, attempts.get(job.id))]
+        jobs, positions = [jobs[at] for at in kept], [positions[at] for at in kept]
+        attempts = {job.id: attempts[job.id] for job in jobs} if listing.with_errors else {}
+    return Found(jobs, positions, _position(score, member) if score else None, looked_at, attempts)
+
+
+def _is_sought(listing: Listing, attempt: Attempt | None) -> bool:
+    if listing.error and not says(attempt, listing.error):
+        return False
+    return not listing.error_shape or error_shape(attempt) == listing.error_shape
+
+
+def _sought(listing: Listing) -> list[bytes]:
+    """Texts that an error must hold so that its line can be as wanted: the line is put together from parts, and JSON
+    may write them in two ways. The page is looked through again with the line itself."""
+    texts = [listing.error, *plain_parts(listing.error_shape)]
+    parts = [part for text in texts for part in text.split(": ") if part]
+    forms = [{part.encode(), json.dumps(part)[1:-1].encode(), msgspec.json.encode(part)[1:-1]} for part in parts]
+    return [b"\1".join(sorted(form.lower() for form in some)) for some in forms]
+
+
+# By which time an index is in order, so that a page begins and ends where the wanted time does.
+_TIMED = {"t": "created", "waiting": "created"} | dict.fromkeys(("finished", "failed", "cancelled", "history"), "ended")
+
+
+def jobs(index: str, owner: str, listing: Listing, partition: int, looked_at: int = 0) -> Call[Found]:
+    """`index` and `owner` name the sorted set: a state's of a queue, or a tag's."""
+    score, member = _uncursor(listing.cursor) if listing.cursor else (b"", b"")
+    is_by_tag = index == "t"
+    sought = _sought(listing)
+    state = State[listing.state.upper()] if is_by_tag and listing.state else 0
+    args: list[Argument] = [
+        index,
+        owner,
+        listing.most,
+        min(looked_at or LOOKED_AT, ERRORS_LOOKED_AT if sought else LOOKED_AT),
+        "down" if listing.newest_first else "up",
+        score,
+        member,
+        listing.queue if is_by_tag else "",
+        listing.name,
+        int(state),
+        listing.created_from_ms,
+        listing.created_before_ms,
+        listing.ended_from_ms,
+        listing.ended_before_ms,
+        _TIMED.get(index, ""),
+        int(listing.with_errors or bool(listing.error or listing.error_shape)),
+        *sought,
+    ]
+    return Call("jobs", args, lambda reply: _read_page(listing, reply), partition=partition)
+
+
+def _read_member(reply: Any) -> Member:
+    entry, result, attempt = (*reply, None, None)[:3]
+    return Member(
+        job=unpack(entry),
+        result=unpack_blob(result),
+        last_attempt=unpack_attempt(attempt) if attempt else None,
+    )
+
+
+def _read_members(reply: Any) -> Members:
+    score, member, found = reply
+    return Members([_read_member(one) for one in found], _cursor(score, member))
+
+
+def members(job_id: bytes, states: Sequence[State], most: int, cursor: str, partition: int) -> Call[Members | Refusal]:
+    score, member = _uncursor(cursor) if cursor else (b"", b"")
+    args: list[Argument] = [job_id, most, LOOKED_AT, MEMBERS_BYTES, score, member, *(int(state) for state in states)]
+    return Call("members", args, lambda reply: read_reply(reply, _read_members), partition=partition)

@@ -1,0 +1,67 @@
+"""Lanes of a queue: lanes."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+from windlass.core.errors import BadInput
+from windlass.core.limits.limit import LimitTable
+from windlass.core.queue import HeldUp, Lane, Lanes
+from windlass.store.records.record import LIMITS_SEPARATOR
+
+from .command import Argument, Call
+
+CURSOR_MAX = 8 * 1024  # a line is known by lane, name and limits
+_HIDDEN = "\1"  # before the lane of hidden jobs, see lua/lib/lanes.lua
+
+
+def lanes(queue: str, cursor: str, most: int, table: LimitTable, partition: int) -> Call[Lanes]:
+    """The table names the limits, which the engine knows by number."""
+    args: list[Argument] = [queue, _uncursor(cursor), most]
+    return Call("lanes", args, lambda reply: _read(table, reply), partition=partition)
+
+
+def _uncursor(cursor: str) -> bytes:
+    try:
+        return base64.b64decode(cursor.encode(), b"-_", validate=True)
+    except ValueError as error:
+        raise BadInput("The cursor is not one that a page gave out; start again without it.") from error
+
+
+def check_cursor(cursor: str) -> None:
+    _uncursor(cursor)
+
+
+def _read(table: LimitTable, reply: Any) -> Lanes:
+    now_ms, cursor, rows = reply
+    return Lanes(lanes=[_lane(table, now_ms, row) for row in rows], cursor=base64.urlsafe_b64encode(cursor).decode())
+
+
+def _lane(table: LimitTable, now_ms: int, row: Any) -> Lane:
+    place, queued, ready_at_ms, holdup = row
+    tenant, name, limits = (*place.decode().split("\0", 2), "", "")[:3]
+    held = holdup.decode()
+    return Lane(
+        lane=tenant.removeprefix(_HIDDEN),
+        name=name,
+        is_hidden=tenant.startswith(_HIDDEN),
+        limits=tuple(_named(table, one) for one in limits.split(LIMITS_SEPARATOR) if one),
+        queued=queued,
+        oldest_age_ms=max(0, now_ms - ready_at_ms),
+        held_by=_held_up(table, held) if held else None,
+    )
+
+
+def _named(table: LimitTable, holdup: str) -> str:
+    number, colon, key = holdup.partition(":")
+    limit = table.limits.get(int(number))
+    return f"{limit.name if limit else number}{colon}{key}"
+
+
+def _held_up(table: LimitTable, holdup: str) -> HeldUp:
+    number, colon, key = holdup.partition(":")
+    if not number.isdecimal():
+        return HeldUp(pause={"l": "lane", "n": "name"}.get(holdup[:1], "queue"))
+    limit = table.limits.get(int(number))
+    return HeldUp(limit=limit.name if limit else "", key=key if colon else None)

@@ -1,0 +1,127 @@
+"""Limits: limit, unlimit, limits, levels, reopen, rematch."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from windlass.core.errors import Refusal
+from windlass.core.limits.limit import Level, Limit, LimitHolder, LimitHolders, LimitTable, key_in
+from windlass.store.records.record import LIMITS_SEPARATOR
+
+from .command import Argument, Call, ItemsCall, answering, nothing
+
+KEYS_PER_STEP = 100
+_HEAD = struct.Struct(">Bdd")  # kind, amount, burst: as lua/lib/limits.lua reads them
+_RUNNING, _RATE = 1, 2
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(Limit).decode
+
+
+class Changed(NamedTuple):
+    number: int
+    version: int
+    before: Limit | None
+
+
+class Limits(NamedTuple):
+    table: LimitTable
+    unmatched_version: int  # jobs are still being matched against it; 0: none
+
+
+def joined(limits: Sequence[str]) -> str:
+    return LIMITS_SEPARATOR.join(limits)
+
+
+def _pack(limit: Limit) -> bytes:
+    if limit.rate is None:
+        return _HEAD.pack(_RUNNING, limit.running or 0, 0) + _encode(limit)
+    return _HEAD.pack(_RATE, limit.per_ms / limit.rate, limit.burst or limit.rate) + _encode(limit)
+
+
+def read_limit(stored: bytes) -> Limit:
+    return _decode(stored[_HEAD.size :])
+
+
+def _read_changed(reply: Any) -> Changed:
+    number, version, before = reply
+    return Changed(number, version, read_limit(before) if before else None)
+
+
+def set_limit(limit: Limit, partition: int) -> Call[Changed]:
+    return Call("limit", [limit.name, _pack(limit)], _read_changed, partition=partition)
+
+
+def unlimit(name: str, partition: int) -> Call[Changed | Refusal]:
+    return Call("unlimit", [name], answering(_read_changed), partition=partition)
+
+
+def _read_limits(reply: Any) -> Limits:
+    version, unmatched, flat = reply
+    limits = {int(flat[i]): read_limit(flat[i + 1]) for i in range(0, len(flat), 2)}
+    return Limits(LimitTable(version, limits), unmatched)
+
+
+def limits(partition: int) -> Call[Limits]:
+    return Call("limits", [], _read_limits, partition=partition)
+
+
+class LevelPage(NamedTuple):
+    cursor: str
+    levels: list[Level]
+
+
+def _level(row: list[Any]) -> Level:
+    holdup, running, lanes, room, token_at = row
+    return Level(
+        key=key_in(holdup.decode()),
+        running=running,
+        blocked_lanes=lanes,
+        room=None if room < 0 else room,
+        next_token_at_ms=token_at or None,
+    )
+
+
+def levels(number: int, cursor: str, partition: int) -> Call[LevelPage]:
+    return Call(
+        "levels",
+        [number, cursor, KEYS_PER_STEP],
+        lambda reply: LevelPage(reply[1].decode(), [_level(row) for row in reply[2]]),
+        partition=partition,
+    )
+
+
+def holders(holdup: str, start: int, most: int, partition: int) -> Call[LimitHolders]:
+    def read(reply: Any) -> LimitHolders:
+        count, flat = reply
+        found = [LimitHolder(flat[i], int(flat[i + 1])) for i in range(0, len(flat), 2)]
+        return LimitHolders(count=count, holders=found)
+
+    return Call("holders", [holdup, start, most], read, partition=partition)
+
+
+def reopen(number: int, cursor: str, partition: int) -> Call[str]:
+    """Answers the next cursor, '0' at the end."""
+    return Call("reopen", [number, cursor, KEYS_PER_STEP], lambda reply: str(reply, "ascii"), partition=partition)
+
+
+class Match(NamedTuple):
+    id: bytes
+    revision: int
+    limits: tuple[str, ...]
+
+
+def match_item(match: Match) -> tuple[Argument, ...]:
+    return match.id, match.revision, joined(match.limits)
+
+
+def rematch(matches: Sequence[Match], version: int, partition: int) -> ItemsCall[Refusal | None]:
+    items = [match_item(one) for one in matches]
+    return ItemsCall("rematch", (version,), items, answering(nothing), partition=partition)
+
+
+def rematched(version: int, partition: int) -> Call[bool]:
+    return Call("rematched", [version], bool, partition=partition)

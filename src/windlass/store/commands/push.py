@@ -1,0 +1,75 @@
+"""Pushing jobs to workers: dispatch, pushed, redirect."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal, NamedTuple, TypeAlias, cast
+
+from windlass.core.errors import Refusal
+from windlass.core.operations import Dispatch, Pushed, Redirect, Taken, WorkerInfo
+from windlass.store.records.record import unpack
+from windlass.store.waiting.wakeups import Place
+
+from .command import Argument, Call, ItemsCall, answer, answering, text
+from .take import UNREGISTERED, Registration
+from .workers import read_info
+
+Given: TypeAlias = Literal["running", "queued", "scheduled", "cancelled"]
+
+
+class Found(NamedTuple):
+    """What one look found, and where the engine rings when there is more."""
+
+    now_ms: int
+    taken: Taken
+    workers: dict[bytes, WorkerInfo]
+    places: frozenset[Place]
+
+    @property
+    def dispatch(self) -> Dispatch:
+        return Dispatch(self.taken.jobs, self.workers, self.taken.next_due_at_ms)
+
+
+def _pairs(flat: Sequence[bytes]) -> list[tuple[bytes, bytes]]:
+    return list(zip(flat[::2], flat[1::2], strict=True))
+
+
+def read_found(reply: Any) -> Found:
+    now_ms, next_due, entries, descriptions, places = reply
+    return Found(
+        now_ms,
+        Taken([unpack(entry) for entry in entries], next_due or None),
+        {worker: read_info(description) for worker, description in _pairs(descriptions)},
+        frozenset((queue.decode(), wanted.decode()) for queue, wanted in _pairs(places)),
+    )
+
+
+def dispatch(
+    most: int, accept_ms: int, partition: int, registration: Registration = UNREGISTERED
+) -> Call[Found | Refusal]:
+    args: list[Argument] = [
+        most,
+        accept_ms,
+        registration.bell,
+        registration.for_ms,
+        int(registration.others_wait),
+    ]
+    return Call("dispatch", args, lambda reply: answer(reply, read_found), partition=partition)
+
+
+def pushed(ones: Sequence[Pushed], partition: int) -> ItemsCall[Given | Refusal]:
+    items = [(one.id, one.token, one.worker, one.outcome, one.lease_ms) for one in ones]
+    read = answering(lambda reply: cast(Given, text(reply)))
+    return ItemsCall("pushed", (), items, read, partition=partition)
+
+
+def redirect(one: Redirect, partition: int) -> Call[Dispatch | Literal["later", "nobody"] | Refusal]:
+    args: list[Argument] = [one.id, one.token, one.accept_ms, *one.refused_by]
+    return Call("redirect", args, lambda reply: answer(reply, _redirected), partition=partition)
+
+
+def _redirected(reply: Any) -> Dispatch | Literal["later", "nobody"]:
+    if isinstance(reply, bytes):
+        return "later" if reply == b"later" else "nobody"
+    _, entry, worker, description = reply
+    return Dispatch([unpack(entry)], {worker: read_info(description)}, None)

@@ -1,0 +1,188 @@
+"""Queues: configure, relane, stats, history, names."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from windlass.core.errors import Refusal
+from windlass.core.queue import Configuration, Minute, Pause, QueueStats
+from windlass.core.stats import histogram
+
+from .command import Argument, Call, answering
+
+RELANED_PER_CALL = 500
+MINUTE_MS = 60_000
+_MINUTE_FIELDS = frozenset(Minute.__struct_fields__) - {"at_ms", "waits", "runs"}
+_SPANS = {kind: frozenset(f"{kind}{bits}" for bits in range(32)) for kind in "wr"}
+
+
+def _pairs(flat: Sequence[Any]) -> dict[Any, Any]:
+    return dict(zip(flat[::2], flat[1::2], strict=True))
+
+
+def _read_configuration(reply: Any) -> Configuration:
+    stored = _pairs(reply)
+    known = {
+        field: int(stored[field.encode()]) for field in Configuration.__struct_fields__ if field.encode() in stored
+    }
+    return msgspec.convert(known, Configuration, strict=False)
+
+
+def configure(queue: str, changes: Mapping[str, int | None], partition: int) -> Call[Configuration]:
+    """No changes: only read. None sets a field back to its default."""
+    args: list[Argument] = [queue]
+    for field, value in changes.items():
+        args += (field, "" if value is None else int(value))
+    return Call("configure", args, _read_configuration, partition=partition)
+
+
+def relane(queue: str, partition: int) -> Call[bool]:
+    """Says whether there is more to do."""
+    return Call("relane", [queue, RELANED_PER_CALL], bool, partition=partition)
+
+
+def _paused(lane: str, name: str) -> str:
+    return f"l{lane}" if lane else f"n{name}" if name else ""
+
+
+def pause(queue: str, lane: str, name: str, reason: str, partition: int) -> Call[bool | Refusal]:
+    args: list[Argument] = [queue, _paused(lane, name), reason]
+    return Call("pause", args, answering(bool), partition=partition)
+
+
+def resume(queue: str, lane: str, name: str, partition: int) -> Call[bool]:
+    return Call("resume", [queue, _paused(lane, name)], bool, partition=partition)
+
+
+def read_pause(queue: str, what: bytes, content: bytes) -> Pause:
+    kind, rest = what[:1], what[1:].decode()
+    return Pause(
+        queue=queue,
+        lane=rest if kind == b"l" else "",
+        name=rest if kind == b"n" else "",
+        since_ms=int.from_bytes(content[:6], "big"),
+        reason=content[6:].decode(),
+    )
+
+
+def _read_pauses(queue: str, reply: Any) -> list[Pause]:
+    found = [read_pause(queue, what, content) for what, content in _pairs(reply).items()]
+    return sorted(found, key=lambda one: (one.lane, one.name))
+
+
+def pauses(queue: str, partition: int) -> Call[list[Pause]]:
+    return Call("pauses", [queue], lambda reply: _read_pauses(queue, reply), partition=partition)
+
+
+def weigh(queue: str, weights: Mapping[str, int], partition: int) -> Call[dict[str, int]]:
+    """No weights: only read."""
+    args: list[Argument] = [queue]
+    for lane, weight in weights.items():
+        args += (lane, weight)
+    return Call("weigh", args, _read_weights, partition=partition)
+
+
+def _read_weights(reply: Any) -> dict[str, int]:
+    return {lane.decode(): int(weight) for lane, weight in _pairs(reply).items()}
+
+
+def stats(queues: Sequence[str], partition: int) -> Call[list[QueueStats]]:
+    return Call("stats", list(queues), lambda reply: _read_stats(queues, reply), partition=partition)
+
+
+def _read_stats(queues: Sequence[str], reply: Any) -> list[QueueStats]:
+    now_ms, rows = reply
+    return [_stats_of(queue, now_ms, row) for queue, row in zip(queues, rows, strict=True)]
+
+
+def _stats_of(queue: str, now_ms: int, row: list[int]) -> QueueStats:
+    (
+        queued,
+        scheduled,
+        waiting,
+        running,
+        finished,
+        failed,
+        cancelled,
+        history,
+        size,
+        lanes,
+        takers,
+        oldest,
+        due,
+        blocked,
+        is_paused,
+    ) = row
+    return QueueStats(
+        queue=queue,
+        queued=queued,
+        scheduled=scheduled,
+        waiting=waiting,
+        running=running,
+        finished=finished,
+        failed=failed,
+        cancelled=cancelled,
+        history=history,
+        bytes=size,
+        lanes=lanes,
+        waiting_takers=takers,
+        oldest_age_ms=max(0, now_ms - oldest) if oldest else None,
+        next_due_at_ms=due or None,
+        blocked_lanes=blocked,
+        is_paused=bool(is_paused),
+    )
+
+
+class Histories(NamedTuple):
+    """Of each queue its minutes, in the order in which they were asked for."""
+
+    now_ms: int
+    minutes: list[list[Minute]]
+
+
+def history(names: Sequence[str], back: int, partition: int, *, first: int = 0) -> Call[Histories]:
+    """From the minute `back` before the present one, but not from before minute `first` (since 1970)."""
+    return Call(
+        "history", [first, back, *names], lambda reply: _read_histories(first, back, reply), partition=partition
+    )
+
+
+def _read_histories(first: int, back: int, reply: Any) -> Histories:
+    now_ms, rows = reply
+    from_ms = max(first, now_ms // MINUTE_MS - back) * MINUTE_MS
+    return Histories(now_ms, [[one for one in _read_minutes(row) if one.at_ms >= from_ms] for row in rows])
+
+
+def _read_minutes(parts: Any) -> list[Minute]:
+    minutes: dict[int, dict[str, int]] = defaultdict(dict)
+    for hour, fields in _pairs(parts).items():
+        for key, value in _pairs(fields).items():
+            minute, _, what = key.decode().partition(":")
+            minutes[(hour * 60 + int(minute)) * MINUTE_MS][what] = int(value)
+    return [_read_minute(at_ms, counted) for at_ms, counted in sorted(minutes.items())]
+
+
+def _read_minute(at_ms: int, counted: Mapping[str, int]) -> Minute:
+    """What was taken and what was finished are sums over spans, see lua/lib/tally.lua."""
+    known = {what: value for what, value in counted.items() if what in _MINUTE_FIELDS}
+    waits, runs = (_spans(counted, kind) for kind in "wr")
+    known["taken"] = known.get("taken", 0) + sum(waits)
+    known["finished"] = known.get("finished", 0) + sum(runs)
+    return Minute(at_ms=at_ms, waits=waits, runs=runs, **known)
+
+
+def _spans(counted: Mapping[str, int], kind: str) -> tuple[int, ...]:
+    return histogram.counts({int(what[1:]): value for what, value in counted.items() if what in _SPANS[kind]})
+
+
+def queues(cursor: str, about: int, partition: int) -> Call[tuple[str, list[str]]]:
+    return Call(
+        "queues",
+        [cursor, about],
+        lambda reply: (reply[0].decode(), [name.decode() for name in reply[1]]),
+        partition=partition,
+    )

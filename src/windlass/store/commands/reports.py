@@ -1,0 +1,218 @@
+"""What the holder of a lease reports: accept, extend, update, emit, finish, fail, release."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, TypeAlias, cast
+
+from windlass.core.errors import Refusal
+from windlass.core.event import Emit
+from windlass.core.operations import (
+    Conclude,
+    Concluded,
+    Extended,
+    Fail,
+    Failed,
+    Finish,
+    Finished,
+    Held,
+    Update,
+    Updated,
+)
+from windlass.store.records.record import pack_blob
+
+from .command import Argument, Call, ItemsCall, answer, answering, nothing, packed_words, text
+
+
+class Repeats(NamedTuple):
+    """A finished job has a next run, which has to be computed; nothing was changed."""
+
+    rule: str
+    planned_at_ms: int
+    started_at_ms: int
+    now_ms: int
+    revision: int
+
+
+class Continued(NamedTuple):
+    """A finish with the next run that was computed; None: the rule leads nowhere."""
+
+    request: Finish
+    next_at_ms: int | None
+    revision: int
+
+    @property
+    def id(self) -> bytes:
+        return self.request.id
+
+
+Report: TypeAlias = Finish | Continued
+
+
+_NO_NEXT = bytes(5)  # revision, and length of the instant
+
+
+def finish_item(one: Report) -> tuple[Argument, ...]:
+    """One argument (lua/lib/reports.lua): each of several would cost the engine as much as a short command."""
+    if type(one) is Finish:
+        then = _NO_NEXT if not one.ignore_repeat else _next("end", 0)
+        return (b"".join((one.id, one.token.to_bytes(6, "big"), then, pack_blob(one.result))),)
+    request, next_at_ms, revision = cast(Continued, one)
+    then = _next("never" if next_at_ms is None else str(next_at_ms), revision)
+    return (b"".join((request.id, request.token.to_bytes(6, "big"), then, pack_blob(request.result))),)
+
+
+def _next(text: str, revision: int) -> bytes:
+    return revision.to_bytes(4, "big") + len(text).to_bytes(1, "big") + text.encode()
+
+
+_END_BYTES = 27  # of an item without a result
+_SIZE = b"$%d\r\n" % _END_BYTES
+_REST = _NO_NEXT + b"\r\n"
+_SIZED = [b"\r\n$%d\r\n" % size for size in range(16)]  # what stands between an id and its token
+
+
+def packed_finishes(finishes: Sequence[Report]) -> list[bytes] | None:
+    """The items of ends that say nothing of the next run, as they are sent: a worker's are mostly such, and many. None:
+    one does."""
+    parts: list[bytes] = []
+    for one in finishes:
+        if type(one) is not Finish or one.ignore_repeat:
+            return None
+        token = one.token.to_bytes(6, "big")
+        if one.result is None:
+            parts += (_SIZE, one.id, token, _REST)
+        else:
+            stored = pack_blob(one.result)
+            parts += (b"$%d\r\n" % (_END_BYTES + len(stored)), one.id, token, _NO_NEXT, stored, b"\r\n")
+    return parts
+
+
+def asked_as(reply: Any) -> Repeats | None:
+    return Repeats(reply[0].decode(), *reply[1:]) if isinstance(reply, list) else None
+
+
+def finished_as(reply: Any) -> Finished:
+    return None if reply == b"ok" else cast(Finished, text(reply))
+
+
+def fail_item(request: Fail) -> tuple[Argument, ...]:
+    return (
+        request.id,
+        request.token,
+        request.then,
+        request.delay_ms,
+        request.reason,
+        pack_blob(request.error),
+    )
+
+
+def failed_as(reply: Any) -> Failed:
+    return cast(Failed, text(reply))
+
+
+def finish(ones: Sequence[Report], partition: int) -> ItemsCall[Repeats | Finished | Refusal]:
+    items = [finish_item(one) for one in ones]
+    read = answering(lambda reply: asked_as(reply) or finished_as(reply))
+    return ItemsCall("finish", (), items, read, partition=partition)
+
+
+def fail(requests: Sequence[Fail], partition: int) -> ItemsCall[Failed | Refusal]:
+    items = [fail_item(request) for request in requests]
+    return ItemsCall("fail", (), items, answering(failed_as), partition=partition)
+
+
+def _conclude_item(request: Conclude, limits: str | None) -> tuple[Argument, ...]:
+    payload = request.payload
+    claims = {"a": request.in_any_state, "p": request.if_parent_waits, "k": request.keeps_members}
+    return (
+        request.id,
+        request.token,
+        request.if_revision,
+        "".join(letter for letter, is_so in claims.items() if is_so),
+        request.then,
+        "" if request.run_at_ms is None else request.run_at_ms,
+        "" if request.delay_ms is None else request.delay_ms,
+        request.name,
+        request.unique,
+        "" if request.priority is None else request.priority,
+        "" if payload is None else int(payload.codec),
+        b"" if payload is None else payload.data,
+        int(limits is not None),
+        limits or "",
+        "" if request.repeat is None else request.repeat or "-",
+        request.attempt,
+        request.reason,
+    )
+
+
+def conclude(
+    requests: Sequence[tuple[Conclude, str | None]], version: int, partition: int
+) -> ItemsCall[Concluded | Refusal]:
+    """Each with the limits that it matches from now on, where there are any."""
+    items = [_conclude_item(*request) for request in requests]
+    read = answering(lambda reply: cast(Concluded, text(reply)))
+    return ItemsCall("conclude", (version,), items, read, partition=partition)
+
+
+def release(requests: Sequence[Held], partition: int) -> ItemsCall[str | Refusal]:
+    items = [(request.id, request.token) for request in requests]
+    return ItemsCall("release", (), items, answering(text), partition=partition)
+
+
+def accept(requests: Sequence[Held], lease_ms: int, partition: int) -> ItemsCall[int | Refusal | None]:
+    items = [(request.id, request.token) for request in requests]
+    return ItemsCall("accept", (lease_ms,), items, answering(lambda reply: int(reply) or None), partition=partition)
+
+
+class _Acceptance(Call[int | Refusal | None]):
+    """Of one job, whose code waits for it to be sent."""
+
+    __slots__ = ("_job_id", "_token")
+
+    def __init__(self, job_id: bytes, token: int, partition: int) -> None:
+        super().__init__("accept", (0, job_id, token), _read_accepted, partition=partition)
+        self._job_id = job_id
+        self._token = b"%d" % token
+
+    def packed(self, beginning: tuple[Argument, ...]) -> bytes:
+        size, token = b"*%d\r\n" % (len(beginning) + len(self.args)), self._token
+        start = packed_words((*beginning, 0))
+        return b"".join((size, start, b"$16\r\n", self._job_id, _SIZED[len(token)], token, b"\r\n"))
+
+
+def _read_accepted(reply: Any) -> int | Refusal | None:
+    return answer(reply[0], lambda deadline_at_ms: int(deadline_at_ms) or None)
+
+
+def accept_one(job_id: bytes, token: int, partition: int) -> Call[int | Refusal | None]:
+    return _Acceptance(job_id, token, partition)
+
+
+def _read_extended(reply: Any) -> Extended:
+    deadline, is_asked_to_stop = reply
+    return Extended(deadline or None, bool(is_asked_to_stop))
+
+
+def extend(requests: Sequence[Held], lease_ms: int, partition: int) -> ItemsCall[Extended | Refusal]:
+    items = [(request.id, request.token) for request in requests]
+    return ItemsCall("extend", (lease_ms,), items, answering(_read_extended), partition=partition)
+
+
+def _update_item(request: Update) -> tuple[Argument, ...]:
+    progress = "" if request.progress is None else round(request.progress * 1_000_000)
+    note = ("", b"") if request.note is None else ("1", request.note.encode())
+    payload = ("", 0, b"") if request.payload is None else ("1", int(request.payload.codec), request.payload.data)
+    return request.id, request.token, progress, *note, *payload
+
+
+def update(requests: Sequence[Update], partition: int) -> ItemsCall[Updated | Refusal]:
+    items = [_update_item(request) for request in requests]
+    return ItemsCall(
+        "update", (), items, answering(lambda reply: Updated(reply[0], bool(reply[1]))), partition=partition
+    )
+
+
+def emit(requests: Sequence[Emit], partition: int) -> ItemsCall[Refusal | None]:
+    items = [(request.id, request.token, pack_blob(request.value)) for request in requests]
+    return ItemsCall("emit", (), items, answering(nothing), partition=partition)

@@ -1,0 +1,100 @@
+"""Workers: register, beat, unclaimed, forget, workers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from windlass.core.errors import Refusal
+from windlass.core.operations import HeartbeatReply, Held, Running, Worker, WorkerInfo
+
+from .command import Argument, Call, ItemsCall, answer, answering
+
+GIVEN_BACK_PER_CALL = 500
+SHOWN_PER_WORKER = 100
+_encode = msgspec.msgpack.Encoder().encode
+_decode_info = msgspec.msgpack.Decoder(WorkerInfo).decode
+
+
+def register(
+    worker: bytes, beat_ms: int, bell: str, info: WorkerInfo, pushed_from: Sequence[str], partition: int
+) -> Call[int]:
+    """`pushed_from`: the queues whose jobs are pushed to it from this partition."""
+    push = "\1".join((str(info.slots), *pushed_from)) if pushed_from else ""
+    return Call("register", [worker, beat_ms, bell, _encode(info), push], int, partition=partition)
+
+
+def beat(workers: Sequence[bytes], partition: int) -> ItemsCall[bool | Refusal]:
+    """Answers whether it was asked to stop."""
+    items = [(worker, b"") for worker in workers]
+    return ItemsCall("beat", (), items, answering(lambda reply: bool(reply == b"stop")), partition=partition)
+
+
+def beat_holding(worker: bytes, held: Sequence[bytes], partition: int) -> ItemsCall[HeartbeatReply | Refusal]:
+    """`held`: the ids of all jobs of this partition that the worker holds."""
+    return ItemsCall("beat", (), [(worker, b"=" + b"".join(held))], answering(_heard), partition=partition)
+
+
+def _heard(reply: Any) -> HeartbeatReply:
+    if isinstance(reply, bytes):
+        return HeartbeatReply(reply == b"stop", [])
+    return HeartbeatReply(reply[0] == b"stop", _leases(reply[1]))
+
+
+def unclaimed(holders: Sequence[tuple[bytes, Sequence[bytes]]], partition: int) -> ItemsCall[list[Held]]:
+    """Per holder, with the ids of all jobs that it holds."""
+    items = [(holder, b"".join(held)) for holder, held in holders]
+    return ItemsCall("unclaimed", (), items, _leases, partition=partition)
+
+
+def _leases(flat: Sequence[Any]) -> list[Held]:
+    return [Held(*pair) for pair in zip(flat[::2], flat[1::2], strict=True)]
+
+
+def stop_worker(worker: bytes, partition: int) -> Call[bool | Refusal]:
+    return Call("stop_worker", [worker], answering(bool), partition=partition)
+
+
+def forget(worker: bytes, partition: int) -> Call[tuple[int, bool] | Refusal]:
+    """Answers how many jobs went back, and whether the worker is gone (else call again)."""
+    return Call(
+        "forget",
+        [worker, GIVEN_BACK_PER_CALL],
+        lambda reply: answer(reply, lambda parts: (parts[0], bool(parts[1]))),
+        partition=partition,
+    )
+
+
+def read_info(description: bytes) -> WorkerInfo:
+    return _decode_info(description) if description else WorkerInfo()
+
+
+def _worker(row: Any) -> Worker:
+    worker, silent_at, started_at, description, running_count, jobs, stopping_at, beat_ms = row
+    return Worker(
+        id=worker,
+        info=read_info(description),
+        started_at_ms=started_at,
+        silent_at_ms=silent_at,
+        beat_at_ms=silent_at - beat_ms,
+        running_count=running_count,
+        running=[Running(jobs[i], int(jobs[i + 1])) for i in range(0, len(jobs), 2)],
+        stopping_since_ms=stopping_at or None,
+    )
+
+
+def workers(start: int, most: int, partition: int, ids: Sequence[bytes] = ()) -> Call[list[Worker]]:
+    """A page of them; with ids, these instead."""
+    args: list[Argument] = [start, most, SHOWN_PER_WORKER, *ids]
+    return Call("workers", args, lambda reply: [_worker(row) for row in reply], partition=partition)
+
+
+def together(same: Sequence[Worker]) -> Worker:
+    """A worker as several partitions know it: they agree in all but what it holds there."""
+    return msgspec.structs.replace(
+        same[0],
+        running_count=sum(one.running_count for one in same),
+        running=sorted((job for one in same for job in one.running), key=lambda job: job.since_ms)[:SHOWN_PER_WORKER],
+    )

@@ -1,0 +1,1 @@
+"""Connections to engine nodes: protocol, retries, pool and endpoints."""

@@ -1,0 +1,128 @@
+"""The links of a store, by what they are for and where they go; made when they are first needed."""
+
+from __future__ import annotations
+
+import asyncio
+import weakref
+from collections.abc import Callable, Sequence
+
+from windlass.core.partition import slot_of
+from windlass.store.embedded.engine import EmbeddedEngine
+from windlass.store.scripts import library
+from windlass.store.topology.cluster import Cluster
+from windlass.store.topology.sentinel import Sentinel
+from windlass.store.topology.topology import Standalone, Topology
+
+from .endpoint import Address, ClusterSeeds, SentinelGroup
+from .node_connections import NodeConnections
+from .reconnecting import BlockingLink, Link
+
+
+def topology_of(address: Address) -> Topology:
+    if isinstance(address, SentinelGroup):
+        return Sentinel(address)
+    if isinstance(address, ClusterSeeds):
+        return Cluster(address)
+    return Standalone(address)
+
+
+class Lines:
+    def __init__(self, topology: Topology, engine: EmbeddedEngine | None, patience_s: float) -> None:
+        self._topology = topology
+        self._engine = engine
+        self._patience_s = patience_s
+        self._tags: Sequence[str] = ("0",)
+        self._roots: Sequence[str] = ()
+        self._links: dict[tuple[str, int], Link] = {}
+        self._apart: weakref.WeakSet[Link] = weakref.WeakSet()
+        self._shared_nodes = NodeConnections()
+        self._blocking_links: dict[tuple[str, int], BlockingLink] = {}
+        self._watching: asyncio.Task[None] | None = None
+        self.on_interruption: list[Callable[[], None]] = []
+
+    def lead_to(self, tags: Sequence[str], roots: Sequence[str]) -> None:
+        """The hash tags and the roots of all partitions, once they are known."""
+        self._tags, self._roots = tags, roots
+
+    def link(self, purpose: str, partition: int, connecting: Callable[[], None] | None = None) -> Link:
+        """Links of different purposes never wait for each other: calls, durable calls, the bell."""
+        key = purpose, self._line(purpose, partition)
+        found = self._links.get(key)
+        if found is None:
+            found = self._links[key] = self._new_link(purpose, partition, connecting)
+            if self._watching is None and isinstance(self._topology, Sentinel):
+                self._watching = asyncio.create_task(self._topology.watch(self._renew), name="windlass-watch")
+        return found
+
+    def new_link(self, partition: int, connecting: Callable[[], None]) -> Link:
+        """A link apart, which its owner closes."""
+        found = self._new_link("apart", partition, connecting)
+        self._apart.add(found)
+        return found
+
+    def blocking_link(self, purpose: str, partition: int) -> BlockingLink:
+        key = purpose, self._line(purpose, partition)
+        found = self._blocking_links.get(key)
+        if found is None:
+            # Two threads at once: the first to arrive wins, the other's was never connected.
+            found = self._blocking_links.setdefault(key, self.new_blocking_link(partition))
+        return found
+
+    def new_blocking_link(self, partition: int) -> BlockingLink:
+        return BlockingLink(
+            self._topology.route(slot_of(self._tags[partition])),
+            before_connect=self._engine.ensure if self._engine else None,
+            patience_s=self._patience_s,
+            roots=lambda: self._roots_reached(partition),
+            functions=lambda: library().source,
+        )
+
+    async def close(self) -> None:
+        if self._watching is not None:
+            self._watching.cancel()
+            self._watching = None
+        for link in self._links.values():
+            link.close()
+        for link in self._links.values():
+            await link.wait_closed()
+        self._links.clear()
+
+    def close_now(self) -> None:
+        for link in self._blocking_links.values():
+            link.close()
+
+    def _line(self, purpose: str, partition: int) -> int:
+        """Partitions with one line share their links: all of them, unless they may lie on different nodes, or would
+        wait for each other's confirmations."""
+        return partition if self._topology.has_slots or purpose == "durable" else 0
+
+    def _roots_reached(self, partition: int) -> Sequence[str]:
+        return self._roots[partition : partition + 1] if self._topology.has_slots else self._roots
+
+    def _new_link(self, purpose: str, partition: int, connecting: Callable[[], None] | None) -> Link:
+        engine = self._engine
+
+        async def before_connect() -> None:
+            if engine is not None:
+                await asyncio.to_thread(engine.ensure)
+            if connecting is not None:
+                connecting()
+
+        return Link(
+            self._topology.route(slot_of(self._tags[partition])),
+            before_connect=before_connect,
+            patience_s=self._patience_s,
+            # Only calls are quick enough that those of several partitions may share a node's connection.
+            nodes=self._shared_nodes if purpose == "calls" else None,
+            roots=(lambda: self._roots_reached(partition)) if purpose in ("calls", "durable") else tuple,
+            functions=lambda: library().source,
+            interrupted=self._interrupted if purpose == "calls" else None,
+        )
+
+    def _interrupted(self) -> None:
+        for handler in self.on_interruption:
+            handler()
+
+    def _renew(self) -> None:
+        for link in (*self._links.values(), *self._apart):
+            link.renew()

@@ -1,0 +1,206 @@
+"""The connection for threads: one call or pipeline at a time, on a plain socket."""
+
+import os
+import socket
+import ssl
+import struct
+from collections import deque
+from collections.abc import Sequence
+from typing import Any, Self
+
+import hiredis
+
+from .connection import (
+    CONNECT_LIMIT_S,
+    INCOMPLETE,
+    Argument,
+    Command,
+    ConnectionLost,
+    EngineReplyError,
+    check_refusal,
+    handshake,
+    new_reader,
+    pack,
+    tune,
+    unreachable,
+)
+from .endpoint import Endpoint
+
+REPLY_LIMIT_S = 30.0
+READ_BYTES = 65_536
+_TIMEVAL = struct.Struct("ll")  # seconds, microseconds
+
+
+class Sent:
+    """Commands on their way, and those of their replies that have come."""
+
+    __slots__ = ("count", "replies")
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self.replies: list[Any] = []
+
+
+class BlockingConnection:
+    """For one thread at a time; it notices that it was opened before a fork."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._socket = sock
+        self._reader = new_reader()
+        self._pid = os.getpid()
+        self._lost_because: str | None = None
+        self._sent: deque[Sent] = deque()  # replies come in this order
+        self._limit_s = -1.0
+
+    @classmethod
+    def open(cls, endpoint: Endpoint, timeout_s: float = CONNECT_LIMIT_S) -> Self:
+        try:
+            connection = cls(_connected_socket(endpoint, timeout_s))
+        except OSError as error:
+            raise unreachable(endpoint, error, timeout_s) from error
+        try:
+            connection._shake_hands(endpoint, timeout_s)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def call(self, *args: Argument, timeout_s: float | None = None) -> Any:
+        [reply] = self._exchange(pack(args), 1, timeout_s)
+        if reply.__class__ is EngineReplyError:
+            raise reply
+        return reply
+
+    def call_packed(self, packed: bytes, timeout_s: float) -> Any:
+        """The same with the bytes of a command."""
+        if self._sent or timeout_s != self._limit_s:
+            [reply] = self._exchange(packed, 1, timeout_s)
+        else:
+            self._refuse_if_lost()
+            try:
+                self._socket.sendall(packed)
+                reply = self._next_reply()
+            except (OSError, hiredis.ProtocolError) as error:
+                raise self._broken(error, timeout_s) from error
+            except BaseException:
+                self.close()  # as in _send
+                raise
+        if reply.__class__ is EngineReplyError:
+            raise reply
+        return reply
+
+    def pipeline(self, commands: Sequence[Command], timeout_s: float | None = None) -> list[Any]:
+        """All replies, in order; an error reply stands in the list as a value."""
+        return self._exchange(b"".join(map(pack, commands)), len(commands), timeout_s)
+
+    @property
+    def is_closed(self) -> bool:
+        return self._lost_because is not None
+
+    def close(self) -> None:
+        self._lose("The connection to the engine was closed by this process.")
+
+    def send(self, *args: Argument, timeout_s: float | None = None) -> Sent:
+        """Whoever wants the reply calls `receive`; other calls may go in between."""
+        return self._send(pack(args), 1, REPLY_LIMIT_S if timeout_s is None else timeout_s)
+
+    def receive(self, sent: Sent, timeout_s: float | None = None) -> Any:
+        if not sent.replies:
+            self._refuse_if_lost()
+        [reply] = self._receive(sent, REPLY_LIMIT_S if timeout_s is None else timeout_s)
+        if reply.__class__ is EngineReplyError:
+            raise reply
+        return reply
+
+    def _exchange(self, packed: bytes, reply_count: int, timeout_s: float | None) -> list[Any]:
+        limit_s = REPLY_LIMIT_S if timeout_s is None else timeout_s
+        return self._receive(self._send(packed, reply_count, limit_s), limit_s)
+
+    def _send(self, packed: bytes, reply_count: int, limit_s: float) -> Sent:
+        self._refuse_if_lost()
+        try:
+            if limit_s != self._limit_s:
+                self._limit(limit_s)
+            self._socket.sendall(packed)
+        except (OSError, hiredis.ProtocolError) as error:
+            raise self._broken(error, limit_s) from error
+        except BaseException:
+            self.close()  # interrupted half way: the rest of this reply would be taken for the next call's
+            raise
+        sent = Sent(reply_count)
+        self._sent.append(sent)
+        return sent
+
+    def _refuse_if_lost(self) -> None:
+        if os.getpid() != self._pid:
+            self._lose("The connection to the engine was opened before a fork and is the parent's.")
+        if self._lost_because is not None:
+            raise ConnectionLost(self._lost_because)
+
+    def _receive(self, sent: Sent, limit_s: float) -> list[Any]:
+        try:
+            while len(sent.replies) < sent.count:
+                oldest = self._sent[0]
+                oldest.replies.append(self._next_reply())
+                if len(oldest.replies) == oldest.count:
+                    self._sent.popleft()
+        except (OSError, hiredis.ProtocolError) as error:
+            raise self._broken(error, limit_s) from error
+        except BaseException:
+            self.close()  # interrupted half way: the rest of this reply would be taken for the next call's
+            raise
+        return sent.replies
+
+    def _limit(self, limit_s: float) -> None:
+        """By the kernel where it can: Python itself would ask before each read and write whether it may."""
+        if isinstance(self._socket, ssl.SSLSocket):
+            self._socket.settimeout(limit_s)
+        else:
+            self._socket.settimeout(None)
+            limit = _TIMEVAL.pack(int(limit_s), max(1, int(limit_s % 1 * 1_000_000)))  # zero would be no limit
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, limit)
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
+        self._limit_s = limit_s
+
+    def _broken(self, error: Exception, limit_s: float) -> ConnectionLost:
+        if isinstance(error, TimeoutError | BlockingIOError):
+            return self._lose(f"The engine gave no reply within {limit_s:g} s.")
+        return self._lose(f"The connection to the engine was lost: {error}.")
+
+    def _next_reply(self) -> Any:
+        while (reply := self._reader.gets()) is INCOMPLETE:
+            data = self._socket.recv(READ_BYTES)
+            if not data:
+                raise ConnectionResetError("closed by the engine")
+            self._reader.feed(data)
+        return reply
+
+    def _shake_hands(self, endpoint: Endpoint, timeout_s: float) -> None:
+        for command in handshake(endpoint):
+            try:
+                self.call(*command, timeout_s=timeout_s)
+            except EngineReplyError as refusal:
+                check_refusal(endpoint, command, refusal)
+
+    def _lose(self, reason: str) -> ConnectionLost:
+        if self._lost_because is None:
+            self._lost_because = reason
+            self._socket.close()  # no shutdown(): after a fork it would end the parent's connection too
+        return ConnectionLost(reason)
+
+
+def _connected_socket(endpoint: Endpoint, timeout_s: float) -> socket.socket:
+    if endpoint.unix_path is None:
+        sock = socket.create_connection((endpoint.host, endpoint.port), timeout_s)
+    else:
+        sock = socket.socket(socket.AF_UNIX)
+    try:
+        sock.settimeout(timeout_s)
+        if endpoint.unix_path is not None:
+            sock.connect(endpoint.unix_path)
+        tune(sock)
+        context = endpoint.ssl_context()
+        return sock if context is None else context.wrap_socket(sock, server_hostname=endpoint.host)
+    except BaseException:
+        sock.close()
+        raise

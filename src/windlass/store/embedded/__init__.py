@@ -1,0 +1,1 @@
+"""Embedded engine of one data directory and its supervisor process."""

@@ -1,0 +1,1 @@
+"""Event streams: readers, positions, subscriptions and buffers."""

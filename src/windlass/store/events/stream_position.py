@@ -1,0 +1,91 @@
+"""Where a follower stands: in one partition's stream, and in all of them. Without I/O."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from windlass.core.errors import BadInput
+from windlass.core.event import Event, Happening
+from windlass.store.commands.events import Entry, Followed, Place, event_of, place_of
+
+_PLACE = re.compile(r"(\d{1,4}):(\d{1,15})-(\d{1,15})")
+
+
+class Happened(NamedTuple):
+    """An event, and where its partition's follower stands behind it."""
+
+    partition: int
+    place: Place
+    event: Event
+
+
+class Tail:
+    """Reads one partition's stream in order, and notices what is missing from it."""
+
+    def __init__(self, partition: int, place: Place | None) -> None:
+        self.partition = partition
+        self.place = place
+
+    @property
+    def behind(self) -> str:
+        """The id after which it reads."""
+        return self.place.behind if self.place else "$"
+
+    def registered(self, followed: Followed) -> list[Happened]:
+        """After a registration: what was there; or that it is no longer known how this goes on from its place."""
+        if self.place is None:
+            self.place = followed.coming
+            return []
+        found = self.read(followed.entries)
+        is_lost = self.place.epoch != followed.coming.epoch or self.place.ordinal > followed.coming.ordinal
+        if is_lost and not followed.entries:
+            found.append(self._gap(followed.coming, None, 0))
+        return found
+
+    def read(self, entries: Iterable[Entry]) -> list[Happened]:
+        return [happened for entry in entries for happened in self._read_one(entry)]
+
+    def _read_one(self, entry: Entry) -> list[Happened]:
+        at, event, expected = place_of(entry), event_of(entry), self.place or place_of(entry)
+        found = []
+        if at != expected:
+            # Within an epoch the ordinals tell how many; between two of them nobody followed, so nobody counted.
+            count = at.ordinal - expected.ordinal if at.epoch == expected.epoch else None
+            found.append(self._gap(at, count, event.at_ms))
+        self.place = Place(at.epoch, at.ordinal + 1)
+        return [*found, Happened(self.partition, self.place, event)]
+
+    def _gap(self, place: Place, count: int | None, at_ms: int) -> Happened:
+        self.place = place
+        return Happened(self.partition, place, Event(kind=Happening.MISSED, missed=count, at_ms=at_ms))
+
+
+def tails(position: str, partitions: Sequence[int]) -> dict[int, Tail]:
+    """One for each partition; an empty position is now."""
+    if not position:
+        return {partition: Tail(partition, None) for partition in partitions}
+    places = _parse(position)
+    if places.keys() != set(partitions):
+        raise BadInput("The position is of another queue, job or deployment than what is to be followed.")
+    return {partition: Tail(partition, place) for partition, place in places.items()}
+
+
+def _parse(position: str) -> dict[int, Place]:
+    places = {}
+    for part in position.split(","):
+        found = _PLACE.fullmatch(part)
+        if found is None or int(found[2]) == 0:
+            raise BadInput("The position is not one that an event or a page gave out; start without it.")
+        places[int(found[1])] = Place(int(found[2]), int(found[3]))
+    return places
+
+
+def position_of(places: Mapping[int, Place]) -> str:
+    return ",".join(part_of(partition, place) for partition, place in sorted(places.items()))
+
+
+def part_of(partition: int, place: Place) -> str:
+    """One partition's part of a position."""
+    return f"{partition}:{place.epoch}-{place.ordinal}"

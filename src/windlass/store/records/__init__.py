@@ -1,0 +1,1 @@
+"""Stored form of a job: packed record, leased record, snapshot."""

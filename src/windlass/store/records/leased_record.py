@@ -1,0 +1,51 @@
+"""Reading a job that has just been taken: most of its record is as in the one taken before. Any other is left to
+record.py."""
+
+from __future__ import annotations
+
+import struct
+from functools import lru_cache
+
+from msgspec.structs import replace
+
+from windlass.core.job import Blob, Job
+
+from .record import FINGERPRINT_BYTES, FORMAT, HEADER_BYTES, NOBODY, REMEMBERED_BYTES, unpack
+
+# Id; format; state, flags and priority; sequence, creation, ready time, start, end, token, deadline; worker, attempt,
+# revision and progress; length of header and strings.
+_ENTRY = struct.Struct(">16sx9s6s6s6s6s6s6s6s28sH")
+_TAIL_AT = 16 + HEADER_BYTES + FINGERPRINT_BYTES
+_number = int.from_bytes
+
+
+def unpack_held(entry: bytes) -> Job:
+    """The same as `record.unpack`."""
+    parts = _ENTRY.unpack_from(entry)
+    job_id, standing, sequence, created, ready, started, ended, token, deadline, holder, size = parts
+    payload_at = 16 + size
+    if payload_at > _TAIL_AT + REMEMBERED_BYTES:
+        return unpack(entry)
+    alike = _alike(standing, ended, holder, entry[_TAIL_AT:payload_at])
+    if alike is None:
+        return unpack(entry)
+    return replace(
+        alike,
+        id=job_id,
+        payload=Blob(entry[payload_at:], alike.payload.codec),
+        sequence=_number(sequence),
+        created_at_ms=_number(created),
+        run_at_ms=_number(ready),
+        started_at_ms=_number(started) or None,
+        lease_token=_number(token),
+        lease_deadline_at_ms=_number(deadline) or None,
+    )
+
+
+@lru_cache(1024)
+def _alike(standing: bytes, ended: bytes, holder: bytes, tail: bytes) -> Job | None:
+    """Without the numbers of its own. None: nobody holds it, or what it was planned for is told by them."""
+    size = (HEADER_BYTES + FINGERPRINT_BYTES + len(tail)).to_bytes(2, "big")
+    header = (bytes([FORMAT]), standing, bytes(24), ended, bytes(12), holder, size)
+    job = unpack(b"".join((NOBODY, *header, bytes(FINGERPRINT_BYTES), tail)))
+    return job if job.state.is_leased and not job.repeat else None

@@ -1,0 +1,395 @@
+"""The stored form of a job: the Python side of lua/lib/record.lua. Packing makes what enqueue stores; unpacking reads
+what any script returns."""
+
+from __future__ import annotations
+
+import struct
+from functools import lru_cache
+from hashlib import blake2b
+from typing import NamedTuple
+
+import msgspec
+from msgspec.structs import replace
+
+from windlass.core.callbacks.callback import destination_mark
+from windlass.core.job import NOTHING, Attempt, Blob, Callback, Codec, Flag, Job, NewJob, OnFailure
+from windlass.core.retry import ENDLESS, Backoff
+from windlass.core.states import LEASED, State
+from windlass.store.waiting.holder_ids import NOBODY as NOBODY
+from windlass.store.waiting.holder_ids import named
+
+# 6-byte integers are read as a 2-byte and a 4-byte half.
+HEADER = struct.Struct(">BBIiHIHIHIHIHIHIHI16sIIIH")
+_NOTE_SIZES = struct.Struct(">HH")  # bytes used, bytes of room
+_ATTEMPT = struct.Struct(">IHIHI16sB")
+HEADER_BYTES = HEADER.size
+FORMAT = 1
+_CODEC_BITS = 3
+# Header of a new job: format, state, flags, priority, (sequence, creation), ready time, (started, ended, token,
+# deadline, worker, attempt), revision, (progress), length of header and strings.
+_NEW = struct.Struct(">BBIi12xHI44xI4xH")
+FINGERPRINT_BYTES = 8
+FIRST_REVISION = 1
+# An operation on an IntFlag or a look-up in an IntEnum costs as much as all the rest of a record.
+_RETAKE, _UNIQUE_WHILE_KEPT = int(Flag.RETAKE), int(Flag.UNIQUE_WHILE_KEPT)
+_REPEATS = int(Flag.REPEATS)
+_HIDDEN, _WHOLE_SECONDS = int(Flag.HIDDEN), int(Flag.WHOLE_SECONDS)
+_HELD, _JOINS, _HAS_MEMBERS = int(Flag.HELD), int(Flag.JOINS), int(Flag.HAS_MEMBERS)
+_CANCEL_REQUESTED, _RETAKEABLE, _IN_HISTORY = int(Flag.CANCEL_REQUESTED), int(Flag.RETAKEABLE), int(Flag.IN_HISTORY)
+_OWES = {"finished": int(Flag.OWES_FINISHED), "failed": int(Flag.OWES_FAILED), "cancelled": int(Flag.OWES_CANCELLED)}
+_HAS_CALLBACK = int(Flag.HAS_CALLBACK)
+_HAS_NOTE = int(Flag.HAS_NOTE)
+REMEMBERED_BYTES = 512  # longer ones are rarely alike
+_CODECS = [*Codec, Codec.RAW]
+_STATES = [State.SCHEDULED, *State]  # by code; 0 is never read
+_IS_LEASED = [state in LEASED for state in _STATES]
+
+
+class Origin(msgspec.Struct, frozen=True):
+    """Which schedule made a job, and for which instant."""
+
+    schedule: str
+    planned_at_ms: int
+
+
+class Extras(
+    msgspec.Struct,
+    omit_defaults=True,
+    rename={
+        "destination": "d",
+        "retry": "r",
+        "trace": "t",
+        "schedule": "s",
+        "planned_at_ms": "p",
+        "callback": "c",
+        "lease_rule": "l",
+    },
+):
+    """What a record carries that no script looks at, but for the first: a script finds it without decoding the rest
+    (lua/lib/owed.lua). A repeat rule, which scripts know, stands in front of all."""
+
+    destination: str = ""  # mark of the callback's
+    retry: Backoff = ENDLESS
+    trace: str = ""
+    schedule: str = ""
+    planned_at_ms: int = 0
+    callback: Callback | None = None
+    lease_rule: str = ""
+
+
+_ON_FAILURE: tuple[OnFailure, ...] = ("collect", "fail", "ignore")
+LIMITS_SEPARATOR = "\2"
+_NO_EXTRAS = Extras()
+NO_ORIGIN = Origin("", 0)
+_encode = msgspec.msgpack.Encoder().encode
+_decode_extras = msgspec.msgpack.Decoder(Extras).decode
+
+
+def _short(text: bytes) -> bytes:
+    return len(text).to_bytes(1, "big") + text
+
+
+def _long(text: bytes) -> bytes:
+    return len(text).to_bytes(2, "big") + text
+
+
+@lru_cache(1024)
+def _place(queue: str, name: str, lane: str) -> bytes:
+    return _short(queue.encode()) + _long(name.encode()) + _short(lane.encode())
+
+
+def _policy_on_failure(job: NewJob) -> OnFailure:
+    return job.on_failure or ("fail" if job.after or job.joins else "collect")
+
+
+def _links(job: NewJob, limits: str) -> bytes:
+    on_failure = _policy_on_failure(job)
+    if not job.parent and not limits and on_failure == "collect":
+        return b""
+    return (job.parent or NOBODY) + bytes([_ON_FAILURE.index(on_failure)]) + _long(limits.encode())
+
+
+def _labels(job: NewJob) -> bytes:
+    if not (job.unique or job.tags):
+        return b"\0\0\0\0"
+    return _long(job.unique.encode()) + _long("\0".join(job.tags).encode())
+
+
+def _policy(job: NewJob, expires_at_ms: int) -> bytes:
+    tries = job.retry.tries
+    if tries == 0 and not (job.lease_ms or job.timeout_ms or job.result_ttl_ms or expires_at_ms):
+        return b""
+    numbers = (job.lease_ms, job.timeout_ms, job.result_ttl_ms, expires_at_ms)
+    return tries.to_bytes(4, "big") + b"".join(number.to_bytes(6, "big") for number in numbers)
+
+
+def _callback_flags(callback: Callback) -> int:
+    """Scripts do not decode extras: which ends owe a callback is told by flags."""
+    return sum(_OWES[event] for event in set(callback.events)) | _HAS_CALLBACK
+
+
+def _identity(job: NewJob, codec: int) -> bytes:
+    """With the payload it tells a repeated enqueue from another job under the same id. Times are left out: a delay is
+    counted from now."""
+    return f"{job.queue}\0{job.name}\0{job.lane}\0{job.unique}\0{job.priority}\0{codec}\0".encode()
+
+
+def _extras(job: NewJob, run_at_ms: int, origin: Origin) -> bytes:
+    rule = b""
+    if job.repeat:
+        rule = run_at_ms.to_bytes(6, "big") + _short(job.repeat.encode())
+    destination = "" if job.callback is None else destination_mark(job.callback)
+    extras = Extras(
+        destination, job.retry, job.trace, origin.schedule, origin.planned_at_ms, job.callback, job.lease_rule
+    )
+    return rule if extras == _NO_EXTRAS else rule + _encode(extras)
+
+
+class Prepared(NamedTuple):
+    """The record of a job but for its id and payload."""
+
+    head: bytes  # up to the fingerprint
+    identity: blake2b  # what the fingerprint is made of, but for the payload; to be copied
+    tail: bytes  # from there to the payload
+
+
+def prepare(
+    job: NewJob,
+    codec: Codec,
+    run_at_ms: int,
+    expires_at_ms: int,
+    limits: str = "",
+    origin: Origin = NO_ORIGIN,
+    note: str = "",
+) -> Prepared:
+    """The engine fills in state, sequence and creation time. Only an import has a note."""
+    flags = int(codec)
+    if job.retake:
+        flags |= _RETAKE
+    if job.unique_while_kept:
+        flags |= _UNIQUE_WHILE_KEPT
+    if job.hidden:
+        flags |= _HIDDEN
+    if job.lease_rule:
+        flags |= _WHOLE_SECONDS
+    if job.callback is not None:
+        flags |= _callback_flags(job.callback)
+    if job.held:
+        flags |= _HELD
+    if job.joins:
+        flags |= _JOINS
+    has_more = job.repeat or job.lease_rule or job.callback is not None
+    is_bare = job.retry is ENDLESS and not job.trace and origin is NO_ORIGIN and not has_more
+    extras = b"" if is_bare else _extras(job, run_at_ms, origin)
+    if job.repeat:
+        flags |= _REPEATS
+    if note:
+        flags |= _HAS_NOTE
+        extras += _note(note.encode())
+    tail = b"".join(
+        (
+            _short(_policy(job, expires_at_ms)),
+            _place(job.queue, job.name, job.lane),
+            _labels(job),
+            _long(_links(job, limits)),
+            _long(extras),
+        )
+    )
+    head_bytes = HEADER_BYTES + FINGERPRINT_BYTES + len(tail)
+    ready_high, ready = run_at_ms >> 32, run_at_ms & 0xFFFFFFFF
+    head = _NEW.pack(FORMAT, 0, flags, job.priority, ready_high, ready, FIRST_REVISION, head_bytes)
+    return Prepared(head, blake2b(_identity(job, int(codec)), digest_size=FINGERPRINT_BYTES), tail)
+
+
+def filled(prepared: Prepared, job_id: bytes, payload: bytes) -> bytes:
+    """Id and record of a new job."""
+    head, identity, tail = prepared
+    fingerprint = identity.copy()
+    fingerprint.update(payload)
+    return b"".join((job_id, head, fingerprint.digest(), tail, payload))
+
+
+def pack(
+    job: NewJob,
+    job_id: bytes,
+    run_at_ms: int,
+    expires_at_ms: int,
+    limits: str = "",
+    origin: Origin = NO_ORIGIN,
+    note: str = "",
+) -> bytes:
+    payload = job.payload
+    return filled(prepare(job, payload.codec, run_at_ms, expires_at_ms, limits, origin, note), job_id, payload.data)
+
+
+def pack_attempt(attempt: Attempt) -> bytes:
+    started, ended, reason = attempt.started_at_ms or 0, attempt.ended_at_ms, attempt.reason.encode()
+    halves = (started >> 32, started & 0xFFFFFFFF, ended >> 32, ended & 0xFFFFFFFF)
+    head = _ATTEMPT.pack(attempt.attempt, *halves, attempt.worker or NOBODY, len(reason))
+    return head + reason + pack_blob(attempt.error)
+
+
+def unpack(entry: bytes, *, is_whole: bool = True) -> Job:
+    """A job from id + record."""
+    (
+        _, state_code, flags, priority,
+        sequence_high, sequence, created_high, created, ready_high, ready, started_high, started, ended_high, ended,
+        token_high, token, deadline_high, deadline, worker, attempt, revision, progress, head_bytes,
+    ) = HEADER.unpack_from(entry, 16)  # fmt: skip
+    payload_at = 16 + head_bytes
+    tail = entry[16 + HEADER_BYTES + FINGERPRINT_BYTES : payload_at]
+    alike = (_alike if len(tail) <= REMEMBERED_BYTES else _alike.__wrapped__)(tail, flags, priority, is_whole)
+    is_leased = _IS_LEASED[state_code]
+    created_at_ms = created_high << 32 | created
+    return replace(
+        alike,
+        id=entry[:16],
+        state=_STATES[state_code],
+        payload=Blob(entry[payload_at:], _CODECS[flags & _CODEC_BITS]),
+        sequence=sequence_high << 32 | sequence,
+        created_at_ms=created_at_ms,
+        run_at_ms=ready_high << 32 | ready,
+        started_at_ms=(started_high << 32 | started) or None,
+        ended_at_ms=(ended_high << 32 | ended) or None,
+        planned_at_ms=alike.planned_at_ms or (created_at_ms if alike.repeat else None),
+        attempt=attempt,
+        revision=revision,
+        progress=progress / 1_000_000,
+        worker=named(worker),
+        lease_token=(token_high << 32 | token) if is_leased else 0,
+        lease_deadline_at_ms=((deadline_high << 32 | deadline) or None) if is_leased else None,
+    )
+
+
+@lru_cache(1024)
+def _alike(tail: bytes, flags: int, priority: int, is_whole: bool) -> Job:
+    """A job with what most jobs of a task have in common: reading that is most of the work."""
+    policy, at = _read_short(tail, 0)
+    queue, at = _read_short(tail, at)
+    name, at = _read_long(tail, at)
+    lane, at = _read_short(tail, at)
+    unique, at = _read_long(tail, at)
+    tags, at = _read_long(tail, at)
+    links, at = _read_long(tail, at)
+    extras_bytes, at = _read_long(tail, at)
+    rule, planned, note = "", 0, ""
+    if flags & _HAS_NOTE:
+        note, extras_bytes = _read_note(extras_bytes)
+    if flags & _REPEATS:
+        rule, planned, extras_bytes = _read_repeat(extras_bytes)
+    extras = _decode_extras(extras_bytes) if extras_bytes else _NO_EXTRAS
+    _tries, lease_ms, timeout_ms, result_ttl_ms, expires_at_ms = _read_policy(policy) if policy else _NO_POLICY
+    parent, on_failure, limits = _read_links(links) if links else _NO_LINKS
+    return Job(
+        id=NOBODY,
+        state=State.QUEUED,
+        queue=queue.decode(),
+        name=name.decode(),
+        payload=NOTHING,
+        payload_is_whole=is_whole,
+        priority=priority,
+        sequence=0,
+        created_at_ms=0,
+        run_at_ms=0,
+        started_at_ms=None,
+        ended_at_ms=None,
+        expires_at_ms=expires_at_ms or None,
+        lane=lane.decode(),
+        unique=unique.decode() or None,
+        retry=extras.retry,
+        lease_ms=lease_ms,
+        lease_rule=extras.lease_rule,
+        retake=flags & _RETAKE != 0,
+        is_hidden=flags & _HIDDEN != 0,
+        timeout_ms=timeout_ms,
+        result_ttl_ms=result_ttl_ms,
+        tags=tuple(tags.decode().split("\0")) if tags else (),
+        trace=extras.trace,
+        repeat=rule,
+        schedule=extras.schedule,
+        planned_at_ms=(planned if rule else extras.planned_at_ms) or None,
+        parent=parent,
+        is_held=flags & _HELD != 0,
+        joins=flags & _JOINS != 0,
+        has_members=flags & _HAS_MEMBERS != 0,
+        on_failure=on_failure,
+        callback=extras.callback,
+        limits=limits,
+        attempt=0,
+        revision=0,
+        progress=0.0,
+        note=note,
+        is_cancel_requested=flags & _CANCEL_REQUESTED != 0,
+        is_overdue=flags & _RETAKEABLE != 0,
+        is_history=flags & _IN_HISTORY != 0,
+        worker=None,
+        lease_token=0,
+        lease_deadline_at_ms=None,
+    )
+
+
+_NO_POLICY = (0, 0, 0, 0, 0)
+_NO_LINKS: tuple[bytes | None, OnFailure, tuple[str, ...]] = (None, "collect", ())
+
+
+def _read_links(links: bytes) -> tuple[bytes | None, OnFailure, tuple[str, ...]]:
+    parent = links[:16] if links[:16] != NOBODY else None
+    limits = links[19:].decode()
+    return parent, _ON_FAILURE[links[16]], tuple(limits.split(LIMITS_SEPARATOR)) if limits else ()
+
+
+def _read_repeat(extras: bytes) -> tuple[str, int, bytes]:
+    """The rule, its planned instant (0: the job's creation), and the other extras."""
+    rule, at = _read_short(extras, 6)
+    return rule.decode(), int.from_bytes(extras[:6], "big"), extras[at:]
+
+
+def _note(text: bytes) -> bytes:
+    return text + _NOTE_SIZES.pack(len(text), len(text))
+
+
+def _read_note(extras: bytes) -> tuple[str, bytes]:
+    """The note, and the other extras; see lua/lib/note.lua."""
+    used, room = _NOTE_SIZES.unpack_from(extras, len(extras) - _NOTE_SIZES.size)
+    at = len(extras) - _NOTE_SIZES.size - room
+    return extras[at : at + used].decode(), extras[:at]
+
+
+def _read_policy(policy: bytes) -> tuple[int, int, int, int, int]:
+    """Tries, and in milliseconds: lease, timeout, result's time to live, expiry."""
+    tries, lease, timeout, result_ttl, expires_at = (
+        int.from_bytes(policy[start:end], "big") for start, end in ((0, 4), (4, 10), (10, 16), (16, 22), (22, 28))
+    )
+    return tries, lease, timeout, result_ttl, expires_at
+
+
+def _read_short(entry: bytes, at: int) -> tuple[bytes, int]:
+    end = at + 1 + entry[at]
+    return entry[at + 1 : end], end
+
+
+def _read_long(entry: bytes, at: int) -> tuple[bytes, int]:
+    end = at + 2 + (entry[at] << 8 | entry[at + 1])
+    return entry[at + 2 : end], end
+
+
+def pack_blob(blob: Blob | None) -> bytes:
+    """A result or an error: one byte of codec, then the content. Nothing is the empty string."""
+    return b"" if blob is None else bytes([blob.codec]) + blob.data
+
+
+def unpack_blob(stored: bytes | None) -> Blob | None:
+    return Blob(stored[1:], Codec(stored[0])) if stored else None
+
+
+def unpack_attempt(entry: bytes) -> Attempt:
+    number, started_high, started, ended_high, ended, worker, reason_bytes = _ATTEMPT.unpack_from(entry)
+    at = _ATTEMPT.size
+    return Attempt(
+        attempt=number,
+        started_at_ms=(started_high << 32 | started) or None,
+        ended_at_ms=ended_high << 32 | ended,
+        worker=named(worker),
+        reason=entry[at : at + reason_bytes].decode(),
+        error=unpack_blob(entry[at + reason_bytes :]),
+    )

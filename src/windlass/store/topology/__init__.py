@@ -1,0 +1,1 @@
+"""Engine topologies: standalone, Sentinel and Cluster; requirements and health of their nodes."""

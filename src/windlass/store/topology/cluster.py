@@ -1,0 +1,182 @@
+"""The slot map of a cluster: which primary serves which slots, from any node that answers; corrected by redirections
+and looked at anew when a node is lost."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import re
+import time
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from windlass.core.errors import EngineUnavailable, EngineUnsuitable, WindlassError
+from windlass.store.connection.connection import Command, EngineReplyError
+from windlass.store.connection.endpoint import ClusterSeeds, Endpoint
+
+from .topology import Inquiry, Question, Route, inquire, inquire_now, nobody_knows
+
+DEFAULT_PARTITIONS = 16
+LOOK_AGAIN_S = 0.05  # many links lose one node at once: they share what one of them finds out
+_ON_THE_MOVE = re.compile(r"\[(\d+)-[<>]-")
+_DOUBTFUL_KINDS = frozenset({"CLUSTERDOWN", "MASTERDOWN", "READONLY", "UNBLOCKED"})
+
+
+class Range(NamedTuple):
+    first: int
+    last: int
+    primary: Endpoint
+
+
+class Cluster:
+    default_partitions = DEFAULT_PARTITIONS
+    has_slots = True
+
+    def __init__(self, seeds: ClusterSeeds) -> None:
+        self._address = seeds
+        self._nodes = list(seeds.seeds)  # whom to ask, in this order; replicas too
+        self._ranges: list[Range] = []
+        self._moved: dict[int, Endpoint] = {}  # slots that were redirected since the last look
+        self._is_doubtful = True
+        self._looked_at_s = 0.0
+        self._looking: asyncio.Task[None] | None = None
+
+    def __str__(self) -> str:
+        return str(self._address)
+
+    def route(self, slot: int) -> Route:
+        return ClusterRoute(self, slot)
+
+    def primary_of(self, slot: int) -> Endpoint:
+        if slot in self._moved:
+            return self._moved[slot]
+        for one in self._ranges:
+            if one.first <= slot <= one.last:
+                return one.primary
+        self.doubt()
+        raise EngineUnavailable(f"No node of {self} serves slot {slot} now.")
+
+    def find_primaries_now(self) -> list[Endpoint]:
+        self.look_now()
+        return self.primaries
+
+    @property
+    def primaries(self) -> list[Endpoint]:
+        return list(dict.fromkeys(one.primary for one in self._ranges))
+
+    def moved(self, slot: int, endpoint: Endpoint) -> None:
+        self._moved[slot] = endpoint
+
+    def doubt(self) -> None:
+        """What is known may be outdated: the next who connects looks first."""
+        self._is_doubtful = True
+
+    @property
+    def _must_look(self) -> bool:
+        return self._is_doubtful and time.monotonic() - self._looked_at_s > LOOK_AGAIN_S
+
+    async def look(self) -> None:
+        if not self._must_look:
+            return
+        if self._looking is None:
+            self._looking = asyncio.create_task(inquire(self._search()))
+            self._looking.add_done_callback(self._looked)
+        await asyncio.shield(self._looking)
+
+    def _looked(self, task: asyncio.Task[None]) -> None:
+        self._looking = None
+        if not task.cancelled():
+            task.exception()  # seen, even if whoever waited for it was cancelled
+
+    def look_now(self) -> None:
+        """Threads may do so at once: what they find replaces the same."""
+        if self._must_look:
+            inquire_now(self._search())
+
+    def _search(self) -> Inquiry[None]:
+        problems: list[WindlassError] = []
+        for node in tuple(self._nodes):
+            answer = yield Question(node, ("CLUSTER", "SLOTS"))
+            if isinstance(answer, EngineReplyError) and "cluster support disabled" in str(answer):
+                raise EngineUnsuitable(f"{node} is not a node of a cluster: write its URL with redis:// or rediss://.")
+            if isinstance(answer, WindlassError):
+                problems.append(answer)
+                # Asked last from now on: it may stay away for long.
+                self._nodes = [*(one for one in self._nodes if one != node), node]
+            else:
+                self._learn(node, answer)
+                return
+        raise nobody_knows(f"No node of {self} can be asked for its slots", problems)
+
+    def _learn(self, asked: Endpoint, answer: Any) -> None:
+        self._ranges = [Range(first, last, _node(asked, nodes[0])) for first, last, *nodes in answer]
+        known = [_node(asked, node) for _, _, *nodes in answer for node in nodes]
+        self._nodes = list(dict.fromkeys([asked, *known, *self._nodes, *self._address.seeds]))[:100]
+        self._moved = {}
+        self._is_doubtful = False
+        self._looked_at_s = time.monotonic()
+
+    def search_for_torn_slots(self) -> Inquiry[set[int]]:
+        """Only the primaries themselves know; one that cannot be asked is left out."""
+        found: set[int] = set()
+        for node in self.primaries:
+            answer = yield Question(node, ("CLUSTER", "NODES"))
+            if not isinstance(answer, WindlassError):
+                found.update(_slots_in_motion(answer.decode()))
+        return found
+
+
+def _slots_in_motion(nodes: str) -> Iterator[int]:
+    for line in nodes.splitlines():
+        if "myself" in line.split(" ", 3)[2]:
+            yield from (int(slot) for slot in _ON_THE_MOVE.findall(line))
+
+
+def _node(asked: Endpoint, entry: Any) -> Endpoint:
+    """As announced; a node that does not know its own host is where we found it."""
+    host = (entry[0] or b"").decode()
+    return dataclasses.replace(asked, host=host if host not in ("", "?") else asked.host, port=entry[1])
+
+
+class ClusterRoute:
+    """The way to one slot."""
+
+    check: Command | None = None
+
+    def __init__(self, cluster: Cluster, slot: int) -> None:
+        self._cluster = cluster
+        self._slot = slot
+
+    def __str__(self) -> str:
+        return str(self._cluster)
+
+    async def find(self) -> Endpoint:
+        await self._cluster.look()
+        return self._cluster.primary_of(self._slot)
+
+    def find_now(self) -> Endpoint:
+        self._cluster.look_now()
+        return self._cluster.primary_of(self._slot)
+
+    def examine(self, endpoint: Endpoint, reply: Any) -> None: ...
+
+    def noticed(self, problem: WindlassError, endpoint: Endpoint | None) -> Endpoint | None:
+        kind = getattr(problem, "kind", "")
+        if kind in ("MOVED", "ASK") and endpoint is not None:
+            target = _target(str(problem), endpoint)
+            if target is not None and kind == "ASK":
+                return target
+            if target is not None:
+                self._cluster.moved(self._slot, target)
+                return None
+        if kind in _DOUBTFUL_KINDS or kind == "MOVED" or isinstance(problem, EngineUnavailable):
+            self._cluster.doubt()
+        return None
+
+
+def _target(redirection: str, asked: Endpoint) -> Endpoint | None:
+    """From `MOVED slot host:port`; without a host the node is where the asked one is."""
+    host, _, port = redirection.split(" ")[2].rpartition(":")
+    if host == "?" or not port.isdigit():
+        return None
+    return dataclasses.replace(asked, host=host.strip("[]") or asked.host, port=int(port))

@@ -1,0 +1,201 @@
+"""Rights that Windlass needs of its engine user: their purposes, the question for them, and refusals in words."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any, NamedTuple, NoReturn
+
+from windlass.core.errors import EngineNotPermitted, WindlassError
+from windlass.store.connection.connection import Command, EngineReplyError
+from windlass.store.scripts import library
+
+PREPARE = "windlass engine prepare"
+
+
+class Right(NamedTuple):
+    """A command that the user must be allowed to call."""
+
+    name: str  # as rules of the ACL write it, e.g. function|load
+    example: str  # a call of it; @ stands for a key
+    purpose: str
+    is_required: bool = True  # else Windlass works without, and says what is lost
+
+    @property
+    def spoken(self) -> str:
+        return self.name.replace("|", " ").upper()
+
+
+_CONFIRM = "to confirm that a write is safe"
+
+# Commands that Windlass sends itself.
+SENT = (
+    Right("info", "INFO server", "to check that the engine keeps jobs, and to notice its restarts"),
+    Right("eval", "EVAL x 1 @", "to keep lease tokens growing after a restart"),
+    Right("fcall", "FCALL x 1 @", "to call the functions of Windlass"),
+    Right("time", "TIME", "to read the engine's clock"),
+    Right("hget", "HGET @ x", "to recognise the namespace"),
+    Right("hmget", "HMGET @ x", "to recognise the namespace"),
+    Right("hsetnx", "HSETNX @ x x", "to mark the namespace"),
+    Right("blpop", "BLPOP @ 0", "to wait for jobs without polling"),
+    Right("xread", "XREAD STREAMS @ 0", "to follow events"),
+    Right("function|load", "FUNCTION LOAD x", "to load the functions of Windlass", is_required=False),
+    Right("function|list", "FUNCTION LIST", "to report functions of other versions", is_required=False),
+    Right("config|get", "CONFIG GET x", "to read how often the engine writes to disk", is_required=False),
+    Right("wait", "WAIT 1 0", f"{_CONFIRM} (durability replica)", is_required=False),
+    Right("waitaof", "WAITAOF 1 0 0", f"{_CONFIRM} (durability fsync)", is_required=False),
+)
+# Commands that Windlass sends to nodes of a cluster only.
+SENT_TO_CLUSTER = (
+    Right("cluster|slots", "CLUSTER SLOTS", "to find the primary of each partition"),
+    Right("cluster|nodes", "CLUSTER NODES", "to notice slots that are being moved"),
+    Right("asking", "ASKING", "to go on while a slot is being moved"),
+)
+# Commands that Windlass sends while it connects. They are refused there, before the user can be asked for its rights.
+SENT_FIRST = (
+    Right("select", "SELECT 0", "to select the database of the URL"),
+    Right("client|setname", "CLIENT SETNAME x", "to name connections", is_required=False),
+    Right("role", "ROLE", "to check that the node is the primary (Sentinel)"),
+    Right("sentinel|get-master-addr-by-name", "", "to ask the sentinels for the primary"),
+    Right("subscribe", "", "to hear from the sentinels of a new primary", is_required=False),
+)
+# Other commands that the functions call. The engine checks the user's rights for each of them: a missing right ends a
+# function half way, after its first writes. So all of them are asked for before anything is written.
+_CALLS_INSIDE = """
+DEL @; EXISTS @; EXPIRE @ 1; GET @; GETRANGE @ 0 0; HDEL @ x; HEXISTS @ x; HGETALL @; HINCRBY @ x 1; HLEN @;
+HSCAN @ 0; HSET @ x x; INCR @; INCRBY @ 1; LINDEX @ 0; LPOP @; LPUSH @ x; LRANGE @ 0 0;
+LTRIM @ 0 0; MGET @; MSET @ x; MSETNX @ x; OBJECT ENCODING @; PERSIST @; PEXPIRE @ 1; PTTL @; RPUSH @ x; SADD @ x;
+SET @ x; SETRANGE @ 0 x; SISMEMBER @ x; SMEMBERS @; SMISMEMBER @ x; SREM @ x; SSCAN @ 0; STRLEN @; TYPE @; UNLINK @;
+XADD @ * x x; XRANGE @ - +; XREVRANGE @ + -; ZADD @ 0 x; ZCARD @; ZCOUNT @ 0 0; ZRANDMEMBER @; ZRANGE @ 0 0;
+ZRANGEBYLEX @ - +; ZRANGEBYSCORE @ 0 0; ZRANK @ x; ZREM @ x; ZREMRANGEBYRANK @ 0 0; ZREMRANGEBYSCORE @ 0 0;
+ZREVRANGE @ 0 0; ZSCAN @ 0; ZSCORE @ x; SCAN 0"""
+
+
+def _inside(example: str) -> Right:
+    words = [word for word in example.split() if word.isalpha() and word.isupper()]
+    return Right("|".join(words).lower(), example, "inside the functions of Windlass")
+
+
+INSIDE = tuple(_inside(example.strip()) for example in _CALLS_INSIDE.split(";"))
+ALL = (*SENT, *SENT_TO_CLUSTER, *SENT_FIRST, *INSIDE)
+_BY_NAME = {right.name: right for right in reversed(ALL)}  # the first purpose of a command counts
+
+# Only the engine knows what its user may do, and ACL GETUSER needs an admin. A command that this version of the engine
+# does not have makes the check fail: no right is missing. The calls are whole ones: a check of EVAL or FCALL without
+# arguments reads past their end and crashes the engine (seen with Redis 7.0 and Valkey 9.1).
+_QUESTION = """local denied = {}
+for i = 2, #ARGV do
+  local words = {}
+  for word in string.gmatch(ARGV[i], '%S+') do words[#words + 1] = word == '@' and ARGV[1] or word end
+  local is_known, may = pcall(redis.acl_check_cmd, unpack(words))
+  if is_known and not may then denied[#denied + 1] = i - 2 end
+end
+return denied"""
+
+_USER = re.compile(r"\bUser (\S+) has no permissions")
+_COMMAND = re.compile(r"run the '([^']+)' command")
+_IN_SCRIPT = ("ACL failure in script", "The user executing the script can't")
+
+
+def needed(is_cluster: bool) -> tuple[Right, ...]:
+    return (*SENT, *(SENT_TO_CLUSTER if is_cluster else ()), *INSIDE)
+
+
+def purpose_of(name: str) -> str:
+    return _BY_NAME[name].purpose
+
+
+def question(key: str, rights: Sequence[Right]) -> Command:
+    """The command that asks which of these rights the user lacks. It names no key of its own: that could be refused."""
+    return ("EVAL", _QUESTION, 0, key, *(right.example for right in rights))
+
+
+def denied(reply: Any, rights: Sequence[Right]) -> list[Right]:
+    return [rights[int(index)] for index in reply]
+
+
+def check(user: str, key: str, lacking: Sequence[Right]) -> None:
+    """Raise EngineNotPermitted when a right is missing that Windlass cannot do without."""
+    required = [right for right in lacking if right.is_required]
+    if any(right.name == "eval" for right in lacking):
+        # The question itself is an EVAL, so that right is there: the key is refused, and with it every command.
+        pattern = f"~{key.partition(':{')[0]}:*"
+        raise EngineNotPermitted(
+            f"{_subject(user)} may not use keys such as {key!r}, where Windlass keeps its jobs. "
+            f"{_grant(user, [pattern])}"
+        )
+    if required:
+        raise missing(user, required)
+
+
+def missing(user: str, lacking: Sequence[Right]) -> EngineNotPermitted:
+    """The error for missing rights, with their purposes and what to do."""
+    by_purpose: dict[str, list[str]] = {}
+    for right in dict.fromkeys(lacking):
+        by_purpose.setdefault(right.purpose, []).append(right.spoken)
+    listed = "; ".join(f"{', '.join(names)} (needed {purpose})" for purpose, names in by_purpose.items())
+    rules = [f"+{right.name}" for right in dict.fromkeys(lacking)]
+    return EngineNotPermitted(f"{_subject(user)} may not call {listed}. {_grant(user, rules)}")
+
+
+def functions_missing(user: str) -> EngineNotPermitted:
+    """The error for an engine without our functions whose user may not load them."""
+    return EngineNotPermitted(
+        f"The engine does not have the functions of this version of Windlass (library {library().name}), and "
+        f"{_subject(user, is_first=False)} may not call FUNCTION LOAD to load them. Let an admin run "
+        f"`{PREPARE} --url URL` with the admin's URL; what runs goes on by itself then (docs/engines.md)."
+    )
+
+
+def _subject(user: str, *, is_first: bool = True) -> str:
+    return f"{'The' if is_first else 'the'} engine's user{f' {user!r}' if user else ''}"
+
+
+def _grant(user: str, rules: Sequence[str]) -> str:
+    return f"Let an admin run `ACL SETUSER {user or 'USER'} {' '.join(rules)}`; all rights are in docs/engines.md."
+
+
+def explained(problem: WindlassError, user: str = "") -> WindlassError:
+    """The problem, or, where the engine refused a right, the error that says so in words. Newer engines name the user
+    themselves."""
+    if not isinstance(problem, EngineReplyError):
+        return problem
+    text = str(problem)
+    if problem.kind != "NOPERM" and not any(words in text for words in _IN_SCRIPT):
+        return problem
+    user = found[1] if (found := _USER.search(text)) else user
+    if command := _COMMAND.search(text):
+        right = _BY_NAME.get(command[1], Right(command[1], "", "by this version of Windlass"))
+        return functions_missing(user) if right.name == "function|load" else missing(user, [right])
+    if "key" in text:
+        rule = "~NAMESPACE:*"
+        return EngineNotPermitted(
+            f"{_subject(user)} may not use a key of Windlass' namespace. {_grant(user, [rule])} ({text})"
+        )
+    return EngineNotPermitted(
+        f"{_subject(user)} lacks a right that Windlass needs. "
+        f"Let an admin compare its rights with those in docs/engines.md. ({text})"
+    )
+
+
+def raise_explained(problem: WindlassError, user: str = "") -> NoReturn:
+    found = explained(problem, user)
+    if found is problem:
+        raise problem
+    raise found from problem
+
+
+def acl_rules(namespace: str, *, is_cluster: bool = False, is_sentinel: bool = False) -> list[str]:
+    """Rules of `ACL SETUSER` for a user that may run Windlass on an engine that an admin has prepared.
+
+    Data commands come as categories, so that a version of Windlass whose functions call other commands needs no other
+    rules. BLPOP, XREAD and WAITAOF are in @blocking: older engines refuse a rule that names WAITAOF.
+    """
+    named = ["eval", "fcall", "info", "time", "wait", "config|get", "function|list", "select", "client|setname"]
+    named += ["cluster|slots", "cluster|nodes", "asking", "ping"] if is_cluster else []
+    named += ["role"] if is_sentinel else []
+    return [
+        "resetkeys", f"~{namespace}:*", "resetchannels", "-@all", "+@read", "+@write", "+@blocking",
+        "-@dangerous", "-@scripting",  # a part of @write: FLUSHALL, FUNCTION FLUSH
+        *(f"+{name}" for name in named),
+    ]  # fmt: skip

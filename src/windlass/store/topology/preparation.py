@@ -1,0 +1,37 @@
+"""Preparation of an engine for users that may not load functions: an admin loads them once, on every primary."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from windlass.core.errors import EngineUnsuitable
+from windlass.store.connection.connection import Command, EngineReplyError
+from windlass.store.connection.endpoint import Endpoint
+from windlass.store.connection.replies import is_library_there
+from windlass.store.scripts import library
+
+from .permissions import raise_explained
+from .primaries import PrimaryReplies, ask_primaries
+from .topology import Topology
+
+
+class PreparedNode(NamedTuple):
+    node: Endpoint
+    is_new: bool  # the functions were loaded now; else they were there
+
+
+def prepare(topology: Topology, patience_s: float) -> list[PreparedNode]:
+    """Load the functions of this version on every primary; replicas get them from there."""
+    load: Command = ("FUNCTION", "LOAD", library().source)
+    return [_prepared(found) for found in ask_primaries(topology, [load], patience_s)]
+
+
+def _prepared(found: PrimaryReplies) -> PreparedNode:
+    (reply,) = found.replies
+    if not isinstance(reply, EngineReplyError):
+        return PreparedNode(found.node, is_new=True)
+    if "unknown command" in str(reply):
+        raise EngineUnsuitable(f"{found.node} has no functions: Windlass needs Redis 7.0 or Valkey 7.2 at least.")
+    if not is_library_there(reply):
+        raise_explained(reply)
+    return PreparedNode(found.node, is_new=False)

@@ -1,0 +1,51 @@
+"""Questions to every primary of an engine, without opening a namespace there: nothing is written."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from windlass.core.errors import WindlassError
+from windlass.core.partition import slot_of
+from windlass.store.connection.connection import CONNECT_LIMIT_S, Command
+from windlass.store.connection.endpoint import Endpoint
+from windlass.store.connection.retry_policy import Patience
+from windlass.store.connection.sync_connection import BlockingConnection
+
+from .topology import Route, Topology
+
+
+class PrimaryReplies(NamedTuple):
+    node: Endpoint
+    replies: list[Any]  # an error reply is a value among them
+
+
+def ask_primaries(topology: Topology, commands: Sequence[Command], patience_s: float) -> list[PrimaryReplies]:
+    """Ask each primary once. While a primary is away all are asked again, within the patience."""
+    route = topology.route(slot_of("0"))
+    patience: Patience | None = None
+    while True:
+        try:
+            return ask_primaries_now(topology, commands, patience_s)
+        except WindlassError as problem:
+            patience = patience or Patience(route, patience_s)
+            pause_s = patience.pause_s_after(problem)
+            route.noticed(problem, None)
+        time.sleep(pause_s)
+
+
+def ask_primaries_now(topology: Topology, commands: Sequence[Command], limit_s: float) -> list[PrimaryReplies]:
+    """Ask each primary once, or raise."""
+    route = topology.route(slot_of("0"))
+    return [_ask(route, node, commands, limit_s) for node in topology.find_primaries_now()]
+
+
+def _ask(route: Route, node: Endpoint, commands: Sequence[Command], limit_s: float) -> PrimaryReplies:
+    connection = BlockingConnection.open(node, min(CONNECT_LIMIT_S, limit_s))
+    try:
+        if route.check is not None:
+            route.examine(node, connection.call(*route.check))
+        return PrimaryReplies(node, connection.pipeline(commands))
+    finally:
+        connection.close()

@@ -1,0 +1,136 @@
+"""What kind of engine is this, and may we trust it with jobs? Checked on connect, before anything is written."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from windlass.core.errors import BadSetting, EngineUnsuitable
+from windlass.core.job import Durability
+
+from . import permissions
+
+log = logging.getLogger("windlass.store")
+
+LAYOUT = 1
+_OLDEST_REDIS = (7, 0)
+_OLDEST_WAITAOF = (7, 2)
+QUESTIONS: tuple[tuple[str, ...], ...] = (
+    ("INFO", "everything"),
+    ("CONFIG", "GET", "appendfsync"),
+)
+
+
+class Deployment(NamedTuple):
+    """What was found out about the engine."""
+
+    product: str  # redis or valkey
+    version: str
+    has_waitaof: bool
+    is_fsynced: bool  # every reply comes after its fsync: nothing more is needed for `fsync`
+    is_persistent: bool
+    partitions: int
+    user: str = ""  # of the engine; empty: not known
+    lacking: tuple[permissions.Right, ...] = ()  # rights of the user that are missing and can be done without
+    memory_max: int = 0  # bytes; 0: no bound but the machine's
+
+    def command_for(self, durability: Durability, wait_ms: int) -> tuple[str, ...] | None:
+        """What must follow a write on its connection to reach a level; None: nothing."""
+        if durability == "memory" or (durability == "fsync" and self.is_fsynced):
+            return None
+        if durability == "replica":
+            self._check_right("wait")
+            return ("WAIT", "1", str(wait_ms))
+        if not self.is_persistent:
+            raise BadSetting("Durability 'fsync' needs an append-only file: set `appendonly yes`, or ask for 'memory'.")
+        if not self.has_waitaof:
+            raise BadSetting(
+                f"Durability 'fsync' on {self.product} {self.version} needs `appendfsync always`: "
+                "this version cannot confirm a single write (WAITAOF came with 7.2)."
+            )
+        self._check_right("waitaof")
+        return ("WAITAOF", "1", "0", str(wait_ms))
+
+    def check_may_load(self) -> None:
+        """Spare a refusal: the library is large, and every call of a busy process would send it."""
+        if any(right.name == "function|load" for right in self.lacking):
+            raise permissions.functions_missing(self.user)
+
+    def _check_right(self, name: str) -> None:
+        """Refuse before the write: a refusal that came after it would leave a job that its producer thinks is lost."""
+        if lacking := [right for right in self.lacking if right.name == name]:
+            raise permissions.missing(self.user, lacking)
+
+
+def info_fields(info: str) -> dict[str, str]:
+    return dict(line.split(":", 1) for line in info.splitlines() if ":" in line)
+
+
+def version_number(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in re.findall(r"\d+", version)[:2])
+
+
+def confirms_writes(info: dict[str, str]) -> bool:
+    """Whether the engine can say when a single write is on disk (WAITAOF)."""
+    return version_number(info.get("redis_version", "0.0")) >= _OLDEST_WAITAOF
+
+
+def of_all_nodes(found: Sequence[Deployment], partitions: int, *, is_test: bool = False) -> Deployment:
+    """What holds on every node; what puts jobs at risk is said, unless they are a test's."""
+    if not is_test and not all(one.is_persistent for one in found):
+        log.warning(
+            "The engine has no append-only file: acknowledged jobs are lost when it crashes. Set `appendonly yes`."
+        )
+    lacking = tuple(dict.fromkeys(right for one in found for right in one.lacking))
+    if any(right.name == "config|get" for right in lacking):
+        log.info(
+            "The engine's user may not call CONFIG GET, so how often the engine writes to disk is unknown. Windlass "
+            "goes on without; grant +config|get to have it checked."
+        )
+    return found[0]._replace(
+        has_waitaof=all(one.has_waitaof for one in found),
+        is_fsynced=all(one.is_fsynced for one in found),
+        is_persistent=all(one.is_persistent for one in found),
+        partitions=partitions,
+        lacking=lacking,
+    )
+
+
+def examine(replies: Sequence[Any], *, allow_eviction: bool, is_cluster_expected: bool = False) -> Deployment:
+    """Reads the answers to QUESTIONS. Raises when jobs would not be safe, warns when they would be at risk."""
+    info, fsync = replies
+    fields = info_fields(info.decode(errors="replace"))
+    product = "valkey" if "valkey_version" in fields else "redis"
+    compatible = fields.get("redis_version", "0.0")
+    version = fields.get("valkey_version", compatible)
+    if version_number(compatible) < _OLDEST_REDIS:
+        raise EngineUnsuitable(f"{product} {version} is too old: Windlass needs Redis 7.0 or Valkey 7.2 at least.")
+    if fields.get("cluster_enabled") == "1" and not is_cluster_expected:
+        raise EngineUnsuitable(
+            "The engine is a node of a cluster: write its URL with redis+cluster:// or rediss+cluster://, "
+            "and with more of its nodes, if you like."
+        )
+    _check_eviction(fields, allow_eviction)
+    is_persistent = fields.get("aof_enabled") == "1"
+    # CONFIG may be forbidden by a provider: then nothing is assumed.
+    appendfsync = fsync[1].decode() if isinstance(fsync, list) and len(fsync) == 2 else ""
+    return Deployment(
+        product,
+        version,
+        confirms_writes(fields),
+        is_persistent and appendfsync == "always",
+        is_persistent,
+        partitions=1,
+        memory_max=int(fields.get("maxmemory", "0")),
+    )
+
+
+def _check_eviction(fields: dict[str, str], allow_eviction: bool) -> None:
+    policy = fields.get("maxmemory_policy", "noeviction")
+    if policy != "noeviction" and not allow_eviction:
+        raise EngineUnsuitable(
+            f"The engine's maxmemory-policy is '{policy}': it may throw jobs away. "
+            "Set it to 'noeviction', or allow it with WINDLASS_ALLOW_EVICTION=1 if you accept losing jobs."
+        )

@@ -1,0 +1,104 @@
+"""Sentinels name the primary of a service. Any that answers will do; the primary itself must agree."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from windlass.core.errors import BadSetting, EngineUnavailable, WindlassError
+from windlass.store.connection.connection import Command, Connection, ConnectionLost, EngineReplyError
+from windlass.store.connection.endpoint import Endpoint, SentinelGroup
+
+from .permissions import explained
+from .topology import QUESTION_LIMIT_S, Inquiry, Question, Route, inquire, inquire_now, no_torn_slots, nobody_knows
+
+log = logging.getLogger("windlass.store")
+
+WATCH_PAUSE_S = 1.0
+
+
+class Sentinel:
+    """All partitions lie on the primary, wherever that is."""
+
+    default_partitions = 1
+    has_slots = False
+    check: Command | None = ("ROLE",)
+
+    def __init__(self, group: SentinelGroup) -> None:
+        self._group = group
+        self._sentinels = list(group.sentinels)
+
+    def __str__(self) -> str:
+        return str(self._group)
+
+    def route(self, _slot: int) -> Route:
+        return self
+
+    def find_primaries_now(self) -> list[Endpoint]:
+        return [self.find_now()]
+
+    def search_for_torn_slots(self) -> Inquiry[set[int]]:
+        return no_torn_slots()
+
+    async def find(self) -> Endpoint:
+        return await inquire(self._search())
+
+    def find_now(self) -> Endpoint:
+        return inquire_now(self._search())
+
+    def examine(self, endpoint: Endpoint, reply: Any) -> None:
+        if reply[0] != b"master":
+            raise ConnectionLost(f"{endpoint} is not the primary of {self._group.service} (any more, or yet).")
+
+    def noticed(self, problem: WindlassError, _endpoint: Endpoint | None) -> Endpoint | None:
+        """Another sentinel may know better than the one that was asked first."""
+        if isinstance(problem, EngineUnavailable):
+            self._sentinels = [*self._sentinels[1:], self._sentinels[0]]
+        return None
+
+    async def watch(self, changed: Callable[[], None]) -> None:
+        """Until cancelled: says when the sentinels name another primary. The old one may live on and take writes that
+        nobody will see again, so nobody may wait for it to hang up."""
+        known: Endpoint | None = None
+        was_refused = False
+        while True:
+            try:
+                connection = await Connection.open(self._sentinels[0])
+                try:
+                    await connection.call_within(QUESTION_LIMIT_S, "SUBSCRIBE", "+switch-master")
+                    found = await self.find()
+                    if known not in (None, found):
+                        changed()
+                    known = found
+                    # News is a reply that nobody waits for: it ends this connection, as the sentinel's own end would.
+                    await connection.wait_closed()
+                    continue
+                finally:
+                    connection.close()
+            except EngineUnavailable:
+                pass
+            except EngineReplyError as refusal:
+                if not was_refused:
+                    log.warning(
+                        "The sentinels do not announce a new primary: %s Windlass notices a failover later, when the "
+                        "old primary closes its connections.",
+                        explained(refusal),
+                    )
+                was_refused = True
+            self._sentinels = [*self._sentinels[1:], self._sentinels[0]]
+            await asyncio.sleep(WATCH_PAUSE_S)
+
+    def _search(self) -> Inquiry[Endpoint]:
+        problems: list[WindlassError] = []
+        for sentinel in self._sentinels:
+            answer = yield Question(sentinel, ("SENTINEL", "GET-MASTER-ADDR-BY-NAME", self._group.service))
+            if isinstance(answer, WindlassError):
+                problems.append(answer)
+            elif answer is not None:
+                return dataclasses.replace(self._group.node, host=answer[0].decode(), port=int(answer[1]))
+        if not problems:
+            raise BadSetting(f"No sentinel knows the service {self._group.service!r}: check the path of {self}.")
+        raise nobody_knows(f"No sentinel of {self} names the primary", problems)

@@ -1,0 +1,1 @@
+"""Waiting without polling: wakeups and the loops that wait for them."""

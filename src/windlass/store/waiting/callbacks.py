@@ -1,0 +1,155 @@
+"""Waiting for callbacks to deliver, without polling; and pages of them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import TypeAlias
+
+from windlass.core.callbacks.callback import Debt, DebtPage, Debts, Room
+from windlass.core.errors import BadInput
+from windlass.store.commands import callbacks
+from windlass.store.commands.command import Flow
+from windlass.store.store import Store
+
+from .wakeups import BLOCK_S, Bell, Listener, Place
+
+OWED: Place = ("\2owed", "")  # as in lua/lib/owed.lua
+Homes: TypeAlias = Callable[[], Sequence[int]]  # partitions, known when the store is open
+GRACE_MS = 5_000  # a registration outlives the wait by this
+
+
+class Opening:
+    """How much room somebody who delivers has: asked at each look, so that what changes while they wait counts."""
+
+    def __init__(self, room: Callable[[], Room]) -> None:
+        self.room = room
+        self.is_closed = False  # nobody wants to wait any longer
+        self._event: asyncio.Event | None = None
+
+    def look_again(self) -> None:
+        """There is more room than when it was asked."""
+        if self._event is not None:
+            self._event.set()
+
+    def close(self) -> None:
+        """A wait ends with what there is. Cancelling it could lose what was leased at that moment."""
+        self.is_closed = True
+        self.look_again()
+
+    def wake_by(self, event: asyncio.Event) -> None:
+        self._event = event
+
+
+def _less(room: Room, debts: Sequence[Debt]) -> Room:
+    """What is left of it behind these."""
+    of = dict(room.of)
+    for debt in debts:
+        of[debt.destination] = max(0, of.get(debt.destination, room.usual) - 1)
+    return Room(most=room.most - len(debts), usual=room.usual, of=of)
+
+
+def take_flow(
+    homes: Sequence[int], room: Room, lease_ms: int, waits: Sequence[callbacks.Waiting] = ()
+) -> Flow[callbacks.Found]:
+    """One look at all these partitions. The instants are those of the last one looked at, the next the earliest."""
+    debts: list[Debt] = []
+    now_ms, following = 0, []
+    for at, partition in enumerate(homes):
+        if len(debts) == room.most:
+            break
+        waiting = waits[at] if waits else callbacks.Waiting()
+        left = _less(room, debts) if debts else room
+        found = yield callbacks.take_callbacks(left, lease_ms, waiting, partition)
+        now_ms = found.now_ms
+        debts += found.debts
+        following += [found.next_at_ms] if found.next_at_ms is not None else []
+    return callbacks.Found(now_ms, min(following, default=None), debts)
+
+
+async def take_waiting(store: Store, homes: Homes, opening: Opening, lease_ms: int, wait_ms: int) -> Debts:
+    await store.open()
+    partitions = homes()
+    give_up_at_s = time.monotonic() + wait_ms / 1000
+    earlier: set[Place] = set()  # where an earlier look may have left us registered; a ring ends a registration
+    while True:
+        async with _listening(store, partitions) as listeners:
+            opening.wake_by(listeners[0][1].event)  # before the room is asked for: no change of it is missed
+            owed, looks_again = {OWED}, False
+            try:
+                left_s = max(0.0, give_up_at_s - time.monotonic())
+                found = await store.run(_registering(partitions, opening.room(), lease_ms, listeners, left_s))
+                left_s = give_up_at_s - time.monotonic()
+                if found.debts or not wait_ms:
+                    owed = earlier
+                if found.debts or left_s <= 0 or opening.is_closed:
+                    return _debts(found)
+                await _rung(listeners, min(left_s, BLOCK_S, _until_due_s(found)))
+                earlier = {OWED} if any(one.was_rung is None for _, one in listeners) else set()
+                looks_again = True
+            finally:
+                for bell, listener in listeners if not looks_again else ():
+                    bell.leave(listener, owed)
+
+
+@contextlib.asynccontextmanager
+async def _listening(store: Store, homes: Sequence[int]) -> AsyncIterator[list[tuple[Bell, Listener]]]:
+    """One listener per partition; they share their event."""
+    event = asyncio.Event()
+    async with contextlib.AsyncExitStack() as stack:
+        found = []
+        for partition in homes:
+            listener = Listener((OWED,))
+            listener.event = event
+            found.append((await stack.enter_async_context(store.listening(partition, listener)), listener))
+        yield found
+
+
+def _registering(
+    homes: Sequence[int], room: Room, lease_ms: int, listeners: list[tuple[Bell, Listener]], left_s: float
+) -> Flow[callbacks.Found]:
+    for_ms = int(min(left_s, BLOCK_S) * 1000) + GRACE_MS
+    waits = [callbacks.Waiting(bell.name, for_ms, bell.others_wait(one)) for bell, one in listeners] if left_s else ()
+    return take_flow(homes, room, lease_ms, waits)
+
+
+def _until_due_s(found: callbacks.Found) -> float:
+    return BLOCK_S if found.next_at_ms is None else max(0.001, (found.next_at_ms - found.now_ms) / 1000)
+
+
+async def _rung(listeners: list[tuple[Bell, Listener]], within_s: float) -> None:
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(within_s):
+            await listeners[0][1].event.wait()
+
+
+def take_now(store: Store, homes: Homes, room: Room, lease_ms: int, wait_ms: int) -> Debts:
+    if wait_ms:
+        raise BadInput("Callbacks are waited for in an event loop; await this, or ask with wait_ms=0.")
+    store.open_now()
+    return _debts(store.run_now(take_flow(homes(), room, lease_ms)))
+
+
+def _debts(found: callbacks.Found) -> Debts:
+    return Debts(found.debts, found.next_at_ms)
+
+
+def page_flow(partitions: int, given_up: bool, most: int, cursor: str) -> Flow[DebtPage]:
+    """The cursor says in which partition, and behind how many of its callbacks."""
+    partition, start = _read_cursor(cursor)
+    found: list[Debt] = []
+    while partition < partitions and len(found) < most:
+        wanted = most - len(found)
+        part = yield callbacks.callbacks(given_up, start, wanted, partition)
+        found += part
+        partition, start = (partition, start + len(part)) if len(part) == wanted else (partition + 1, 0)
+    return DebtPage(found, f"{partition}.{start}" if partition < partitions else "")
+
+
+def _read_cursor(cursor: str) -> tuple[int, int]:
+    partition, _, start = (cursor or "0.0").partition(".")
+    if not all(part.isascii() and part.isdigit() and len(part) < 10 for part in (partition, start)):
+        raise BadInput("The cursor is not one that a page gave out; start again without it.")
+    return int(partition), int(start)

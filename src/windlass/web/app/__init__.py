@@ -1,0 +1,1 @@
+"""HTTP application: router, request context, authentication, sessions, problems."""

@@ -1,0 +1,192 @@
+"""From a request's head to its route, past the guard, to the handler and back: the same way for all dialects."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Mapping
+from functools import lru_cache, partial
+from typing import Any, TypeAlias
+
+from windlass.core.access.audit import DONE
+from windlass.core.access.tokens import Principal
+from windlass.core.errors import BadInput, WindlassError
+from windlass.core.job import Codec
+from windlass.settings import BODY_MAX
+from windlass.web.listener.body_headers import check_body_headers
+from windlass.web.listener.messages import Deferred, Head, Plan, Reply, Request, Response, Streamed
+
+from .audit import write_down
+from .auth import Guard
+from .encoding import Encoding, answer, decode, encoding_named, encoding_of_answer, encoding_of_body, refusal_answer
+from .problems import HttpRefusal, said
+from .query_string import parse_query
+from .router import Answer, Ask, Later, Office, Route, Router
+
+STRANGERS_BODY_MAX = 64 * 1024  # of those who may still be let in, but are not known yet
+Encodings: TypeAlias = tuple[Encoding, Encoding]
+_REPLIES = (Response, Streamed)
+
+
+class WebApplication:
+    """Answers requests by its routes."""
+
+    def __init__(self, router: Router, office: Office, guard: Guard, body_max: int = BODY_MAX) -> None:
+        self._router = router
+        self._office = office
+        office.routes = router.routes
+        office.still_admits = guard.still_admits
+        office.entrance = guard
+        self._base = office.settings.base_path
+        self._guard = guard
+        self._body_max = body_max
+
+    def plan(self, head: Head) -> Plan | Response:
+        try:
+            if self._base and (head.path == self._base or head.path.startswith(f"{self._base}/")):
+                head.path = head.path[len(self._base) :] or "/"
+            route, names = self._router.find(head.method, head.path)
+            head.operation, head.is_page = route.operation, route.is_page
+            who = self._guard.admit(head, route.roles)
+            if "content-encoding" in head.headers or "expect" in head.headers:
+                check_body_headers(head.headers)
+        except WindlassError as error:
+            return self._refused(error, head)
+        is_trusted = who is not None or self._guard.is_probable(head)
+        body_max = (route.body_max or self._body_max) if is_trusted else STRANGERS_BODY_MAX
+        return Plan(partial(self._handle, route, names, who), body_max, route.streams_body, route.waits)
+
+    def refuse(self, status: int, detail: str, head: Head | None) -> Response:
+        """What the protocol has to say itself."""
+        error = said(status, detail)
+        return refusal_answer(error, Codec.JSON) if head is None else self._refused(error, head)
+
+    def _refused(
+        self, error: WindlassError, head: Head, encoding: Encoding | None = None, ask: Ask[Any, Any] | None = None
+    ) -> Response:
+        page = self._office.refusal_page
+        if page is not None and (head.is_page or _is_lost(head)):
+            return page(self._office, error, head, ask)
+        words = self._router.words_at(head.path) or refusal_answer
+        return words(error, _encoding_for_trouble(head) if encoding is None else encoding)
+
+    def _handle(
+        self, route: Route, names: Mapping[str, str], who: Principal | None, request: Request
+    ) -> Awaitable[Reply] | Deferred | Response:
+        headers = request.head.headers
+        try:
+            encodings = _encodings(
+                route.takes_media, route.media, headers.get("content-type", ""), headers.get("accept", "")
+            )
+        except WindlassError as error:
+            return self._refused(error, request.head, _encoding_at_least(route, request.head))
+        if who is None:
+            return self._admit_slowly(route, names, request, encodings)
+        return self._begin(route, names, who, request, encodings)
+
+    async def _admit_slowly(
+        self, route: Route, names: Mapping[str, str], request: Request, encodings: Encodings
+    ) -> Reply:
+        try:
+            who = await self._guard.admit_slowly(request.head, route.roles)
+        except WindlassError as error:
+            return self._refused(error, request.head, encodings[1])
+        begun = self._begin(route, names, who, request, encodings)
+        if isinstance(begun, Response):
+            return begun
+        if isinstance(begun, Deferred):
+            await asyncio.wait((begun.future,))
+            return begun.reply(begun.future)
+        return await begun
+
+    def _begin(
+        self, route: Route, names: Mapping[str, str], who: Principal, request: Request, encodings: Encodings
+    ) -> Awaitable[Reply] | Deferred | Response:
+        head = request.head
+        of_body, wanted = encodings
+        ask: Ask[Any, Any] | None = None
+        try:
+            head.who = who.name
+            query = None if route.query is None else parse_query(head.query, route.query)
+            body = None if route.takes is None or route.streams_body else _body(request, route, of_body)
+            ask = Ask(self._office, request, who, names, query, body, of_body, wanted)
+            given = route.handler(ask)
+        except WindlassError as error:
+            return self._refused(error, head, wanted, ask)
+        if type(given) is Later:
+            return Deferred(given.future, partial(self._reply_later, route, ask, given))
+        return self._reply(route, ask, given)  # type: ignore[arg-type]  # an awaitable
+
+    def _reply_later(
+        self, route: Route, ask: Ask[Any, Any], given: Later[Any], future: asyncio.Future[Any]
+    ) -> Response:
+        try:
+            shaped = given.shaped(future.result())
+            return answer(shaped.status or route.status, shaped.value, ask.wanted, shaped.headers)
+        except WindlassError as error:
+            return self._refused(error, ask.request.head, ask.wanted, ask)
+
+    async def _reply(self, route: Route, ask: Ask[Any, Any], handling: Awaitable[Any]) -> Reply:
+        try:
+            given = await (_audited(route, ask, handling) if route.is_audited else handling)
+            return _reply(route, given, ask.wanted)
+        except WindlassError as error:
+            return self._refused(error, ask.request.head, ask.wanted, ask)
+
+
+async def _audited(route: Route, ask: Ask[Any, Any], handling: Awaitable[Any]) -> Any:
+    outcome = "unknown"
+    try:
+        given = await handling
+        outcome = DONE
+        return given
+    except WindlassError as error:
+        outcome = error.code
+        raise
+    finally:
+        await write_down(ask, route.operation, outcome)
+
+
+@lru_cache(256)
+def _encodings(takes_media: str, media: str, content_type: str, accept: str) -> Encodings:
+    """Of the body, and of the answer."""
+    of_body = encoding_named(takes_media) if takes_media else encoding_of_body(content_type)
+    return of_body, encoding_named(media) if media else encoding_of_answer(accept, of_body)
+
+
+def _encoding_at_least(route: Route, head: Head) -> Encoding:
+    """Where one of both cannot be told: the body's, else JSON."""
+    try:
+        return _encodings(route.takes_media, "", head.headers.get("content-type", ""), "")[0]
+    except HttpRefusal:
+        return Codec.JSON
+
+
+def _body(request: Request, route: Route, encoding: Encoding) -> Any:
+    if not request.body and route.may_be_empty:
+        return route.takes()
+    if not request.body:
+        raise BadInput("The body is empty; this path wants one, see /docs.")
+    return decode(request.body, route.takes, encoding) if route.reads is None else route.reads(request.body, encoding)
+
+
+def _reply(route: Route, given: Any, encoding: Encoding) -> Reply:
+    if isinstance(given, Answer):
+        return answer(given.status or route.status, given.value, encoding, given.headers)
+    if isinstance(given, _REPLIES):
+        return given
+    return Response(204) if given is None else answer(route.status, given, encoding)
+
+
+def _is_lost(head: Head) -> bool:
+    """Somebody with a browser, at a path where nothing is."""
+    return not head.operation and head.method == "GET" and "text/html" in head.headers.get("accept", "")
+
+
+def _encoding_for_trouble(head: Head) -> Encoding:
+    """As the answer would have been; JSON where even that cannot be told."""
+    try:
+        return encoding_of_answer(
+            head.headers.get("accept", ""), encoding_of_body(head.headers.get("content-type", ""))
+        )
+    except HttpRefusal:
+        return Codec.JSON

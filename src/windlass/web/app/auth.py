@@ -1,0 +1,223 @@
+"""Who is let in: where no token exists, everybody on this machine, but no web page of others; else whoever shows a
+token, or the cookie of a session that one began."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+import time
+from functools import lru_cache
+
+from windlass.core.access.tokens import Principal, Role
+from windlass.core.errors import Forbidden, TooManyRequests, Unauthorized
+from windlass.web.listener.messages import Head
+
+from . import sessions
+from .rate_limit import Rates
+from .sessions import Begun, Session
+from .token_table import TokenTable
+
+ANYBODY = Principal("anybody", frozenset())
+LOCAL = Principal("local", frozenset({Role.ADMIN}))
+_HOST = re.compile(r"(?:\[(?P<six>[0-9A-Fa-f:.]+)\]|(?P<name>[A-Za-z0-9.-]+))(?::[0-9]*)?", re.ASCII)
+
+
+class Guard:
+    """`is_open`: without tokens, whoever reaches us is admin. `is_local`: only this machine can reach us."""
+
+    def __init__(self, table: TokenTable, *, is_open: bool, is_local: bool) -> None:
+        self._table = table
+        self._is_open = is_open
+        self._is_local = is_local
+        self._rates = Rates()
+
+    def admit(self, head: Head, roles: frozenset[Role] | None) -> Principal | None:
+        """Who asks, if they may; None when only the engine can tell: then `admit_slowly`."""
+        if roles is None:
+            return ANYBODY
+        if not self._table.is_fresh:
+            return None
+        if "authorization" not in head.headers and not self._table.has_tokens:
+            return self._as_local(head)
+        shown = bearer_of(head)
+        session = None if shown else self._session(head)
+        if session is not None:
+            _check_session_use(head)
+            who = self._table.known_session(session)
+        elif not shown:
+            return self._without_token(head)
+        else:
+            who = self._table.known(shown)
+        return None if who is None else self._checked(who, roles)
+
+    def is_probable(self, head: Head) -> bool:
+        """Whether `admit_slowly` will let them in, as far as can be told without asking: others send little."""
+        shown = bearer_of(head)
+        if shown:
+            return self._table.known(shown) is not None
+        session = self._session(head)
+        if session is not None:
+            return self._table.known_session(session) is not None
+        return self._is_open and not self._table.has_tokens
+
+    async def admit_slowly(self, head: Head, roles: frozenset[Role] | None) -> Principal:
+        shown = bearer_of(head)
+        if not shown:
+            await self._table.fresh()
+            session = self._session(head)
+            return self._without_token(head) if session is None else await self._in_session(head, session, roles)
+        who = await self._table.principal(shown)
+        if who is None:
+            raise Unauthorized("This token is not known, was revoked or has expired; ask for another one.")
+        return self._checked(who, roles or frozenset())
+
+    async def _in_session(self, head: Head, session: Session, roles: frozenset[Role] | None) -> Principal:
+        _check_session_use(head)
+        who = await self._table.principal_of(session)
+        if who is None:
+            raise Unauthorized("This session has ended; log in again.")
+        return self._checked(who, roles or frozenset())
+
+    def _session(self, head: Head) -> Session | None:
+        """Where no tokens exist none is needed: an old cookie must not keep anybody out."""
+        return sessions.shown(head.headers) if self._table.has_tokens else None
+
+    async def begin_session(self, text: str) -> Begun | None:
+        return await self._table.begin_session(text)
+
+    async def end_session(self, head: Head) -> None:
+        session = sessions.shown(head.headers)
+        if session is not None:
+            await self._table.end_session(session)
+
+    def renewed_session(self, head: Head) -> Session | None:
+        session = self._session(head)
+        return None if session is None else self._table.renewed(session)
+
+    async def needs_login(self) -> bool:
+        await self._table.fresh()
+        return self._table.has_tokens or not self._is_open
+
+    async def still_admits(self, head: Head, roles: frozenset[Role]) -> bool:
+        """Of somebody who is being answered for long: whether they would be let in again. Nothing of their rate is
+        used."""
+        try:
+            shown = bearer_of(head)
+            if not shown:
+                await self._table.fresh()
+                session = self._session(head)
+                if session is None:
+                    self._without_token(head)
+                    return True
+                who = await self._table.principal_of(session)
+            else:
+                who = await self._table.principal(shown)
+            return who is not None and who.may(roles)
+        except (Unauthorized, Forbidden):
+            return False
+
+    def _checked(self, who: Principal, roles: frozenset[Role]) -> Principal:
+        who.check(roles)
+        if who.rate:
+            pause_s = self._rates.allow(who.name, who.rate, time.monotonic())
+            if pause_s > 0:
+                raise TooManyRequests(
+                    f"The token {who.name!r} may ask {who.rate} times a second; wait {pause_s:.1f} s."
+                )
+        return who
+
+    def _without_token(self, head: Head) -> Principal:
+        if self._table.has_tokens:
+            raise Unauthorized
+        return self._as_local(head)
+
+    def _as_local(self, head: Head) -> Principal:
+        if not self._is_open:
+            raise Unauthorized
+        headers = head.headers
+        if self._is_local and not _leads_here(headers.get("host", "")):
+            raise _for_another_host(headers.get("host", ""))
+        if "origin" in headers or "sec-fetch-site" in headers:
+            _check_origin(head)
+        return LOCAL
+
+
+def bearer_of(head: Head) -> str:
+    """The token that was shown as one; empty: none."""
+    given = head.headers.get("authorization")
+    if given is None:
+        return ""
+    kind, _, text = given.partition(" ")
+    return text.strip() if kind.lower() == "bearer" else ""
+
+
+# A web page that somebody on this machine looks at must not drive the queue: neither from another origin, nor under a
+# name that leads here (DNS rebinding).
+
+
+def _for_another_host(host: str) -> Forbidden:
+    return Forbidden(
+        f"Without tokens this server answers requests to localhost only, not to {host!r}; "
+        "create a token (windlass tokens create) and send it as Authorization: Bearer."
+    )
+
+
+def _check_session_use(head: Head) -> None:
+    """A cookie is sent by the browser, whoever made it ask: what changes something is for our own forms, which show
+    that they are ours."""
+    if head.method not in ("GET", "HEAD") and not head.is_page:
+        raise Unauthorized("A session is for the dashboard; here a token is needed: Authorization: Bearer.")
+    if not _is_visit(head) and not is_same_origin(head):
+        raise Forbidden("A session counts for pages of this server only, not for those of others.")
+
+
+def _is_visit(head: Head) -> bool:
+    """Somebody has followed a link to a page: nothing is changed by it, and whoever made the link sees nothing."""
+    headers = head.headers
+    return (
+        head.is_page
+        and head.method in ("GET", "HEAD")
+        and headers.get("sec-fetch-mode") == "navigate"
+        and headers.get("sec-fetch-dest") == "document"
+    )
+
+
+def is_same_origin(head: Head) -> bool:
+    """As the browser says; older ones, and those that reach us without TLS, at least name the origin."""
+    site = head.headers.get("sec-fetch-site")
+    if site is not None:
+        return site in ("none", "same-origin")
+    origin = head.headers.get("origin")
+    return origin is None or origin.lower().partition("://")[2] == head.headers.get("host", "").lower()
+
+
+def _check_origin(head: Head) -> None:
+    if _is_visit(head):
+        return
+    origin = head.headers.get("origin")
+    if origin is not None and origin.lower().partition("://")[2] != head.headers.get("host", "").lower():
+        raise Forbidden(f"Without tokens this server answers no web page of another origin ({origin!r}).")
+    # Browsers say this also where they send no Origin. Another port of this machine is of the same site, but not ours.
+    if head.headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
+        raise Forbidden("Without tokens this server answers no web page of another site.")
+
+
+@lru_cache(256)
+def _leads_here(host: str) -> bool:
+    return is_loopback(_name_of(host))
+
+
+def _name_of(host: str) -> str:
+    """Without the port; of what is no host, nothing."""
+    found = _HOST.fullmatch(host)
+    return "" if found is None else found["six"] or found["name"]
+
+
+@lru_cache(256)
+def is_loopback(host: str) -> bool:
+    if host.rstrip(".").lower() == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,131 @@
+"""JSON and MessagePack on every route: which one a request is in, which one its answer will be in, and both ways."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+
+from windlass.core.errors import BadInput, WindlassError
+from windlass.core.job import Codec
+from windlass.core.validation.document_depth import is_too_deep
+from windlass.web.listener.messages import Response
+
+from .problems import NotAcceptable, UnsupportedMedia, headers_of, problem
+
+Encoding: TypeAlias = Literal[Codec.JSON, Codec.MSGPACK]
+NESTING_MAX = 100  # levels of a document
+JSON, MSGPACK = "application/json", "application/msgpack"
+_MEDIA: dict[str, Encoding] = {
+    JSON: Codec.JSON,
+    MSGPACK: Codec.MSGPACK,
+    "application/x-msgpack": Codec.MSGPACK,
+    "application/vnd.msgpack": Codec.MSGPACK,
+    "text/json": Codec.JSON,
+}
+_WILD = {"*/*": 0, "application/*": 1}  # how specific; a name of ours is more so
+_CONTENT_TYPES: dict[Codec, str] = {Codec.JSON: JSON, Codec.MSGPACK: MSGPACK}
+_PROBLEM_TYPES: dict[Codec, str] = {
+    Codec.JSON: "application/problem+json",
+    Codec.MSGPACK: "application/problem+msgpack",
+}
+_ENCODERS = {Codec.JSON: msgspec.json.Encoder().encode, Codec.MSGPACK: msgspec.msgpack.Encoder().encode}
+
+
+def encoding_named(media: str) -> Encoding:
+    """Of a route that has one of its own; where that is neither, as its answers say."""
+    return Codec.MSGPACK if media == MSGPACK else Codec.JSON
+
+
+@lru_cache(256)
+def encoding_of_body(content_type: str) -> Encoding:
+    """A body without a type is JSON; curl's default, a form, is not taken for anything else than it says."""
+    media = content_type.partition(";")[0].strip().lower()
+    if not media:
+        return Codec.JSON
+    if media not in _MEDIA:
+        raise UnsupportedMedia(f"{UnsupportedMedia.sentence[:-1]}, not {media}.")
+    return _MEDIA[media]
+
+
+@lru_cache(256)
+def encoding_of_answer(accept: str, of_body: Encoding) -> Encoding:
+    """The best of what is accepted; where both are as good, the answer is as the question."""
+    if not accept or accept == "*/*":
+        return of_body
+    other: Encoding = Codec.MSGPACK if of_body is Codec.JSON else Codec.JSON
+    weights = _weights(accept)
+    best = max((of_body, other), key=lambda one: weights[one])  # the first of equals
+    if weights[best] <= 0:
+        raise NotAcceptable
+    return best
+
+
+def _weights(accept: str) -> dict[Encoding, float]:
+    """Of each encoding, what its most specific mention says."""
+    found: dict[Encoding, tuple[int, float]] = {Codec.JSON: (-1, 0.0), Codec.MSGPACK: (-1, 0.0)}
+    for part in accept.split(","):
+        media, *parameters = (piece.strip().lower() for piece in part.split(";"))
+        named = _MEDIA.get(media.replace("problem+", ""))
+        weight = _weight(parameters)
+        for encoding in found if media in _WILD else () if named is None else (named,):
+            found[encoding] = max(found[encoding], (_WILD.get(media, 2), weight))
+    return {encoding: weight for encoding, (_, weight) in found.items()}
+
+
+def _weight(parameters: list[str]) -> float:
+    for one in parameters:
+        name, _, value = one.partition("=")
+        if name.strip() == "q":
+            try:
+                weight = float(value)
+            except ValueError:
+                return 0.0
+            return weight if 0 <= weight <= 1 else 0.0
+    return 1.0
+
+
+@lru_cache(None)
+def _decoder(wanted: Any, encoding: Encoding) -> Any:
+    made = msgspec.json.Decoder if encoding is Codec.JSON else msgspec.msgpack.Decoder
+    return made(wanted).decode
+
+
+def check_depth(body: bytes, encoding: Encoding) -> None:
+    if is_too_deep(body, encoding, NESTING_MAX):
+        raise BadInput(f"The body is nested in more than {NESTING_MAX} levels; flatten it, or send it as text inside.")
+
+
+def decode(body: bytes, wanted: Any, encoding: Encoding) -> Any:
+    if len(body) > NESTING_MAX:  # each level has a byte at least
+        check_depth(body, encoding)
+    try:
+        if encoding is Codec.JSON and not body.isascii():
+            body.decode()  # what is kept as it came is not looked into by the decoder
+        return _decoder(wanted, encoding)(body)
+    except msgspec.ValidationError as error:
+        raise BadInput(f"The body does not fit: {error}.") from error
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        name = "JSON" if encoding is Codec.JSON else "MessagePack"
+        raise BadInput(f"The body is not valid {name}: {error}.") from error
+    except RecursionError as error:
+        raise BadInput("The body is nested too deeply.") from error
+
+
+def encode(value: Any, encoding: Encoding) -> bytes:
+    return _ENCODERS[encoding](value)
+
+
+def json_answer(status: int, written: bytes) -> Response:
+    """Of what is JSON already."""
+    return Response(status, written, (), JSON)
+
+
+def answer(status: int, value: Any, encoding: Encoding, headers: tuple[tuple[str, str], ...] = ()) -> Response:
+    return Response(status, encode(value, encoding), headers, _CONTENT_TYPES[encoding])
+
+
+def refusal_answer(error: WindlassError, encoding: Encoding) -> Response:
+    said = problem(error)
+    return Response(said.status, encode(said, encoding), headers_of(error), _PROBLEM_TYPES[encoding])

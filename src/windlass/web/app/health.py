@@ -1,0 +1,69 @@
+"""Is this process alive, and should requests be sent to it? Asked by supervisors and balancers, without a token."""
+
+from __future__ import annotations
+
+import asyncio
+
+import msgspec
+
+from windlass.core.errors import WindlassError
+
+from .problems import HttpRefusal
+from .router import Ask, Office, Routes
+
+routes = Routes(tag="Health")
+
+PING_S = 1.0
+
+
+class Health(msgspec.Struct, frozen=True):
+    status: str
+
+
+class NotReady(HttpRefusal):
+    code = "not_ready"
+    status = 503
+    sentence = "This server is not ready; ask again in a moment."
+    headers = (("Retry-After", "1"),)
+
+
+@routes.get("/healthz", roles=None, gives=Health)
+async def healthz(ask: Ask[None, None]) -> Health:
+    """Whether the process answers.
+
+    200 as long as it does, whatever the engine does: a process that only lacks its engine must not be restarted."""
+    return Health("ok")
+
+
+@routes.get("/readyz", roles=None, gives=Health, refuses=(NotReady,))
+async def readyz(ask: Ask[None, None]) -> Health:
+    """Whether requests should be sent here.
+
+    200 when the engine answers within a second and the loops tick; else 503 with a sentence that says what is
+    missing."""
+    missing = await _missing(ask.office)
+    if missing:
+        raise NotReady(" ".join(missing))
+    return Health("ready")
+
+
+async def _missing(office: Office) -> list[str]:
+    if office.stopping.is_set():
+        return ["The server is stopping."]
+    missing = await _missing_engine(office)
+    late = office.pulse.late(office.service.store.partitions)
+    if late:
+        among = f" of the partitions {', '.join(map(str, late))}" if office.service.store.partitions > 1 else ""
+        missing.append(f"The loops{among} have not ticked lately.")
+    return missing
+
+
+async def _missing_engine(office: Office) -> list[str]:
+    try:
+        async with asyncio.timeout(PING_S):
+            await office.service.ping()
+    except TimeoutError:
+        return [f"The engine has not answered within {PING_S:g} s."]
+    except WindlassError as error:
+        return [f"The engine does not answer: {error}"]
+    return []

@@ -1,0 +1,1 @@
+"""OpenAPI documents and the API reference page."""

@@ -1,0 +1,53 @@
+"""The OpenAPI document of one dialect: made from its routes, served below its prefix."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from typing import Any, TypeAlias
+from weakref import WeakKeyDictionary
+
+import msgspec
+
+from windlass.web.app.encoding import JSON
+from windlass.web.app.router import Ask, Office, Route, Routes
+from windlass.web.listener.messages import Response
+
+from .openapi import About, Examples, document
+
+YAML = "application/yaml"
+TAG = "About"  # of the routes that serve a document; they are not in it
+MakeDocument: TypeAlias = Callable[[list[Route]], dict[str, Any]]
+
+
+def document_of_dialect(served: Iterable[Route], examples: Examples, about: About) -> dict[str, Any]:
+    """Describe the routes below `about.base`, also those that the main document leaves out, with relative paths. A path
+    that ends in a slash only refuses an empty id; it is left out."""
+    own = [
+        msgspec.structs.replace(route, is_listed=True)
+        for route in served
+        if route.path.startswith(f"{about.base}/") and route.tag != TAG and not route.path.endswith("/")
+    ]
+    return document(own, examples, about)
+
+
+def serve_document(routes: Routes, name: str, make: MakeDocument) -> None:
+    """Add GET openapi.json and openapi.yaml to the routes of a dialect."""
+    made: WeakKeyDictionary[Office, bytes] = WeakKeyDictionary()
+
+    async def encoded(office: Office) -> bytes:
+        """Make the document at the first request, in a thread: it takes tenths of a second."""
+        if office not in made:
+            served = list(office.routes)
+            made[office] = await asyncio.to_thread(lambda: msgspec.json.encode(make(served)))
+        return made[office]
+
+    @routes.get("/openapi.json", operation=f"{name}_openapi", roles=None, media=JSON, is_listed=False)
+    async def openapi_json(ask: Ask[None, None]) -> Response:
+        """This API as an OpenAPI 3.1 document."""
+        return Response(200, await encoded(ask.office), (("Cache-Control", "no-cache"),), JSON)
+
+    @routes.get("/openapi.yaml", operation=f"{name}_openapi_yaml", roles=None, media=YAML, is_listed=False)
+    async def openapi_yaml(ask: Ask[None, None]) -> Response:
+        """The same for clients that ask for YAML: every JSON document is one."""
+        return Response(200, await encoded(ask.office), (("Cache-Control", "no-cache"),), YAML)

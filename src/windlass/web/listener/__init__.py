@@ -1,0 +1,1 @@
+"""HTTP listener: sockets, request parser, response writer, limits, TLS."""

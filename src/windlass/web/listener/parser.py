@@ -1,0 +1,258 @@
+"""Bytes to requests, on llhttp. Refuses what is not HTTP/1.x or is beyond the bounds; what is done with a request
+is the connection's."""
+
+from __future__ import annotations
+
+import re
+from typing import Protocol
+
+from httptools import HttpParserCallbackError, HttpParserError, HttpParserUpgrade, HttpRequestParser
+
+from .body_headers import expects_continue
+from .bounds import Bounds
+from .in_flight import Exchange
+from .messages import Head
+
+BETWEEN, HEAD, BODY = range(3)
+_SLACK = 8 * 1024  # what stands between fields, and what was fed together with the end of the request before
+
+# A request target with its scheme, as proxies are sent them. What it names stands above the header `Host`.
+_ABSOLUTE = re.compile(r"https?://([^/?#]+)(/[^?#]*)?(?:\?([^#]*))?", re.IGNORECASE)
+_SPACES = " \t"
+# Of the headers that nearly everybody sends, as they are written and as we call them.
+_NAMES: dict[bytes, str] = {
+    written.encode(): name
+    for name in (
+        "host", "user-agent", "accept", "accept-encoding", "connection", "content-type", "content-length",
+        "authorization", "idempotency-key",
+    )
+    for written in (name, name.title())
+}  # fmt: skip
+_METHODS: dict[bytes, str] = {one.encode(): one for one in ("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS")}
+
+
+class Malformed(Exception):
+    """What arrived cannot be answered otherwise than by this, and nothing after it can be read."""
+
+    def __init__(self, status: int, detail: str) -> None:
+        super().__init__(detail)
+        self.status = status
+        self.detail = detail
+
+
+class Receiver(Protocol):
+    def begin(self, exchange: Exchange) -> None:
+        """The head is complete."""
+
+    def receive(self, exchange: Exchange, piece: bytes) -> None: ...
+
+    def complete(self, exchange: Exchange) -> None: ...
+
+
+class RequestReader:
+    __slots__ = (
+        "_bounds",
+        "_extra_fields",
+        "_headers",
+        "_is_replaying",
+        "_is_upgrading",
+        "_parser",
+        "_peer",
+        "_raw",
+        "_receiver",
+        "_size",
+        "_target",
+        "exchange",
+        "stage",
+    )
+
+    def __init__(self, bounds: Bounds, peer: str, receiver: Receiver) -> None:
+        self._bounds = bounds
+        self._peer = peer
+        self._receiver = receiver
+        self._parser = HttpRequestParser(self)
+        self.stage = BETWEEN
+        self.exchange: Exchange | None = None  # whose body is being read
+        self._target = b""
+        self._headers: dict[str, str] = {}
+        self._extra_fields = 0  # repeated ones and trailers
+        self._size = 0  # of all fields
+        self._raw = 0  # bytes fed that nothing was heard of yet
+        self._is_upgrading = False
+        self._is_replaying = False
+
+    def feed(self, data: bytes | memoryview) -> None:
+        """Raises Malformed, and is of no use afterwards."""
+        if self.stage == BETWEEN:
+            self.stage = HEAD
+        received = -1 if self.exchange is None else self.exchange.received
+        try:
+            self._parser.feed_data(data)
+        except HttpParserUpgrade as upgrade:
+            self._ignore_upgrade(memoryview(data)[upgrade.args[0] :])
+            return
+        except HttpParserCallbackError as error:
+            if isinstance(error.__context__, Malformed):
+                raise error.__context__ from None
+            raise
+        except HttpParserError as error:
+            raise Malformed(*_explain(error, bytes(data[:16]))) from None
+        if self.stage != BETWEEN:
+            self._count(len(data), received)
+
+    def _count(self, size: int, received: int) -> None:
+        """The parser keeps a field until it ends: one without an end must not grow for ever."""
+        exchange = self.exchange
+        if exchange is not None and (received < 0 or exchange.received != received):
+            self._raw = 0
+            return
+        self._raw += size
+        if self._raw > self._bounds.line_bytes_max + self._bounds.header_bytes_max + _SLACK:
+            raise self._too_many_header_bytes()
+
+    def _too_many_header_bytes(self) -> Malformed:
+        return Malformed(431, f"The headers of a request may have {self._bounds.header_bytes_max} bytes in all.")
+
+    # What the parser calls.
+
+    def on_url(self, piece: bytes) -> None:
+        if self._is_replaying:
+            return
+        self.stage = HEAD
+        self._target = self._target + piece if self._target else piece
+        if len(self._target) > self._bounds.line_bytes_max:
+            raise Malformed(414, f"The path and query of a request may have {self._bounds.line_bytes_max} bytes.")
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._size += len(name) + len(value)
+        if self.exchange is not None:
+            self._count_trailer()
+            return
+        key = _NAMES.get(name) or name.decode("latin-1").lower()
+        text = value.decode("latin-1")
+        if text[-1:] in _SPACES:
+            text = text.rstrip(_SPACES)
+        if key in self._headers:
+            text = self._join(key, text)
+        self._headers[key] = text
+
+    def _count_trailer(self) -> None:
+        """They are bounded together with the head, and otherwise nobody wants them."""
+        if not self._is_replaying:
+            self._extra_fields += 1
+            self._check_fields()
+
+    def _check_fields(self) -> None:
+        if self._size > self._bounds.header_bytes_max:
+            raise self._too_many_header_bytes()
+        if len(self._headers) + self._extra_fields > self._bounds.headers_max:
+            raise Malformed(431, f"A request may have {self._bounds.headers_max} header fields.")
+
+    def _join(self, key: str, text: str) -> str:
+        if key == "host":
+            raise Malformed(400, "A request must have one Host header, not several.")
+        self._extra_fields += 1
+        return f"{self._headers[key]}, {text}"
+
+    def on_headers_complete(self) -> None:
+        if self._is_replaying:
+            return
+        headers = self._headers
+        bounds = self._bounds
+        if self._size > bounds.header_bytes_max or len(headers) + self._extra_fields > bounds.headers_max:
+            self._check_fields()
+        parser = self._parser
+        keeps = parser.should_keep_alive()
+        # Without that header it is what the version says.
+        is_old = not keeps if "connection" not in headers else parser.get_http_version() != "1.1"
+        if is_old and parser.get_http_version() != "1.0":
+            raise Malformed(505, "Only HTTP/1.1 and HTTP/1.0 are spoken here.")
+        if "upgrade" in headers and parser.should_upgrade():
+            self._is_upgrading = True
+        exchange = Exchange(self._head(headers, is_old), is_old=is_old, keeps=keeps, length=self._length(is_old))
+        if "expect" in headers:
+            self._note_expectation(exchange, headers["expect"])
+        self.stage = BODY
+        self._raw = 0
+        self.exchange = exchange
+        self._receiver.begin(exchange)
+
+    def _note_expectation(self, exchange: Exchange, expect: str) -> None:
+        if expects_continue(expect):
+            exchange.wants_continue = not exchange.is_old
+        elif expect and exchange.length != 0:
+            exchange.keeps = False  # it will be refused, and the client may send its body after all, or not
+
+    def _head(self, headers: dict[str, str], is_old: bool) -> Head:
+        if "host" not in headers and not is_old:
+            raise Malformed(400, "A request of HTTP/1.1 must have a Host header.")
+        name = self._parser.get_method()
+        target = self._target.decode("latin-1")
+        if target[0] != "/":
+            target = self._origin(name, target, headers)
+        if "#" in target:
+            raise Malformed(400, "The target of a request has no fragment (#…).")
+        path, _, query = target.partition("?")
+        return Head(_METHODS.get(name) or name.decode("latin-1"), path, query, headers, self._peer)
+
+    def _origin(self, method: bytes, target: str, headers: dict[str, str]) -> str:
+        if target == "*" and method == b"OPTIONS":
+            return target
+        absolute = _ABSOLUTE.fullmatch(target)
+        if absolute is None:
+            raise Malformed(400, "The target of a request must be a path that begins with a slash.")
+        host, path, query = absolute.groups()
+        headers["host"] = host
+        return (path or "/") if query is None else f"{path or '/'}?{query}"
+
+    def _length(self, is_old: bool) -> int | None:
+        coding = self._headers.get("transfer-encoding")
+        if coding is None:
+            length = self._headers.get("content-length")
+            return 0 if length is None else int(length)
+        if is_old:
+            raise Malformed(400, "Transfer-Encoding is not part of HTTP/1.0.")
+        if coding.lower() != "chunked":
+            raise Malformed(501, "The only Transfer-Encoding that is understood is chunked.")
+        return None
+
+    def on_body(self, piece: bytes) -> None:
+        exchange = self.exchange
+        if exchange is not None:
+            exchange.received += len(piece)
+            self._receiver.receive(exchange, piece)
+
+    def on_message_complete(self) -> None:
+        exchange = self.exchange
+        if self._is_upgrading or exchange is None:
+            return
+        self.stage = BETWEEN
+        self.exchange = None
+        self._target = b""
+        self._headers = {}
+        self._extra_fields = self._size = self._raw = 0
+        exchange.is_complete = True
+        self._receiver.complete(exchange)
+
+    def _ignore_upgrade(self, rest: memoryview) -> None:
+        """The parser takes what follows for another protocol. We speak none, so a second parser is told the framing
+        alone and goes on with the body."""
+        exchange = self.exchange
+        assert exchange is not None  # noqa: S101 — the upgrade was seen in its head
+        self._is_upgrading = False
+        self._parser = HttpRequestParser(self)
+        framing = "Transfer-Encoding: chunked" if exchange.length is None else f"Content-Length: {exchange.length}"
+        end = "keep-alive" if exchange.keeps else "close"
+        self._is_replaying = True
+        self._parser.feed_data(f"POST / HTTP/1.1\r\nConnection: {end}\r\n{framing}\r\n\r\n".encode())
+        self._is_replaying = False
+        if rest:
+            self.feed(rest)
+
+
+def _explain(error: HttpParserError, start: bytes) -> tuple[int, str]:
+    if start[:1] == b"\x16":
+        return 400, "This is the beginning of TLS, and this port speaks plain HTTP: use http:// instead of https://."
+    if start.startswith(b"PRI * HTTP/2"):
+        return 505, "HTTP/2 is not spoken here: use HTTP/1.1."
+    return 400, f"What was sent is not a valid HTTP request: {error}."

@@ -1,0 +1,235 @@
+"""The receiving side of a connection: bytes become requests that wait for their answers, no more of them than the
+bounds allow. Answering is `protocol`'s."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from abc import abstractmethod
+from collections import deque
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+from .in_flight import BodyStream, Exchange
+from .messages import Client, Deferred, Plan, Response
+from .parser import BETWEEN, BODY, Malformed, RequestReader
+from .writer import Outgoing
+
+if TYPE_CHECKING:
+    from .listener import Listener
+
+log = logging.getLogger("windlass.web")
+
+# A packet is read in slices, so that thousands of small requests in one of them do not become objects all at once.
+_SLICE = 4096
+
+
+class Intake(asyncio.Protocol):
+    # Set when the connection is made.
+    _transport: asyncio.Transport
+    _reader: RequestReader
+    _out: Outgoing
+    client: Client
+
+    def __init__(self, listener: Listener) -> None:
+        self._listener = listener
+        self._loop = listener.loop
+        self._queue: deque[Exchange] = deque()  # begun, not yet being answered
+        self._current: Exchange | None = None  # whose handler runs
+        self._task: asyncio.Future[Any] | None = None  # what it waits for, if it does not answer at once
+        self._deferred: Deferred | None = None  # the same, where that is no task of ours
+        self._rest = b""  # received, not yet read: too much waits already
+        self._gathered = 0  # bytes of the bodies in the queue
+        self._discarded = 0
+        self._is_paused = False  # reading is
+        self._is_deaf = False  # what still comes is thrown away
+        self._has_eof = False
+        self._is_lost = False
+        self._progress_at = 0.0  # when what is waited for began, or went on
+        self._progress_bytes = 0
+        self._leaves_at = 0.0  # when a connection that is closing is cut; 0: it is not closing
+
+    @abstractmethod
+    def _advance(self) -> None:
+        """Answers what can be answered."""
+
+    @abstractmethod
+    def _leave(self) -> None:
+        """Ends the connection, with nothing under way."""
+
+    @abstractmethod
+    def stop_if_idle(self) -> None: ...
+
+    def data_received(self, data: bytes) -> None:
+        if self._is_deaf:
+            self._discard(len(data))
+            return
+        if self._reader.stage == BETWEEN:
+            self._progress_at = self._loop.time()
+        if self._is_paused or len(data) > _SLICE:
+            self._rest = self._rest + data if self._rest else data
+            self._read_rest()
+        else:
+            self._read(data)
+            if (len(self._queue) > 1 or self._reader.stage == BODY) and self._is_full():
+                self._pause()
+        if self._queue and self._task is None:
+            self._advance()
+
+    def _read(self, data: bytes | memoryview) -> None:
+        try:
+            self._reader.feed(data)
+        except Malformed as problem:
+            self._fail(problem.status, problem.detail)
+        except Exception:
+            log.exception("A request could not be read.")
+            self._fail(500, "The server failed to read the request.")
+
+    def _read_rest(self) -> None:
+        """As much of what has been received as may wait here; with something left, or no room, reading pauses."""
+        view = memoryview(self._rest)
+        at = 0
+        while at < len(view) and not self._is_deaf and not self._is_full():
+            self._read(view[at : at + _SLICE])
+            at += _SLICE
+        self._rest = b"" if self._is_deaf else self._rest[at:]
+        if self._rest or (self._is_full() and not self._is_deaf):
+            self._pause()
+        else:
+            self._resume()
+
+    def _is_full(self) -> bool:
+        bounds = self._listener.bounds
+        receiving = self._reader.exchange
+        if receiving is not None and receiving.stream is not None and len(receiving.stream) >= bounds.stream_bytes_max:
+            return True
+        if self._current is None and not (self._queue and self._queue[0].is_ready):
+            return False  # nobody is served before this one: it must be read to its end
+        return len(self._queue) >= bounds.pipelined_max or self._gathered >= bounds.pipelined_bytes_max
+
+    def _pause(self) -> None:
+        if not self._is_paused and not self._transport.is_closing():
+            self._is_paused = True
+            self._transport.pause_reading()
+
+    def _resume(self) -> None:
+        if self._is_paused and not self._transport.is_closing():
+            self._is_paused = False
+            self._progress_at = self._loop.time()
+            self._transport.resume_reading()
+
+    def _go_on_reading(self) -> None:
+        """Something that filled us has been taken."""
+        if self._is_paused and not self.client.is_gone and not self._leaves_at:
+            self._read_rest()
+            if self._has_eof and not self._rest and not self._is_deaf:
+                self._end_input()
+
+    # What the reader calls.
+
+    def begin(self, exchange: Exchange) -> None:
+        self._queue.append(exchange)
+        plan = self._plan(exchange)
+        if isinstance(plan, Response):
+            exchange.refusal = plan
+        elif plan.streams_body:
+            exchange.plan = plan
+            exchange.stream = BodyStream(self._go_on_reading, self._loop)
+        elif exchange.length is not None and exchange.length > plan.body_max:
+            exchange.refusal = self._out.refuse(413, _too_large(plan), exchange)
+        else:
+            exchange.plan = plan
+        self._progress_bytes = 0
+        if exchange.length != 0:
+            self._progress_at = self._loop.time()
+
+    def _plan(self, exchange: Exchange) -> Plan | Response:
+        head = exchange.head
+        assert head is not None  # noqa: S101 — the reader makes no other
+        if self._listener.on_answer is not None:
+            exchange.begun_at = perf_counter()
+        try:
+            return self._listener.application.plan(head)
+        except Exception:
+            log.exception("No plan for %s %s.", head.method, head.path)
+            return self._out.refuse(500, "The server failed to look at the request; its log says why.", exchange)
+
+    def receive(self, exchange: Exchange, piece: bytes) -> None:
+        listener, size = self._listener, len(piece)
+        if (
+            exchange.received == exchange.length == size  # all of it, as mostly
+            and exchange.plan is not None
+            and exchange.stream is None
+            and not exchange.is_over
+            and listener.gathered + size <= listener.bounds.bodies_bytes_max
+        ):
+            exchange.body = piece
+            self._gathered += size
+            listener.gathered += size
+        elif exchange.is_over or exchange.refusal is not None:
+            self._drain(exchange, len(piece))
+        elif exchange.stream is not None:
+            exchange.stream.feed(piece)
+        else:
+            self._gather(exchange, piece)
+
+    def _gather(self, exchange: Exchange, piece: bytes) -> None:
+        plan, listener = exchange.plan, self._listener
+        if plan is not None and exchange.received > plan.body_max:
+            raise Malformed(413, _too_large(plan))
+        if listener.gathered + len(piece) > listener.bounds.bodies_bytes_max:
+            raise Malformed(503, "The server holds as many request bodies as it may; try again.")
+        exchange.gather(piece)
+        self._gathered += len(piece)
+        listener.gathered += len(piece)
+
+    def complete(self, exchange: Exchange) -> None:
+        if exchange.stream is not None:
+            exchange.stream.end()
+        if not exchange.keeps:
+            self._is_deaf = True
+        elif exchange.is_over:
+            self.stop_if_idle()
+
+    def _drain(self, exchange: Exchange, size: int) -> None:
+        """An unwanted body is read to keep the connection, if it is short."""
+        self._discarded += size
+        if self._discarded > self._listener.bounds.drain_bytes_max:
+            exchange.keeps = False
+            self._is_deaf = True
+            if exchange.is_over:
+                self._leave()
+
+    def _fail(self, status: int, detail: str) -> None:
+        """The last word on this connection, after the answers that are owed before it."""
+        if self._is_deaf:
+            return  # what follows a request that closes the connection is not looked at
+        self._is_deaf = True
+        exchange = self._reader.exchange
+        if exchange is None:
+            exchange = Exchange(None, is_old=False, keeps=False, length=None)
+            self._queue.append(exchange)
+        exchange.keeps = False
+        if exchange.is_over:
+            self._leave()
+        elif exchange.stream is not None:
+            exchange.stream.cut(detail)
+        elif exchange.refusal is None:
+            exchange.refusal = self._out.refuse(status, detail, exchange)
+
+    def _end_input(self) -> None:
+        """The client sends no more. What it has asked for in full is still answered."""
+        if self._reader.exchange is not None:
+            self._fail(400, "The client stopped sending before the end of the body.")
+        self._is_deaf = True
+        if self._task is None:
+            self._advance()
+
+    def _discard(self, size: int) -> None:
+        self._discarded += size
+        if not self._leaves_at and self._discarded > self._listener.bounds.drain_bytes_max:
+            self._pause()
+
+
+def _too_large(plan: Plan) -> str:
+    return f"The body of this request may have {plan.body_max} bytes."

@@ -1,0 +1,138 @@
+"""The sending side of a connection: answers written as one piece or as they come, no faster than the client reads."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+from . import serializer
+from .in_flight import Exchange
+from .messages import Client, Response, Streamed
+
+if TYPE_CHECKING:
+    from .listener import Listener
+
+log = logging.getLogger("windlass.web")
+
+
+class Outgoing:
+    __slots__ = ("_client", "_given", "_gone", "_listener", "_moved_at", "_transport", "drained")
+
+    def __init__(self, transport: asyncio.Transport, client: Client, listener: Listener) -> None:
+        self._transport = transport
+        self._client = client
+        self._listener = listener
+        self.drained: asyncio.Future[None] | None = None  # while the client reads too slowly for more
+        self._given = 0  # bytes handed to the transport
+        self._gone = 0  # of these, handed on by it when last looked at
+        self._moved_at = 0.0
+
+    def put(self, data: bytes) -> None:
+        if not self._client.is_gone:
+            self._given += len(data)
+            self._transport.write(data)
+
+    def refuse(self, status: int, detail: str, exchange: Exchange | None) -> Response:
+        try:
+            return self._listener.application.refuse(status, detail, exchange.head if exchange else None)
+        except Exception:
+            log.exception("The application failed to refuse with %d: %s", status, detail)
+            return Response(status, detail.encode(), content_type="text/plain; charset=utf-8")
+
+    def write(self, exchange: Exchange, answer: Response) -> None:
+        body = answer.body
+        is_simple = exchange.keeps and exchange.is_complete and not exchange.is_old
+        connection = serializer.KEEP if is_simple and not self._listener.is_stopping else self._connection(exchange)
+        try:
+            head = serializer.head_lines(answer.status, answer.headers, answer.content_type, len(body), connection)
+        except Exception:
+            log.exception("An answer could not be written.")
+            answer = Response(500, body := b"The server failed to write its answer.", content_type="text/plain")
+            head = serializer.head_lines(500, (), answer.content_type, len(body), connection)
+        exchange.is_answered = True
+        if answer.status in serializer.BODILESS or exchange.asks_head:
+            body = b""
+        self.put(head + body)
+        self._count(exchange, answer.status, len(body))
+
+    def _connection(self, exchange: Exchange) -> bytes:
+        if exchange.keeps and self._listener.is_stopping:
+            exchange.keeps = False
+        if exchange.keeps and not exchange.is_complete:
+            # The rest of the body stands before the next request: it is read if it is short, or may be.
+            rest = 0 if exchange.length is None else exchange.length - exchange.received
+            exchange.keeps = not exchange.wants_continue and rest <= self._listener.bounds.drain_bytes_max
+        if not exchange.keeps:
+            return serializer.CLOSE
+        return serializer.KEEP_OLD if exchange.is_old else serializer.KEEP
+
+    async def write_stream(self, exchange: Exchange, answer: Streamed) -> None:
+        """Written to its end even when the client has gone: only who waits is cancelled."""
+        size = 0
+        try:
+            is_bare = self._begin_stream(exchange, answer)
+            is_chunked = not exchange.is_old and answer.length is None
+            if not is_bare:
+                async for data in answer.chunks:
+                    if data:
+                        size += len(data)
+                        if answer.length is not None and size > answer.length:
+                            break
+                        self.put(serializer.chunk(data) if is_chunked else data)
+                        if self.drained is not None:
+                            await self.drained
+                if answer.length not in (None, size):
+                    raise ValueError(f"An answer of {answer.length} bytes turned out to have others.")
+                if is_chunked:
+                    self.put(serializer.LAST_CHUNK)
+        finally:
+            if exchange.is_answered:
+                self._count(exchange, answer.status, size)
+            close = getattr(answer.chunks, "aclose", None)
+            if close is not None:
+                await close()
+
+    def _begin_stream(self, exchange: Exchange, answer: Streamed) -> bool:
+        """True: the head is all there is to say."""
+        if exchange.is_old or self._listener.is_stopping:
+            exchange.keeps = False  # of HTTP/1.0 because the end of the connection is the end of the answer
+        connection = serializer.KEEP if exchange.keeps else serializer.CLOSE
+        is_bodiless = answer.status in serializer.BODILESS
+        if not exchange.is_old and not is_bodiless and answer.length is None:
+            connection += serializer.CHUNKED
+        self.put(serializer.head_lines(answer.status, answer.headers, answer.content_type, answer.length, connection))
+        exchange.is_answered = True
+        return is_bodiless or exchange.asks_head
+
+    def _count(self, exchange: Exchange, status: int, size: int) -> None:
+        listener = self._listener
+        listener.answered[status // 100] += 1
+        if listener.on_answer is not None:
+            duration_s = perf_counter() - exchange.begun_at if exchange.begun_at else 0.0
+            try:
+                listener.on_answer(exchange.head, status, size, duration_s, self._client)
+            except Exception:
+                log.exception("An answer could not be noted.")
+
+    def block(self) -> None:
+        self.drained = self._listener.loop.create_future()
+
+    def unblock(self) -> None:
+        drained, self.drained = self.drained, None
+        if drained is not None and not drained.done():
+            drained.set_result(None)
+
+    @property
+    def unsent(self) -> int:
+        return self._transport.get_write_buffer_size()
+
+    def is_stuck(self, now: float) -> bool:
+        """Nothing of what is written has been read for too long. To be asked regularly."""
+        unsent = self.unsent
+        gone = self._given - unsent
+        if not unsent or gone != self._gone:
+            self._gone = gone
+            self._moved_at = now
+        return now - self._moved_at > self._listener.bounds.write_timeout_s

@@ -1,0 +1,1 @@
+"""Metrics of a server process in Prometheus format."""

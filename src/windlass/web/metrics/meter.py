@@ -1,0 +1,43 @@
+"""What a server process counts of its own answers. One call for each answer, on its hot path: a few additions."""
+
+from __future__ import annotations
+
+import time
+from bisect import bisect_left
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+from windlass.web.listener.messages import Client, Head
+
+if TYPE_CHECKING:
+    from windlass.web.listener.listener import Listener
+
+BOUNDS_S = (0.001, 0.005, 0.025, 0.1, 0.5, 2.5, 10.0)
+
+
+class Times:
+    """How many answers of an operation took how long: `buckets[n]` took at most `BOUNDS_S[n]`, the last one longer."""
+
+    __slots__ = ("buckets", "sum_s")
+
+    def __init__(self) -> None:
+        self.buckets = [0] * (len(BOUNDS_S) + 1)
+        self.sum_s = 0.0
+
+
+class Meter:
+    def __init__(self) -> None:
+        self.started_at_s = time.time()
+        self.listener: Listener | None = None
+        self.answers: defaultdict[tuple[str, int], int] = defaultdict(int)  # by operation and status
+        self.times: defaultdict[str, Times] = defaultdict(Times)
+        self.bytes_sent = 0
+
+    def on_answer(self, head: Head | None, status: int, size: int, duration_s: float, client: Client) -> None:
+        """What found no operation is counted under the empty name: paths of strangers would be without number."""
+        operation = "" if head is None else head.operation
+        self.answers[operation, status] += 1
+        times = self.times[operation]
+        times.buckets[bisect_left(BOUNDS_S, duration_s)] += 1
+        times.sum_s += duration_s
+        self.bytes_sent += size
