@@ -1,11 +1,11 @@
-# The words of daily work. Each does its own set-up on a fresh machine.
+# Commands of daily work. Each command does its own setup on a fresh machine.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-# By package name: a second engine, the allocator that the bundled one is given, the sources of a locale to run one in, what
-# makes a certificate for one, clients of the HTTP API that are not ours, and a browser with letters to show. Debian's nodejs
-# comes without npm; others bring it along, and conflict with the package of that name.
+# Packages for the tests: a second engine, the allocator for the embedded engine, locale sources, a tool that makes certificates,
+# HTTP clients that are not ours, and a browser with fonts. Debian's nodejs comes without npm. Other distributions include npm in
+# nodejs, and their nodejs conflicts with a separate npm package.
 TEST_PACKAGES := redis-server libjemalloc2 locales openssl curl nodejs $(if $(shell command -v npm 2>/dev/null),,npm) chromium fonts-dejavu-core
 # Code generators for the OpenAPI documents, from npm.
 GENERATORS := .generators
@@ -16,14 +16,14 @@ MACHINES := $(wildcard tests/engine/test_*machine.py)
 .PHONY: help setup test-packages serve test test-deep check bench bench-quick bench-setup faults faults-quick fuzz audit mutants \
   docs screenshots clean
 
-help: ## Show these words.
+help: ## List the commands.
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s  %s\n", $$1, $$2}'
 
-setup: $(STAMP) ## Virtual environment and packages.
+setup: $(STAMP) ## Create the virtual environment and install packages.
 
 $(STAMP): pyproject.toml constraints.txt
-	@command -v $(PYTHON) >/dev/null || { echo "Python 3.11 or newer is needed: install it, or name it with PYTHON=…"; exit 2; }
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed; $$($(PYTHON) --version) is here. Name another with PYTHON=…"; exit 2; }
+	@command -v $(PYTHON) >/dev/null || { echo "Python 3.11 or newer is required. Install it, or set PYTHON=… to its path."; exit 2; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is required, but $(PYTHON) is $$($(PYTHON) --version). Set PYTHON=… to another version."; exit 2; }
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@touch $(STAMP)
@@ -37,7 +37,7 @@ $(GENERATORS)/.installed: $(GENERATOR_PACKAGES)
 	@echo "Installing code generators for the tests…"
 	@mkdir -p $(GENERATORS) && cp $(GENERATOR_PACKAGES) $(GENERATORS)
 	@cd $(GENERATORS) && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error >/dev/null \
-	  || { echo "npm could not install what tests/generators/package.json names; does it reach a registry?"; exit 2; }
+	  || { echo "npm could not install the packages of tests/generators/package.json. Check that npm can reach a registry."; exit 2; }
 	@touch $@
 
 .PHONY: install-test-packages
@@ -52,22 +52,22 @@ install-test-packages:
 serve: setup ## Run the server with its embedded engine.
 	@$(BIN)/windlass serve
 
-test: setup test-packages check ## Everything that must pass.
+test: setup test-packages check ## Run all checks and all tests.
 	$(BIN)/pytest -n 2 --dist loadgroup
 
-test-deep: setup test-packages check ## The same, longer: all on both engines, deep property runs, all mutants.
+test-deep: setup test-packages check ## Run all tests on both engines, long property tests and all mutants.
 	WINDLASS_DEEP=1 $(BIN)/pytest -n 2 --dist loadgroup
 	WINDLASS_DEEP=1 WINDLASS_TEST_ENGINE=redis $(BIN)/pytest -n 2 $(MACHINES)
 	$(BIN)/python tools/mutants.py
 
-check: setup ## Style, types, import rules, Lua headers.
+check: setup ## Check style, types, import rules and Lua headers.
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/python tools/check_lua.py
 
-# The engine's usual allocator, which the bundled one lacks; without it the report says so.
+# The engine's usual allocator, which the embedded engine lacks. Without it the benchmark report says so.
 .PHONY: bench-packages
 bench-packages:
 	@if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && ! /sbin/ldconfig -p | grep -q libjemalloc.so.2; then \
@@ -75,43 +75,43 @@ bench-packages:
 	  { apt-get install -y -q libjemalloc2 || { apt-get update -q && apt-get install -y -q libjemalloc2; }; } >/dev/null || true; \
 	fi
 
-bench: setup bench-packages ## Measure everything beside the field and the bare engine; WRITE=1 writes docs/performance.md, QUICK=1 is shorter.
+bench: setup bench-packages ## Measure everything beside other queues and the bare engine; WRITE=1 writes docs/performance.md, QUICK=1 is shorter.
 	$(BIN)/python -m bench $(if $(QUICK),--quick) $(if $(WRITE),--write)
 
-bench-quick: setup bench-packages ## The key ratios beside their floors, in two minutes; fails when a floor is missed.
+bench-quick: setup bench-packages ## Compare key ratios with their floors, in two minutes; fails when a floor is missed.
 	$(BIN)/python -m bench.quick
 
-bench-setup: setup bench-packages ## Environments of the peers that make bench compares with.
+bench-setup: setup bench-packages ## Create the environments of the other queues that make bench measures.
 	$(BIN)/python -m bench.peers.environment
 
-fuzz: setup ## Minutes of inputs that are almost right; SECONDS=…, SEED=… repeats a run.
+fuzz: setup ## Send almost valid input for minutes (SECONDS=…); SEED=… repeats a run.
 	PYTHONPATH=tests $(BIN)/python -m fuzz --seconds $(or $(SECONDS),180) $(if $(SEED),--seed $(SEED))
 
-audit: ## Known vulnerabilities of what we depend on; needs the network.
+audit: ## List known vulnerabilities of our dependencies; needs the network.
 	@$(PYTHON) tools/audit.py
 
-faults: setup fault-packages ## Kill, stop, cut and fill up what runs, in every topology; nothing may be lost. Some minutes.
+faults: setup fault-packages ## Kill, stop, cut and fill up deployments in every topology; no job may be lost. Takes minutes.
 	$(BIN)/python -m faults
 
-# Faults that the kernel makes want a package and root; without them the run says so and goes on.
+# Kernel faults need the package iproute2 and root. Without them the run says so and continues.
 .PHONY: fault-packages
 fault-packages:
 	@if [ "$$(id -u)" = 0 ] && ! command -v tc >/dev/null && command -v apt-get >/dev/null; then \
-	  echo "Installing iproute2 for pulled cables…"; \
+	  echo "Installing iproute2 for network faults…"; \
 	  { apt-get install -y -q iproute2 || { apt-get update -q && apt-get install -y -q iproute2; }; } >/dev/null || true; \
 	fi
 
-faults-quick: setup ## A minute of it, on one engine.
+faults-quick: setup ## Run a minute of faults on one engine.
 	$(BIN)/python -m faults --quick
 
-mutants: setup ## Plant known bugs one by one; each must be found.
+mutants: setup ## Plant known bugs, each in turn; a test must find each of them.
 	$(BIN)/python tools/mutants.py
 
-docs: setup ## Write the documents that are made from the code.
+docs: setup ## Write the documents that are generated from the code.
 	$(BIN)/python tools/write_lifecycle.py
 
-screenshots: setup test-packages ## Take the pictures in docs/images anew.
+screenshots: setup test-packages ## Take the pictures in docs/images.
 	$(BIN)/python tools/screenshots.py
 
-clean: ## Remove what set-up made.
+clean: ## Remove the environments and caches.
 	rm -rf $(VENV) $(GENERATORS) .bench .audit .mypy_cache .ruff_cache .hypothesis .import_linter_cache
