@@ -85,9 +85,9 @@ async def test_a_processor_apart_reaches_private_addresses_only_when_told(store:
     """Who gives it orders is not known where it runs."""
     apart = Settings(port=1, roles="processor", download_dir=str(tmp_path))
     async with serving(store.twin(), apart) as running:
-        assert await running.office.policy.current() == read_policy("no", is_local=True)
+        assert await running.state.policy.current() == read_policy("no", is_local=True)
     async with serving(store, Settings(port=0, bedrock_port=None, roles="api")) as running:
-        assert await running.office.policy.current() == read_policy("", is_local=True)
+        assert await running.state.policy.current() == read_policy("", is_local=True)
 
 
 @pytest.mark.parametrize(

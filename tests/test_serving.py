@@ -179,7 +179,7 @@ async def test_a_request_on_its_way_to_a_server_that_stops_is_answered(store: St
         running = await stack.enter_async_context(serving(store, Settings(port=0, bedrock_port=0)))
         reader, writer = await asyncio.open_connection("127.0.0.1", int(running.url.rpartition(":")[2]))
         stopping = asyncio.create_task(stack.aclose())
-        await running.office.stopping.wait()
+        await running.state.stopping.wait()
         writer.write(REQUEST)
         answer = await reader.read()
         writer.close()

@@ -292,7 +292,7 @@ async def test_counts_of_lists_stand_beside_their_names(looker: Looker, service:
 
 
 async def test_an_id_of_any_dialect_leads_to_its_job(looker: Looker, service: Service) -> None:
-    (number_id,) = service.draw("bedrock").wait()
+    (number_id,) = service.reserve_numbers("bedrock").wait()
     plain, downloaded = enqueue(
         service, NewJob(queue="mail", name="send"), NewJob(queue="downloads", name="download", unique="aB3dE5gH7jK9mN")
     )

@@ -283,7 +283,7 @@ async def test_what_somebody_changes_is_told_and_that_the_engine_is_there(
 async def test_an_engine_that_is_away_is_told(
     looker: Looker, running: Serving, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def away(_office: object) -> live.Look:
+    async def away(_state: object) -> live.Look:
         return live.Look(is_away=True)
 
     async with looker.client.stream("GET", "/live") as stream:

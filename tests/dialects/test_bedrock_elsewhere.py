@@ -170,7 +170,7 @@ async def test_no_list_of_jobs_reaches_a_parent_in_another_queue(desk: AtDesk) -
     before, number = await _foreign(desk)
     jobs = [{"name": "alone"}, {"name": "child", "parentJobID": number}]
     assert (await desk("CreateJobs", jobs=jobs)).line == "404 parentJobID does not exist"
-    assert not (await desk.service.members(before.id)).members
+    assert not (await desk.service.list_members(before.id)).members
 
 
 async def test_children_in_other_queues_are_not_shown(desk: AtDesk) -> None:

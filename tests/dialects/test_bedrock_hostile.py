@@ -13,7 +13,7 @@ import pytest
 from bedrock_desk import AtDesk
 
 from windlass.dialects.bedrock.query import pool as query_pool
-from windlass.dialects.bedrock.query import query
+from windlass.dialects.bedrock.query import sqlite_query
 from windlass.dialects.bedrock.refusals import Refused
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("engine", ["valkey"], indirect=True)]
@@ -62,7 +62,7 @@ FUNCTIONS = [
 @pytest.mark.parametrize("text", FUNCTIONS)
 def test_our_functions_say_what_sqlites_own_do(text: str, engine: object) -> None:
     (expected,) = sqlite3.connect(":memory:").execute(f"SELECT {text}").fetchone()
-    assert query.run(f"SELECT {text};", []).rows == [["" if expected is None else expected]]
+    assert sqlite_query.run(f"SELECT {text};", []).rows == [["" if expected is None else expected]]
 
 
 async def test_numbers_that_nobody_can_have(desk: AtDesk) -> None:
@@ -86,17 +86,17 @@ async def test_data_that_only_looks_like_json(desk: AtDesk) -> None:
 
 
 async def test_a_process_that_hangs_is_killed_at_the_time_limit(desk: AtDesk, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(query, "SECONDS_MAX", 60)
+    monkeypatch.setattr(sqlite_query, "SECONDS_MAX", 60)
     pool = desk.desk._querying.pool
     assert pool.pids == []
     await desk.good("Query", query="SELECT 1;")
     (pid,) = pool.pids
-    monkeypatch.setattr(query, "SECONDS_MAX", 0.3)
+    monkeypatch.setattr(sqlite_query, "SECONDS_MAX", 0.3)
     os.kill(pid, signal.SIGSTOP)
     said = await desk("Query", query="SELECT 1;")
     assert said.line == "502 Query aborted"
     assert dict(said.reply.headers)["error"].startswith("The query took longer than 0.3 s")
-    monkeypatch.setattr(query, "SECONDS_MAX", 60)
+    monkeypatch.setattr(sqlite_query, "SECONDS_MAX", 60)
     assert (await desk.good("Query", query="SELECT 2;")).body == [[2]]
     assert pid not in pool.pids
 
@@ -108,7 +108,7 @@ def most_memory_bytes(pid: int) -> int:
 
 async def test_memory_is_limited(desk: AtDesk, monkeypatch: pytest.MonkeyPatch) -> None:
     """A group is kept within one aggregate, which SQLite's own limits do not end."""
-    monkeypatch.setattr(query, "SECONDS_MAX", 60)
+    monkeypatch.setattr(sqlite_query, "SECONDS_MAX", 60)
     many = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x+1 FROM c LIMIT 2000)"
     text = f"{many} SELECT length(json_group_array(printf('%.*c',1000000,'a'))) FROM c;"  # noqa: S608
     assert (await desk("Query", query=text)).line == "502 Query aborted"
@@ -118,17 +118,17 @@ async def test_memory_is_limited(desk: AtDesk, monkeypatch: pytest.MonkeyPatch) 
 
 
 async def test_disk_is_limited(desk: AtDesk, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(query, "SECONDS_MAX", 60)
-    monkeypatch.setattr(query, "COPY_BYTES_MAX", 10_000_000)
+    monkeypatch.setattr(sqlite_query, "SECONDS_MAX", 60)
+    monkeypatch.setattr(sqlite_query, "COPY_BYTES_MAX", 10_000_000)
     many = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x+1 FROM c LIMIT 50)"
     text = f"{many} SELECT x FROM c ORDER BY printf('%.*c%d',1000000,'a',x) LIMIT 100;"  # noqa: S608
     said = await desk("Query", query=text)
     assert said.line == "502 Query aborted"
-    assert dict(said.reply.headers)["error"] == query.TOO_MUCH_SPACE
+    assert dict(said.reply.headers)["error"] == sqlite_query.TOO_MUCH_SPACE
 
 
 async def test_processes_end_when_they_are_idle(desk: AtDesk, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(query, "SECONDS_MAX", 60)
+    monkeypatch.setattr(sqlite_query, "SECONDS_MAX", 60)
     monkeypatch.setattr(query_pool, "IDLE_S", 0.0)
     for _ in range(2):
         assert (await desk.good("Query", query="SELECT 2;")).body == [[2]]
@@ -139,7 +139,7 @@ async def test_processes_end_when_they_are_idle(desk: AtDesk, monkeypatch: pytes
 
 async def test_queries_are_ended_by_the_stop_wherever_they_are(desk: AtDesk, monkeypatch: pytest.MonkeyPatch) -> None:
     """Running, waiting for their turn, and asked afterwards."""
-    monkeypatch.setattr(query, "SECONDS_MAX", 20)
+    monkeypatch.setattr(sqlite_query, "SECONDS_MAX", 20)
     endless = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x+1 FROM c) SELECT COUNT(*) FROM c;"
     asked = [asyncio.create_task(desk("Query", query=endless)) for _ in range(query_pool.AT_ONCE + 2)]
     async with asyncio.timeout(30):
@@ -162,7 +162,7 @@ FORMATS = [
 @pytest.mark.parametrize("text", FORMATS)
 def test_printf_says_what_sqlites_own_does(text: str, engine: object) -> None:
     (expected,) = sqlite3.connect(":memory:").execute(f"SELECT {text}").fetchone()
-    assert query.run(f"SELECT {text};", []).rows == [["" if expected is None else expected]]
+    assert sqlite_query.run(f"SELECT {text};", []).rows == [["" if expected is None else expected]]
 
 
 LARGE = [
@@ -177,16 +177,16 @@ LARGE = [
 def test_texts_that_would_be_too_long_are_refused_before_they_are_made(text: str, engine: object) -> None:
     used_s = time.process_time()
     with pytest.raises(Refused) as refused:
-        query.run(f"SELECT length({text});", [])
-    assert (refused.value.status, refused.value.reason) == query.ABORTED
+        sqlite_query.run(f"SELECT length({text});", [])
+    assert (refused.value.status, refused.value.reason) == sqlite_query.ABORTED
     assert "8,388,608 bytes" in refused.value.detail
     assert time.process_time() - used_s < 5  # SQLite's own take up to 20 s for one of them
 
 
 @pytest.mark.parametrize("name", ["fts3_tokenizer", "sqlite_log", "rtreecheck", "load_extension", "randomblob"])
 def test_functions_that_are_not_listed_are_refused(name: str, engine: object) -> None:
-    with pytest.raises(query.BadQuery):
-        query.run(f"SELECT {name}('a');", [])
+    with pytest.raises(sqlite_query.BadQuery):
+        sqlite_query.run(f"SELECT {name}('a');", [])
 
 
 USED = [
@@ -201,4 +201,4 @@ USED = [
 @pytest.mark.parametrize("text", USED)
 def test_usual_functions_are_allowed(text: str, engine: object) -> None:
     (expected,) = sqlite3.connect(":memory:").execute(f"SELECT {text}").fetchone()
-    assert query.run(f"SELECT {text};", []).rows == [[expected]]
+    assert sqlite_query.run(f"SELECT {text};", []).rows == [[expected]]

@@ -8,7 +8,7 @@ import pytest
 from bedrock_desk import AtDesk
 
 from windlass.core.operations import Listing
-from windlass.dialects.bedrock.query import query
+from windlass.dialects.bedrock.query import sqlite_query
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("engine", ["valkey"], indirect=True)]
 
@@ -75,16 +75,16 @@ async def test_what_is_refused(desk: AtDesk, text: str, line: str) -> None:
 async def test_too_much_is_an_error(desk: AtDesk, monkeypatch: pytest.MonkeyPatch) -> None:
     await desk.good("CreateJobs", jobs=[{"name": "x", "data": {"text": "y" * 2_000}}] * 30)
     endless = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x+1 FROM c) SELECT COUNT(*) FROM c;"
-    monkeypatch.setattr(query, "SECONDS_MAX", 0.2)
+    monkeypatch.setattr(sqlite_query, "SECONDS_MAX", 0.2)
     assert (await desk("Query", query=endless)).line == "502 Query aborted"
     for bound, at in (("ROWS_MAX", 29), ("ANSWER_BYTES_MAX", 40_000), ("COPY_BYTES_MAX", 40_000)):
         with monkeypatch.context() as bounded:
-            bounded.setattr(query, "SECONDS_MAX", 60)
-            bounded.setattr(query, bound, at)
+            bounded.setattr(sqlite_query, "SECONDS_MAX", 60)
+            bounded.setattr(sqlite_query, bound, at)
             assert (await desk("Query", query="select * from jobs;")).line == "502 Query aborted", bound
     many = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x+1 FROM c LIMIT 200) SELECT jobs.* FROM jobs, c;"
-    monkeypatch.setattr(query, "ROWS_MAX", 3_000)
-    monkeypatch.setattr(query, "SECONDS_MAX", 60)
+    monkeypatch.setattr(sqlite_query, "ROWS_MAX", 3_000)
+    monkeypatch.setattr(sqlite_query, "SECONDS_MAX", 60)
     assert (await desk("Query", query=many)).line == "502 Query aborted"
     assert len((await desk.good("Query", query="select * from jobs;")).body) == 30
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from bedrock_desk import AtDesk
 
-from windlass.dialects.bedrock.query import query
+from windlass.dialects.bedrock.query import sqlite_query
 from windlass.dialects.bedrock.query.filter_pushdown import EVERYTHING, Narrowed, narrowed
-from windlass.dialects.bedrock.query.query import COLUMNS
+from windlass.dialects.bedrock.query.sqlite_query import COLUMNS
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("engine", ["valkey"], indirect=True)]
 
@@ -75,7 +75,7 @@ async def test_a_parameter_is_never_read_as_sql(desk: AtDesk) -> None:
 
 
 async def test_parameters_that_are_too_long(desk: AtDesk) -> None:
-    raw = {"sql-param-#3Aa": text("x" * (query.TEXT_BYTES_MAX + 1))}
+    raw = {"sql-param-#3Aa": text("x" * (sqlite_query.TEXT_BYTES_MAX + 1))}
     assert (await desk("Query", query="SELECT length(:a);", raw=raw)).line == "502 Query aborted"
 
 

@@ -39,7 +39,7 @@ def path_of(route: Route) -> str:
 
 @pytest.mark.parametrize("coding", ["gzip", "identity, br", "utf-8"])
 async def test_every_route_refuses_an_unknown_content_encoding_before_the_body(running: Serving, coding: str) -> None:
-    for route in running.office.routes:
+    for route in running.state.routes:
         status, headers, _ = await ask_without_body(
             running.url, route.method, path_of(route), f"Content-Encoding: {coding}"
         )
@@ -49,7 +49,7 @@ async def test_every_route_refuses_an_unknown_content_encoding_before_the_body(r
 
 @pytest.mark.parametrize("expected", ["200-maybe", "100-continue, payment"])
 async def test_every_route_refuses_an_unknown_expectation_before_the_body(running: Serving, expected: str) -> None:
-    for route in running.office.routes:
+    for route in running.state.routes:
         status, headers, _ = await ask_without_body(running.url, route.method, path_of(route), f"Expect: {expected}")
         assert (route.operation, status) == (route.operation, 417)
         assert headers["connection"] == "close"  # the body may still come, or not

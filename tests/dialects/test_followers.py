@@ -125,11 +125,11 @@ async def test_a_token_may_follow_so_often_and_again_when_one_has_ended(
                 assert problem["code"] == "too_many_requests"
                 assert "'local'" in problem["detail"]
                 assert "WINDLASS_TOKEN_FOLLOWERS_MAX" in problem["detail"]
-            assert running.office.followers.count == 2
-        await until(lambda: running.office.followers.count == 1)
+            assert running.state.followers.count == 2
+        await until(lambda: running.state.followers.count == 1)
         async with followers(client, 1):
-            assert running.office.followers.count == 2
-    await until(lambda: running.office.followers.count == 0)
+            assert running.state.followers.count == 2
+    await until(lambda: running.state.followers.count == 0)
 
 
 async def test_a_process_has_so_many_followers_of_all_tokens(
@@ -140,7 +140,7 @@ async def test_a_process_has_so_many_followers_of_all_tokens(
         answer = await refused(client, EVENTS, authorization=f"Bearer {tokens[3]}")
         assert answer.status_code == 429
         assert "WINDLASS_FOLLOWERS_MAX" in answer.json()["detail"]
-    await until(lambda: running.office.followers.count == 0)
+    await until(lambda: running.state.followers.count == 0)
 
 
 async def test_pages_of_the_dashboard_count_apart_and_both_are_metered(
@@ -152,13 +152,13 @@ async def test_pages_of_the_dashboard_count_apart_and_both_are_metered(
         scraped = (await client.get("/metrics")).text
         for kind in ("client", "page"):
             assert re.search(rf'^windlass_server_followers{{.*kind="{kind}".*}} 2$', scraped, re.MULTILINE)
-    await until(lambda: running.office.page_followers.count == 0)
+    await until(lambda: running.state.page_followers.count == 0)
 
 
 async def test_a_follower_that_is_refused_otherwise_does_not_count(client: httpx.AsyncClient, running: Serving) -> None:
     for _ in range(3):
         assert (await refused(client, f"{EVENTS}?position=nonsense")).status_code == 400
-    assert running.office.followers.count == 0
+    assert running.state.followers.count == 0
 
 
 # A token for some queues, while things happen in others
@@ -214,7 +214,7 @@ async def test_a_client_that_does_not_read_delays_no_other_and_learns_what_it_mi
     asleep.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     asleep.connect((target.hostname, target.port))
     asleep.sendall(f"GET {EVENTS} HTTP/1.1\r\nHost: {target.netloc}\r\n\r\n".encode())
-    await until(lambda: running.office.followers.count == 1)
+    await until(lambda: running.state.followers.count == 1)
     async with following(client, EVENTS) as stream:
         await stream.mark()
         await put(service)

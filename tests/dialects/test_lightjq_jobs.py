@@ -267,8 +267,8 @@ async def test_a_client_that_went_while_it_waited_has_used_up_nothing(
     host, port = running.url.removeprefix("http://").split(":")
     with socket.create_connection((host, int(port))) as gone:
         gone.sendall(f"GET /lightjq/job/{job_id}/polling?timeout=60 HTTP/1.1\r\nhost: localhost\r\n\r\n".encode())
-        await until(lambda: running.office._waiting)
-    await until(lambda: not running.office._waiting)
+        await until(lambda: running.state._waiting)
+    await until(lambda: not running.state._waiting)
     await light.succeed(worker, job_id, result=42)
     assert (await light.status(job_id))["result"] == 42
 
@@ -340,7 +340,7 @@ async def test_polling_waits_until_no_retry_is_left(light: Light, service: Servi
 async def test_one_who_waits_for_a_cancelled_job_is_told_that_it_is_gone(light: Light, running: Serving) -> None:
     job_id = await light.push()
     waiting = asyncio.create_task(light("GET", f"/job/{job_id}/polling?timeout=20"))
-    await until(lambda: running.office._waiting)
+    await until(lambda: running.state._waiting)
     assert (await light("DELETE", f"/job/{job_id}")).status == 204
     assert (await waiting).status == 404
 

@@ -59,7 +59,7 @@ def test_nothing_new_is_stored_under_one(service: Service, name: str) -> None:
         "pause": lambda: service.pause(name),
         "pause of a lane": lambda: service.pause("q", lane=name),
         "configuration": lambda: service.configure(name, {"lease_ms": 1000}),
-        "weights": lambda: service.weigh("q", {name: 2}),
+        "weights": lambda: service.set_weights("q", {name: 2}),
     }
     accepted = []
     for what, ask in asked.items():

@@ -82,7 +82,7 @@ async def test_a_page_that_cannot_be_is_refused(asker: Asker) -> None:
 async def test_a_queue_is_shown_with_all_that_is_known_of_it(asker: Asker, service: Service) -> None:
     enqueue(service, "mail", 3)
     service.configure("mail", {"fair_share": True, "lease_ms": 5_000}).wait()
-    service.weigh("mail", {"gold": 3}).wait()
+    service.set_weights("mail", {"gold": 3}).wait()
     service.pause("mail", lane="gold", reason="down").wait()
     answer = await asker.get("/queues/mail")
     assert answer["stats"]["queued"] == 3
@@ -171,11 +171,11 @@ async def test_properties_that_cannot_be_are_refused_whole(asker: Asker, service
 
 
 async def test_weights_are_as_they_were_put(asker: Asker, service: Service) -> None:
-    service.weigh("mail", {"old": 9, "gold": 2}).wait()
+    service.set_weights("mail", {"old": 9, "gold": 2}).wait()
     assert await asker.good("PUT", "/queues/mail/weights", {"weights": {"gold": 5, "": 3}}) == {
         "weights": {"gold": 5, "": 3}
     }
-    assert service.weigh("mail", {}).wait() == {"gold": 5, "": 3}
+    assert service.set_weights("mail", {}).wait() == {"gold": 5, "": 3}
 
 
 BAD_WEIGHTS = [
@@ -189,19 +189,19 @@ BAD_WEIGHTS = [
 
 
 async def test_weights_that_cannot_be_are_refused(asker: Asker, service: Service) -> None:
-    service.weigh("mail", {"old": 9}).wait()
+    service.set_weights("mail", {"old": 9}).wait()
     for body in BAD_WEIGHTS:
         reply = await asker("PUT", "/queues/mail/weights", body)
         assert (reply.status, reply.code) == (400, "bad_input"), body
-        assert service.weigh("mail", {}).wait() == {"old": 9}, body
+        assert service.set_weights("mail", {}).wait() == {"old": 9}, body
 
 
 async def test_a_lane_that_cannot_be_is_weighed_by_nobody(asker: Asker, service: Service) -> None:
-    service.weigh("mail", {"old": 9}).wait()
+    service.set_weights("mail", {"old": 9}).wait()
     assert (await asker("PUT", "/queues/mail/weights", {"weights": {"a\x01": 2}})).status == 400
     assert (await asker("PUT", "/queues/mail/weights", {"weights": {"é" * 200: 2}})).code == "too_large"
     assert (await asker("PUT", "/queues/mail/weights", {"weights": {str(at): 2 for at in range(1001)}})).status == 400
-    assert service.weigh("mail", {}).wait() == {"old": 9}
+    assert service.set_weights("mail", {}).wait() == {"old": 9}
 
 
 # Pauses

@@ -22,7 +22,7 @@ from windlass.dialects.stdio.envelope import Identity, identity_from, opened, se
 from windlass.dialects.stdio.lines import Lines, TooLong
 from windlass.dialects.stdio.logs import log_line
 from windlass.dialects.stdio.messages import NOT_MEANT, Add, Message, Nothing, Reader, Show, Speak, Terms, Tick
-from windlass.dialects.stdio.rounds import MESSAGES_MAX, rounds
+from windlass.dialects.stdio.message_batches import MESSAGES_MAX, rounds
 
 TERMS = Terms()
 NOW_MS = 1_800_000_000_000

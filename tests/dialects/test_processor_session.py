@@ -44,14 +44,14 @@ TICK = line("tick", {"uuid": "t", "timestamp": 1})
 
 
 @pytest.fixture
-async def office(store: Store) -> AsyncIterator[Service]:
+async def service(store: Store) -> AsyncIterator[Service]:
     yield Service(store)
     await store.close()
 
 
 @pytest.fixture
-async def talk(office: Service) -> AsyncIterator[Talk]:
-    async with talking(office) as talk:
+async def talk(service: Service) -> AsyncIterator[Talk]:
+    async with talking(service) as talk:
         yield talk
 
 
@@ -65,11 +65,11 @@ async def listed(talk: Talk, word: str) -> list[dict[str, Any]]:
     return rows
 
 
-async def of_state(office: Service, state: str) -> list[Any]:
-    return (await office.jobs(Listing(queue="q", state=state))).jobs
+async def of_state(service: Service, state: str) -> list[Any]:
+    return (await service.jobs(Listing(queue="q", state=state))).jobs
 
 
-async def test_the_whole_way_of_a_job(talk: Talk, office: Service) -> None:
+async def test_the_whole_way_of_a_job(talk: Talk, service: Service) -> None:
     talk.say(add(1, command="resize", args=[1.50, "ü"], reference_uuid="r"), idle())
     message = await talk.heard()
     assert assigned(message) == (W, job_uuid(1))
@@ -93,8 +93,8 @@ async def test_the_whole_way_of_a_job(talk: Talk, office: Service) -> None:
     talk.say(says("job_finished", W, 1, finished_at="then"))
     (worker,) = await listed(talk, "list_worker_queue")
     assert worker["state"] == "idle"
-    (job,) = await of_state(office, "finished")
-    ending = await office.result(job.id)
+    (job,) = await of_state(service, "finished")
+    ending = await service.result(job.id)
     assert ending is not None
     assert ending.result is not None
     assert json.loads(ending.result.data)["finished_at"] == "then"
@@ -123,10 +123,10 @@ async def test_every_idle_worker_gets_one_job_of_its_own_queue(talk: Talk) -> No
     assert len((await talk.answered())["payload"]["jobs"]) == 10
 
 
-async def _given_on_the_way(talk: Talk, office: Service, monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
+async def _given_on_the_way(talk: Talk, service: Service, monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
     """The engine has given an idle worker a job, and its answer is on the way: it arrives when the event is set."""
     is_on_its_way, may_arrive = asyncio.Event(), asyncio.Event()
-    ask_the_engine = office.store.run
+    ask_the_engine = service.store.run
 
     async def slow(flow: Any) -> Any:
         answer = await ask_the_engine(flow)
@@ -135,27 +135,27 @@ async def _given_on_the_way(talk: Talk, office: Service, monkeypatch: pytest.Mon
             await may_arrive.wait()
         return answer
 
-    monkeypatch.setattr(office.store, "run", slow)
+    monkeypatch.setattr(service.store, "run", slow)
     await talk.answered(idle())
-    await office.enqueue([NewJob(queue="q", name="n")])
+    await service.enqueue([NewJob(queue="q", name="n")])
     async with asyncio.timeout(LIMIT_S):
         await is_on_its_way.wait()
     return may_arrive
 
 
 async def test_somebody_idle_elsewhere_takes_no_job_from_whom_the_engine_has_given_it(
-    talk: Talk, office: Service, monkeypatch: pytest.MonkeyPatch
+    talk: Talk, service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    may_arrive = await _given_on_the_way(talk, office, monkeypatch)
+    may_arrive = await _given_on_the_way(talk, service, monkeypatch)
     await talk.answered(idle(worker_uuid(2), queue_name="other"))
     may_arrive.set()
     assert assigned(await talk.heard())[0] == W
 
 
 async def test_what_the_engine_has_given_is_written_when_the_input_ends(
-    talk: Talk, office: Service, monkeypatch: pytest.MonkeyPatch
+    talk: Talk, service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    may_arrive = await _given_on_the_way(talk, office, monkeypatch)
+    may_arrive = await _given_on_the_way(talk, service, monkeypatch)
     asyncio.get_running_loop().call_later(0.1, may_arrive.set)
     _, written = await talk.ended()
     assert [assigned(one)[0] for one in written] == [W]
@@ -170,7 +170,7 @@ async def test_the_end_of_a_job_brings_the_next_one(talk: Talk) -> None:
     assert len((await talk.answered())["payload"]["jobs"]) == 1  # what it said after the end was no second wish
 
 
-async def test_a_recorded_talk_has_the_same_effect_at_once(talk: Talk, office: Service) -> None:
+async def test_a_recorded_talk_has_the_same_effect_at_once(talk: Talk, service: Service) -> None:
     texts = []
     for number in (1, 2):
         texts += [add(number), idle(), says("job_accepted", W, number), says("worker_busy", W, number)]
@@ -179,8 +179,8 @@ async def test_a_recorded_talk_has_the_same_effect_at_once(talk: Talk, office: S
     os.write(talk._to_it, "\n".join(texts).encode())
     _, written = await talk.ended()
     assert [assigned(one) for one in written] == [(W, job_uuid(number)) for number in (1, 2, 3)]
-    assert {job.state for job in await of_state(office, "running")} == {State.RUNNING}
-    assert len(await of_state(office, "finished")) == 2
+    assert {job.state for job in await of_state(service, "running")} == {State.RUNNING}
+    assert len(await of_state(service, "finished")) == 2
 
 
 async def test_an_old_idle_message_brings_no_job(talk: Talk, caplog: pytest.LogCaptureFixture) -> None:
@@ -195,34 +195,34 @@ async def test_an_old_idle_message_brings_no_job(talk: Talk, caplog: pytest.LogC
     assert await talk.assignments(1) == [(W, job_uuid(1))]
 
 
-async def test_a_worker_stays_idle_for_the_expiry_period(talk: Talk, office: Service) -> None:
+async def test_a_worker_stays_idle_for_the_expiry_period(talk: Talk, service: Service) -> None:
     """Longer than a tick: a worker whose ticks come late is given jobs without gaps."""
     await talk.answered(idle())
-    office.store.clock_offset_ms += 120_000  # two of the three ticks
+    service.store.clock_offset_ms += 120_000  # two of the three ticks
     talk.say(add(1))
     assert await talk.assignments(1) == [(W, job_uuid(1))]
     await talk.answered(says("job_finished", W, 1))
-    office.store.clock_offset_ms += 180_000
+    service.store.clock_offset_ms += 180_000
     assert len((await talk.answered(add(2)))["payload"]["jobs"]) == 1
 
 
-async def test_what_is_not_accepted_goes_back_to_the_front(talk: Talk, office: Service) -> None:
+async def test_what_is_not_accepted_goes_back_to_the_front(talk: Talk, service: Service) -> None:
     talk.say(add(1), add(2), add(3), idle())
     assert await talk.assignments(1) == [(W, job_uuid(1))]
-    office.store.clock_offset_ms += 120_000
+    service.store.clock_offset_ms += 120_000
     talk.say(TICK, idle(worker_uuid(2)))
     assert await talk.assignments(1) == [(worker_uuid(2), job_uuid(2))]
-    office.store.clock_offset_ms += 60_000
+    service.store.clock_offset_ms += 60_000
     talk.say(TICK, idle(worker_uuid(3)))
     assert await talk.assignments(1) == [(worker_uuid(3), job_uuid(1))]
 
 
 @pytest.mark.parametrize("trigger", ["tick", "add_job", "nothing"])
-async def test_a_silent_worker_gives_its_job_back(talk: Talk, office: Service, trigger: str) -> None:
+async def test_a_silent_worker_gives_its_job_back(talk: Talk, service: Service, trigger: str) -> None:
     talk.say(add(1), idle())
     await talk.assignments(1)
     await talk.answered(says("job_accepted", W, 1))
-    office.store.clock_offset_ms += 180_000
+    service.store.clock_offset_ms += 180_000
     talk.say(idle(worker_uuid(2)))
     if trigger == "add_job":
         talk.say(add(2, priority=9))
@@ -233,39 +233,39 @@ async def test_a_silent_worker_gives_its_job_back(talk: Talk, office: Service, t
         assert [one["worker_uuid"] for one in await listed(talk, "list_queue_workers")] == [worker_uuid(2)]
 
 
-async def test_a_tick_purges_silent_workers(talk: Talk, office: Service) -> None:
+async def test_a_tick_purges_silent_workers(talk: Talk, service: Service) -> None:
     talk.say(idle())
     assert len(await listed(talk, "list_queue_workers")) == 1
-    office.store.clock_offset_ms += 180_000
+    service.store.clock_offset_ms += 180_000
     talk.say(TICK)
     assert await listed(talk, "list_queue_workers") == []
 
 
-async def test_progress_keeps_a_job(talk: Talk, office: Service) -> None:
+async def test_progress_keeps_a_job(talk: Talk, service: Service) -> None:
     talk.say(add(1), idle())
     await talk.assignments(1)
     await talk.answered(says("job_accepted", W, 1))
     for _ in range(3):
-        office.store.clock_offset_ms += 120_000
+        service.store.clock_offset_ms += 120_000
         await talk.answered(line("job_queue/worker_progress", {"uuid": job_uuid(1), "queue_name": "q"}), TICK)
     assert len(await listed(talk, "list_progress_queue")) == 1
 
 
-async def test_a_number_of_attempts_is_an_option(office: Service) -> None:
-    async with talking(office, TERMS._replace(attempts=2)) as talk:
+async def test_a_number_of_attempts_is_an_option(service: Service) -> None:
+    async with talking(service, TERMS._replace(attempts=2)) as talk:
         talk.say(add(1))
         for _ in range(2):
             talk.say(idle())
             await talk.assignments(1)
-            office.store.clock_offset_ms += 180_000
+            service.store.clock_offset_ms += 180_000
         await talk.answered(TICK)
-        (job,) = await of_state(office, "failed")
+        (job,) = await of_state(service, "failed")
         assert job.unique == job_uuid(1)
 
 
-async def test_a_job_that_comes_from_elsewhere_is_given_at_once(talk: Talk, office: Service) -> None:
+async def test_a_job_that_comes_from_elsewhere_is_given_at_once(talk: Talk, service: Service) -> None:
     await talk.answered(idle())
-    (enqueued,) = await office.enqueue([NewJob(queue="q", name="resize", payload=Blob(b'{"size": 3}'), priority=-5)])
+    (enqueued,) = await service.enqueue([NewJob(queue="q", name="resize", payload=Blob(b'{"size": 3}'), priority=-5)])
     payload = (await talk.heard())["payload"]
     assert (payload["command"], payload["args"], payload["priority"]) == ("resize", {"size": 3}, 0)
     uuid = {"queue_name": "q", "uuid": payload["uuid"]}
@@ -275,20 +275,20 @@ async def test_a_job_that_comes_from_elsewhere_is_given_at_once(talk: Talk, offi
     assert enqueued.status == "queued"  # type: ignore[union-attr]
 
 
-async def test_a_worker_that_is_idle_again_is_given_what_comes_from_elsewhere(talk: Talk, office: Service) -> None:
+async def test_a_worker_that_is_idle_again_is_given_what_comes_from_elsewhere(talk: Talk, service: Service) -> None:
     for number in (1, 2, 3):
         talk.say(add(number), idle())
         await talk.assignments(1)
         await talk.answered(says("job_accepted", W, number), says("job_finished", W, number))
-        await office.enqueue([NewJob(queue="q", name=f"n{number}")])
+        await service.enqueue([NewJob(queue="q", name=f"n{number}")])
         payload = (await talk.heard())["payload"]
         assert payload["command"] == f"n{number}"
         talk.say(line("job_queue/job_accepted", payload), line("job_queue/worker_progress", payload))
 
 
-async def test_jobs_that_are_taken_elsewhere_are_given_to_nobody(talk: Talk, office: Service) -> None:
+async def test_jobs_that_are_taken_elsewhere_are_given_to_nobody(talk: Talk, service: Service) -> None:
     await talk.answered(add(1), add(2))
-    (taken,) = (await office.take(Take(queues=("q",), lease_ms=60_000))).jobs
+    (taken,) = (await service.take(Take(queues=("q",), lease_ms=60_000))).jobs
     assert taken.unique == job_uuid(1)
     talk.say(idle(), idle(worker_uuid(2)))
     assert [uuid for _, uuid in await talk.assignments(1)] == [job_uuid(2)]
@@ -347,76 +347,76 @@ async def test_lists_have_a_window(talk: Talk) -> None:
         assert len((await talk.heard())["payload"]["jobs"]) == count
 
 
-async def test_namespaces_are_kept_apart(office: Service) -> None:
+async def test_namespaces_are_kept_apart(service: Service) -> None:
     identity = Identity(uuid="u", host="h", listener="in", publisher="out")
-    async with talking(office, identity=identity) as talk:
+    async with talking(service, identity=identity) as talk:
         talk.say(add(1), add(2).replace("default/", "in/"), idle().replace("default/", "in/"))
         message = await talk.heard()
         assert message["topic"].startswith("out/")
         assert message["payload"]["uuid"] == job_uuid(2)
 
 
-async def test_a_topic_without_namespace_is_answered_in_the_publishers_namespace(office: Service) -> None:
+async def test_a_topic_without_namespace_is_answered_in_the_publishers_namespace(service: Service) -> None:
     identity = Identity(uuid="u", host="h", listener="in", publisher="out")
-    async with talking(office, identity=identity) as talk:
+    async with talking(service, identity=identity) as talk:
         talk.say(*(text.replace("default/job_queue", "job_queue") for text in (add(1), idle())))
         message = await talk.heard()
         assert message["topic"] == f"out/job_queue/workers/{W}/job_assignment"
         assert message["payload"]["uuid"] == job_uuid(1)
 
 
-async def test_the_end_of_the_input_is_the_end(talk: Talk, office: Service) -> None:
+async def test_the_end_of_the_input_is_the_end(talk: Talk, service: Service) -> None:
     talk.say(add(1))
     os.write(talk._to_it, add(2).encode())  # the last line needs no end
     assert await talk.ended() == (True, [])
-    assert len(await of_state(office, "queued")) == 2
+    assert len(await of_state(service, "queued")) == 2
 
 
-async def test_nobody_who_reads_ends_it_and_what_was_not_read_goes_back(office: Service) -> None:
-    async with talking(office) as talk:
+async def test_nobody_who_reads_ends_it_and_what_was_not_read_goes_back(service: Service) -> None:
+    async with talking(service) as talk:
         await talk.answered()
         talk._from_it.close()
         talk.say(add(1), idle())
         async with asyncio.timeout(30):
             assert await talk.running is False
-        (job,) = await of_state(office, "queued")
+        (job,) = await of_state(service, "queued")
         assert job.attempt == 0
 
 
-async def test_a_slow_reader_holds_everything_back(office: Service) -> None:
+async def test_a_slow_reader_holds_everything_back(service: Service) -> None:
     """What nobody reads fills a bounded memory; then nothing is assigned, nothing more is read, and nothing is lost."""
     size, count = 200_000, 80
-    async with talking(office) as talk:
+    async with talking(service) as talk:
         texts = [
             text for number in range(count) for text in (add(number, data="x" * size), idle(worker_uuid(number + 1)))
         ]
         writing = asyncio.create_task(asyncio.to_thread(talk.say, *texts))
-        await until_some(office, "running")
+        await until_some(service, "running")
         await asyncio.wait({writing}, timeout=0.5)
         assert not writing.done()
-        held = len(await of_state(office, "running")) + len(await of_state(office, "queued"))
+        held = len(await of_state(service, "running")) + len(await of_state(service, "queued"))
         assert held * size < count * size / 2
         given = await talk.assignments(count)
         assert len({uuid for _, uuid in given}) == len({worker for worker, _ in given}) == count
         await writing
 
 
-async def until_some(office: Service, state: str) -> None:
-    while not await of_state(office, state):
+async def until_some(service: Service, state: str) -> None:
+    while not await of_state(service, state):
         pass
 
 
-async def test_an_engine_that_is_slow_holds_the_input_back(talk: Talk, office: Service) -> None:
+async def test_an_engine_that_is_slow_holds_the_input_back(talk: Talk, service: Service) -> None:
     await talk.answered()
     count, size = 60, 200_000
-    await asyncio.to_thread(ask, office.store, "CLIENT", "PAUSE", 600_000, "WRITE")
+    await asyncio.to_thread(ask, service.store, "CLIENT", "PAUSE", 600_000, "WRITE")
     try:
         texts = [add(number, data="x" * size) for number in range(count)]
         writing = asyncio.create_task(asyncio.to_thread(talk.say, *texts))
         await asyncio.wait({writing}, timeout=0.5)
         assert not writing.done()
     finally:
-        await asyncio.to_thread(ask, office.store, "CLIENT", "UNPAUSE")
+        await asyncio.to_thread(ask, service.store, "CLIENT", "UNPAUSE")
     await writing
     assert len((await talk.answered())["payload"]["jobs"]) == count
 
@@ -452,8 +452,8 @@ async def test_queues_of_several_partitions(divided_store: Callable[[int], Store
     await store.close()
 
 
-async def test_stopping_deals_with_what_was_read(talk: Talk, office: Service) -> None:
+async def test_stopping_deals_with_what_was_read(talk: Talk, service: Service) -> None:
     await talk.answered(add(1))
     talk.session.stop()
     assert await talk.running
-    assert len(await of_state(office, "queued")) == 1
+    assert len(await of_state(service, "queued")) == 1

@@ -263,7 +263,7 @@ async def test_an_id_of_another_queue_is_refused_wherever_it_stands(
 async def _known_of(service: Service, theirs: Party) -> list[Any]:
     """All that a request could have changed."""
     job_id, worker = parse_id(theirs.job), parse_id(theirs.worker)
-    about = [service.job([job_id]), service.members(job_id), service.worker(worker), service.stats([OTHERS])]
+    about = [service.job([job_id]), service.list_members(job_id), service.worker(worker), service.stats([OTHERS])]
     return [await one for one in about]
 
 

@@ -101,7 +101,7 @@ async def test_a_server_that_stops_is_not_ready(own_engine: EngineProcess) -> No
         waiting = asyncio.create_task(client.post("/api/v1/take", json={"queues": ["q"], "wait_ms": 30_000}))
         other = await client.get("/healthz")
         assert other.status_code == 200
-        running.office.stop()
+        running.state.stop()
         assert (await waiting).json()["jobs"] == []
         answer = await client.get("/readyz")
         assert (answer.status_code, answer.json()["detail"]) == (503, "The server is stopping.")

@@ -11,23 +11,24 @@ from hypothesis import strategies as st
 
 from windlass.core.errors import BadInput
 from windlass.web.app.problems import MethodNotAllowed, NotFound, headers_of, problem
-from windlass.web.app.router import Ask, Router, Routes
+from windlass.web.app.request_context import RequestContext
+from windlass.web.app.router import Router, Routes
 
 routes = Routes("/api", tag="Things")
 
 
 @routes.get("/things", roles=None)
-async def things(ask: Ask[Any, Any]) -> None:
+async def things(context: RequestContext[Any, Any]) -> None:
     """Things."""
 
 
 @routes.post("/things", roles=None)
-async def add(ask: Ask[Any, Any]) -> None:
+async def add(context: RequestContext[Any, Any]) -> None:
     """Add one."""
 
 
 @routes.post("/things:many", roles=None)
-async def add_many(ask: Ask[Any, Any]) -> None:
+async def add_many(context: RequestContext[Any, Any]) -> None:
     """Add many.
 
     And a longer
@@ -35,17 +36,17 @@ async def add_many(ask: Ask[Any, Any]) -> None:
 
 
 @routes.put("/things/{name}", roles=None)
-async def put(ask: Ask[Any, Any]) -> None:
+async def put(context: RequestContext[Any, Any]) -> None:
     """Put it."""
 
 
 @routes.get("/things/{name}/parts/{part}", roles=None)
-async def part(ask: Ask[Any, Any]) -> None:
+async def part(context: RequestContext[Any, Any]) -> None:
     """A part of it."""
 
 
 @routes.get("/things/{name}/size", roles=None)
-async def size(ask: Ask[Any, Any]) -> None:
+async def size(context: RequestContext[Any, Any]) -> None:
     """Its size."""
 
 

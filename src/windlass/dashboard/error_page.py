@@ -8,8 +8,9 @@ import msgspec
 
 from windlass.core import errors
 from windlass.core.errors import WindlassError
+from windlass.web.app.app_state import AppState
 from windlass.web.app.problems import NotFound, headers_of, status_for
-from windlass.web.app.router import Ask, Office
+from windlass.web.app.request_context import RequestContext
 from windlass.web.listener.messages import Head, Response
 
 from .page_context import Visit, own_path
@@ -56,8 +57,10 @@ class Login(msgspec.Struct, frozen=True):
     trouble: str = ""
 
 
-def refusal_page(office: Office, error: WindlassError, head: Head, ask: Ask[Any, Any] | None) -> Response:
-    visit: Visit[Any] = Visit(office, head, ask)
+def refusal_page(
+    state: AppState, error: WindlassError, head: Head, context: RequestContext[Any, Any] | None
+) -> Response:
+    visit: Visit[Any] = Visit(state, head, context)
     status = status_for(error)
     if isinstance(error, errors.Unauthorized):
         is_old = "session" in str(error)

@@ -18,7 +18,9 @@ from windlass.core.validation import jobs as check
 from windlass.store.events.buffer import ROOM as BUFFER_MAX
 from windlass.store.events.shared_follow import Arrival, SharedFollowing
 from windlass.web.app import sse
-from windlass.web.app.router import READS, Ask, Office, Routes
+from windlass.web.app.app_state import AppState
+from windlass.web.app.request_context import RequestContext
+from windlass.web.app.router import READS, Routes
 from windlass.web.listener.messages import Streamed
 
 from .response_cache import shared
@@ -51,34 +53,34 @@ class Look(NamedTuple):
 
 
 @routes.get("/live", roles=READS, query=LiveQuery, media=sse.EVENT_STREAM, waits=True, is_listed=False)
-async def live(ask: Ask[None, LiveQuery]) -> Streamed:
+async def live(context: RequestContext[None, LiveQuery]) -> Streamed:
     """That something happens, as server-sent events."""
-    if ask.query.queue:
-        ask.may_use(ask.query.queue)
-    following = ask.service.follow(queue=ask.query.queue, shared=True)
-    counted = await ask.office.page_followers.begin(ask.who, following)
-    return sse.streamed(_told(ask, following), counted)
+    if context.query.queue:
+        context.may_use(context.query.queue)
+    following = context.service.follow(queue=context.query.queue, shared=True)
+    counted = await context.state.page_followers.begin(context.who, following)
+    return sse.streamed(_told(context, following), counted)
 
 
-async def _told(ask: Ask[None, LiveQuery], following: SharedFollowing) -> AsyncGenerator[bytes, None]:
+async def _told(context: RequestContext[None, LiveQuery], following: SharedFollowing) -> AsyncGenerator[bytes, None]:
     yield sse.frame("hello", NOTHING)
-    before = await _looked(ask.office)
+    before = await _looked(context.state)
     clock = asyncio.get_running_loop().time
     looked_at_s = clock()
-    while not ask.office.stopping.is_set():
-        events = await _next(ask, following, max(0.0, looked_at_s + LOOK_EVERY_S - clock()))
+    while not context.state.stopping.is_set():
+        events = await _next(context, following, max(0.0, looked_at_s + LOOK_EVERY_S - clock()))
         news = ""
         if clock() - looked_at_s >= LOOK_EVERY_S:
-            now, looked_at_s = await _looked(ask.office), clock()
+            now, looked_at_s = await _looked(context.state), clock()
             news = _news(before, now)
             before = before if now.is_away else now
         if news == "away":
             yield sse.frame(news, NOTHING)  # at once: who may follow cannot be looked up now
             continue
-        if not await ask.office.still_admits(ask.request.head, READS):
+        if not await context.state.still_admits(context.request.head, READS):
             return
         if events:
-            yield sse.frame("happened", msgspec.json.encode(await _gathered(ask, following, events)))
+            yield sse.frame("happened", msgspec.json.encode(await _gathered(context, following, events)))
         if news:
             yield sse.frame(news, NOTHING)
 
@@ -89,42 +91,46 @@ def _news(before: Look, now: Look) -> str:
     return "alive" if before == now else "changed"
 
 
-async def _looked(office: Office) -> Look:
-    return await shared(office, "live", lambda: _look(office), LOOK_EVERY_S - 1)
+async def _looked(state: AppState) -> Look:
+    return await shared(state, "live", lambda: _look(state), LOOK_EVERY_S - 1)
 
 
-async def _look(office: Office) -> Look:
+async def _look(state: AppState) -> Look:
     try:
         async with asyncio.timeout(LOOK_LIMIT_S):
-            entries = (await office.service.audits(most=1)).entries
+            entries = (await state.service.audits(most=1)).entries
     except (WindlassError, TimeoutError):
         return Look(is_away=True)
     return Look(is_away=False, last=entries[0] if entries else None)
 
 
-async def _gathered(ask: Ask[None, LiveQuery], following: SharedFollowing, first: Sequence[Event]) -> Happened:
+async def _gathered(
+    context: RequestContext[None, LiveQuery], following: SharedFollowing, first: Sequence[Event]
+) -> Happened:
     """With what else happens within GATHERED_S: events wait in the follower's buffer, and cost nothing until then."""
-    await ask.office.waiting(asyncio.sleep(GATHERED_S), None)
-    events = [*first, *_for_us(ask, following.arrived(BUFFER_MAX))]
+    await context.state.waiting(asyncio.sleep(GATHERED_S), None)
+    events = [*first, *_for_us(context, following.arrived(BUFFER_MAX))]
     queues = {event.queue for event in events}
     is_vague = len(queues) > QUEUES_MAX or "" in queues
-    counted = [1 if ask.who.queues else event.missed or 1 for event in events]  # those missed are of all queues
+    counted = [1 if context.who.queues else event.missed or 1 for event in events]  # those missed are of all queues
     return Happened([] if is_vague else sorted(queues), sum(counted))
 
 
-async def _next(ask: Ask[None, LiveQuery], following: SharedFollowing, within_s: float) -> list[Event]:
+async def _next(context: RequestContext[None, LiveQuery], following: SharedFollowing, within_s: float) -> list[Event]:
     """Empty: nothing has happened that this page may show."""
     try:
         async with asyncio.timeout(within_s):
-            found = _for_us(ask, await ask.office.waiting(following.next_some(BUFFER_MAX), []))
+            found = _for_us(context, await context.state.waiting(following.next_some(BUFFER_MAX), []))
             if not found:  # a busy queue that this token may not see must not keep us busy too
-                await ask.office.waiting(asyncio.sleep(ask.office.page_followers.pause_s), None)
+                await context.state.waiting(asyncio.sleep(context.state.page_followers.pause_s), None)
             return found
     except TimeoutError:
         return []
 
 
-def _for_us(ask: Ask[None, LiveQuery], arrivals: Iterable[Arrival]) -> list[Event]:
+def _for_us(context: RequestContext[None, LiveQuery], arrivals: Iterable[Arrival]) -> list[Event]:
     return [
-        told.event for told, _ in arrivals if told.event.kind is Happening.MISSED or ask.who.may_use(told.event.queue)
+        told.event
+        for told, _ in arrivals
+        if told.event.kind is Happening.MISSED or context.who.may_use(told.event.queue)
     ]

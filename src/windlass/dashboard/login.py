@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from windlass.core.access.tokens import Role
 from windlass.core.errors import EngineUnavailable
-from windlass.web.app.router import Ask
+from windlass.web.app.request_context import RequestContext
 from windlass.web.app.sessions import COOKIE, LASTS_S
 from windlass.web.listener.messages import Response
 
@@ -27,17 +27,17 @@ class LoginForm(Form, frozen=True, kw_only=True):
 @routes.page("/login", "login.html", page="login", roles=None)
 async def login(visit: Visit[None]) -> Login | Response:
     """Where a token is asked for. Where none is needed, there is nothing to do here."""
-    entrance = visit.ask.office.entrance
+    entrance = visit.context.state.entrance
     if entrance is not None and not await entrance.needs_login():
         return _to(visit.link())
     return Login(visit.link())
 
 
-async def _log_in(ask: Ask[None, None]) -> Response:
+async def _log_in(context: RequestContext[None, None]) -> Response:
     """Begin a session with a token."""
-    visit: Visit[None] = Visit(ask.office, ask.request.head, ask, "login")
+    visit: Visit[None] = Visit(context.state, context.request.head, context, "login")
     form = read_form(visit, LoginForm, may_be_read_only=True)
-    entrance = ask.office.entrance
+    entrance = context.state.entrance
     if entrance is None:
         raise EngineUnavailable("The server is not ready yet.")
     token = form.token.strip()
@@ -52,13 +52,13 @@ async def _log_in(ask: Ask[None, None]) -> Response:
     return _to(own_path(visit, form.next), visit.cookie(COOKIE, begun.session.text, LASTS_S))
 
 
-async def _log_out(ask: Ask[None, None]) -> Response:
+async def _log_out(context: RequestContext[None, None]) -> Response:
     """End the session of this browser, on the server too: a copy of its cookie opens nothing from then on."""
-    visit: Visit[None] = Visit(ask.office, ask.request.head, ask, "login")
+    visit: Visit[None] = Visit(context.state, context.request.head, context, "login")
     read_form(visit, Form, may_be_read_only=True)
-    if ask.office.entrance is not None:
+    if context.state.entrance is not None:
         async with patience():
-            await ask.office.entrance.end_session(ask.request.head)
+            await context.state.entrance.end_session(context.request.head)
     return _to(visit.link("login"), visit.cookie(COOKIE, "", 0))
 
 

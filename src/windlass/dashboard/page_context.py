@@ -13,8 +13,9 @@ from urllib.parse import quote, urlencode
 from windlass.core.access.tokens import Principal, Role
 from windlass.service import Service
 from windlass.settings import Settings
+from windlass.web.app.app_state import AppState
 from windlass.web.app.auth import ANYBODY, LOCAL, bearer_of
-from windlass.web.app.router import Ask, Office
+from windlass.web.app.request_context import RequestContext
 from windlass.web.app.sessions import COOKIE, LASTS_S, cookies, shown
 from windlass.web.listener.messages import Head
 
@@ -28,14 +29,16 @@ _OWN = re.compile(r"/(?![/\\])[!-~]*", re.ASCII)
 
 
 class Visit(Generic[Q]):
-    def __init__(self, office: Office, head: Head, ask: Ask[Any, Q] | None = None, page: str = "") -> None:
-        self._office = office
+    def __init__(
+        self, state: AppState, head: Head, context: RequestContext[Any, Q] | None = None, page: str = ""
+    ) -> None:
+        self._state = state
         self._head = head
-        self._ask = ask
+        self._context = context
         self.page = page  # which word of the navigation it is about
         self.now_ms = int(time.time() * 1000)  # a page that knows the engine's time says so
-        self.settings: Settings = office.settings
-        self.who: Principal = ANYBODY if ask is None else ask.who
+        self.settings: Settings = state.settings
+        self.who: Principal = ANYBODY if context is None else context.who
         self.is_live = LIVE_HEADER in head.headers
         self._cookies = cookies(head.headers)
         self._mark = self._cookies.get(VISIT_COOKIE, "")
@@ -45,28 +48,28 @@ class Visit(Generic[Q]):
         self.flash = None if self.is_live else flash.read(self._cookies)
 
     @property
-    def ask(self) -> Ask[Any, Q]:
-        assert self._ask is not None  # noqa: S101 (only pages of refusals have none)
-        return self._ask
+    def context(self) -> RequestContext[Any, Q]:
+        assert self._context is not None  # noqa: S101 (only pages of refusals have none)
+        return self._context
 
     @property
     def service(self) -> Service:
-        return self._office.service
+        return self._state.service
 
     @property
     def query(self) -> Q:
-        return self.ask.query
+        return self.context.query
 
     @property
     def names(self) -> dict[str, str]:
         """The named parts of the path."""
-        return dict(self.ask.path)
+        return dict(self.context.path)
 
     # What they may
 
     @property
     def is_known(self) -> bool:
-        return self._ask is not None and self.who is not ANYBODY
+        return self._context is not None and self.who is not ANYBODY
 
     @property
     def can_log_out(self) -> bool:
@@ -143,7 +146,7 @@ class Visit(Generic[Q]):
             made.append(self.cookie(VISIT_COOKIE, self._mark, site="Lax"))
         if self.flash is not None:
             made.append(self.cookie(flash.COOKIE, "", 0))
-        entrance = self._office.entrance
+        entrance = self._state.entrance
         renewed = entrance.renewed_session(self._head) if entrance is not None and self.is_known else None
         if renewed is not None:
             made.append(self.cookie(COOKIE, renewed.text, LASTS_S))
@@ -162,7 +165,7 @@ class Visit(Generic[Q]):
 
     @property
     def _is_tls(self) -> bool:
-        is_tls = self._ask is not None and self._ask.request.client.is_tls
+        is_tls = self._context is not None and self._context.request.client.is_tls
         return is_tls or self._head.headers.get("x-forwarded-proto", "") == "https"
 
 

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
-from windlass.web.app.router import Office
+from windlass.web.app.app_state import AppState
 
 T = TypeVar("T")
 KEPT_S = 0.5
@@ -21,12 +21,12 @@ class _Answer:
         self.value: Any = None
 
 
-_answers: WeakKeyDictionary[Office, dict[str, _Answer]] = WeakKeyDictionary()
+_answers: WeakKeyDictionary[AppState, dict[str, _Answer]] = WeakKeyDictionary()
 
 
-async def shared(office: Office, what: str, ask: Callable[[], Awaitable[T]], kept_s: float = KEPT_S) -> T:
+async def shared(state: AppState, what: str, ask: Callable[[], Awaitable[T]], kept_s: float = KEPT_S) -> T:
     """`what`: one of a few names, the same for everybody: what it answers must not depend on who asks."""
-    answer = _answers.setdefault(office, {}).setdefault(what, _Answer())
+    answer = _answers.setdefault(state, {}).setdefault(what, _Answer())
     async with answer.turn:
         if time.monotonic() - answer.at_s > kept_s:
             answer.value = await ask()
@@ -34,6 +34,6 @@ async def shared(office: Office, what: str, ask: Callable[[], Awaitable[T]], kep
         return answer.value  # type: ignore[no-any-return]
 
 
-def forget(office: Office) -> None:
+def forget(state: AppState) -> None:
     """Something was done here: whoever did it looks at once, and must see it."""
-    _answers.pop(office, None)
+    _answers.pop(state, None)

@@ -16,7 +16,8 @@ from windlass.web.app.audit import write_down
 from windlass.web.app.auth import is_same_origin
 from windlass.web.app.problems import HttpRefusal
 from windlass.web.app.query_string import parse_query
-from windlass.web.app.router import ADMIN, READS, Ask, Routes
+from windlass.web.app.request_context import RequestContext
+from windlass.web.app.router import ADMIN, READS, Routes
 from windlass.web.listener.messages import Response
 
 from . import flash
@@ -101,8 +102,8 @@ class DashboardRoutes(Routes):
         """The handler gives what its template shows. `page`: the word of the navigation that it belongs to."""
 
         def add(handler: PageHandler) -> PageHandler:
-            async def answer(ask: Ask[Any, Any]) -> Response:
-                visit: Visit[Any] = Visit(ask.office, ask.request.head, ask, page)
+            async def answer(context: RequestContext[Any, Any]) -> Response:
+                visit: Visit[Any] = Visit(context.state, context.request.head, context, page)
                 async with patience():
                     view = await handler(visit)
                 return view if isinstance(view, Response) else shown(template, view, visit)
@@ -127,14 +128,14 @@ class DashboardRoutes(Routes):
         more, with what was typed and what is wrong with it."""
 
         def add(handler: ActionHandler[F]) -> ActionHandler[F]:
-            async def answer(ask: Ask[Any, Any]) -> Response:
-                visit: Visit[Any] = Visit(ask.office, ask.request.head, ask)
+            async def answer(context: RequestContext[Any, Any]) -> Response:
+                visit: Visit[Any] = Visit(context.state, context.request.head, context)
                 filled = read_form(visit, form)
                 question = asks if isinstance(asks, str) else asks(filled)
                 if question and not filled.confirmed:
                     return shown("confirm.html", _confirmation(visit, question, filled), visit)
                 try:
-                    done = await _audited(ask, handler.__name__, handler(visit, filled), patience_s)
+                    done = await _audited(context, handler.__name__, handler(visit, filled), patience_s)
                 except WindlassError as error:
                     if again is None or isinstance(error, EngineUnavailable):
                         raise
@@ -161,15 +162,17 @@ def read_form(visit: Visit[Any], wanted: type[F], *, may_be_read_only: bool = Fa
     if visit.is_read_only and not may_be_read_only:
         raise Forbidden("This dashboard only shows: it was started with dashboard_read_only. Nothing was done.")
     try:
-        filled = parse_query(visit.ask.request.body.decode(), wanted, FIELDS_MAX)
+        filled = parse_query(visit.context.request.body.decode(), wanted, FIELDS_MAX)
     except UnicodeDecodeError as error:
         raise BadInput("The form is not UTF-8.") from error
-    if not is_same_origin(visit.ask.request.head) or not visit.is_own_form(filled.csrf):
+    if not is_same_origin(visit.context.request.head) or not visit.is_own_form(filled.csrf):
         raise StaleForm
     return filled
 
 
-async def _audited(ask: Ask[Any, Any], operation: str, doing: Awaitable[Outcome], patience_s: float) -> Outcome:
+async def _audited(
+    context: RequestContext[Any, Any], operation: str, doing: Awaitable[Outcome], patience_s: float
+) -> Outcome:
     outcome = "unknown"
     try:
         async with asyncio.timeout(patience_s):
@@ -182,8 +185,8 @@ async def _audited(ask: Ask[Any, Any], operation: str, doing: Awaitable[Outcome]
         outcome = error.code
         raise
     finally:
-        forget(ask.office)
-        await write_down(ask, operation, outcome)
+        forget(context.state)
+        await write_down(context, operation, outcome)
 
 
 def _confirmation(visit: Visit[Any], question: str, form: Form) -> Confirmation:
@@ -193,7 +196,7 @@ def _confirmation(visit: Visit[Any], question: str, form: Form) -> Confirmation:
             continue
         many = value if isinstance(value, list | tuple) else (value,)
         fields += [(name, str(int(one)) if isinstance(one, bool) else str(one)) for one in many]
-    return Confirmation(question, f"{visit.base}{visit.ask.request.head.path}", fields, own_path(visit, form.back))
+    return Confirmation(question, f"{visit.base}{visit.context.request.head.path}", fields, own_path(visit, form.back))
 
 
 def _back(visit: Visit[Any], done: Done, form: Form) -> Response:

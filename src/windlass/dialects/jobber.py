@@ -15,7 +15,8 @@ from windlass.core.retry import ENDLESS, Backoff
 from windlass.core.validation import jobs as check
 from windlass.web.app.encoding import Encoding
 from windlass.web.app.problems import headers_of, status_for
-from windlass.web.app.router import PRODUCES, Ask, Routes
+from windlass.web.app.request_context import RequestContext
+from windlass.web.app.router import PRODUCES, Routes
 from windlass.web.listener.messages import Response
 
 QUEUE_PREFIX = "job_queue_"
@@ -67,12 +68,12 @@ class JobberAnswer(msgspec.Struct, frozen=True):
     gives=JobberAnswer, media="application/json", status=201,
     refuses=(errors.TooLarge, errors.QueueFull, errors.EngineFull, errors.EngineError),
 )  # fmt: skip
-async def queue(ask: Ask[JobberJob, None]) -> JobberAnswer:
+async def queue(context: RequestContext[JobberJob, None]) -> JobberAnswer:
     """Queue a job of a type.
 
     It waits in the queue `job_queue_<type>`, first in first out. A worker that has not finished it within its
     visibility timeout loses it to the next one. Content-Type and Accept are not looked at."""
-    job = ask.body.new_job()
-    ask.may_use(job.queue)
-    done = await ask.office.gathering.enqueue(job)
+    job = context.body.new_job()
+    context.may_use(job.queue)
+    done = await context.state.gathering.enqueue(job)
     return JobberAnswer(format_id(done.id))

@@ -17,7 +17,7 @@ from windlass.background.loop import say_why
 from windlass.background.push_dispatcher import Dispatcher
 from windlass.core.errors import BadSetting
 from windlass.core.server_roles import API, read_roles
-from windlass.dialects import jobber, lightjq, native, operations
+from windlass.dialects import jobber, lightjq, native, operator_routes
 from windlass.dialects.bedrock.command_router import Desk
 from windlass.dialects.bedrock.listener import BOUNDS as BEDROCK_BOUNDS
 from windlass.dialects.bedrock.listener import Listener as BedrockListener
@@ -29,9 +29,10 @@ from windlass.settings import Settings
 from windlass.store.store import Store
 from windlass.web.app import health
 from windlass.web.app.access_log import AccessLog
+from windlass.web.app.app_state import AppState
 from windlass.web.app.application import WebApplication
 from windlass.web.app.auth import Guard
-from windlass.web.app.router import Office, Router, Routes
+from windlass.web.app.router import Router, Routes
 from windlass.web.app.token_table import TokenTable
 from windlass.web.listener.bounds import Bounds
 from windlass.web.listener.listener import Listener, OnAnswer
@@ -46,10 +47,10 @@ from .sockets import Sockets, address_of, are_local, open_sockets, url_of
 
 Front: TypeAlias = Listener | BedrockListener
 ROUTES = (
-    *native.ROUTES, *lightjq.ROUTES, jobber.routes, *api.ROUTES, health.routes, operations.routes,
+    *native.ROUTES, *lightjq.ROUTES, jobber.routes, *api.ROUTES, health.routes, operator_routes.routes,
     *dashboard.ROUTES,
 )  # fmt: skip
-HEALTH_ROUTES = (health.routes, operations.routes)  # of a process that does not answer
+HEALTH_ROUTES = (health.routes, operator_routes.routes)  # of a process that does not answer
 
 
 class Serving:
@@ -58,7 +59,7 @@ class Serving:
     def __init__(self, service: Service, settings: Settings, sockets: Sockets, pulse: Pulse) -> None:
         self.service = service
         self.pulse = pulse
-        self.office = Office(service, pulse, settings)
+        self.state = AppState(service, pulse, settings)
         self.settings = settings
         self.roles = read_roles(settings.roles)
         self.url = url_of(sockets.http, settings) if sockets.http else ""  # empty: it does not listen
@@ -73,7 +74,7 @@ class Serving:
         """No accepted request is cut; those who wait are answered with what there is."""
         stopping = asyncio.create_task(_stop(listeners, self.settings.grace_ms / 1000))
         await asyncio.sleep(0)  # it has begun: what is answered from now on says that the connection ends
-        self.office.stop()
+        self.state.stop()
         hurrying = asyncio.create_task(self.hurry.wait())
         await asyncio.wait({stopping, hurrying}, return_when=asyncio.FIRST_COMPLETED)
         if not stopping.done():
@@ -105,13 +106,13 @@ async def serving(
             base = download_base(settings, server.url if API in server.roles else "")
             async with contextlib.AsyncExitStack() as stack:
                 tokens = await stack.enter_async_context(_tokens(server))
-                policy = server.office.policy = policy_of(settings, tokens, is_local=server.is_alone)
+                policy = server.state.policy = policy_of(settings, tokens, is_local=server.is_alone)
                 await stack.enter_async_context(_dispatching(service, policy))
                 await stack.enter_async_context(_acting(service))
                 notifier = await stack.enter_async_context(notifying(service, policy, settings, base))
                 await stack.enter_async_context(downloading(service, policy, settings, base))
                 log = await stack.enter_async_context(_access_log(settings))
-                server.office.callback_numbers = notifier.numbers if notifier else dict
+                server.state.callback_numbers = notifier.numbers if notifier else dict
                 guard = Guard(tokens, is_open=server.is_local or settings.allow_anonymous, is_local=server.is_local)
                 fronts: list[Front] = [_listener(server, guard, log)] if listening.http else []
                 if listening.bedrock:
@@ -187,12 +188,12 @@ async def _tokens(server: Serving) -> AsyncIterator[TokenTable]:
 def _listener(server: Serving, guard: Guard, log: AccessLog | None) -> Listener:
     settings = server.settings
     if settings.dashboard:
-        server.office.refusal_page = dashboard.refusal_page
+        server.state.refusal_page = dashboard.refusal_page
     routes = _served(settings) if API in server.roles else HEALTH_ROUTES
-    application = WebApplication(Router(routes), server.office, guard, settings.body_max)
+    application = WebApplication(Router(routes), server.state, guard, settings.body_max)
     bounds = Bounds(connections_max=settings.connections_max)
-    listener = Listener(application, bounds, _on_answer(server.office.meter, log))
-    server.office.meter.listener = listener
+    listener = Listener(application, bounds, _on_answer(server.state.meter, log))
+    server.state.meter.listener = listener
     return listener
 
 
@@ -210,7 +211,7 @@ def _bedrock_listener(server: Serving, guard: Guard) -> BedrockListener:
     settings = server.settings
     desk = Desk(
         server.service,
-        server.office.gathering,
+        server.state.gathering,
         data_max=settings.bedrock_data_max,
         query_timeout_s=settings.bedrock_query_timeout_ms / 1000,
     )

@@ -34,10 +34,10 @@ async def _about(visit: Visit[None], form: Chosen) -> list[bytes]:
     if not form.ids:
         raise BadInput("No job is chosen: nothing was done. Tick the boxes of some, then try again.")
     ids = [parse_id(one) for one in dict.fromkeys(form.ids)]
-    visit.ask.target = form.ids[0]
+    visit.context.target = form.ids[0]
     more = f", … {len(ids)} in all" if len(ids) > IDS_NAMED else ""
-    visit.ask.detail = ", ".join(form.ids[:IDS_NAMED]) + more if len(ids) > 1 else ""
-    await visit.ask.may_touch(ids)
+    visit.context.detail = ", ".join(form.ids[:IDS_NAMED]) + more if len(ids) > 1 else ""
+    await visit.context.may_touch(ids)
     return ids
 
 

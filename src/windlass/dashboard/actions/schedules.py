@@ -14,9 +14,9 @@ class ScheduleForm(Form, frozen=True, kw_only=True):
 
 
 async def _known(visit: Visit[None], form: ScheduleForm) -> None:
-    visit.ask.target, visit.ask.detail = form.name, form.reason
+    visit.context.target, visit.context.detail = form.name, form.reason
     status = await visit.service.schedule_of(form.name)
-    visit.ask.check_found(status.schedule.job.queue, "this schedule")
+    visit.context.check_found(status.schedule.job.queue, "this schedule")
 
 
 @routes.action("run-schedule", ScheduleForm)

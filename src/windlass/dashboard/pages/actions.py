@@ -54,14 +54,14 @@ async def background_actions(visit: Visit[None]) -> ActionsView:
 async def background_action(visit: Visit[None]) -> ActionRow:
     """One of them, and how far it has come."""
     visit.now_ms = await visit.service.now()
-    status = await visit.service.action(visit.ask.job_id)
+    status = await visit.service.action(visit.context.job_id)
     may_see(visit, status.listing)
     return row_of(status)
 
 
 def may_see(visit: Visit[Any], listing: Listing) -> None:
     """Raises Forbidden: what is about all queues is not for a token that is for some."""
-    visit.ask.check_found(listing.queue, "this action") if listing.queue else visit.ask.may_use_all()
+    visit.context.check_found(listing.queue, "this action") if listing.queue else visit.context.may_use_all()
 
 
 def _is_theirs(visit: Visit[Any], status: ActionStatus) -> bool:

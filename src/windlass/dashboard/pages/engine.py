@@ -42,8 +42,8 @@ class EngineView(msgspec.Struct, frozen=True):
 @routes.page("/engine", "engine.html", page="engine")
 async def engine(visit: Visit[None]) -> EngineView:
     """What the engine says of itself."""
-    service, office = visit.service, visit.ask.office
-    engines = await shared(office, "engines", service.engines, KEPT_S)
+    service, state = visit.service, visit.context.state
+    engines = await shared(state, "engines", service.engines, KEPT_S)
     visit.now_ms = await service.now()
     store = service.store
     return EngineView(
@@ -56,5 +56,5 @@ async def engine(visit: Visit[None]) -> EngineView:
         store.partitions,
         store.durability,
         store.namespace,
-        office.pulse.late(store.partitions),
+        state.pulse.late(store.partitions),
     )

@@ -131,7 +131,7 @@ async def job(visit: Visit[None]) -> JobView | Response:
 
 
 async def _view(visit: Visit[None]) -> JobView:
-    service, job_id = visit.service, visit.ask.job_id
+    service, job_id = visit.service, visit.context.job_id
     timeline = await read_job(visit, job_id)
     found = timeline.job
     try:
@@ -171,7 +171,7 @@ async def read_job(visit: Visit[None], job_id: bytes) -> Timeline:
         raise UnknownJob(_GONE)
     if isinstance(found, Refusal):
         raise found
-    visit.ask.check_found(found.job.queue)
+    visit.context.check_found(found.job.queue)
     return found
 
 
@@ -209,7 +209,7 @@ async def _family(visit: Visit[None], found: Job) -> tuple[list[Relative], bool]
     members: list[Member] = []
     has_more = False
     if found.has_members:
-        page = await visit.service.members(found.id, most=MEMBERS_SHOWN)
+        page = await visit.service.list_members(found.id, most=MEMBERS_SHOWN)
         members, has_more = [one for one in page.members if visit.may_use(one.job.queue)], bool(page.cursor)
     if not ancestors and not members:
         return [], has_more
@@ -269,14 +269,14 @@ def _bound(known: LimitState, key: str) -> Bound:
 @routes.page("/jobs/{id}/payload", "job.html", page="jobs")
 async def job_payload(visit: Visit[None]) -> Response:
     """All of a payload, as it is stored."""
-    timeline = await read_job(visit, visit.ask.job_id)
+    timeline = await read_job(visit, visit.context.job_id)
     return _download(visit, timeline.job, timeline.job.payload, "payload")
 
 
 @routes.page("/jobs/{id}/result", "job.html", page="jobs")
 async def job_result(visit: Visit[None]) -> Response:
     """All of a result, as it is stored."""
-    timeline = await read_job(visit, visit.ask.job_id)
+    timeline = await read_job(visit, visit.context.job_id)
     result = await _result(visit, timeline.job)
     if result is None:
         raise UnknownJob("This job has no result, or it is kept no more.")

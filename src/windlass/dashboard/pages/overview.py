@@ -13,7 +13,7 @@ from windlass.dashboard.routes import DashboardRoutes
 from windlass.dashboard.views.figures import count
 from windlass.dashboard.views.queue_names import queue_names
 from windlass.dashboard.views.throughput import SPANS, Flow, Span, SpanName, by_time, flow_of, lately, rates
-from windlass.web.app.router import Office
+from windlass.web.app.app_state import AppState
 
 routes = DashboardRoutes()
 
@@ -56,8 +56,8 @@ class Seen(msgspec.Struct, frozen=True):
 @routes.page("/", "overview.html", page="overview", query=OverviewQuery)
 async def overview(visit: Visit[OverviewQuery]) -> OverviewView:
     """What every queue holds and does."""
-    span, office = visit.query.span, visit.ask.office
-    seen = await shared(office, f"overview {span}", lambda: _look(office, SPANS[span]))
+    span, state = visit.query.span, visit.context.state
+    seen = await shared(state, f"overview {span}", lambda: _look(state, SPANS[span]))
     visit.now_ms = seen.now_ms
     stats = [one for one in seen.stats if visit.may_use(one.queue)]
     flow = flow_of([seen.histories.get(one.queue, []) for one in stats], seen.now_ms, span)
@@ -72,10 +72,10 @@ async def overview(visit: Visit[OverviewQuery]) -> OverviewView:
     )
 
 
-async def _look(office: Office, chosen: Span) -> Seen:
-    service = office.service
+async def _look(state: AppState, chosen: Span) -> Seen:
+    service = state.service
     now_ms = await service.now()
-    names = await queue_names(office)
+    names = await queue_names(state)
     stats = sorted(await service.stats(names), key=_business) if names else []
     busiest = [one.queue for one in stats[:QUEUES_MAX]]
     histories: dict[str, list[Minute]] = {}

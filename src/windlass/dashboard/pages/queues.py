@@ -38,7 +38,7 @@ class QueuesView(msgspec.Struct, frozen=True):
 async def queues(visit: Visit[QueuesQuery]) -> QueuesView:
     """All queues by name."""
     query = visit.query
-    now_ms, names = await asyncio.gather(visit.service.now(), queue_names(visit.ask.office))
+    now_ms, names = await asyncio.gather(visit.service.now(), queue_names(visit.context.state))
     visit.now_ms = now_ms
     wanted = [name for name in names if visit.may_use(name) and query.search.lower() in name.lower()]
     behind = [name for name in wanted if name > query.after]
@@ -86,13 +86,13 @@ class QueueView(msgspec.Struct, frozen=True, kw_only=True):
 async def queue(visit: Visit[QueueQuery]) -> QueueView:
     """One queue."""
     name, service = visit.names["queue"], visit.service
-    visit.ask.may_use(name)
+    visit.context.may_use(name)
     chosen = SPANS[visit.query.span]
     histories_asked = service.histories([name], step_minutes=chosen.step_minutes, steps=chosen.steps)
     now_ms, stats, histories = await asyncio.gather(service.now(), service.stats([name]), histories_asked)
     lanes_asked = service.lanes(name, most=LANES_PER_PAGE, cursor=visit.query.lanes)
     pauses, limits, lanes = await asyncio.gather(service.pauses(name), service.limits(), lanes_asked)
-    configuration, weights = await asyncio.gather(service.configuration(name), service.weigh(name, {}))
+    configuration, weights = await asyncio.gather(service.configuration(name), service.set_weights(name, {}))
     visit.now_ms = now_ms
     return QueueView(
         now_ms=now_ms,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from . import constraints, done, jobs, openapi_document, page, workers
+from . import constraints, reports, jobs, openapi_document, ui, workers
 
 # The page's own words come before those of everything else below the prefix.
-ROUTES = tuple(subject.routes for subject in (page, jobs, workers, done, constraints, openapi_document))
+ROUTES = tuple(subject.routes for subject in (ui, jobs, workers, reports, constraints, openapi_document))

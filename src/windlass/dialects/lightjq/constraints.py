@@ -15,10 +15,11 @@ from windlass.core.limits.limit import Level, Limit, LimitState, Matcher, Scalar
 from windlass.core.validation import jobs as check
 from windlass.core.validation import limits as limit_check
 from windlass.web.app.encoding import MSGPACK
-from windlass.web.app.router import ADMIN, READS, Ask
+from windlass.web.app.request_context import RequestContext
+from windlass.web.app.router import ADMIN, READS
 
 from .jobs import prepare
-from .refusals import QUEUE, routes_of
+from .protocol import QUEUE, routes_of
 
 routes = routes_of("Constraints")
 
@@ -149,16 +150,16 @@ def constraints_in(limits: list[LimitState]) -> list[ConstraintShape]:
     gives=Constrained, media=MSGPACK, status=201, is_audited=True, is_listed=False,
     refuses=(errors.TooLarge, errors.EngineError),
 )  # fmt: skip
-async def set_constraint(ask: Ask[NewConstraint, None]) -> Constrained:
+async def set_constraint(context: RequestContext[NewConstraint, None]) -> Constrained:
     """Limit the jobs that a matcher selects.
 
     Jobs that run already count; waiting ones are held back by it at once. A job that it holds back keeps no other from
     starting. Retries count like first attempts."""
-    ask.may_use(QUEUE)
+    context.may_use(QUEUE)
     constraint_id = str(uuid.uuid4())
-    ask.target = NAME_PREFIX + constraint_id
-    limiting = ask.service.limit(ask.body.limit(ask.target))
-    await prepare(ask.office)
+    context.target = NAME_PREFIX + constraint_id
+    limiting = context.service.limit(context.body.limit(context.target))
+    await prepare(context.state)
     await limiting
     return Constrained(constraint_id)
 
@@ -167,21 +168,21 @@ async def set_constraint(ask: Ask[NewConstraint, None]) -> Constrained:
     "/constraint", operation="constraints", roles=READS, gives=list[ConstraintShape], takes_media=MSGPACK,
     media=MSGPACK, is_listed=False, refuses=(errors.EngineError,),
 )  # fmt: skip
-async def constraints(ask: Ask[None, None]) -> list[ConstraintShape]:
+async def constraints(context: RequestContext[None, None]) -> list[ConstraintShape]:
     """All constraints, and how full each is: of one per value, the values that run or hold something back."""
-    ask.may_use(QUEUE)
-    return constraints_in(await ask.service.limits())
+    context.may_use(QUEUE)
+    return constraints_in(await context.service.limits())
 
 
 @routes.delete(
     "/constraint/{id}", operation="remove_constraint", status=204, roles=ADMIN, takes_media=MSGPACK, media=MSGPACK,
     is_audited=True, is_listed=False, refuses=(errors.UnknownLimit, errors.EngineError),
 )  # fmt: skip
-async def remove_constraint(ask: Ask[None, None]) -> None:
+async def remove_constraint(context: RequestContext[None, None]) -> None:
     """Take a constraint away; what it held back may start."""
-    ask.may_use(QUEUE)
-    ask.target = NAME_PREFIX + ask.path["id"]
-    await ask.service.unlimit(_known_name(ask.path["id"]))
+    context.may_use(QUEUE)
+    context.target = NAME_PREFIX + context.path["id"]
+    await context.service.unlimit(_known_name(context.path["id"]))
 
 
 def _known_name(text: str) -> str:

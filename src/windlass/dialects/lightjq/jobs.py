@@ -16,11 +16,13 @@ from windlass.core.job import Blob, Codec, NewJob, Timeline
 from windlass.core.retry import Backoff
 from windlass.core.states import State
 from windlass.core.validation import jobs as check
+from windlass.web.app.app_state import AppState
 from windlass.web.app.encoding import MSGPACK
 from windlass.web.app.problems import HttpRefusal
-from windlass.web.app.router import PRODUCES, READS, Ask, Office
+from windlass.web.app.request_context import RequestContext
+from windlass.web.app.router import PRODUCES, READS
 
-from .refusals import NIL, QUEUE, JobId, Value, job_id_of, read_value, routes_of
+from .protocol import NIL, QUEUE, JobId, Value, job_id_of, read_value, routes_of
 from .status import DROPS_RESULT, KEEPS_RESULT, StatusShape, is_ours, is_read_once, keeps_result, shape_of, value_of
 
 routes = routes_of("Pushers")
@@ -86,33 +88,33 @@ class NotCancelable(HttpRefusal):
     sentence = "The job has been started, or has ended; only one that waits can be cancelled."
 
 
-_prepared: WeakSet[Office] = WeakSet()
+_prepared: WeakSet[AppState] = WeakSet()
 
 
-async def prepare(office: Office) -> None:
+async def prepare(state: AppState) -> None:
     """The queue is divided by name: a worker that does not know a name must not keep others from the rest."""
-    if office in _prepared:
+    if state in _prepared:
         return
-    if not (await office.service.configuration(QUEUE)).name_lanes:
-        await office.service.configure(QUEUE, {"name_lanes": True})
-    _prepared.add(office)
+    if not (await state.service.configuration(QUEUE)).name_lanes:
+        await state.service.configure(QUEUE, {"name_lanes": True})
+    _prepared.add(state)
 
 
 @routes.post(
     "/job", operation="push_job", roles=PRODUCES, takes=PushedJob, takes_media=MSGPACK, gives=Pushed, media=MSGPACK,
     status=201, is_listed=False, refuses=(errors.TooLarge, errors.QueueFull, errors.EngineFull, errors.EngineError),
 )  # fmt: skip
-async def push_job(ask: Ask[PushedJob, None]) -> Pushed:
+async def push_job(context: RequestContext[PushedJob, None]) -> Pushed:
     """Enqueue a job."""
-    ask.may_use(QUEUE)
-    job = ask.body.new_job(ask.office.settings.lightjq_keep_ms)
-    await prepare(ask.office)
-    return Pushed(format_id((await ask.office.gathering.enqueue(job)).id))
+    context.may_use(QUEUE)
+    job = context.body.new_job(context.state.settings.lightjq_keep_ms)
+    await prepare(context.state)
+    return Pushed(format_id((await context.state.gathering.enqueue(job)).id))
 
 
-async def found(ask: Ask[Any, Any], job_id: bytes) -> Timeline:
+async def found(context: RequestContext[Any, Any], job_id: bytes) -> Timeline:
     try:
-        timeline = await ask.service.job([job_id]).one()
+        timeline = await context.service.job([job_id]).one()
     except AlreadyEnded as error:
         raise UnknownJob from error
     if not is_ours(timeline.job):
@@ -120,12 +122,12 @@ async def found(ask: Ask[Any, Any], job_id: bytes) -> Timeline:
     return timeline
 
 
-async def _shown(ask: Ask[Any, Any], timeline: Timeline) -> StatusShape:
+async def _shown(context: RequestContext[Any, Any], timeline: Timeline) -> StatusShape:
     """The result is handed out once, to somebody who is still there and may have it."""
     job, result = timeline.job, NIL
-    if job.state is State.FINISHED and keeps_result(job) and not ask.request.client.is_gone:
-        is_read = is_read_once(job) and ask.request.head.method == "GET" and ask.who.may(PRODUCES)
-        ending = await ask.service.result(job.id, consume=is_read)
+    if job.state is State.FINISHED and keeps_result(job) and not context.request.client.is_gone:
+        is_read = is_read_once(job) and context.request.head.method == "GET" and context.who.may(PRODUCES)
+        ending = await context.service.result(job.id, consume=is_read)
         result = NIL if ending is None or ending.result is None else value_of(ending.result)
     return shape_of(timeline, result)
 
@@ -134,13 +136,13 @@ async def _shown(ask: Ask[Any, Any], timeline: Timeline) -> StatusShape:
     "/job/{id}", operation="job_status", roles=PRODUCES | READS, gives=StatusShape, takes_media=MSGPACK, media=MSGPACK,
     is_listed=False, refuses=(UnknownJob, errors.EngineError),
 )  # fmt: skip
-async def job_status(ask: Ask[None, None]) -> StatusShape:
+async def job_status(context: RequestContext[None, None]) -> StatusShape:
     """How a job is.
 
     The result of one that is done is handed out once, when it was enqueued with `keep_result`; afterwards it is nil. A
     token that may only read sees it without using it up."""
-    ask.may_use(QUEUE)
-    return await _gone_is_unknown(_shown(ask, await found(ask, job_id_of(ask.path["id"]))))
+    context.may_use(QUEUE)
+    return await _gone_is_unknown(_shown(context, await found(context, job_id_of(context.path["id"]))))
 
 
 @routes.get(
@@ -148,21 +150,21 @@ async def job_status(ask: Ask[None, None]) -> StatusShape:
     takes_media=MSGPACK, media=MSGPACK, is_listed=False, waits=True,
     refuses=(UnknownJob, NotEnded, errors.EngineError),
 )  # fmt: skip
-async def poll_job(ask: Ask[None, PollingQuery]) -> StatusShape:
+async def poll_job(context: RequestContext[None, PollingQuery]) -> StatusShape:
     """Wait for the end of a job.
 
     Answers at once when it is done, or has failed with no retry left; else the moment that it is. 408 when that does
     not happen in time."""
-    ask.may_use(QUEUE)
-    job_id = job_id_of(ask.path["id"])
-    await found(ask, job_id)
-    waiting = ask.service.result(job_id, wait_ms=ask.query.timeout * 1000)
-    if await _gone_is_unknown(ask.office.waiting(waiting, None)) is None:
+    context.may_use(QUEUE)
+    job_id = job_id_of(context.path["id"])
+    await found(context, job_id)
+    waiting = context.service.result(job_id, wait_ms=context.query.timeout * 1000)
+    if await _gone_is_unknown(context.state.waiting(waiting, None)) is None:
         raise NotEnded
-    timeline = await found(ask, job_id)
+    timeline = await found(context, job_id)
     if not timeline.job.state.is_ended:  # a person has sent it on its way again, in this very moment
         raise NotEnded
-    return await _gone_is_unknown(_shown(ask, timeline))
+    return await _gone_is_unknown(_shown(context, timeline))
 
 
 async def _gone_is_unknown(question: Awaitable[T]) -> T:
@@ -176,13 +178,13 @@ async def _gone_is_unknown(question: Awaitable[T]) -> T:
     "/job/{id}", operation="cancel_job", status=204, roles=PRODUCES, takes_media=MSGPACK, media=MSGPACK,
     is_listed=False, refuses=(UnknownJob, NotCancelable, errors.EngineError),
 )  # fmt: skip
-async def cancel_job(ask: Ask[None, None]) -> None:
+async def cancel_job(context: RequestContext[None, None]) -> None:
     """Cancel a job that has not been started, or waits for its next attempt."""
-    ask.may_use(QUEUE)
-    job_id = job_id_of(ask.path["id"])
-    await found(ask, job_id)
+    context.may_use(QUEUE)
+    job_id = job_id_of(context.path["id"])
+    await found(context, job_id)
     try:
-        await ask.service.cancel([job_id], spares_running=True).one()
+        await context.service.cancel([job_id], spares_running=True).one()
     except (WrongState, AlreadyEnded) as error:
-        await found(ask, job_id)  # somebody else may have cancelled it just now
+        await found(context, job_id)  # somebody else may have cancelled it just now
         raise NotCancelable from error

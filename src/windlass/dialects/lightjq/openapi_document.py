@@ -10,7 +10,7 @@ from windlass.web.app.router import Route
 from windlass.web.docs.dialect_document import TAG, document_of_dialect, serve_document
 from windlass.web.docs.openapi import About, Examples
 
-from .refusals import PREFIX, routes_of
+from .protocol import PREFIX, routes_of
 
 routes = routes_of(TAG)
 

@@ -12,7 +12,7 @@ from windlass.core.job import Attempt, Blob, Codec, Job, Timeline
 from windlass.core.states import State
 from windlass.core.text.transcoding import as_msgpack
 
-from .refusals import NIL, QUEUE, Value
+from .protocol import NIL, QUEUE, Value
 
 # Tags of the jobs that were pushed here. Those of others have neither: their results are kept as they were asked to be,
 # and nothing that is looked at here is used up.

@@ -15,11 +15,12 @@ from windlass.core.ids import format_id
 from windlass.core.operations import WorkerInfo
 from windlass.core.queue import DAY_MS
 from windlass.web.app.encoding import MSGPACK
-from windlass.web.app.router import WORKS, Ask
+from windlass.web.app.request_context import RequestContext
+from windlass.web.app.router import WORKS
 
 from .jobs import prepare
-from .reachable import check_reachable
-from .refusals import QUEUE, routes_of, worker_id_of
+from .worker_url import check_reachable
+from .protocol import QUEUE, routes_of, worker_id_of
 
 routes = routes_of("Workers")
 
@@ -48,21 +49,21 @@ class Registered(msgspec.Struct, frozen=True):
     "/worker", operation="register_worker", roles=WORKS, takes=NewWorker, takes_media=MSGPACK, gives=Registered,
     media=MSGPACK, status=201, is_listed=False, refuses=(errors.TooLarge, errors.EngineError),
 )  # fmt: skip
-async def register_worker(ask: Ask[NewWorker, None]) -> Registered:
+async def register_worker(context: RequestContext[NewWorker, None]) -> Registered:
     """Register a worker."""
-    ask.may_use(QUEUE)
-    body, worker = ask.body, uuid.uuid4().bytes
+    context.may_use(QUEUE)
+    body, worker = context.body, uuid.uuid4().bytes
     info = WorkerInfo(name=body.name, slots=body.max_jobs, queues=(QUEUE,), url=(body.url or "").rstrip("/"))
-    registering = ask.service.register(worker, info, beat_ms=PUSHED_MS if info.url else UNSEEN_MS)
+    registering = context.service.register(worker, info, beat_ms=PUSHED_MS if info.url else UNSEEN_MS)
     if info.url:
-        await check_reachable(info.url, await ask.office.policy.current())
-    await prepare(ask.office)
+        await check_reachable(info.url, await context.state.policy.current())
+    await prepare(context.state)
     await registering
     return Registered(format_id(worker))
 
 
-def worker_of(ask: Ask[Any, Any]) -> bytes:
-    text = ask.request.head.headers.get(WORKER_ID, "").strip()
+def worker_of(context: RequestContext[Any, Any]) -> bytes:
+    text = context.request.head.headers.get(WORKER_ID, "").strip()
     if not text:
         raise BadInput("The header worker-id is missing; send the id that POST /worker has answered.")
     return worker_id_of(text)
@@ -72,21 +73,21 @@ def worker_of(ask: Ask[Any, Any]) -> bytes:
     "/worker", operation="remove_worker", status=204, roles=WORKS, takes_media=MSGPACK, media=MSGPACK, is_listed=False,
     refuses=(errors.UnknownWorker, errors.EngineError), **NEEDS_WORKER,
 )  # fmt: skip
-async def remove_worker(ask: Ask[None, None]) -> None:
+async def remove_worker(context: RequestContext[None, None]) -> None:
     """A worker leaves; what it holds is given to others."""
-    ask.may_use(QUEUE)
-    worker = worker_of(ask)
-    await ask.may_act_for(worker, with_jobs=True)
-    await ask.service.forget(worker)
+    context.may_use(QUEUE)
+    worker = worker_of(context)
+    await context.may_act_for(worker, with_jobs=True)
+    await context.service.forget(worker)
 
 
 @routes.post(
     "/worker/beat", operation="beat_worker", status=204, roles=WORKS, takes_media=MSGPACK, media=MSGPACK,
     is_listed=False, refuses=(errors.UnknownWorker, errors.EngineError), **NEEDS_WORKER,
 )  # fmt: skip
-async def beat_worker(ask: Ask[None, None]) -> None:
+async def beat_worker(context: RequestContext[None, None]) -> None:
     """A worker asks whether it is still known: one that could not be reached for a while is not, and registers anew."""
-    ask.may_use(QUEUE)
-    worker = worker_of(ask)
-    await ask.may_act_for(worker)
-    await ask.service.beat([worker]).one()
+    context.may_use(QUEUE)
+    worker = worker_of(context)
+    await context.may_act_for(worker)
+    await context.service.beat([worker]).one()

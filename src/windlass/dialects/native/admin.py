@@ -13,7 +13,8 @@ from windlass.core.diagnosis import Diagnosis, Finding
 from windlass.core.job import Durability
 from windlass.core.validation import jobs as check
 from windlass.core.validation import tokens as tokens_validation
-from windlass.web.app.router import ADMIN, KNOWS, Answer, Ask, Routes
+from windlass.web.app.request_context import RequestContext
+from windlass.web.app.router import ADMIN, KNOWS, Answer, Routes
 
 from .shapes import Duration, Given, QueueName, Shape, shaped
 
@@ -37,18 +38,18 @@ class InfoShape(Given, frozen=True, kw_only=True):
 
 
 @routes.get("/info", roles=KNOWS, gives=InfoShape)
-async def info(ask: Ask[None, None]) -> InfoShape:
+async def info(context: RequestContext[None, None]) -> InfoShape:
     """What answers here: its version, its engine, and what time it is there.
 
     It is about no queue: any token may ask."""
-    store = ask.service.store
+    store = context.service.store
     found = await store.open()
     return InfoShape(
         version=__version__,
         engine=EngineShape(product=found.product, version=found.version, is_embedded=store.is_embedded),
         partitions=found.partitions,
         durability=store.durability,
-        now_ms=await ask.service.now(),
+        now_ms=await context.service.now(),
     )
 
 
@@ -108,13 +109,13 @@ def _diagnosis(found: Diagnosis) -> DiagnosisShape:
 
 
 @routes.post("/doctor", roles=ADMIN, takes=DoctorShape, gives=DiagnosisShape, is_audited=True)
-async def doctor(ask: Ask[DoctorShape, None]) -> DiagnosisShape:
+async def doctor(context: RequestContext[DoctorShape, None]) -> DiagnosisShape:
     """Look for disagreement between records and indexes, and for risks in the engine's settings.
 
     It reads everything, in bounded steps: with millions of jobs the answer takes its time."""
-    ask.may_use_all()
-    ask.target, ask.detail = "", "repair" if ask.body.repair else ""
-    return _diagnosis(await ask.service.doctor(ask.body.repair))
+    context.may_use_all()
+    context.target, context.detail = "", "repair" if context.body.repair else ""
+    return _diagnosis(await context.service.doctor(context.body.repair))
 
 
 # Tokens
@@ -182,10 +183,10 @@ def _token(token: Token) -> TokenShape:
 
 
 @routes.get("/tokens", roles=ADMIN, gives=TokensShape)
-async def tokens(ask: Ask[None, None]) -> TokensShape:
+async def tokens(context: RequestContext[None, None]) -> TokensShape:
     """All tokens, by name; without their secrets, which nobody knows any more."""
-    ask.may_use_all()
-    found = await ask.service.tokens()
+    context.may_use_all()
+    found = await context.service.tokens()
     return TokensShape(tokens=[_token(one) for one in found.tokens])
 
 
@@ -193,26 +194,26 @@ async def tokens(ask: Ask[None, None]) -> TokensShape:
     "/tokens", roles=ADMIN, takes=NewTokenShape, gives=CreatedTokenShape, status=201, is_audited=True,
     refuses=(errors.TooLarge, errors.TokenExists, errors.EngineFull),
 )  # fmt: skip
-async def create_token(ask: Ask[NewTokenShape, None]) -> Answer:
+async def create_token(context: RequestContext[NewTokenShape, None]) -> Answer:
     """Make a token.
 
     The answer has its text, which is kept nowhere and never told again. From the first token on, every request needs
     one."""
-    ask.target = ask.body.name
-    ask.detail = " ".join((*sorted(ask.body.roles), *ask.body.queues))
-    ask.may_use_all()
-    made = await ask.service.create_token(ask.body.new_token())
+    context.target = context.body.name
+    context.detail = " ".join((*sorted(context.body.roles), *context.body.queues))
+    context.may_use_all()
+    made = await context.service.create_token(context.body.new_token())
     return Answer(CreatedTokenShape(token=_token(made.token), text=made.text), headers=(("Cache-Control", "no-store"),))
 
 
 @routes.delete(
     "/tokens/{name}", roles=ADMIN, is_audited=True, refuses=(errors.TooLarge, errors.UnknownToken, errors.EngineFull)
 )
-async def revoke_token(ask: Ask[None, None]) -> None:
+async def revoke_token(context: RequestContext[None, None]) -> None:
     """Revoke a token; servers refuse it within a second."""
-    ask.target = ask.path["name"]
-    ask.may_use_all()
-    await ask.service.revoke_token(ask.target)
+    context.target = context.path["name"]
+    context.may_use_all()
+    await context.service.revoke_token(context.target)
 
 
 # The audit log
@@ -243,8 +244,8 @@ class AuditQuery(Shape, frozen=True, kw_only=True):
 
 
 @routes.get("/audit", roles=ADMIN, query=AuditQuery, gives=AuditPageShape)
-async def audit(ask: Ask[None, AuditQuery]) -> AuditPageShape:
+async def audit(context: RequestContext[None, AuditQuery]) -> AuditPageShape:
     """Who changed what, newest first: the last 10,000 entries."""
-    ask.may_use_all()
-    page = await ask.service.audits(most=ask.query.most, cursor=ask.query.cursor)
+    context.may_use_all()
+    page = await context.service.audits(most=context.query.most, cursor=context.query.cursor)
     return AuditPageShape(entries=[shaped(one, AuditEntryShape) for one in page.entries], cursor=page.cursor)

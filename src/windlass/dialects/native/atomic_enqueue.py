@@ -12,7 +12,8 @@ from windlass.core.errors import Refusal
 from windlass.core.job_template import alone
 from windlass.core.operations import Enqueued
 from windlass.core.validation import jobs as check
-from windlass.web.app.router import PRODUCES, Ask, Routes
+from windlass.web.app.request_context import RequestContext
+from windlass.web.app.router import PRODUCES, Routes
 
 from .enqueue import EnqueuedShape, EnqueueQuery, enqueued_shape
 from .relations import read_relations
@@ -39,18 +40,18 @@ class AcceptedWholeShape(Given, frozen=True, kw_only=True):
         errors.BadSetting,
     ),
 )  # fmt: skip
-async def enqueue_whole(ask: Ask[WholeShape, EnqueueQuery]) -> AcceptedWholeShape:
+async def enqueue_whole(context: RequestContext[WholeShape, EnqueueQuery]) -> AcceptedWholeShape:
     """Enqueue up to 2,000 jobs as a whole: all are accepted, or none.
 
     They may wait for each other (`after`, `parent`) by ids that the caller makes. All lie in one partition, and none
     has a unique key. Sent again with the same ids, it changes nothing."""
-    for item in ask.body.items:
-        ask.may_use(item.queue)
-    jobs = [alone(item.new_job(ask.encoding)) for item in ask.body.items]
-    relations = await read_relations(ask, jobs)
+    for item in context.body.items:
+        context.may_use(item.queue)
+    jobs = [alone(item.new_job(context.encoding)) for item in context.body.items]
+    relations = await read_relations(context, jobs)
     if relations is not None:
         relations.check_whole(jobs)
-    answers = await ask.service.enqueue(jobs, durability=ask.query.durability, whole=True)
+    answers = await context.service.enqueue(jobs, durability=context.query.durability, whole=True)
     return AcceptedWholeShape(jobs=[enqueued_shape(_accepted(one)) for one in answers])
 
 

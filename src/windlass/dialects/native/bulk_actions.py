@@ -13,7 +13,8 @@ from windlass.core.ids import format_id
 from windlass.core.operations import Listing
 from windlass.core.text.error_text import SHAPE_MAX
 from windlass.core.validation import jobs as check
-from windlass.web.app.router import ADMIN, READS, Ask, Routes
+from windlass.web.app.request_context import RequestContext
+from windlass.web.app.router import ADMIN, READS, Routes
 
 from .job_admin import CancelledShape
 from .jobs import ABSENT, StateName, looked_at
@@ -84,50 +85,52 @@ def _matches(listing: Listing) -> SoughtJobsShape:
     return SoughtJobsShape(**{name: getattr(listing, name) for name in SoughtJobsShape.__struct_fields__})
 
 
-def _may_use(ask: Ask[Any, Any], listing: Listing) -> None:
-    ask.may_use(listing.queue) if listing.queue else ask.may_use_all()
+def _may_use(context: RequestContext[Any, Any], listing: Listing) -> None:
+    context.may_use(listing.queue) if listing.queue else context.may_use_all()
 
 
-def _check_found(ask: Ask[Any, Any], listing: Listing) -> None:
-    ask.check_found(listing.queue, "this action") if listing.queue else ask.may_use_all()
+def _check_found(context: RequestContext[Any, Any], listing: Listing) -> None:
+    context.check_found(listing.queue, "this action") if listing.queue else context.may_use_all()
 
 
 @routes.post(
     "/actions", roles=ADMIN, takes=ActionShape, gives=ActionStatusShape, is_audited=True,
     refuses=(errors.TooLarge, errors.EngineFull, errors.QueueFull, errors.LimitsChanged),
 )  # fmt: skip
-async def act(ask: Ask[ActionShape, None]) -> ActionStatusShape:
+async def act(context: RequestContext[ActionShape, None]) -> ActionStatusShape:
     """Retry, cancel, delete or requeue all jobs that match, in the background.
 
     A server carries it out in bounded steps; when it dies, another goes on. Jobs that come into the list later are left
     alone."""
-    body = ask.body
+    body = context.body
     listing = Listing(**msgspec.structs.asdict(body.matches))
-    ask.target = listing.queue or "all queues"
-    ask.detail = msgspec.json.encode(body).decode()
-    question = ask.service.act(Action(verb=body.verb, listing=listing, reason=body.reason, asked_by=ask.who.name[:255]))
-    _may_use(ask, listing)
+    context.target = listing.queue or "all queues"
+    context.detail = msgspec.json.encode(body).decode()
+    question = context.service.act(
+        Action(verb=body.verb, listing=listing, reason=body.reason, asked_by=context.who.name[:255])
+    )
+    _may_use(context, listing)
     return _shape(await question)
 
 
 @routes.get("/actions", roles=READS, gives=ActionsShape)
-async def actions(ask: Ask[None, None]) -> ActionsShape:
+async def actions(context: RequestContext[None, None]) -> ActionsShape:
     """Actions under way, and the last ones that have ended.
 
     A token for some queues sees those on these queues."""
-    found = await ask.service.actions()
-    return ActionsShape(actions=[_shape(one) for one in found if not ask.who.queues or _is_seen(ask, one)])
+    found = await context.service.actions()
+    return ActionsShape(actions=[_shape(one) for one in found if not context.who.queues or _is_seen(context, one)])
 
 
-def _is_seen(ask: Ask[Any, Any], status: ActionStatus) -> bool:
-    return bool(status.listing.queue) and ask.who.may_use(status.listing.queue)
+def _is_seen(context: RequestContext[Any, Any], status: ActionStatus) -> bool:
+    return bool(status.listing.queue) and context.who.may_use(status.listing.queue)
 
 
 @routes.get("/actions/{id}", roles=READS, gives=ActionStatusShape, refuses=ABSENT)
-async def action(ask: Ask[None, None]) -> ActionStatusShape:
+async def action(context: RequestContext[None, None]) -> ActionStatusShape:
     """One action, and how far it has come."""
-    found = await looked_at(ask.service.action(ask.job_id))
-    _check_found(ask, found.listing)
+    found = await looked_at(context.service.action(context.job_id))
+    _check_found(context, found.listing)
     return _shape(found)
 
 
@@ -135,11 +138,11 @@ async def action(ask: Ask[None, None]) -> ActionStatusShape:
     "/actions/{id}/cancel", roles=ADMIN, gives=CancelledShape, is_audited=True,
     refuses=(errors.UnknownJob, errors.AlreadyEnded, errors.WrongState),
 )  # fmt: skip
-async def cancel_action(ask: Ask[None, None]) -> CancelledShape:
+async def cancel_action(context: RequestContext[None, None]) -> CancelledShape:
     """Call an action off; what it has done stays done.
 
     `requested`: it ends after the step that it is in."""
-    action_id = ask.job_id
-    ask.target = format_id(action_id)
-    _check_found(ask, (await ask.service.action(action_id)).listing)
-    return CancelledShape(outcome=await ask.service.cancel([action_id]).one())  # type: ignore[arg-type]
+    action_id = context.job_id
+    context.target = format_id(action_id)
+    _check_found(context, (await context.service.action(action_id)).listing)
+    return CancelledShape(outcome=await context.service.cancel([action_id]).one())  # type: ignore[arg-type]

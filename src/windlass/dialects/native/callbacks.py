@@ -10,7 +10,8 @@ from windlass.core.callbacks.callback import CALLBACKS_MAX, Debt, parse_debt_id
 from windlass.core.ids import parse_id
 from windlass.core.validation import jobs as check
 from windlass.web.app.encoding import Encoding
-from windlass.web.app.router import ADMIN, KNOWS, READS, Ask, Routes
+from windlass.web.app.request_context import RequestContext
+from windlass.web.app.router import ADMIN, KNOWS, READS, Routes
 
 from .shapes import (
     AttemptShape,
@@ -81,12 +82,12 @@ def _debt(debt: Debt, encoding: Encoding) -> DebtShape:
 
 
 @routes.get("/callbacks", roles=READS, query=DebtsQuery, gives=DebtsShape)
-async def callbacks(ask: Ask[None, DebtsQuery]) -> DebtsShape:
+async def callbacks(context: RequestContext[None, DebtsQuery]) -> DebtsShape:
     """Callbacks that are owed, the next due first; or those that were given up, the oldest first."""
-    ask.may_use_all()
-    query = ask.query
-    page = await ask.service.callbacks(given_up=query.given_up, most=query.most, cursor=query.cursor)
-    return DebtsShape(callbacks=[_debt(one, ask.wanted) for one in page.debts], cursor=page.cursor)
+    context.may_use_all()
+    query = context.query
+    page = await context.service.callbacks(given_up=query.given_up, most=query.most, cursor=query.cursor)
+    return DebtsShape(callbacks=[_debt(one, context.wanted) for one in page.debts], cursor=page.cursor)
 
 
 class JobCallbacksShape(Given, frozen=True, kw_only=True):
@@ -97,14 +98,14 @@ class JobCallbacksShape(Given, frozen=True, kw_only=True):
 
 
 @routes.get("/jobs/{id}/callbacks", roles=KNOWS, gives=JobCallbacksShape)
-async def job_callbacks(ask: Ask[None, None]) -> JobCallbacksShape:
+async def job_callbacks(context: RequestContext[None, None]) -> JobCallbacksShape:
     """Callbacks of a job that are owed or were given up; they may outlive the job."""
-    job_id = ask.job_id
-    await ask.may_touch([job_id])
-    found = await ask.service.job_callbacks(job_id)
+    job_id = context.job_id
+    await context.may_touch([job_id])
+    found = await context.service.job_callbacks(job_id)
     for debt in found.debts:  # the job itself may have gone
-        ask.check_found(debt.job.queue)
-    return JobCallbacksShape(callbacks=[_debt(one, ask.wanted) for one in found.debts], is_all=found.is_all)
+        context.check_found(debt.job.queue)
+    return JobCallbacksShape(callbacks=[_debt(one, context.wanted) for one in found.debts], is_all=found.is_all)
 
 
 class DebtItemShape(Shape, frozen=True, kw_only=True):
@@ -118,14 +119,14 @@ class OwedShape(Given, frozen=True, kw_only=True):
 
 
 @routes.post("/callbacks:redeliver", roles=ADMIN, takes=Items[DebtItemShape], gives=Results[OwedShape], is_audited=True)
-async def redeliver(ask: Ask[Items[DebtItemShape], None]) -> Results[OwedShape]:
+async def redeliver(context: RequestContext[Items[DebtItemShape], None]) -> Results[OwedShape]:
     """Callbacks that were given up are due at once, with all attempts anew.
 
     With the ids that GET /callbacks shows, or those of jobs."""
-    ask.may_use_all()
-    ids = [_id(item.id) for item in ask.body.items]
-    ask.target, ask.detail = "", f"{len(ids)} callbacks"
-    return results(await ask.service.redeliver(ids), lambda status: OwedShape(status=status))
+    context.may_use_all()
+    ids = [_id(item.id) for item in context.body.items]
+    context.target, context.detail = "", f"{len(ids)} callbacks"
+    return results(await context.service.redeliver(ids), lambda status: OwedShape(status=status))
 
 
 def _id(text: str) -> bytes:

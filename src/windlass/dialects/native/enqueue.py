@@ -17,7 +17,8 @@ from windlass.core.job_template import Filled
 from windlass.core.operations import Enqueued
 from windlass.web.app.encoding import Encoding, decode, json_answer
 from windlass.web.app.problems import Problem, problem
-from windlass.web.app.router import PRODUCES, Answer, Ask, Later, Routes
+from windlass.web.app.request_context import RequestContext
+from windlass.web.app.router import PRODUCES, Answer, DeferredAnswer, Routes
 from windlass.web.listener.line_splitter import Lines, batches
 from windlass.web.listener.messages import Response, Streamed
 
@@ -65,46 +66,46 @@ def enqueued_shape(enqueued: Enqueued) -> EnqueuedShape:
     )
 
 
-AskOne: TypeAlias = Ask[NewJobShape, EnqueueQuery]
+AskOne: TypeAlias = RequestContext[NewJobShape, EnqueueQuery]
 
 
 @routes.post(
     "/jobs", roles=PRODUCES, takes=NewJobShape, query=EnqueueQuery, gives=EnqueuedShape, status=201,
     also={200: EnqueuedShape}, refuses=_REFUSES, headers=_HEADERS,
 )  # fmt: skip
-def enqueue(ask: AskOne) -> Later[Enqueued] | Awaitable[Answer]:
+def enqueue(context: AskOne) -> DeferredAnswer[Enqueued] | Awaitable[Answer]:
     """Enqueue one job.
 
     201 when it was accepted, 200 when it was there already (same id, same `Idempotency-Key`, or a unique key that
     another job holds). With an `Idempotency-Key` a request can be repeated: while the job exists, and ten minutes after
     it has gone, the same key names the same job. The same key with another content is refused."""
-    ask.may_use(ask.body.queue)
-    job = ask.body.filled(ask.encoding)
-    if "idempotency-key" in ask.request.head.headers:
-        [job] = _with_ids(ask, [job])
-    if ask.who.queues and named_by(job.form.job):
-        return _enqueue_related(ask, job)
-    return Later(ask.office.gathering.enqueue(job, ask.query.durability), _accepted)
+    context.may_use(context.body.queue)
+    job = context.body.filled(context.encoding)
+    if "idempotency-key" in context.request.head.headers:
+        [job] = _with_ids(context, [job])
+    if context.who.queues and named_by(job.form.job):
+        return _enqueue_related(context, job)
+    return DeferredAnswer(context.state.gathering.enqueue(job, context.query.durability), _accepted)
 
 
-async def _enqueue_related(ask: AskOne, job: Filled) -> Answer:
+async def _enqueue_related(context: AskOne, job: Filled) -> Answer:
     """Enqueue a job that names others, for a token that is for some queues."""
-    [answer] = await _enqueued(ask, [job])
+    [answer] = await _enqueued(context, [job])
     if isinstance(answer, Refusal):
         raise answer
     return _accepted(answer)
 
 
 async def _enqueued(
-    ask: Ask[Any, EnqueueQuery], jobs: Sequence[Filled], *, refuses_all: bool = False
+    context: RequestContext[Any, EnqueueQuery], jobs: Sequence[Filled], *, refuses_all: bool = False
 ) -> Sequence[Enqueued | Refusal]:
     """Enqueue jobs as the token may. `refuses_all`: a relation to a job of another queue refuses all of them."""
-    relations = await read_relations(ask, jobs)
+    relations = await read_relations(context, jobs)
     if relations is None:
-        return await ask.service.enqueue(jobs, durability=ask.query.durability)
+        return await context.service.enqueue(jobs, durability=context.query.durability)
     if refuses_all:
         relations.check(jobs)
-    return await relations.enqueue(jobs, ask.query.durability)
+    return await relations.enqueue(jobs, context.query.durability)
 
 
 def _accepted(done: Enqueued) -> Answer:
@@ -117,22 +118,22 @@ def _accepted(done: Enqueued) -> Answer:
     "/jobs:batch", roles=PRODUCES, takes=Items[NewJobShape], reads=jobs_in, query=EnqueueQuery,
     gives=Results[EnqueuedShape], refuses=(errors.TooLarge, errors.BadSetting), headers=_HEADERS,
 )  # fmt: skip
-async def enqueue_many(ask: Ask[list[Filled], EnqueueQuery]) -> Response | Results[EnqueuedShape]:
+async def enqueue_many(context: RequestContext[list[Filled], EnqueueQuery]) -> Response | Results[EnqueuedShape]:
     """Enqueue up to 1,000 jobs.
 
     Each is accepted or refused by itself; the results are in the order of the items. An `Idempotency-Key` is for the
     whole list: repeat it with the same jobs in the same order."""
-    for queue in {job.form.job.queue for job in ask.body} if ask.who.queues else ():
-        ask.may_use(queue)
-    answers = await _enqueued(ask, _with_ids(ask, ask.body), refuses_all=True)
-    if ask.wanted is Codec.JSON and all_accepted(answers):
+    for queue in {job.form.job.queue for job in context.body} if context.who.queues else ():
+        context.may_use(queue)
+    answers = await _enqueued(context, _with_ids(context, context.body), refuses_all=True)
+    if context.wanted is Codec.JSON and all_accepted(answers):
         return json_answer(200, written(answers))
     return results(answers, enqueued_shape)
 
 
-def _with_ids(ask: Ask[Any, Any], jobs: Sequence[Filled]) -> Sequence[Filled]:
+def _with_ids(context: RequestContext[Any, Any], jobs: Sequence[Filled]) -> Sequence[Filled]:
     """With a key, ids follow from it and from who asks: what is repeated is recognised by the engine itself."""
-    key = ask.request.head.headers.get("idempotency-key")
+    key = context.request.head.headers.get("idempotency-key")
     if key is None:
         return jobs
     if not 0 < len(key) <= KEY_MAX:
@@ -140,15 +141,15 @@ def _with_ids(ask: Ask[Any, Any], jobs: Sequence[Filled]) -> Sequence[Filled]:
     if any(job.form.job.id for job in jobs):
         raise BadInput("Give an id or an Idempotency-Key, not both: the key decides the id.")
     return [
-        Filled(job.form, job.payload, _id_for(ask, f"{ask.who.name}\0{key}\0{number}", job.form.job.queue))
+        Filled(job.form, job.payload, _id_for(context, f"{context.who.name}\0{key}\0{number}", job.form.job.queue))
         for number, job in enumerate(jobs)
     ]
 
 
-def _id_for(ask: Ask[Any, Any], text: str, queue: str) -> bytes:
+def _id_for(context: RequestContext[Any, Any], text: str, queue: str) -> bytes:
     """A UUID of version 8, made of a digest, at home where the queue is."""
     digest = hashlib.blake2b(text.encode(errors="surrogateescape"), digest_size=16).digest()
-    home = 0x8000 | ask.service.store.partition_of_queue(queue)
+    home = 0x8000 | context.service.store.partition_of_queue(queue)
     return digest[:6] + home.to_bytes(2, "big") + bytes([digest[8] & 0x3F | 0x80]) + digest[9:]
 
 
@@ -172,12 +173,12 @@ class StreamRefusal(Given, frozen=True, kw_only=True):
     "/jobs:stream", roles=PRODUCES, takes=NewJobShape, takes_media="application/x-ndjson", query=EnqueueQuery,
     gives=StreamStep, media="application/x-ndjson", streams_body=True, refuses=(),
 )  # fmt: skip
-async def enqueue_stream(ask: Ask[None, EnqueueQuery]) -> Streamed:
+async def enqueue_stream(context: RequestContext[None, EnqueueQuery]) -> Streamed:
     """Enqueue any number of jobs, one JSON object per line.
 
     The answer is a stream of lines, too: one `{"line", "error"}` for each line that was refused, and again and
     again how far it has come; what a line counts as accepted is safe. The last line has `is_end`."""
-    return Streamed(200, _enqueue_stream(ask), (), "application/x-ndjson")
+    return Streamed(200, _enqueue_stream(context), (), "application/x-ndjson")
 
 
 class _Progress:
@@ -207,22 +208,22 @@ def _line(value: msgspec.Struct) -> bytes:
     return msgspec.json.encode(value) + b"\n"
 
 
-async def _enqueue_stream(ask: Ask[None, EnqueueQuery]) -> AsyncIterator[bytes]:
+async def _enqueue_stream(context: RequestContext[None, EnqueueQuery]) -> AsyncIterator[bytes]:
     progress = _Progress()
     lines = Lines(LINE_MAX)
-    assert ask.request.chunks is not None  # noqa: S101 (the route streams)
+    assert context.request.chunks is not None  # noqa: S101 (the route streams)
     try:
-        async for chunk in ask.request.chunks:
+        async for chunk in context.request.chunks:
             for batch in batches(lines.feed(chunk), STEP):
-                yield await _step(ask, batch, progress)
+                yield await _step(context, batch, progress)
         for batch in batches(lines.end(), STEP):
-            yield await _step(ask, batch, progress)
+            yield await _step(context, batch, progress)
         yield progress.line(is_end=True)
     except WindlassError as error:
         yield progress.line(is_end=True, error=error)
 
 
-async def _step(ask: Ask[None, EnqueueQuery], batch: Sequence[bytes], progress: _Progress) -> bytes:
+async def _step(context: RequestContext[None, EnqueueQuery], batch: Sequence[bytes], progress: _Progress) -> bytes:
     """One call of the engine; answers with what was refused and how far we are."""
     jobs: list[tuple[int, Filled]] = []
     said: list[bytes] = []
@@ -238,13 +239,13 @@ async def _step(ask: Ask[None, EnqueueQuery], batch: Sequence[bytes], progress: 
             continue
         try:
             shape = decode(text, NewJobShape, encoding)
-            ask.may_use(shape.queue)
+            context.may_use(shape.queue)
             job = shape.filled(encoding)
-            ask.service.enqueue([job])  # checked here, so that one bad line is refused alone
+            context.service.enqueue([job])  # checked here, so that one bad line is refused alone
             jobs.append((progress.lines, job))
         except Refusal as error:
             refuse(progress.lines, error)
-    answers = await _enqueued(ask, [job for _, job in jobs]) if jobs else []
+    answers = await _enqueued(context, [job for _, job in jobs]) if jobs else []
     for (number, _), answer in zip(jobs, answers, strict=True):
         if isinstance(answer, Refusal):
             refuse(number, answer)

@@ -18,7 +18,8 @@ from windlass.core.validation import jobs as check
 from windlass.store.events.buffer import Told
 from windlass.store.events.shared_follow import Arrival, SharedFollowing
 from windlass.web.app import sse
-from windlass.web.app.router import KNOWS, READS, Ask, Routes
+from windlass.web.app.request_context import RequestContext
+from windlass.web.app.router import KNOWS, READS, Routes
 from windlass.web.listener.messages import Response, Streamed
 
 from .jobs import ABSENT, Gone, StateName
@@ -81,24 +82,24 @@ class EventShape(Given, frozen=True, kw_only=True):
     missed: int | UnsetType | None = UNSET
 
 
-def _frame(ask: Ask[Any, Any], event: Event) -> bytes:
+def _frame(context: RequestContext[Any, Any], event: Event) -> bytes:
     if event.kind is Happening.MISSED:
-        return sse.at_position(_missed_body(ask, event), event.position)
-    return sse.at_position(_body(event, ask.query.values), event.position)
+        return sse.at_position(_missed_body(context, event), event.position)
+    return sse.at_position(_body(event, context.query.values), event.position)
 
 
-def _shared_frame(ask: Ask[Any, Any], told: Told, position: str) -> bytes:
+def _shared_frame(context: RequestContext[Any, Any], told: Told, position: str) -> bytes:
     """As `_frame`; the part that is the same for all followers is encoded for the first of them."""
     if told.event.kind is Happening.MISSED:
-        return sse.at_position(_missed_body(ask, told.event), position)
-    body = told.forms.get(ask.query.values)
+        return sse.at_position(_missed_body(context, told.event), position)
+    body = told.forms.get(context.query.values)
     if body is None:
-        body = told.forms[ask.query.values] = _body(told.event, ask.query.values)
+        body = told.forms[context.query.values] = _body(told.event, context.query.values)
     return sse.at_position(body, position)
 
 
-def _missed_body(ask: Ask[Any, Any], event: Event) -> bytes:
-    count = None if ask.who.queues else event.missed  # it counts the events of all queues
+def _missed_body(context: RequestContext[Any, Any], event: Event) -> bytes:
+    count = None if context.who.queues else event.missed  # it counts the events of all queues
     shape = EventShape(kind="missed", at_ms=event.at_ms or UNSET, missed=count)
     return sse.body(shape.kind, msgspec.json.encode(shape))
 
@@ -137,23 +138,23 @@ def _snapshot(job: Job, position: str) -> bytes:
     return sse.frame(shape.kind, msgspec.json.encode(shape), position)
 
 
-def _position(ask: Ask[Any, Any]) -> str:
+def _position(context: RequestContext[Any, Any]) -> str:
     """A browser that comes back asks with its old query, and with the header."""
-    return ask.request.head.headers.get("last-event-id", "") or str(ask.query.position)
+    return context.request.head.headers.get("last-event-id", "") or str(context.query.position)
 
 
-async def _next(ask: Ask[Any, Any], following: SharedFollowing) -> list[Arrival]:
+async def _next(context: RequestContext[Any, Any], following: SharedFollowing) -> list[Arrival]:
     """Empty: nothing happened for a while, or the server stops."""
     try:
         async with asyncio.timeout(sse.KEEP_ALIVE_S):
-            return await ask.office.waiting(following.next_some(AT_ONCE), [])
+            return await context.state.waiting(following.next_some(AT_ONCE), [])
     except TimeoutError:
         return []
 
 
-async def _pause(ask: Ask[Any, Any]) -> None:
+async def _pause(context: RequestContext[Any, Any]) -> None:
     """What happens until the next write goes out with it."""
-    await ask.office.waiting(asyncio.sleep(ask.office.followers.pause_s), None)
+    await context.state.waiting(asyncio.sleep(context.state.followers.pause_s), None)
 
 
 # All of it, or of one queue
@@ -163,35 +164,37 @@ async def _pause(ask: Ask[Any, Any]) -> None:
     "/events", roles=READS, query=EventsQuery, gives=EventShape, media=sse.EVENT_STREAM, waits=True,
     headers=_HEADERS, refuses=(errors.TooLarge,),
 )  # fmt: skip
-async def events(ask: Ask[None, EventsQuery]) -> Streamed:
+async def events(context: RequestContext[None, EventsQuery]) -> Streamed:
     """Follow what happens, as server-sent events.
 
     From now on, or behind the event whose id is given. Whoever was away for too long is told how many events they have
     missed. A token for some queues sees what happens in these."""
-    if ask.query.queue:
-        ask.may_use(ask.query.queue)
-    following = ask.service.follow(_position(ask), queue=ask.query.queue, shared=True)
-    counted = await ask.office.followers.begin(ask.who, following)
-    return sse.streamed(_everything(ask, following), counted)
+    if context.query.queue:
+        context.may_use(context.query.queue)
+    following = context.service.follow(_position(context), queue=context.query.queue, shared=True)
+    counted = await context.state.followers.begin(context.who, following)
+    return sse.streamed(_everything(context, following), counted)
 
 
-async def _everything(ask: Ask[None, EventsQuery], following: SharedFollowing) -> AsyncGenerator[bytes, None]:
+async def _everything(
+    context: RequestContext[None, EventsQuery], following: SharedFollowing
+) -> AsyncGenerator[bytes, None]:
     yield sse.mark(following.position)
     clock = asyncio.get_running_loop().time
     written_at_s = clock()
-    while not ask.office.stopping.is_set():
-        arrivals = await _next(ask, following)
-        frames = [_shared_frame(ask, told, position) for told, position in arrivals if _is_for(ask, told.event)]
+    while not context.state.stopping.is_set():
+        arrivals = await _next(context, following)
+        frames = [_shared_frame(context, told, position) for told, position in arrivals if _is_for(context, told.event)]
         if not frames and (not arrivals or clock() - written_at_s >= sse.KEEP_ALIVE_S):
             frames = [sse.alive(following.reached)]
         for chunk in _chunks(frames):
-            if not await ask.office.still_admits(ask.request.head, READS):
+            if not await context.state.still_admits(context.request.head, READS):
                 return
             yield chunk
         if frames:
             written_at_s = clock()
         if arrivals:
-            await _pause(ask)
+            await _pause(context)
 
 
 def _chunks(frames: Sequence[bytes]) -> Iterable[bytes]:
@@ -199,8 +202,8 @@ def _chunks(frames: Sequence[bytes]) -> Iterable[bytes]:
     return sse.chunks(frames) if frames else (b"",)
 
 
-def _is_for(ask: Ask[Any, Any], event: Event) -> bool:
-    return event.kind is Happening.MISSED or ask.who.may_use(event.queue)
+def _is_for(context: RequestContext[Any, Any], event: Event) -> bool:
+    return event.kind is Happening.MISSED or context.who.may_use(event.queue)
 
 
 # Of one job, until its end
@@ -210,65 +213,69 @@ def _is_for(ask: Ask[Any, Any], event: Event) -> bool:
     "/jobs/{id}/events", roles=KNOWS, query=JobEventsQuery, gives=EventShape, also={204: None},
     media=sse.EVENT_STREAM, waits=True, headers=_HEADERS, refuses=(*ABSENT, errors.TooLarge),
 )  # fmt: skip
-async def job_events(ask: Ask[None, JobEventsQuery]) -> Streamed | Response:
+async def job_events(context: RequestContext[None, JobEventsQuery]) -> Streamed | Response:
     """Follow one job until its end, as server-sent events.
 
     The first event is a snapshot of the job; the stream ends after the one that tells its end, or at once when it has
     ended. Whoever comes back with the id of the last event gets what they missed, or 204 when there is nothing more: a
     browser then stops asking."""
-    job_id, position = ask.job_id, _position(ask)
+    job_id, position = context.job_id, _position(context)
     has_seen_end = position == ENDED
     if has_seen_end:
         position = ""
-    found = await _look(ask, job_id)
+    found = await _look(context, job_id)
     if not isinstance(found, Job) or found.state.is_ended:
-        return Response(204) if has_seen_end and isinstance(found, Job) else await _past(ask, job_id, found, position)
-    counted = await ask.office.followers.begin(ask.who, ask.service.follow(position, job=job_id, shared=True))
+        return (
+            Response(204) if has_seen_end and isinstance(found, Job) else await _past(context, job_id, found, position)
+        )
+    counted = await context.state.followers.begin(
+        context.who, context.service.follow(position, job=job_id, shared=True)
+    )
     try:
-        found = await _look(ask, job_id)  # once more: what happens from here on is told
+        found = await _look(context, job_id)  # once more: what happens from here on is told
         if isinstance(found, Job):
-            return sse.streamed(_until_its_end(ask, counted.following, found), counted)
+            return sse.streamed(_until_its_end(context, counted.following, found), counted)
     except BaseException:
         await counted.__aexit__()
         raise
     await counted.__aexit__()
-    return await _past(ask, job_id, found, position)
+    return await _past(context, job_id, found, position)
 
 
-async def _look(ask: Ask[Any, Any], job_id: bytes) -> Job | Refusal:
-    [found] = await ask.service.job([job_id])
+async def _look(context: RequestContext[Any, Any], job_id: bytes) -> Job | Refusal:
+    [found] = await context.service.job([job_id])
     if not isinstance(found, Timeline):
         return Gone() if isinstance(found, errors.AlreadyEnded) else found
-    ask.check_found(found.job.queue)
+    context.check_found(found.job.queue)
     return found.job
 
 
 async def _until_its_end(
-    ask: Ask[None, JobEventsQuery], following: SharedFollowing, job: Job
+    context: RequestContext[None, JobEventsQuery], following: SharedFollowing, job: Job
 ) -> AsyncGenerator[bytes, None]:
     yield _snapshot(job, following.position)
     is_over = job.state.is_ended
-    while not is_over and not ask.office.stopping.is_set():
-        arrivals = await _next(ask, following)
-        frames, is_over = await _up_to_its_end(ask, job.id, arrivals)
+    while not is_over and not context.state.stopping.is_set():
+        arrivals = await _next(context, following)
+        frames, is_over = await _up_to_its_end(context, job.id, arrivals)
         for chunk in _chunks(frames or [sse.alive(following.reached)]):
-            if not await ask.office.still_admits(ask.request.head, KNOWS):
+            if not await context.state.still_admits(context.request.head, KNOWS):
                 return
             yield chunk
         if arrivals and not is_over:
-            await _pause(ask)
+            await _pause(context)
 
 
 async def _up_to_its_end(
-    ask: Ask[None, JobEventsQuery], job_id: bytes, arrivals: Sequence[Arrival]
+    context: RequestContext[None, JobEventsQuery], job_id: bytes, arrivals: Sequence[Arrival]
 ) -> tuple[list[bytes], bool]:
     """The frames of these events, and whether the job has ended with one of them."""
     frames, is_over = [], False
     for told, position in arrivals:
-        frames.append(_shared_frame(ask, told, position))
+        frames.append(_shared_frame(context, told, position))
         is_over = told.event.kind in _LAST
         if told.event.kind is Happening.MISSED:  # perhaps its end
-            found = await _look(ask, job_id)
+            found = await _look(context, job_id)
             if isinstance(found, Job):
                 frames.append(_snapshot(found, position))
             is_over = not isinstance(found, Job) or found.state.is_ended
@@ -278,34 +285,38 @@ async def _up_to_its_end(
 
 
 async def _past(
-    ask: Ask[None, JobEventsQuery], job_id: bytes, found: Job | Refusal, position: str
+    context: RequestContext[None, JobEventsQuery], job_id: bytes, found: Job | Refusal, position: str
 ) -> Streamed | Response:
     """Of a job that has ended: what its follower has not heard yet."""
-    told = _since(ask, job_id, position)
+    told = _since(context, job_id, position)
     first = await anext(told, None) if position else None
     if first is None and isinstance(found, Refusal):
         raise found
-    if first is None and position and "last-event-id" in ask.request.head.headers:
+    if first is None and position and "last-event-id" in context.request.head.headers:
         return Response(204)
-    return sse.streamed(_ending(ask, found, first, told, position or ENDED))
+    return sse.streamed(_ending(context, found, first, told, position or ENDED))
 
 
 async def _ending(
-    ask: Ask[Any, Any], found: Job | Refusal, first: Event | None, told: AsyncIterator[Event], position: str
+    context: RequestContext[Any, Any],
+    found: Job | Refusal,
+    first: Event | None,
+    told: AsyncIterator[Event],
+    position: str,
 ) -> AsyncGenerator[bytes, None]:
     if isinstance(found, Job):
         yield _snapshot(found, position)
     if first is not None:
-        yield _frame(ask, first)
+        yield _frame(context, first)
         async for event in told:
-            yield _frame(ask, event)
+            yield _frame(context, event)
 
 
-async def _since(ask: Ask[Any, Any], job_id: bytes, position: str) -> AsyncIterator[Event]:
+async def _since(context: RequestContext[Any, Any], job_id: bytes, position: str) -> AsyncIterator[Event]:
     while True:
-        page = await ask.service.events(position, most=PAGE, job=job_id)
+        page = await context.service.events(position, most=PAGE, job=job_id)
         for event in page.events:
-            if _is_for(ask, event):
+            if _is_for(context, event):
                 yield event
         if page.position == position:
             return

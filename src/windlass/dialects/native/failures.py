@@ -11,7 +11,8 @@ from windlass.core.ids import format_id
 from windlass.core.stats.failure_groups import FailureGroup
 from windlass.core.validation import jobs as check
 from windlass.service.failure_groups import LOOKED_AT_MAX
-from windlass.web.app.router import READS, Ask, Routes
+from windlass.web.app.request_context import RequestContext
+from windlass.web.app.router import READS, Routes
 
 from .shapes import Given, Id, Shape
 
@@ -49,16 +50,16 @@ class FailuresShape(Given, frozen=True, kw_only=True):
 
 
 @routes.get("/failures", roles=READS, query=FailuresQuery, gives=FailuresShape, refuses=(errors.TooLarge,))
-async def failures(ask: Ask[None, FailuresQuery]) -> FailuresShape:
+async def failures(context: RequestContext[None, FailuresQuery]) -> FailuresShape:
     """The last failed jobs, grouped by what went wrong.
 
     A token for some queues sees and counts the failures in these."""
-    query = ask.query
-    question = ask.service.failures(
-        queue=query.queue, name=query.name, looked_at=query.looked_at, queues=ask.who.queues
+    query = context.query
+    question = context.service.failures(
+        queue=query.queue, name=query.name, looked_at=query.looked_at, queues=context.who.queues
     )
     if query.queue:
-        ask.may_use(query.queue)
+        context.may_use(query.queue)
     found = await question
     return FailuresShape(
         groups=[_group(one) for one in found.groups],

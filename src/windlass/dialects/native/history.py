@@ -9,7 +9,8 @@ from msgspec import Meta
 from windlass.core import errors
 from windlass.core.stats.rollup import over_all
 from windlass.core.validation import queues as queue_check
-from windlass.web.app.router import READS, Ask, Routes
+from windlass.web.app.request_context import RequestContext
+from windlass.web.app.router import READS, Routes
 
 from .shapes import Given, QueueName, Shape, shaped
 
@@ -58,11 +59,11 @@ class HistoryShape(Given, frozen=True, kw_only=True):
 
 
 @routes.get("/queues/{queue}/history", query=HistoryQuery, gives=HistoryShape, **_READING)
-async def queue_history(ask: Ask[None, HistoryQuery]) -> HistoryShape:
+async def queue_history(context: RequestContext[None, HistoryQuery]) -> HistoryShape:
     """What happened in a queue, minute by minute."""
-    name = ask.path["queue"]
-    ask.may_use(name)
-    found = await ask.service.history(name, hours=ask.query.hours)
+    name = context.path["queue"]
+    context.may_use(name)
+    found = await context.service.history(name, hours=context.query.hours)
     return HistoryShape(minutes=[shaped(one, MinuteShape) for one in found])
 
 
@@ -84,17 +85,17 @@ class HistoriesShape(Given, frozen=True, kw_only=True):
 
 
 @routes.get("/history", query=HistoriesQuery, gives=HistoriesShape, **_READING)
-async def history(ask: Ask[None, HistoriesQuery]) -> HistoriesShape:
+async def history(context: RequestContext[None, HistoriesQuery]) -> HistoriesShape:
     """What happened in several queues, or all, in steps of some minutes, and in total.
 
     The last step is under way. A token for some queues is shown these."""
-    query = ask.query
+    query = context.query
     for name in query.queue:
-        ask.may_use(name)
+        context.may_use(name)
     queue_check.histories(query.step_minutes, query.steps)
-    names = query.queue or [name for name in await ask.service.queues() if ask.who.may_use(name)]
+    names = query.queue or [name for name in await context.service.queues() if context.who.may_use(name)]
     shown = names[:HISTORIES_MAX]
-    found = await ask.service.histories(shown, step_minutes=query.step_minutes, steps=query.steps)
+    found = await context.service.histories(shown, step_minutes=query.step_minutes, steps=query.steps)
     return HistoriesShape(
         total=[shaped(one, MinuteShape) for one in over_all(found.values())],
         queues={name: [shaped(one, MinuteShape) for one in history] for name, history in found.items()},

@@ -12,7 +12,8 @@ from windlass.core.errors import BadInput, Refusal
 from windlass.core.operations import Edit, Edited
 from windlass.core.states import State
 from windlass.core.validation import jobs as check
-from windlass.web.app.router import ADMIN, STEERS, Ask, Routes
+from windlass.web.app.request_context import RequestContext
+from windlass.web.app.router import ADMIN, STEERS, Routes
 
 from .shapes import Given, Id, Instant, Name, Priority, Shape
 from .values import CodecName, Value, read
@@ -71,13 +72,13 @@ class CancelledShape(Given, frozen=True, kw_only=True):
     routes, "cancel", roles=STEERS, takes=CancelShape, item=CancelItem, gives=CancelledShape,
     refuses=(*_ABSENT, errors.TooLarge, errors.WrongState),
 )  # fmt: skip
-async def cancel(ask: Ask[Any, Any], pairs: Pairs) -> list[Any]:
+async def cancel(context: RequestContext[Any, Any], pairs: Pairs) -> list[Any]:
     """Cancel a job.
 
     `cancelled` at once when it waits; `requested` when it runs: its worker is told, and ends it. Its members are
     cancelled when it ends."""
     options = ("reason", "counts_waiting", "even_failed", "spares_running")
-    return await _asked(pairs, ask.service.cancel, options, CancelledShape)  # type: ignore[no-any-return]
+    return await _asked(pairs, context.service.cancel, options, CancelledShape)  # type: ignore[no-any-return]
 
 
 class RevivedShape(Given, frozen=True, kw_only=True):
@@ -88,9 +89,9 @@ class RevivedShape(Given, frozen=True, kw_only=True):
     routes, "retry", roles=ADMIN, takes=Plainly, item=PlainItem, gives=RevivedShape, is_audited=True,
     refuses=(*_ABSENT, errors.WrongState, errors.UniqueConflict, errors.Unsettled, errors.LimitsChanged),
 )  # fmt: skip
-async def retry(ask: Ask[Any, Any], pairs: Pairs) -> list[Any]:
+async def retry(context: RequestContext[Any, Any], pairs: Pairs) -> list[Any]:
     """Send a failed or cancelled job on its way again."""
-    return await _asked(pairs, ask.service.retry, (), RevivedShape)  # type: ignore[no-any-return]
+    return await _asked(pairs, context.service.retry, (), RevivedShape)  # type: ignore[no-any-return]
 
 
 class RequeueShape(Shape, frozen=True, kw_only=True):
@@ -105,9 +106,9 @@ class RequeueItem(RequeueShape, frozen=True, kw_only=True):
     routes, "requeue", roles=ADMIN, takes=RequeueShape, item=RequeueItem, gives=RevivedShape, is_audited=True,
     refuses=(*_ABSENT, errors.WrongState, errors.UniqueConflict, errors.Unsettled, errors.LimitsChanged),
 )  # fmt: skip
-async def requeue(ask: Ask[Any, Any], pairs: Pairs) -> list[Any]:
+async def requeue(context: RequestContext[Any, Any], pairs: Pairs) -> list[Any]:
     """Put a job back into its queue from any state; a lease on it ends."""
-    return await _asked(pairs, ask.service.requeue, ("gives_attempt_back",), RevivedShape)  # type: ignore[no-any-return]
+    return await _asked(pairs, context.service.requeue, ("gives_attempt_back",), RevivedShape)  # type: ignore[no-any-return]
 
 
 class WokenShape(Given, frozen=True, kw_only=True):
@@ -120,9 +121,9 @@ class WokenShape(Given, frozen=True, kw_only=True):
     routes, "wake", roles=ADMIN, takes=Plainly, item=PlainItem, gives=WokenShape, is_audited=True,
     refuses=(*_ABSENT, errors.WrongState, errors.Unsettled),
 )  # fmt: skip
-async def wake(ask: Ask[Any, Any], pairs: Pairs) -> list[Any]:
+async def wake(context: RequestContext[Any, Any], pairs: Pairs) -> list[Any]:
     """End the wait of a job now, whatever it waits for."""
-    return await _asked(pairs, ask.service.wake, (), WokenShape)  # type: ignore[no-any-return]
+    return await _asked(pairs, context.service.wake, (), WokenShape)  # type: ignore[no-any-return]
 
 
 class DeleteShape(Shape, frozen=True, kw_only=True):
@@ -142,9 +143,9 @@ class DeletedShape(Given, frozen=True, kw_only=True):
     routes, "delete", method="DELETE", roles=ADMIN, takes=DeleteShape, item=DeleteItem, gives=DeletedShape,
     is_audited=True, refuses=(*_ABSENT, errors.WrongState),
 )  # fmt: skip
-async def delete(ask: Ask[Any, Any], pairs: Pairs) -> list[Any]:
+async def delete(context: RequestContext[Any, Any], pairs: Pairs) -> list[Any]:
     """Remove a job and all that belongs to it."""
-    return await _asked(pairs, ask.service.delete, ("even_leased", "even_waiting"), DeletedShape)  # type: ignore[no-any-return]
+    return await _asked(pairs, context.service.delete, ("even_leased", "even_waiting"), DeletedShape)  # type: ignore[no-any-return]
 
 
 class EditShape(Shape, frozen=True, kw_only=True):
@@ -172,8 +173,8 @@ class EditedShape(Given, frozen=True, kw_only=True):
     state: str
 
 
-def _edit(ask: Ask[Any, Any], job_id: bytes, shape: EditShape) -> Edit:
-    payload = read("payload", shape.payload, shape.payload_base64, shape.payload_codec, ask.encoding)
+def _edit(context: RequestContext[Any, Any], job_id: bytes, shape: EditShape) -> Edit:
+    payload = read("payload", shape.payload, shape.payload_base64, shape.payload_codec, context.encoding)
     if payload is None and all(one is UNSET for one in (shape.name, shape.priority, shape.run_at_ms, shape.repeat)):
         raise BadInput("This edit changes nothing; give a name, priority, run_at_ms, payload or repeat.")
     return Edit(
@@ -196,9 +197,9 @@ def _edited(answer: Edited) -> EditedShape:
     routes, "edit", method="PATCH", roles=ADMIN, takes=EditShape, item=EditItem, gives=EditedShape, is_audited=True,
     refuses=(*_ABSENT, errors.WrongState, errors.RevisionConflict, errors.TooLarge, errors.LimitsChanged),
 )  # fmt: skip
-async def edit(ask: Ask[Any, Any], pairs: Pairs) -> list[Any]:
+async def edit(context: RequestContext[Any, Any], pairs: Pairs) -> list[Any]:
     """Change a job that waits: its name, priority, time, payload or rule.
 
     With `if_revision` only as it was read: else the answer is `revision_conflict`, and nothing was changed."""
-    answers = await ask.service.edit([_edit(ask, job_id, shape) for job_id, shape in pairs])
+    answers = await context.service.edit([_edit(context, job_id, shape) for job_id, shape in pairs])
     return [one if isinstance(one, Refusal) else _edited(one) for one in answers]

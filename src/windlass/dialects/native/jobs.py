@@ -18,7 +18,8 @@ from windlass.core.text.error_text import SHAPE_MAX
 from windlass.core.validation import jobs as check
 from windlass.web.app.encoding import Encoding
 from windlass.web.app.problems import HttpRefusal
-from windlass.web.app.router import KNOWS, READS, STEERS, Answer, Ask, Routes
+from windlass.web.app.request_context import RequestContext
+from windlass.web.app.router import KNOWS, READS, STEERS, Answer, Routes
 
 from .shapes import (
     AttemptShape,
@@ -65,11 +66,11 @@ async def looked_at(question: Awaitable[T]) -> T:
 
 
 @routes.get("/jobs/{id}", roles=KNOWS, gives=TimelineShape, refuses=ABSENT)
-async def job(ask: Ask[None, None]) -> TimelineShape:
+async def job(context: RequestContext[None, None]) -> TimelineShape:
     """A job with the attempts that ended badly."""
-    timeline = await looked_at(ask.service.job([ask.job_id]).one())
-    ask.check_found(timeline.job.queue)
-    return timeline_shape(timeline, ask.wanted)
+    timeline = await looked_at(context.service.job([context.job_id]).one())
+    context.check_found(timeline.job.queue)
+    return timeline_shape(timeline, context.wanted)
 
 
 # How it ended
@@ -114,24 +115,26 @@ def ending_shape(ending: Ending, encoding: Encoding) -> EndingShape:
     "/jobs/{id}/result", roles=KNOWS, query=ResultQuery, gives=EndingShape, also={202: NotEndedShape}, waits=True,
     refuses=ABSENT,
 )  # fmt: skip
-async def result(ask: Ask[None, ResultQuery]) -> Answer | EndingShape:
+async def result(context: RequestContext[None, ResultQuery]) -> Answer | EndingShape:
     """How a job ended.
 
     200 when it has, 202 when it has not within `wait_ms`: then ask again. Nothing polls: a waiting request is answered
     the moment the job ends."""
-    job_id, wait_ms = ask.job_id, ask.query.wait_ms
-    consume = ask.query.consume and ask.request.head.method == "GET"  # HEAD changes nothing
+    job_id, wait_ms = context.job_id, context.query.wait_ms
+    consume = context.query.consume and context.request.head.method == "GET"  # HEAD changes nothing
     if consume:
-        ask.who.check(STEERS)
-    await ask.may_touch([job_id])
-    ending = await looked_at(ask.office.waiting(ask.service.result(job_id, wait_ms=wait_ms, consume=consume), None))
+        context.who.check(STEERS)
+    await context.may_touch([job_id])
+    ending = await looked_at(
+        context.state.waiting(context.service.result(job_id, wait_ms=wait_ms, consume=consume), None)
+    )
     if ending is not None:
-        return ending_shape(ending, ask.wanted)
-    state = (await looked_at(ask.service.job([job_id]).one())).job.state
+        return ending_shape(ending, context.wanted)
+    state = (await looked_at(context.service.job([job_id]).one())).job.state
     if state.is_ended:  # in this very moment
-        ending = await looked_at(ask.service.result(job_id, consume=consume))
+        ending = await looked_at(context.service.result(job_id, consume=consume))
     if ending is not None:
-        return ending_shape(ending, ask.wanted)
+        return ending_shape(ending, context.wanted)
     return Answer(NotEndedShape(state=state.label), 202)  # type: ignore[arg-type]
 
 
@@ -139,21 +142,21 @@ async def result(ask: Ask[None, ResultQuery]) -> Answer | EndingShape:
 
 
 @routes.get("/jobs/{id}/explain", roles=KNOWS, gives=Explanation, refuses=ABSENT)
-async def explain(ask: Ask[None, None]) -> Explanation:
+async def explain(context: RequestContext[None, None]) -> Explanation:
     """Why a job does not run, who has it, or how it ended.
 
     `summary` says it in words; `reasons` as data, the most decisive first, each with a `kind` and a sentence."""
-    job_id = ask.job_id
-    await ask.may_touch([job_id])
-    return await looked_at(ask.service.explain_within(job_id, ask.who.queues))
+    job_id = context.job_id
+    await context.may_touch([job_id])
+    return await looked_at(context.service.explain_within(job_id, context.who.queues))
 
 
 @routes.get("/jobs/{id}/logs", roles=KNOWS, gives=Logs, refuses=ABSENT)
-async def logs(ask: Ask[None, None]) -> Logs:
+async def logs(context: RequestContext[None, None]) -> Logs:
     """The last lines that running code has left with a job, of all its attempts."""
-    job_id = ask.job_id
-    await ask.may_touch([job_id])
-    return await looked_at(ask.service.logs(job_id))
+    job_id = context.job_id
+    await context.may_touch([job_id])
+    return await looked_at(context.service.logs(job_id))
 
 
 class MembersQuery(Shape, frozen=True, kw_only=True):
@@ -194,17 +197,17 @@ def _member_shape(member: Member, encoding: Encoding) -> MemberShape:
 @routes.get(
     "/jobs/{id}/members", roles=KNOWS, query=MembersQuery, gives=MembersShape, refuses=(*ABSENT, errors.TooLarge)
 )
-async def members(ask: Ask[None, MembersQuery]) -> MembersShape:
+async def members(context: RequestContext[None, MembersQuery]) -> MembersShape:
     """One page of a job's children and of the jobs it waits for.
 
     With payloads and outcomes; by `state` (may be given several times) if wanted. A token for some queues sees the
     members in these."""
-    job_id, query = ask.job_id, ask.query
-    await ask.may_touch([job_id])
+    job_id, query = context.job_id, context.query
+    await context.may_touch([job_id])
     states = tuple(State[name.upper()] for name in query.state)
-    page = await looked_at(ask.service.members(job_id, states, most=query.most, cursor=query.cursor))
+    page = await looked_at(context.service.list_members(job_id, states, most=query.most, cursor=query.cursor))
     return MembersShape(
-        members=[_member_shape(one, ask.wanted) for one in page.members if ask.who.may_use(one.job.queue)],
+        members=[_member_shape(one, context.wanted) for one in page.members if context.who.may_use(one.job.queue)],
         cursor=page.cursor,
     )
 
@@ -249,21 +252,21 @@ class PageShape(Given, frozen=True, kw_only=True):
 
 
 @routes.get("/jobs", roles=READS, query=JobsQuery, gives=PageShape, refuses=(errors.TooLarge,))
-async def jobs(ask: Ask[None, JobsQuery]) -> PageShape:
+async def jobs(context: RequestContext[None, JobsQuery]) -> PageShape:
     """One page of jobs, by state, of one queue or of all, or by tag.
 
     The other conditions narrow it further. A page looks at a bounded number of jobs: go on with its cursor. A
     token for some queues sees the jobs in these."""
-    query = ask.query
+    query = context.query
     listing = Listing(**{field: getattr(query, field) for field in query.__struct_fields__})
-    question = ask.service.jobs_within(listing, ask.who.queues)
+    question = context.service.jobs_within(listing, context.who.queues)
     if query.queue:
-        ask.may_use(query.queue)
+        context.may_use(query.queue)
     page = await question
     said = page.last_attempts
     return PageShape(
-        jobs=[job_shape(one, ask.wanted) for one in page.jobs],
+        jobs=[job_shape(one, context.wanted) for one in page.jobs],
         cursor=page.cursor,
         looked_at=page.looked_at,
-        last_attempts={format_id(job_id): attempt_shape(one, ask.wanted) for job_id, one in said.items()},
+        last_attempts={format_id(job_id): attempt_shape(one, context.wanted) for job_id, one in said.items()},
     )

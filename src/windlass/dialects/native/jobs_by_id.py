@@ -8,7 +8,8 @@ from typing import Any
 from windlass.core.errors import Refusal
 from windlass.core.ids import parse_id
 from windlass.core.job import Timeline
-from windlass.web.app.router import KNOWS, Ask, Routes
+from windlass.web.app.request_context import RequestContext
+from windlass.web.app.router import KNOWS, Routes
 
 from .shapes import Id, Items, Results, Shape, TimelineShape, results, timeline_shape
 
@@ -20,10 +21,10 @@ class WantedItem(Shape, frozen=True, kw_only=True):
 
 
 @routes.post("/jobs:get", roles=KNOWS, takes=Items[WantedItem], gives=Results[TimelineShape])
-async def job_many(ask: Ask[Items[WantedItem], Any]) -> Results[TimelineShape]:
+async def job_many(context: RequestContext[Items[WantedItem], Any]) -> Results[TimelineShape]:
     """Jobs with the attempts that ended badly: up to 1,000, each answered by itself."""
-    found: Sequence[Timeline | Refusal] = await ask.service.job([parse_id(one.id) for one in ask.body.items])
+    found: Sequence[Timeline | Refusal] = await context.service.job([parse_id(one.id) for one in context.body.items])
     for one in found:
         if isinstance(one, Timeline):
-            ask.check_found(one.job.queue, f"job {one.job.key}")
-    return results(found, lambda one: timeline_shape(one, ask.wanted))
+            context.check_found(one.job.queue, f"job {one.job.key}")
+    return results(found, lambda one: timeline_shape(one, context.wanted))

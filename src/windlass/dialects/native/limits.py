@@ -12,7 +12,8 @@ from windlass.core.ids import format_id
 from windlass.core.limits.limit import Limit, LimitState, Matcher, Scalar
 from windlass.core.validation import jobs as check
 from windlass.core.validation import limits as limit_check
-from windlass.web.app.router import ADMIN, READS, Ask, Routes
+from windlass.web.app.request_context import RequestContext
+from windlass.web.app.router import ADMIN, READS, Routes
 
 from .shapes import Given, Id, Shape, shaped
 
@@ -153,51 +154,51 @@ def _state(found: LimitState) -> LimitStateShape:
 
 
 @routes.get("/limits", roles=READS, gives=LimitsShape)
-async def limits(ask: Ask[None, None]) -> LimitsShape:
+async def limits(context: RequestContext[None, None]) -> LimitsShape:
     """All limits, by name, and how full they are.
 
     A token for some queues is shown the limits that are about one of them."""
-    return LimitsShape(limits=[_state(one) for one in await ask.service.limits() if _may_see(ask, one)])
+    return LimitsShape(limits=[_state(one) for one in await context.service.limits() if _may_see(context, one)])
 
 
 @routes.get(
     "/limits/{name}/holders", roles=READS, query=HoldersQuery, gives=LimitHoldersShape,
     refuses=(errors.TooLarge, errors.UnknownLimit),
 )  # fmt: skip
-async def limit_holders(ask: Ask[None, HoldersQuery]) -> LimitHoldersShape:
+async def limit_holders(context: RequestContext[None, HoldersQuery]) -> LimitHoldersShape:
     """Which jobs run under a limit; of one per key, under one of its keys."""
-    ask.may_use_all()
-    query = ask.query
-    found = await ask.service.holders(ask.path["name"], key=query.key, start=query.start, most=query.most)
+    context.may_use_all()
+    query = context.query
+    found = await context.service.holders(context.path["name"], key=query.key, start=query.start, most=query.most)
     holders = [LimitHolderShape(id=format_id(one.id), since_ms=one.since_ms) for one in found.holders]
     return LimitHoldersShape(count=found.count, holders=holders)
 
 
-def _may_see(ask: Ask[Any, Any], found: LimitState) -> bool:
+def _may_see(context: RequestContext[Any, Any], found: LimitState) -> bool:
     queue = found.limit.matches.queue
-    return not ask.who.queues or (bool(queue) and ask.who.may_use(queue))
+    return not context.who.queues or (bool(queue) and context.who.may_use(queue))
 
 
 @routes.put(
     "/limits/{name}", roles=ADMIN, takes=LimitShape, gives=MatchedShape, is_audited=True,
     refuses=(errors.TooLarge, errors.CrossPartition, errors.EngineFull),
 )  # fmt: skip
-async def set_limit(ask: Ask[LimitShape, None]) -> MatchedShape:
+async def set_limit(context: RequestContext[LimitShape, None]) -> MatchedShape:
     """Set a limit, or change the one of this name.
 
     Jobs that run already count; those that wait are matched anew."""
-    ask.target = ask.path["name"]
-    ask.detail = msgspec.json.encode(ask.body).decode()
-    ask.may_use_all()
-    return MatchedShape(changed=await ask.service.limit(ask.body.limit(ask.target)))
+    context.target = context.path["name"]
+    context.detail = msgspec.json.encode(context.body).decode()
+    context.may_use_all()
+    return MatchedShape(changed=await context.service.limit(context.body.limit(context.target)))
 
 
 @routes.delete(
     "/limits/{name}", roles=ADMIN, gives=MatchedShape, is_audited=True,
     refuses=(errors.TooLarge, errors.UnknownLimit, errors.EngineFull),
 )  # fmt: skip
-async def remove_limit(ask: Ask[None, None]) -> MatchedShape:
+async def remove_limit(context: RequestContext[None, None]) -> MatchedShape:
     """Take a limit away; what it held back may run at once."""
-    ask.target = ask.path["name"]
-    ask.may_use_all()
-    return MatchedShape(changed=await ask.service.unlimit(ask.target))
+    context.target = context.path["name"]
+    context.may_use_all()
+    return MatchedShape(changed=await context.service.unlimit(context.target))

@@ -15,7 +15,8 @@ from windlass.core.states import State
 from windlass.core.validation import jobs as check
 from windlass.core.validation import limits as limit_check
 from windlass.core.validation import queues as queue_check
-from windlass.web.app.router import ADMIN, READS, Ask, Routes
+from windlass.web.app.request_context import RequestContext
+from windlass.web.app.router import ADMIN, READS, Routes
 
 from .shapes import Given, Shape, shaped
 
@@ -133,42 +134,44 @@ class QueuesQuery(Shape, frozen=True, kw_only=True):
     most: Annotated[int, Meta(ge=1, le=check.PAGE_MAX)] = 100
 
 
-AskQueue: TypeAlias = Ask[None, None]
+AskQueue: TypeAlias = RequestContext[None, None]
 
 
 @routes.get("/queues", query=QueuesQuery, gives=QueuesShape, **_READING)
-async def queues(ask: Ask[None, QueuesQuery]) -> QueuesShape:
+async def queues(context: RequestContext[None, QueuesQuery]) -> QueuesShape:
     """All queues that hold something or are configured, by name, with what they hold.
 
     A token for some queues is shown these."""
-    check.text("after", ask.query.after, check.QUEUE_MAX, may_be_empty=True)
-    names = [name for name in await ask.service.queues() if name > ask.query.after and ask.who.may_use(name)]
-    page = names[: ask.query.most]
-    found = await ask.service.stats(page) if page else []
+    check.text("after", context.query.after, check.QUEUE_MAX, may_be_empty=True)
+    names = [
+        name for name in await context.service.queues() if name > context.query.after and context.who.may_use(name)
+    ]
+    page = names[: context.query.most]
+    found = await context.service.stats(page) if page else []
     return QueuesShape(
         queues=[shaped(stats, QueueStatsShape) for stats in found], after=page[-1] if len(names) > len(page) else ""
     )
 
 
 @routes.get("/queues/{queue}", gives=QueueShape, **_READING)
-async def queue(ask: AskQueue) -> QueueShape:
+async def queue(context: AskQueue) -> QueueShape:
     """One queue: what it holds, its properties, its pauses, the weights of its lanes.
 
     A queue that nobody has used has nothing in it and the default properties."""
-    name = _queue(ask)
-    [stats] = await ask.service.stats([name])
+    name = _queue(context)
+    [stats] = await context.service.stats([name])
     return QueueShape(
         stats=shaped(stats, QueueStatsShape),
-        configuration=shaped(await ask.service.configuration(name), ConfigurationShape),
-        pauses=[shaped(one, ActivePauseShape) for one in await ask.service.pauses(name)],
-        weights=await ask.service.weigh(name, {}),
+        configuration=shaped(await context.service.configuration(name), ConfigurationShape),
+        pauses=[shaped(one, ActivePauseShape) for one in await context.service.pauses(name)],
+        weights=await context.service.set_weights(name, {}),
     )
 
 
-def _queue(ask: Ask[Any, Any]) -> str:
-    name = ask.path["queue"]
-    ask.target = name
-    ask.may_use(name)
+def _queue(context: RequestContext[Any, Any]) -> str:
+    name = context.path["queue"]
+    context.target = name
+    context.may_use(name)
     return name
 
 
@@ -176,19 +179,19 @@ def _queue(ask: Ask[Any, Any]) -> str:
 
 
 @routes.get("/queues/{queue}/configuration", gives=ConfigurationShape, **_READING)
-async def queue_configuration(ask: AskQueue) -> ConfigurationShape:
+async def queue_configuration(context: AskQueue) -> ConfigurationShape:
     """The properties of a queue."""
-    return shaped(await ask.service.configuration(_queue(ask)), ConfigurationShape)
+    return shaped(await context.service.configuration(_queue(context)), ConfigurationShape)
 
 
 @routes.patch("/queues/{queue}/configuration", takes=ConfigurationChangesShape, gives=ConfigurationShape, **_CHANGING)
-async def configure_queue(ask: Ask[ConfigurationChangesShape, None]) -> ConfigurationShape:
+async def configure_queue(context: RequestContext[ConfigurationChangesShape, None]) -> ConfigurationShape:
     """Change properties of a queue while jobs flow.
 
     Answers all of them, as they are now."""
-    changes = ask.body.changes()
-    ask.detail = msgspec.json.encode(changes).decode()
-    return shaped(await ask.service.configure(_queue(ask), changes), ConfigurationShape)
+    changes = context.body.changes()
+    context.detail = msgspec.json.encode(changes).decode()
+    return shaped(await context.service.configure(_queue(context), changes), ConfigurationShape)
 
 
 class WeightsShape(Shape, frozen=True, kw_only=True):
@@ -204,15 +207,15 @@ class AllWeightsShape(Given, frozen=True, kw_only=True):
 
 
 @routes.put("/queues/{queue}/weights", takes=WeightsShape, gives=AllWeightsShape, **_CHANGING)
-async def weigh_lanes(ask: Ask[WeightsShape, None]) -> AllWeightsShape:
+async def weigh_lanes(context: RequestContext[WeightsShape, None]) -> AllWeightsShape:
     """Set the weights of lanes, 1 to 100.
 
     Lanes that are not named have 1 again."""
-    name, wanted = _queue(ask), ask.body.weights
-    ask.detail = msgspec.json.encode(wanted).decode()
+    name, wanted = _queue(context), context.body.weights
+    context.detail = msgspec.json.encode(wanted).decode()
     limit_check.weights(name, wanted)
-    before = await ask.service.weigh(name, {})
-    return AllWeightsShape(weights=await ask.service.weigh(name, dict.fromkeys(before, 1) | wanted))
+    before = await context.service.set_weights(name, {})
+    return AllWeightsShape(weights=await context.service.set_weights(name, dict.fromkeys(before, 1) | wanted))
 
 
 class LanesQuery(Shape, frozen=True, kw_only=True):
@@ -221,9 +224,9 @@ class LanesQuery(Shape, frozen=True, kw_only=True):
 
 
 @routes.get("/queues/{queue}/lanes", query=LanesQuery, gives=Lanes, **_READING)
-async def queue_lanes(ask: Ask[None, LanesQuery]) -> Lanes:
+async def queue_lanes(context: RequestContext[None, LanesQuery]) -> Lanes:
     """One page of the lanes in which jobs wait: how many, how long, and what holds each back."""
-    return await ask.service.lanes(_queue(ask), most=ask.query.most, cursor=ask.query.cursor)
+    return await context.service.lanes(_queue(context), most=context.query.most, cursor=context.query.cursor)
 
 
 # Pauses
@@ -251,31 +254,31 @@ class WasPausedShape(Given, frozen=True, kw_only=True):
 
 
 @routes.get("/queues/{queue}/pauses", gives=PausesShape, **_READING)
-async def queue_pauses(ask: AskQueue) -> PausesShape:
+async def queue_pauses(context: AskQueue) -> PausesShape:
     """What is paused in a queue, since when and why."""
-    return PausesShape(pauses=[shaped(one, ActivePauseShape) for one in await ask.service.pauses(_queue(ask))])
+    return PausesShape(pauses=[shaped(one, ActivePauseShape) for one in await context.service.pauses(_queue(context))])
 
 
 @routes.post(
     "/queues/{queue}/pause", takes=PauseShape, gives=WasPausedShape,
     **_CHANGING | {"refuses": (errors.TooLarge, errors.EngineFull, errors.NamesNeedLanes)},
 )  # fmt: skip
-async def pause_queue(ask: Ask[PauseShape, None]) -> WasPausedShape:
+async def pause_queue(context: RequestContext[PauseShape, None]) -> WasPausedShape:
     """Let nothing be taken from a queue, or from a lane or a name of it.
 
     What runs goes on."""
-    name, body = _queue(ask), ask.body
-    ask.detail = _part(body) + body.reason
-    is_new = await ask.service.pause(name, lane=body.lane, name=body.name, reason=body.reason)
+    name, body = _queue(context), context.body
+    context.detail = _part(body) + body.reason
+    is_new = await context.service.pause(name, lane=body.lane, name=body.name, reason=body.reason)
     return WasPausedShape(was_paused=not is_new)
 
 
 @routes.post("/queues/{queue}/resume", takes=ResumeShape, gives=WasPausedShape, **_CHANGING)
-async def resume_queue(ask: Ask[ResumeShape, None]) -> WasPausedShape:
+async def resume_queue(context: RequestContext[ResumeShape, None]) -> WasPausedShape:
     """Let jobs be taken again, at once."""
-    name, body = _queue(ask), ask.body
-    ask.detail = _part(body)
-    return WasPausedShape(was_paused=await ask.service.resume(name, lane=body.lane, name=body.name))
+    name, body = _queue(context), context.body
+    context.detail = _part(body)
+    return WasPausedShape(was_paused=await context.service.resume(name, lane=body.lane, name=body.name))
 
 
 def _part(body: ResumeShape) -> str:
@@ -299,20 +302,20 @@ class PurgedShape(Given, frozen=True, kw_only=True):
 
 
 @routes.post("/queues/{queue}/purge", takes=PurgeShape, gives=PurgedShape, **_CHANGING)
-async def purge_queue(ask: Ask[PurgeShape, None]) -> PurgedShape:
+async def purge_queue(context: RequestContext[PurgeShape, None]) -> PurgedShape:
     """Delete the jobs of a queue that are in one state, up to 500 per request.
 
     Repeat it with the cursor of the answer until `is_done`. Jobs that come in after the first request stay, and so
     do those that have been taken meanwhile."""
-    name, state = _queue(ask), ask.body.state
-    until_ms, _, cursor = ask.body.cursor.partition(":")
-    until = _instant(until_ms) if ask.body.cursor else await ask.service.now()
+    name, state = _queue(context), context.body.state
+    until_ms, _, cursor = context.body.cursor.partition(":")
+    until = _instant(until_ms) if context.body.cursor else await context.service.now()
     listing = Listing(queue=name, state=state, most=PURGED_AT_ONCE, cursor=cursor)
-    page = await ask.service.jobs(listing)
+    page = await context.service.jobs(listing)
     ids = [job.id for job in page.jobs if job.created_at_ms <= until and _is_still(job.state, state)]
-    answers = await ask.service.delete(ids) if ids else []
+    answers = await context.service.delete(ids) if ids else []
     deleted = sum(not isinstance(answer, Refusal) for answer in answers)
-    ask.detail = f"{deleted} {state} jobs deleted"
+    context.detail = f"{deleted} {state} jobs deleted"
     return PurgedShape(deleted=deleted, is_done=not page.cursor, cursor=f"{until}:{page.cursor}" if page.cursor else "")
 
 

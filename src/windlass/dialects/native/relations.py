@@ -12,7 +12,7 @@ from windlass.core.job import Durability, NewJob
 from windlass.core.job_template import Filled
 from windlass.core.operations import Enqueued
 from windlass.service import Service
-from windlass.web.app.router import Ask
+from windlass.web.app.request_context import RequestContext
 
 
 def named_by(job: NewJob) -> tuple[bytes, ...]:
@@ -97,15 +97,15 @@ class Relations:
         yield range(start, len(jobs))
 
 
-async def read_relations(ask: Ask[Any, Any], jobs: Sequence[Filled]) -> Relations | None:
+async def read_relations(context: RequestContext[Any, Any], jobs: Sequence[Filled]) -> Relations | None:
     """Read the queues of all jobs that these name, in one call. None: there is nothing to check, as the token is for
     all queues or the jobs name no others."""
-    if not ask.who.queues:
+    if not context.who.queues:
         return None
     related = [job for job in jobs if named_by(job.form.job)]
     if not related:
         return None
     named = [job_id for job in related for job_id in (*named_by(job.form.job), _id_of(job))]
     ids = [job_id for job_id in dict.fromkeys(named) if job_id]
-    queues = await ask.service.queue_of(ids)
-    return Relations(ask.service, ask.who, dict(zip(ids, queues, strict=True)))
+    queues = await context.service.queue_of(ids)
+    return Relations(context.service, context.who, dict(zip(ids, queues, strict=True)))

@@ -15,7 +15,8 @@ from windlass.core.job import Timeline
 from windlass.core.log import Log, LogLine
 from windlass.core.operations import Fail, Finish, Held, Update
 from windlass.core.validation import jobs as check
-from windlass.web.app.router import WORKS, Ask, Routes
+from windlass.web.app.request_context import RequestContext
+from windlass.web.app.router import WORKS, Routes
 
 from .shapes import Duration, Given, Id, Instant, Shape, Term, Token
 from .values import CodecName, Value, read
@@ -53,7 +54,9 @@ class ExtendedShape(Given, frozen=True, kw_only=True):
     is_cancel_requested: bool
 
 
-async def _by_lease(ask: Ask[Any, Any], pairs: Sequence[tuple[bytes, LeaseShape]], ask_for: Any) -> list[Any]:
+async def _by_lease(
+    context: RequestContext[Any, Any], pairs: Sequence[tuple[bytes, LeaseShape]], ask_for: Any
+) -> list[Any]:
     """One call for each length of lease that is asked for: usually one."""
     answers: dict[int, Any] = {}
     for lease_ms in dict.fromkeys(shape.lease_ms for _, shape in pairs):
@@ -64,20 +67,20 @@ async def _by_lease(ask: Ask[Any, Any], pairs: Sequence[tuple[bytes, LeaseShape]
 
 
 @verb(routes, "accept", roles=WORKS, takes=LeaseShape, item=LeaseItem, gives=AcceptedShape, refuses=_NO_LEASE)
-async def accept(ask: Ask[Any, Any], pairs: Sequence[tuple[bytes, LeaseShape]]) -> list[Any]:
+async def accept(context: RequestContext[Any, Any], pairs: Sequence[tuple[bytes, LeaseShape]]) -> list[Any]:
     """Accept a job that was only dispatched: from now on it runs."""
-    answers = await _by_lease(ask, pairs, ask.service.accept)
+    answers = await _by_lease(context, pairs, context.service.accept)
     return [one if isinstance(one, Refusal) else AcceptedShape(deadline_at_ms=one) for one in answers]
 
 
 @verb(routes, "extend", roles=WORKS, takes=LeaseShape, item=LeaseItem, gives=ExtendedShape, refuses=_NO_LEASE)
-async def extend(ask: Ask[Any, Any], pairs: Sequence[tuple[bytes, LeaseShape]]) -> list[Any]:
+async def extend(context: RequestContext[Any, Any], pairs: Sequence[tuple[bytes, LeaseShape]]) -> list[Any]:
     """Extend a lease: a heartbeat."""
     return [
         one
         if isinstance(one, Refusal)
         else ExtendedShape(deadline_at_ms=one.deadline_at_ms, is_cancel_requested=one.is_cancel_requested)
-        for one in await _by_lease(ask, pairs, ask.service.extend)
+        for one in await _by_lease(context, pairs, context.service.extend)
     ]
 
 
@@ -102,7 +105,7 @@ class UpdatedShape(Given, frozen=True, kw_only=True):
     routes, "progress", roles=WORKS, takes=ProgressShape, item=ProgressItem, gives=UpdatedShape,
     refuses=(*_NO_LEASE, errors.TooLarge),
 )  # fmt: skip
-async def progress(ask: Ask[Any, Any], pairs: Sequence[tuple[bytes, ProgressShape]]) -> list[Any]:
+async def progress(context: RequestContext[Any, Any], pairs: Sequence[tuple[bytes, ProgressShape]]) -> list[Any]:
     """Report progress, a note, or a new payload."""
     requests = [
         Update(
@@ -110,7 +113,7 @@ async def progress(ask: Ask[Any, Any], pairs: Sequence[tuple[bytes, ProgressShap
             token=shape.token,
             progress=shape.progress,
             note=shape.note,
-            payload=read("payload", shape.payload, shape.payload_base64, shape.payload_codec, ask.encoding),
+            payload=read("payload", shape.payload, shape.payload_base64, shape.payload_codec, context.encoding),
         )
         for job_id, shape in pairs
     ]
@@ -118,7 +121,7 @@ async def progress(ask: Ask[Any, Any], pairs: Sequence[tuple[bytes, ProgressShap
         one
         if isinstance(one, Refusal)
         else UpdatedShape(revision=one.revision, is_cancel_requested=one.is_cancel_requested)
-        for one in await ask.service.update(requests)
+        for one in await context.service.update(requests)
     ]
 
 
@@ -140,8 +143,8 @@ class FinishedShape(Given, frozen=True, kw_only=True):
     outcome: Literal["finished", "waiting", "failed", "cancelled"]
 
 
-def finish_of(ask: Ask[Any, Any], job_id: bytes, shape: FinishShape) -> Finish:
-    result = read("result", shape.result, shape.result_base64, shape.result_codec, ask.encoding)
+def finish_of(context: RequestContext[Any, Any], job_id: bytes, shape: FinishShape) -> Finish:
+    result = read("result", shape.result, shape.result_base64, shape.result_codec, context.encoding)
     return Finish(job_id, shape.token, result, shape.ignore_repeat)
 
 
@@ -153,9 +156,9 @@ def finished(answer: Any) -> Any:
     routes, "finish", roles=WORKS, takes=FinishShape, item=FinishItem, gives=FinishedShape,
     refuses=(*_NO_LEASE, errors.TooLarge, errors.Unsettled),
 )  # fmt: skip
-async def finish(ask: Ask[Any, Any], pairs: Sequence[tuple[bytes, FinishShape]]) -> list[Any]:
+async def finish(context: RequestContext[Any, Any], pairs: Sequence[tuple[bytes, FinishShape]]) -> list[Any]:
     """Finish a job, with its result."""
-    return [finished(one) for one in await ask.service.finish([finish_of(ask, *pair) for pair in pairs])]
+    return [finished(one) for one in await context.service.finish([finish_of(context, *pair) for pair in pairs])]
 
 
 class FailShape(HeldShape, frozen=True, kw_only=True):
@@ -178,14 +181,14 @@ class FailedShape(Given, frozen=True, kw_only=True):
     outcome: Literal["retried", "failed", "cancelled"]
 
 
-async def failures_of(ask: Ask[Any, Any], pairs: Sequence[tuple[bytes, FailShape]]) -> list[Fail]:
+async def failures_of(context: RequestContext[Any, Any], pairs: Sequence[tuple[bytes, FailShape]]) -> list[Fail]:
     """What `auto` means is in the jobs: they are read first."""
     wanted = [job_id for job_id, shape in pairs if shape.then == "auto"]
-    found = dict(zip(wanted, await ask.service.job(wanted), strict=True)) if wanted else {}
-    return [_failure(ask, job_id, shape, found.get(job_id)) for job_id, shape in pairs]
+    found = dict(zip(wanted, await context.service.job(wanted), strict=True)) if wanted else {}
+    return [_failure(context, job_id, shape, found.get(job_id)) for job_id, shape in pairs]
 
 
-def _failure(ask: Ask[Any, Any], job_id: bytes, shape: FailShape, found: Any) -> Fail:
+def _failure(context: RequestContext[Any, Any], job_id: bytes, shape: FailShape, found: Any) -> Fail:
     then, delay_ms = shape.then, shape.delay_ms
     if then == "auto":
         then = "final"
@@ -198,7 +201,7 @@ def _failure(ask: Ask[Any, Any], job_id: bytes, shape: FailShape, found: Any) ->
         then=then,
         delay_ms=delay_ms if then == "retry" else 0,
         reason=shape.reason,
-        error=read("error", shape.error, shape.error_base64, shape.error_codec, ask.encoding),
+        error=read("error", shape.error, shape.error_base64, shape.error_codec, context.encoding),
     )
 
 
@@ -210,9 +213,9 @@ def failed(answer: Any) -> Any:
     routes, "fail", roles=WORKS, takes=FailShape, item=FailItem, gives=FailedShape,
     refuses=(*_NO_LEASE, errors.TooLarge),
 )  # fmt: skip
-async def fail(ask: Ask[Any, Any], pairs: Sequence[tuple[bytes, FailShape]]) -> list[Any]:
+async def fail(context: RequestContext[Any, Any], pairs: Sequence[tuple[bytes, FailShape]]) -> list[Any]:
     """End an attempt badly: to be retried, for good, or as cancelled."""
-    return [failed(one) for one in await ask.service.fail(await failures_of(ask, pairs))]
+    return [failed(one) for one in await context.service.fail(await failures_of(context, pairs))]
 
 
 class ReleasedShape(Given, frozen=True, kw_only=True):
@@ -220,9 +223,9 @@ class ReleasedShape(Given, frozen=True, kw_only=True):
 
 
 @verb(routes, "release", roles=WORKS, takes=HeldShape, item=HeldItem, gives=ReleasedShape, refuses=_NO_LEASE)
-async def release(ask: Ask[Any, Any], pairs: Sequence[tuple[bytes, HeldShape]]) -> list[Any]:
+async def release(context: RequestContext[Any, Any], pairs: Sequence[tuple[bytes, HeldShape]]) -> list[Any]:
     """Give a job back unworked; no attempt is spent."""
-    answers = await ask.service.release([Held(job_id, shape.token) for job_id, shape in pairs])
+    answers = await context.service.release([Held(job_id, shape.token) for job_id, shape in pairs])
     return [one if isinstance(one, Refusal) else ReleasedShape(state=one) for one in answers]
 
 
@@ -251,13 +254,13 @@ SAID = Said()
 
 
 @verb(routes, "log", roles=WORKS, takes=LogShape, item=LogItem, gives=Said, refuses=(*_NO_LEASE, errors.TooLarge))
-async def log(ask: Ask[Any, Any], pairs: Sequence[tuple[bytes, LogShape]]) -> list[Any]:
+async def log(context: RequestContext[Any, Any], pairs: Sequence[tuple[bytes, LogShape]]) -> list[Any]:
     """Leave lines with a job: the last ones are kept as long as the job is."""
     requests = [
         Log(job_id, shape.token, [LogLine(line.at_ms, line.level, line.text) for line in shape.lines])
         for job_id, shape in pairs
     ]
-    return [one if isinstance(one, Refusal) else SAID for one in await ask.service.log(requests)]
+    return [one if isinstance(one, Refusal) else SAID for one in await context.service.log(requests)]
 
 
 class EmitShape(HeldShape, frozen=True, kw_only=True):
@@ -271,14 +274,14 @@ class EmitItem(EmitShape, frozen=True, kw_only=True):
 
 
 @verb(routes, "emit", roles=WORKS, takes=EmitShape, item=EmitItem, gives=Said, refuses=(*_NO_LEASE, errors.TooLarge))
-async def emit(ask: Ask[Any, Any], pairs: Sequence[tuple[bytes, EmitShape]]) -> list[Any]:
+async def emit(context: RequestContext[Any, Any], pairs: Sequence[tuple[bytes, EmitShape]]) -> list[Any]:
     """Send a value to those who follow the job; nothing is kept when nobody does."""
-    requests = [Emit(job_id, shape.token, _emitted(ask, shape)) for job_id, shape in pairs]
-    return [one if isinstance(one, Refusal) else SAID for one in await ask.service.emit(requests)]
+    requests = [Emit(job_id, shape.token, _emitted(context, shape)) for job_id, shape in pairs]
+    return [one if isinstance(one, Refusal) else SAID for one in await context.service.emit(requests)]
 
 
-def _emitted(ask: Ask[Any, Any], shape: EmitShape) -> Any:
-    value = read("value", shape.value, shape.value_base64, shape.value_codec, ask.encoding)
+def _emitted(context: RequestContext[Any, Any], shape: EmitShape) -> Any:
+    value = read("value", shape.value, shape.value_base64, shape.value_codec, context.encoding)
     if value is None:
         raise errors.BadInput("Give a value.")
     return value

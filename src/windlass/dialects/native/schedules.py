@@ -17,7 +17,8 @@ from windlass.core.scheduling.repeat import RULE_MAX
 from windlass.core.scheduling.schedule import Misfire, Overlap, Schedule, ScheduleStatus
 from windlass.core.validation import jobs as check
 from windlass.web.app.encoding import Encoding
-from windlass.web.app.router import ADMIN, READS, Answer, Ask, Routes
+from windlass.web.app.request_context import RequestContext
+from windlass.web.app.router import ADMIN, READS, Answer, Routes
 
 from .enqueue import EnqueuedShape, enqueued_shape
 from .shapes import Duration, Given, Id, Instant, NewJobShape, RetryShape, Shape, callback_shape, id_or_none
@@ -113,46 +114,46 @@ class RevisionQuery(Shape, frozen=True, kw_only=True):
     ] = 0
 
 
-AskByName: TypeAlias = Ask[None, None]
+AskByName: TypeAlias = RequestContext[None, None]
 
 
 @routes.get("/schedules", roles=READS, gives=SchedulesShape)
-async def schedules(ask: AskByName) -> SchedulesShape:
+async def schedules(context: AskByName) -> SchedulesShape:
     """All schedules, by name.
 
     A token for some queues is shown those that make jobs there."""
-    found = [one for one in await ask.service.schedules() if ask.who.may_use(one.schedule.job.queue)]
-    return SchedulesShape(schedules=[_status(one, ask.wanted) for one in found])
+    found = [one for one in await context.service.schedules() if context.who.may_use(one.schedule.job.queue)]
+    return SchedulesShape(schedules=[_status(one, context.wanted) for one in found])
 
 
 @routes.get("/schedules/{name}", roles=READS, gives=ScheduleStatusShape, refuses=_KNOWN)
-async def schedule(ask: AskByName) -> ScheduleStatusShape:
+async def schedule(context: AskByName) -> ScheduleStatusShape:
     """One schedule: its rhythm, its job, its next and last occurrence."""
-    found = await ask.service.schedule_of(ask.path["name"])
-    ask.check_found(found.schedule.job.queue, "this schedule")
-    return _status(found, ask.wanted)
+    found = await context.service.schedule_of(context.path["name"])
+    context.check_found(found.schedule.job.queue, "this schedule")
+    return _status(found, context.wanted)
 
 
 @routes.put(
     "/schedules/{name}", takes=ScheduleShape, query=RevisionQuery, gives=ScheduleStatusShape,
     refuses=(errors.TooLarge, errors.RevisionConflict, errors.CrossPartition, errors.EngineFull), **_CHANGING,
 )  # fmt: skip
-async def set_schedule(ask: Ask[ScheduleShape, RevisionQuery]) -> ScheduleStatusShape:
+async def set_schedule(context: RequestContext[ScheduleShape, RevisionQuery]) -> ScheduleStatusShape:
     """Make a schedule, or change the one of this name.
 
     Its next occurrence is computed anew when its rhythm is another. One that is the same already is left alone."""
-    name = _changed(ask)
-    ask.detail = f"jobs {ask.body.job.name} in {ask.body.job.queue}"
-    wanted = ask.body.schedule(name, ask.encoding)
-    return _status(await ask.service.schedule(wanted, if_revision=ask.query.if_revision), ask.wanted)
+    name = _changed(context)
+    context.detail = f"jobs {context.body.job.name} in {context.body.job.queue}"
+    wanted = context.body.schedule(name, context.encoding)
+    return _status(await context.service.schedule(wanted, if_revision=context.query.if_revision), context.wanted)
 
 
 @routes.delete(
     "/schedules/{name}", query=RevisionQuery, refuses=(*_KNOWN, errors.RevisionConflict, errors.EngineFull), **_CHANGING
 )
-async def remove_schedule(ask: Ask[None, RevisionQuery]) -> None:
+async def remove_schedule(context: RequestContext[None, RevisionQuery]) -> None:
     """Remove a schedule; the jobs that it made stay."""
-    await ask.service.unschedule(_changed(ask), if_revision=ask.query.if_revision)
+    await context.service.unschedule(_changed(context), if_revision=context.query.if_revision)
 
 
 class PauseScheduleShape(Shape, frozen=True, kw_only=True):
@@ -163,35 +164,35 @@ class PauseScheduleShape(Shape, frozen=True, kw_only=True):
     "/schedules/{name}/pause", takes=PauseScheduleShape, gives=ScheduleStatusShape,
     refuses=(*_KNOWN, errors.EngineFull), **_CHANGING,
 )  # fmt: skip
-async def pause_schedule(ask: Ask[PauseScheduleShape, None]) -> ScheduleStatusShape:
+async def pause_schedule(context: RequestContext[PauseScheduleShape, None]) -> ScheduleStatusShape:
     """Let a schedule fire no more until it is resumed."""
-    name = _changed(ask)
-    ask.detail = ask.body.reason
-    return _status(await ask.service.pause_schedule(name, reason=ask.body.reason), ask.wanted)
+    name = _changed(context)
+    context.detail = context.body.reason
+    return _status(await context.service.pause_schedule(name, reason=context.body.reason), context.wanted)
 
 
 @routes.post("/schedules/{name}/resume", gives=ScheduleStatusShape, refuses=(*_KNOWN, errors.EngineFull), **_CHANGING)
-async def resume_schedule(ask: AskByName) -> ScheduleStatusShape:
+async def resume_schedule(context: AskByName) -> ScheduleStatusShape:
     """Let a paused schedule go on with its next occurrence.
 
     What came while it was paused is passed over."""
-    return _status(await ask.service.resume_schedule(_changed(ask)), ask.wanted)
+    return _status(await context.service.resume_schedule(_changed(context)), context.wanted)
 
 
 @routes.post(
     "/schedules/{name}/run", gives=EnqueuedShape, status=201, also={200: EnqueuedShape},
     refuses=(*_KNOWN, errors.QueueFull, errors.EngineFull, errors.UnknownMember, errors.CrossPartition), **_CHANGING,
 )  # fmt: skip
-async def run_schedule(ask: AskByName) -> Answer:
+async def run_schedule(context: AskByName) -> Answer:
     """Make the job of a schedule now, apart from its rhythm.
 
     Also when it is paused, or when another of its jobs runs. 200 when another job holds its unique key."""
-    done = await ask.service.run_schedule(_changed(ask))
+    done = await context.service.run_schedule(_changed(context))
     location = (("Location", f"/api/v1/jobs/{format_id(done.id)}"),)
     return Answer(enqueued_shape(done), 200 if done.status in ("existing", "ended") else 201, location)
 
 
-def _changed(ask: Ask[Any, Any]) -> str:
-    ask.target = ask.path["name"]
-    ask.may_use_all()
-    return ask.target
+def _changed(context: RequestContext[Any, Any]) -> str:
+    context.target = context.path["name"]
+    context.may_use_all()
+    return context.target

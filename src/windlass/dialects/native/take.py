@@ -13,7 +13,8 @@ from windlass.core.errors import Refusal
 from windlass.core.ids import parse_id
 from windlass.core.operations import Filter, Held, Take, Taken
 from windlass.core.validation import jobs as check
-from windlass.web.app.router import WORKS, Ask, Routes
+from windlass.web.app.request_context import RequestContext
+from windlass.web.app.router import WORKS, Routes
 
 from .reports import FailedShape, FailItem, FinishedShape, FinishItem, failed, failures_of, finish_of, finished
 from .shapes import Duration, Given, JobShape, Name, Outcome, QueueName, Shape, Term, job_shape, results
@@ -69,28 +70,28 @@ NOTHING = Taken([], None)
 
 
 @routes.post("/take", roles=WORKS, takes=TakeShape, gives=TakenShape, refuses=_REFUSES_TAKE, waits=True)
-async def take(ask: Ask[TakeShape, None]) -> TakenShape:
+async def take(context: RequestContext[TakeShape, None]) -> TakenShape:
     """Take jobs, with a lease.
 
     With `wait_ms` the answer comes as soon as there is a job, or empty after that time. A client that goes away while
     it waits consumes no job. Report before the deadline, or extend: what is not heard of again is given to others."""
-    request = ask.body.request(wait_ms=ask.body.wait_ms)
-    await _may_take(ask, request)
-    return await _handed_over(ask, await ask.office.waiting(ask.service.take(request), NOTHING))
+    request = context.body.request(wait_ms=context.body.wait_ms)
+    await _may_take(context, request)
+    return await _handed_over(context, await context.state.waiting(context.service.take(request), NOTHING))
 
 
-async def _may_take(ask: Ask[Any, Any], wanted: Take) -> None:
+async def _may_take(context: RequestContext[Any, Any], wanted: Take) -> None:
     for queue in wanted.queues:
-        ask.may_use(queue)
+        context.may_use(queue)
     if wanted.worker:
-        await ask.may_act_for(wanted.worker)
+        await context.may_act_for(wanted.worker)
 
 
-async def _handed_over(ask: Ask[Any, Any], taken: Taken) -> TakenShape:
-    if taken.jobs and ask.request.client.is_gone:
-        await ask.service.release([Held(job.id, job.lease_token) for job in taken.jobs])
+async def _handed_over(context: RequestContext[Any, Any], taken: Taken) -> TakenShape:
+    if taken.jobs and context.request.client.is_gone:
+        await context.service.release([Held(job.id, job.lease_token) for job in taken.jobs])
         taken = NOTHING
-    return TakenShape(jobs=[job_shape(job, ask.wanted) for job in taken.jobs], next_due_at_ms=taken.next_due_at_ms)
+    return TakenShape(jobs=[job_shape(job, context.wanted) for job in taken.jobs], next_due_at_ms=taken.next_due_at_ms)
 
 
 # Both at once
@@ -115,24 +116,26 @@ class ExchangedShape(Given, frozen=True, kw_only=True):
     "/exchange", roles=WORKS, takes=ExchangeShape, gives=ExchangedShape, refuses=(*_REFUSES_TAKE, errors.TooLarge),
     waits=True,
 )  # fmt: skip
-async def exchange(ask: Ask[ExchangeShape, None]) -> ExchangedShape:
+async def exchange(context: RequestContext[ExchangeShape, None]) -> ExchangedShape:
     """Report outcomes and take the next jobs.
 
     The reports are done first, and count whatever becomes of the taking; with `wait_ms` the answer comes when there is
     a job, so give one only when nobody waits for what was reported."""
-    request = ask.body.take.request(wait_ms=0)
-    finishes = [(parse_id(one.id), one) for one in ask.body.finishes]
-    failures = [(parse_id(one.id), one) for one in ask.body.failures]
+    request = context.body.take.request(wait_ms=0)
+    finishes = [(parse_id(one.id), one) for one in context.body.finishes]
+    failures = [(parse_id(one.id), one) for one in context.body.failures]
     # Side by side: for a token that is for some queues, both read from the engine.
-    await asyncio.gather(_may_take(ask, request), ask.may_touch([job_id for job_id, _ in (*finishes, *failures)]))
-    done = await ask.service.exchange(
-        [finish_of(ask, *pair) for pair in finishes], await failures_of(ask, failures), request
+    await asyncio.gather(
+        _may_take(context, request), context.may_touch([job_id for job_id, _ in (*finishes, *failures)])
+    )
+    done = await context.service.finish_and_take(
+        [finish_of(context, *pair) for pair in finishes], await failures_of(context, failures), request
     )
     taken = done.taken
-    if not taken.jobs and ask.body.take.wait_ms:
-        waiting = ask.service.take(ask.body.take.request(wait_ms=ask.body.take.wait_ms))
-        taken = await ask.office.waiting(waiting, NOTHING)
-    handed = await _handed_over(ask, taken)
+    if not taken.jobs and context.body.take.wait_ms:
+        waiting = context.service.take(context.body.take.request(wait_ms=context.body.take.wait_ms))
+        taken = await context.state.waiting(waiting, NOTHING)
+    handed = await _handed_over(context, taken)
     return ExchangedShape(
         finished=results(_refusals(done.finished), finished).results,
         failed=results(_refusals(done.failed), failed).results,

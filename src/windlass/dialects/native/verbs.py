@@ -8,14 +8,15 @@ from typing import Any, TypeAlias, TypeVar
 from windlass.core.access.tokens import Role
 from windlass.core.errors import Refusal, WindlassError
 from windlass.core.ids import format_id, parse_id
-from windlass.web.app.router import Ask, Routes
+from windlass.web.app.request_context import RequestContext
+from windlass.web.app.router import Routes
 
 from .shapes import Items, Results, Shape, results
 
 S = TypeVar("S", bound=Shape)
 TOLD = 10  # ids of many
 # What is wanted of which job; answers in the same order, refusals among them.
-Perform: TypeAlias = Callable[[Ask[Any, Any], Sequence[tuple[bytes, Any]]], Awaitable[Sequence[Any]]]
+Perform: TypeAlias = Callable[[RequestContext[Any, Any], Sequence[tuple[bytes, Any]]], Awaitable[Sequence[Any]]]
 
 
 def verb(
@@ -35,22 +36,22 @@ def verb(
     place = "query" if method == "DELETE" else "takes"
 
     def add(perform: Perform) -> Perform:
-        async def one(ask: Ask[Any, Any]) -> Any:
-            job_id = ask.job_id
+        async def one(context: RequestContext[Any, Any]) -> Any:
+            job_id = context.job_id
             if is_audited:
-                ask.target = format_id(job_id)
-            await ask.may_touch([job_id])
-            [answer] = await perform(ask, [(job_id, ask.query if place == "query" else ask.body)])
+                context.target = format_id(job_id)
+            await context.may_touch([job_id])
+            [answer] = await perform(context, [(job_id, context.query if place == "query" else context.body)])
             if isinstance(answer, Refusal):
                 raise answer
             return answer
 
-        async def many(ask: Ask[Items[Any], Any]) -> Results[Any]:
-            pairs = [(parse_id(each.id), each) for each in ask.body.items]
+        async def many(context: RequestContext[Items[Any], Any]) -> Results[Any]:
+            pairs = [(parse_id(each.id), each) for each in context.body.items]
             if is_audited:
-                ask.target = _listed([job_id for job_id, _ in pairs])
-            await ask.may_touch([job_id for job_id, _ in pairs])
-            return results(await perform(ask, pairs), lambda answer: answer)
+                context.target = _listed([job_id for job_id, _ in pairs])
+            await context.may_touch([job_id for job_id, _ in pairs])
+            return results(await perform(context, pairs), lambda answer: answer)
 
         summary, _, description = (perform.__doc__ or "").partition("\n")
         one.__doc__ = perform.__doc__

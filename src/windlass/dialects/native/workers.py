@@ -11,7 +11,8 @@ from windlass.core.errors import BadInput
 from windlass.core.ids import format_id, parse_id
 from windlass.core.operations import Worker, WorkerInfo
 from windlass.core.validation import jobs as check
-from windlass.web.app.router import ADMIN, READS, WORKS, Ask, Routes
+from windlass.web.app.request_context import RequestContext
+from windlass.web.app.router import ADMIN, READS, WORKS, Routes
 
 from .shapes import Given, Id, QueueName, Shape
 
@@ -128,25 +129,25 @@ def _registered(worker: Worker) -> RegisteredShape:
 
 
 @routes.get("/workers", roles=READS, query=WorkersQuery, gives=WorkersShape)
-async def workers(ask: Ask[None, WorkersQuery]) -> WorkersShape:
+async def workers(context: RequestContext[None, WorkersQuery]) -> WorkersShape:
     """Registered workers, and what each runs."""
-    ask.may_use_all()
-    found = await ask.service.workers(start=ask.query.start, most=ask.query.most)
+    context.may_use_all()
+    found = await context.service.workers(start=context.query.start, most=context.query.most)
     return WorkersShape(workers=[_registered(one) for one in found])
 
 
 @routes.put("/workers/{id}", roles=WORKS, takes=WorkerShape, gives=ExpectedShape, refuses=(errors.TooLarge,))
-async def register(ask: Ask[WorkerShape, None]) -> ExpectedShape:
+async def register(context: RequestContext[WorkerShape, None]) -> ExpectedShape:
     """A worker says what it is, and how often it will beat.
 
     What a registered worker has taken goes back to its queue when it falls silent. Register again when a beat is
     refused with `unknown_worker`."""
-    worker, body = _worker_id(ask), ask.body
+    worker, body = _worker_id(context), context.body
     for queue in body.queues:
-        ask.may_use(queue)
-    await ask.may_act_for(worker, with_jobs=True)
+        context.may_use(queue)
+    await context.may_act_for(worker, with_jobs=True)
     info = WorkerInfo(host=body.host, pid=body.pid, queues=body.queues, slots=body.slots, name=body.name)
-    now_ms = await ask.service.register(worker, info, beat_ms=body.beat_ms)
+    now_ms = await context.service.register(worker, info, beat_ms=body.beat_ms)
     return ExpectedShape(now_ms=now_ms, silent_at_ms=now_ms + body.beat_ms)
 
 
@@ -157,16 +158,16 @@ async def register(ask: Ask[WorkerShape, None]) -> ExpectedShape:
     gives=HeardShape,
     refuses=(errors.UnknownWorker, errors.TooLarge),
 )
-async def beat(ask: Ask[BeatShape, None]) -> HeardShape:
+async def beat(context: RequestContext[BeatShape, None]) -> HeardShape:
     """Heartbeat of a worker: the answer says whether it is to end.
 
     A worker that names the jobs it holds also hears of leases under its name that it does not know, because the answer
     to a take was lost. It releases them, and they run at once instead of when their leases end."""
-    worker, held = _worker_id(ask), ask.body.held
-    await ask.may_act_for(worker)
+    worker, held = _worker_id(context), context.body.held
+    await context.may_act_for(worker)
     if held is None:
-        return HeardShape(is_asked_to_stop=await ask.service.beat([worker]).one())
-    heard = await ask.service.beat_holding(worker, [parse_id(text) for text in held])
+        return HeardShape(is_asked_to_stop=await context.service.beat([worker]).one())
+    heard = await context.service.beat_holding(worker, [parse_id(text) for text in held])
     unclaimed = tuple(UnclaimedShape(id=format_id(one.id), token=one.token) for one in heard.unclaimed)
     return HeardShape(is_asked_to_stop=heard.is_asked_to_stop, unclaimed=unclaimed)
 
@@ -174,26 +175,26 @@ async def beat(ask: Ask[BeatShape, None]) -> HeardShape:
 @routes.post(
     "/workers/{id}/stop", roles=ADMIN, gives=AskedToStopShape, refuses=(errors.UnknownWorker,), is_audited=True
 )
-async def stop_worker(ask: Ask[None, None]) -> AskedToStopShape:
+async def stop_worker(context: RequestContext[None, None]) -> AskedToStopShape:
     """Ask a worker to end gently.
 
     With its next heartbeat it hears so: it takes no more, ends what it runs, and leaves. One that jobs are pushed to
     gets no more."""
-    worker = _worker_id(ask)
-    ask.target = format_id(worker)
-    return AskedToStopShape(was_asked=not await ask.service.stop_worker(worker))
+    worker = _worker_id(context)
+    context.target = format_id(worker)
+    return AskedToStopShape(was_asked=not await context.service.stop_worker(worker))
 
 
 @routes.delete("/workers/{id}", roles=WORKS, gives=GivenBackShape, refuses=(errors.UnknownWorker,))
-async def forget(ask: Ask[None, None]) -> GivenBackShape:
+async def forget(context: RequestContext[None, None]) -> GivenBackShape:
     """A worker leaves; what it holds goes back."""
-    worker = _worker_id(ask)
-    await ask.may_act_for(worker, with_jobs=True)
-    return GivenBackShape(given_back=await ask.service.forget(worker))
+    worker = _worker_id(context)
+    await context.may_act_for(worker, with_jobs=True)
+    return GivenBackShape(given_back=await context.service.forget(worker))
 
 
-def _worker_id(ask: Ask[Any, Any]) -> bytes:
-    text = ask.path["id"]
+def _worker_id(context: RequestContext[Any, Any]) -> bytes:
+    text = context.path["id"]
     try:
         return parse_id(text)
     except BadInput as error:

@@ -17,11 +17,11 @@ from windlass.store.operation import Asked
 
 from . import jobs
 from .envelope import Identity, sealed
-from .lists import shown
+from .list_requests import shown
 from .messages import Message, Terms
 from .pipes import Outlet
-from .rounds import Round, rounds
-from .watch import QUEUES_AT_ONCE, TROUBLE_PAUSE_S, Watch
+from .message_batches import Round, rounds
+from .idle_watch import QUEUES_AT_ONCE, TROUBLE_PAUSE_S, Watch
 
 log = logging.getLogger("windlass.processor")
 
@@ -84,7 +84,7 @@ class Desk:
     async def _hear(self, round_: Round) -> None:
         if not round_.said:
             return
-        answers = await self._insist(self._service.hear(round_.said, silent_ms=self._terms.expiry_ms))
+        answers = await self._insist(self._service.report_worker(round_.said, silent_ms=self._terms.expiry_ms))
         for one, answer in zip(round_.said, answers, strict=True):
             if one.idle_ms and one.queue in round_.queues:  # the watch dispatches: not after an old message alone
                 self.watch.note(one.queue, one.idle_ms)

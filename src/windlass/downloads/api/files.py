@@ -13,7 +13,7 @@ from windlass.directories import download_dir
 from windlass.downloads.worker.content_type import EMPTY, LOOKED_AT, UNKNOWN, mime_type_of
 from windlass.downloads.worker.order import is_id, path_of
 from windlass.web.app.problems import HttpRefusal, NotFound
-from windlass.web.app.router import Ask
+from windlass.web.app.request_context import RequestContext
 from windlass.web.listener.messages import Streamed
 
 from .refusals import routes_of
@@ -50,17 +50,17 @@ class Part(NamedTuple):
     "/files/{folder}/{name}", operation="downloaded_file", roles=None, media="application/octet-stream", waits=True,
     also={206: None}, headers={"range": "One part of it, as bytes=0-1023."}, refuses=(NotFound, Unsatisfiable),
 )  # fmt: skip
-async def downloaded_file(ask: Ask[None, None]) -> Streamed:
+async def downloaded_file(context: RequestContext[None, None]) -> Streamed:
     """A downloaded file.
 
     It needs no token: who was told its URL, by the callback, may have it; nobody guesses it."""
-    name = ask.path["name"]
-    settings = ask.office.settings
-    if settings.download_s3_bucket or not is_id(name) or ask.path["folder"] != name[:3]:
+    name = context.path["name"]
+    settings = context.state.settings
+    if settings.download_s3_bucket or not is_id(name) or context.path["folder"] != name[:3]:
         raise NotFound
     file, size, media = await asyncio.to_thread(_open, download_dir(settings) / path_of(name))
     try:
-        part = _part(ask.request.head.headers.get("range", ""), size)
+        part = _part(context.request.head.headers.get("range", ""), size)
     except Unsatisfiable:
         file.close()
         raise

@@ -16,7 +16,8 @@ from windlass.downloads.worker import QUEUE
 from windlass.service import Service
 from windlass.service.aggregations import COMPONENT_MAX
 from windlass.web.app.problems import HttpRefusal, NotFound
-from windlass.web.app.router import READS, Answer, Ask
+from windlass.web.app.request_context import RequestContext
+from windlass.web.app.router import READS, Answer
 from windlass.web.listener.messages import Response
 
 from .aggregation import LIMIT
@@ -43,11 +44,11 @@ class WaitingJobs(msgspec.Struct, frozen=True):
 
 
 @routes.get("/hb", operation="heartbeat", roles=None, media=_TEXT, refuses=(OutOfService,))
-async def heartbeat(ask: Ask[None, None]) -> Response:
+async def heartbeat(context: RequestContext[None, None]) -> Response:
     """Whether requests should be sent here.
 
     503 while the file that WINDLASS_HEARTBEAT_FILE names exists."""
-    file = ask.office.settings.heartbeat_file
+    file = context.state.settings.heartbeat_file
     if file and await _exists(file):
         raise OutOfService
     return Response(200, b"OK", content_type=_TEXT)
@@ -61,14 +62,14 @@ async def _exists(file: str) -> bool:
     "/stats/{name}", operation="stats", roles=READS, gives=dict[str, int], media=_JSON,
     refuses=(NotFound, errors.BadInput, errors.EngineError),
 )  # fmt: skip
-async def stats(ask: Ask[None, None]) -> Answer:
+async def stats(context: RequestContext[None, None]) -> Answer:
     """What the processors, or the notifiers, have counted.
 
     Of all instances that have told it within the last ten seconds, added up; 404 when there is none."""
-    ask.may_use(QUEUE)
-    component = ask.path["name"]
+    context.may_use(QUEUE)
+    component = context.path["name"]
     is_known = len(component.encode()) <= COMPONENT_MAX and component.isprintable()
-    found = await ask.service.stats_of(component) if is_known else {}
+    found = await context.service.stats_of(component) if is_known else {}
     if not found:
         raise NotFound("Nobody has counted anything under this name lately.")
     return Answer(summed(found), headers=_EVERYBODY)
@@ -87,12 +88,12 @@ def summed(found: Mapping[str, Mapping[str, int]]) -> dict[str, int]:
     "/dashboard/aggregations", operation="waiting_aggregations", roles=READS, gives=list[WaitingJobs], media=_JSON,
     refuses=(errors.EngineError,),
 )  # fmt: skip
-async def waiting_aggregations(ask: Ask[None, None]) -> Answer:
+async def waiting_aggregations(context: RequestContext[None, None]) -> Answer:
     """Aggregations with jobs that wait, and how many.
 
     Also those that wait for their next attempt; not those that run."""
-    ask.may_use(QUEUE)
-    found = [WaitingJobs(f"jobs:{one.key}", one.queued + one.scheduled) for one in await _all(ask.service)]
+    context.may_use(QUEUE)
+    found = [WaitingJobs(f"jobs:{one.key}", one.queued + one.scheduled) for one in await _all(context.service)]
     return Answer([one for one in found if one.size], headers=_EVERYBODY)
 
 

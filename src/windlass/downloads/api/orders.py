@@ -16,8 +16,10 @@ from windlass.core.errors import BadInput, TooLarge, UniqueConflict, UnknownCall
 from windlass.core.job import Blob, NewJob
 from windlass.core.retry import Backoff
 from windlass.downloads.worker import NAME, QUEUE
+from windlass.web.app.app_state import AppState
 from windlass.web.app.problems import InternalError
-from windlass.web.app.router import PRODUCES, Ask, Office
+from windlass.web.app.request_context import RequestContext
+from windlass.web.app.router import PRODUCES
 
 from .aggregation import cap_of, lane_of, prepare
 from .order_form import Order, OrderForm, read_order
@@ -28,7 +30,7 @@ routes = routes_of("Downloads")
 TRIES = 3  # for an id that nobody has
 CRASHES_MAX = 10  # leases that may run out, beside the attempts that end
 ID_MAX = 128
-_prepared: WeakSet[Office] = WeakSet()
+_prepared: WeakSet[AppState] = WeakSet()
 
 
 class Ordered(msgspec.Struct, frozen=True):
@@ -62,33 +64,33 @@ def job_of(order: Order, download_id: str) -> NewJob:
     gives=Ordered, media="application/json", status=201,
     refuses=(TooLarge, errors.QueueFull, errors.EngineError),
 )  # fmt: skip
-async def download(ask: Ask[OrderForm, None]) -> Ordered:
+async def download(context: RequestContext[OrderForm, None]) -> Ordered:
     """Download a file, and tell somebody of it.
 
     The file is fetched by a processor, no more of an aggregation at once than its first job said, and the callback
     tells how that ended. Content-Type and Accept are not looked at."""
-    ask.may_use(QUEUE)
-    order = read_order(ask.body)
-    await _prepare(ask.office)
-    return Ordered(await _enqueued(ask.office, order))
+    context.may_use(QUEUE)
+    order = read_order(context.body)
+    await _prepare(context.state)
+    return Ordered(await _enqueued(context.state, order))
 
 
-async def _prepare(office: Office) -> None:
-    if office not in _prepared:
-        await prepare(office.service)
-        _prepared.add(office)
+async def _prepare(state: AppState) -> None:
+    if state not in _prepared:
+        await prepare(state.service)
+        _prepared.add(state)
 
 
-async def _enqueued(office: Office, order: Order) -> str:
+async def _enqueued(state: AppState, order: Order) -> str:
     for _ in range(TRIES):
         download_id = new_download_id()
         try:
-            await office.gathering.enqueue(job_of(order, download_id))
+            await state.gathering.enqueue(job_of(order, download_id))
             return download_id
         except UniqueConflict:
             continue
         except UnknownLimit:  # somebody has taken it away
-            await prepare(office.service)
+            await prepare(state.service)
     raise InternalError("No id could be found that nobody has; try again.")
 
 
@@ -96,18 +98,18 @@ async def _enqueued(office: Office, order: Order) -> str:
     "/retry/{name}", operation="retry_callback", roles=PRODUCES, status=204,
     refuses=(BadInput, TooLarge, errors.EngineError),
 )  # fmt: skip
-async def retry_callback(ask: Ask[None, None]) -> None:
+async def retry_callback(context: RequestContext[None, None]) -> None:
     """Deliver a callback that was given up after all.
 
     It is due at once, and has all its attempts anew. 400: there is no such download, or its callback was not given
     up."""
-    ask.may_use(QUEUE)
-    name = ask.path["name"]
-    job_id = await ask.service.holder(QUEUE, name) if len(name) <= ID_MAX and name.isprintable() else None
+    context.may_use(QUEUE)
+    name = context.path["name"]
+    job_id = await context.service.holder(QUEUE, name) if len(name) <= ID_MAX and name.isprintable() else None
     if job_id is None:
         raise BadInput("There is no download of this id; it may have been delivered.")
     try:
-        await ask.service.redeliver([job_id]).one()
+        await context.service.redeliver([job_id]).one()
     except (UnknownCallback, WrongState) as error:
         raise BadInput("The callback of this download has not failed; only one that has can be tried again.") from error
 
@@ -115,7 +117,7 @@ async def retry_callback(ask: Ask[None, None]) -> None:
 @routes.post(
     "/retry/", operation="retry_callback_without_id", roles=PRODUCES, status=204, is_listed=False, refuses=(BadInput,)
 )
-async def retry_callback_without_id(ask: Ask[None, None]) -> None:
+async def retry_callback_without_id(context: RequestContext[None, None]) -> None:
     """Refuse an empty id. Segments of paths that have a name are never empty, so it has a route of its own."""
-    ask.may_use(QUEUE)
+    context.may_use(QUEUE)
     raise BadInput("The path has no id: POST /retry/<id>, with the id that POST /download has answered.")

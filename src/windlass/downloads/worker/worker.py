@@ -274,7 +274,7 @@ class Processor:
             case Fail():
                 await self._service.fail([outcome]).one()
             case Conclude():
-                await self._service.conclude([outcome]).one()
+                await self._service.complete_with_children([outcome]).one()
 
 
 def _failed(job: Job, trouble: Trouble, retry_in_ms: int | None = None) -> Fail:

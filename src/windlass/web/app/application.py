@@ -15,12 +15,14 @@ from windlass.settings import BODY_MAX
 from windlass.web.listener.body_headers import check_body_headers
 from windlass.web.listener.messages import Deferred, Head, Plan, Reply, Request, Response, Streamed
 
+from .app_state import AppState
 from .audit import write_down
 from .auth import Guard
 from .encoding import Encoding, answer, decode, encoding_named, encoding_of_answer, encoding_of_body, refusal_answer
 from .problems import HttpRefusal, said
 from .query_string import parse_query
-from .router import Answer, Ask, Later, Office, Route, Router
+from .request_context import RequestContext
+from .router import Answer, DeferredAnswer, Route, Router
 
 STRANGERS_BODY_MAX = 64 * 1024  # of those who may still be let in, but are not known yet
 Encodings: TypeAlias = tuple[Encoding, Encoding]
@@ -30,13 +32,13 @@ _REPLIES = (Response, Streamed)
 class WebApplication:
     """Answers requests by its routes."""
 
-    def __init__(self, router: Router, office: Office, guard: Guard, body_max: int = BODY_MAX) -> None:
+    def __init__(self, router: Router, state: AppState, guard: Guard, body_max: int = BODY_MAX) -> None:
         self._router = router
-        self._office = office
-        office.routes = router.routes
-        office.still_admits = guard.still_admits
-        office.entrance = guard
-        self._base = office.settings.base_path
+        self._state = state
+        state.routes = router.routes
+        state.still_admits = guard.still_admits
+        state.entrance = guard
+        self._base = state.settings.base_path
         self._guard = guard
         self._body_max = body_max
 
@@ -61,11 +63,15 @@ class WebApplication:
         return refusal_answer(error, Codec.JSON) if head is None else self._refused(error, head)
 
     def _refused(
-        self, error: WindlassError, head: Head, encoding: Encoding | None = None, ask: Ask[Any, Any] | None = None
+        self,
+        error: WindlassError,
+        head: Head,
+        encoding: Encoding | None = None,
+        context: RequestContext[Any, Any] | None = None,
     ) -> Response:
-        page = self._office.refusal_page
+        page = self._state.refusal_page
         if page is not None and (head.is_page or _is_lost(head)):
-            return page(self._office, error, head, ask)
+            return page(self._state, error, head, context)
         words = self._router.words_at(head.path) or refusal_answer
         return words(error, _encoding_for_trouble(head) if encoding is None else encoding)
 
@@ -103,37 +109,37 @@ class WebApplication:
     ) -> Awaitable[Reply] | Deferred | Response:
         head = request.head
         of_body, wanted = encodings
-        ask: Ask[Any, Any] | None = None
+        context: RequestContext[Any, Any] | None = None
         try:
             head.who = who.name
             query = None if route.query is None else parse_query(head.query, route.query)
             body = None if route.takes is None or route.streams_body else _body(request, route, of_body)
-            ask = Ask(self._office, request, who, names, query, body, of_body, wanted)
-            given = route.handler(ask)
+            context = RequestContext(self._state, request, who, names, query, body, of_body, wanted)
+            given = route.handler(context)
         except WindlassError as error:
-            return self._refused(error, head, wanted, ask)
-        if type(given) is Later:
-            return Deferred(given.future, partial(self._reply_later, route, ask, given))
-        return self._reply(route, ask, given)  # type: ignore[arg-type]  # an awaitable
+            return self._refused(error, head, wanted, context)
+        if type(given) is DeferredAnswer:
+            return Deferred(given.future, partial(self._reply_later, route, context, given))
+        return self._reply(route, context, given)  # type: ignore[arg-type]  # an awaitable
 
     def _reply_later(
-        self, route: Route, ask: Ask[Any, Any], given: Later[Any], future: asyncio.Future[Any]
+        self, route: Route, context: RequestContext[Any, Any], given: DeferredAnswer[Any], future: asyncio.Future[Any]
     ) -> Response:
         try:
             shaped = given.shaped(future.result())
-            return answer(shaped.status or route.status, shaped.value, ask.wanted, shaped.headers)
+            return answer(shaped.status or route.status, shaped.value, context.wanted, shaped.headers)
         except WindlassError as error:
-            return self._refused(error, ask.request.head, ask.wanted, ask)
+            return self._refused(error, context.request.head, context.wanted, context)
 
-    async def _reply(self, route: Route, ask: Ask[Any, Any], handling: Awaitable[Any]) -> Reply:
+    async def _reply(self, route: Route, context: RequestContext[Any, Any], handling: Awaitable[Any]) -> Reply:
         try:
-            given = await (_audited(route, ask, handling) if route.is_audited else handling)
-            return _reply(route, given, ask.wanted)
+            given = await (_audited(route, context, handling) if route.is_audited else handling)
+            return _reply(route, given, context.wanted)
         except WindlassError as error:
-            return self._refused(error, ask.request.head, ask.wanted, ask)
+            return self._refused(error, context.request.head, context.wanted, context)
 
 
-async def _audited(route: Route, ask: Ask[Any, Any], handling: Awaitable[Any]) -> Any:
+async def _audited(route: Route, context: RequestContext[Any, Any], handling: Awaitable[Any]) -> Any:
     outcome = "unknown"
     try:
         given = await handling
@@ -143,7 +149,7 @@ async def _audited(route: Route, ask: Ask[Any, Any], handling: Awaitable[Any]) -
         outcome = error.code
         raise
     finally:
-        await write_down(ask, route.operation, outcome)
+        await write_down(context, route.operation, outcome)
 
 
 @lru_cache(256)

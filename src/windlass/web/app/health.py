@@ -8,8 +8,10 @@ import msgspec
 
 from windlass.core.errors import WindlassError
 
+from .app_state import AppState
 from .problems import HttpRefusal
-from .router import Ask, Office, Routes
+from .request_context import RequestContext
+from .router import Routes
 
 routes = Routes(tag="Health")
 
@@ -28,7 +30,7 @@ class NotReady(HttpRefusal):
 
 
 @routes.get("/healthz", roles=None, gives=Health)
-async def healthz(ask: Ask[None, None]) -> Health:
+async def healthz(context: RequestContext[None, None]) -> Health:
     """Whether the process answers.
 
     200 as long as it does, whatever the engine does: a process that only lacks its engine must not be restarted."""
@@ -36,32 +38,32 @@ async def healthz(ask: Ask[None, None]) -> Health:
 
 
 @routes.get("/readyz", roles=None, gives=Health, refuses=(NotReady,))
-async def readyz(ask: Ask[None, None]) -> Health:
+async def readyz(context: RequestContext[None, None]) -> Health:
     """Whether requests should be sent here.
 
     200 when the engine answers within a second and the loops tick; else 503 with a sentence that says what is
     missing."""
-    missing = await _missing(ask.office)
+    missing = await _missing(context.state)
     if missing:
         raise NotReady(" ".join(missing))
     return Health("ready")
 
 
-async def _missing(office: Office) -> list[str]:
-    if office.stopping.is_set():
+async def _missing(state: AppState) -> list[str]:
+    if state.stopping.is_set():
         return ["The server is stopping."]
-    missing = await _missing_engine(office)
-    late = office.pulse.late(office.service.store.partitions)
+    missing = await _missing_engine(state)
+    late = state.pulse.late(state.service.store.partitions)
     if late:
-        among = f" of the partitions {', '.join(map(str, late))}" if office.service.store.partitions > 1 else ""
+        among = f" of the partitions {', '.join(map(str, late))}" if state.service.store.partitions > 1 else ""
         missing.append(f"The loops{among} have not ticked lately.")
     return missing
 
 
-async def _missing_engine(office: Office) -> list[str]:
+async def _missing_engine(state: AppState) -> list[str]:
     try:
         async with asyncio.timeout(PING_S):
-            await office.service.ping()
+            await state.service.ping()
     except TimeoutError:
         return [f"The engine has not answered within {PING_S:g} s."]
     except WindlassError as error:

@@ -4,32 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import Any, Generic, Protocol, TypeAlias, TypeVar
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Any, Generic, TypeAlias, TypeVar
 from urllib.parse import unquote
 
 import msgspec
 
-from windlass.background.liveness import Pulse
-from windlass.core.access.tokens import Principal, Role
-from windlass.core.errors import BadInput, Forbidden, WindlassError
-from windlass.core.ids import format_id, parse_id
-from windlass.outbound import Policy, PolicySource
-from windlass.service import Service
-from windlass.service.batcher import Gathering
-from windlass.settings import Settings
-from windlass.web.listener.messages import Head, Request, Response, Streamed
-from windlass.web.metrics.meter import Meter
+from windlass.core.access.tokens import Role
+from windlass.core.errors import BadInput, WindlassError
+from windlass.web.listener.messages import Response, Streamed
 
 from .encoding import Encoding
-from .followers import Followers
 from .problems import Headers, MethodNotAllowed, NotFound
-from .sessions import Begun, Session
+from .request_context import RequestContext
 
-B = TypeVar("B")
-Q = TypeVar("Q")
 T = TypeVar("T")
-_ANY_ROLE = frozenset(Role)
 Words: TypeAlias = Callable[[WindlassError, Encoding], Response]
 # Which roles may do it; an admin may do everything. None: anybody, even without a token.
 READS = frozenset({Role.READ})
@@ -48,7 +37,7 @@ class Answer(msgspec.Struct, frozen=True, gc=False):
     headers: Headers = ()
 
 
-class Later(msgspec.Struct, Generic[T], frozen=True):
+class DeferredAnswer(msgspec.Struct, Generic[T], frozen=True):
     """What a handler gives that waits for one future and nothing else. Such a handler is no coroutine, and needs no
     task."""
 
@@ -56,146 +45,7 @@ class Later(msgspec.Struct, Generic[T], frozen=True):
     shaped: Callable[[T], Answer]  # makes the answer of its result
 
 
-class Ask(Generic[B, Q]):
-    """One request as its handler sees it."""
-
-    __slots__ = ("body", "detail", "encoding", "office", "path", "query", "request", "target", "wanted", "who")
-
-    def __init__(
-        self,
-        office: Office,
-        request: Request,
-        who: Principal,
-        path: Mapping[str, str],
-        query: Q,
-        body: B,
-        encoding: Encoding,
-        wanted: Encoding,
-    ) -> None:
-        self.office = office
-        self.request = request
-        self.who = who
-        self.path = path
-        self.query = query
-        self.body = body
-        self.encoding = encoding  # of the body
-        self.wanted = wanted  # of the answer
-        self.target = request.head.path  # for the audit log
-        self.detail = ""  # ... of what was asked for
-
-    @property
-    def service(self) -> Service:
-        return self.office.service
-
-    @property
-    def job_id(self) -> bytes:
-        return parse_id(self.path["id"])
-
-    def may_use(self, queue: str) -> None:
-        """Raises Forbidden when the token is for other queues."""
-        if self.who.queues:
-            self.who.check(_ANY_ROLE, queue)
-
-    def check_found(self, queue: str, what: str = "this job") -> None:
-        """Raise Forbidden when what was found by its id or name belongs to a queue outside the token's."""
-        if self.who.queues:
-            self.who.check_found(queue, what)
-
-    async def may_touch(self, ids: Sequence[bytes]) -> None:
-        """Raise Forbidden when one of these jobs is in a queue outside the token's. This costs one read, and only for
-        tokens that are for some queues. An id without a job passes: the operation itself refuses it."""
-        if self.who.queues and ids:
-            for job_id, queue in zip(ids, await self.service.queue_of(ids), strict=True):
-                if isinstance(queue, str):
-                    self.who.check_found(queue, f"job {format_id(job_id)}")
-
-    async def may_act_for(self, worker: bytes, *, with_jobs: bool = False) -> None:
-        """Raise Forbidden when a worker serves a queue outside the token's. `with_jobs`: also when it holds a job of
-        such a queue, for operations that end leases. An id without a worker passes."""
-        if not self.who.queues:
-            return
-        found = await self.service.worker(worker)
-        held = [job.id for job in found.running] if with_jobs else []
-        for queue in (*found.info.queues, *(await self.service.queue_of(held) if held else ())):
-            if isinstance(queue, str):
-                self.who.check_found(queue, "this worker")
-
-    def may_use_all(self) -> None:
-        """For what is not about one queue."""
-        if self.who.queues:
-            raise Forbidden(f"The token {self.who.name!r} is for some queues only; this is about all of them.")
-
-
-RefusalPage: TypeAlias = "Callable[[Office, WindlassError, Head, Ask[Any, Any] | None], Response]"
-StillAdmits: TypeAlias = Callable[[Head, frozenset[Role]], Awaitable[bool]]
-
-
-async def _always(_head: Head, _roles: frozenset[Role]) -> bool:
-    return True
-
-
-class Entrance(Protocol):
-    """Sessions of browsers, as the guard knows them."""
-
-    async def begin_session(self, text: str) -> Begun | None: ...
-
-    async def end_session(self, head: Head) -> None: ...
-
-    def renewed_session(self, head: Head) -> Session | None: ...
-
-    async def needs_login(self) -> bool: ...
-
-
-def _followers(settings: Settings) -> Followers:
-    return Followers(settings.followers_max, settings.token_followers_max)
-
-
-class Office:
-    """What all handlers of a server share."""
-
-    def __init__(self, service: Service, pulse: Pulse | None = None, settings: Settings | None = None) -> None:
-        self.service = service
-        self.pulse = pulse or Pulse()  # of this process's loops
-        self.policy: PolicySource = Policy()  # whom this server may call
-        self.settings = settings or Settings()
-        self.entrance: Entrance | None = None  # the guard's, once there is one
-        self.refusal_page: RefusalPage | None = None  # a no for somebody with a browser; the dashboard's
-        self.callback_numbers: Callable[[], Mapping[str, int]] = dict  # of this process's notifier; none: it has none
-        self.gathering = Gathering(service)
-        self.meter = Meter()
-        # Pages of the dashboard count apart: clients of the API must not take their places, nor the other way round.
-        self.followers, self.page_followers = _followers(self.settings), _followers(self.settings)
-        self.routes: Sequence[Route] = ()  # all that are served, once they are
-        self.still_admits: StillAdmits = _always  # whoever is being answered for long; the guard's, once there is one
-        self.stopping = asyncio.Event()  # long polls and streams end by it
-        self._waiting: set[asyncio.Task[Any]] = set()
-
-    def stop(self) -> None:
-        """Before the listener stops: those who wait are answered with what there is."""
-        self.stopping.set()
-        for task in self._waiting:
-            task.cancel()
-
-    async def waiting(self, question: Awaitable[T], otherwise: T) -> T:
-        """The answer to a question that waits for something; `otherwise` when the server stops before."""
-        task = asyncio.current_task()
-        if task is None or self.stopping.is_set():
-            if asyncio.iscoroutine(question):
-                question.close()
-            return otherwise
-        self._waiting.add(task)
-        try:
-            return await question
-        except asyncio.CancelledError:
-            if not self.stopping.is_set():
-                raise
-            task.uncancel()
-            return otherwise
-        finally:
-            self._waiting.discard(task)
-
-
-Handler: TypeAlias = Callable[[Ask[Any, Any]], Awaitable[Any] | Later[Any]]
+Handler: TypeAlias = Callable[[RequestContext[Any, Any]], Awaitable[Any] | DeferredAnswer[Any]]
 
 
 class Route(msgspec.Struct, frozen=True, kw_only=True):

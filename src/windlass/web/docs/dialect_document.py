@@ -9,8 +9,10 @@ from weakref import WeakKeyDictionary
 
 import msgspec
 
+from windlass.web.app.app_state import AppState
 from windlass.web.app.encoding import JSON
-from windlass.web.app.router import Ask, Office, Route, Routes
+from windlass.web.app.request_context import RequestContext
+from windlass.web.app.router import Route, Routes
 from windlass.web.listener.messages import Response
 
 from .openapi import About, Examples, document
@@ -33,21 +35,21 @@ def document_of_dialect(served: Iterable[Route], examples: Examples, about: Abou
 
 def serve_document(routes: Routes, name: str, make: MakeDocument) -> None:
     """Add GET openapi.json and openapi.yaml to the routes of a dialect."""
-    made: WeakKeyDictionary[Office, bytes] = WeakKeyDictionary()
+    made: WeakKeyDictionary[AppState, bytes] = WeakKeyDictionary()
 
-    async def encoded(office: Office) -> bytes:
+    async def encoded(state: AppState) -> bytes:
         """Make the document at the first request, in a thread: it takes tenths of a second."""
-        if office not in made:
-            served = list(office.routes)
-            made[office] = await asyncio.to_thread(lambda: msgspec.json.encode(make(served)))
-        return made[office]
+        if state not in made:
+            served = list(state.routes)
+            made[state] = await asyncio.to_thread(lambda: msgspec.json.encode(make(served)))
+        return made[state]
 
     @routes.get("/openapi.json", operation=f"{name}_openapi", roles=None, media=JSON, is_listed=False)
-    async def openapi_json(ask: Ask[None, None]) -> Response:
+    async def openapi_json(context: RequestContext[None, None]) -> Response:
         """This API as an OpenAPI 3.1 document."""
-        return Response(200, await encoded(ask.office), (("Cache-Control", "no-cache"),), JSON)
+        return Response(200, await encoded(context.state), (("Cache-Control", "no-cache"),), JSON)
 
     @routes.get("/openapi.yaml", operation=f"{name}_openapi_yaml", roles=None, media=YAML, is_listed=False)
-    async def openapi_yaml(ask: Ask[None, None]) -> Response:
+    async def openapi_yaml(context: RequestContext[None, None]) -> Response:
         """The same for clients that ask for YAML: every JSON document is one."""
-        return Response(200, await encoded(ask.office), (("Cache-Control", "no-cache"),), YAML)
+        return Response(200, await encoded(context.state), (("Cache-Control", "no-cache"),), YAML)

@@ -18,7 +18,7 @@ from windlass.core.access.tokens import Principal
 from windlass.core.errors import WindlassError
 from windlass.core.queue import Minute, QueueStats
 from windlass.service import Service
-from windlass.web.app.router import Office
+from windlass.web.app.app_state import AppState
 
 from .exposition import Exposition
 from .meter import BOUNDS_S
@@ -39,23 +39,23 @@ class _Seen(msgspec.Struct, frozen=True):
     left_out: int
 
 
-async def scrape(office: Office, who: Principal) -> bytes:
+async def scrape(state: AppState, who: Principal) -> bytes:
     """When the engine is away, what is known without it."""
     written = Exposition()
     seen = None
     with contextlib.suppress(WindlassError, TimeoutError):
         async with asyncio.timeout(PATIENCE_S):
-            seen = await _look(office.service, who.may_use)
+            seen = await _look(state.service, who.may_use)
     _write_engine(written, seen)
     if seen is not None:
         for write in (_write_jobs, _write_gauges, _write_minutes, _write_means):
             write(written, seen)
             await asyncio.sleep(0)  # thousands of lines each: others may go between
-    _write_server(written, office)
+    _write_server(written, state)
     if not who.queues:  # callbacks are counted over all queues
-        _write_callbacks(written, office)
-    _write_answers(written, office)
-    _write_process(written, office)
+        _write_callbacks(written, state)
+    _write_answers(written, state)
+    _write_process(written, state)
     return written.encode()
 
 
@@ -138,26 +138,26 @@ def _write_means(written: Exposition, seen: _Seen) -> None:
 # Several processes may answer under one address, and each counts for itself: the label keeps their figures apart.
 
 
-def _write_server(written: Exposition, office: Office) -> None:
+def _write_server(written: Exposition, state: AppState) -> None:
     pid = str(os.getpid())
     written.family("windlass_server_info", "gauge", "The version of this server.")
     written.sample("windlass_server_info", 1, version=__version__, pid=pid)
     written.family("windlass_server_late_loops", "gauge", "Partitions whose loops have not ticked lately.")
-    partitions = office.service.store.partitions
-    written.sample("windlass_server_late_loops", len(office.pulse.late(partitions)), pid=pid)
+    partitions = state.service.store.partitions
+    written.sample("windlass_server_late_loops", len(state.pulse.late(partitions)), pid=pid)
     written.family("windlass_server_tasks", "gauge", "Tasks of the event loop that are not done, this scrape included.")
     written.sample("windlass_server_tasks", len(asyncio.all_tasks()), pid=pid)
-    listener = office.meter.listener
+    listener = state.meter.listener
     if listener is not None:
         written.family("windlass_server_connections", "gauge", "Connections that are open.")
         written.sample("windlass_server_connections", listener.open, pid=pid)
         written.family("windlass_server_requests_under_way", "gauge", "Requests whose handlers run, this one included.")
         written.sample("windlass_server_requests_under_way", listener.under_way, pid=pid)
     written.family("windlass_server_followers", "gauge", "Streams of events that are open, by who follows.")
-    for kind, followers in (("client", office.followers), ("page", office.page_followers)):
+    for kind, followers in (("client", state.followers), ("page", state.page_followers)):
         written.sample("windlass_server_followers", followers.count, kind=kind, pid=pid)
     written.family("windlass_server_sent_bytes_total", "counter", "Bytes of bodies of answers.")
-    written.sample("windlass_server_sent_bytes_total", office.meter.bytes_sent, pid=pid)
+    written.sample("windlass_server_sent_bytes_total", state.meter.bytes_sent, pid=pid)
 
 
 _CALLBACKS = {
@@ -168,8 +168,8 @@ _CALLBACKS = {
 }
 
 
-def _write_callbacks(written: Exposition, office: Office) -> None:
-    numbers, pid = office.callback_numbers(), str(os.getpid())
+def _write_callbacks(written: Exposition, state: AppState) -> None:
+    numbers, pid = state.callback_numbers(), str(os.getpid())
     if not numbers:
         return
     name = "windlass_callback_attempts_total"
@@ -178,10 +178,10 @@ def _write_callbacks(written: Exposition, office: Office) -> None:
         written.sample(name, numbers[key], outcome=outcome, pid=pid)
 
 
-def _write_answers(written: Exposition, office: Office) -> None:
+def _write_answers(written: Exposition, state: AppState) -> None:
     """Labels of an answer to what is no operation of ours are empty."""
-    meter, pid = office.meter, str(os.getpid())
-    labels = {route.operation: {"method": route.method, "route": route.path} for route in office.routes}
+    meter, pid = state.meter, str(os.getpid())
+    labels = {route.operation: {"method": route.method, "route": route.path} for route in state.routes}
     labels[""] = {"method": "", "route": ""}
     name = "windlass_server_answers_total"
     written.family(name, "counter", "Answers by route and status.")
@@ -197,7 +197,7 @@ def _write_answers(written: Exposition, office: Office) -> None:
         written.sample(f"{name}_count", counts[-1], **labels[operation], pid=pid)
 
 
-def _write_process(written: Exposition, office: Office) -> None:
+def _write_process(written: Exposition, state: AppState) -> None:
     pid = str(os.getpid())
     resident = _resident_bytes()
     if resident is not None:
@@ -206,7 +206,7 @@ def _write_process(written: Exposition, office: Office) -> None:
     written.family("process_cpu_seconds_total", "counter", "Processor time of user and system.")
     written.sample("process_cpu_seconds_total", time.process_time(), pid=pid)
     written.family("process_start_time_seconds", "gauge", "When the server started, in seconds since 1970.")
-    written.sample("process_start_time_seconds", office.meter.started_at_s, pid=pid)
+    written.sample("process_start_time_seconds", state.meter.started_at_s, pid=pid)
 
 
 def _resident_bytes() -> int | None:

@@ -132,7 +132,7 @@ class Creating:
             elif existing is None:
                 one.place = places[one.key]
         if len(new) > len(drawn):
-            drawn += await self._service.draw(QUEUE, len(new) - len(drawn))
+            drawn += await self._service.reserve_numbers(QUEUE, len(new) - len(drawn))
         jobs = [new_job(one, job_id) for one, job_id in zip(new, drawn, strict=False)]
         if len(jobs) == 1:
             await self._gathering.enqueue(jobs[0])

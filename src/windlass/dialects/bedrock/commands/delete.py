@@ -51,7 +51,7 @@ class Removing:
     async def _has_children(self, job: Job) -> bool:
         if not job.has_members:
             return False
-        page = await self._service.members(job.id, most=1)
+        page = await self._service.list_members(job.id, most=1)
         return bool(page.members or page.cursor)
 
     async def delete_job(self, request: Request) -> Reply:
@@ -83,7 +83,7 @@ class Removing:
         async def decide() -> None:
             known = list(left.values())
             left.clear()
-            answers = await self._service.conclude([_requeued(job, name, gives_back) for job in known])
+            answers = await self._service.complete_with_children([_requeued(job, name, gives_back) for job in known])
             for job, answer in zip(known, answers, strict=True):
                 if isinstance(answer, Refusal) and not isinstance(answer, WrongState):  # a group has no work of its own
                     if not isinstance(answer, OVERTAKEN):

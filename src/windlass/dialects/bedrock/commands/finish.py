@@ -73,7 +73,7 @@ class Ending:
                 if_parent_waits=True,
                 in_any_state=job.is_hidden,
             )
-            await self._service.conclude([conclusion]).one()
+            await self._service.complete_with_children([conclusion]).one()
             return Reply(200, "OK", settled=(job.id,))
 
         return await decided(decide)
@@ -115,7 +115,7 @@ class Ending:
                 payload=None if content is None else Blob(data.without(content, data.MOCKED)),
                 if_revision=job.revision,
             )
-            await self._service.conclude([conclusion]).one()
+            await self._service.complete_with_children([conclusion]).one()
             return Reply(200, "OK", settled=(job.id,))
 
         return await decided(decide)

@@ -116,7 +116,7 @@ class Getting:
         found: dict[State, list[Job]] = {State.FINISHED: [], State.CANCELLED: []}
         cursor = ""
         while True:
-            page = await self._service.members(job.id, tuple(found), most=PAGE_MAX, cursor=cursor)
+            page = await self._service.list_members(job.id, tuple(found), most=PAGE_MAX, cursor=cursor)
             for member in page.members:
                 # A child in another queue is no job of Bedrock's, and the token may not be for that queue.
                 if member.job.parent == job.id and member.job.queue == QUEUE:

@@ -14,11 +14,11 @@ from windlass.core.operations import Listing
 from windlass.core.validation.jobs import PAGE_MAX, glob
 from windlass.dialects.bedrock.jobs import Jobs
 from windlass.dialects.bedrock.parameters import Parameters
-from windlass.dialects.bedrock.query import query, sql_parameters
+from windlass.dialects.bedrock.query import sqlite_query, sql_parameters
 from windlass.dialects.bedrock.query.child import Question
 from windlass.dialects.bedrock.query.filter_pushdown import NOTHING, Narrowed, narrowed
 from windlass.dialects.bedrock.query.pool import QueryPool
-from windlass.dialects.bedrock.query.query import Limits
+from windlass.dialects.bedrock.query.sqlite_query import Limits
 from windlass.dialects.bedrock.record import fields_of
 from windlass.dialects.bedrock.refusals import Refused
 from windlass.dialects.bedrock.verbs import QUEUE
@@ -48,10 +48,10 @@ class Querying:
         given = Parameters.of(request)
         text = given.get("query").strip()
         parameters = sql_parameters.read(request.headers)
-        if schema := query.schema_query(text):
+        if schema := sqlite_query.schema_query(text):
             text, wanted = schema, NOTHING
         else:
-            wanted = narrowed(query.checked(text), parameters)
+            wanted = narrowed(sqlite_query.checked(text), parameters)
         with_headers = given.get("format").lower() == "json"
         async with self.pool.turn():
             limits = self._limits()
@@ -62,10 +62,10 @@ class Querying:
 
     def _limits(self) -> Limits:
         return Limits(
-            seconds=self._seconds_max or query.SECONDS_MAX,
-            rows=query.ROWS_MAX,
-            answer_bytes=query.ANSWER_BYTES_MAX,
-            copy_bytes=query.COPY_BYTES_MAX,
+            seconds=self._seconds_max or sqlite_query.SECONDS_MAX,
+            rows=sqlite_query.ROWS_MAX,
+            answer_bytes=sqlite_query.ANSWER_BYTES_MAX,
+            copy_bytes=sqlite_query.COPY_BYTES_MAX,
         )
 
     async def _copy(self, wanted: Narrowed, limits: Limits) -> list[bytes]:
@@ -95,7 +95,7 @@ class Querying:
                 size += len(pages[-1])
                 if count > limits.rows or size > limits.copy_bytes:
                     bounds = f"{limits.rows:,} jobs and {limits.copy_bytes:,} bytes"
-                    raise Refused(*query.ABORTED, f"A query may look at {bounds}; add conditions on name or state.")
+                    raise Refused(*sqlite_query.ABORTED, f"A query may look at {bounds}; add conditions on name or state.")
                 if not cursor:
                     break
         return pages
@@ -126,4 +126,4 @@ def _row(job: Job, numbers: dict[bytes, int]) -> tuple[Any, ...]:
         "lastRun": fields["lastRun"] or None,
         "parentJobID": parent,
     }
-    return tuple(fields[column] for column in query.COLUMNS)
+    return tuple(fields[column] for column in sqlite_query.COLUMNS)

@@ -13,7 +13,7 @@ import msgspec
 
 from windlass.dialects.bedrock.refusals import Refused
 
-from . import query
+from . import sqlite_query
 
 TARGET = f"{__name__}:handler"
 FILE_SHARE = 2  # a file that SQLite sorts in may have so many times the bytes of the copy
@@ -27,7 +27,7 @@ class Question(msgspec.Struct, frozen=True, array_like=True):
     text: str
     pages: list[bytes]  # each some rows as MessagePack, in the order of query.COLUMNS
     parameters: dict[str, Any]  # sql_functions.Value, a union that msgspec does not take
-    limits: query.Limits
+    limits: sqlite_query.Limits
     with_headers: bool
 
 
@@ -61,14 +61,14 @@ def answer(request: bytes) -> bytes:
     # Ends the process by SIGXCPU, should the parent be too busy to kill it.
     _limit(resource.RLIMIT_CPU, math.ceil(used.ru_utime + used.ru_stime + question.limits.seconds) + CPU_SPARE_S)
     try:
-        found = query.run(question.text, _rows(question.pages), question.limits, question.parameters)
-        return encode(Answer(200, "OK", query.write(found, with_headers=question.with_headers)))
-    except query.BadQuery as bad:
+        found = sqlite_query.run(question.text, _rows(question.pages), question.limits, question.parameters)
+        return encode(Answer(200, "OK", sqlite_query.write(found, with_headers=question.with_headers)))
+    except sqlite_query.BadQuery as bad:
         return encode(Answer(402, "Bad query", error=str(bad)))
     except Refused as refused:
         return encode(Answer(refused.status, refused.reason, error=refused.detail))
     except MemoryError:
-        return encode(Answer(*query.ABORTED, error=query.OUT_OF_MEMORY))
+        return encode(Answer(*sqlite_query.ABORTED, error=sqlite_query.OUT_OF_MEMORY))
 
 
 def _rows(pages: list[bytes]) -> Iterator[tuple[Any, ...]]:

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator
 from windlass.dialects.bedrock.refusals import Refused
 from windlass.processes.children import ChildDied, ChildNotReady, Children, HandlerRaised
 
-from . import query
+from . import sqlite_query
 from .child import TARGET, Answer, Question, decode_answer, encode
 
 log = logging.getLogger("windlass.bedrock")
@@ -43,7 +43,7 @@ class QueryPool:
     async def turn(self) -> AsyncIterator[None]:
         """Wait for a free place. The block is ended when the server stops, wherever it is."""
         if self._is_stopped:
-            raise Refused(*query.ABORTED, STOPPING)
+            raise Refused(*sqlite_query.ABORTED, STOPPING)
         until_stop = asyncio.timeout(None)
         try:
             async with until_stop:
@@ -52,7 +52,7 @@ class QueryPool:
                     yield
         except TimeoutError:
             if until_stop.expired():
-                raise Refused(*query.ABORTED, STOPPING) from None
+                raise Refused(*sqlite_query.ABORTED, STOPPING) from None
             raise
         finally:
             self._under_way.discard(until_stop)
@@ -74,9 +74,9 @@ class QueryPool:
             limits.refuse_slow()
         except ChildDied as died:
             if died.reason == "out_of_memory":
-                raise Refused(*query.ABORTED, query.OUT_OF_MEMORY) from None
+                raise Refused(*sqlite_query.ABORTED, sqlite_query.OUT_OF_MEMORY) from None
             log.warning("A query was ended with its process: %s. Other queries go on in another process.", died)
-            raise Refused(*query.ABORTED, "The process of the query was ended; ask for less at once.") from None
+            raise Refused(*sqlite_query.ABORTED, "The process of the query was ended; ask for less at once.") from None
         except (ChildNotReady, HandlerRaised) as error:
             log.error("A query failed: %s. Its client was answered 502; other commands are not affected.", error)
             raise Refused(*FAILED, "The server could not run the query; its log has the reason.") from None

@@ -1,0 +1,72 @@
+"""What all of LightJQ shares: its queue, how it says no, and ids that are nobody's business but ours."""
+
+from __future__ import annotations
+
+from typing import Annotated, TypeAlias
+
+import msgspec
+from msgspec import Meta, Raw
+
+from windlass.core.errors import BadInput, UnknownJob, UnknownWorker, WindlassError
+from windlass.core.ids import parse_id
+from windlass.core.validation import jobs as check
+from windlass.web.app.encoding import MSGPACK, Encoding, answer
+from windlass.web.app.problems import headers_of, status_for
+from windlass.web.app.router import Routes
+from windlass.web.listener.messages import Response
+
+PREFIX = "/lightjq"
+QUEUE = "lightjq"
+NIL = Raw(b"\xc0")
+
+Value: TypeAlias = Annotated[Raw, Meta(description="Any value.", examples=[{"order": 7}])]
+JobId: TypeAlias = Annotated[str, Meta(examples=["01890a5d-ac96-774b-bcce-b302099a8057"])]
+
+
+class No(msgspec.Struct, frozen=True):
+    """Why a request was refused: `error` is stable, `message` is for people and says what to do."""
+
+    error: str
+    message: str
+
+
+def msgpack_words(error: WindlassError, _encoding: Encoding) -> Response:
+    """Whatever was asked for: a client of LightJQ reads MessagePack."""
+    said = No(error.code, str(error))
+    return Response(status_for(error), msgspec.msgpack.encode(said), headers_of(error), MSGPACK)
+
+
+def words_as_asked(error: WindlassError, encoding: Encoding) -> Response:
+    return answer(status_for(error), No(error.code, str(error)), encoding, headers_of(error))
+
+
+def routes_of(tag: str) -> Routes:
+    return Routes(PREFIX, tag=tag, words=msgpack_words, says=No)
+
+
+def read_value(what: str, value: Raw) -> bytes:
+    """The bytes of a value, once they are known to be one: inside of it nothing was looked at so far."""
+    try:
+        msgspec.msgpack.decode(value)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise BadInput(f"{what} is not a valid MessagePack value: {error}.") from error
+    return bytes(value)
+
+
+# Whoever made up an id asks about something that does not exist.
+
+
+def job_id_of(text: str) -> bytes:
+    try:
+        return parse_id(text)
+    except BadInput as error:
+        raise UnknownJob from error
+
+
+def worker_id_of(text: str) -> bytes:
+    try:
+        worker = parse_id(text)
+        check.worker_id(worker)
+    except BadInput as error:
+        raise UnknownWorker from error
+    return worker

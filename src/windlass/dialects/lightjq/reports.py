@@ -1,0 +1,114 @@
+"""A worker reports how a job ended. Only the worker that holds it can; nothing else changes anything."""
+
+from __future__ import annotations
+
+import random
+from datetime import datetime
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from windlass.core import errors
+from windlass.core.errors import BadInput
+from windlass.core.job import Blob, Codec, Job
+from windlass.core.operations import Fail, Finish
+from windlass.web.app.encoding import MSGPACK
+from windlass.web.app.request_context import RequestContext
+from windlass.web.app.router import WORKS
+
+from .jobs import found
+from .protocol import NIL, QUEUE, JobId, Value, job_id_of, read_value, routes_of
+from .status import Reason, keeps_result, kept_failure
+from .workers import NEEDS_WORKER, worker_of
+
+routes = routes_of("Workers")
+
+
+class Report(msgspec.Struct, frozen=True, kw_only=True, tag_field="type"):
+    """Fields that are not known here are not looked at."""
+
+    job_id: JobId | UnsetType = UNSET
+    id: Annotated[JobId, Meta(description="Another name of `job_id`.")] | UnsetType = UNSET
+    finished_at: Annotated[str, Meta(description="ISO 8601.")] | None = None
+
+    def check(self) -> str:
+        """The job that it is about."""
+        if self.job_id is not UNSET and self.id is not UNSET and self.job_id != self.id:
+            raise BadInput("job_id and id name two jobs; give one of them.")
+        if self.finished_at is not None:
+            _check_instant(self.finished_at)
+        named = self.id if self.job_id is UNSET else self.job_id
+        if named is UNSET:
+            raise BadInput("job_id is missing; say which job this is about.")
+        return named
+
+
+class Success(Report, frozen=True, kw_only=True, tag="success"):
+    result: Value | UnsetType = UNSET
+
+
+class Failure(Report, frozen=True, kw_only=True, tag="failure"):
+    reason: Reason
+    should_retry: bool
+    message: Annotated[str, Meta(description="For people.")]
+    error: Value | UnsetType = UNSET
+
+
+def _check_instant(text: str) -> None:
+    try:
+        is_instant = len(text) > 10 and datetime.fromisoformat(text) is not None
+    except ValueError:
+        is_instant = False
+    if not is_instant:
+        raise BadInput("finished_at must be a date and time as in ISO 8601, such as 2026-01-31T12:00:00Z.")
+
+
+@routes.post(
+    "/done", operation="report_done", status=204, roles=WORKS, takes=Success | Failure, takes_media=MSGPACK,
+    media=MSGPACK, is_listed=False, refuses=(
+        errors.UnknownJob, errors.UnknownWorker, errors.StaleLease, errors.AlreadyEnded, errors.Unsettled,
+        errors.TooLarge, errors.EngineError,
+    ), **NEEDS_WORKER,
+)  # fmt: skip
+async def report_done(context: RequestContext[Any, None]) -> None:
+    """Report how a job ended.
+
+    409 when this worker does not hold the job, or holds it no longer: then nothing has changed. A report may come
+    before the answer to the push of its job was read."""
+    context.may_use(QUEUE)
+    worker, report = worker_of(context), context.body
+    job_id = job_id_of(report.check())
+    outcome = _outcome(report)
+    job = (await found(context, job_id)).job
+    if job.state.is_ended:
+        raise errors.AlreadyEnded
+    if not job.state.is_leased or job.worker != worker:
+        raise errors.StaleLease("This worker does not hold the job, or no longer; nothing was changed.")
+    await _reported(context, job, report, outcome)
+
+
+def _outcome(report: Success | Failure) -> Blob:
+    if isinstance(report, Success):
+        value = NIL if report.result is UNSET else report.result
+        return Blob(read_value("result", value), Codec.MSGPACK)
+    return kept_failure(report.message, read_value("error", NIL if report.error is UNSET else report.error))
+
+
+async def _reported(context: RequestContext[Any, Any], job: Job, report: Success | Failure, outcome: Blob) -> None:
+    """By the token of the lease that was looked at: who was faster has won."""
+    if isinstance(report, Success):
+        kept = outcome if keeps_result(job) else None
+        await context.service.finish([Finish(job.id, job.lease_token, kept)]).one()
+        return
+    is_retried = report.should_retry and job.retry.wants_retry(job.attempt)
+    await context.service.fail([
+        Fail(
+            id=job.id,
+            token=job.lease_token,
+            then="retry" if is_retried else "final",
+            delay_ms=job.retry.delay_ms(job.attempt, random.random()) if is_retried else 0,  # noqa: S311
+            reason=report.reason,
+            error=outcome,
+        )
+    ]).one()  # fmt: skip

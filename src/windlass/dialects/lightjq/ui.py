@@ -1,0 +1,249 @@
+"""What a web page shows: jobs, workers, and counts. It only reads, in JSON or MessagePack."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any, TypeAlias
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from windlass.core import errors
+from windlass.core.errors import BadInput
+from windlass.core.ids import format_id
+from windlass.core.job import Blob, Job, Timeline
+from windlass.core.operations import Listing, Worker
+from windlass.core.text.transcoding import as_json, as_msgpack
+from windlass.core.validation import jobs as check
+from windlass.dialects.native.values import Value
+from windlass.web.app.encoding import Encoding
+from windlass.web.app.request_context import RequestContext
+from windlass.web.app.router import READS, Routes
+
+from .constraints import ConstraintShape, constraints_in
+from .protocol import PREFIX, QUEUE, JobId, No, words_as_asked
+from .status import Reason, Status, is_ours, keeps_result, last_failure, retry_count_of, status_of, told, worker_of
+
+routes = Routes(f"{PREFIX}/ui", tag="Web page", words=words_as_asked, says=No)
+
+PAGE_MAX = 200
+# Where in the engine jobs of a status stand; those that wait are told apart by what they have behind them.
+_STANDING = ("scheduled", "queued", "waiting")
+_LISTS: dict[str, tuple[str, ...]] = {
+    "": ("running", *_STANDING, "failed", "finished"),
+    "queued": _STANDING,
+    "retrying": _STANDING,
+    "running": ("running",),
+    "error": ("failed",),
+    "done": ("finished",),
+}
+
+
+class JobsPageQuery(msgspec.Struct, frozen=True, kw_only=True):
+    status: Status | None = None
+    name: Annotated[str, Meta(max_length=check.NAME_MAX, description="A pattern: * and ?.")] = ""
+    most: Annotated[int, Meta(ge=1, le=PAGE_MAX, description="On this page.")] = 50
+    cursor: Annotated[
+        str, Meta(max_length=check.CURSOR_MAX, description="Of the page before; empty: from the start.")
+    ] = ""
+
+
+class ListedJob(msgspec.Struct, frozen=True, kw_only=True):
+    """`argument` is there when it is short, `reason` and `message` of a job that has failed."""
+
+    id: JobId
+    name: str
+    status: Status
+    priority: int
+    retry_count: int
+    max_retry: Annotated[int | None, Meta(description="nil: no bound.")]
+    keep_result: bool
+    timeout: Annotated[float | None, Meta(description="Seconds.")]
+    enqueued_at_ms: int
+    started_at_ms: int | None
+    finished_at_ms: int | None
+    argument: Value | UnsetType = UNSET
+    worker_id: str | UnsetType = UNSET
+    reason: Reason | UnsetType = UNSET
+    message: str | UnsetType = UNSET
+
+
+class JobsPage(msgspec.Struct, frozen=True, kw_only=True):
+    """`cursor` is empty at the end; a page may be short, even empty, and still go on."""
+
+    jobs: list[ListedJob]
+    cursor: str
+
+
+@routes.get(
+    "/jobs", operation="ui_jobs", roles=READS, query=JobsPageQuery, gives=JobsPage, is_listed=False,
+    refuses=(errors.TooLarge, errors.EngineError),
+)  # fmt: skip
+async def ui_jobs(context: RequestContext[None, JobsPageQuery]) -> JobsPage:
+    """One page of jobs, by status and name."""
+    context.may_use(QUEUE)
+    query = context.query
+    lists = _LISTS[query.status or ""]
+    at, inner = _place(query.cursor, lists)
+    page = await context.service.jobs(
+        Listing(queue=QUEUE, state=lists[at], name=query.name, most=query.most, cursor=inner)
+    )
+    wanted = [job for job in page.jobs if is_ours(job) and query.status in (None, status_of(job))]
+    next_list = f"{lists[at + 1]}:" if at + 1 < len(lists) else ""
+    return JobsPage(
+        jobs=await _listed(context, wanted), cursor=f"{lists[at]}:{page.cursor}" if page.cursor else next_list
+    )
+
+
+Place: TypeAlias = tuple[int, str]
+
+
+def _place(cursor: str, lists: Sequence[str]) -> Place:
+    """One list of the engine after the other: a cursor says which one, and where in it."""
+    if not cursor:
+        return 0, ""
+    name, _, inner = cursor.partition(":")
+    if name not in lists:
+        raise BadInput("The cursor is not one of this list; start again without it.")
+    return lists.index(name), inner
+
+
+async def _listed(context: RequestContext[Any, Any], jobs: Sequence[Job]) -> list[ListedJob]:
+    """Only what has an attempt behind it has more to tell than its page."""
+    tried = [job.id for job in jobs if job.attempt]
+    known = dict(zip(tried, await context.service.job(tried), strict=True)) if tried else {}
+    timelines = [(job, known.get(job.id, Timeline(job, []))) for job in jobs]
+    return [_row(job, found, context.wanted) for job, found in timelines if isinstance(found, Timeline)]
+
+
+def _row(job: Job, timeline: Timeline, encoding: Encoding) -> ListedJob:
+    failure, worker = last_failure(timeline), worker_of(timeline)
+    about = None if failure is None else told(failure)
+    return ListedJob(
+        id=job.key,
+        name=job.name,
+        status=status_of(timeline.job),
+        priority=job.priority,
+        retry_count=retry_count_of(job),
+        max_retry=job.retry.tries - 1 if job.retry.tries else None,
+        keep_result=keeps_result(job),
+        timeout=job.timeout_ms / 1000 if job.timeout_ms else None,
+        enqueued_at_ms=job.created_at_ms,
+        started_at_ms=job.started_at_ms,
+        finished_at_ms=job.ended_at_ms,
+        argument=_argument(job.payload, encoding) if job.payload_is_whole else UNSET,
+        worker_id=UNSET if worker is None else format_id(worker),
+        reason=UNSET if about is None else about.reason,
+        message=UNSET if about is None else about.message,
+    )
+
+
+def _argument(payload: Blob, encoding: Encoding) -> Any:
+    found = as_msgpack(payload) if encoding else as_json(payload)
+    return UNSET if found is None else found
+
+
+class WorkersPageQuery(msgspec.Struct, frozen=True, kw_only=True):
+    start: Annotated[int, Meta(ge=0, le=check.UINT32_MAX, description="How many to pass over.")] = 0
+    most: Annotated[int, Meta(ge=1, le=PAGE_MAX)] = 100
+
+
+class ListedWorker(msgspec.Struct, frozen=True, kw_only=True):
+    worker_id: str
+    name: str
+    max_jobs: int
+    url: Annotated[str | None, Meta(description="nil: it takes jobs itself, or none.")]
+    registered_at_ms: int
+    running_count: int
+    running: Annotated[list[JobId], Meta(description="Of many, those it has held longest.")]
+
+
+class WorkersPage(msgspec.Struct, frozen=True, kw_only=True):
+    """`next_start` is nil at the end; a page may be short, even empty, and still go on."""
+
+    workers: list[ListedWorker]
+    next_start: int | None
+
+
+def _listed_worker(worker: Worker) -> ListedWorker:
+    return ListedWorker(
+        worker_id=format_id(worker.id),
+        name=worker.info.name,
+        max_jobs=worker.info.slots,
+        url=worker.info.url or None,
+        registered_at_ms=worker.started_at_ms,
+        running_count=worker.running_count,
+        running=[format_id(one.id) for one in worker.running],
+    )
+
+
+@routes.get(
+    "/workers", operation="ui_workers", roles=READS, query=WorkersPageQuery, gives=WorkersPage, is_listed=False,
+    refuses=(errors.EngineError,),
+)  # fmt: skip
+async def ui_workers(context: RequestContext[None, WorkersPageQuery]) -> WorkersPage:
+    """The workers that serve LightJQ's jobs, whoever they are, and what each runs."""
+    context.may_use(QUEUE)
+    start, most = context.query.start, context.query.most
+    found = await context.service.workers(start=start, most=most)
+    ours = [one for one in found if QUEUE in one.info.queues]
+    return WorkersPage(
+        workers=[_listed_worker(one) for one in await context.service.workers_within(ours, context.who.queues)],
+        next_start=start + most if len(found) == most and start + most <= check.UINT32_MAX else None,
+    )
+
+
+class CountsShape(msgspec.Struct, frozen=True, kw_only=True):
+    """Jobs by status. `retrying` are those that wait for their pause to end; afterwards they count as queued."""
+
+    queued: int
+    retrying: int
+    running: int
+    error: int
+    done: int
+
+
+class WorkersCount(msgspec.Struct, frozen=True, kw_only=True):
+    count: int
+    max_jobs: int
+    running: int
+
+
+class StatsShape(msgspec.Struct, frozen=True, kw_only=True):
+    jobs: CountsShape
+    workers: WorkersCount
+    constraints: list[ConstraintShape]
+
+
+@routes.get(
+    "/stats", operation="ui_stats", roles=READS, gives=StatsShape, is_listed=False, refuses=(errors.EngineError,)
+)  # fmt: skip
+async def ui_stats(context: RequestContext[None, None]) -> StatsShape:
+    """Counts of jobs and workers, and how full each constraint is."""
+    context.may_use(QUEUE)
+    [stats] = await context.service.stats([QUEUE])
+    workers = [one async for one in _workers(context)]
+    return StatsShape(
+        jobs=CountsShape(
+            queued=stats.queued + stats.waiting,
+            retrying=stats.scheduled,
+            running=stats.running,
+            error=stats.failed,
+            done=stats.finished,
+        ),
+        workers=WorkersCount(
+            count=len(workers),
+            max_jobs=sum(one.info.slots for one in workers),
+            running=sum(one.running_count for one in workers),
+        ),
+        constraints=constraints_in(await context.service.limits()),
+    )
+
+
+async def _workers(context: RequestContext[Any, Any]) -> Any:
+    start = 0
+    while page := await context.service.workers(start=start, most=check.PAGE_MAX):
+        ours = [one for one in page if QUEUE in one.info.queues]
+        for one in await context.service.workers_within(ours, context.who.queues):
+            yield one
+        start += len(page)
