@@ -1,7 +1,8 @@
-"""Runs the benchmarks: `python -m bench [--quick] [--write] [section ...]` from the root of the repository.
+"""Run the benchmarks: `python -m bench [--quick] [--write] [section ...]` from the root of the repository.
 
-Figures are kept after every section; one that fails loses none of the others'. `--write` makes docs/performance.md of
-them, `--report FILE` does so without measuring. With some sections only, `--write` replaces these in the report.
+Figures are saved after every section, so a section that fails loses no other figures. `--write` generates
+docs/performance.md from them, `--report FILE` does so without measuring. With some sections only, `--write` replaces
+these sections in the report.
 """
 
 import argparse
@@ -34,7 +35,7 @@ def main() -> int:
     before = _before(parser) if options.write and options.sections else None
     figures = Figures(machine(), versions(), [])
     if before and (before.machine, before.versions) != (figures.machine, figures.versions):
-        parser.error("the report is of another machine or of other versions: --write needs all sections")
+        parser.error("the report is from another machine or other versions: run --write with all sections")
     for name in chosen:
         figures.sections.append(measured(name, Setting(options.quick, _say)))
         report.save(options.figures, figures)
@@ -46,22 +47,22 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("sections", nargs="*", metavar="section", help=f"some of: {', '.join(SECTIONS)} (default: all)")
     parser.add_argument("--quick", action="store_true", help="fewer samples")
     parser.add_argument("--write", action="store_true", help=f"write docs/{report.DOCUMENT}, its pictures and figures")
-    parser.add_argument("--report", type=Path, metavar="FILE", help="write them from figures that were kept")
-    parser.add_argument("--figures", type=Path, metavar="FILE", default=KEPT, help="keep them here, not in .bench/")
+    parser.add_argument("--report", type=Path, metavar="FILE", help="write them from saved figures")
+    parser.add_argument("--figures", type=Path, metavar="FILE", default=KEPT, help="save them here, not in .bench/")
     return parser
 
 
 def _before(parser: argparse.ArgumentParser) -> Figures:
-    """The figures of the report, in which some sections are replaced."""
+    """Load the figures of the report in which some sections are replaced."""
     path = report.DOCUMENTS / report.FIGURES
     if not path.exists():
-        parser.error(f"there is no {path.name} yet in which to replace sections: --write needs all of them")
+        parser.error(f"{path.name} does not exist, so no section can be replaced: run --write with all sections")
     return report.load(path)
 
 
 def _report(path: Path) -> int:
     if not path.exists():
-        print(f"There are no figures in {path}: `python -m bench` measures and keeps them.", file=sys.stderr)
+        print(f"There are no figures in {path}: `python -m bench` measures and saves them.", file=sys.stderr)
         return 2
     try:
         figures = report.load(path)
@@ -74,11 +75,11 @@ def _report(path: Path) -> int:
 
 
 def measured(name: str, setting: Setting) -> Measured:
-    """What a section finds, or why it came to no end: the other sections go on."""
+    """Measure a section. A failure is recorded, so that the other sections still run."""
     at, load, began_at_s = f"{datetime.datetime.now(datetime.UTC):%Y-%m-%d %H:%M}", os.getloadavg()[0], time.monotonic()
     try:
         findings, failed = SECTIONS[name].measure(setting), ""
-    except (Exception, SystemExit) as problem:  # whatever it is, an hour of figures is worth more
+    except (Exception, SystemExit) as problem:  # any failure: the figures of the other sections must survive
         traceback.print_exc()
         findings, failed = (), f"{type(problem).__name__}: {problem}"
     took_s = time.monotonic() - began_at_s
@@ -88,7 +89,7 @@ def measured(name: str, setting: Setting) -> Measured:
 
 
 def replaced(before: Figures, now: Sequence[Measured]) -> Figures:
-    """The sections of before with those of now in their places; new ones at the end."""
+    """Return the earlier sections with the new ones in their places, and further new sections at the end."""
     fresh = {section.name: section for section in now}
     kept = [fresh.pop(section.name, section) for section in before.sections]
     return Figures(before.machine, before.versions, [*kept, *fresh.values()])
@@ -104,7 +105,7 @@ def _end(figures: Figures, before: Figures | None, is_written: bool, path: Path)
         print(f"written: {report.DOCUMENTS / report.DOCUMENT}")
     failed = [section.name for section in figures.sections if section.failed]
     if failed:
-        print(f"These came to no end: {', '.join(failed)}. Run them alone with `python -m bench {' '.join(failed)}`.")
+        print(f"Not completed: {', '.join(failed)}. Run them alone with `python -m bench {' '.join(failed)}`.")
     return 1 if failed else 0
 
 

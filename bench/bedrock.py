@@ -1,5 +1,5 @@
-"""Bedrock::Jobs over TCP under 64 connections, alone and among 100,000 jobs of other names; and what connections that
-ask nothing, or wait for a job, cost in memory."""
+"""Bedrock::Jobs over TCP under 64 connections, alone and among 100,000 jobs of other names; memory of connections that
+are idle or wait for a job."""
 
 import asyncio
 import contextlib
@@ -25,7 +25,7 @@ CONNECTIONS = 64
 SECONDS = 2.0
 WARM_S = 0.5
 OTHER_NAMES = 100_000
-AT_HAND = 15_000  # jobs to take, beside what was created: more than a measurement uses up
+AT_HAND = 15_000  # jobs to take, besides the created ones: more than a measurement uses
 BULK = 1_000
 IDLE, WAITING = 10_000, 1_000
 ROOT = Path(__file__).resolve().parent.parent
@@ -40,7 +40,7 @@ class Server:
 
     @property
     def memory(self) -> int:
-        """Bytes in use."""
+        """Resident memory in bytes."""
         status = Path(f"/proc/{self.pid}/status").read_text()
         return 1024 * int(re.findall(r"VmRSS:\s+(\d+)", status)[0])
 
@@ -78,15 +78,15 @@ def _fill(server: Server, count: int, name: Callable[[int], str]) -> None:
                     length = int(header[16:])
             replies.read(length)
             if not line.startswith(b"200 "):
-                raise RuntimeError(f"the jobs of the benchmark were refused: {line!r}")
+                raise RuntimeError(f"The server refused the jobs of the benchmark: {line!r}")
 
 
 class Caller(asyncio.Protocol):
-    """Sends its next request when the reply to the last one is whole."""
+    """Client that sends its next request when the last reply is complete."""
 
     def __init__(self, next_request: Callable[[bytes], bytes], counts: list[int]) -> None:
         self._next = next_request
-        self._counts = counts  # replies, bad ones
+        self._counts = counts  # replies, errors
         self._received = b""
 
     def connection_made(self, transport: Any) -> None:
@@ -120,7 +120,7 @@ def requests_per_s(port: int, next_request: Callable[[bytes], bytes], seconds: f
         for transport, _ in made:
             transport.abort()
         if counts[1]:
-            raise RuntimeError(f"{counts[1]} of {counts[0]} replies were refusals")
+            raise RuntimeError(f"{counts[1]} of {counts[0]} replies were errors.")
         return rate
 
     return uvloop.run(main())
@@ -131,7 +131,7 @@ def created(server: Server, seconds: float = SECONDS) -> float:
 
 
 def worked(server: Server, pattern: str) -> float:
-    """GetJob and FinishJob in turns, counted as one."""
+    """Alternate GetJob and FinishJob; a pair counts as one job."""
     get = f"GetJob\nname: {pattern}\n\n".encode()
 
     def turn(body: bytes) -> bytes:
@@ -142,7 +142,7 @@ def worked(server: Server, pattern: str) -> float:
 
 
 def held(engine: Engine) -> tuple[float, float]:
-    """Bytes of the server for a connection that asks nothing, and for one that waits for a job."""
+    """Return the server's bytes for an idle connection, and for a connection that waits for a job."""
     engine.empty()
     with served(engine) as server, Child("bedrock_crowd", str(server.port), str(IDLE), str(WAITING)) as crowd:
         requests_per_s(server.port, lambda _: PING)
@@ -170,14 +170,14 @@ def _speed(setting: Setting, alone: Server, among: Server) -> Table:
         f"{CONNECTIONS} connections from one client process; client, server and engine share the machine. A job that "
         "is taken and finished counts once."
     )
-    return Table("Bedrock::Jobs", ("", "per second", "to no other names"), rows, note)
+    return Table("Bedrock::Jobs", ("", "per second", "ratio to no other names"), rows, note)
 
 
 def _memory(engine: Engine) -> Table:
     found = [held(engine) for _ in range(3)]
     idle, waiting = (f"{median(column) / 1024:.1f} KiB" for column in zip(*found, strict=True))
-    rows = [[f"{IDLE:,} that ask nothing", idle], [f"{WAITING:,} more that wait in GetJob", waiting]]
-    note = "Of one server process, beside what it needs without any; the client is a process of its own."
+    rows = [[f"{IDLE:,} idle", idle], [f"{WAITING:,} more, waiting in GetJob", waiting]]
+    note = "Memory of one server process, above its memory without connections; the client is a separate process."
     return Table("Bedrock::Jobs, memory of connections", ("connections", "each"), rows, note)
 
 

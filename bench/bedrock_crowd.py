@@ -1,4 +1,4 @@
-"""Many connections to Bedrock's port: some that ask nothing, and when it is told to, more that wait for a job."""
+"""Many connections to Bedrock's port: first idle ones, then, on a signal, more that wait for a job."""
 
 import asyncio
 import resource

@@ -1,4 +1,4 @@
-"""Callbacks: delivered a second to one receiver and to many, beside the bare client; and past a dead receiver."""
+"""Callbacks delivered per second to one receiver, to many, and with a dead receiver, compared with the bare client."""
 
 import asyncio
 import time
@@ -24,12 +24,12 @@ from .push import Handler
 
 CALLBACKS = 8_000
 RECEIVERS = 10
-BODY = b"x" * 500  # about as long as the native body of a small job
+BODY = b"x" * 500  # about the size of the native body of a small job
 
 
 @asynccontextmanager
 async def receivers(count: int, wanted: int) -> AsyncIterator[tuple[list[str], list[Any], asyncio.Event]]:
-    """So many ports that answer at once; `enough` is set when all of them together have heard so much."""
+    """Open ports that answer at once. `enough` is set when they have received `wanted` requests in total."""
     got: list[tuple[int, bytes]] = []
     enough = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -44,7 +44,7 @@ async def receivers(count: int, wanted: int) -> AsyncIterator[tuple[list[str], l
 
 @asynccontextmanager
 async def dead_receiver() -> AsyncIterator[str]:
-    """Takes connections, and never answers."""
+    """Open a port that accepts connections and never answers."""
     server = await asyncio.get_running_loop().create_server(asyncio.Protocol, "127.0.0.1", 0)
     try:
         yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
@@ -61,7 +61,7 @@ async def owe(service: Service, count: int, urls: Sequence[str]) -> None:
 
 
 def delivered_per_s(engine: Engine, count: int, to: int, *, is_one_dead: bool = False) -> float:
-    """Jobs that have ended already: only the deliveries are measured."""
+    """Measure the deliveries only: the jobs have already ended."""
 
     async def main() -> float:
         async with Store(parse_url(engine.url)) as store, AsyncExitStack() as stack:
@@ -84,7 +84,7 @@ def _start(stack: AsyncExitStack, engine: Engine) -> float:
 
 
 def posted_per_s(count: int, to: int) -> float:
-    """The same client with as many requests under way, and no queue."""
+    """Post with the same client and as many concurrent requests, without a queue."""
 
     async def main() -> float:
         async with receivers(to, count) as (urls, _, _enough), Outbound(read_policy("", is_local=True)) as outbound:
@@ -110,7 +110,7 @@ def section(setting: Setting) -> list[Table]:
             {
                 "to one receiver": partial(delivered_per_s, engine, count, 1),
                 f"to {RECEIVERS} receivers": partial(delivered_per_s, engine, count, RECEIVERS),
-                f"to {RECEIVERS}, past a dead one": partial(
+                f"to {RECEIVERS}, with a dead receiver": partial(
                     delivered_per_s, engine, count, RECEIVERS, is_one_dead=True
                 ),
                 f"bare posts to {RECEIVERS}": partial(posted_per_s, count, RECEIVERS),
@@ -119,9 +119,9 @@ def section(setting: Setting) -> list[Table]:
     base = rates[f"bare posts to {RECEIVERS}"]
     rows = [(name, spread(values), ratio(values, base)) for name, values in rates.items()]
     note = (
-        f"Callbacks of {count} jobs that have ended, delivered by one `windlass serve` process from the moment it is "
-        f"ready, {AT_ONCE} at once and {AT_ONCE_TO_ONE} to one receiver; receivers answer at once and "
-        "share the machine. *Past a dead one*: as many more are owed, before all others, to a receiver that never "
-        "answers. *Bare posts*: the same client, no queue."
+        f"Callbacks of {count} ended jobs, delivered by one `windlass serve` process from the moment it is ready, "
+        f"{AT_ONCE} at once and {AT_ONCE_TO_ONE} to one receiver. Receivers answer at once and share the machine. "
+        "*With a dead receiver*: as many more callbacks are pending, before all others, for a receiver that never "
+        "answers. *Bare posts*: the same client, without a queue."
     )
-    return [Table("Callbacks", ("", "per second", "to bare posts"), rows, note)]
+    return [Table("Callbacks", ("", "per second", "ratio to bare posts"), rows, note)]

@@ -1,5 +1,5 @@
-"""The same calls on a cluster of three primaries and on one engine, both over TCP on this machine: what partitions and
-redirections cost. More machines are what a cluster is for; here its nodes share the cores with everything else."""
+"""Cost of partitions and redirections: the same calls on a cluster of three primaries and on one engine, both over TCP
+on this machine. A cluster is meant for several machines; here its nodes share the cores with all other processes."""
 
 import asyncio
 import contextlib
@@ -20,7 +20,7 @@ from windlass.store.store import Store
 from .engine import BULK
 from .figures import Setting, Table, in_turns, ratio, spread
 
-# The tests' modules know each other by their own names.
+# Modules below tests/ import each other by top-level names.
 sys.path.append(str(Path(__file__).resolve().parent.parent / "tests"))
 from topologies.nodes import ClusterProcesses, Node
 
@@ -49,12 +49,12 @@ async def from_tasks(service: Service, count: int) -> None:
 
 
 async def drain(service: Service, count: int) -> None:
-    """Each drainer has its own queues, as workers of one kind do: they lie in several partitions all the same."""
+    """Drain all queues. Each drainer has its own queues, as workers of one kind do, in several partitions."""
 
     async def work(queues: tuple[str, ...]) -> int:
         done, finishes = 0, list[Finish]()
         while True:
-            answer = await service.exchange(finishes, [], Take(queues=queues, most=100))
+            answer = await service.finish_and_take(finishes, [], Take(queues=queues, most=100))
             done += len(finishes)
             finishes = [Finish(job.id, job.lease_token) for job in answer.taken.jobs]
             if not finishes:
@@ -116,6 +116,7 @@ def section(setting: Setting) -> list[Table]:
         for name in names
     ]
     note = (
-        "Three primaries, and one engine; both with 16 partitions, over TCP on one machine whose cores they all share."
+        "Three primaries against one engine, both with 16 partitions, over TCP on one machine. All of them share its "
+        "cores."
     )
     return [Table("Cluster", HEAD, rows, note)]

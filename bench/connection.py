@@ -1,6 +1,6 @@
-"""Calls per second of our connections beside redis-py's: `SET k v` on one private Valkey over a unix socket.
+"""Calls per second of our connections compared with redis-py's: `SET k v` on one private Valkey over a unix socket.
 
-Run with `python -m bench connection` from the root of the repository.
+Run `python -m bench connection` from the root of the repository.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ def section(setting: Setting) -> list[Table]:
         ways = {name: partial(measure, engine.unix_url) for name, measure in MEASUREMENTS.items()}
         found = in_turns(setting, "connections", ways)
     rows = [[name, spread(rates), ratio(rates, found[BASE_OF[name]])] for name, rates in found.items()]
-    note = "`SET k v`. Ratios are to redis-py used in the same way."
+    note = "`SET k v`. Ratios compare with redis-py used in the same way."
     return [Table("Connections", ("", "calls/s", "against redis-py"), rows, note)]
 
 

@@ -1,4 +1,4 @@
-"""Downloads: small ones a second, and a large one, each beside the bare client that throws away what it reads."""
+"""Small downloads per second, and a large download, compared with the bare client that discards the bytes."""
 
 import asyncio
 import contextlib
@@ -158,19 +158,19 @@ def section(setting: Setting) -> list[Table]:
     return [
         Table(
             "Downloads",
-            ("", "per second", "to only read"),
+            ("", "per second", "ratio to only read"),
             [(name, spread(values), ratio(values, small["only read"])) for name, values in small.items()],
             f"Files of {SMALL // 1024} KiB from one origin on loopback, {AT_ONCE} at once in one process, from enqueue "
-            "to the file on the disk, synced, and the job's end. *Only read*: the same client, no queue, no disk.",
+            "to the synced file on disk and the end of the job. *Only read*: the same client, no queue, no disk.",
         ),
         Table(
             "A large download",
-            ("", "MiB per second", "to only read", "more memory, MiB"),
+            ("", "MiB per second", "ratio to only read", "more memory, MiB"),
             [
                 ("downloaded", spread(large["downloaded"]), ratio(large["downloaded"], read), number(max(grown_mib))),
                 ("only read", spread(read), ratio(read, read), ""),
             ],
-            f"{size // MIB} MiB, synced to the disk. *More memory*: by how much the largest amount that the process "
-            "has ever used grew meanwhile.",
+            f"{size // MIB} MiB, synced to disk. *More memory*: growth of the peak memory of the process during the "
+            "download.",
         ),
     ]

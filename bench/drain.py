@@ -1,6 +1,6 @@
-"""Take and finish: by exchange in batches, and by one and two processes; each beside ZPOPMIN + GET + DEL.
+"""Take and finish with exchange in batches, and from one and two processes, compared with ZPOPMIN + GET + DEL.
 
-What was delivered is compared with what was enqueued: each job once, none missing.
+Each run checks that every enqueued job was delivered exactly once.
 """
 
 import contextlib
@@ -50,7 +50,7 @@ def in_batches(engine: Engine, count: int, batch: int, *, is_raw: bool) -> Spent
 
 
 def by_processes(engine: Engine, count: int, processes: int, *, is_raw: bool) -> float:
-    """Jobs per second, from the first process' begin to the last one's end."""
+    """Return jobs per second, from the start of the first process to the end of the last."""
     expected = _filled(engine, count, is_raw)
     kind = "raw" if is_raw else "windlass"
     with contextlib.ExitStack() as stack:
@@ -110,7 +110,7 @@ def _process_table(setting: Setting, engine: Engine) -> Table:
         name = f"{processes} process{'es' if processes > 1 else ''}"
         rows.append([name, spread(ours), spread(bare), ratio(ours, bare), ratio(ours, found["1 False"])])
     head = ("drain", "jobs/s", "bare engine, jobs/s", "ratio", "against 1 process")
-    note = f"Batches of {PROCESS_BATCH}; processes, engine and machine share the cores. Exact delivery was checked."
+    note = f"Batches of {PROCESS_BATCH}; processes and engine share the cores. Each run checked exact delivery."
     return Table("Drain", head, rows, note)
 
 

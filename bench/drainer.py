@@ -1,4 +1,4 @@
-"""Takes and finishes all that is queued; as a process of its own: `python -m bench.drainer URL windlass|raw BATCH`."""
+"""Process that takes and finishes all queued jobs: `python -m bench.drainer URL windlass|raw BATCH`."""
 
 import json
 import sys
@@ -15,7 +15,7 @@ from windlass.store.store import Store
 
 from .engine import NAMESPACE, QUEUE
 
-Drained: TypeAlias = tuple[int, int, list[bytes]]  # began_at_ns, ended_at_ns, what was delivered
+Drained: TypeAlias = tuple[int, int, list[bytes]]  # began_at_ns, ended_at_ns, delivered ids
 
 
 async def drain(url: str, batch: int) -> Drained:
@@ -26,7 +26,7 @@ async def drain(url: str, batch: int) -> Drained:
         finishes: list[Finish] = []
         began_at_ns = monotonic_ns()
         while True:
-            reply = await service.exchange(finishes, [], request)
+            reply = await service.finish_and_take(finishes, [], request)
             assert not any(reply.finished), "a finish was refused"
             if not reply.taken.jobs:
                 return began_at_ns, monotonic_ns(), delivered

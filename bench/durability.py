@@ -1,4 +1,4 @@
-"""What the append-only file costs: none, fsync every second, fsync before each reply."""
+"""Cost of the append-only file: none, fsync every second, fsync before each reply."""
 
 import contextlib
 from collections.abc import Callable, Sequence
@@ -60,7 +60,7 @@ def section(setting: Setting) -> list[Finding]:
             for level in LEVELS
         ]
 
-    note = "What `always` acknowledges is on disk; `everysec` can lose about a second, `none` everything."
+    note = "With `always`, acknowledged jobs are on disk; `everysec` can lose about a second, `none` everything."
     return [
         Table(f"Durability, {TASKS} concurrent tasks enqueue", HEAD, rows("tasks"), note),
         Table(f"Durability, bulk of {BULK:,}", HEAD, rows("bulk")),

@@ -1,4 +1,4 @@
-"""Enqueue: one by one, from concurrent tasks, in bulk; each beside SET + ZADD on the bare engine."""
+"""Enqueue one by one, from concurrent tasks and in bulk, compared with SET + ZADD on the bare engine."""
 
 import asyncio
 from collections.abc import Callable
@@ -50,7 +50,7 @@ def raw_one_by_one(engine: Engine, count: int) -> Spent:
 
 
 def from_tasks(engine: Engine, count: int, tasks: int = TASKS) -> Spent:
-    """Each task enqueues its share one by one."""
+    """Enqueue from concurrent tasks. Each task enqueues its share one by one."""
 
     async def main() -> Spent:
         async with engine.store() as store:
@@ -113,7 +113,7 @@ def raw_in_bulk(engine: Engine, count: int) -> Spent:
 
 
 def bytes_per_job(engine: Engine, count: int) -> tuple[float, float]:
-    """Of a queued no-op job, and of the bare engine's value and member."""
+    """Return the size of a queued no-op job, and of the bare engine's value and member."""
     engine.empty()
     with engine.service() as service:
         fill(service, 1)
@@ -163,7 +163,7 @@ def section(setting: Setting) -> list[Table]:
     trip = [["PING", spread(ping), ratio(single_rate, ping)]]
     size = [["bytes per queued no-op job", number(ours), number(bare), f"{ours / bare:.2f}×"]]
     return [
-        Table("Enqueue", HEAD, rows, "The bare engine stores the same bytes by SET and ZADD, pipelined."),
-        Table("Round trip", ("", "calls/s", "enqueue one by one against it"), trip),
+        Table("Enqueue", HEAD, rows, "The bare engine stores the same bytes with SET and ZADD, pipelined."),
+        Table("Round trip", ("", "calls/s", "enqueue one by one, ratio"), trip),
         Table("Memory", ("", "Windlass", "bare engine", "ratio"), size),
     ]

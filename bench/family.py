@@ -1,4 +1,4 @@
-"""A parent with ten thousand children: what a child costs beside a plain job, and the longest call of each phase."""
+"""Parent with ten thousand children: cost of a child compared with a simple job, and longest call of each phase."""
 
 from collections.abc import Callable, Sequence
 from statistics import median
@@ -14,16 +14,16 @@ from .engine import BULK, QUEUE, Engine
 from .figures import Setting, Table, in_turns, middle, ratio
 
 CHILDREN = 10_000
-PHASES = ("enqueue", "release", "take", "finish", "let go")
+PHASES = ("enqueue", "release", "take", "finish", "clean up")
 
 
 class Cost(NamedTuple):
     script_us: float  # per child
-    longest_ms: float  # of one call, as its caller sees it
+    longest_ms: float  # longest call, as its caller sees it
 
 
 class Run:
-    """One life of a family, or of as many plain jobs, phase by phase."""
+    """Life of a parent with its children, or of as many simple jobs, phase by phase."""
 
     def __init__(self, engine: Engine, service: Service, count: int) -> None:
         self.engine, self.service, self.count = engine, service, count
@@ -48,7 +48,7 @@ class Run:
             self.timed(lambda jobs=jobs: self.service.enqueue(jobs).wait())
 
     def go_on(self) -> None:
-        """The scheduler's steps until no work on the family is left."""
+        """Run the scheduler's steps until no work on the children is left."""
         while True:
             step = self.timed(lambda: self.service.promote().wait())
             if step.next_at_ms is None or step.next_at_ms > step.now_ms:  # type: ignore[attr-defined]
@@ -95,7 +95,7 @@ def _family(engine: Engine, service: Service, count: int) -> dict[str, Cost]:
     run.phase("release", hand_over)
     run.phase("take", lambda: taken.extend(run.take()))
     run.phase("finish", lambda: run.finish(taken))
-    run.phase("let go", end)
+    run.phase("clean up", end)
 
     return run.costs
 
@@ -129,19 +129,19 @@ def section(setting: Setting) -> list[Table]:
             "plain": lambda: _plain(engine, service, count),
             "family": lambda: _family(engine, service, count),
         }
-        found = in_turns(setting, f"a family of {count:,}", ways)
+        found = in_turns(setting, f"a parent with {count:,} children", ways)
     plain, family = found["plain"], found["family"]
     head = (
         "phase",
-        "plain, script µs",
+        "simple, script µs",
         "child, script µs",
         "ratio",
-        "plain, longest call ms",
+        "simple, longest call ms",
         "child, longest call ms",
     )
     note = (
-        f"Calls of {BULK:,} jobs to enqueue, take and finish. The release of held children and letting them go after "
-        "their parent's end are steps of 200 members, done by whoever has nothing else to do."
+        f"Calls of {BULK:,} jobs to enqueue, take and finish. Releasing held children, and cleaning them up after the "
+        "end of their parent, runs in steps of 200 members, in idle takers or the scheduler."
     )
     rows = [*(_row(phase, plain, family) for phase in PHASES), _total(plain, family)]
     return [Table(f"A parent with {count:,} children", head, rows, note)]

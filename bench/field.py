@@ -1,5 +1,5 @@
-"""Windlass beside its peers: `compared` measures rows in turns, `section` makes the tables of the report. bench/peers/
-has the programs, their environments (`make bench-setup`) and the measures."""
+"""Comparison of Windlass with its peers: `compared` measures rows in turns, `section` makes the tables of the report.
+bench/peers/ has the programs, their environments (`make bench-setup`) and the measurements."""
 
 from collections.abc import Mapping, Sequence
 
@@ -13,7 +13,7 @@ from .peers.rows import MEASURES, ROWS, Found, Row, able, best, measures_of, tak
 
 __all__ = ["BEST", "ROWS", "Found", "Row", "compared", "section"]
 
-# The peer that a quick run compares with: the best of the full comparison in docs/performance.md.
+# A quick run compares only with this peer: the best of the full comparison in docs/performance.md.
 BEST = {
     "enqueue_one": "huey",
     "enqueue_50": "saq",
@@ -38,13 +38,13 @@ GROUPS = {
     "enqueue": ("enqueue_one", "enqueue_50", "bulk"),
     "drain": ("drain_100", "drain_10", "drain_2", "drain_threads"),
     "pick-up": ("pickup_p50", "pickup_p99", "pickup_loaded_p99"),
-    "what the engine spends": ("engine_cpu", "engine_commands", "bytes_queued"),
+    "cost for the engine": ("engine_cpu", "engine_commands", "bytes_queued"),
 }
 PICTURES = {  # file, title
     "enqueue": ("enqueue", "Enqueue, no persistence"),
     "drain": ("drain", "Drain, no persistence"),
     "pick-up": ("pickup", "Pick-up latency, no persistence"),
-    "what the engine spends": ("cost", "What a job costs the engine, no persistence"),
+    "cost for the engine": ("cost", "Cost of a job for the engine, no persistence"),
 }
 DURABLE_ROWS = ("enqueue_one", "enqueue_50", "bulk", "drain_100")
 
@@ -52,7 +52,7 @@ DURABLE_ROWS = ("enqueue_one", "enqueue_50", "bulk", "drain_100")
 def compared(
     setting: Setting, rows: Sequence[str], who: Mapping[str, Sequence[str]] | None = None, *, persistence: str = "off"
 ) -> Found:
-    """One value a round for each row and program; `who`: row -> peers (default: all that can do it)."""
+    """Return one value per round for each row and program. `who` maps a row to its peers (default: all able ones)."""
     found = _comparison(setting, rows, who, persistence).found
     return {row: found.get(row, {}) for row in rows}
 
@@ -60,14 +60,14 @@ def compared(
 def _comparison(
     setting: Setting, rows: Sequence[str], who: Mapping[str, Sequence[str]] | None, persistence: str
 ) -> Comparison:
-    """Each round goes over all measures, so that the rounds of one lie apart."""
+    """Measure all rows in each round, so that the rounds of one row are spread over time."""
     due = {measure: takers([row for row in MEASURES[measure] if row in rows], who) for measure in measures_of(rows)}
     prepare({one for some in due.values() for one in some if one != BARE}, setting.say)
     with Engine(PERSISTENCE[persistence]) as engine:
         comparison = Comparison(setting, engine)
         for turn in range(1, setting.rounds + 1):
             for measure, some in due.items():
-                setting.say(f"side by side, persistence {persistence}, {measure}: round {turn} of {setting.rounds}")
+                setting.say(f"comparison, persistence {persistence}, {measure}: round {turn} of {setting.rounds}")
                 comparison.take_turns(measure, some)
     return comparison
 
@@ -86,7 +86,7 @@ def _against_best(row: str, found: Found) -> str:
 
 
 def table(title: str, rows: Sequence[str], found: Found, note: str) -> Table:
-    """Windlass first, then its ratio to the best peer of each row, the peers, and the limit."""
+    """Make a table: Windlass, its ratio to the best peer of each row, the peers, and the bare engine."""
     head = ["", *(f"{ROWS[row].title}, {ROWS[row].unit}" for row in rows)]
     lines = [
         [PEERS[WINDLASS].title, *(_cells(row, found, WINDLASS) for row in rows)],
@@ -104,40 +104,40 @@ def table(title: str, rows: Sequence[str], found: Found, note: str) -> Table:
 
 
 NOTES = {
-    "enqueue": "Bulk is there for those who have a call for many jobs. One by one, each waits for its answer.",
+    "enqueue": "Only programs with a call for many jobs have bulk figures. One by one, each call waits for its answer.",
     "drain": (
-        "From the word `go` to the last job that ran; each number had to run once. RQ runs one job at a time whatever "
-        "its slots; programs of threads have 16 at most, because 100 "
-        "cost Huey and Dramatiq more CPU a job. With 2 or 4 threads, and so 2 or 4 jobs at a time, one process of Huey "
-        "ran 2,700 to 3,700 no-ops a second where 16 ran 1,800 to 2,200 (tried apart, three times); two processes were "
-        "not quicker for it."
+        "From the start signal to the end of the last job; each number had to run once. RQ runs one job at a time, "
+        "whatever its slots. Programs with threads have at most 16, because 100 cost Huey and Dramatiq more CPU per "
+        "job. With 2 or 4 threads, and so 2 or 4 jobs at a time, one process of Huey ran 2,700 to 3,700 no-ops a "
+        "second, with 16 threads 1,800 to 2,200 (tried separately, three times); two processes were not faster with "
+        "fewer threads."
     ),
     "pick-up": (
-        "From before the enqueue in one process to the job's first line in another. Half of the most: what one "
-        "producing process and one worker carry together is found first, then jobs come at half of that rate. arq "
-        "looks for jobs every 10 ms here, every 500 ms by default."
+        "From before the enqueue in one process to the first line of the job in another. The maximum load is the rate "
+        "that one producing process and one worker sustain together; it is measured first, then jobs arrive at half of "
+        "that rate. arq polls every 10 ms here, every 500 ms by default."
     ),
-    "what the engine spends": (
-        "Enqueued from 50 concurrent tasks and run by one process with 100 slots. Commands are all that the engine "
-        "executes, those within scripts included."
+    "cost for the engine": (
+        "Jobs are enqueued from 50 concurrent tasks and run by one process with 100 slots. The command count "
+        "includes commands within scripts."
     ),
 }
 
 
 DURABLE_NOTES = {
-    "everysec": "A killed machine loses about a second of what was acknowledged.",
-    "always": "What was acknowledged is on disk.",
+    "everysec": "A killed machine loses about a second of acknowledged jobs.",
+    "always": "Acknowledged jobs are on disk.",
 }
 SETTINGS = (
-    "Each in an environment of its own, on one private Valkey over a unix socket, with settings that suit no-ops: no "
-    "results kept, uvloop where there is an event loop, the quickest worker it has in one process (each `app.py` under "
-    "bench/peers says which, and why). What a killed engine loses depends on its persistence; below is what a killed "
-    "worker loses."
+    "Each program has its own environment and runs on one private Valkey over a unix socket, with settings that suit "
+    "no-ops: no results kept, uvloop where there is an event loop, and its fastest worker in one process (each "
+    "`app.py` under bench/peers names it and the reason). A killed engine loses data according to its persistence; "
+    "the table shows what a killed worker loses."
 )
 
 
 def _remarks(comparison: Comparison, rows: Sequence[str]) -> str:
-    """Wrong deliveries and failures."""
+    """Return sentences on wrong deliveries and failures."""
     said = [
         f"**{PEERS[who].title}**, {measure}: {sentence}."
         for (who, measure), sentence in comparison.remarks.items()
@@ -148,16 +148,16 @@ def _remarks(comparison: Comparison, rows: Sequence[str]) -> str:
 
 def _kept() -> Table:
     lines = [[peer.title, version(who), peer.kept] for who, peer in PEERS.items()]
-    return Table("Side by side: who takes part", ("", "version", "a job whose worker dies"), lines, SETTINGS)
+    return Table("Comparison: participants", ("", "version", "a job whose worker dies"), lines, SETTINGS)
 
 
 def section(setting: Setting) -> list[Finding]:
-    """A quick run has one round: nine peers take their time, whatever each is given."""
+    """Compare with all peers. A quick run has one round, because nine peers take long in any case."""
     setting = setting._replace(rounds=1) if setting.is_quick else setting
     whole = _comparison(setting, list(ROWS), {row: [*able(row), BARE] for row in ROWS}, "off")
     findings: list[Finding] = [_kept()]
     for group, rows in GROUPS.items():
-        findings.append(table(f"Side by side: {group}", rows, whole.found, NOTES[group] + _remarks(whole, rows)))
+        findings.append(table(f"Comparison: {group}", rows, whole.found, NOTES[group] + _remarks(whole, rows)))
         findings += standing.picture(*PICTURES[group], rows, whole.found)
     for persistence in DURABLE_NOTES:
         findings += _durable(setting, persistence)
@@ -165,11 +165,11 @@ def section(setting: Setting) -> list[Finding]:
 
 
 def _durable(setting: Setting, persistence: str) -> list[Finding]:
-    """A quick run compares with the best peers only."""
+    """Compare with persistence. A quick run compares with the best peers only."""
     peers = {row: [BEST[row]] if setting.is_quick else able(row) for row in DURABLE_ROWS}
     found = _comparison(setting, DURABLE_ROWS, {row: [*some, BARE] for row, some in peers.items()}, persistence)
     note = f"`appendonly yes`, `appendfsync {persistence}`. {DURABLE_NOTES[persistence]}"
-    title = f"Side by side: fsync {persistence}"
+    title = f"Comparison: fsync {persistence}"
     return [
         table(title, DURABLE_ROWS, found.found, note + _remarks(found, DURABLE_ROWS)),
         *standing.picture(persistence, f"fsync {persistence}", DURABLE_ROWS, found.found),

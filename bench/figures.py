@@ -1,5 +1,5 @@
-"""Figures: what sections of the benchmark find (tables, pictures, readings of what has a floor), medians with their
-spread, ratios round by round. All of it can be kept in a file; the report is made from that file alone."""
+"""Figures of the benchmark: tables, pictures and readings of rows with a floor; medians with their spread and ratios
+round by round. All figures can be saved to a file, and the report is made from that file alone."""
 
 from collections.abc import Callable, Mapping, Sequence
 from statistics import median
@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 class Setting(NamedTuple):
-    """How thorough a run is, and where its progress goes."""
+    """Thoroughness of a run, and the function that reports its progress."""
 
     is_quick: bool
     say: Callable[[str], None]
@@ -44,7 +44,7 @@ class Table(msgspec.Struct, tag=True, frozen=True):
 
 
 class Bars(msgspec.Struct, tag=True, frozen=True):
-    """One value each, side by side."""
+    """Bar chart: one value per name."""
 
     title: str
     unit: str
@@ -53,13 +53,13 @@ class Bars(msgspec.Struct, tag=True, frozen=True):
 
 
 class Lines(msgspec.Struct, tag=True, frozen=True):
-    """How values change with what is on the horizontal axis, which is logarithmic."""
+    """Line chart over a logarithmic horizontal axis."""
 
     title: str
-    across: str  # what grows
+    across: str  # label of the horizontal axis
     unit: str
     series: dict[str, list[tuple[float, float]]]
-    limits: Sequence[str] = ()  # the series that are the bare engine's: drawn faintly
+    limits: Sequence[str] = ()  # series of the bare engine: drawn faintly
 
 
 class Picture(msgspec.Struct, tag=True, frozen=True):
@@ -72,12 +72,12 @@ class Picture(msgspec.Struct, tag=True, frozen=True):
 
 
 class Reading(msgspec.Struct, tag=True, frozen=True):
-    """What was measured for one row of the floors: ours and what it is compared with, round by round."""
+    """Values of one row of the floors, round by round: ours and those of the comparison."""
 
     row: str
     ours: Sequence[float]
-    other: Sequence[float] = ()  # none: the figure itself counts
-    against: str = ""  # whose the other is, where the row leaves it open
+    other: Sequence[float] = ()  # empty: the row has no comparison
+    against: str = ""  # name of the comparison, if the row does not fix it
     note: str = ""
 
     @property
@@ -95,11 +95,11 @@ Section: TypeAlias = Callable[[Setting], Sequence[Finding]]
 
 
 class Measured(msgspec.Struct, frozen=True):
-    """A section that was run, whether it came to an end or not."""
+    """Result of a section that was run, completed or failed."""
 
     name: str
     at: str  # day and minute, UTC
-    load: float  # average of the machine's last minute, before it began
+    load: float  # load average of the machine over the minute before the section
     seconds: float
     is_quick: bool
     findings: Sequence[Finding] = ()
@@ -117,7 +117,7 @@ def _row(cells: Sequence[str]) -> str:
 
 
 def in_turns(setting: Setting, what: str, ways: Mapping[K, Callable[[], T]]) -> dict[K, list[T]]:
-    """Each way's samples. The ways take turns, so that a noisy moment hits all of them."""
+    """Return the samples of each variant. The variants take turns, so that a noisy moment affects all of them."""
     samples: dict[K, list[T]] = {name: [] for name in ways}
     for number in range(1, setting.rounds + 1):
         setting.say(f"{what}: round {number} of {setting.rounds}")
@@ -133,7 +133,7 @@ def number(value: float) -> str:
 
 
 def spread(values: Sequence[float]) -> str:
-    """The median, and in brackets the smallest and the largest."""
+    """Format the median, with the smallest and the largest value in brackets."""
     if len(values) == 1:
         return number(values[0])
     return f"{number(median(values))} ({number(min(values))}–{number(max(values))})"
@@ -144,5 +144,5 @@ def middle(values: Sequence[float]) -> str:
 
 
 def ratio(values: Sequence[float], base: Sequence[float]) -> str:
-    """The median of the ratios within each round."""
+    """Format the median of the ratios within each round."""
     return f"{median(a / b for a, b in zip(values, base, strict=True)):.2f}×" if all(base) else "–"

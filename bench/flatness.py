@@ -1,5 +1,5 @@
-"""What single calls cost the engine on a queue as it stands: take, finish, enqueue, beside raw commands that do the
-least of the same. Each leaves the queue as long as it was, so that it can be measured again."""
+"""Costs of single calls for the engine: take, finish and enqueue, compared with the fewest raw commands for the same
+work. Each measurement leaves the queue as long as it was, so that it can be repeated."""
 
 from collections.abc import Sequence
 from functools import partial

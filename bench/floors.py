@@ -1,5 +1,5 @@
-"""What Windlass must reach, and what it aims at: one row per promise. When a floor counts as missed is decided here and
-nowhere else; what is measured for a row is left to the sections."""
+"""Floors and goals of Windlass: one row per promise. Only this module decides when a floor counts as missed; the
+sections decide what they measure for a row."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from statistics import median
@@ -11,8 +11,8 @@ Verdict: TypeAlias = Literal["goal", "floor", "MISSED", "not measured"]
 
 
 class Floor(NamedTuple):
-    title: str  # what is measured
-    against: str  # what it is compared with; empty where the figure itself counts
+    title: str
+    against: str  # the comparison; empty if the row has none
     floor: float
     goal: float
     is_more_better: bool = True
@@ -42,54 +42,54 @@ FLOORS: dict[str, Floor] = {
     "always_64": Floor("durability `always`, 64 clients", "no persistence", 0.4, 0.6),
     "always_bulk": Floor("durability `always`, bulk", "no persistence", 0.6, 0.8),
 }
-# Kept by hand, from profiles: what stands in the way where a floor or a goal is not reached. Only what was seen.
+# Written by hand from profiles: the reason why a row does not reach its floor or goal. Only observed facts.
 WHY: dict[str, str] = {
     "enqueue_one": (
-        "19 to 25 µs of the caller's processor time (decision 52), where Huey's LPUSH takes 39 to 41; but the engine's "
-        "script asks and writes by 11 commands, of 7,200 instructions each, most of them for the way from Lua into the "
-        "engine and back (decision 54)."
+        "19 to 25 µs of the caller's processor time (decision 52), where Huey's LPUSH takes 39 to 41. But the engine's "
+        "script reads and writes with 11 commands of 7,200 instructions each, most of them for the transition from Lua "
+        "into the engine and back (decision 54)."
     ),
     "drain_100": (
-        "a drained job costs the worker's process 12 to 15 µs (decision 56) and the engine about 10 (decision 54); "
-        "they overlap, so that the worker's Python, 69,400 instructions a job, is the bound."
+        "a drained job costs the worker's process 12 to 15 µs (decision 56) and the engine about 10 (decision 54). The "
+        "two overlap, so the worker's Python, 69,400 instructions per job, is the bottleneck."
     ),
     "drain_2": (
-        "12 µs of a worker and 10 of the engine for a job (decisions 54, 56) on two hardware threads: 11 µs of wall "
-        "time at best, with three processes in line for them. Huey's figure with two processes is several times "
-        "the one with one, whose 16 threads wait for each other; it acknowledges nothing."
+        "a job costs 12 µs in a worker and 10 in the engine (decisions 54, 56) on two hardware threads: 11 µs of wall "
+        "time at best, with three processes competing for them. Huey's figure with two processes is several times its "
+        "figure with one process, whose 16 threads wait for each other. Huey acknowledges nothing."
     ),
     "pickup_p50": (
         "one script and one round trip are left, as with a blocking pop (decision 53). 80 to 100 µs pass in the "
-        "process that enqueues before its bytes leave (20 where it does so again at once: after a pause its memory has "
-        "to be fetched anew), and 131 from the ring's bytes to the job's first line, 20 of them for the acceptance, "
-        "which is sent first (decision 56). Huey accepts nothing."
+        "enqueuing process before its bytes leave (20 if it enqueues again at once: after a pause its memory must be "
+        "loaded into the caches again). 131 µs pass from the bytes of the wakeup to the first line of the job, 20 of "
+        "them for the acceptance, which is sent first (decision 56). Huey accepts nothing."
     ),
     "pickup_p99": "as for p50; the rounds differ by a factor of three.",
     "pickup_loaded": (
-        "half of the most is 13 to 19 thousand jobs a second here, by three processes on two hardware threads. "
-        "Python's collector of circular garbage made 9 to 10 ms of it; workers are spared that since, and p99 is 2.8 "
-        "to 4.9 ms; without a collector in the producing process too it is 2.4 to 4.7. The idle p99 that it is "
-        "compared with differs by a factor of three between rounds."
+        "half of the maximum load is 13 to 19 thousand jobs a second here, by three processes on two hardware threads. "
+        "Python's garbage collector caused 9 to 10 ms of it. Workers now avoid that, and p99 is 2.8 to 4.9 ms; without "
+        "a collector in the producing process too it is 2.4 to 4.7. The idle p99 of the comparison differs by a factor "
+        "of three between rounds."
     ),
     "engine_cpu": (
         "38,200 instructions for an enqueue and 82,000 to 86,000 for a finish and take, counted (decision 54; 61,600 "
-        "and 114,000 to 136,000 before). 40 % of the latter are the commands that write, the rest Lua's work on "
-        "records: lease, token, attempt, counters per minute and recognition of repeated calls are more to write "
-        "than a push and a pop."
+        "and 114,000 to 136,000 before). 40 % of the latter are write commands, the rest is Lua's work on records: "
+        "lease, token, attempt, counters per minute and detection of repeated calls need more writes than a push and a "
+        "pop."
     ),
     "http_single": (
-        "32 to 42 µs of the server's processor time for a request, where bare ASGI needs 25 to 28, and 8 to 10 of the "
-        "engine's, on the same two hardware threads (the table of what a request costs; decision 57). Half is the "
-        "kernel and the event loop; of the rest it is the number of steps that costs, no single one."
+        "a request costs 32 to 42 µs of the server's processor time, where bare ASGI needs 25 to 28, and 8 to 10 of "
+        "the engine's, on the same two hardware threads (table on the cost of a request; decision 57). Half of it is "
+        "the kernel and the event loop. The rest is spread over many steps, with no single expensive one."
     ),
     "http_batch": (
-        "4 µs of the server and 5 of the engine for a job of a batch, beside 40 and 9 for one that comes alone "
-        "(decision 57): that is five times, and what makes single requests faster makes the ratio smaller."
+        "a job of a batch costs 4 µs in the server and 5 in the engine, a single job 40 and 9 (decision 57). That is a "
+        "factor of five, and every improvement of single requests makes the ratio smaller."
     ),
     "bedrock_create": (
-        "29 to 34 µs of the server and 11 to 15 of the engine for a CreateJob, against 32 to 42 and 8 to 10 for one "
-        "job over HTTP (decision 57). A Ping, which does nothing, costs 11 µs of the server. The engine writes three "
-        "sorted sets for each job, where a plain one has one."
+        "a CreateJob costs 29 to 34 µs in the server and 11 to 15 in the engine, against 32 to 42 and 8 to 10 for one "
+        "job over HTTP (decision 57). A Ping, which does nothing, costs 11 µs in the server. The engine writes three "
+        "sorted sets for each job, and one for a simple job."
     ),
 }
 
@@ -106,7 +106,7 @@ def is_miss(value: float, bound: float, is_more_better: bool) -> bool:
 
 
 def is_missed(values: Sequence[float], bound: float, is_more_better: bool) -> bool:
-    """One bad round of three is the machine's noise; two are not."""
+    """Report whether most rounds miss the bound. One bad round of three is noise of the machine; two are not."""
     misses = sum(is_miss(value, bound, is_more_better) for value in values)
     return 2 * misses > len(values)
 
@@ -120,7 +120,7 @@ def verdict(floor: Floor, values: Sequence[float]) -> Verdict:
 
 
 def times_the_floor(floor: Floor, value: float) -> float:
-    """How many times better than the floor: 1 is on it, less is a miss, whatever the row's direction."""
+    """Return how many times better than the floor: 1 is on it, less is a miss, whatever the row's direction."""
     better, worse = (value, floor.floor) if floor.is_more_better else (floor.floor, value)
     return better / worse if worse else float("inf")
 
@@ -130,7 +130,7 @@ def readings(findings: Sequence[Finding]) -> dict[str, Reading]:
 
 
 def is_any_missed(found: Mapping[str, Reading], rows: Iterable[str]) -> bool:
-    """What was not measured is missed too: nobody knows that it is held."""
+    """Report whether any floor is missed. A row without a measurement counts as missed."""
     for row in rows:
         reading = found.get(row)
         if verdict(FLOORS[row], reading.values if reading else ()) in ("MISSED", "not measured"):
@@ -175,7 +175,7 @@ def table(title: str, found: Mapping[str, Reading], rows: Sequence[str] | None =
 
 
 def reasons(found: Mapping[str, Reading]) -> list[str]:
-    """A sentence for each row that is below its floor or its goal, where one is known."""
+    """Return the known reason for each row below its floor or goal."""
     said = []
     for row, floor in FLOORS.items():
         reached = verdict(floor, found[row].values) if row in found else "not measured"

@@ -1,5 +1,5 @@
-"""Does the cost of a call grow with what there is? Queued jobs, lanes, limits and waiting workers, a decade at a time,
-beside raw commands whose data grow alike. An engine of its own per size, measured in turns."""
+"""Growth of the cost of a call with the number of queued jobs, lanes, limits and waiting workers, one decade at a time.
+Raw commands whose data grow alike are measured for comparison. Each size has its own engine; sizes take turns."""
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,12 +17,12 @@ from .flatness import CALLER, Costs, costs
 from .limits import cost_of_takes, many_limits, put
 from .waiting import SAMPLES, costs_of_waiting
 
-JOBS = 10_000  # queued beside lanes and limits, however many there are
+JOBS = 10_000  # queued in the axes of lanes and limits
 FEWEST, MOST = 1_000, 1_000_000
 TAKE = "take of 1"
 
 Measure: TypeAlias = Callable[[], Costs]
-Grown: TypeAlias = dict[int, list[Costs]]  # size -> what calls cost, round by round
+Grown: TypeAlias = dict[int, list[Costs]]  # size -> costs of calls, round by round
 
 
 class Axis(NamedTuple):
@@ -73,15 +73,17 @@ def _awaited(setting: Setting, size: int) -> Iterator[Measure]:
 
 AXES = {
     "queued": Axis("queued jobs", (FEWEST, 10_000, 100_000, MOST), _queued),
-    "lanes": Axis("lanes", (1, 10, 100, 1_000, 10_000), _in_lanes, f"{JOBS:,} jobs in all; bare: as many sorted sets."),
+    "lanes": Axis(
+        "lanes", (1, 10, 100, 1_000, 10_000), _in_lanes, f"{JOBS:,} jobs in total; bare: as many sorted sets.",
+    ),
     "limits": Axis(
         "limits", (1, 10, 100, 1_000), _limited,
-        f"{JOBS:,} jobs in all, each under one limit by its name; callers match, the engine counts.",
+        f"{JOBS:,} jobs in total, each under one limit by its name; callers match, the engine counts.",
     ),
     "waiting": Axis(
         "waiting workers", (1, 10, 100), _awaited,
-        "Jobs one at a time to a queue at which all wait, each with connections of its own; from before the enqueue to "
-        "the job with a worker. Bare: RPUSH and as many connections in BLPOP.",
+        "Jobs are sent one at a time to a queue at which all workers wait, each with its own connections. Measured "
+        "from before the enqueue until a worker has the job. Bare: RPUSH and as many connections in BLPOP.",
     ),
 }  # fmt: skip
 QUICK_MOST = 100_000
@@ -101,12 +103,12 @@ def _only_taken(setting: Setting, size: int) -> Iterator[Measure]:
 
 
 def takes_among(setting: Setting, most: int) -> list[Reading]:
-    """Only the row that has a floor."""
+    """Measure only the row that has a floor."""
     return readings(measured(setting, Axis("queued jobs", (), _only_taken), (FEWEST, most)))
 
 
 def readings(grown: Grown) -> list[Reading]:
-    """Of queued jobs, which alone have a floor."""
+    """Return the reading of queued jobs, the only axis with a floor."""
     least, most = min(grown), max(grown)
     note = "" if most == MOST else f"here {most:,}"
     takes = {size: [costs[TAKE] for costs in grown[size]] for size in (least, most)}
@@ -124,9 +126,9 @@ def _table(axis: Axis, grown: Mapping[int, list[Costs]]) -> Table:
             row.append(middle(values) if size == least else f"{middle(values)} ({ratio(values, base)})")
         rows.append(row)
     note = (
-        "Calls one by one; the engine's time within them, if nothing else is said: medians of groups of 20 calls. In "
-        "brackets the ratio to the first. What grows also on the bare engine is memory that is no longer in the "
-        "processor's caches."
+        "Calls one by one. Unless stated otherwise, a figure is the engine's time within a call: the median of groups "
+        "of 20 calls. Brackets hold the ratio to the first column. Growth that the bare engine shows too comes from "
+        "memory that no longer fits into the processor's caches."
     )
     head = ("µs", *(f"{size:,}" for size in grown))
     return Table(f"Growth by {axis.what}", head, rows, f"{note} {axis.note}".strip())
@@ -150,4 +152,4 @@ def section(setting: Setting) -> list[Finding]:
         tables.append(_table(axis, grown))
         panels.append(_lines(axis, grown))
         found += readings(grown) if name == "queued" else []
-    return [Picture("growth", "The cost of a call as things grow", panels), *tables, *found]
+    return [Picture("growth", "Cost of a call as the data grows", panels), *tables, *found]

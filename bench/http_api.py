@@ -1,4 +1,4 @@
-"""The HTTP API under 64 connections: one job a request, batches, and work; beside servers that only answer."""
+"""HTTP API under 64 connections: single jobs, batches and exchanges, compared with servers that store nothing."""
 
 import asyncio
 import contextlib
@@ -52,7 +52,7 @@ def _wait_for(port: int) -> None:
         with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
             return
         time.sleep(0.05)
-    raise RuntimeError("a server of the benchmark does not answer")
+    raise RuntimeError("A server of the benchmark did not start within 30 s.")
 
 
 def bare(kind: str) -> contextlib.AbstractContextManager[int]:
@@ -73,11 +73,11 @@ def request(path: str, body: Any) -> bytes:
 
 
 class Caller(asyncio.Protocol):
-    """Sends its next request when the answer to the last one is whole."""
+    """Client that sends its next request when the last answer is complete."""
 
     def __init__(self, next_request: Callable[[bytes], bytes], counts: list[int]) -> None:
         self._next = next_request
-        self._counts = counts  # answers, bad ones
+        self._counts = counts  # answers, errors
         self._received = b""
 
     def connection_made(self, transport: Any) -> None:
@@ -113,7 +113,7 @@ def requests_per_s(
         for transport, _ in made:
             transport.abort()
         if counts[1]:
-            raise RuntimeError(f"{counts[1]} of {counts[0]} answers were refusals")
+            raise RuntimeError(f"{counts[1]} of {counts[0]} answers were errors.")
         return rate
 
     return uvloop.run(main())
@@ -136,7 +136,7 @@ def batches(engine: Engine, port: int, seconds: float = SECONDS) -> float:
 
 
 def work(engine: Engine, port: int, most: int, seconds: float = SECONDS) -> float:
-    """Finish and take in one request; there is always enough to take."""
+    """Finish and take in one request. The queue always has enough jobs."""
     engine.empty()
     with engine.service() as service:
         for _ in range(100):
@@ -156,7 +156,7 @@ Rates: TypeAlias = dict[str, list[float]]
 
 @contextlib.contextmanager
 def _ways() -> Iterator[dict[str, Measure]]:
-    """All servers run all the time; who is not asked does nothing."""
+    """Run all servers at the same time. Servers without requests are idle."""
     with (
         Engine() as engine, Engine() as other, served(engine) as ours, bedrock.served(other) as jobs_server,
         bare("uvicorn") as uvicorn, bare("listener") as listener,
@@ -204,11 +204,11 @@ def section(setting: Setting) -> list[Finding]:
     ]
     note = (
         f"{CONNECTIONS} connections from one client process; client, server and engine share the machine. Jobs per "
-        "second; of the servers without a store, requests."
+        "second; for the servers without a store, requests per second."
     )
     bars = Bars("One server process", "per second", {NAMES[name]: median(rates) for name, rates in found.items()})
     return [
-        Table("HTTP", ("", "per second", "to bare ASGI", "to one a request"), rows, note),
-        Picture("http", "HTTP and Bedrock beside servers that only answer", [bars]),
+        Table("HTTP", ("", "per second", "ratio to bare ASGI", "ratio to one job a request"), rows, note),
+        Picture("http", "HTTP and Bedrock compared with servers that store nothing", [bars]),
         *readings(found),
     ]

@@ -1,4 +1,4 @@
-"""Taking by GLOB from a queue divided by names: how the cost follows the number of names, and not that of jobs."""
+"""Cost of taking by GLOB from a queue with lanes by name. It depends on the number of names, not of jobs."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -17,7 +17,7 @@ JOBS_PER_NAME = 10
 FEW_NAMES = 100
 FEW, MANY = 10, 1_000  # jobs per name
 TAKES = 50
-TAKES_LIMIT_S = 0.5  # for a pattern that walks far
+TAKES_LIMIT_S = 0.5  # time limit for a pattern that scans many lanes
 
 Costs: TypeAlias = dict[str, float]  # pattern -> script microseconds per take
 
@@ -46,7 +46,7 @@ def _fill(service: Service, names: int, jobs_per_name: int) -> None:
 
 
 def _cost(engine: Engine, service: Service, queue: str, pattern: str) -> float:
-    """Takes one by one, and gives all back afterwards."""
+    """Take one by one, and release all jobs afterwards."""
     request = Take(queues=(queue,), wants=Filter(glob=pattern))
     taken, takes = [], 0
     stop_at_s = perf_counter() + TAKES_LIMIT_S
@@ -88,7 +88,7 @@ def section(setting: Setting) -> list[Table]:
         found = in_turns(setting, "taking by GLOB", ways)
     names_head = ("script µs per take of 1", *(f"{names:,} names" for names in NAMES))
     jobs_head = ("script µs per take of 1", f"{FEW:,} jobs a name", f"{MANY:,} jobs a name")
-    note = "A long walk over lanes takes several calls; all of them are counted. In brackets the ratio to the first."
+    note = "A long scan over lanes takes several calls; all of them count. Brackets hold the ratio to the first column."
     return [
         Table(
             f"Taking by GLOB, {JOBS_PER_NAME} jobs a name", names_head,

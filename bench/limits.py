@@ -1,4 +1,4 @@
-"""Limits: what take costs beside lanes that are held back, with many limits, with many lanes; what matching costs."""
+"""Cost of take next to lanes that a limit holds back, with many limits and with many lanes; cost of matching."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -30,7 +30,7 @@ def _keyed(queue: str, key: int, **more: object) -> NewJob:
 
 
 def cost_of_takes(engine: Engine, service: Service, queue: str) -> float:
-    """Takes one by one, and gives all back afterwards."""
+    """Take one by one, and release all jobs afterwards."""
     taken: list[Job] = []
 
     def take() -> None:
@@ -42,7 +42,7 @@ def cost_of_takes(engine: Engine, service: Service, queue: str) -> float:
 
 
 def _cost_of_rounds(engine: Engine, service: Service, queue: str) -> float:
-    """Takes a job, finishes it and puts another there: the place that becomes free is used each time."""
+    """Take a job, finish it and enqueue another, so that each round reuses the freed place of the limit."""
 
     def go_round() -> None:
         (job,) = service.take(Take(queues=(queue,))).wait().jobs
@@ -95,21 +95,21 @@ def _prepare(service: Service, setting: Setting) -> None:
 
 
 def many_limits(service: Service, count: int, jobs: int = 10 * LIMITS) -> None:
-    """Each with its own name and room."""
+    """Make many limits, each with its own name and room."""
     for at in range(count):
         service.limit(Limit(name=f"m{at}", matches=Matcher(queue="many", name=f"n{at}"), running=1_000)).wait()
     put(service, [NewJob(queue="many", name=f"n{at % count}") for at in range(jobs)])
 
 
 def _warm(service: Service, queues: Sequence[str]) -> None:
-    """Lanes are parked by the first takes that meet them; the figures are of what comes after."""
+    """Take once from each queue: the first takes move blocked lanes aside, and the figures are about later takes."""
     for queue in queues:
         jobs = service.take(Take(queues=(queue,))).wait().jobs
         service.release([Held(job.id, job.lease_token) for job in jobs]).wait()
 
 
 def beside_blocked(setting: Setting) -> list[Reading]:
-    """Only the row that has a floor."""
+    """Measure only the row that has a floor."""
     with Engine() as engine, engine.service() as service:
         _one_lane(service)
         _blocked(service)
@@ -149,17 +149,17 @@ def section(setting: Setting) -> list[Finding]:
     }
     round_labels = {
         "lane": "one lane, no limit",
-        "limited": "one lane, at most one runs",
-        "shared": f"{BLOCKED_LANES:,} keys, of which at most one runs, in all and per key",
+        "limited": "one lane, at most one running",
+        "shared": f"{BLOCKED_LANES:,} keys, at most one running in total and per key",
     }
     enqueue_labels = {"free": "no limits", "stacked": f"{STACKED} limits on each job, all per key"}
     return [
         Table(
-            "Taking beside limits", ("script µs per take of 1", "µs", "against one lane"),
+            "Taking with limits", ("script µs per take of 1", "µs", "against one lane"),
             [[labels[queue], middle(found[queue]), ratio(found[queue], found["lane"])] for queue in labels],
         ),
         Table(
-            "A place that becomes free is used", ("script µs per take, finish, enqueue", "µs", "against no limit"),
+            "Reuse of a freed place", ("script µs per take, finish, enqueue", "µs", "against no limit"),
             [[label, middle(found_rounds[queue]), ratio(found_rounds[queue], found_rounds["lane"])]
              for queue, label in round_labels.items()],
         ),

@@ -1,5 +1,5 @@
-"""`windlass processor` over its pipes: jobs that come in, and jobs that go all the way; messages per second, in and
-out. The client of the pipes shares the machine."""
+"""Messages per second of `windlass processor` over its pipes, in and out: enqueued jobs, and jobs from assignment to
+finish. The client of the pipes shares the machine."""
 
 import contextlib
 import os
@@ -41,7 +41,7 @@ def _said(word: bytes, worker: bytes, uuid: bytes, now: bytes) -> bytes:
 
 
 class Talk:
-    """Writes from a thread of its own: a full pipe must not keep it from reading."""
+    """Client of the pipes. It writes from a separate thread, so that a full pipe does not block reading."""
 
     def __init__(self, process: "subprocess.Popen[bytes]") -> None:
         assert process.stdin is not None
@@ -59,7 +59,7 @@ class Talk:
         return thread
 
     def heard(self) -> list[bytes]:
-        """All lines that have come."""
+        """Return all received lines."""
         *lines, self._left = (self._left + os.read(self._from_it.fileno(), 1 << 20)).split(b"\n")
         return lines
 
@@ -98,7 +98,7 @@ def _added_per_s(count: int) -> float:
 
 
 def _worked_per_s(count: int) -> float:
-    """Jobs that wait are assigned, accepted and finished; the end of one brings the next."""
+    """Measure assigning, accepting and finishing waiting jobs. Each finish triggers the next assignment."""
     with Engine() as engine, _processor(engine) as talk:
         now = _now()
         writing = talk.begin_saying(b"".join(_add(job, now) for job in range(count)) + LIST)
@@ -154,13 +154,13 @@ def section(setting: Setting) -> list[Table]:
         ["`job_assignment`, `job_accepted` and `job_finished`", spread(samples["worked"])],
     ]
     steps = quantiles(_latencies_us(setting.scaled(SAMPLES)), n=100)
-    note = f"Through one process, which reads and writes lines of JSON over pipes; {WORKERS} workers in one client."
+    note = f"One process reads and writes lines of JSON over pipes; {WORKERS} workers in one client."
     return [
         Table("Processor", ["messages", "per second"], rows, note),
         Table(
             "Latency of the processor",
             ["", "median", "95 %", "99 %"],
             [["`add_job` to `job_assignment`", *(number(steps[at]) for at in (49, 94, 98))]],
-            "From a line on stdin, with a worker idle, to the line on stdout; µs.",
+            "From a line on stdin, with an idle worker, to the line on stdout, in µs.",
         ),
     ]

@@ -1,4 +1,4 @@
-"""Pushing: jobs a second to one worker, beside the bare client; and how soon a job is at the worker's handler."""
+"""Push: jobs per second to one worker, compared with the bare client; latency from enqueue to the worker's handler."""
 
 import asyncio
 import time
@@ -31,7 +31,7 @@ _read = msgspec.msgpack.decode
 
 
 class Handler(asyncio.Protocol):
-    """Takes on whatever it is sent, and says when."""
+    """HTTP handler that accepts every job and records the time of its arrival."""
 
     def __init__(self, got: list[tuple[int, bytes]], enough: asyncio.Event, count: int) -> None:
         self._got, self._enough, self._count = got, enough, count
@@ -73,9 +73,9 @@ async def registered(engine: Engine, url: str, slots: int) -> AsyncIterator[Serv
 
 
 async def warm(service: Service, got: list[Any]) -> None:
-    """The server listens before all of it is there: until the first job has come through."""
+    """Wait until the first job has passed through: the server listens before all its parts are ready."""
     await service.enqueue([NewJob(queue=QUEUE, name="no_op")])
-    while not got:  # noqa: ASYNC110 (another process's news)
+    while not got:  # noqa: ASYNC110 (the event is in another process)
         await asyncio.sleep(PAUSE_S)
 
 
@@ -95,7 +95,7 @@ def pushed_per_s(engine: Engine, count: int) -> float:
 
 
 def posted_per_s(count: int) -> float:
-    """The same client with the same number of requests under way, and no queue."""
+    """Post with the same client and the same number of concurrent requests, without a queue."""
 
     async def main() -> float:
         async with worker(count) as (url, _, _enough), Outbound(read_policy("", is_local=True)) as outbound:
@@ -143,13 +143,13 @@ def section(setting: Setting) -> list[Table]:
     base = rates["bare posts"]
     rows = [(name, spread(values), ratio(values, base)) for name, values in rates.items()]
     note = (
-        f"Jobs that are posted to one worker with room for all, {AT_ONCE} at once, from enqueue to its handler; the "
-        "worker answers 202 and shares the machine. *Bare posts*: the same client, no queue."
+        f"Jobs pushed to one worker with enough slots, {AT_ONCE} at once, from enqueue to the worker's handler. The "
+        "worker answers 202 and shares the machine. *Bare posts*: the same client, without a queue."
     )
     cuts = quantiles([one for round_of in found for one in round_of], n=100)
-    late = "From enqueue on an idle queue to the worker's handler, over HTTP on loopback; µs."
+    late = "From enqueue on an idle queue to the worker's handler, over HTTP on loopback, in µs."
     return [
-        Table("Pushing", ("", "per second", "to bare posts"), rows, note),
+        Table("Push", ("", "per second", "ratio to bare posts"), rows, note),
         Table(
             "Latency of a push",
             ("", "median", "95 %", "99 %"),

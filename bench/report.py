@@ -1,5 +1,5 @@
-"""The report: docs/performance.md and its pictures, made from kept figures and nothing else, so that it can be made
-again without measuring again."""
+"""Report: docs/performance.md and its pictures. It is made only from saved figures, so it can be rendered again without
+measuring again."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,24 +15,23 @@ DOCUMENT = "performance.md"
 FIGURES = "performance.json"
 READING = """## How to read it
 
-- **Ratios within one run count.** Client, worker, engine and kernel compete for the same cores: absolute figures move
-  by a third from run to run on a shared machine and do not carry over to another. Above a load average of 0.5 before a
-  section others were at work, and its figures are worth little.
-- Figures are medians of three rounds in which all ways take turns; brackets hold the smallest and the largest. A floor
-  counts as missed only when two of three rounds miss it.
-- **What is durable:** nothing, unless a table names `everysec` or `always`. An engine that is killed during any other
-  row loses everything, Windlass' jobs and the peers' alike. With `always`, what was answered is on disk; `everysec` can
-  lose about a second. Whoever compares wants the same level on both sides; so do these tables.
-- Peers are not equal: some take a job off the queue before it runs and lose it with its worker, some poll, some keep no
-  count of attempts. The first table says what each does with a job whose worker dies; the *best peer* of a row is the
-  quickest, whatever it promises.
+- **Compare ratios within one run.** Client, worker, engine and kernel compete for the same cores. On a shared machine
+  absolute figures move by a third from run to run, and they do not carry over to another machine. If the load average
+  before a section is above 0.5, other programs were running and the figures of the section are unreliable.
+- Figures are medians of three rounds in which all variants take turns; brackets hold the smallest and largest value. A
+  floor counts as missed only when two of three rounds miss it.
+- **Durability:** nothing is durable, unless a table names `everysec` or `always`. An engine that is killed during any
+  other row loses everything, for Windlass and for the peers. With `always`, acknowledged jobs are on disk; `everysec`
+  can lose about a second. Each table compares programs at the same level.
+- Peers do not promise the same. Some remove a job from the queue before it runs and lose it with its worker, some poll,
+  some do not count attempts. The first table shows how each treats a job whose worker dies. The *best peer* of a row is
+  the fastest, whatever it promises.
 - The *bare engine* is the same Valkey over the same unix socket and the same thin client, with raw commands that only
-  store and fetch the bytes: no leases, tokens, retries, counters, wake-ups or recognition of repeated calls. It is the
-  ceiling, not a queue. *Bare ASGI* is a server that answers the same bytes and stores nothing.
-- Jobs are no-ops. Real ones do something, and the more they do the less the queue under them matters.
-- *script µs* is the engine's time within the function call; *engine CPU µs* is all its CPU, sockets included.
-- Only the calls themselves run, except in the tables about workers and servers: no scheduler, recoverer or janitor
-  beside them.
+  store and fetch the bytes: no leases, tokens, retries, counters, wakeups or detection of repeated calls. It is the
+  upper bound, not a queue. *Bare ASGI* is a server that answers the same bytes and stores nothing.
+- Jobs are no-ops. The more work real jobs do, the less the queue matters.
+- *script µs* is the engine's time within the function call; *engine CPU µs* is all its CPU time, including sockets.
+- Except in the tables about workers and servers, only the measured calls run: no scheduler, recoverer or janitor.
 """
 
 
@@ -52,7 +51,7 @@ def write(figures: Figures, documents: Path = DOCUMENTS) -> None:
 
 
 def rendered(figures: Figures) -> dict[str, str]:
-    """Files below docs/ and what is in them."""
+    """Return the files below docs/ with their content."""
     findings = [finding for section in figures.sections for finding in section.findings]
     found = floors.readings(findings)
     files = {_file(one.name): plots.drawn(one) for one in findings if isinstance(one, Picture)}
@@ -76,17 +75,17 @@ def _made(figures: Figures) -> str:
     failed = [section.name for section in figures.sections if section.failed]
     minutes = sum(section.seconds for section in figures.sections) / 60
     lines = [
-        "Made by `python -m bench --write` from the figures in [performance.json](performance.json); "
-        "`python -m bench --report docs/performance.json` makes it again without measuring. Not edited by hand.",
+        "After reading this page you can compare Windlass with other queues and with the bare engine, and repeat the "
+        "measurements. `python -m bench --write` generates the page from the figures in "
+        "[performance.json](performance.json); `python -m bench --report docs/performance.json` generates it again "
+        "without measuring. Do not edit it by hand. The [glossary](glossary.md) explains lane, lease and take.",
         "",
         f"- Machine: {figures.machine}",
-        f"- Measured: {_days(figures.sections)}, {minutes:.0f} minutes in all",
+        f"- Measured: {_days(figures.sections)}, {minutes:.0f} minutes in total",
         f"- Versions: {', '.join(f'{name} {version}' for name, version in figures.versions.items())}",
     ]
     lines += [f"- With fewer samples (`--quick`): {_names(quick, figures.sections)}"] if quick else []
-    lines += (
-        [f"- **Came to no end: {', '.join(failed)}.** What they would have said is missing below."] if failed else []
-    )
+    lines += [f"- **Not completed: {', '.join(failed)}.** Their figures are missing below."] if failed else []
     return "\n".join([*lines, ""])
 
 
@@ -102,11 +101,11 @@ def _names(some: Sequence[str], sections: Sequence[Measured]) -> str:
 
 
 def _summary(found: dict[str, Reading]) -> str:
-    table = floors.table("What must hold, and what was measured", found)
-    lines = ["## In short", "", _counts(found), "", *_shown("floors", "How far each row is from its floor")]
+    table = floors.table("Floors, goals and results", found)
+    lines = ["## Summary", "", _counts(found), "", *_shown("floors", "Distance of each row from its floor")]
     lines = lines if found else lines[:2]
     reasons = floors.reasons(found)
-    why = ["What stands in the way, where that is known:", "", *reasons, ""] if reasons else []
+    why = ["Known reasons for rows below their floor or goal:", "", *reasons, ""] if reasons else []
     return "\n".join([*lines, table.markdown(), *why])
 
 
@@ -121,7 +120,7 @@ def _chapter(section: Measured) -> str:
     heading = SECTIONS[section.name].heading if section.name in SECTIONS else section.name
     measured = f"*{section.at} UTC, {section.seconds:.0f} s, load average before {section.load:.1f}.*"
     lines = [f"## {heading}", "", measured, ""]
-    lines += [f"**This section came to no end:** `{_plain(section.failed)}`", ""] if section.failed else []
+    lines += [f"**This section did not complete:** `{_plain(section.failed)}`", ""] if section.failed else []
     for finding in section.findings:
         lines += _finding(finding)
     return "\n".join(lines)

@@ -1,5 +1,5 @@
-"""The SDK: enqueueing through tasks, whole workers that drain a queue in each kind of pool, and how soon an idle worker
-runs a job. Each beside the bare engine."""
+"""SDK compared with the bare engine: enqueuing through tasks, draining a queue with whole workers in each kind of pool,
+and pick-up latency of an idle worker."""
 
 import asyncio
 import contextlib
@@ -40,7 +40,7 @@ DRAINS = {
 
 @contextlib.contextmanager
 def _app(engine: Engine) -> Iterator[Windlass]:
-    """The application of sdk_app.py, at this engine; its workers find it by the environment."""
+    """Point the application of sdk_app.py at this engine. Its workers read the address from the environment."""
     os.environ["WINDLASS_URL"] = engine.url
     from . import sdk_app
 
@@ -93,7 +93,7 @@ def in_bulk(engine: Engine, count: int) -> Spent:
 
 
 def drained(engine: Engine, task: str, slots: int, processes: int, count: int) -> Spent:
-    """From the first worker's begin to the last one's end: connecting, registering and leaving included."""
+    """Measure from the first worker's start to the last worker's end, with connecting and (de)registering."""
     engine.empty()
     with _app(engine) as app, contextlib.ExitStack() as stack:
         app.enqueue_many(app.tasks[task].call(number) for number in range(count))
@@ -113,8 +113,8 @@ def drained(engine: Engine, task: str, slots: int, processes: int, count: int) -
 
 def _check(task: str, reports: list[dict[str, Any]], count: int, left: int) -> None:
     done = sum(report["done"] for report in reports)
-    assert (done, left) == (count, 0), f"{done} of {count} jobs were done, {left} are left"
-    if task != "in_process":  # its jobs note their numbers elsewhere
+    assert (done, left) == (count, 0), f"{done} of {count} jobs ran, {left} are left"
+    if task != "in_process":  # its jobs record their numbers in a child process
         delivered = sorted(chain.from_iterable(report["delivered"] for report in reports))
         assert delivered == list(range(count)), "a job ran twice, or not at all"
 
@@ -171,8 +171,8 @@ def _drain_table(setting: Setting, engine: Engine) -> Table:
         cpu = middle([one.cpu_us_per_job for one in found[name]])
         rows.append([name, spread(rates), ratio(rates, found["raw"]), calls, cpu])
     note = (
-        "`windlass worker` as it is, with heartbeats and loops; each job ran once. The ratio is to one process that "
-        "only pops and deletes."
+        "Unmodified `windlass worker`, with heartbeats and background loops; each job ran once. The ratio is to one "
+        "process that only pops and deletes."
     )
     return Table("SDK: drain", ("worker", "jobs/s", "ratio", "engine calls/job", "engine CPU µs/job"), rows, note)
 
@@ -181,14 +181,14 @@ def _latency_table(setting: Setting, engine: Engine) -> Table:
     count = setting.scaled(SAMPLES)
     ways = {
         "bare engine, RPUSH and BLPOP": partial(latencies_us, engine, "raw", count),
-        "task.enqueue to its first line, in another process": partial(pick_up_us, engine, count),
+        "task.enqueue to the first line of the job, in another process": partial(pick_up_us, engine, count),
     }
     found = in_turns(setting, "pick-up by a worker", ways)
     rows = []
     for name, rounds in found.items():
         percentiles = quantiles(chain.from_iterable(rounds), n=100)
         rows.append([name, f"{percentiles[49] / 1000:.3f}", f"{percentiles[98] / 1000:.3f}"])
-    return Table("SDK: pick-up latency", ("an idle worker", "p50, ms", "p99, ms"), rows)
+    return Table("SDK: pick-up latency", ("idle worker", "p50, ms", "p99, ms"), rows)
 
 
 def section(setting: Setting) -> list[Table]:

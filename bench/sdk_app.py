@@ -1,5 +1,5 @@
-"""An application of no-op tasks, and a worker for it in a process of its own:
-`python -m bench.sdk_app drain SLOTS` runs what is queued, `… wait SLOTS` timed jobs until the last one comes."""
+"""Application of no-op tasks, with a worker in its own process: `python -m bench.sdk_app drain SLOTS` runs the queued
+jobs, `… wait SLOTS` runs timed jobs until the last one arrives."""
 
 import json
 import sys
@@ -9,7 +9,7 @@ import uvloop
 
 from windlass import Windlass, Worker
 
-app = Windlass()  # where WINDLASS_URL says
+app = Windlass()  # at WINDLASS_URL
 delivered: list[int] = []
 latencies_us: list[float] = []
 

@@ -1,4 +1,4 @@
-"""The table of contents of the benchmark, in the order of the report: name, heading, what measures it."""
+"""Sections of the benchmark in the order of the report: name, heading and measuring function."""
 
 from typing import NamedTuple
 
@@ -32,21 +32,21 @@ class Chapter(NamedTuple):
 
 
 SECTIONS: dict[str, Chapter] = {
-    "field": Chapter("Beside the field", field.section),
+    "field": Chapter("Comparison with other queues", field.section),
     "growth": Chapter("Growth", growth.section),
     "durability": Chapter("Durability", durability.section),
     "http": Chapter("HTTP and Bedrock", http_api.section),
-    "sdk": Chapter("SDK beside the bare engine", sdk.section),
-    "enqueue": Chapter("Enqueue beside the bare engine", enqueue.section),
-    "drain": Chapter("Take and finish beside the bare engine", drain.section),
+    "sdk": Chapter("SDK compared with the bare engine", sdk.section),
+    "enqueue": Chapter("Enqueue compared with the bare engine", enqueue.section),
+    "drain": Chapter("Take and finish compared with the bare engine", drain.section),
     "waiting": Chapter("Waiting", waiting.section),
     "limits": Chapter("Limits", limits.section),
     "lanes": Chapter("Lanes", lanes.section),
-    "family": Chapter("Families", family.section),
+    "family": Chapter("Dependencies", family.section),
     "connection": Chapter("Connections", connection.section),
     "cluster": Chapter("Cluster", cluster.section),
     "bedrock": Chapter("Bedrock::Jobs", bedrock.section),
-    "server": Chapter("What a request costs", server_cpu.section),
+    "server": Chapter("Cost of a request", server_cpu.section),
     "push": Chapter("Push workers", push.section),
     "callbacks": Chapter("Callbacks", callbacks.section),
     "downloads": Chapter("Downloads", downloads.section),

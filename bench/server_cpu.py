@@ -1,5 +1,5 @@
-"""What a request costs a server process, and the engine behind it, in processor time: unlike rates, it hardly depends
-on what else the machine does."""
+"""Processor time of a request in a server process and in the engine behind it. Unlike rates, it hardly depends on other
+programs on the machine."""
 
 import asyncio
 import contextlib
@@ -20,13 +20,13 @@ from .engine import Engine
 from .figures import Setting, Table, in_turns, ratio, spread
 
 SECONDS = 2.0
-PREPARED_S = 5.0  # a server that has just started still prepares its pages
+PREPARED_S = 5.0  # a server still prepares its pages after it has started
 READY = "Stop with"
 TICK_US = 1e6 / os.sysconf("SC_CLK_TCK")
 
 
 class Cost(NamedTuple):
-    """Microseconds of a job; of a server without a store, of a request."""
+    """Microseconds per job; for a server without a store, per request."""
 
     server: float
     engine: float
@@ -47,7 +47,7 @@ def served(engine: Engine) -> Iterator[Server]:
         while READY not in said:
             line = process.stdout.readline()
             if not line:
-                raise RuntimeError(f"the server of the benchmark ended: {said}")
+                raise RuntimeError(f"The server of the benchmark ended early: {said}")
             said += line
         yield Server(
             process.pid,
@@ -78,13 +78,13 @@ def _process(*command: str, **environment: str) -> Iterator["subprocess.Popen[st
 
 
 def _cpu_us(pid: int) -> float:
-    """Of all its threads, in user and in system mode."""
+    """Return the CPU time of all threads of a process, in user and system mode."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return TICK_US * (int(fields[11]) + int(fields[12]))
 
 
 def _answers(port: int, caller: Callable[..., asyncio.Protocol], request: bytes, connections: int) -> int:
-    """How many there were within a fixed time."""
+    """Count the answers within a fixed time."""
 
     async def main() -> int:
         counts = [0, 0]
@@ -97,14 +97,14 @@ def _answers(port: int, caller: Callable[..., asyncio.Protocol], request: bytes,
         for transport, _ in made:
             transport.abort()
         if counts[1]:
-            raise RuntimeError(f"{counts[1]} of {counts[0]} answers were refusals")
+            raise RuntimeError(f"{counts[1]} of {counts[0]} answers were errors.")
         return counts[0]
 
     return uvloop.run(main())
 
 
 def cost(engine: Engine, server: Server, ask: Callable[[], int], each: int = 1) -> Cost:
-    """`each`: jobs of one request."""
+    """Measure the cost per job. `each` is the number of jobs per request."""
     engine_pid = int(engine.info("server")["process_id"])
     before = _cpu_us(server.pid), _cpu_us(engine_pid)
     jobs = each * ask()
@@ -135,5 +135,5 @@ def section(setting: Setting) -> list[Table]:
     for name, costs in found.items():
         server = [one.server for one in costs]
         rows.append([name, spread(server), ratio(server, base), spread([one.engine for one in costs])])
-    note = "Processor time of one job; where nothing is stored, of one request."
-    return [Table("Processor time of a server", ("", "server, µs", "to bare ASGI", "engine, µs"), rows, note)]
+    note = "Processor time per job; per request where nothing is stored."
+    return [Table("Processor time of a server", ("", "server, µs", "ratio to bare ASGI", "engine, µs"), rows, note)]

@@ -1,4 +1,4 @@
-"""Where Windlass stands among its peers: from what was compared to readings for the floors, and to pictures."""
+"""Readings for the floors, and pictures, made from the comparison with the peers."""
 
 from collections.abc import Mapping, Sequence
 from statistics import median
@@ -10,7 +10,7 @@ from .peers.rows import ROWS, Found, best
 
 
 def readings(found: Found) -> list[Reading]:
-    """Of the rows that were compared, those that have a floor."""
+    """Return readings of the compared rows that have a floor."""
     made = [
         _beside_best(row, found[row]) for row, floor in FLOORS.items() if row in found and floor.against == BEST_PEER
     ]
@@ -30,7 +30,7 @@ def _beside_best(row: str, by_who: Mapping[str, Sequence[float]]) -> Reading | N
 
 
 def picture(name: str, title: str, rows: Sequence[str], found: Found) -> list[Picture]:
-    """None where nothing was found. Without the bare engine: beside it peers could not be told apart."""
+    """Make a picture, or none if nothing was found. The bare engine is left out: its bar would dwarf the others."""
     panels = [_bars(row, found[row]) for row in rows if found.get(row)]
     return [Picture(name, f"{title}: Windlass and its peers", panels)] if panels else []
 

@@ -1,7 +1,7 @@
-"""Waits for jobs in a process of its own, any number at once: `python -m bench.taker URL async|sync|raw TAKERS`.
+"""Process with any number of takers that wait for jobs: `python -m bench.taker URL async|sync|raw TAKERS`.
 
-Each job carries the instant at which it was sent (the monotonic clock is the same in all processes of a host); a job
-without one is the last of the taker that has it.
+Each job carries the instant at which it was sent (the monotonic clock is the same in all processes of a host). A job
+without an instant is the last job of its taker.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ REQUEST = Take(queues=(QUEUE,), wait_ms=WAIT_S * 1000)
 
 
 def _latency_us(job: Job) -> float | None:
-    """None: the last job."""
+    """Return the latency of a job, or None for the last job."""
     return (monotonic_ns() - int(job.payload.data)) / 1000 if job.payload.data != b"stop" else None
 
 
@@ -71,7 +71,7 @@ def wait_raw(url: str) -> list[float]:
 
 
 async def _together(url: str, takers: int) -> list[float]:
-    """Each with a store, and so connections, of its own."""
+    """Run the takers concurrently, each with its own store and connections."""
     return list(chain.from_iterable(await asyncio.gather(*(wait_async(url) for _ in range(takers)))))
 
 

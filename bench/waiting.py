@@ -1,5 +1,5 @@
-"""Waiting takers: how soon one has a job of an idle queue, what that costs among many, and what ten of them, or ten
-whole workers, cost while nothing happens."""
+"""Waiting takers: pick-up latency on an idle queue, cost of a pick-up among many takers, and the idle cost of ten
+takers or ten whole workers."""
 
 import contextlib
 import json
@@ -19,16 +19,16 @@ from .engine import QUEUE, Child, Engine, Spent
 from .figures import Finding, Reading, Setting, Table, in_turns, number, spread
 
 SAMPLES = 300
-PAUSE_S = 0.004  # at least, so that the taker waits again
+PAUSE_S = 0.004  # shortest pause: the taker must wait again
 IDLE_TAKERS = 10
-IDLE_S = BEAT_EVERY_S  # in which each worker sends one heartbeat
+IDLE_S = BEAT_EVERY_S  # each worker sends one heartbeat in this time
 READY_LIMIT_S = 60.0
 
 
 def await_takers(service: Service, count: int) -> None:
     give_up_at_s = time.monotonic() + READY_LIMIT_S
     while service.stats([QUEUE]).wait()[0].waiting_takers < count:
-        assert time.monotonic() < give_up_at_s, "the takers do not come"
+        assert time.monotonic() < give_up_at_s, f"fewer than {count} takers wait after {READY_LIMIT_S:.0f} s"
         time.sleep(0.01)
 
 
@@ -40,7 +40,7 @@ def _send(count: int, send: Callable[[bytes], object]) -> None:
 
 
 def waited(engine: Engine, kind: str, count: int, takers: int = 1) -> tuple[list[float], Spent]:
-    """Latencies in microseconds, and what the jobs cost the engine."""
+    """Return latencies in microseconds, and the cost of the jobs for the engine."""
     engine.empty()
     with Child("taker", engine.url, kind, str(takers)) as child, engine.service() as service:
 
@@ -67,7 +67,7 @@ def latencies_us(engine: Engine, kind: str, count: int) -> list[float]:
 
 
 def costs_of_waiting(engine: Engine, count: int, takers: int) -> dict[str, float]:
-    """Microseconds per job: of the engine, and until it is picked up."""
+    """Return microseconds per job: CPU of the engine, and pick-up latency."""
     found = {}
     for kind, name in (("async", "enqueue, take, finish"), ("raw", "bare engine: RPUSH, BLPOP")):
         latencies, spent = waited(engine, kind, count, takers)
@@ -89,7 +89,7 @@ def _waiting(engine: Engine, *child: str) -> Iterator[None]:
 
 
 def _commands_per_s(engine: Engine, for_s: float) -> float:
-    """With those that scripts call."""
+    """Return commands per second, including those that scripts call."""
     with engine.metered(1) as meter:
         time.sleep(for_s)
     return meter.spent.commands / for_s
@@ -101,7 +101,7 @@ def idle_takers(engine: Engine, for_s: float) -> float:
 
 
 def idle_workers(engine: Engine, times: int) -> list[float]:
-    """Whole workers, with their heartbeats and loops."""
+    """Measure whole workers, with their heartbeats and background loops."""
     os.environ["WINDLASS_URL"] = engine.url
     try:
         with _waiting(engine, "sdk_app", "wait", "16"):
@@ -128,7 +128,7 @@ def _latency_table(setting: Setting, engine: Engine) -> Table:
         [names[kind], f"{p50:.3f}", f"{p99:.3f}", f"{p50 / bare[0]:.2f}×", f"{p99 / bare[1]:.2f}×"]
         for kind, (p50, p99) in points.items()
     ]
-    note = f"From before enqueue in one process to the job in another; {count * setting.rounds:,} jobs one at a time."
+    note = f"From before enqueue in one process to the job in another; {count * setting.rounds:,} jobs, one at a time."
     head = ("pick-up on an idle queue", "p50, ms", "p99, ms", "p50 against bare", "p99 against bare")
     return Table("Pick-up latency", head, rows, note)
 
@@ -145,4 +145,4 @@ def section(setting: Setting) -> list[Finding]:
         [f"{IDLE_TAKERS} workers, {IDLE_S:.0f} s, {times}×", spread(rates), "0"],
     ]
     head = ("idle", "engine commands/s", "ten connections blocked in BLPOP")
-    return [latency, Table("Idle", head, rows, "With the commands that scripts call."), *readings(rates)]
+    return [latency, Table("Idle", head, rows, "Commands that scripts call are included."), *readings(rates)]

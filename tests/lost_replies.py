@@ -40,7 +40,7 @@ class LossyWay:
         return found
 
 
-SETTLED_MS = 3_000  # more than what lua/lib/reports.lua waits for an answer
+SETTLED_MS = 3_000  # more than what lua/lib/leases/reports.lua waits for an answer
 
 
 @contextlib.contextmanager

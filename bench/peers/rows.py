@@ -1,4 +1,4 @@
-"""The rows of the comparison, and the pure part of it: how many jobs a measure gets, who takes part, who is best."""
+"""Rows of the comparison, and its pure decisions: number of jobs per measurement, participants, best peer."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from statistics import median
@@ -23,12 +23,12 @@ ROWS = {
     "drain_threads": Row("drain, functions in threads", "jobs/s", True),
     "pickup_p50": Row("pick-up, idle, p50", "ms", False),
     "pickup_p99": Row("pick-up, idle, p99", "ms", False),
-    "pickup_loaded_p99": Row("pick-up at half of the most, p99", "ms", False),
+    "pickup_loaded_p99": Row("pick-up at half of the maximum load, p99", "ms", False),
     "engine_cpu": Row("engine CPU per job", "µs", False),
     "engine_commands": Row("engine commands per job", "commands", False),
     "bytes_queued": Row("memory per queued job", "bytes", False),
 }
-# Some rows come from one measure.
+# A measurement may give the values of several rows.
 MEASURES: dict[str, tuple[str, ...]] = {
     "pickup": ("pickup_p50", "pickup_p99"),
     "cost": ("engine_cpu", "engine_commands", "bytes_queued"),
@@ -37,7 +37,7 @@ MEASURES |= {row: (row,) for row in ROWS if not any(row in rows for rows in MEAS
 
 Found = dict[str, dict[str, list[float]]]
 
-# Jobs a second to begin with; later rounds go by what was seen. One figure does for most peers.
+# Jobs per second assumed in the first round; later rounds use the measured rate. Most peers share one figure.
 FIRST_RATES = {
     "enqueue_one": 1_500, "enqueue_50": 2_000, "bulk": 4_000, "drain_100": 1_200, "drain_10": 1_200, "drain_2": 1_500,
     "drain_threads": 1_000, "cost": 1_000, "pickup_loaded_p99": 800,
@@ -62,7 +62,7 @@ def first_rate(measure: str, who: str) -> float:
 
 
 def jobs_for(rate: float, for_s: float) -> int:
-    """As many as take about so long."""
+    """Return the number of jobs that take about `for_s` seconds."""
     return max(FEWEST_JOBS, min(MOST_JOBS, round(rate * for_s)))
 
 
@@ -74,18 +74,18 @@ def measures_of(rows: Iterable[str]) -> list[str]:
 
 
 def able(row: str) -> list[str]:
-    """Windlass, and the peers that can do a row."""
+    """Return Windlass and the peers that support a row."""
     needs = {"bulk": "has_bulk", "drain_threads": "has_threads"}.get(row)
     return [who for who, peer in PEERS.items() if needs is None or getattr(peer, needs)]
 
 
 def has_limit(row: str) -> bool:
-    """Whether the bare engine can do something that is comparable."""
+    """Report whether the bare engine has a comparable operation."""
     return row not in ("drain_10", "drain_threads", "pickup_loaded_p99")
 
 
 def takers(rows: Sequence[str], who: Mapping[str, Sequence[str]] | None) -> list[str]:
-    """Who takes part in a measure for these rows: always Windlass."""
+    """Return the participants of a measurement for these rows. Windlass always takes part."""
     found = dict.fromkeys([WINDLASS])
     for row in rows:
         can = able(row)
@@ -96,7 +96,7 @@ def takers(rows: Sequence[str], who: Mapping[str, Sequence[str]] | None) -> list
 
 
 def best(row: str, values: Mapping[str, Sequence[float]]) -> str | None:
-    """The peer with the best median; nobody where only Windlass and the bare engine were measured."""
+    """Return the peer with the best median, or None if only Windlass and the bare engine were measured."""
     peers = {who: median(found) for who, found in values.items() if who not in (WINDLASS, BARE)}
     if not peers:
         return None

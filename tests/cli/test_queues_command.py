@@ -38,7 +38,7 @@ def test_show(service: Service) -> None:
     service.fail([Fail(id=failed.id, token=failed.lease_token)]).wait()
     service.pause("mail", lane="slow", reason="provider is down").wait()
     service.configure("mail", {"retention_ms": FOREVER_MS}).wait()
-    service.weigh("mail", {"gold": 3}).wait()
+    service.set_weights("mail", {"gold": 3}).wait()
     service.limit(Limit(name="mine", matches=Matcher(queue="mail"), rate=5, per_ms=60_000, key="to")).wait()
     service.limit(Limit(name="other", matches=Matcher(queue="other"), running=1)).wait()
     lines = [" ".join(line.split()) for line in did(service, "queues", "show", "mail").out.splitlines()]
@@ -114,7 +114,7 @@ def test_configure(service: Service) -> None:
     assert (found.lease_ms, found.max_length, found.max_bytes) == (60_000, 10, 16 * 1024**2)
     assert (found.history_length, found.history_bytes, found.retention_ms) == (5, 512 * 1024, FOREVER_MS)
     assert (found.name_lanes, found.aging_ms, found.fair_share) == (True, 30_000, True)
-    assert service.weigh("q", {}).wait() == {"gold": 3}
+    assert service.set_weights("q", {}).wait() == {"gold": 3}
     did(service, "queues", "configure", "q", "--no-fair-share", "--default", "lease", "--default", "history-bytes")
     found = service.configuration("q").wait()
     assert (found.lease_ms, found.history_bytes, found.fair_share, found.max_length) == (

@@ -255,8 +255,8 @@ def _conclusions() -> Iterator[Case]:
         keeps_members=WRONG_CLAIMS,
     )
     both = Conclude(id=OK_ID, then="again", run_at_ms=5, delay_ms=5)
-    yield "conclude", "two times", lambda service: service.conclude([both])
-    yield "conclude", "unknown", lambda service: service.conclude([Conclude(id=OK_ID, then="finish")])
+    yield "complete_with_children", "two times", lambda service: service.complete_with_children([both])
+    yield "complete_with_children", "unknown", lambda service: service.complete_with_children([Conclude(id=OK_ID, then="finish")])
 
 
 def _numbers() -> Iterator[Case]:
@@ -271,14 +271,14 @@ def _numbers() -> Iterator[Case]:
     for value in WRONG_LISTS:
         yield "numbered", f"numbers={value!r}", lambda service, value=value: service.numbered("q", value)
     for value in ("", "q" * 256, *WRONG_TEXTS):
-        yield "draw", f"queue={value!r:.30}", lambda service, value=value: service.draw(value)
+        yield "reserve_numbers", f"queue={value!r:.30}", lambda service, value=value: service.reserve_numbers(value)
         yield "numbered", f"queue={value!r:.30}", lambda service, value=value: service.numbered(value, [1])
         yield "numbered_id", f"queue={value!r:.30}", lambda service, value=value: service.numbered_id(value, 1)
         yield "holder", f"queue={value!r:.30}", lambda service, value=value: service.holder(value, "u")
     for value in ("", "u" * 513, *WRONG_TEXTS):
         yield "holder", f"unique={value!r:.30}", lambda service, value=value: service.holder("q", value)
     for value in (0, 2_001, *WRONG_WHOLES):
-        yield "draw", f"count={value!r}", lambda service, value=value: service.draw("q", value)
+        yield "reserve_numbers", f"count={value!r}", lambda service, value=value: service.reserve_numbers("q", value)
     for value in (-1, 2**62, *WRONG_WHOLES):
         yield "numbered", f"number={value!r}", lambda service, value=value: service.numbered("q", [value])
         yield "numbered_id", f"number={value!r}", lambda service, value=value: service.numbered_id("q", value)
@@ -312,15 +312,19 @@ def _take_requests() -> Iterator[tuple[str, Any]]:
 def _takes() -> Iterator[Case]:
     for label, request in _take_requests():
         yield "take", label, lambda service, request=request: service.take(request)
-        yield "exchange", label, lambda service, request=request: service.exchange([], [], request)
+        yield "finish_and_take", label, lambda service, request=request: service.finish_and_take([], [], request)
     fine = Take(queues=("other",))
     for value in WRONG_LISTS:
-        yield "exchange", f"finishes={value!r}", lambda service, value=value: service.exchange(value, [], fine)
-        yield "exchange", f"failures={value!r}", lambda service, value=value: service.exchange([], value, fine)
+        yield "finish_and_take", f"finishes={value!r}", lambda service, value=value: service.finish_and_take(value, [], fine)
+        yield "finish_and_take", f"failures={value!r}", lambda service, value=value: service.finish_and_take([], value, fine)
     wrong_outcomes = [Finish(b"x", 1)], [None], [Fail(id=OK_ID, token=1)]
     for outcomes in wrong_outcomes:
-        yield "exchange", f"{outcomes!r:.40}", lambda service, outcomes=outcomes: service.exchange(outcomes, [], fine)
-    yield "exchange", "too many", lambda service: service.exchange([Finish(OK_ID, 1)] * 1_001, [], fine)
+        yield (
+            "exchange",
+            f"{outcomes!r:.40}",
+            lambda service, outcomes=outcomes: service.finish_and_take(outcomes, [], fine),
+        )
+    yield "finish_and_take", "too many", lambda service: service.finish_and_take([Finish(OK_ID, 1)] * 1_001, [], fine)
 
 
 def _reading() -> Iterator[Case]:
@@ -424,15 +428,15 @@ def _lanes() -> Iterator[Case]:
 
 def _members() -> Iterator[Case]:
     for value in WRONG_IDS:
-        yield "members", f"id={value!r}", lambda service, value=value: service.members(value)
+        yield "list_members", f"id={value!r}", lambda service, value=value: service.list_members(value)
         yield "job_callbacks", f"id={value!r}", lambda service, value=value: service.job_callbacks(value)
     for value in ([State.FAILED], ("failed",), (7,), None, State.FAILED):
-        yield "members", f"states={value!r}", lambda service, value=value: service.members(OK_ID, value)
+        yield "list_members", f"states={value!r}", lambda service, value=value: service.list_members(OK_ID, value)
     for value in (0, 501, *WRONG_WHOLES):
-        yield "members", f"most={value!r}", lambda service, value=value: service.members(OK_ID, most=value)
+        yield "list_members", f"most={value!r}", lambda service, value=value: service.list_members(OK_ID, most=value)
     for value in ("x", "bmFuIHg=", *WRONG_TEXTS):
-        yield "members", f"cursor={value!r:.30}", lambda service, value=value: service.members(OK_ID, cursor=value)
-    yield "members", "unknown", lambda service: service.members(OK_ID)
+        yield "list_members", f"cursor={value!r:.30}", lambda service, value=value: service.list_members(OK_ID, cursor=value)
+    yield "list_members", "unknown", lambda service: service.list_members(OK_ID)
 
 
 def _queues_and_workers() -> Iterator[Case]:
@@ -507,7 +511,7 @@ def _limits_and_pauses() -> Iterator[Case]:
         yield "pause", f"queue={value!r}", lambda service, value=value: service.pause(value)
         yield "pauses", f"queue={value!r}", lambda service, value=value: service.pauses(value)
         yield "resume", f"queue={value!r}", lambda service, value=value: service.resume(value)
-        yield "weigh", f"queue={value!r}", lambda service, value=value: service.weigh(value, {})
+        yield "set_weights", f"queue={value!r}", lambda service, value=value: service.set_weights(value, {})
         yield "unlimit", f"name={value!r}", lambda service, value=value: service.unlimit(value)
     for value in (None, 7, "l", {"name": "l"}, Limit(name="l", matches=Matcher()), Limit(name="l", matches=None)):  # type: ignore[arg-type]
         yield "limit", f"limit={value!r}", lambda service, value=value: service.limit(value)
@@ -523,7 +527,7 @@ def _limits_and_pauses() -> Iterator[Case]:
     yield "aggregations", "no such limit", lambda service: service.aggregations("l")
     yield "aggregation", "no such limit", lambda service: service.aggregation("l", "k")
     for value in (None, 7, {"a": 0}, {"a": "1"}, {7: 1}, {"a": 101}):
-        yield "weigh", f"weights={value!r}", lambda service, value=value: service.weigh("q", value)
+        yield "set_weights", f"weights={value!r}", lambda service, value=value: service.set_weights("q", value)
     for value in (-1, 1, "0", None, True):
         yield "rematch", f"partition={value!r}", lambda service, value=value: service.rematch(value)
 
@@ -816,9 +820,13 @@ def _pushes() -> Iterator[Case]:
 
 def _assignments() -> Iterator[Case]:
     for value in WRONG_LISTS:
-        yield "hear", f"list={value!r}", lambda service, value=value: service.hear(value, silent_ms=1)
+        yield "report_worker", f"list={value!r}", lambda service, value=value: service.report_worker(value, silent_ms=1)
     for value in (None, 5, "text", object()):
-        yield "hear", f"item={type(value).__name__}", lambda service, value=value: service.hear([value], silent_ms=1)
+        yield (
+            "hear",
+            f"item={type(value).__name__}",
+            lambda service, value=value: service.report_worker([value], silent_ms=1),
+        )
     said = {"queue": "q", "worker": OK_ID, "info": WorkerInfo(), "says": "finished"}
     wrong: dict[str, tuple[Any, ...]] = {
         "queue": ("", *WRONG_TEXTS), "worker": (*WRONG_IDS, bytes(16)), "info": (None, 5, {}),
@@ -829,9 +837,13 @@ def _assignments() -> Iterator[Case]:
     for field, values in wrong.items():
         for value in values:
             request = Said(**(said | {field: value}))
-            yield "hear", f"{field}={value!r:.30}", lambda service, one=request: service.hear([one], silent_ms=1)
+            yield (
+                "hear",
+                f"{field}={value!r:.30}",
+                lambda service, one=request: service.report_worker([one], silent_ms=1),
+            )
     for value in (0, *WRONG_WHOLES):
-        yield "hear", f"silent_ms={value!r}", lambda service, value=value: service.hear([], silent_ms=value)
+        yield "report_worker", f"silent_ms={value!r}", lambda service, value=value: service.report_worker([], silent_ms=value)
     for value in (*WRONG_LISTS, [], [5], [""], ["q"] * 1_001):
         yield "assign", f"queues={value!r:.30}", lambda service, value=value: service.assign(value, accept_ms=1)
     terms: dict[str, tuple[Any, ...]] = {

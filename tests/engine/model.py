@@ -17,7 +17,7 @@ from windlass.core.states import ENDED, LEASED, PENDING, State
 from windlass.core.text.durations import INSTANT_MAX
 from windlass.store.records.record import pack
 
-SETTLED_MS = 2_000  # as in lua/lib/reports.lua
+SETTLED_MS = 2_000  # as in lua/lib/leases/reports.lua
 
 
 class Model(Ledger):

@@ -24,4 +24,4 @@ def said(ask: Callable[[], Any], *codes: str) -> Any:
 
 def pass_ring(bell: str, queue: str, wanted: Filter) -> Flow[bool]:
     """It no longer waits with this filter; what it was rung for besides goes on to the others."""
-    return (yield maintenance.pass_ring(bell, queue, (filter_text(wanted),), 0))
+    return (yield maintenance.pass_wakeup(bell, queue, (filter_text(wanted),), 0))

@@ -36,7 +36,7 @@ def test_a_job_starts_after_all_it_waits_for(service: Service) -> None:
     (job,) = take(service, "b")
     assert job.id == waiter
     assert [state(service, one) for one in (first, second)] == ["finished", "finished"], "their outcome is needed"
-    found = {member.job.id: member.result for member in service.members(waiter).wait().members}
+    found = {member.job.id: member.result for member in service.list_members(waiter).wait().members}
     assert found == {first: None, second: Blob(b"9")}
     assert finish(service, job) is None
     assert [state(service, one) for one in (first, second, waiter)] == [GONE] * 3
@@ -91,7 +91,7 @@ def test_other_policies_wait_for_all_ends(service: Service, policy: Any) -> None
     assert state(service, waiter) == "waiting"
     finish(service, other)
     assert state(service, waiter) == "queued"
-    (failed,) = service.members(waiter, (State.FAILED,)).wait().members
+    (failed,) = service.list_members(waiter, (State.FAILED,)).wait().members
     assert failed.job.id == first
     assert failed.last_attempt is not None
     assert failed.last_attempt.reason == "error"

@@ -165,7 +165,7 @@ def test_an_exchange_owes_as_well(service: Service) -> None:
     put(service, owing(), owing(name="b"))
     first, second = take(service, most=2)
     finish, fail = Finish(first.id, first.lease_token, Blob(b"1")), Fail(id=second.id, token=second.lease_token)
-    service.exchange([finish], [fail], Take(queues=("q",))).wait()
+    service.finish_and_take([finish], [fail], Take(queues=("q",))).wait()
     assert {debt.job.state for debt in taken(service)} == {State.FINISHED, State.FAILED}
 
 

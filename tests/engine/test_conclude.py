@@ -25,7 +25,7 @@ from windlass.service import Service
 
 
 def conclude(service: Service, job_id: bytes, then: Any, **more: Any) -> Any:
-    (answer,) = service.conclude([Conclude(id=job_id, then=then, **more)]).wait()
+    (answer,) = service.complete_with_children([Conclude(id=job_id, then=then, **more)]).wait()
     return answer
 
 
@@ -204,7 +204,7 @@ def test_limits_follow_the_new_content(service: Service) -> None:
 def test_many_at_once_answer_one_by_one(service: Service) -> None:
     put(service, *(new() for _ in range(3)))
     first, second, third = take(service, most=3)
-    answers = service.conclude(
+    answers = service.complete_with_children(
         [
             Conclude(id=first.id, then="finish"),
             Conclude(id=second.id, then="again", run_at_ms=5),

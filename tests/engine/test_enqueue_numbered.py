@@ -45,7 +45,7 @@ def send(service: Service, call: int, *jobs: NewJob) -> list[tuple[str, int | No
 
 def test_numbers_follow_each_other(service: Service) -> None:
     assert create(service, new(), new(name="m")) == [1, 2]
-    assert [number_of_id(one) for one in service.draw("q").wait()] == [3]
+    assert [number_of_id(one) for one in service.reserve_numbers("q").wait()] == [3]
     (made,) = put(service, new())
     assert service.number([made.id]).wait() == [4]
     assert create(service, new(), new(queue="other"), new(delay_ms=5_000)) == [5, 6, 7]

@@ -146,7 +146,7 @@ def _exchanged(service: Service) -> None:
     put(service, new())
     (job,) = take(service)
     retried = Fail(id=job.id, token=job.lease_token, then="retry")
-    service.exchange([], [retried], Take(queues=("q",))).wait()
+    service.finish_and_take([], [retried], Take(queues=("q",))).wait()
 
 
 def _promoted_by_a_taker(service: Service) -> None:

@@ -265,11 +265,11 @@ class EverythingMachine(RuleBasedStateMachine):
             self.service.fail(requests).wait()
             self.look("fail")
 
-    def exchange(self, finished: list[int], failed: list[int], most: int) -> None:
+    def finish_and_take(self, finished: list[int], failed: list[int], most: int) -> None:
         finishes = [Finish(one.id, one.token) for one in self.held(finished)]
         done = {one.id for one in finishes}
         failures = [Fail(id=one.id, token=one.token) for one in self.held(failed) if one.id not in done]
-        found = self.service.exchange(finishes, failures, Take(queues=("q", "r"), most=most)).wait()
+        found = self.service.finish_and_take(finishes, failures, Take(queues=("q", "r"), most=most)).wait()
         note_starts(self.starts, self.store.known_limits.table(0).limits, found.taken.jobs, self.now_ms)
         self.look("finish", "fail", "take", *IN_TIME)
 
@@ -299,7 +299,7 @@ class EverythingMachine(RuleBasedStateMachine):
         info = WorkerInfo(name="w", queues=(queue,))
         before = self.seen
         said = [Said(queue=queue, worker=worker, info=info, says=one, id=job_id, idle_ms=idle_ms) for one in says]
-        self.service.hear(said, silent_ms=4_000).wait()
+        self.service.report_worker(said, silent_ms=4_000).wait()
         self.look("take", "accept", "extend", "update", "finish", *IN_TIME)
         self.check_heard(before, job_id, worker)
 
@@ -390,8 +390,8 @@ class EverythingMachine(RuleBasedStateMachine):
         self.service.configure(queue, change).wait()
         self.look()
 
-    def weigh(self, queue: str, weight: int) -> None:
-        self.service.weigh(queue, {"x": weight}).wait()
+    def set_weights(self, queue: str, weight: int) -> None:
+        self.service.set_weights(queue, {"x": weight}).wait()
         self.look()
 
     def schedule(self, name: str, queue: str, template: dict[str, Any], overlap: Any, how: str) -> None:

@@ -19,7 +19,7 @@ REQUEST = Take(queues=("q",), most=10)
 def test_outcomes_and_the_next_jobs(service: Service) -> None:
     put(service, *(new(name=str(at), result_ttl_ms=60_000) for at in range(4)))
     one, two = take(service, most=2)
-    answer = service.exchange(
+    answer = service.finish_and_take(
         [Finish(one.id, one.lease_token, Blob(b"1"))],
         [Fail(id=two.id, token=two.lease_token, reason="broken")],
         REQUEST,
@@ -36,7 +36,7 @@ def test_partial_refusals(service: Service) -> None:
     put(service, *(new() for _ in range(6)))
     one, two, three, four, five = take(service, most=5)
     service.finish([Finish(three.id, three.lease_token)]).wait()
-    answer = service.exchange(
+    answer = service.finish_and_take(
         [
             Finish(one.id, one.lease_token),
             Finish(two.id, two.lease_token + 99),
@@ -62,7 +62,7 @@ def test_partial_refusals(service: Service) -> None:
 def test_a_job_that_is_retried_at_once_may_come_back_in_the_same_call(service: Service, payload: bytes) -> None:
     put(service, new(payload=Blob(payload), lane="l"))
     (job,) = take(service)
-    answer = service.exchange([], [Fail(id=job.id, token=job.lease_token, then="retry")], REQUEST).wait()
+    answer = service.finish_and_take([], [Fail(id=job.id, token=job.lease_token, then="retry")], REQUEST).wait()
     (again,) = answer.taken.jobs
     assert (again.id, again.attempt, again.payload.data) == (job.id, 2, payload)
     assert again.lease_token > job.lease_token
@@ -70,12 +70,12 @@ def test_a_job_that_is_retried_at_once_may_come_back_in_the_same_call(service: S
 
 
 def test_nothing_to_report_and_nothing_to_take(service: Service) -> None:
-    answer = service.exchange([], [], REQUEST).wait()
+    answer = service.finish_and_take([], [], REQUEST).wait()
     assert (answer.finished, answer.failed, answer.taken.jobs) == ([], [], [])
 
 
 def test_it_does_not_wait(service: Service) -> None:
-    assert service.exchange([], [], Take(queues=("q",), wait_ms=3_600_000)).wait().taken.jobs == []
+    assert service.finish_and_take([], [], Take(queues=("q",), wait_ms=3_600_000)).wait().taken.jobs == []
 
 
 def test_bad_input_reports_nothing(service: Service) -> None:
@@ -83,11 +83,11 @@ def test_bad_input_reports_nothing(service: Service) -> None:
     (job,) = take(service)
     good = Finish(job.id, job.lease_token)
     with pytest.raises(BadInput):
-        service.exchange([good, Finish(b"short", 1)], [], REQUEST)
+        service.finish_and_take([good, Finish(b"short", 1)], [], REQUEST)
     with pytest.raises(BadInput):
-        service.exchange([good] * 1001, [], REQUEST)
+        service.finish_and_take([good] * 1001, [], REQUEST)
     with pytest.raises(BadInput):
-        service.exchange([good], [], Take(queues=()))
+        service.finish_and_take([good], [], Take(queues=()))
     assert counts(service) == {"running": 1}
 
 
@@ -95,7 +95,7 @@ def test_a_refused_take_reports_nothing(service: Service) -> None:
     put(service, new(), new())
     one, two = take(service, most=2)
     with pytest.raises(NamesNeedLanes):
-        service.exchange(
+        service.finish_and_take(
             [Finish(one.id, one.lease_token)],
             [Fail(id=two.id, token=two.lease_token)],
             Take(queues=("q",), wants=Filter(only=("n",))),
@@ -111,7 +111,7 @@ def test_reports_free_room_for_their_own_take(service: Service) -> None:
     while jobs:
         done += [job.name for job in jobs]
         reports = [Finish(job.id, job.lease_token) for job in jobs]
-        jobs = service.exchange(reports, [], Take(queues=("q",), most=7)).wait().taken.jobs
+        jobs = service.finish_and_take(reports, [], Take(queues=("q",), most=7)).wait().taken.jobs
     assert done == [str(at) for at in range(100)]
     assert counts(service) == {}
 
@@ -124,7 +124,7 @@ async def test_a_caller_that_is_cancelled_on_the_way_gives_its_jobs_back(
         await service.enqueue([new()])
 
         async def exchange() -> Exchanged:
-            return await service.exchange([], [], Take(queues=("q",)))
+            return await service.finish_and_take([], [], Take(queues=("q",)))
 
         engine.freeze()
         under_way = asyncio.create_task(exchange())

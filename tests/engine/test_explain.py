@@ -271,7 +271,7 @@ def _ahead(explanation: Explanation) -> int:
 
 def test_with_fair_share_the_lane_counts(service: Service) -> None:
     service.configure("q", {"fair_share": True}).wait()
-    service.weigh("q", {"b": 3}).wait()
+    service.set_weights("q", {"b": 3}).wait()
     ids = [one(service, lane=lane) for lane in ("a", "a", "a", "b", "")]
     third, other = only(explain(service, ids[2]), Ahead), only(explain(service, ids[3]), Ahead)
     assert (third.ahead, third.is_fair, third.lane, third.lanes) == (2, True, "a", 3)

@@ -54,11 +54,11 @@ def test_the_default_lane_takes_its_turn(service: Service) -> None:
 
 def test_shares_follow_the_weights(service: Service) -> None:
     fair(service)
-    assert service.weigh("q", {"a": 3, "c": 2}).wait() == {"a": 3, "c": 2}
+    assert service.set_weights("q", {"a": 3, "c": 2}).wait() == {"a": 3, "c": 2}
     put(service, *(new(lane=lane) for lane in "abc" for _ in range(60)))
     assert Counter(one_by_one(service, 60)) == {"a": 30, "c": 20, "b": 10}
-    service.weigh("q", {"a": 1, "c": 1}).wait()
-    assert service.weigh("q", {}).wait() == {}
+    service.set_weights("q", {"a": 1, "c": 1}).wait()
+    assert service.set_weights("q", {}).wait() == {}
     after = Counter(one_by_one(service, 30))
     assert max(after.values()) - min(after.values()) <= 2
 
@@ -107,7 +107,7 @@ def test_it_can_be_switched_on_and_off_while_jobs_wait(service: Service) -> None
 @pytest.mark.parametrize("weights", [{"a": 0}, {"a": 101}, {"a": 1.5}, {"a\n": 1}, [("a", 1)]])
 def test_a_wrong_weight_is_refused(service: Service, weights: object) -> None:
     with pytest.raises(BadInput):
-        service.weigh("q", weights)  # type: ignore[arg-type]
+        service.set_weights("q", weights)  # type: ignore[arg-type]
 
 
 @pytest.fixture(scope="module")
@@ -131,7 +131,7 @@ def test_no_share_is_ever_further_off_than_one_turn(
     service = Service(Store(parse_url(fast_engine.unix_url), namespace=namespace, is_test=True))
     try:
         fair(service, name_lanes=names)
-        service.weigh("q", {f"{lane}": weight for lane, weight in enumerate(weights)}).wait()
+        service.set_weights("q", {f"{lane}": weight for lane, weight in enumerate(weights)}).wait()
         if limited:
             service.limit(Limit(name="l", matches=Matcher(queue="q"), running=1000, key="k")).wait()
         total = sum(batches)

@@ -229,7 +229,7 @@ def test_a_failed_child_may_be_called_off(service: Service) -> None:
     fail(service, broken)
     assert isinstance(service.cancel([broken.id]).wait()[0], AlreadyEnded)
     assert service.cancel([broken.id], even_failed=True).wait() == ["cancelled"]
-    assert [one.job.id for one in service.members(parent.id, (State.CANCELLED,)).wait().members] == [broken.id]
+    assert [one.job.id for one in service.list_members(parent.id, (State.CANCELLED,)).wait().members] == [broken.id]
     finish(service, other)
     (again,) = take(service, "p")
     assert finish(service, again) is None

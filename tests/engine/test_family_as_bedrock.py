@@ -27,7 +27,7 @@ def test_a_parent_runs_twice_and_sees_what_its_children_did(service: Service) ->
     assert state(service, parent.id) == "waiting"
     finish(service, take(service, "c")[0])
     (again,) = take(service, "p")
-    seen = service.members(again.id, (State.FINISHED, State.CANCELLED)).wait().members
+    seen = service.list_members(again.id, (State.FINISHED, State.CANCELLED)).wait().members
     assert {one.job.id: one.job.payload.data for one in seen} == {
         done: b'{"a":1}', dropped: b"null", sibling.id: b"null",
     }  # fmt: skip

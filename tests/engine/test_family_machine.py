@@ -346,7 +346,7 @@ class Machine(RuleBasedStateMachine):
         found: dict[bytes, State] = {}
         cursor = ""
         while True:
-            page = self.service.members(job.id, (state,) if state else (), most=2, cursor=cursor).wait()
+            page = self.service.list_members(job.id, (state,) if state else (), most=2, cursor=cursor).wait()
             found |= {member.job.id: member.job.state for member in page.members}
             cursor = page.cursor
             if not cursor:

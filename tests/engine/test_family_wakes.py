@@ -53,7 +53,7 @@ async def test_the_last_end_wakes_a_taker_of_the_parent(service: Service, how: s
         await service.finish([Finish(parent.id, parent.lease_token)])
         taker = await waiting_taker(service, "p")
         if how == "cancel":
-            await service.cancel([one.job.id for one in (await service.members(parent.id)).members])
+            await service.cancel([one.job.id for one in (await service.list_members(parent.id)).members])
         else:
             (child,) = await take(service, "c")
             if how == "finish":

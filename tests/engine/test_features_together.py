@@ -64,7 +64,7 @@ def test_an_exchange_uses_the_place_it_frees(service: Service) -> None:
     one_at_a_time(service)
     put(service, new("q"), new("r"))
     (first,) = take(service)
-    found = service.exchange([Finish(first.id, first.lease_token)], [], Take(queues=("q", "r"), most=2)).wait()
+    found = service.finish_and_take([Finish(first.id, first.lease_token)], [], Take(queues=("q", "r"), most=2)).wait()
     assert [job.queue for job in found.taken.jobs] == ["r"]
 
 

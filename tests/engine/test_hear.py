@@ -31,7 +31,7 @@ def say(service: Service, says: Saying, worker: bytes = A, unique: str = "", **k
         "idle_ms": TICK_MS if says in ("idle", "finished") else 0,
     }
     said = Said(**(given | kw))  # type: ignore[arg-type]
-    (answer,) = service.hear([said], silent_ms=SILENT_MS).wait()
+    (answer,) = service.report_worker([said], silent_ms=SILENT_MS).wait()
     return answer
 
 
@@ -198,7 +198,7 @@ def test_messages_are_heard_in_their_order(service: Service) -> None:
         Said(queue="q", worker=A, info=info, says=says, unique="u", progress=0.5, idle_ms=idle_ms)
         for says, idle_ms in (("accepted", 0), ("progress", 0), ("finished", TICK_MS), ("progress", 0))
     ]
-    answers = service.hear(said, silent_ms=SILENT_MS).wait()
+    answers = service.report_worker(said, silent_ms=SILENT_MS).wait()
     assert answers[:3] == ["ok", "ok", "ok"]
     assert isinstance(answers[3], Refusal)
     put(service, new())
@@ -229,7 +229,7 @@ def test_workers_of_every_partition_are_listed(divided_store: Callable[[int], St
         put(service, new(queue=queue, unique="u"))
         info = WorkerInfo(name=queue, queues=(queue,))
         said = Said(queue=queue, worker=bytes([number] * 16), info=info, says="idle", idle_ms=TICK_MS)
-        service.hear([said], silent_ms=SILENT_MS).wait()
+        service.report_worker([said], silent_ms=SILENT_MS).wait()
     assert {one.queue for one in service.assign(queues, accept_ms=ACCEPT_MS).wait().jobs} == set(queues)
     listed = service.workers().wait()
     assert {(one.info.name, one.running_count) for one in listed} == {(queue, 1) for queue in queues}

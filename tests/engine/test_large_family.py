@@ -80,7 +80,7 @@ def test_what_ends_while_the_last_round_is_dissolved_is_kept(service: Service) -
     settled(service)
     assert state(service, parent.id) == "queued"
     assert counts(service, "c") == {}
-    (member,) = service.members(parent.id).wait().members
+    (member,) = service.list_members(parent.id).wait().members
     assert member.job.id == late.id
     sound(service)
 

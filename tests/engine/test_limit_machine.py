@@ -132,7 +132,7 @@ class LimitMachine(RuleBasedStateMachine):
         for queue in set(QUEUES):
             self.service.configure(queue, {"name_lanes": names, "fair_share": fair, "aging_ms": aging}).wait()
         if weights:
-            self.service.weigh("q", {"x": 3}).wait()
+            self.service.set_weights("q", {"x": 3}).wait()
         for limit in limits:
             self.service.limit(limit).wait()
         self.look()

@@ -306,11 +306,11 @@ class Machine(RuleBasedStateMachine):
             assert at_ms <= max(min(dues, default=FOREVER_MS), self.model.now_ms + 1_000), f"sleeps until {next_at_ms}"
 
     @rule(finished=st.lists(picks, max_size=2), failed=st.lists(picks, max_size=1), request=takes)
-    def exchange(self, finished: list[int], failed: list[int], request: Take) -> None:
+    def finish_and_take(self, finished: list[int], failed: list[int], request: Take) -> None:
         request = self.sensible(request)
         finishes = [Finish(*self.fields(pick), Blob(b"7")) for pick in finished]
         failures = [Fail(id=one.id, token=one.token, then="retry") for one in map(self.lease, failed)]
-        found = answered(lambda: self.service.exchange(finishes, failures, request).wait())
+        found = answered(lambda: self.service.finish_and_take(finishes, failures, request).wait())
         if self.model_refuses(request):
             self.agree(found, "names_need_lanes")
             return

@@ -19,7 +19,7 @@ def test_members_with_payload_and_outcome(service: Service) -> None:
     done, broken, running = take(service, "c", most=3)
     finish(service, done, Blob(b"7"))
     fail(service, broken)
-    page = service.members(parent.id).wait()
+    page = service.list_members(parent.id).wait()
     assert page.cursor == ""
     found = {member.job.id: member for member in page.members}
     assert {job_id: member.job.state for job_id, member in found.items()} == {
@@ -35,8 +35,8 @@ def test_members_with_payload_and_outcome(service: Service) -> None:
 def test_members_of_some_states(service: Service) -> None:
     parent, children = family(service, 4)
     service.cancel(children[:1]).wait()
-    assert [one.job.id for one in service.members(parent.id, (State.CANCELLED,)).wait().members] == children[:1]
-    waiting = service.members(parent.id, (State.WAITING, State.FINISHED)).wait().members
+    assert [one.job.id for one in service.list_members(parent.id, (State.CANCELLED,)).wait().members] == children[:1]
+    waiting = service.list_members(parent.id, (State.WAITING, State.FINISHED)).wait().members
     assert {one.job.id for one in waiting} == set(children[1:])
 
 
@@ -46,7 +46,7 @@ def test_pages(service: Service) -> None:
     seen: list[bytes] = []
     cursor = ""
     while True:
-        page = service.members(parent.id, most=7, cursor=cursor).wait()
+        page = service.list_members(parent.id, most=7, cursor=cursor).wait()
         assert len(page.members) <= 7
         seen += [member.job.id for member in page.members]
         cursor = page.cursor
@@ -60,18 +60,18 @@ def test_a_page_ends_when_it_is_big_enough(service: Service) -> None:
     big = Blob(b"x" * 1_000_000, Codec.RAW)
     for _ in range(7):
         put(service, new("c", parent=parent.id, payload=big))
-    page = service.members(parent.id).wait()
+    page = service.list_members(parent.id).wait()
     assert 4 <= len(page.members) < 7
-    rest = service.members(parent.id, cursor=page.cursor).wait()
+    rest = service.list_members(parent.id, cursor=page.cursor).wait()
     assert len(page.members) + len(rest.members) == 7
     assert rest.cursor == ""
 
 
 def test_a_job_without_members_and_no_job(service: Service) -> None:
     (job,) = put(service, new())
-    assert service.members(job.id).wait().members == []
+    assert service.list_members(job.id).wait().members == []
     with pytest.raises(UnknownJob):
-        service.members(service.store.new_id("q")).wait()
+        service.list_members(service.store.new_id("q")).wait()
 
 
 def test_a_child_knows_its_parent(service: Service) -> None:

@@ -23,7 +23,7 @@ def test_an_id_is_made_of_a_number() -> None:
 
 
 def test_numbers_follow_each_other(service: Service) -> None:
-    drawn = service.draw("q", 3).wait() + service.draw("q").wait()
+    drawn = service.reserve_numbers("q", 3).wait() + service.reserve_numbers("q").wait()
     assert [number_of_id(one) for one in drawn] == [1, 2, 3, 4]
     put(service, new(id=drawn[1]))
     assert service.number([drawn[1]]).wait() == [2]
@@ -33,7 +33,7 @@ def test_numbers_follow_each_other(service: Service) -> None:
 
 def test_a_job_gets_a_number_once_and_keeps_it(service: Service) -> None:
     first, second = put(service, new(), new())
-    service.draw("q").wait()
+    service.reserve_numbers("q").wait()
     assert service.number([second.id, first.id, second.id]).wait() == [2, 3, 2]
     assert service.number([first.id]).wait() == [3]
     assert service.numbered("q", [3, 2]).wait() == [first.id, second.id]
@@ -52,12 +52,12 @@ def test_a_number_goes_with_its_job(service: Service) -> None:
     assert isinstance(missing, UnknownJob)
     (gone,) = service.number([made.id]).wait()
     assert isinstance(gone, AlreadyEnded)
-    assert number_of_id(service.draw("q").wait()[0]) == 2, "and is never given out again"
+    assert number_of_id(service.reserve_numbers("q").wait()[0]) == 2, "and is never given out again"
     sound(service)
 
 
 def test_an_import_draws_behind_the_numbers_it_brought(service: Service, target: Service) -> None:
-    drawn = service.draw("q", 5).wait()
+    drawn = service.reserve_numbers("q", 5).wait()
     put(service, new(id=drawn[3]))
     target.import_jobs(list(service.export())).wait()
     assert read(target, drawn[3]).id == drawn[3]

@@ -1,4 +1,4 @@
-"""The short way of plain jobs (lua/lib/plain.lua) does what the general way does: the same calls go to a library with
+"""The short way of plain jobs (lua/lib/simple/plain.lua) does what the general way does: the same calls go to a library with
 both and to one without the short way, at the same instants, and every answer and every key must be the same."""
 
 from __future__ import annotations
@@ -252,7 +252,7 @@ def do(both: Both, step: tuple[Any, ...]) -> None:
     elif kind == "exchange":
         finishes = finishes_of(both, step[2])
         failures = [Fail(id=job_id, token=token) for job_id, token in both.held[:1] if step[3]]
-        answer = both.ask(lambda service: service.exchange(finishes, failures, take_of(step[1])).wait())
+        answer = both.ask(lambda service: service.finish_and_take(finishes, failures, take_of(step[1])).wait())
         both.note_taken(answer if isinstance(answer, str) else answer.taken)
     elif kind == "finish":
         finishes = finishes_of(both, step[1])

@@ -154,7 +154,7 @@ def test_an_exchange_repeats_before_it_takes(service: Service) -> None:
     (other,) = take(service)
     put(service, new(repeat="HOURLY", priority=-1))
     (hourly,) = take(service)
-    done = service.exchange(
+    done = service.finish_and_take(
         [Finish(job.id, job.lease_token), Finish(other.id, other.lease_token), Finish(hourly.id, hourly.lease_token)],
         [],
         Take(queues=("q",), most=5),
@@ -173,7 +173,7 @@ def test_an_exchange_in_which_a_job_repeats_asks_before_it_changes_anything(serv
     assert isinstance(asked, reports.Repeats)
     assert (asked.rule, asked.planned_at_ms, asked.revision) == ("HOURLY", repeating.created_at_ms, 1)
     assert dump(service.store) == before
-    done = service.exchange(
+    done = service.finish_and_take(
         [Finish(repeating.id, repeating.lease_token)],
         [Fail(id=other.id, token=other.lease_token)],
         Take(queues=("q",)),

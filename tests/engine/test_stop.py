@@ -28,7 +28,7 @@ def test_nothing_is_taken_from_a_stopped_partition_and_everything_else_goes_on(s
     with pytest.raises(PartitionStopped):
         take(service)
     put(service, new())
-    answer = service.exchange([Finish(job.id, job.lease_token)], [], Take(queues=("q",))).wait()
+    answer = service.finish_and_take([Finish(job.id, job.lease_token)], [], Take(queues=("q",))).wait()
     assert (answer.finished, answer.taken.jobs) == ([None], []), "an outcome is reported all the same"
     assert service.take(Take(queues=("q",), wait_ms=50)).wait().jobs == []
     assert counts(service) == {"queued": 2}

@@ -18,7 +18,7 @@ from windlass.core.job import Blob, Ending, Job
 from windlass.core.operations import Edit, Fail, Filter, Finish, Held, Take, Taken
 from windlass.core.states import State
 from windlass.service import Service
-from windlass.store.commands.admin.maintenance import pass_ring
+from windlass.store.commands.admin.maintenance import pass_wakeup
 from windlass.store.commands.command import Flow
 from windlass.store.commands.take import Registration
 from windlass.store.commands.take import take as take_call
@@ -382,7 +382,7 @@ async def test_a_ring_that_is_passed_on_goes_to_somebody_who_wants_the_job(store
         yield take_call(Take(queues=("q",)), ["q"], 0, Registration("busy", 10_000))
 
     def pass_on() -> Flow[Any]:
-        yield pass_ring("busy", "q", ("",), 0)
+        yield pass_wakeup("busy", "q", ("",), 0)
 
     await stores[2].store.run(wait_briefly())  # its registration ends first: it is rung first
     await stores[2].enqueue([new(name="pdf")])

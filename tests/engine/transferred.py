@@ -51,7 +51,7 @@ def fill(service: Service) -> None:
     """Something of everything."""
     service.configure("named", {"name_lanes": True, "history_length": 5, "retention_ms": 5 * HOUR}).wait()
     service.configure("fair", {"fair_share": True, "aging_ms": 1_000}).wait()
-    service.weigh("fair", {"a": 3}).wait()
+    service.set_weights("fair", {"a": 3}).wait()
     service.pause("fair", lane="a", reason="too much").wait()
     service.pause("named", name="slow").wait()
     service.pause("stopped", reason="for the night").wait()

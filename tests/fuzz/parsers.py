@@ -32,7 +32,7 @@ from windlass.dashboard.routes import Form
 from windlass.dialects.bedrock import data as bedrock_data
 from windlass.dialects.bedrock import name_filter, times
 from windlass.dialects.bedrock.parameters import Parameters
-from windlass.dialects.bedrock.query import query, sql_parameters
+from windlass.dialects.bedrock.query import sqlite_query, sql_parameters
 from windlass.dialects.bedrock.query.filter_pushdown import narrowed
 from windlass.dialects.bedrock.refusals import Refused
 from windlass.dialects.bedrock.wire import ProtocolError, Reply, Request, escape, unescape, write
@@ -150,9 +150,9 @@ _ROW = ("2030-01-01", 1, "QUEUED", "send", "2030-01-01", None, "", '{"a":1}', 50
 
 def _bedrock_query(data: bytes) -> Any:
     given = _text(data).strip()
-    text = query.schema_query(given) or query.checked(given)
+    text = sqlite_query.schema_query(given) or sqlite_query.checked(given)
     narrowed(text)
-    return len(query.write(query.run(text, [_ROW]), with_headers=True))
+    return len(sqlite_query.write(sqlite_query.run(text, [_ROW]), with_headers=True))
 
 
 def _bedrock_sql_parameters(data: bytes) -> Any:
@@ -370,7 +370,7 @@ PARSERS: dict[str, Parser] = {
     "bedrock_framing": Parser(lambda data: _bedrock([data]), (), _bedrock),
     "bedrock_commands": Parser(_bedrock_commands, ()),
     "bedrock_data": Parser(_bedrock_data, (Refused,)),
-    "bedrock_query": Parser(_bedrock_query, (Refused, query.BadQuery), grows=False),
+    "bedrock_query": Parser(_bedrock_query, (Refused, sqlite_query.BadQuery), grows=False),
     "bedrock_sql_parameters": Parser(_bedrock_sql_parameters, (Refused,)),
     "bedrock_times": Parser(lambda data: times.read(_text(data)), ()),
     "processor_lines": Parser(lambda data: _processor([data]), (), _processor),

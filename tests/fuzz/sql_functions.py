@@ -18,7 +18,7 @@ from typing import Self
 
 import msgspec
 
-from windlass.dialects.bedrock.query import child, query, sql_functions
+from windlass.dialects.bedrock.query import child, sqlite_query, sql_functions
 from windlass.processes.frames import Answer, FrameReader, Hello, Raised, Ready, Request, ToParent, pack
 
 SECONDS = 0.2  # of one query, as it is asked to keep by itself
@@ -84,7 +84,7 @@ class QueryProcess:
 
     def __init__(self) -> None:
         self.ended = 0  # by the kernel, for the time they used
-        self._limits = query.Limits(seconds=SECONDS)
+        self._limits = sqlite_query.Limits(seconds=SECONDS)
         self._pages = [msgspec.msgpack.encode([ROW])]
 
     def __enter__(self) -> Self:

@@ -176,7 +176,7 @@ def _members(kind: Any) -> Iterator[str]:
 
 
 def _record() -> Iterator[str]:
-    """The stored form of a job (lua/lib/record.lua has the other half)."""
+    """The stored form of a job (lua/lib/jobs/record.lua has the other half)."""
     yield f"format {record.FORMAT}"
     yield f"header {record.HEADER.format}"
     info = msgspec.structs.fields(record.Extras)

@@ -243,7 +243,7 @@ async def test_many_do_not_each_wait_for_each_of_many(app: Windlass, tasks: Any,
     handle = await group(members).and_then(group(members)).aenqueue()
     joining = {job.id for job in waiting(service) if job.name == "windlass.group"}
     (between,) = joining - {handle.id_bytes}  # one stands for the first three, one for the whole
-    awaited = service.members(handle.handles[0].id_bytes).wait().members
+    awaited = service.list_members(handle.handles[0].id_bytes).wait().members
     assert [one.job.id for one in awaited] == [between]
     await app.aclose()
 

@@ -186,7 +186,7 @@ async def test_a_child_that_is_cancelled(app: Windlass, tasks: Any, working: Any
             if event.kind == "waiting":
                 break
         service = await app.aservice()
-        (child,) = (await service.members(handle.id_bytes)).members
+        (child,) = (await service.list_members(handle.id_bytes)).members
         await service.cancel([child.job.id])
         assert await handle.aresult(SECONDS) == ["cancelled"]
 

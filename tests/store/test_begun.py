@@ -108,7 +108,7 @@ async def test_in_an_event_loop_a_question_is_sent_when_it_is_asked(store: Store
         await service.enqueue(jobs(4))
         taking = Take(queues=("q",), most=2)
         held = (await service.take(taking)).jobs
-        answer = service.exchange([Finish(job.id, job.lease_token) for job in held], [], taking).sent()
+        answer = service.finish_and_take([Finish(job.id, job.lease_token) for job in held], [], taking).sent()
         before = await service.stats(["q"])  # on the same connection: it sees what was sent before it
         assert [(one.queued, one.running) for one in before] == [(0, 2)]
         assert len((await answer).taken.jobs) == 2
@@ -125,7 +125,7 @@ async def test_in_an_event_loop_it_is_asked_again_when_the_connection_is_lost(
         held = (await service.take(Take(queues=("q",), most=2))).jobs
         engine.freeze()
         ends = [Finish(job.id, job.lease_token) for job in held]
-        answer = service.exchange(ends, [], Take(queues=("q",), most=2)).sent()
+        answer = service.finish_and_take(ends, [], Take(queues=("q",), most=2)).sent()
         engine.kill()
         engine.start()
         found = await answer

@@ -116,7 +116,7 @@ async def test_jobs_that_get_numbers_travel_together_and_their_numbers_follow_ea
         assert await calls_of(service) - before < 10
         assert [number_of_id(one.id) for one in made] == list(range(first + 1, first + 101))
         assert await listed(service) == [b"0", *(b"%d" % number for number in range(100))]
-        assert number_of_id((await service.draw("q"))[0]) == first + 101
+        assert number_of_id((await service.reserve_numbers("q"))[0]) == first + 101
 
 
 @one_engine

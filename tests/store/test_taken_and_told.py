@@ -16,7 +16,7 @@ from windlass.core.states import State
 from windlass.core.validation import lease_reports
 from windlass.core.validation.jobs import RESULT_MAX
 from windlass.store.commands.reports import Continued, Report, accept_one
-from windlass.store.commands.take import exchange
+from windlass.store.commands.take import finish_and_take
 from windlass.store.connection.connection import pack
 from windlass.store.records import record
 from windlass.store.records.leased_record import unpack_held
@@ -68,7 +68,7 @@ PLAIN = [Finish(ID, 1), Finish(ID[::-1], 2**48 - 1), Finish(ID, 0)]
 )
 def test_an_exchange_is_sent_as_its_arguments_have_it(finishes: Sequence[Report], failures: Sequence[Fail]) -> None:
     for queues in (("a",), ("a", "ü" * 9)):
-        call = exchange(Take(queues=queues, most=7, worker=ID), queues, 0, finishes, failures)
+        call = finish_and_take(Take(queues=queues, most=7, worker=ID), queues, 0, finishes, failures)
         beginning = ("FCALL", "exchange", 1, "root", 0)
         assert call.packed(beginning) == pack((*beginning, *call.args))
 

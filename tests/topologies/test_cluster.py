@@ -149,7 +149,7 @@ async def test_takers_keep_off_a_slot_that_moves_key_by_key_and_go_on_afterwards
             assert await service.stop_torn() == [HOME]
             with pytest.raises(PartitionStopped, match="key by key"):
                 await service.take(Take(queues=(queue,)))
-            assert (await service.exchange([], [], Take(queues=(queue,)))).taken.jobs == []
+            assert (await service.finish_and_take([], [], Take(queues=(queue,)))).taken.jobs == []
             with caplog.at_level(logging.WARNING, "windlass.store"):
                 assert (await service.take(Take(queues=(queue,), wait_ms=300))).jobs == []
             assert "key by key" in caplog.text

@@ -68,7 +68,7 @@ async def test_jobs_flow_without_an_event_loop(service: Service, store: Store) -
     assert len(some) == 10
     done = [Finish(job.id, job.lease_token, Blob(b"1")) for job in some[:5]]
     bad = [Fail(id=job.id, token=job.lease_token, then="retry", delay_ms=60_000) for job in some[5:]]
-    answer = service.exchange(done, bad, Take(queues=QUEUES, most=100)).wait()
+    answer = service.finish_and_take(done, bad, Take(queues=QUEUES, most=100)).wait()
     assert answer.finished == [None] * 5
     assert answer.failed == ["retried"] * 5
     assert len(answer.taken.jobs) == 14

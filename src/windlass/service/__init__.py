@@ -3,6 +3,8 @@ checks what it is given and returns a question that is awaited, or answered by `
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 from .admin.audit import Auditing
 from .admin.doctor import Doctoring
 from .admin.export import Transferring
@@ -22,6 +24,15 @@ from .schedules import Scheduling
 from .workers import Staffing
 
 __all__ = ["Service"]
+
+_FORMER_NAMES = {
+    "conclude": "complete_with_children",
+    "draw": "reserve_numbers",
+    "exchange": "finish_and_take",
+    "hear": "report_worker",
+    "members": "list_members",
+    "weigh": "set_weights",
+}
 
 
 class Service(
@@ -43,4 +54,12 @@ class Service(
     Trusting,
     Auditing,
 ):
-    """Everything, of one deployment."""
+    """All operations of one deployment."""
+
+    if not TYPE_CHECKING:  # type checkers know the new names only
+
+        def __getattr__(self, name: str) -> Any:
+            """Resolve former names of operations: programs that call the service may still use them."""
+            if name in _FORMER_NAMES:
+                return getattr(self, _FORMER_NAMES[name])
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")

@@ -23,7 +23,7 @@ from .repeat import finish_flow
 
 
 class Assigning(Asking):
-    def hear(self, requests: Sequence[Said], *, silent_ms: int) -> AskedMany[Heard]:
+    def report_worker(self, requests: Sequence[Said], *, silent_ms: int) -> AskedMany[Heard]:
         """Messages of workers, in their order. A worker that is silent for `silent_ms` is gone, and what it works on
         goes back; so does a job that its worker has not spoken of for so long, though it has said that it is idle."""
         check.items("requests", requests)
@@ -36,7 +36,7 @@ class Assigning(Asking):
         answers: list[Any] = yield from scatter(
             requests,
             lambda one: self.store.partition_of_queue(one.queue),
-            lambda part, home: calls.hear(part, silent_ms, home),
+            lambda part, home: calls.report_worker(part, silent_ms, home),
         )
         yield from self._show_workers(requests, silent_ms)
         return (yield from self._with_repeated(requests, answers))

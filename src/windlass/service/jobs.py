@@ -128,7 +128,7 @@ class Reading(Queueing):
         found: list[QueueStats] = yield from self._stats_flow(names)
         return [one for one in found if getattr(one, state)][:MERGED_MAX]
 
-    def members(
+    def list_members(
         self, job_id: bytes, states: tuple[State, ...] = (), *, most: int = 50, cursor: str = ""
     ) -> Asked[Members]:
         """One page of a job's children and of the jobs it waits for, with payloads and outcomes; by state if wanted."""
@@ -137,7 +137,7 @@ class Reading(Queueing):
         return Asked(self.store, lambda: self._members_flow(job_id, states, most, cursor))
 
     def _members_flow(self, job_id: bytes, states: tuple[State, ...], most: int, cursor: str) -> Flow[Members]:
-        found = yield jobs_commands.members(job_id, states, most, cursor, self.store.partition_of_job(job_id))
+        found = yield jobs_commands.list_members(job_id, states, most, cursor, self.store.partition_of_job(job_id))
         if isinstance(found, Refusal):
             raise found
         return found  # type: ignore[no-any-return]

@@ -57,7 +57,7 @@ class Working(Asking):
             order.sort(key=keys.__getitem__, reverse=True)
         return take_waiting.parts_of(self.store, order)
 
-    def exchange(self, finishes: Sequence[Finish], failures: Sequence[Fail], request: Take) -> Asked[Exchanged]:
+    def finish_and_take(self, finishes: Sequence[Finish], failures: Sequence[Fail], request: Take) -> Asked[Exchanged]:
         """Reports outcomes and takes the next jobs: in one call when all are in one partition. Does not wait."""
         check.items("finishes", finishes)
         check.items("failures", failures)
@@ -105,12 +105,12 @@ class Working(Asking):
         report_check.finishes(requests)
         return AskedMany(self.store, lambda: finish_flow(requests, self.store.partition_of_job))
 
-    def conclude(self, requests: Sequence[Conclude]) -> AskedMany[Concluded]:
+    def complete_with_children(self, requests: Sequence[Conclude]) -> AskedMany[Concluded]:
         """Ends runs with another content, in one step and under guards: well, badly, or to go on at another time. For
         dialects whose report carries the content of the next run."""
         check.items("requests", requests)
         for request in requests:
-            report_check.conclude(request, self._payload_max)
+            report_check.complete_with_children(request, self._payload_max)
         store = self.store
         return AskedMany(
             store, lambda: concluded(store.known_limits, requests, lambda one: store.partition_of_job(one.id))

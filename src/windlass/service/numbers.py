@@ -16,7 +16,7 @@ from .facet import Asking
 
 
 class Numbering(Asking):
-    def draw(self, queue: str, count: int = 1) -> Asked[list[bytes]]:
+    def reserve_numbers(self, queue: str, count: int = 1) -> Asked[list[bytes]]:
         """Ids for new jobs of a queue, made of numbers that follow each other. None is ever drawn twice."""
         check.text("queue", queue, check.QUEUE_MAX)
         check.whole("count", count, 1, check.WHOLE_MAX)
@@ -24,7 +24,7 @@ class Numbering(Asking):
 
     def _draw_flow(self, queue: str, count: int) -> Flow[list[bytes]]:
         home = self.store.partition_of_queue(queue)
-        (first,) = yield numbers.draw(count, home)
+        (first,) = yield numbers.reserve_numbers(count, home)
         return [numbered_id(first + place, home) for place in range(count)]
 
     def number(self, ids: Sequence[bytes]) -> AskedMany[int]:

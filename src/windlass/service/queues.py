@@ -134,7 +134,7 @@ class Queueing(Asking):
         check.text("queue", queue, check.QUEUE_MAX)
         return Asked(self.store, lambda: ask(queues.pauses(queue, self.store.partition_of_queue(queue))))
 
-    def weigh(self, queue: str, weights: Mapping[str, int]) -> Asked[dict[str, int]]:
+    def set_weights(self, queue: str, weights: Mapping[str, int]) -> Asked[dict[str, int]]:
         """Sets the weights of lanes in a fair queue (1 to 100) and answers all that are not 1."""
         limit_check.weights(queue, weights)
-        return Asked(self.store, lambda: ask(queues.weigh(queue, weights, self.store.partition_of_queue(queue))))
+        return Asked(self.store, lambda: ask(queues.set_weights(queue, weights, self.store.partition_of_queue(queue))))

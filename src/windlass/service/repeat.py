@@ -63,7 +63,7 @@ def _exchange_at_once(
     """With a job that repeats the first call only asks: the reports still come before the take, in one step."""
     items: list[Report] = list(finishes)
     while True:
-        reply = yield take.exchange(request, part.queues, part.partition, items, failures)
+        reply = yield take.finish_and_take(request, part.queues, part.partition, items, failures)
         if isinstance(reply, Exchanged):
             return reply
         for place, asked in enumerate(reply):

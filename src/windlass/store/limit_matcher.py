@@ -60,7 +60,7 @@ def concluded(
     known: KnownLimits, requests: Sequence[Conclude], partition_of: Callable[[Conclude], int]
 ) -> Flow[list[Concluded | Refusal]]:
     """As edits; one that goes on after its end is matched too, whatever it is made of."""
-    return _guarded(known, requests, partition_of, reports.conclude)
+    return _guarded(known, requests, partition_of, reports.complete_with_children)
 
 
 def _guarded(

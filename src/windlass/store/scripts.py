@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache, cached_property
 from importlib.resources import files
+from importlib.resources.abc import Traversable
 
 from windlass.core.event import Happening
 from windlass.core.job import Flag
@@ -33,8 +34,8 @@ _AT_HAND = frozenset(
         "new_record",
         "config",
         "lanes",
-        "place",
-        "tally",
+        "index",
+        "counters",
         "ending",
         "order",
         "plain",
@@ -120,14 +121,34 @@ def constants() -> str:
     )
 
 
+def _lua_files(folder: Traversable) -> Iterator[Traversable]:
+    for entry in folder.iterdir():
+        if entry.is_dir():
+            yield from _lua_files(entry)
+        elif entry.name.endswith(".lua"):
+            yield entry
+
+
+@cache
+def _operation_files() -> dict[str, Traversable]:
+    """Files of operations by name. Folders group them; names are unique across folders."""
+    folders = [entry for entry in _LUA.iterdir() if entry.is_dir() and entry.name != "lib"]
+    return {file.name[:-4]: file for folder in folders for file in _lua_files(folder)}
+
+
+@cache
+def _shared_paths() -> dict[str, Traversable]:
+    return {file.name[:-4]: file for file in _lua_files(_LUA / "lib")}
+
+
 @cache
 def operations() -> tuple[str, ...]:
-    return tuple(sorted(entry.name[:-4] for entry in _LUA.iterdir() if entry.name.endswith(".lua")))
+    return tuple(sorted(_operation_files()))
 
 
 @cache
 def operation_source(name: str) -> str:
-    return (_LUA / f"{name}.lua").read_text()
+    return _operation_files()[name].read_text()
 
 
 @cache
@@ -141,14 +162,14 @@ def shared_files() -> tuple[str, ...]:
                 visit(inner)
             order.append(name)
 
-    for entry in sorted(entry.name[:-4] for entry in (_LUA / "lib").iterdir()):
-        visit(entry)
+    for name in sorted(_shared_paths()):
+        visit(name)
     return tuple(order)
 
 
 @cache
 def shared_source(name: str) -> str:
-    return (_LUA / "lib" / f"{name}.lua").read_text()
+    return _shared_paths()[name].read_text()
 
 
 def uses(source: str) -> list[str]:

@@ -395,7 +395,7 @@ class Store:
         if found is None:
 
             async def pass_on(name: str, queue: str, filters: tuple[str, ...]) -> Any:
-                return await self._perform(maintenance.pass_ring(name, queue, filters, partition))
+                return await self._perform(maintenance.pass_wakeup(name, queue, filters, partition))
 
             def give_back(job: Job) -> None:
                 self.in_background(self._perform(reports.release([Held(job.id, job.lease_token)], partition)))

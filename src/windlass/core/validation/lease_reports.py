@@ -67,7 +67,7 @@ def emit(request: Emit) -> None:
     check.new_blob("value", request.value, check.EMITTED_MAX)
 
 
-def conclude(request: Conclude, payload_max: int = check.PAYLOAD_MAX) -> None:
+def complete_with_children(request: Conclude, payload_max: int = check.PAYLOAD_MAX) -> None:
     held(request, Conclude)
     if request.then not in ("finish", "again", "fail"):
         raise BadInput(f"then must be finish, again or fail, not {request.then!r}.")

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from windlass.store.store import Store
 
 HOUR_MS = 60 * MINUTE_MS
-FEW_MINUTES = 2  # as in lua/history.lua: of so few, only these are read
+FEW_MINUTES = 2  # as in lua/queues/history.lua: of so few, only these are read
 HASHES_PER_CALL = 12  # an hour of a busy queue has some thousand counters
 QUEUES_PER_CALL = 50  # of which only a few minutes are asked
 BACK = 48 * 60  # minutes; a clock that was set back asks for no more

@@ -38,15 +38,15 @@ def _heard(reply: Any) -> Heard | Held:
     return Held(*reply) if isinstance(reply, list) else cast(Heard, text(reply))
 
 
-def hear(ones: Sequence[Said], silent_ms: int, partition: int) -> ItemsCall[Any]:
+def report_worker(ones: Sequence[Said], silent_ms: int, partition: int) -> ItemsCall[Any]:
     items = [_item(one, one.says) for one in ones]
-    return ItemsCall("hear", (silent_ms,), items, answering(_heard), partition=partition)
+    return ItemsCall("report_worker", (silent_ms,), items, answering(_heard), partition=partition)
 
 
 def hear_of(ones: Sequence[Said], silent_ms: int, partition: int) -> ItemsCall[Any]:
     """Only that these workers are there."""
     items = [_item(one, "heard") for one in ones]
-    return ItemsCall("hear", (silent_ms,), items, answering(_heard), partition=partition)
+    return ItemsCall("report_worker", (silent_ms,), items, answering(_heard), partition=partition)
 
 
 def assign(

@@ -22,7 +22,7 @@ from .command import Argument, Call, ItemsCall, answering, read_reply
 LOOKED_AT = 500  # jobs one page looks at, however few of them match
 ERRORS_LOOKED_AT = 200  # the same when their errors are looked through
 MEMBERS_BYTES = 4 * 1024 * 1024  # of payloads and results on one page, about
-PEEK_BYTES = 1024  # as in lua/lib/record.lua
+PEEK_BYTES = 1024  # as in lua/lib/jobs/record.lua
 _SCORE = re.compile(rb"-?(inf|\d+(\.\d+)?(e[-+]?\d+)?)")
 
 
@@ -174,7 +174,9 @@ def _read_members(reply: Any) -> Members:
     return Members([_read_member(one) for one in found], _cursor(score, member))
 
 
-def members(job_id: bytes, states: Sequence[State], most: int, cursor: str, partition: int) -> Call[Members | Refusal]:
+def list_members(
+    job_id: bytes, states: Sequence[State], most: int, cursor: str, partition: int
+) -> Call[Members | Refusal]:
     score, member = _uncursor(cursor) if cursor else (b"", b"")
     args: list[Argument] = [job_id, most, LOOKED_AT, MEMBERS_BYTES, score, member, *(int(state) for state in states)]
-    return Call("members", args, lambda reply: read_reply(reply, _read_members), partition=partition)
+    return Call("list_members", args, lambda reply: read_reply(reply, _read_members), partition=partition)

@@ -13,7 +13,7 @@ from windlass.store.records.record import LIMITS_SEPARATOR
 from .command import Argument, Call
 
 CURSOR_MAX = 8 * 1024  # a line is known by lane, name and limits
-_HIDDEN = "\1"  # before the lane of hidden jobs, see lua/lib/lanes.lua
+_HIDDEN = "\1"  # before the lane of hidden jobs, see lua/lib/queues/lanes.lua
 
 
 def lanes(queue: str, cursor: str, most: int, table: LimitTable, partition: int) -> Call[Lanes]:

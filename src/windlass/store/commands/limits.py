@@ -15,7 +15,7 @@ from windlass.store.records.record import LIMITS_SEPARATOR
 from .command import Argument, Call, ItemsCall, answering, nothing
 
 KEYS_PER_STEP = 100
-_HEAD = struct.Struct(">Bdd")  # kind, amount, burst: as lua/lib/limits.lua reads them
+_HEAD = struct.Struct(">Bdd")  # kind, amount, burst: as lua/lib/limits/limits.lua reads them
 _RUNNING, _RATE = 1, 2
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Limit).decode

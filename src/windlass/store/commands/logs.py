@@ -1,4 +1,4 @@
-"""log and logs: lines of running code, and their stored form (lua/lib/logging.lua)."""
+"""log and logs: lines of running code, and their stored form (lua/lib/jobs/job_log.lua)."""
 
 from __future__ import annotations
 

@@ -9,8 +9,8 @@ from windlass.core.errors import Refusal
 from .command import ItemsCall, answering
 
 
-def draw(count: int, partition: int) -> ItemsCall[int]:
-    return ItemsCall("draw", (), [(count,)], int, partition=partition)
+def reserve_numbers(count: int, partition: int) -> ItemsCall[int]:
+    return ItemsCall("reserve_numbers", (), [(count,)], int, partition=partition)
 
 
 def number(ids: Sequence[bytes], partition: int) -> ItemsCall[int | Refusal]:

@@ -78,12 +78,12 @@ def pauses(queue: str, partition: int) -> Call[list[Pause]]:
     return Call("pauses", [queue], lambda reply: _read_pauses(queue, reply), partition=partition)
 
 
-def weigh(queue: str, weights: Mapping[str, int], partition: int) -> Call[dict[str, int]]:
+def set_weights(queue: str, weights: Mapping[str, int], partition: int) -> Call[dict[str, int]]:
     """No weights: only read."""
     args: list[Argument] = [queue]
     for lane, weight in weights.items():
         args += (lane, weight)
-    return Call("weigh", args, _read_weights, partition=partition)
+    return Call("set_weights", args, _read_weights, partition=partition)
 
 
 def _read_weights(reply: Any) -> dict[str, int]:
@@ -167,7 +167,7 @@ def _read_minutes(parts: Any) -> list[Minute]:
 
 
 def _read_minute(at_ms: int, counted: Mapping[str, int]) -> Minute:
-    """What was taken and what was finished are sums over spans, see lua/lib/tally.lua."""
+    """What was taken and what was finished are sums over spans, see lua/lib/jobs/counters.lua."""
     known = {what: value for what, value in counted.items() if what in _MINUTE_FIELDS}
     waits, runs = (_spans(counted, kind) for kind in "wr")
     known["taken"] = known.get("taken", 0) + sum(waits)

@@ -53,7 +53,7 @@ _NO_NEXT = bytes(5)  # revision, and length of the instant
 
 
 def finish_item(one: Report) -> tuple[Argument, ...]:
-    """One argument (lua/lib/reports.lua): each of several would cost the engine as much as a short command."""
+    """One argument (lua/lib/leases/reports.lua): each of several would cost the engine as much as a short command."""
     if type(one) is Finish:
         then = _NO_NEXT if not one.ignore_repeat else _next("end", 0)
         return (b"".join((one.id, one.token.to_bytes(6, "big"), then, pack_blob(one.result))),)
@@ -146,13 +146,13 @@ def _conclude_item(request: Conclude, limits: str | None) -> tuple[Argument, ...
     )
 
 
-def conclude(
+def complete_with_children(
     requests: Sequence[tuple[Conclude, str | None]], version: int, partition: int
 ) -> ItemsCall[Concluded | Refusal]:
     """Each with the limits that it matches from now on, where there are any."""
     items = [_conclude_item(*request) for request in requests]
     read = answering(lambda reply: cast(Concluded, text(reply)))
-    return ItemsCall("conclude", (version,), items, read, partition=partition)
+    return ItemsCall("complete_with_children", (version,), items, read, partition=partition)
 
 
 def release(requests: Sequence[Held], partition: int) -> ItemsCall[str | Refusal]:

@@ -15,7 +15,7 @@ from .reports import Repeats, Report, asked_as, fail_item, failed_as, finish_ite
 
 
 def filter_text(wants: Filter) -> str:
-    """The filter as the scripts read it (lua/lib/filter.lua)."""
+    """The filter as the scripts read it (lua/lib/workers/filter.lua)."""
     if wants == ANYTHING:
         return ""
     priority = ("h" if wants.hidden else "") + ("" if wants.priority is None else str(wants.priority))
@@ -88,7 +88,7 @@ def take(
     return Call("take", args, lambda reply: answer(reply, _read), partition=partition)
 
 
-def exchange(
+def finish_and_take(
     request: Take,
     queues: Sequence[str],
     partition: int,
@@ -112,7 +112,7 @@ class _Exchange(Call[Exchanged | list[Repeats | None]]):
         finishes: Sequence[Report],
         failures: Sequence[Fail],
     ) -> None:
-        super().__init__("exchange", (), _read_exchange, partition=partition)
+        super().__init__("finish_and_take", (), _read_exchange, partition=partition)
         self._head = (*head, len(finishes), len(failures))
         self._queues = queues
         self._finishes = finishes

@@ -1,4 +1,4 @@
-"""The stored form of a job: the Python side of lua/lib/record.lua. Packing makes what enqueue stores; unpacking reads
+"""The stored form of a job: the Python side of lua/lib/jobs/record.lua. Packing makes what enqueue stores; unpacking reads
 what any script returns."""
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Extras(
     },
 ):
     """What a record carries that no script looks at, but for the first: a script finds it without decoding the rest
-    (lua/lib/owed.lua). A repeat rule, which scripts know, stands in front of all."""
+    (lua/lib/pending_callbacks.lua). A repeat rule, which scripts know, stands in front of all."""
 
     destination: str = ""  # mark of the callback's
     retry: Backoff = ENDLESS
@@ -349,7 +349,7 @@ def _note(text: bytes) -> bytes:
 
 
 def _read_note(extras: bytes) -> tuple[str, bytes]:
-    """The note, and the other extras; see lua/lib/note.lua."""
+    """The note, and the other extras; see lua/lib/jobs/note.lua."""
     used, room = _NOTE_SIZES.unpack_from(extras, len(extras) - _NOTE_SIZES.size)
     at = len(extras) - _NOTE_SIZES.size - room
     return extras[at : at + used].decode(), extras[:at]

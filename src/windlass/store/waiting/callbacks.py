@@ -16,7 +16,7 @@ from windlass.store.store import Store
 
 from .wakeups import BLOCK_S, Bell, Listener, Place
 
-OWED: Place = ("\2owed", "")  # as in lua/lib/owed.lua
+OWED: Place = ("\2owed", "")  # as in lua/lib/pending_callbacks.lua
 Homes: TypeAlias = Callable[[], Sequence[int]]  # partitions, known when the store is open
 GRACE_MS = 5_000  # a registration outlives the wait by this
 

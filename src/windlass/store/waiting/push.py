@@ -16,7 +16,7 @@ from windlass.store.store import Store
 from .take import GRACE_MS, take_once
 from .wakeups import BLOCK_S, Bell, Listener, Place, heard
 
-PUSH: Place = ("\2push", "")  # as in lua/lib/pushing.lua
+PUSH: Place = ("\2push", "")  # as in lua/lib/workers/push_workers.lua
 
 
 def dispatch_flow(most: int, accept_ms: int, partition: int, registration: Registration = UNREGISTERED) -> Flow[Found]:

@@ -32,7 +32,7 @@ Acceptance: TypeAlias = Coroutine[Any, Any, int | None]  # on its way; a refusal
 # Who is given a job at once, and what accepts it. True: it is in good hands.
 Receive: TypeAlias = Callable[[Job, Callable[[], Acceptance]], bool]
 GRACE_MS = 5_000  # a registration outlives the wait by this
-FRESH_S = 1.0  # half of the time after which a job that was handed over goes back (lua/lib/plain_hand.lua)
+FRESH_S = 1.0  # half of the time after which a job that was handed over goes back (lua/lib/simple/plain_hand.lua)
 STOPPED_LOOK_MS = 5_000  # how soon a waiting taker looks again at a partition whose takers are stopped
 
 
@@ -324,7 +324,7 @@ def _wait_in_one_partition(store: Store, request: Take, part: Part) -> Taken:
 
 
 def _pass_ring_flow(bell: str, queue: str, wanted: str, partition: int) -> Flow[bool]:
-    return (yield maintenance.pass_ring(bell, queue, (wanted,), partition))  # type: ignore[no-any-return]
+    return (yield maintenance.pass_wakeup(bell, queue, (wanted,), partition))  # type: ignore[no-any-return]
 
 
 def _on_a_loop_of_its_own(store: Store, request: Take, parts: list[Part]) -> Taken:

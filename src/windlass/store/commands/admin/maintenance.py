@@ -88,9 +88,9 @@ def sweep(cursor: str, partition: int) -> Call[Swept]:
     )
 
 
-def pass_ring(bell: str, queue: str, filters: Sequence[str], partition: int) -> Call[bool]:
+def pass_wakeup(bell: str, queue: str, filters: Sequence[str], partition: int) -> Call[bool]:
     args: list[Argument] = [bell, queue, *filters]
-    return Call("ring", args, bool, partition=partition)
+    return Call("pass_wakeup", args, bool, partition=partition)
 
 
 def listen(bell: str, for_ms: int, partition: int) -> Call[tuple[int, int | None]]:

@@ -5,9 +5,9 @@
 --   j:<id>                   string  the job's record (record.lua)
 --   a:<id>                   list    attempts that ended badly, with their errors, the last 20
 --   o:<id>                   string  the kept result, with its codec
---   l:<id>                   list    lines that its holders have said, the last ones (logging.lua)
+--   l:<id>                   list    lines that its holders have said, the last ones (job_log.lua)
 --   e:<id>                   set     bells to ring when the job ends
---   c:<id>                   zset    its members (children, jobs it waits for): score their state (kin.lua)
+--   c:<id>                   zset    its members (children, jobs it waits for): score their state (dependencies.lua)
 --   d:<id>                   zset    jobs that wait for its end: score what they were told last
 --   work                     zset    steps on families that are still to be done: kind + id, score when
 --   restoring                zset    jobs of an import that belong to others: score 1 to be linked, 2 to be settled
@@ -31,7 +31,7 @@
 --   running:<queue>          zset    dispatched and running: score the instant at which the recoverer looks at it
 --   finished|failed|cancelled|history:<queue>   zset   score end
 --   waiters:<queue>          zset    takers to ring: score registration's end, member bell \1 filter
---   m:<queue>\0<hour>        hash    counters <minute>:<what>; waits and runs by bits of their span (tally.lua)
+--   m:<queue>\0<hour>        hash    counters <minute>:<what>; waits and runs by bits of their span (counters.lua)
 --   u:<queue>\0<key>         zset    holders of a unique key: score sequence
 --   throttle:<queue>\0<key>  string  end of the period + id of the job that won it; expires
 --   t:<tag>                  zset    jobs with a tag: score creation
@@ -55,9 +55,9 @@
 --   numbers, numbered        hash    id -> number, number -> id: of jobs that got theirs later
 --   workers                  zset    worker -> instant by which it must beat
 --   w:<worker>, wj:<worker>  hash, zset   what it says of itself; what it holds, score start
---   push_workers             zset    workers that jobs are pushed to: score registration (pushing.lua)
+--   push_workers             zset    workers that jobs are pushed to: score registration (push_workers.lua)
 --   push_full                set     those of them that had no room when somebody looked
---   idle:<queue>             zset    worker -> until when it may be given a job (idling.lua); expires
+--   idle:<queue>             zset    worker -> until when it may be given a job (idle_workers.lua); expires
 --   wn:<worker>              zset    job names that it does not know: score when it said so
 --   schedules                zset    schedule -> its next occurrence; +inf when it is paused or over
 --   schedule_names           zset    the same names, by name
@@ -66,7 +66,7 @@
 --   sj:<schedule>            list    ids of the jobs it made last, newest first, at most 20
 --   bell:<process>           list    what wakes a process
 --   hand:<process>           string  worker to whom a job may be handed with the ring (plain_hand.lua); expires
---   owed, given_up           zset    debt -> instant at which it is due | at which it is removed (owed.lua)
+--   owed, given_up           zset    debt -> instant at which it is due | at which it is removed (pending_callbacks.lua)
 --   od:<destination>         zset    the same of the debts owed to one destination
 --   owed_to                  zset    destination -> instant at which its first debt is due
 --   given_up_ids             zset    the debts that were given up, by id

@@ -1,4 +1,4 @@
--- uses: keys, clock, record, ring, adding, cancelling
+-- uses: keys, clock, record, wakeups, insert, cancel_job
 -- Schedules: where they stand, and how an occurrence makes its job.
 local JOBS_REMEMBERED = 20
 

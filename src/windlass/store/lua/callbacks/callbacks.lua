@@ -1,0 +1,11 @@
+-- Callbacks that are owed or were given up, a page at a time, for people to see: payloads and results are cut.
+-- arguments: ARGV[1] clock offset, [2] 'owed' | 'given_up', [3] from, [4] most
+-- returns:   {{instant at which it is due, or removed}, {id, field, ...}}, ...}; fields as in pending_callbacks.lua
+-- refusals:  none
+-- flags: no-writes
+-- uses: keys, pending_callbacks
+local SHOWN_BYTES = 1024
+local from, answers = tonumber(ARGV[3]), {}
+local page = redis.call('ZRANGE', P .. ARGV[2], from, from + tonumber(ARGV[4]) - 1, 'WITHSCORES')
+for i = 1, #page, 2 do table.insert(answers, {tonumber(page[i + 1]), (read_debt(page[i], SHOWN_BYTES))}) end
+return answers

@@ -1,0 +1,61 @@
+-- Adds up what a queue's jobs weigh, in steps, and compares it with what the queue counts. A count over several steps
+-- is good only if nothing changed meanwhile: a witness that is handed from step to step says so.
+-- arguments: ARGV[1] clock offset, [2] '1' to repair, [3] queue, [4] most jobs, [5] index to go on with ('1' to start),
+--            [6] entries of it that were seen, [7] bytes so far, [8] bytes of the history so far, [9] witness
+-- returns:   {'more', index, entries, bytes, bytes of the history, witness}, {'changed'}, {'unreadable'} or
+--            {'done', bytes off, bytes of the history off, 1 when repaired}
+-- refusals:  none
+-- flags: allow-oom
+-- uses: keys, record, expected_index
+local WEIGHED = {'ready', 'laned', 'scheduled', 'waiting', 'running', 'history'}
+local queue, most = ARGV[3], tonumber(ARGV[4])
+local at, seen, live, kept = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8])
+local properties = queue_key('q', queue)
+local counted = redis.call('HMGET', properties, 'bytes', 'history_bytes_now')
+
+local function witness()
+  local parts = {redis.call('GET', P .. 'seq') or '', counted[1] or '', counted[2] or ''}
+  for _, index in ipairs(WEIGHED) do parts[#parts + 1] = redis.call('ZCARD', queue_key(index, queue)) end
+  return table.concat(parts, ' ')
+end
+
+-- An overdue job is in two indexes; it counts among the running ones.
+local function weigh_entry(index, entry)
+  local r = safe_load(id_of_entry(entry))
+  if not r or r.queue ~= queue or not places_of(r)[queue_key(index, queue)] then return end
+  if index == 'history' then
+    kept = kept + r.bytes
+  elseif index == 'running' or r.state <= STATE.waiting then
+    live = live + r.bytes
+  end
+end
+
+local function mend(field, off)
+  if off ~= 0 then redis.call('HINCRBY', properties, field, string.format('%.0f', -off)) end
+end
+
+local function weigh_page()
+  while at <= #WEIGHED and most > 0 do
+    local entries = redis.call('ZRANGE', queue_key(WEIGHED[at], queue), seen, seen + most - 1)
+    for _, entry in ipairs(entries) do weigh_entry(WEIGHED[at], entry) end
+    seen, most = seen + #entries, most - #entries
+    if most > 0 then at, seen = at + 1, 0 end
+  end
+end
+
+local function recount()
+  local now = witness()
+  if ARGV[9] ~= '' and ARGV[9] ~= now then return {'changed'} end
+  weigh_page()
+  if at <= #WEIGHED then return {'more', at, seen, string.format('%.0f', live), string.format('%.0f', kept), now} end
+  local off, kept_off = tonumber(counted[1] or 0) - live, tonumber(counted[2] or 0) - kept
+  local repairs_it = ARGV[2] == '1' and (off ~= 0 or kept_off ~= 0)
+  if repairs_it then
+    mend('bytes', off)
+    mend('history_bytes_now', kept_off)
+  end
+  return {'done', off, kept_off, repairs_it and 1 or 0}
+end
+
+local is_readable, answer = pcall(recount)
+return is_readable and answer or {'unreadable'}

@@ -1,0 +1,19 @@
+-- Reads entries of one kind as they are stored, until the answer is big enough. Changes nothing.
+-- arguments: ARGV[1] clock offset, [2] kind: 'j' jobs, 'b' callbacks, 's' schedules, 'q' queues; then names
+-- returns:   per name, as far as it got: false (it is gone), or of a job {record, {attempt, ...}, result ('': none), instant
+--            of its removal ('': none), 1 when others hold its unique key too, queue of its parent ('': none), cursor of
+--            more members ('': none), {id + queue of a job it waits for, ...}}; of a callback {'owed' or 'given_up', its
+--            score, {field, value, ...}}; of a schedule {{field, value, ...}, {job, ...}}; of a queue {{field, value,
+--            ...}, {what is paused, since + reason, ...}, {lane, weight, ...}}
+-- refusals:  none
+-- flags: no-writes
+-- uses: keys, record, dependencies, schedules, pending_callbacks, export_entries
+local names_at = 3
+local answers, weight = {}, 0
+for i = names_at, #ARGV do
+  if weight >= EXPORTED_WEIGHT then break end
+  local parts, added = EXPORT[ARGV[2]](ARGV[i])
+  answers[#answers + 1] = parts or false
+  weight = weight + added
+end
+return answers

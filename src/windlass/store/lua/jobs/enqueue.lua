@@ -1,0 +1,64 @@
+-- Adds jobs. Repeating an id is harmless; a unique key may name an existing job instead.
+-- arguments: ARGV[1] clock offset, [2] version of the limits the jobs were matched against; then per job: id + record
+--            as packed by the caller, and its terms: '' or what to do about its unique key: B 0 nothing; B 1 keep; B 2
+--            replace, I4 revision guard (0: none); B 3 debounce, I6 pause, I6 most from creation (0: any); B 4 throttle,
+--            I6 period; B 5 refuse; then the ids of jobs to wait for. Before all that: B 255 this job and the next one come
+--            in together or not at all; then B 254, I2 length, I2 length of a holdup, the holdup ('': it matches no such
+--            limit), I4 its cap if it has none yet, what callers keep with it. Jobs that are to get numbers bring a slip
+--            (numbers.lua), between [1] and [2]: 'N' and the number of the call, name of the slip; their ids say number 0
+-- returns:   per job its id, where it is queued as it came, or {status, id, revision}; status 'queued', 'scheduled',
+--            'waiting', 'existing', 'replaced', 'ended' or a refusal
+-- refusals:  id_conflict, queue_full, revision_conflict, unique_conflict, unknown_parent, parent_state, unknown_member,
+--            unknown_limit (for a cap); limits_changed for
+--            all of them: match them anew
+-- first: come_in_plainly
+-- uses: keys, batch, record, events, wakeups, caps, ending, insert, link_dependencies, atomic_batch, propagation, wake_takers, numbers, plain_single
+local CAME_IN = {queued = true, scheduled = true, waiting = true, replaced = true}
+local is_drawn = bring_numbers()
+local ids, keys = {}, {}
+for i = 1, (#ARGV - 2) / 2 do
+  ids[i] = string.sub(ARGV[2 * i + 1], 1, 16)
+  keys[i] = job_key(ids[i])
+end
+local marks = redis.call('MGET', P .. 'limits_version', P .. 'followed')
+know_followers(marks[2])
+if (marks[1] or '0') ~= ARGV[2] then
+  local stale = {}
+  for i, id in ipairs(ids) do stale[i] = {'limits_changed', id, 0} end
+  return stale
+end
+local some_stored = redis.call('EXISTS', unpack(keys)) > 0
+local ended = is_drawn and {} or ended_lately(ids)
+-- Always a write, also when all jobs are known: a confirmation (WAITAOF) of a repeated call then covers the first.
+local first = redis.call('INCRBY', P .. 'seq', #ids) - #ids + 1
+local function entry_of(i) return ARGV[2 * i + 1] end
+local function terms_of(i) return ARGV[2 * i + 2] end
+local answers, refusal, goes_on = {}, nil, false
+for i = 1, #ids do
+  local terms = ARGV[2 * i + 2]
+  local is_marked = terms ~= '' and is_with_next(terms)
+  if is_marked and not goes_on then
+    local last = i + 1
+    while is_with_next(terms_of(last)) do last = last + 1 end
+    refusal = refusal_together(i, last, entry_of, terms_of, ended)
+  end
+  if refusal then
+    answers[i] = {refusal, ids[i], 0}
+  else
+    local own, cap = terms, nil
+    if terms ~= '' then own, cap = own_terms(terms) end
+    if lacks_limit(cap) then
+      answers[i] = {'unknown_limit', ids[i], 0}
+    else
+      answers[i] = enqueue_one(ids[i], keys[i], ARGV[2 * i + 1], own, first + i - 1, some_stored, ended[i])
+      if cap and CAME_IN[answers[i][1]] then give_cap(cap) end
+    end
+  end
+  goes_on = is_marked
+  if not goes_on then refusal = nil end
+end
+flush()
+ring_all()
+trim_histories()
+correct_waits(answers)
+return answers

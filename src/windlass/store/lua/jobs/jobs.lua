@@ -1,0 +1,95 @@
+-- One page of jobs from one index, in its order. Looks at a bounded number of jobs, however few of them match.
+-- arguments: ARGV[1] clock offset, [2] index: 'ready', 'laned', 'scheduled', 'running', … or 't' for a tag, [3] queue or
+--            tag, [4] most, [5] looked at, [6] 'up' or 'down', [7] cursor score ('': from the start), [8] cursor member,
+--            [9] queue to match ('': any), [10] name to match, a GLOB ('': any), [11] state to match (0: any),
+--            [12] created from, [13] created before, [14] ended from, [15] ended before (0: no bound),
+--            [16] 'created' or 'ended' when that is the index's score ('': neither), [17] '1': with last attempts,
+--            [18...] texts that its last attempt holds, in lower case: per text \1 + its forms, divided by \1
+-- returns:   {cursor score, cursor member ('' at the end), {id + record without payload beyond 1 KiB, ...},
+--            {score, member, ... of these}, how many were looked at, {last attempt ('': none), ... of these, if wanted}}
+-- refusals:  none
+-- flags: no-writes
+-- uses: keys, cursor, record, lanes, glob
+local key = queue_key(ARGV[2], ARGV[3])
+local most, looked_at, is_up = tonumber(ARGV[4]), tonumber(ARGV[5]), ARGV[6] == 'up'
+local queue, name, state = ARGV[9], ARGV[10], tonumber(ARGV[11])
+local created_from, created_before = tonumber(ARGV[12]), tonumber(ARGV[13])
+local ended_from, ended_before = tonumber(ARGV[14]), tonumber(ARGV[15])
+local holds_places = ARGV[2] == 'ready' or ARGV[2] == 'laned'
+local score_from = ARGV[16] == 'created' and created_from or ARGV[16] == 'ended' and ended_from or 0
+local score_before = ARGV[16] == 'created' and created_before or ARGV[16] == 'ended' and ended_before or 0
+local wants_attempts = ARGV[17] == '1'
+
+local function read_page()
+  if is_up then
+    local from = ARGV[7] ~= '' and rank_after(key, tonumber(ARGV[7]), ARGV[8])
+      or score_from > 0 and rank_after(key, score_from, '') or 0
+    return redis.call('ZRANGE', key, from, from + looked_at - 1, 'WITHSCORES')
+  end
+  local size = redis.call('ZCARD', key)
+  local before = size
+  if ARGV[7] ~= '' then
+    local score = tonumber(ARGV[7])
+    before = rank_after(key, score, ARGV[8])
+    -- The entry itself was on the last page, unless it is gone or stands elsewhere by now.
+    if tonumber(redis.call('ZSCORE', key, ARGV[8]) or nil) == score then before = before - 1 end
+  elseif score_before > 0 then
+    before = rank_after(key, score_before, '')
+  end
+  if before <= 0 then return {} end
+  return redis.call('ZREVRANGE', key, size - before, size - before + looked_at - 1, 'WITHSCORES')
+end
+
+-- The index is in the order of the time that is asked for: behind it there is nothing more.
+local function is_beyond(score)
+  if is_up then return score_before > 0 and score >= score_before end
+  return score_from > 0 and score < score_from
+end
+
+local function matches(r)
+  return (queue == '' or r.queue == queue) and (state == 0 or r.state == state)
+    and (name == '' or glob(name, r.name))
+    and r.created_at >= created_from and (created_before == 0 or r.created_at < created_before)
+    and r.ended_at >= ended_from and (ended_before == 0 or (r.ended_at > 0 and r.ended_at < ended_before))
+end
+
+local function last_attempt(r)
+  return has(r, 'has_attempts') and redis.call('LINDEX', P .. 'a:' .. r.id, -1) or ''
+end
+
+local ATTEMPT_HEAD = 33 -- numbers and the worker, before reason and error
+local function holds_texts(attempt)
+  local said = string.lower(string.sub(attempt, ATTEMPT_HEAD + 1))
+  for i = 18, #ARGV do
+    local is_there = false
+    for form in string.gmatch(ARGV[i], '[^\1]+') do
+      is_there = is_there or string.find(said, form, 1, true) ~= nil
+    end
+    if not is_there then return false end
+  end
+  return true
+end
+
+local page = read_page()
+local found, positions, attempts, cursor_score, cursor_member, looked = {}, {}, {}, '', '', 0
+for i = 1, #page, 2 do
+  if is_beyond(tonumber(page[i + 1])) then break end
+  looked = looked + 1
+  local id = holds_places and id_in_place(page[i]) or page[i]
+  local r = load(id)
+  if r and matches(r) then
+    local attempt = (wants_attempts or #ARGV > 17) and last_attempt(r)
+    if #ARGV == 17 or holds_texts(attempt) then
+      table.insert(found, r.id .. r.raw)
+      table.insert(positions, page[i + 1])
+      table.insert(positions, page[i])
+      if wants_attempts then table.insert(attempts, attempt) end
+    end
+  end
+  local is_last = i + 1 == #page
+  if #found == most or is_last then
+    if not is_last or #page == 2 * looked_at then cursor_member, cursor_score = page[i], page[i + 1] end
+    break
+  end
+end
+return {cursor_score, cursor_member, found, positions, looked, attempts}

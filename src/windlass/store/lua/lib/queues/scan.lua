@@ -1,0 +1,138 @@
+-- uses: keys, lanes, fair, limits, blocked_lanes, glob, filter
+-- Which lanes a taker may find something in: a walk over the heads in order, or over the names that its filter wants;
+-- never over jobs. A lane that is held back is parked when the walk meets it, so that the next walk does not.
+local LANES_WALKED = 1000 -- per call; a longer walk is continued by the caller, and others are served in between
+local HEADS_READ = 100
+local LANES_BY_NAME = 200
+local FROM_THE_START = -1 -- as `resume`: look again
+
+local function lanes_by_prefix(queue, from, to)
+  local entries = redis.call('ZRANGEBYLEX', queue_key('names', queue), '[' .. from, '(' .. to, 'LIMIT', 0, LANES_BY_NAME + 1)
+  if #entries > LANES_BY_NAME then return nil end
+  local lanes = {}
+  for i, entry in ipairs(entries) do lanes[i] = string.match(entry, '^[^%z]*%z(.*)$') end
+  return lanes
+end
+
+-- Whether a lane may be taken from; if not, it is parked.
+local function is_open(queue, lane)
+  local holdup = held_back_by(queue, lane)
+  if not holdup then return true end
+  park(queue, lane, holdup)
+  return false
+end
+
+-- Lanes that the names index narrows down, or nil when only a walk over the heads will do.
+local function narrowed_lanes(queue, filter)
+  local lanes = {}
+  local function add_open(candidates)
+    for _, lane in ipairs(candidates) do
+      if not may_park_more() then return end
+      if wants_lane(filter, lane) and is_open(queue, lane) then lanes[#lanes + 1] = lane end
+    end
+  end
+  if filter.kind == 'only' then
+    for _, name in ipairs(filter.list) do
+      local of_name = lanes_by_prefix(queue, name .. '\0', name .. '\1')
+      if not of_name then return nil end
+      add_open(of_name)
+    end
+    return lanes
+  end
+  local prefix = filter.kind == 'glob' and literal_prefix(filter.pattern) or ''
+  local candidates = prefix ~= '' and lanes_by_prefix(queue, prefix, prefix .. '\255')
+  if not candidates then return nil end
+  add_open(candidates)
+  return lanes
+end
+
+-- Collects lanes until there are enough: no more than `most` can contribute, and the first are the best. In a fair queue
+-- that is true of tenants, since each job taken puts all lanes of its tenant behind. With an exact priority every lane
+-- counts: its head may hide a job of that priority.
+local function collector(queue, filter, most, lanes)
+  local found, of_tenant = 0, is_fair(queue) and {} or nil
+  return function(lane)
+    local tenant = of_tenant and tenant_of_lane(lane)
+    local before = of_tenant and of_tenant[tenant] or 0
+    if before < most or filter.priority then lanes[#lanes + 1] = lane end
+    if of_tenant then of_tenant[tenant] = before + 1 end
+    if before == 0 then found = found + 1 end
+    return found == most and not filter.priority
+  end
+end
+
+-- Walks one line of heads in order. Adds to `lanes`; returns where the walk stopped (nil: it is through).
+local function walk_line(queue, line, filter, most, from, steps, lanes)
+  local at, looked_at, is_enough_with = from, 0, collector(queue, filter, most, lanes)
+  while looked_at < steps do
+    local entries = redis.call('ZRANGE', line, at, at + HEADS_READ - 1)
+    local left = #entries
+    for _, entry in ipairs(entries) do
+      local lane = lane_of_head(entry)
+      if wants_lane(filter, lane) then
+        if not may_park_more() then return FROM_THE_START end
+        if not is_open(queue, lane) then
+          left = left - 1
+        elseif is_enough_with(lane) then
+          return nil
+        end
+      end
+    end
+    if #entries < HEADS_READ then return nil end
+    at = at + left
+    looked_at = looked_at + HEADS_READ
+  end
+  return at
+end
+
+local REFRESHED = 100 -- entries per look and line
+
+local function refresh_entry(queue, line, entry, score)
+  local lane = lane_of_head(entry)
+  local order = order_bytes(virtual_time(queue, tenant_of_lane(lane)))
+  if order == string.sub(entry, 1, 6) then return false end
+  redis.call('ZREM', line, entry)
+  redis.call('ZADD', line, score, order .. string.sub(entry, 7))
+  redis.call('HSET', queue_key('entered', queue), lane, order)
+  return true
+end
+
+-- Entries carry the virtual time they were entered with; a tenant with several lanes is further by now. They are lower
+-- bounds, so when those of the first `most` tenants are right, nobody behind them is better.
+local function refresh_turns(queue, line, most)
+  local moved, read = 0, math.min(most, HEADS_READ)
+  repeat
+    local entries = redis.call('ZRANGE', line, 0, read - 1, 'WITHSCORES')
+    local tenants, found, moved_before = {}, 0, moved
+    for i = 1, #entries, 2 do
+      if refresh_entry(queue, line, entries[i], entries[i + 1]) then moved = moved + 1 end
+      local tenant = tenant_of_lane(lane_of_head(entries[i]))
+      if not tenants[tenant] then found = found + 1 end
+      tenants[tenant] = true
+    end
+    local is_through = found >= most or #entries < 2 * read or read >= HEADS_READ
+    if moved == moved_before then read = math.min(2 * read, HEADS_READ) end
+  until (moved == moved_before and is_through) or moved >= REFRESHED
+end
+
+local function walk_lines(queue, filter, most, from, steps)
+  local lanes, resume = {}, nil
+  for _, line in ipairs(open_lines_of(queue)) do
+    if from == 0 and is_fair(queue) then refresh_turns(queue, line, most) end
+    local stopped_at = walk_line(queue, line, filter, most, from, steps, lanes)
+    if stopped_at and (not resume or stopped_at < resume) then resume = stopped_at end
+  end
+  return lanes, resume
+end
+
+-- A short look at the best heads, then the index of names, then the long walk.
+local function lanes_for(queue, filter, most, from)
+  if from == 0 and filter.kind ~= 'only' and not filter.priority then
+    local lanes, stopped_at = walk_lines(queue, filter, most, 0, HEADS_READ)
+    if not stopped_at then return lanes, nil end
+  end
+  local narrowed = narrowed_lanes(queue, filter)
+  if narrowed then return narrowed, not may_park_more() and #narrowed == 0 and FROM_THE_START or nil end
+  local lanes, stopped_at = walk_lines(queue, filter, most, from, LANES_WALKED)
+  return lanes, (#lanes == 0 or filter.priority) and stopped_at or nil
+end

@@ -1,0 +1,171 @@
+-- uses: keys, clock, batch, record, counters, ending, reports, plain
+-- Plain jobs end well (plain.lua says what that is). Their lane does not matter any more.
+
+-- As HEADER in record.lua, with format and state in one number.
+local HELD_PLAIN = '>I2I4i4I6I6I6I6I6I6I6c16I4I4I4I2'
+local MANY = 16 -- records read at once, with their payloads: where the first is small, the others will be too
+local COMPLETE = 1000000 -- as progress
+local NOTHING = {}
+
+-- The beginnings of the records, or nil: one is missing, or they are long. Only the first may be cut off: its length comes with
+-- them.
+local function read_beginnings(keys)
+  local raws = {call('GETRANGE', keys[1], 0, PEEK_BYTES - 1)}
+  local length = #raws[1] < PEEK_BYTES and #raws[1] or call('STRLEN', keys[1])
+  for first = 2, #keys, MANY do
+    if (first == 2 and length or #raws[first - 1]) >= PEEK_BYTES then return nil end
+    local found = call('MGET', unpack(keys, first, math.min(first + MANY - 1, #keys)))
+    for i = 1, #found do
+      if not found[i] then return nil end
+      raws[first + i - 1] = found[i]
+    end
+  end
+  return raws[1] ~= '' and raws or nil, length
+end
+
+local RUNNING_FORM
+at_begin[#at_begin + 1] = function() RUNNING_FORM = 256 * FORMAT + STATE.running end
+
+-- What ends in one queue.
+local function new_ends() return {ids = {}, number = 0, bytes = 0, ran_ms = 0, spans = {}} end
+
+local function note_end(of_queue, id, length, ran_ms)
+  local number, span = of_queue.number + 1, run_span(ran_ms)
+  of_queue.number, of_queue.ids[number] = number, id
+  of_queue.bytes, of_queue.ran_ms = of_queue.bytes + length, of_queue.ran_ms + ran_ms
+  of_queue.spans[span] = (of_queue.spans[span] or 0) + 1
+end
+
+local function append(list, first, second)
+  list[#list + 1] = first
+  list[#list + 1] = second
+end
+
+-- The record as it is kept: only its header changes.
+local function keep_end(ends, key, queue, id, raw, length, result, kept_ms)
+  ends.kept = ends.kept or {ids = {}, written = {}, patched = {}, finished = {}, retention = {}}
+  local kept, header = ends.kept, {unpacked(HEADER, raw)}
+  kept.ids[id] = true
+  header[2], header[9], header[11], header[15] = STATE.finished, now_ms, 0, COMPLETE
+  if result ~= '' then
+    header[3] = header[3] + FLAG.has_outcome
+    append(kept.written, P .. 'o:' .. id, result)
+  end
+  local written = pack(HEADER, unpack(header, 1, 16))
+  if length <= SMALL_BYTES then
+    append(kept.written, key, written .. sub(raw, HEADER_BYTES + 1))
+  else
+    kept.patched[key] = written
+  end
+  kept.finished[queue] = kept.finished[queue] or {}
+  append(kept.finished[queue], now_ms, id)
+  if kept_ms < FOREVER_MS then append(kept.retention, now_ms + kept_ms, id) end
+end
+
+local function result_in(item)
+  local _, _, result = read_finish(item)
+  return result
+end
+
+-- Adds an end to `ends`; false: the caller does not hold the job, or it is not plain.
+local function add_end(ends, key, id, raw, length, token, item)
+  local form, flags, _, _, _, _, started_at, _, own_token, _, worker, _, _, _, head_bytes = unpacked(HELD_PLAIN, raw)
+  if form ~= RUNNING_FORM or flags > CODEC_BITS or (token ~= 0 and token ~= own_token) or head_bytes > #raw then return false end
+  local kind = kind_of(sub(raw, STRINGS_AT, head_bytes))
+  if not kind.ends_plainly then return false end
+  local of_queue, of_worker = ends.of_queue[kind.queue] or new_ends(), ends.of_worker[worker] or {}
+  ends.of_queue[kind.queue], ends.of_worker[worker] = of_queue, of_worker
+  note_end(of_queue, id, length, started_at < now_ms and now_ms - started_at or 0)
+  of_worker[#of_worker + 1] = id
+  if kind.kept_ms > 0 then keep_end(ends, key, kind.queue, id, raw, length, result_in(item), kind.kept_ms) end
+  return true
+end
+
+-- Ids, keys and tokens of `count` finishes from ARGV[at] on, or nil: one of them is there twice.
+local function held_by_call(at, count)
+  local ids, keys, tokens, seen, prefix = {}, {}, {}, {}, P .. 'j:'
+  for i = 1, count do
+    local id, token = unpacked('>c16I6', ARGV[at + i - 1])
+    if seen[id] then return nil end
+    seen[id], ids[i], keys[i], tokens[i] = true, id, prefix .. id, token
+  end
+  return ids, keys, tokens
+end
+
+-- The ends of these jobs, or nil: not all of them are plain, or held by the caller.
+local function plain_ends(at, count)
+  if count > PLAIN_MOST then return nil end
+  local ids, keys, tokens = held_by_call(at, count)
+  if not ids then return nil end
+  local raws, first_length = read_beginnings(keys)
+  if not raws then return nil end
+  local ends = {ids = ids, keys = keys, of_queue = {}, of_worker = {}}
+  for i = 1, count do
+    local raw = raws[i]
+    if not add_end(ends, keys[i], ids[i], raw, i == 1 and first_length or #raw, tokens[i], ARGV[at + i - 1]) then return nil end
+  end
+  return ends
+end
+
+local function write_kept(kept)
+  call_in_steps('MSET', nil, kept.written)
+  for key, header in pairs(kept.patched) do call('SETRANGE', key, 0, header) end
+  for queue, list in pairs(kept.finished) do call('ZADD', queue_key('finished', queue), unpack(list)) end
+  if #kept.retention > 0 then call('ZADD', P .. 'retention', unpack(kept.retention)) end
+end
+
+local function those_not_kept(ends)
+  local ids, keys, kept = {}, {}, ends.kept.ids
+  for i, id in ipairs(ends.ids) do
+    if not kept[id] then
+      ids[#ids + 1] = id
+      keys[#keys + 1] = ends.keys[i]
+    end
+  end
+  return ids, keys
+end
+
+-- What is not kept goes, and is remembered by its mark.
+local function write_gone(ends)
+  local ids, gone = ends.ids, ends.keys
+  if ends.kept then ids, gone = those_not_kept(ends) end
+  if #ids == 0 then return end
+  local marks = {}
+  for i = 1, #ids do marks[i] = ended_mark(ids[i]) end
+  call('DEL', unpack(gone))
+  mark_ended(marks)
+end
+
+local function write_ends(ends)
+  for queue, of_queue in pairs(ends.of_queue) do
+    local names = names_of(queue)
+    call('ZREM', names.running, unpack(of_queue.ids))
+    call('HINCRBY', names.q, 'bytes', -of_queue.bytes)
+    for span, number in pairs(of_queue.spans) do tally_now(names, queue, span, number) end
+    tally_now(names, queue, 'run_ms', of_queue.ran_ms)
+  end
+  for worker, ids in pairs(ends.of_worker) do
+    if worker ~= NOBODY then call('ZREM', P .. 'wj:' .. worker, unpack(ids)) end
+  end
+  write_gone(ends)
+  if ends.kept then write_kept(ends.kept) end
+end
+
+-- Does one of the queues keep what has ended? Not asked of those that are known not to.
+local function is_history_kept(ends, known)
+  for queue in pairs(ends.of_queue) do
+    if not known[queue] and is_set(call('HGET', names_of(queue).q, 'history_length'), 'history_length') then return true end
+  end
+  return false
+end
+
+local function finish_plainly()
+  local ends = plain_ends(2, #ARGV - 1)
+  if not ends or call('EXISTS', P .. 'followed', P .. 'push_full') > 0 or is_history_kept(ends, NOTHING) then
+    return nil
+  end
+  write_ends(ends)
+  local answers = {}
+  for i = 1, #ends.ids do answers[i] = 'ok' end
+  return answers
+end

@@ -1,0 +1,46 @@
+-- uses: keys, clock, filter, wakeups
+-- Who could take a job: those who wait at the queue's bells, and the workers that are registered. Only reads.
+
+-- How many wait; how many of them want this job; how many of its queue's jobs are taken; the first filters of those who
+-- wait for others.
+local function waiting_takers(r, most)
+  local waiting, wanting, unfit, is_wanted = 0, 0, {}, {}
+  local list = load_waiters(r.queue)
+  for i = 1, #list, 2 do
+    if tonumber(list[i + 1]) >= now_ms then
+      local filter = string.match(list[i], '^[^\1]*\1(.*)$')
+      -- Many wait with the same filter.
+      if is_wanted[filter] == nil then
+        is_wanted[filter] = wants(parse_filter(filter), r)
+        if not is_wanted[filter] and #unfit < most then unfit[#unfit + 1] = filter end
+      end
+      waiting = waiting + 1
+      if is_wanted[filter] then wanting = wanting + 1 end
+    end
+  end
+  return {waiting, wanting, redis.call('ZCARD', queue_key('running', r.queue)), unfit}
+end
+
+-- {worker, silent at, beats every ms, what it says of itself, jobs it holds}, or nil: not registered.
+local function describe_worker(worker)
+  local silent_at = redis.call('ZSCORE', P .. 'workers', worker)
+  if not silent_at then return nil end
+  local said = redis.call('HMGET', P .. 'w:' .. worker, 'beat_ms', 'description')
+  return {worker, tonumber(silent_at), tonumber(said[1] or 0), said[2] or '', redis.call('ZCARD', P .. 'wj:' .. worker)}
+end
+
+-- Of very many only those that beat last are looked at.
+local function registered_workers(most)
+  local found = {}
+  for i, worker in ipairs(redis.call('ZREVRANGE', P .. 'workers', 0, most - 1)) do found[i] = describe_worker(worker) end
+  return found
+end
+
+-- Those of the workers that jobs are pushed to that have said that they do not know its name.
+local function strangers_to(r, most)
+  local found = {}
+  for _, worker in ipairs(redis.call('ZRANGE', P .. 'push_workers', 0, most - 1)) do
+    if redis.call('ZSCORE', P .. 'wn:' .. worker, r.name) then found[#found + 1] = worker end
+  end
+  return found
+end

@@ -1,0 +1,124 @@
+-- uses: keys, clock, wakeups
+-- Workers that jobs are pushed to: what each can have now, and what is known of it from earlier pushes. `w:<worker>` has
+-- `push` (slots \1 queue ...), and after pushes that failed `failing_since`, `failed_at`, `failures`, `suspended_until`.
+local PUSH = '\2push' -- where those who push wait for workers and their room: no queue has such a name
+local PUSH_WORKERS_MAX = 500 -- looked at by one call
+local NAMES_UNKNOWN_MAX = 100 -- of one worker; what is forgotten is asked again
+local FIRST_SUSPENSION_MS, LONGEST_SUSPENSION_MS = 250, 4000
+local DROPPED_AFTER_MS = 10000
+local is_some_full
+at_start[#at_start + 1] = function() is_some_full = nil end
+
+local function ring_dispatchers()
+  while ring(PUSH, nil) do end
+end
+
+local function has_push_workers() return redis.call('EXISTS', P .. 'push_workers') == 1 end
+
+local function forget_push(worker)
+  if redis.call('ZREM', P .. 'push_workers', worker) == 0 then return end
+  redis.call('DEL', P .. 'wn:' .. worker)
+  redis.call('SREM', P .. 'push_full', worker)
+end
+
+local function is_reachable_again(worker)
+  redis.call('HDEL', P .. 'w:' .. worker, 'failing_since', 'failed_at', 'failures', 'suspended_until')
+end
+
+-- What it said of itself is new: so is all that was learned of it.
+local function describe_push(worker, push)
+  forget_push(worker)
+  is_reachable_again(worker)
+  redis.call('HSET', P .. 'w:' .. worker, 'push', push)
+  if push == '' then return end
+  redis.call('ZADD', P .. 'push_workers', now_ms, worker)
+  ring_dispatchers()
+end
+
+-- A job has left the worker: somebody may wait to push it another one.
+local function note_room(worker)
+  if is_some_full == nil then is_some_full = redis.call('EXISTS', P .. 'push_full') == 1 end
+  if is_some_full and redis.call('SREM', P .. 'push_full', worker) == 1 then ring(PUSH, nil) end
+end
+
+local function note_unknown_name(worker, name)
+  if redis.call('ZSCORE', P .. 'push_workers', worker) == false then return end
+  local key = P .. 'wn:' .. worker
+  redis.call('ZADD', key, now_ms, name)
+  redis.call('ZREMRANGEBYRANK', key, 0, -NAMES_UNKNOWN_MAX - 1)
+end
+
+-- The recoverer takes back what it holds, as from any worker that has gone silent.
+local function drop_push_worker(worker)
+  if redis.call('ZSCORE', P .. 'push_workers', worker) == false then return end
+  forget_push(worker)
+  redis.call('ZADD', P .. 'workers', now_ms, worker)
+  ring('', nil)
+end
+
+-- Pauses grow with every failure in a row; those of one moment are one.
+local function suspend(worker)
+  if redis.call('ZSCORE', P .. 'push_workers', worker) == false then return end
+  local key = P .. 'w:' .. worker
+  local known = redis.call('HMGET', key, 'failing_since', 'failed_at', 'failures', 'suspended_until')
+  local since, failures = tonumber(known[1] or now_ms), tonumber(known[3] or 0)
+  if tonumber(known[4] or 0) > now_ms then return end
+  if now_ms - tonumber(known[2] or now_ms) > DROPPED_AFTER_MS then since, failures = now_ms, 0 end
+  if now_ms - since >= DROPPED_AFTER_MS then return drop_push_worker(worker) end
+  local pause_ms = math.min(FIRST_SUSPENSION_MS * 2 ^ failures, LONGEST_SUSPENSION_MS)
+  redis.call('HSET', key, 'failing_since', since, 'failed_at', now_ms, 'failures', failures + 1,
+    'suspended_until', now_ms + pause_ms)
+end
+
+-- Nil: jobs are not pushed to it, or not now; then also the instant of its next chance, if that is known.
+local function push_candidate(worker)
+  local said = redis.call('HMGET', P .. 'w:' .. worker, 'push', 'suspended_until', 'failing_since', 'description', 'beat_ms')
+  local slots, queues = nil, {}
+  for part in string.gmatch(said[1] or '', '[^\1]+') do
+    if slots then table.insert(queues, part) else slots = tonumber(part) end
+  end
+  if not slots then return nil end
+  local room = slots - redis.call('ZCARD', P .. 'wj:' .. worker)
+  if room <= 0 then
+    redis.call('SADD', P .. 'push_full', worker)
+    return nil
+  end
+  if tonumber(said[2] or 0) > now_ms then return nil, tonumber(said[2]) end
+  -- One that failed last is tried with a single job.
+  if said[3] then room = 1 end
+  local unknown = redis.call('ZRANGE', P .. 'wn:' .. worker, 0, -1)
+  return {worker = worker, room = room, queues = queues, description = said[4], beat_ms = tonumber(said[5]),
+    filter = #unknown > 0 and '\1except\1' .. table.concat(unknown, '\0') or ''}
+end
+
+-- They need not beat: one that is looked at is known to be there, and one that does not answer is found out by a push.
+local function keep_push_workers(candidates)
+  for _, one in ipairs(candidates) do
+    redis.call('ZADD', P .. 'workers', 'XX', 'GT', now_ms + one.beat_ms, one.worker)
+  end
+end
+
+-- Those that could have a job now, and the earliest next chance of one that is suspended.
+local function push_candidates()
+  local found, following = {}, math.huge
+  for _, worker in ipairs(redis.call('ZRANGE', P .. 'push_workers', 0, PUSH_WORKERS_MAX - 1)) do
+    local candidate, at = push_candidate(worker)
+    if candidate then table.insert(found, candidate) end
+    following = math.min(following, at or math.huge)
+  end
+  return found, following
+end
+
+-- The place in the list of the one with most room, and how much the next one has.
+local function roomiest(candidates)
+  local best, second = 1, 0
+  for i = 2, #candidates do
+    local room = candidates[i].room
+    if room > candidates[best].room then
+      best, second = i, candidates[best].room
+    elseif room > second then
+      second = room
+    end
+  end
+  return best, second
+end

@@ -1,9 +1,0 @@
--- Reads the lines that are kept with a job. Changes nothing.
--- arguments: ARGV[1] clock offset, [2] id
--- returns:   {entry, ...} (logging.lua), oldest first
--- refusals:  unknown_job, already_ended (as a plain string)
--- flags: no-writes
--- uses: record, ending, logging
-local r = load(ARGV[2])
-if not r then return missing(ARGV[2]) end
-return has(r, 'has_logs') and redis.call('LRANGE', log_key(r.id), 0, -1) or {}

@@ -1,0 +1,43 @@
+-- Counters of queues per minute, for a range of minutes that ends now.
+-- arguments: ARGV[1] clock offset, [2] first minute (since 1970; 0: that of [3]), [3] minutes before the present one,
+--            [4...] queues
+-- returns:   {now, {per queue {hour, {field, value, ...}, ...}}}; a field is <minute>:<what>; of an hour of which more
+--            than a few minutes are wanted, or that has few, all are told
+-- refusals:  none
+-- flags: no-writes
+-- uses: keys, clock, counters
+local FEW = 2
+local SMALL = 150 -- counters of an hour that are as cheap to read as those of two minutes
+local last = math.floor(now_ms / 60000)
+local first = math.max(tonumber(ARGV[2]), last - tonumber(ARGV[3]))
+
+local function some_of(key, from, to)
+  local fields, found = {}, {}
+  for minute = from, to do
+    for _, what in ipairs(TALLIED) do fields[#fields + 1] = minute .. ':' .. what end
+  end
+  if #fields == 0 then return found end
+  for i, value in ipairs(redis.call('HMGET', key, unpack(fields))) do
+    if value then
+      found[#found + 1] = fields[i]
+      found[#found + 1] = value
+    end
+  end
+  return found
+end
+
+local function hours_of(queue)
+  local found = {}
+  for hour = math.floor(first / 60), math.floor(last / 60) do
+    local key = P .. 'm:' .. queue .. '\0' .. hour
+    local from, to = math.max(first - hour * 60, 0), math.min(last - hour * 60, 59)
+    found[#found + 1] = hour
+    local is_few = to - from < FEW and redis.call('HLEN', key) > SMALL
+    found[#found + 1] = is_few and some_of(key, from, to) or redis.call('HGETALL', key)
+  end
+  return found
+end
+
+local answers = {}
+for i = 4, #ARGV do answers[i - 3] = hours_of(ARGV[i]) end
+return {now_ms, answers}
