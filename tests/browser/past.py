@@ -13,7 +13,7 @@ from browser.wording import Wording
 from windlass.core.job import Blob, Job, NewJob
 from windlass.core.operations import Fail, Finish, Take, WorkerInfo
 from windlass.core.retry import Backoff
-from windlass.sdk.failures import stored_as
+from windlass.sdk.failures import encode_error
 from windlass.service import Service
 
 MINUTE_MS = 60_000
@@ -94,7 +94,7 @@ class Past:
     def _failure(self, queue: str, job: Job) -> Fail:
         kind, message = ERRORS[queue]
         message = self._say(message)
-        return Fail(id=job.id, token=job.lease_token, error=stored_as(kind, message, traceback_of(kind, message)))
+        return Fail(id=job.id, token=job.lease_token, error=encode_error(kind, message, traceback_of(kind, message)))
 
 
 async def register_worker(service: Service, say: Wording) -> None:

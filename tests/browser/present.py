@@ -24,7 +24,7 @@ from windlass.core.retry import Backoff
 from windlass.core.scheduling.schedule import Schedule
 from windlass.downloads.api.aggregation import LIMIT
 from windlass.downloads.worker.order import QUEUE
-from windlass.sdk.failures import stored_as
+from windlass.sdk.failures import encode_error
 from windlass.sdk.flows.spawn import ChildHandle
 from windlass.service import Service
 from windlass.store.store import Store
@@ -201,7 +201,7 @@ class Present:
             lines = [LogLine(await self.service.now(), "info", self.say("asking the bank", 1_000))]
             await self.service.log([Log(job.id, job.lease_token, lines)])
             store.clock_offset_ms += 20_000
-            error = stored_as(kind, text, traceback_of(kind, text))
+            error = encode_error(kind, text, traceback_of(kind, text))
             then = "retry" if attempt < 3 else "final"
             await self.service.fail([Fail(id=job.id, token=job.lease_token, error=error, then=then)])  # type: ignore[arg-type]
         store.clock_offset_ms = 0

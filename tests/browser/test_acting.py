@@ -21,7 +21,7 @@ from windlass.core.job import Callback, Job, NewJob
 from windlass.core.limits.limit import Limit, Matcher
 from windlass.core.operations import Fail, Finish, Take
 from windlass.core.scheduling.schedule import Schedule
-from windlass.sdk.failures import stored_as
+from windlass.sdk.failures import encode_error
 from windlass.server import Serving
 from windlass.service import Service
 from windlass.settings import Settings
@@ -243,7 +243,7 @@ async def test_failures_are_retried_by_what_went_wrong(visitor: Visitor, running
     taken = (await service.take(Take(queues=("mail",), most=12))).jobs
     for at, job in enumerate(taken):
         message = f"no answer from relay {at}" if at % 3 else "<b>bounced</b>"
-        await service.fail([Fail(id=job.id, token=job.lease_token, error=stored_as("OSError", message))])
+        await service.fail([Fail(id=job.id, token=job.lease_token, error=encode_error("OSError", message))])
     page = await visitor.open("/failures")
     group = page.get_by_role("row", name="no answer from relay")
     await expect(group).to_contain_text("8")

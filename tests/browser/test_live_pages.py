@@ -17,7 +17,7 @@ from stores import make_store
 from windlass import Context, Windlass
 from windlass.core.job import NewJob
 from windlass.core.operations import Fail, Take
-from windlass.sdk.failures import stored_as
+from windlass.sdk.failures import encode_error
 from windlass.server import Serving, serving
 from windlass.service import Service
 from windlass.store.store import Store
@@ -145,7 +145,7 @@ async def test_remembered_failures_are_looked_at_again(visitor: Visitor, running
     service = running.service
     await service.enqueue([NewJob(queue="mail", name="send")])
     (job,) = (await service.take(Take(queues=("mail",)))).jobs
-    await service.fail([Fail(id=job.id, token=job.lease_token, error=stored_as("OSError", "no answer"))])
+    await service.fail([Fail(id=job.id, token=job.lease_token, error=encode_error("OSError", "no answer"))])
     await expect((await visitor.open("/failures")).get_by_role("row", name="no answer")).to_be_visible()
     await service.retry([job.id])
     await expect((await visitor.open("/failures")).get_by_text("Nothing has failed")).to_be_visible()

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from windlass.core.errors import BadInput, WindlassError
 from windlass.core.job import NOTHING, Blob, Codec
 from windlass.sdk.tasks import codec
-from windlass.sdk.tasks.arguments import BadArguments, Decoded, Signature, WrongCall
+from windlass.sdk.tasks.arguments import BadArguments, DecodedCall, Signature, WrongCall
 
 if TYPE_CHECKING:
     from nowhere import Nothing  # type: ignore[import-not-found]
@@ -54,7 +54,7 @@ def send_mail(order_id: int, subject: str = "Hello", *, urgent: bool = False, ct
 MAIL = Signature.of(send_mail, frozenset({"ctx"}))
 
 
-def there_and_back(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Decoded:
+def there_and_back(function: Callable[..., Any], *args: Any, **kwargs: Any) -> DecodedCall:
     signature = Signature.of(function)
     return signature.decode(signature.encode(signature.bind(args, kwargs)))
 
@@ -65,7 +65,7 @@ def there_and_back(function: Callable[..., Any], *args: Any, **kwargs: Any) -> D
 def test_a_payload_is_a_map_without_defaults() -> None:
     payload = MAIL.encode(MAIL.bind((7,), {"urgent": True}))
     assert payload == codec.encode({"order_id": 7, "urgent": True})
-    assert MAIL.decode(payload) == Decoded((), {"order_id": 7, "urgent": True}, {})
+    assert MAIL.decode(payload) == DecodedCall((), {"order_id": 7, "urgent": True}, {})
 
 
 def test_the_same_call_has_the_same_bytes_however_it_is_written() -> None:
@@ -81,7 +81,7 @@ def test_the_same_call_has_the_same_bytes_however_it_is_written() -> None:
 def test_book_keeping_travels_beside_the_arguments() -> None:
     payload = MAIL.encode(MAIL.bind((7,), {}), {"v": 2})
     assert codec.decode(payload) == {"order_id": 7, "$windlass": {"v": 2}}
-    assert MAIL.decode(payload) == Decoded((), {"order_id": 7}, {"v": 2})
+    assert MAIL.decode(payload) == DecodedCall((), {"order_id": 7}, {"v": 2})
 
 
 @pytest.mark.parametrize(
@@ -329,7 +329,7 @@ def two(a: int, b: int) -> None: ...
 def test_payloads_of_other_producers(
     function: Callable[..., Any], blob: Blob, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> None:
-    assert Signature.of(function, frozenset({"ctx"})).decode(blob) == Decoded(args, kwargs, {})
+    assert Signature.of(function, frozenset({"ctx"})).decode(blob) == DecodedCall(args, kwargs, {})
 
 
 def test_null_and_raw_bytes_are_arguments_where_one_is_needed() -> None:
@@ -394,7 +394,7 @@ def test_a_payload_is_migrated_before_it_is_typed(blob: Blob) -> None:
         seen.append((dict(raw), version))
         return {"order_id": raw["order"]}
 
-    assert MAIL.decode(blob, migrate) == Decoded((), {"order_id": 7}, {"v": 3})
+    assert MAIL.decode(blob, migrate) == DecodedCall((), {"order_id": 7}, {"v": 3})
     assert MAIL.decode(Blob(b'{"order": 8}'), migrate).kwargs == {"order_id": 8}
     assert seen == [({"order": 7}, 3), ({"order": 8}, 1)]
     with pytest.raises(

@@ -10,10 +10,10 @@ import pytest
 
 from windlass import Windlass
 from windlass.core.errors import BadInput, QueueFull
-from windlass.sdk.app import AT_ONCE
+from windlass.sdk.app import BATCH_SIZE
 from windlass.sdk.tasks.task import AsyncTask, Call
 
-COUNT = 2 * AT_ONCE + 5
+COUNT = 2 * BATCH_SIZE + 5
 
 
 def noting(app: Windlass) -> AsyncTask[[int], None]:
@@ -32,11 +32,11 @@ def test_all_calls_of_several_steps_are_accepted_in_order(app: Windlass) -> None
     note = noting(app)
     handles = app.enqueue_many(note.call(number) for number in range(COUNT))
     assert len({handle.id for handle in handles}) == COUNT == queued(app)
-    found = app.service.job([handle.id_bytes for handle in (handles[0], handles[AT_ONCE], handles[-1])]).wait()
+    found = app.service.job([handle.id_bytes for handle in (handles[0], handles[BATCH_SIZE], handles[-1])]).wait()
     assert (
         [timeline.job.payload.data[-2:] for timeline in found]
         == [  # type: ignore[union-attr]
-            note.call(number).new_job().payload.data[-2:] for number in (0, AT_ONCE, COUNT - 1)
+            note.call(number).new_job().payload.data[-2:] for number in (0, BATCH_SIZE, COUNT - 1)
         ]
     )
 
@@ -55,7 +55,7 @@ def test_calls_may_be_made_while_others_are_under_way(app: Windlass) -> None:
 
     def calls() -> Iterator[Call[Any]]:
         for number in range(COUNT):
-            if number % AT_ONCE == 3:
+            if number % BATCH_SIZE == 3:
                 note.enqueue(number)
             yield note.call(number)
 
@@ -67,15 +67,15 @@ def test_what_was_sent_before_a_wrong_call_is_accepted(app: Windlass) -> None:
     note = noting(app)
 
     def calls() -> Iterator[Call[Any]]:
-        for number in range(AT_ONCE + 1):
+        for number in range(BATCH_SIZE + 1):
             yield note.call(number)
         yield note.using(priority="high").call(1)  # type: ignore[typeddict-item]
 
     with pytest.raises(BadInput, match="priority"):
         app.enqueue_many(calls())
-    assert queued(app) == AT_ONCE
+    assert queued(app) == BATCH_SIZE
     note.enqueue(1)
-    assert queued(app) == AT_ONCE + 1
+    assert queued(app) == BATCH_SIZE + 1
 
 
 def test_a_refusal_is_raised_when_the_step_after_it_has_been_answered(app: Windlass) -> None:

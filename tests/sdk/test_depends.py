@@ -13,7 +13,7 @@ import pytest
 from windlass import Backoff, Context, Depends, JobCancelled, JobFailed, Windlass
 from windlass.core.errors import BadInput
 from windlass.sdk.tasks.arguments import WrongCall
-from windlass.sdk.tasks.injection import SharedInChild
+from windlass.sdk.tasks.injection import ChildSharedDependencies
 
 pytestmark = pytest.mark.anyio
 AT_ONCE = Backoff(tries=3, base=0)
@@ -432,7 +432,7 @@ async def test_in_a_child_process(app: Windlass, said: Said) -> None:
         return f"{c} {p}"
 
     def in_child() -> list[str]:
-        shared = SharedInChild(app)
+        shared = ChildSharedDependencies(app)
         answers = []
         for task in (plain, waits, plain):
             value = task.perform(task.call().new_job().payload, None, shared)

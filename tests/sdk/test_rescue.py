@@ -9,8 +9,8 @@ import pytest
 from windlass.core.job import Attempt, NewJob
 from windlass.core.operations import Finish, Take, WorkerInfo
 from windlass.core.retry import Backoff
-from windlass.sdk.worker.supervision.crashes import crashed
-from windlass.sdk.worker.supervision.orphan_recovery import give_back, rescue
+from windlass.sdk.worker.supervision.crashes import make_crash
+from windlass.sdk.worker.supervision.orphan_recovery import recover_orphans, release_jobs
 from windlass.service import Service
 from windlass.store.store import Store
 
@@ -30,7 +30,7 @@ async def held_by(service: Service, worker: bytes, jobs: int, queue: str = "q") 
 async def test_all_of_them_are_free_at_once_and_have_lost_an_attempt(service: Service) -> None:
     ids = await held_by(service, DEAD, 250)  # more than one listing shows
     others = await held_by(service, OTHER, 3)
-    assert await rescue(service, DEAD, {}, "It died.") == 250
+    assert await recover_orphans(service, DEAD, {}, "It died.") == 250
     assert [worker.id for worker in await service.workers()] == [OTHER]
     taken = await service.take(Take(queues=("q",), most=1000))
     assert {job.id for job in taken.jobs} == set(ids)
@@ -45,7 +45,7 @@ async def test_jobs_that_are_with_somebody_else_by_now_stay_there(service: Servi
     (job_id,) = await held_by(service, DEAD, 1)
     await service.requeue([job_id])
     (again,) = (await service.take(Take(queues=("q",), worker=OTHER))).jobs
-    assert await rescue(service, DEAD, {}, "It died.") == 0
+    assert await recover_orphans(service, DEAD, {}, "It died.") == 0
     assert await service.finish([Finish(again.id, again.lease_token)]) == [None]
     await service.store.close()
 
@@ -54,7 +54,7 @@ async def test_a_job_that_crashes_too_often_fails(service: Service) -> None:
     (job_id,) = await held_by(service, DEAD, 1)
     for crash in (1, 2):
         assert (await service.job([job_id]).one()).job.state.label == "running"
-        assert await rescue(service, DEAD, {"n": 2}, "It died.") == 1
+        assert await recover_orphans(service, DEAD, {"n": 2}, "It died.") == 1
         if crash == 1:
             await service.register(DEAD, WorkerInfo(host="h", pid=1))
             await service.take(Take(queues=("q",), worker=DEAD))
@@ -64,8 +64,8 @@ async def test_a_job_that_crashes_too_often_fails(service: Service) -> None:
 
 
 async def test_a_worker_that_nobody_knows(service: Service) -> None:
-    assert await rescue(service, DEAD, {}, "It died.") == 0
-    await give_back(service, DEAD)
+    assert await recover_orphans(service, DEAD, {}, "It died.") == 0
+    await release_jobs(service, DEAD)
     await service.store.close()
 
 
@@ -73,7 +73,7 @@ async def test_in_every_partition(divided_store: Callable[[int], Store]) -> None
     service = Service(divided_store(4))
     for queue in ("a", "b", "c", "d", "e"):
         await held_by(service, DEAD, 2, queue)
-    assert await rescue(service, DEAD, {}, "It died.") == 10
+    assert await recover_orphans(service, DEAD, {}, "It died.") == 10
     await service.store.close()
 
 
@@ -84,7 +84,7 @@ def test_the_rule_of_crashes() -> None:
             for n, reason in enumerate(reasons, 1)
         ]
 
-    assert not crashed(attempts(), 2, "Died", "").failure.is_final
-    assert not crashed(attempts("error", "timeout"), 2, "Died", "").failure.is_final  # only crashes count
-    assert crashed(attempts("crashed"), 2, "Died", "").failure.is_final
-    assert crashed(attempts("out_of_memory", "error"), 2, "Died", "").failure.is_final
+    assert not make_crash(attempts(), 2, "Died", "").failure.is_final
+    assert not make_crash(attempts("error", "timeout"), 2, "Died", "").failure.is_final  # only crashes count
+    assert make_crash(attempts("crashed"), 2, "Died", "").failure.is_final
+    assert make_crash(attempts("out_of_memory", "error"), 2, "Died", "").failure.is_final

@@ -13,8 +13,8 @@ from windlass.core.errors import BadInput
 from windlass.core.ids import format_id
 from windlass.core.job import Blob, Codec, NewJob
 from windlass.core.operations import Take
-from windlass.sdk.tasks.versions import version_of
-from windlass.sdk.worker.version_snooze import Postponing
+from windlass.sdk.tasks.versions import read_version
+from windlass.sdk.worker.version_snooze import VersionSnooze
 from windlass.store.store import Store
 
 pytestmark = pytest.mark.anyio
@@ -89,14 +89,14 @@ async def test_jobs_of_every_version_run(deployed: Any) -> None:
 
 
 async def test_the_version_travels_with_the_payload(deployed: Any) -> None:
-    assert [version_of(deployed(declare)[1].call(**given).new_job().payload) for declare, given in (
+    assert [read_version(deployed(declare)[1].call(**given).new_job().payload) for declare, given in (
         (first, {"address": "a"}),
         (second, {"to": "a", "subject": "b"}),
         (third, {"to": ["a"], "subject": "b"}),
     )] == [1, 2, 3]  # fmt: skip
-    assert version_of(Blob(b'{"to": "x", "$windlass": {"v": 4, "keys": {}}}', Codec.JSON)) == 4
+    assert read_version(Blob(b'{"to": "x", "$windlass": {"v": 4, "keys": {}}}', Codec.JSON)) == 4
     for odd in (b"$windlass", b'["$windlass"]', b'{"$windlass": {"v": "x"}}', b'{"$windlass": 3}'):
-        assert version_of(Blob(odd, Codec.JSON)) == 1
+        assert read_version(Blob(odd, Codec.JSON)) == 1
 
 
 async def test_a_job_from_another_language_is_migrated_too(deployed: Any) -> None:
@@ -142,7 +142,7 @@ async def test_an_older_worker_goes_on_with_what_it_knows(deployed: Any, working
 async def test_a_newer_job_is_put_off_longer_the_longer_it_lasts(deployed: Any) -> None:
     app, send_mail = deployed(third)
     job = send_mail.enqueue(["a@b"], "s").info()
-    delay_ms = Postponing(app.service)._delay_ms
+    delay_ms = VersionSnooze(app.service)._delay_ms
     instants = (10_000 + passed_ms for passed_ms in (0, 4_000, 40_000, 1_000_000))
     delays = [delay_ms(msgspec.structs.replace(job, started_at_ms=at_ms)) for at_ms in instants]
     assert delays == [5_000, 5_000, 20_000, 60_000]
@@ -153,7 +153,7 @@ async def test_a_worker_that_ends_has_put_off_what_it_met(deployed: Any) -> None
     handle = send_mail.enqueue(["a@b"], "s")
     service = await app.aservice()
     taken = await service.take(Take(queues=("default",)))
-    postponing = Postponing(service)
+    postponing = VersionSnooze(service)
     postponing.put_off(taken.jobs[0], send_mail)
     await postponing.close(10)
     assert (await handle.ainfo()).state.label == "scheduled"

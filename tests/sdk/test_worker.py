@@ -15,7 +15,7 @@ from windlass.core.errors import EngineFull
 from windlass.core.job import Blob, Codec, NewJob
 from windlass.core.operations import Take
 from windlass.store.connection.endpoint import parse_url
-from windlass.store.connection.sync_connection import BlockingConnection
+from windlass.store.connection.sync_connection import SyncConnection
 
 pytestmark = pytest.mark.anyio
 AT_ONCE = Backoff(tries=3, base=0)
@@ -513,7 +513,7 @@ async def test_a_worker_that_starts_late_drains_an_engine_that_is_full() -> None
 
         await app.aenqueue_many(note.call(b"x" * 1000) for _ in range(100))
         await app.aclose()
-        control = BlockingConnection.open(parse_url(engine.unix_url))
+        control = SyncConnection.open(parse_url(engine.unix_url))
         control.call("CONFIG", "SET", "maxmemory", "1mb")
         control.close()
         with pytest.raises(EngineFull):

@@ -7,7 +7,7 @@ import traceback
 from typing import Literal, NamedTuple, TypeAlias
 
 from windlass.core.job import Job
-from windlass.sdk.failures import GiveUp, Stopped, read
+from windlass.sdk.failures import GiveUp, Stopped, decode_error
 from windlass.sdk.tasks.arguments import BadArguments
 from windlass.sdk.worker.outcome import FailedInChild
 
@@ -26,16 +26,16 @@ def attempt_end(job: Job, error: BaseException | None) -> AttemptEnd:
     return "failed" if is_final or not job.retry.wants_retry(job.attempt) else "retried"
 
 
-class Told(NamedTuple):
+class ErrorDetails(NamedTuple):
     type: str
     message: str
     traceback: str
 
 
-def told_of(error: BaseException) -> Told:
+def describe_error(error: BaseException) -> ErrorDetails:
     """Of an exception that was raised here, or in a child process."""
     if isinstance(error, FailedInChild):
-        stored = read(error.failure.error)
+        stored = decode_error(error.failure.error)
         kind = str(stored.get("type", error.failure.reason))
-        return Told(kind, str(stored.get("message", "")), str(stored.get("traceback", "")))
-    return Told(type(error).__qualname__, str(error), "".join(traceback.format_exception(error)))
+        return ErrorDetails(kind, str(stored.get("message", "")), str(stored.get("traceback", "")))
+    return ErrorDetails(type(error).__qualname__, str(error), "".join(traceback.format_exception(error)))

@@ -27,7 +27,7 @@ from windlass.sdk.app import Windlass
 from windlass.sdk.context import Context
 from windlass.sdk.tasks.task import Call
 
-from .attempt_end import attempt_end, told_of
+from .attempt_end import attempt_end, describe_error
 
 _w3c = TraceContextTextMapPropagator()
 
@@ -101,7 +101,7 @@ def _ended_badly(span: Span, job: Job, error: BaseException) -> None:
     span.set_attribute("windlass.outcome", end)
     if end == "stopped":
         return
-    told = told_of(error)
+    told = describe_error(error)
     span.set_attribute("error.type", told.type)
     span.set_status(Status(StatusCode.ERROR, f"{told.type}: {told.message}"))
     span.add_event(

@@ -25,10 +25,10 @@ _STATES = ("queued", "scheduled", "waiting", "running", "finished", "failed", "c
 
 def instrument(app: Windlass, *, registry: CollectorRegistry = REGISTRY, buckets: Sequence[float] = SECONDS) -> None:
     """Counts and times the jobs that this app's workers run in this process."""
-    app.middlewares.insert(0, _Figures(registry, buckets).run)
+    app.middlewares.insert(0, _AttemptMetrics(registry, buckets).run)
 
 
-class _Figures:
+class _AttemptMetrics:
     def __init__(self, registry: CollectorRegistry, buckets: Sequence[float]) -> None:
         of_task = ("queue", "task")
         self._started = Counter("windlass_attempts_started", "Attempts that have begun.", of_task, registry=registry)

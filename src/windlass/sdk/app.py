@@ -26,18 +26,18 @@ from windlass.core.ids import parse_id
 from windlass.core.job import Durability
 from windlass.core.operations import Enqueued
 from windlass.service import Service
-from windlass.store.operation import AskedMany
+from windlass.store.operation import BatchOperation
 
-from .connection import Connecting
+from .connection import AppConnection
 from .context import Context
-from .declarations import Declared
+from .declarations import Declarations
 from .durations import Duration
 from .handle import JobHandle
-from .tasks.batch import AsyncBatchTask, BatchDecorator, SyncBatchTask, batch_of
+from .tasks.batch import AsyncBatchTask, BatchDecorator, SyncBatchTask, make_batch
 from .tasks.depends import Factory, refuse_circle
-from .tasks.middleware import M, Middleware, refuse_other_than_async
+from .tasks.middleware import M, Middleware, require_async_function
 from .tasks.options import DEFAULT_QUEUE, TaskOptions
-from .tasks.schedules import Scheduling
+from .tasks.schedules import ScheduleDecorators
 from .tasks.task import AsyncTask, Call, SyncTask, Task
 
 if TYPE_CHECKING:
@@ -45,28 +45,28 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 R = TypeVar("R")
-AT_ONCE = 1_000  # jobs per call of a bulk enqueue
-UNDER_WAY = 2  # such calls: while the engine is at one, the next is made
-Answers: TypeAlias = list[Enqueued | Refusal]
+BATCH_SIZE = 1_000  # jobs per call of a bulk enqueue
+BATCHES_IN_FLIGHT = 2  # such calls: while the engine is at one, the next is made
+EnqueueAnswers: TypeAlias = list[Enqueued | Refusal]
 
 log = logging.getLogger("windlass.app")
 
 
-class Anything:
+class AnyArgument:
     """For type checkers: what takes even this as its first argument takes anything, and does not mean the context.
     Calls of such a function are not checked."""
 
 
-class Decorator(Protocol):
+class TaskDecorator(Protocol):
     """What `app.task(...)` returns. A context that comes first is not part of the calls."""
 
     # A coroutine function is a function, too: the first overload that fits is meant.
     @overload
     def __call__(  # type: ignore[overload-overlap]
-        self, function: Callable[Concatenate[Anything, P], Coroutine[Any, Any, R]], /
+        self, function: Callable[Concatenate[AnyArgument, P], Coroutine[Any, Any, R]], /
     ) -> AsyncTask[..., R]: ...
     @overload
-    def __call__(self, function: Callable[Concatenate[Anything, P], R], /) -> SyncTask[..., R]: ...
+    def __call__(self, function: Callable[Concatenate[AnyArgument, P], R], /) -> SyncTask[..., R]: ...
     @overload
     def __call__(  # type: ignore[overload-overlap]
         self, function: Callable[Concatenate[Context, P], Coroutine[Any, Any, R]], /
@@ -81,7 +81,7 @@ class Decorator(Protocol):
     def __call__(self, function: Callable[P, R], /) -> SyncTask[P, R]: ...
 
 
-class Windlass(Connecting, Scheduling):
+class Windlass(AppConnection, ScheduleDecorators):
     """One application. Connects with its first use: to `url`, WINDLASS_URL, or the embedded engine. A URL with http://
     or https:// is that of a server, which `token` lets in."""
 
@@ -103,16 +103,16 @@ class Windlass(Connecting, Scheduling):
         self.overrides: dict[Any, Factory] = {}
         # Gives a new job its W3C traceparent. Its id is empty where a schedule is declared: its jobs come later.
         self.trace_source: Callable[[Call[Any], bytes], str] | None = None
-        self.declared = Declared()
+        self.declared = Declarations()
 
     # Tasks
 
     @overload
     def task(  # type: ignore[overload-overlap]
-        self, function: Callable[Concatenate[Anything, P], Coroutine[Any, Any, R]], /
+        self, function: Callable[Concatenate[AnyArgument, P], Coroutine[Any, Any, R]], /
     ) -> AsyncTask[..., R]: ...
     @overload
-    def task(self, function: Callable[Concatenate[Anything, P], R], /) -> SyncTask[..., R]: ...
+    def task(self, function: Callable[Concatenate[AnyArgument, P], R], /) -> SyncTask[..., R]: ...
     @overload
     def task(  # type: ignore[overload-overlap]
         self, function: Callable[Concatenate[Context, P], Coroutine[Any, Any, R]], /
@@ -126,7 +126,7 @@ class Windlass(Connecting, Scheduling):
     @overload
     def task(self, function: Callable[P, R], /) -> SyncTask[P, R]: ...
     @overload
-    def task(self, /, **options: Unpack[TaskOptions]) -> Decorator: ...
+    def task(self, /, **options: Unpack[TaskOptions]) -> TaskDecorator: ...
     def task(self, function: Any = None, /, **options: Any) -> Any:
         """Makes a task of a function: `@app.task`, or `@app.task(queue="mail", …)`."""
         if function is None:
@@ -135,17 +135,17 @@ class Windlass(Connecting, Scheduling):
 
     def batch_task(self, *, most: int, wait: Duration = "50ms", **options: Unpack[TaskOptions]) -> BatchDecorator:
         """Makes a task of a function that is called for many jobs at once: `async def index(pages: list[Page])`."""
-        batch = batch_of(most, wait)
+        batch = make_batch(most, wait)
 
         def declare(function: Any) -> Any:
-            _refuse_other_than_functions(function)
+            _require_function(function)
             kind = AsyncBatchTask if inspect.iscoroutinefunction(function) else SyncBatchTask
             return self._add(kind(self, function, batch, options))
 
         return declare
 
     def _register(self, function: Callable[..., Any], options: dict[str, Any]) -> Task[..., Any]:
-        _refuse_other_than_functions(function)
+        _require_function(function)
         kind = AsyncTask if inspect.iscoroutinefunction(function) else SyncTask
         return self._add(kind(self, function, options))
 
@@ -165,7 +165,7 @@ class Windlass(Connecting, Scheduling):
 
     def middleware(self, function: M) -> M:
         """Registers a hook that is called around each job: `async def timed(ctx, call_next): …`."""
-        refuse_other_than_async(function)
+        require_async_function(function)
         self.middlewares.append(function)
         return function
 
@@ -189,11 +189,11 @@ class Windlass(Connecting, Scheduling):
         """Many calls in few steps, two of them under way at a time. A call that is refused raises, after those of its
         step, and of the one after it, that were accepted."""
         handles: list[JobHandle[R]] = []
-        under_way: deque[tuple[list[Call[R]], Callable[[], Answers]]] = deque()
+        under_way: deque[tuple[list[Call[R]], Callable[[], EnqueueAnswers]]] = deque()
         try:
-            for part in _parts(calls):
-                under_way.append((part, _asked(self.service, part, durability).begin()))
-                if len(under_way) == UNDER_WAY:
+            for part in _split_batches(calls):
+                under_way.append((part, _enqueue_batch(self.service, part, durability).begin()))
+                if len(under_way) == BATCHES_IN_FLIGHT:
                     handles += self._received(*under_way.popleft())
             while under_way:
                 handles += self._received(*under_way.popleft())
@@ -203,7 +203,7 @@ class Windlass(Connecting, Scheduling):
                     wait()
         return handles
 
-    def _received(self, part: list[Call[R]], wait: Callable[[], Answers]) -> list[JobHandle[R]]:
+    def _received(self, part: list[Call[R]], wait: Callable[[], EnqueueAnswers]) -> list[JobHandle[R]]:
         return self.handles_of(part, wait())
 
     async def aenqueue_many(
@@ -211,11 +211,11 @@ class Windlass(Connecting, Scheduling):
     ) -> list[JobHandle[R]]:
         service = await self.aservice()
         handles: list[JobHandle[R]] = []
-        under_way: deque[tuple[list[Call[R]], asyncio.Future[Answers]]] = deque()
+        under_way: deque[tuple[list[Call[R]], asyncio.Future[EnqueueAnswers]]] = deque()
         try:
-            for part in _parts(calls):
-                under_way.append((part, asyncio.ensure_future(_asked(service, part, durability))))
-                if len(under_way) == UNDER_WAY:
+            for part in _split_batches(calls):
+                under_way.append((part, asyncio.ensure_future(_enqueue_batch(service, part, durability))))
+                if len(under_way) == BATCHES_IN_FLIGHT:
                     handles += self.handles_of(under_way[0][0], await under_way[0][1])
                     under_way.popleft()
             for part, answers in under_way:
@@ -245,9 +245,9 @@ class Windlass(Connecting, Scheduling):
 
     def child_handler(self) -> Callable[[bytes], bytes]:
         """What a child process of a worker does with a job."""
-        from .worker.process_job import handler
+        from .worker.process_job import make_handler
 
-        return handler(self)
+        return make_handler(self)
 
     def testing(self, *, now: datetime | None = None) -> Testing:
         """For tests: `with app.testing() as t:` or `async with`. Until its end the app uses a private engine, whose
@@ -257,7 +257,7 @@ class Windlass(Connecting, Scheduling):
         return Testing(self, now)
 
 
-def _refuse_other_than_functions(function: Any) -> None:
+def _require_function(function: Any) -> None:
     if isinstance(function, Task) or not callable(function) or not hasattr(function, "__name__"):
         raise BadInput("A task is made of a function.")
 
@@ -267,22 +267,24 @@ def _is_same(one: Callable[..., Any], other: Callable[..., Any]) -> bool:
     return one.__qualname__ == other.__qualname__ and one.__code__.co_filename == other.__code__.co_filename
 
 
-def _parts(calls: Iterable[Call[R]]) -> Iterable[list[Call[R]]]:
+def _split_batches(calls: Iterable[Call[R]]) -> Iterable[list[Call[R]]]:
     part: list[Call[R]] = []
     for call in calls:
         part.append(call)
-        if len(part) == AT_ONCE:
+        if len(part) == BATCH_SIZE:
             yield part
             part = []
     if part:
         yield part
 
 
-def _asked(service: Service, part: Sequence[Call[Any]], durability: Durability | None) -> AskedMany[Enqueued]:
-    return service.enqueue([call.ready() for call in part], durability=_level(part, durability))
+def _enqueue_batch(
+    service: Service, part: Sequence[Call[Any]], durability: Durability | None
+) -> BatchOperation[Enqueued]:
+    return service.enqueue([call.ready() for call in part], durability=_strongest_durability(part, durability))
 
 
-def _level(calls: Sequence[Call[Any]], durability: Durability | None) -> Durability | None:
+def _strongest_durability(calls: Sequence[Call[Any]], durability: Durability | None) -> Durability | None:
     """The strongest that one of the calls asks for."""
     asked = {call.durability for call in calls} | {durability}
     return next((level for level in ("replica", "fsync", "memory") if level in asked), None)

@@ -13,7 +13,7 @@ from windlass.core.errors import BadSetting, WindlassError
 
 from .app import Windlass
 
-DEFAULT = "app"
+DEFAULT_ATTRIBUTE = "app"
 
 
 class ImportFailed(WindlassError):
@@ -27,19 +27,19 @@ def load_app(target: str) -> Windlass:
     module_name, _, attribute = target.partition(":")
     if module_name.endswith(".py") or "/" in module_name:
         dotted = module_name.removesuffix(".py").strip("./").replace("/", ".")
-        raise BadSetting(f"{target!r} is a file; name its module: {dotted}:{attribute or DEFAULT}.")
-    module = _imported(module_name, target)
-    found = _attribute(module, attribute) if attribute else _default(module)
+        raise BadSetting(f"{target!r} is a file; name its module: {dotted}:{attribute or DEFAULT_ATTRIBUTE}.")
+    module = _import_module(module_name, target)
+    found = _get_attribute(module, attribute) if attribute else _find_default(module)
     if isinstance(found, Windlass):
         return found
     if attribute and found is not None:
         said = f"{target!r} is of type {type(found).__name__}, not a Windlass app"
     else:
-        said = f"The module {module_name!r} has no {attribute or DEFAULT!r}"
-    raise BadSetting(f"{said}; {_apps_said(module, module_name)}")
+        said = f"The module {module_name!r} has no {attribute or DEFAULT_ATTRIBUTE!r}"
+    raise BadSetting(f"{said}; {_describe_apps(module, module_name)}")
 
 
-def _imported(module_name: str, target: str) -> ModuleType:
+def _import_module(module_name: str, target: str) -> ModuleType:
     if not module_name or not all(part.isidentifier() for part in module_name.split(".")):
         raise BadSetting(f"{target!r} names no app: write MODULE:APP, e.g. shop.tasks:app.")
     if os.getcwd() not in sys.path:
@@ -48,48 +48,48 @@ def _imported(module_name: str, target: str) -> ModuleType:
         return importlib.import_module(module_name)
     except ModuleNotFoundError as error:
         if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
-            raise _failed(module_name, error) from error
+            raise _make_import_failure(module_name, error) from error
         raise BadSetting(
             f"There is no module {error.name!r} in {os.getcwd()} or on the Python path; write MODULE:APP, "
             "and start the command where `import MODULE` works."
         ) from error
     except Exception as error:
-        raise _failed(module_name, error) from error
+        raise _make_import_failure(module_name, error) from error
 
 
-def _failed(module_name: str, error: BaseException) -> ImportFailed:
-    text = "".join(traceback.format_exception(error.with_traceback(_of_user(error))))
+def _make_import_failure(module_name: str, error: BaseException) -> ImportFailed:
+    text = "".join(traceback.format_exception(error.with_traceback(_user_traceback(error))))
     return ImportFailed(f"{module_name} cannot be imported.\n{text.rstrip()}")
 
 
-def _of_user(error: BaseException) -> Any:
+def _user_traceback(error: BaseException) -> Any:
     trace = error.__traceback__
-    while trace is not None and _is_machinery(trace.tb_frame.f_code.co_filename):
+    while trace is not None and _is_import_machinery(trace.tb_frame.f_code.co_filename):
         trace = trace.tb_next
     return trace
 
 
-def _is_machinery(filename: str) -> bool:
+def _is_import_machinery(filename: str) -> bool:
     return filename in (__file__, importlib.__file__) or filename.startswith("<frozen importlib")
 
 
-def _attribute(module: ModuleType, attribute: str) -> Any:
+def _get_attribute(module: ModuleType, attribute: str) -> Any:
     found: Any = module
     for part in attribute.split("."):
         found = getattr(found, part, None)
     return found
 
 
-def _default(module: ModuleType) -> Any:
-    named = getattr(module, DEFAULT, None)
-    apps = _apps(module)
+def _find_default(module: ModuleType) -> Any:
+    named = getattr(module, DEFAULT_ATTRIBUTE, None)
+    apps = _find_apps(module)
     return apps[0][1] if not isinstance(named, Windlass) and len(apps) == 1 else named
 
 
-def _apps(module: ModuleType) -> list[tuple[str, Windlass]]:
+def _find_apps(module: ModuleType) -> list[tuple[str, Windlass]]:
     return [(name, value) for name, value in vars(module).items() if isinstance(value, Windlass)]
 
 
-def _apps_said(module: ModuleType, module_name: str) -> str:
-    names = [f"{module_name}:{name}" for name, _ in _apps(module)]
+def _describe_apps(module: ModuleType, module_name: str) -> str:
+    names = [f"{module_name}:{name}" for name, _ in _find_apps(module)]
     return f"it has {', '.join(names)}." if names else "make one there: `app = Windlass()`."

@@ -19,7 +19,7 @@ from windlass.service.batcher import Gathering
 from windlass.settings import Settings, load
 from windlass.store.store import Store
 
-from .deployment import Reached, engine_of, reach, service_of
+from .deployment import AnyStore, make_service, make_store, require_engine_store
 from .durations import Duration, duration_ms
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 OVERRIDE = "WINDLASS_OVERRIDE"  # an app's own options, and what a command line has said instead
 
 
-class InLoop(NamedTuple):
+class LoopConnection(NamedTuple):
     """What one event loop uses. The generator closes it when it is closed itself, at the latest with the loop."""
 
     service: Service
@@ -37,11 +37,11 @@ class InLoop(NamedTuple):
     keeping: AsyncGenerator[Service, None]
 
 
-InLoops: TypeAlias = weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, InLoop]
+LoopConnections: TypeAlias = weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, LoopConnection]
 OnEnqueued: TypeAlias = "Callable[[Sequence[Call[Any]], Sequence[JobHandle[Any]]], None]"
 
 
-class Connecting:
+class AppConnection:
     """Connects with the first use."""
 
     def __init__(
@@ -63,11 +63,11 @@ class Connecting:
             "token": token,
         }
         self._connecting = threading.Lock()
-        self._store: Reached | None = None
+        self._store: AnyStore | None = None
         self._service: Service | None = None
         self._is_borrowed = False
-        self._in_loops: InLoops = weakref.WeakKeyDictionary()
-        self._aside: tuple[Reached | None, Service | None, bool, InLoops] | None = None  # during a test
+        self._in_loops: LoopConnections = weakref.WeakKeyDictionary()
+        self._aside: tuple[AnyStore | None, Service | None, bool, LoopConnections] | None = None  # during a test
         self._on_enqueued: OnEnqueued | None = None
 
     def redirect(self, *, url: str | None = None, data_dir: str | None = None, namespace: str | None = None) -> None:
@@ -85,16 +85,16 @@ class Connecting:
         return load({**self._options, **given} if own == self._options else self._options)[0]
 
     @property
-    def reached(self) -> Reached:
+    def reached(self) -> AnyStore:
         """The engine's store, or what stands in its place."""
         with self._connecting:
             if self._store is None:
-                self._store = reach(self.settings)
+                self._store = make_store(self.settings)
             return self._store
 
     @property
     def store(self) -> Store:
-        return engine_of(self.reached)
+        return require_engine_store(self.reached)
 
     def new_id(self, queue: str) -> bytes:
         """Make an id for a job. It carries the partition of the queue, so the engine must have been asked for those."""
@@ -137,14 +137,14 @@ class Connecting:
     def service(self) -> Service:
         """Every operation of the engine; answered by `.wait()` in any thread."""
         if self._service is None:
-            self._service = service_of(self.reached)
+            self._service = make_service(self.reached)
         return self._service
 
     async def aservice(self) -> Service:
         """The same for the running event loop: its answers are awaited."""
         return (await self.in_loop()).service
 
-    async def in_loop(self) -> InLoop:
+    async def in_loop(self) -> LoopConnection:
         loop = asyncio.get_running_loop()
         found = self._in_loops.get(loop)
         if found is None:
@@ -152,10 +152,10 @@ class Connecting:
             found = self._in_loops.get(loop) or await self._join_loop(loop)
         return found
 
-    async def _join_loop(self, loop: asyncio.AbstractEventLoop) -> InLoop:
-        keeping = _kept(self.reached.twin(), self._in_loops)
+    async def _join_loop(self, loop: asyncio.AbstractEventLoop) -> LoopConnection:
+        keeping = _close_with_loop(self.reached.twin(), self._in_loops)
         service = await anext(keeping)
-        self._in_loops[loop] = found = InLoop(service, Gathering(service), keeping)
+        self._in_loops[loop] = found = LoopConnection(service, Gathering(service), keeping)
         return found
 
     def close(self) -> None:
@@ -192,10 +192,10 @@ class Connecting:
         await self.aclose()
 
 
-async def _kept(store: Reached, among: InLoops) -> AsyncGenerator[Service, None]:
+async def _close_with_loop(store: AnyStore, among: LoopConnections) -> AsyncGenerator[Service, None]:
     """An event loop that ends closes its generators first: nobody needs to think of it."""
     try:
-        yield service_of(store)
+        yield make_service(store)
     finally:
         among.pop(asyncio.get_running_loop(), None)
         await store.close()

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 from windlass.core.errors import BadInput
 from windlass.core.job import Blob, Job
 
-from .driver import adriven, driven
+from .driver import run_flow, run_flow_sync
 from .durations import Duration, duration_ms
 from .failures import Retry
-from .flows.flow import Part
+from .flows.flow import FlowPart
 from .flows.inputs import Child
-from .flows.spawn import ChildHandle, Parts, spawn
+from .flows.spawn import ChildHandle, FlowParts, spawn
 from .tasks.codec import encode
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ log = logging.getLogger("windlass.job")
 current_job: contextvars.ContextVar[Job | None] = contextvars.ContextVar("windlass_job", default=None)
 
 
-class Listening(Protocol):
+class JobReporter(Protocol):
     """Who passes on what running code says."""
 
     def progress(self, job: Job, fraction: float, note: str) -> None: ...
@@ -37,7 +37,7 @@ class Listening(Protocol):
     def log(self, job: Job, at_ms: int, level: str, text: str) -> None: ...
 
 
-class Nobody:
+class NullReporter:
     """Of a task that is called inline."""
 
     def progress(self, job: Job, fraction: float, note: str) -> None:
@@ -53,7 +53,7 @@ class Nobody:
 class Context:
     """Given to a task's parameter that is annotated with this class."""
 
-    def __init__(self, app: Windlass, task: Task[..., Any], job: Job | None, listening: Listening) -> None:
+    def __init__(self, app: Windlass, task: Task[..., Any], job: Job | None, listening: JobReporter) -> None:
         self.app = app
         self.task = task
         self._job = job
@@ -66,7 +66,7 @@ class Context:
 
     @classmethod
     def inline(cls, task: Task[..., Any]) -> Context:
-        return cls(task.app, task, None, Nobody())
+        return cls(task.app, task, None, NullReporter())
 
     @property
     def job(self) -> Job:
@@ -128,23 +128,23 @@ class Context:
         self.has_received = job is not self._job if has_received is None else has_received
         self._job, self.children = job, children
 
-    def spawn(self, part: Part[Any], *, key: str = "") -> ChildHandle:
+    def spawn(self, part: FlowPart[Any], *, key: str = "") -> ChildHandle:
         """A child of this job: a call, a chain or a group. It starts when this run ends well; the job then waits for
         its children and runs again. With a key, a run that is repeated does not spawn it a second time."""
         return self.spawn_many({key: part} if key else [part])[0]
 
-    async def aspawn(self, part: Part[Any], *, key: str = "") -> ChildHandle:
+    async def aspawn(self, part: FlowPart[Any], *, key: str = "") -> ChildHandle:
         return (await self.aspawn_many({key: part} if key else [part]))[0]
 
-    def spawn_many(self, parts: Parts) -> list[ChildHandle]:
+    def spawn_many(self, parts: FlowParts) -> list[ChildHandle]:
         """Many children at once, or none: several calls, or a mapping from key to call."""
-        return driven(spawn(self.app.service, self, parts))
+        return run_flow_sync(spawn(self.app.service, self, parts))
 
-    async def aspawn_many(self, parts: Parts) -> list[ChildHandle]:
-        return await adriven(spawn(await self.app.aservice(), self, parts))
+    async def aspawn_many(self, parts: FlowParts) -> list[ChildHandle]:
+        return await run_flow(spawn(await self.app.aservice(), self, parts))
 
 
-def _text(msg: object, args: tuple[object, ...]) -> str:
+def _format_message(msg: object, args: tuple[object, ...]) -> str:
     try:
         return str(msg) % args if args else str(msg)
     except (TypeError, ValueError):  # a wrong format is shown as it is, as the log does
@@ -154,7 +154,7 @@ def _text(msg: object, args: tuple[object, ...]) -> str:
 class JobLog(logging.LoggerAdapter[logging.Logger]):
     """A stdlib logger of the job; each line goes to the log and to the attempt."""
 
-    def __init__(self, job: Job | None, listening: Listening) -> None:
+    def __init__(self, job: Job | None, listening: JobReporter) -> None:
         super().__init__(log, {})
         self._job = job
         self._listening = listening
@@ -165,6 +165,6 @@ class JobLog(logging.LoggerAdapter[logging.Logger]):
     def log(self, level: int, msg: object, *args: object, **kwargs: Any) -> None:
         if self._job is not None:
             at_ms, label = int(time.time() * 1000), logging.getLevelName(level).lower()
-            self._listening.log(self._job, at_ms, label, _text(msg, args))
+            self._listening.log(self._job, at_ms, label, _format_message(msg, args))
         kwargs["stacklevel"] = kwargs.get("stacklevel", 1) + 1
         super().log(level, msg, *args, **kwargs)

@@ -12,7 +12,7 @@ from windlass.core.scheduling.schedule import Schedule
 from windlass.service import Service
 
 from .tasks import schedules as cron
-from .tasks.limits import declared
+from .tasks.limits import make_engine_limits
 
 if TYPE_CHECKING:
     from .tasks.task import Task
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("windlass.app")
 
 
-class Declared:
+class Declarations:
     def __init__(self) -> None:
         self._limits: dict[str, list[Limit]] = {}
         self._queues: dict[str, dict[str, Any]] = {}
@@ -30,7 +30,7 @@ class Declared:
 
     def limits_of(self, task: Task[..., Any]) -> None:
         self._tasks.add(task.name)
-        self._limits[task.name] = declared(task.name, task.queue, task.limits)
+        self._limits[task.name] = make_engine_limits(task.name, task.queue, task.limits)
         if task.template.tenant:
             self._queues.setdefault(task.queue, {}).setdefault("fair_share", True)
 
@@ -65,4 +65,4 @@ class Declared:
         for name, limit in wanted.items():
             if known.get(name) != limit:
                 await service.limit(limit)
-        await cron.tell(service, self.schedules, sorted(self._tasks))
+        await cron.apply_schedules(service, self.schedules, sorted(self._tasks))

@@ -14,7 +14,7 @@ from windlass.store.store import Store
 if TYPE_CHECKING:
     from .remote.store import RemoteStore
 
-Reached: TypeAlias = "Store | RemoteStore"
+AnyStore: TypeAlias = "Store | RemoteStore"
 
 
 def is_server(url: str) -> bool:
@@ -22,7 +22,7 @@ def is_server(url: str) -> bool:
     return url.strip().lower().startswith(("http://", "https://"))
 
 
-def reach(settings: Settings) -> Reached:
+def make_store(settings: Settings) -> AnyStore:
     if not is_server(settings.url):
         return server.build_store(settings)
     from .remote.address import parse_server
@@ -36,7 +36,7 @@ def reach(settings: Settings) -> Reached:
     )
 
 
-def service_of(reached: Reached) -> Service:
+def make_service(reached: AnyStore) -> Service:
     if isinstance(reached, Store):
         return Service(reached)
     from .remote.service import RemoteService
@@ -44,7 +44,7 @@ def service_of(reached: Reached) -> Service:
     return RemoteService(reached)
 
 
-def engine_of(reached: Reached) -> Store:
+def require_engine_store(reached: AnyStore) -> Store:
     """For what only an engine offers."""
     if not isinstance(reached, Store):
         raise BadSetting(

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import Any, TypeAlias, TypeVar
 
-from windlass.store.driver import drive, drive_now
-from windlass.store.operation import Asked
+from windlass.store.driver import run, run_sync
+from windlass.store.operation import Operation
 
 T = TypeVar("T")
-Questions: TypeAlias = Generator[Asked[Any], Any, T]
+OperationFlow: TypeAlias = Generator[Operation[Any], Any, T]
 
 
-def driven(flow: Questions[T]) -> T:
-    return drive_now(flow, lambda asked: asked.wait())
+def run_flow_sync(flow: OperationFlow[T]) -> T:
+    return run_sync(flow, lambda asked: asked.wait())
 
 
-async def adriven(flow: Questions[T]) -> T:
-    return await drive(flow, lambda asked: asked)
+async def run_flow(flow: OperationFlow[T]) -> T:
+    return await run(flow, lambda asked: asked)

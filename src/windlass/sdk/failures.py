@@ -71,23 +71,23 @@ class Stopped(BaseException):
     """Raised in a thread whose job must end: it was cancelled, took too long, or belongs to somebody else by now."""
 
 
-def stored(error: BaseException) -> Blob:
+def encode_exception(error: BaseException) -> Blob:
     """What is kept of an exception with the attempt. Its traceback begins where the task's own code does."""
     trace = error.__traceback__
     while trace is not None and trace.tb_frame.f_code.co_filename.startswith(_HERE):
         trace = trace.tb_next
     text = "".join(traceback.format_exception(type(error), error, trace or error.__traceback__))
-    return stored_as(type(error).__name__, str(error), text)
+    return encode_error(type(error).__name__, str(error), text)
 
 
-def stored_as(kind: str, message: str, text: str = "") -> Blob:
-    content = {"type": kind[:200], "message": _shortened(message, MESSAGE_MAX)}
+def encode_error(kind: str, message: str, text: str = "") -> Blob:
+    content = {"type": kind[:200], "message": _shorten(message, MESSAGE_MAX)}
     if text:
-        content["traceback"] = _shortened(text, TRACEBACK_MAX)
+        content["traceback"] = _shorten(text, TRACEBACK_MAX)
     return Blob(msgspec.msgpack.encode(content), Codec.MSGPACK)
 
 
-def _shortened(text: str, most: int) -> str:
+def _shorten(text: str, most: int) -> str:
     """The middle goes: both the entry and the place of the error matter. Half a surrogate pair cannot be stored."""
     data = text.encode(errors="backslashreplace")
     if len(data) > most:
@@ -96,7 +96,7 @@ def _shortened(text: str, most: int) -> str:
     return data.decode(errors="ignore")
 
 
-def read(blob: Blob | None) -> dict[str, Any]:
+def decode_error(blob: Blob | None) -> dict[str, Any]:
     """An error as it was stored, by us or by another dialect."""
     if blob is None:
         return {}
@@ -109,10 +109,12 @@ def read(blob: Blob | None) -> dict[str, Any]:
     return found if isinstance(found, dict) else {"message": found}
 
 
-def raised(job_id: str, ending: Ending) -> JobFailed | JobCancelled:
+def make_exception(job_id: str, ending: Ending) -> JobFailed | JobCancelled:
     """What an ending that is not good raises."""
     last: Attempt | None = ending.last_attempt
     reason = last.reason if last else ""
     if ending.state.label == "cancelled":
         return JobCancelled(job_id, reason)
-    return JobFailed(job_id, reason or "failed", read(last.error if last else None), last.attempt if last else 0)
+    return JobFailed(
+        job_id, reason or "failed", decode_error(last.error if last else None), last.attempt if last else 0
+    )

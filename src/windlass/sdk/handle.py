@@ -17,7 +17,7 @@ from windlass.core.job import Ending, Job, Timeline
 from windlass.core.log import Logs
 
 from .durations import Duration, duration_ms
-from .failures import ResultGone, raised
+from .failures import ResultGone, make_exception
 from .tasks.codec import decode
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ class JobHandle(Generic[R_co]):
 
     def _value(self, ending: Ending) -> R_co:
         if ending.state.label != "finished":
-            raise raised(self.id, ending)
+            raise make_exception(self.id, ending)
         if ending.result is None:
             return cast(R_co, None)
         return cast(R_co, decode(ending.result, self.result_type))
@@ -149,16 +149,16 @@ class JobHandle(Generic[R_co]):
 
     def cancel(self) -> str:
         """`cancelled` at once when it waits, `requested` when it runs; `ended`: it was too late."""
-        return _cancelled(self._app.service.cancel([self._id]).wait())
+        return _cancel_status(self._app.service.cancel([self._id]).wait())
 
     async def acancel(self) -> str:
-        return _cancelled(await (await self._app.aservice()).cancel([self._id]))
+        return _cancel_status(await (await self._app.aservice()).cancel([self._id]))
 
     def __repr__(self) -> str:
         return f"<job {self.id}{f' {self.status}' if self.status else ''}>"
 
 
-def _cancelled(answers: list[str | Refusal]) -> str:
+def _cancel_status(answers: list[str | Refusal]) -> str:
     (answer,) = answers
     if isinstance(answer, AlreadyEnded | WrongState):
         return "ended"
@@ -196,7 +196,7 @@ class JobEvent(msgspec.Struct, frozen=True, kw_only=True):
         return self.kind in ("finished", "failed", "cancelled", "deleted")
 
 
-def _told(event: Event) -> JobEvent:
+def _make_job_event(event: Event) -> JobEvent:
     return JobEvent(
         kind=event.kind.label,
         at=datetime.fromtimestamp(event.at_ms / 1000, UTC),
@@ -220,7 +220,7 @@ class Events:
             if _has_ended((await service.job([self._id]))[0]):
                 return
             async for event in following:
-                told = _told(event)
+                told = _make_job_event(event)
                 yield told
                 if told.is_last:
                     return
@@ -231,7 +231,7 @@ class Events:
             if _has_ended(service.job([self._id]).wait()[0]):
                 return
             for event in following:
-                told = _told(event)
+                told = _make_job_event(event)
                 yield told
                 if told.is_last:
                     return

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias, TypeVar
 import msgspec
 
 from .failures import GiveUp
-from .push_master import Master
+from .push_master import MasterClient
 
 __all__ = ["PushWorker"]
 
@@ -48,7 +48,7 @@ class PushWorker:
     def __init__(
         self, master: str, *, url: str, name: str = "push-worker", max_jobs: int = 10, token: str = ""
     ) -> None:
-        self._master = Master(master, token)
+        self._master = MasterClient(master, token)
         self._description = {"name": name, "max_jobs": max_jobs, "url": url}
         self._max_jobs = max_jobs
         self._handlers: dict[str, Callable[[Any], Any]] = {}

@@ -19,7 +19,7 @@ FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.2, 10.0
 REPORTING_S = 300.0  # after this a report is given up: the job's timeout has long decided
 
 
-class Master:
+class MasterClient:
     """Its trouble is waited out; what it refuses is told."""
 
     def __init__(self, url: str, token: str = "") -> None:

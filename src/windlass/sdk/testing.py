@@ -28,7 +28,7 @@ from windlass.store.store import Store
 from .durations import Duration, duration_ms, instant_ms
 from .tasks.arguments import BadArguments
 from .tasks.codec import Unreadable, decode
-from .testing_worker import Rehearsal, Summary, in_this_process
+from .testing_worker import Summary, TestWorker, process_tasks_run_here
 
 if TYPE_CHECKING:
     from .app import Windlass
@@ -142,7 +142,7 @@ class Testing:
         if not self._working.acquire(blocking=False):
             raise BadInput("This test runs its jobs at this moment: neither they nor another thread can do it again.")
         try:
-            with in_this_process(self._app):
+            with process_tasks_run_here(self._app):
                 yield
         finally:
             self._working.release()
@@ -151,17 +151,17 @@ class Testing:
 
     def run_all(self, *, raises: bool = False, concurrency: int = 1, most: int = MOST) -> Summary:
         """Runs what can run now, and what that makes runnable, to the end. `raises`: the first error, afterwards."""
-        return _judged(self._here(lambda: self._run_all(concurrency, most), "arun_all()"), raises)
+        return _raise_first_error(self._here(lambda: self._run_all(concurrency, most), "arun_all()"), raises)
 
     async def arun_all(self, *, raises: bool = False, concurrency: int = 1, most: int = MOST) -> Summary:
         """The same in the test's own event loop."""
         with self._at_work():
-            return _judged(await self._run_all(concurrency, most), raises)
+            return _raise_first_error(await self._run_all(concurrency, most), raises)
 
     def run_for(self, duration: Duration, *, raises: bool = False, concurrency: int = 1, most: int = MOST) -> Summary:
         """Lets time pass as `advance` does, and runs at its time whatever becomes runnable: retries, delays, cron."""
         for_ms = duration_ms("duration", duration)
-        return _judged(self._here(lambda: self._run_for(for_ms, concurrency, most), "arun_for(…)"), raises)
+        return _raise_first_error(self._here(lambda: self._run_for(for_ms, concurrency, most), "arun_for(…)"), raises)
 
     async def arun_for(
         self, duration: Duration, *, raises: bool = False, concurrency: int = 1, most: int = MOST
@@ -169,7 +169,7 @@ class Testing:
         """The same in the test's own event loop."""
         for_ms = duration_ms("duration", duration)
         with self._at_work():
-            return _judged(await self._run_for(for_ms, concurrency, most), raises)
+            return _raise_first_error(await self._run_for(for_ms, concurrency, most), raises)
 
     def _here(self, work: Callable[[], Coroutine[Any, Any, T]], instead: str) -> T:
         """In this thread, in one event loop for the whole test: what jobs keep in it is there for the next ones."""
@@ -198,7 +198,7 @@ class Testing:
             before = summary.ran
             await self._settle(service)
             for queues in await self._queues(service):
-                await Rehearsal(self._app, summary, queues, concurrency, most).run()
+                await TestWorker(self._app, summary, queues, concurrency, most).run()
                 if summary.ran > most:
                     raise RuntimeError(f"More than {most} attempts, and no end: does a job enqueue itself? See `most`.")
 
@@ -222,7 +222,7 @@ class Testing:
         run out, what is kept long enough goes. No job is run."""
         by_ms = duration_ms("duration", duration)
         with self._at_work():
-            _apart(lambda: self._advance(by_ms))
+            _run_in_thread(lambda: self._advance(by_ms))
 
     async def _advance(self, by_ms: int) -> None:
         async with self._in_use().twin() as twin:
@@ -292,10 +292,10 @@ class Testing:
             )
 
     def _seen(self, job: Job) -> TestedJob:
-        return TestedJob(job=job, arguments=_arguments(self._app.tasks.get(job.name), job.payload))
+        return TestedJob(job=job, arguments=_decode_arguments(self._app.tasks.get(job.name), job.payload))
 
 
-def _arguments(task: Task[..., Any] | None, payload: Blob) -> dict[str, Any]:
+def _decode_arguments(task: Task[..., Any] | None, payload: Blob) -> dict[str, Any]:
     """By parameter, typed as the task has them; of a task that is not known here, as they are stored."""
     if task is not None:
         with contextlib.suppress(BadArguments):
@@ -325,13 +325,13 @@ def _is_in_event_loop() -> bool:
     return True
 
 
-def _judged(summary: Summary, raises: bool) -> Summary:
+def _raise_first_error(summary: Summary, raises: bool) -> Summary:
     if raises and summary.errors:
         raise summary.errors[0]
     return summary
 
 
-def _apart(work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+def _run_in_thread(work: Callable[[], Coroutine[Any, Any, None]]) -> None:
     """In an event loop of another thread: so it can be called with or without one here."""
     problems: list[BaseException] = []
 

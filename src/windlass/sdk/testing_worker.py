@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 from windlass.core.operations import Fail, Finish
 
-from .failures import JobFailed, Retry, Stopped, read
+from .failures import JobFailed, Retry, Stopped, decode_error
 from .worker.run import Run
-from .worker.runner import Outcome
+from .worker.runner import RunReport
 from .worker.worker import Worker
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class Summary:
         return self.finished + self.retried + self.failed + self.cancelled
 
 
-class Rehearsal(Worker):
+class TestWorker(Worker):
     """Runs what can run now, then ends. The loops are not its matter: whoever moves the clock ticks them."""
 
     def __init__(self, app: Windlass, summary: Summary, queues: Sequence[str], concurrency: int, most: int) -> None:
@@ -46,7 +46,7 @@ class Rehearsal(Worker):
     def _raised(self, run: Run, error: BaseException) -> None:
         self._errors[run.job.id] = error
 
-    def _ended(self, run: Run, outcome: Outcome) -> None:
+    def _ended(self, run: Run, outcome: RunReport) -> None:
         error = self._errors.pop(run.job.id, None)
         if isinstance(outcome, Finish):
             self._summary.finished += 1
@@ -65,18 +65,18 @@ class Rehearsal(Worker):
         else:
             self._summary.failed += 1
         if not isinstance(error, Retry) or outcome.then == "final":
-            self._summary.errors.append(_told(run, outcome, error))
+            self._summary.errors.append(_reported_error(run, outcome, error))
 
 
-def _told(run: Run, outcome: Fail, error: BaseException | None) -> Exception:
+def _reported_error(run: Run, outcome: Fail, error: BaseException | None) -> Exception:
     """What code raised; what it did not raise itself, such as a timeout, as those who await the result are told."""
     if isinstance(error, Exception) and not isinstance(error, asyncio.CancelledError | Stopped | Retry):
         return error
-    return JobFailed(run.job.key, outcome.reason, read(outcome.error), run.job.attempt)
+    return JobFailed(run.job.key, outcome.reason, decode_error(outcome.error), run.job.attempt)
 
 
 @contextlib.contextmanager
-def in_this_process(app: Windlass) -> Iterator[None]:
+def process_tasks_run_here(app: Windlass) -> Iterator[None]:
     """Tasks of the process pool run here: a child would import the app anew, and that one is not under test."""
     elsewhere = [task for task in app.tasks.values() if task.pool == "process"]
     for task in elsewhere:

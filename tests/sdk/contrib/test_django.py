@@ -326,7 +326,7 @@ def _shown_tasks(done: subprocess.CompletedProcess[str]) -> str:
 
 
 def test_workers_import_nothing_but_the_project(shop: Shop) -> None:
-    from windlass.contrib.django.task_lookup import NotFound
+    from windlass.contrib.django.task_lookup import TaskNotFound
 
     assert settings.TASKS["default"]["QUEUES"] == list(shop.backend.app.queues())
     for path, words in (
@@ -335,7 +335,7 @@ def test_workers_import_nothing_but_the_project(shop: Shop) -> None:
         ("shop.tasks.OutOfPaper", "is not a task"),
         ("shop.models.Note", "is not a task"),
     ):
-        with pytest.raises(NotFound, match=words):
+        with pytest.raises(TaskNotFound, match=words):
             shop.backend.app.find(path)
     assert shop.backend.app.tasks.get("antigravity.fly") is None
     assert "antigravity" not in sys.modules

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, assert_type
 
 from windlass import Backoff, Call, Context, JobHandle, Limit, Rate, Task, Windlass
-from windlass.sdk.app import Decorator
+from windlass.sdk.app import TaskDecorator
 from windlass.sdk.handle import JobEvent
 from windlass.sdk.tasks.task import AsyncTask, SyncTask
 from windlass.sdk.testing import EnqueuedCall, Summary, TestedJob
@@ -54,7 +54,7 @@ def last(order: int, *, ctx: Context | None = None) -> int:
     return order
 
 
-assert_type(app.task(queue="mail"), Decorator)
+assert_type(app.task(queue="mail"), TaskDecorator)
 
 # Plain calls
 assert_type(add(1), int)

@@ -25,10 +25,10 @@ from windlass.core.validation import jobs as check
 from windlass.sdk.app import Windlass
 from windlass.sdk.app_loader import load_app
 from windlass.sdk.worker.logs import LogFormat, configure_logging
-from windlass.sdk.worker.supervision.autoscaler import Scaling
+from windlass.sdk.worker.supervision.autoscaler import Autoscaler
 from windlass.sdk.worker.supervision.file_watcher import loaded_files
-from windlass.sdk.worker.supervision.protocol import Loaded, NotLoaded, Ready
-from windlass.sdk.worker.supervision.supervised import Supervised
+from windlass.sdk.worker.supervision.protocol import LoadedMessage, NotLoadedMessage, ReadyMessage
+from windlass.sdk.worker.supervision.supervised import SupervisorConnection
 from windlass.sdk.worker.supervision.supervisor import Supervisor
 from windlass.sdk.worker.worker import Worker
 
@@ -162,13 +162,13 @@ def worker(
     if supervised is None and (processes or autoscale or reload):
         _supervise(terms, _scaling(terms, processes, autoscale, scale_down_after), reload)
     else:
-        _work(terms, Supervised(supervised) if supervised else None)
+        _work(terms, SupervisorConnection(supervised) if supervised else None)
 
 
 # In this process
 
 
-def _work(terms: Terms, supervised: Supervised | None) -> None:
+def _work(terms: Terms, supervised: SupervisorConnection | None) -> None:
     app = _loaded(terms, supervised)
     made = Worker(
         app,
@@ -181,7 +181,7 @@ def _work(terms: Terms, supervised: Supervised | None) -> None:
         target=terms.target if terms.target.partition(":")[2] else "",  # then it is looked for
         id=supervised.worker_id if supervised else b"",
     )
-    described = Loaded(
+    described = LoadedMessage(
         settings=app.settings,
         queues=made.queues,
         slots=made.concurrency,
@@ -215,18 +215,18 @@ def _complete(work: Coroutine[Any, Any, None], made: Worker) -> None:
                 )  # fmt: skip
 
 
-def _loaded(terms: Terms, supervised: Supervised | None) -> Windlass:
+def _loaded(terms: Terms, supervised: SupervisorConnection | None) -> Windlass:
     try:
         app = load_app(terms.target)
     except WindlassError as error:
         if supervised:
-            supervised.tell(NotLoaded(loaded_files(os.getcwd(), error)))
+            supervised.tell(NotLoadedMessage(loaded_files(os.getcwd(), error)))
         raise
     app.redirect(**terms.engine._asdict())
     return app
 
 
-async def _run(made: Worker, described: Loaded, supervised: Supervised | None, *, waits_for_engine: bool) -> None:
+async def _run(made: Worker, described: LoadedMessage, supervised: SupervisorConnection | None, *, waits_for_engine: bool) -> None:
     stopper = Stopper(made)
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopper.signalled)
@@ -278,7 +278,7 @@ class Stopper:
             self._worker.stop()
 
 
-async def _announce(made: Worker, described: Loaded, supervised: Supervised | None) -> None:
+async def _announce(made: Worker, described: LoadedMessage, supervised: SupervisorConnection | None) -> None:
     if not supervised:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(PATIENT_S):
@@ -288,23 +288,23 @@ async def _announce(made: Worker, described: Loaded, supervised: Supervised | No
     await made.wait_until_ready()
     found = made.app.reached.deployment
     assert found is not None  # noqa: S101 (it is connected)
-    ready = Ready(f"{found.product} {found.version} at {made.app.reached.endpoint}")
+    ready = ReadyMessage(f"{found.product} {found.version} at {made.app.reached.endpoint}")
     supervised.tell(ready) if supervised else _show(described, ready, "")
 
 
 # In several
 
 
-def _scaling(terms: Terms, processes: int | None, autoscale: tuple[int, int] | None, scale_down_after: int) -> Scaling:
+def _scaling(terms: Terms, processes: int | None, autoscale: tuple[int, int] | None, scale_down_after: int) -> Autoscaler:
     if processes and autoscale:
         raise click.UsageError("Give either --processes or --autoscale.")
     if autoscale and terms.burst:
         raise click.UsageError("--burst ends when nothing is left: give --processes instead of --autoscale.")
     least, most = autoscale or (processes or 1, processes or 1)
-    return Scaling(least, most, down_after_s=scale_down_after / 1000)
+    return Autoscaler(least, most, down_after_s=scale_down_after / 1000)
 
 
-def _supervise(terms: Terms, scaling: Scaling, is_reloading: bool) -> None:
+def _supervise(terms: Terms, scaling: Autoscaler, is_reloading: bool) -> None:
     if is_reloading:
         # What is compiled is checked by the second and the size: a quick edit would run the old code.
         os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
@@ -340,7 +340,7 @@ async def _run_several(make: Callable[..., Supervisor], *args: Any, **options: A
     return await supervisor.run()
 
 
-def _show(loaded: Loaded, ready: Ready, processes: str) -> None:
+def _show(loaded: LoadedMessage, ready: ReadyMessage, processes: str) -> None:
     click.echo(f"Windlass {__version__} is ready for work.")
     click.echo(f"  engine     {ready.engine}")
     click.echo(f"  queues     {printable(', '.join(loaded.queues))}")

@@ -12,7 +12,7 @@ def __getattr__(name: str) -> Any:
 
         return WindlassBackend
     if name in ("app", "aliases"):
-        from .worker_apps import Aliases
+        from .worker_apps import WorkerApps
 
-        return Aliases() if name == "aliases" else Aliases().default
+        return WorkerApps() if name == "aliases" else WorkerApps().default
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

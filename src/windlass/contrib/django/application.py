@@ -11,38 +11,38 @@ from typing import Any
 
 from windlass.core.errors import BadInput
 from windlass.sdk.app import Windlass
-from windlass.sdk.tasks.options import template
+from windlass.sdk.tasks.options import make_job_options
 from windlass.sdk.tasks.task import Task as WindlassTask
 
 from . import runner
 from .interface import InvalidBackend
-from .task_lookup import NotFound, declared_tasks, find_task
+from .task_lookup import TaskNotFound, declared_tasks, find_task
 
 log = logging.getLogger("windlass.django")
 
-OF_APP = ("url", "data_dir", "namespace", "durability", "patience")
-OF_TASKS = ("retry", "timeout", "keep_result", "lease")
+APP_OPTIONS = ("url", "data_dir", "namespace", "durability", "patience")
+TASK_OPTIONS = ("retry", "timeout", "keep_result", "lease")
 DEFAULT_QUEUE = "default"
 
 
-class Application(Windlass):
+class DjangoApplication(Windlass):
     def __init__(self, alias: str, params: Mapping[str, Any]) -> None:
         options = dict(params.get("OPTIONS", {}))
         self.params = params
         self.alias = alias
         self.modules = tuple(options.pop("modules", ()))
-        unknown = options.keys() - {*OF_APP, *OF_TASKS}
+        unknown = options.keys() - {*APP_OPTIONS, *TASK_OPTIONS}
         if unknown:
             raise InvalidBackend(
                 f"TASKS[{alias!r}]['OPTIONS'] has no {', '.join(sorted(unknown))}; "
-                f"it may have {', '.join((*OF_APP, *OF_TASKS, 'modules'))}."
+                f"it may have {', '.join((*APP_OPTIONS, *TASK_OPTIONS, 'modules'))}."
             )
-        super().__init__(**{name: options[name] for name in OF_APP if name in options})
-        self.tasks = Known(self._found)
+        super().__init__(**{name: options[name] for name in APP_OPTIONS if name in options})
+        self.tasks = TaskRegistry(self._found)
         self.retries_errors = "retry" in options
-        self._task_options = {name: options[name] for name in OF_TASKS if name in options}
+        self._task_options = {name: options[name] for name in TASK_OPTIONS if name in options}
         try:
-            template(self._task_options)
+            make_job_options(self._task_options)
         except BadInput as error:
             raise InvalidBackend(f"TASKS[{alias!r}]['OPTIONS'] is wrong: {error}") from error
 
@@ -75,12 +75,12 @@ class Application(Windlass):
     def _found(self, path: str) -> WindlassTask[..., Any] | None:
         try:
             return self.adopted(path)
-        except NotFound as error:
+        except TaskNotFound as error:
             log.warning("A job waits for a worker that knows it. %s", error)
             return None
 
 
-class Known(dict[str, WindlassTask[..., Any]]):
+class TaskRegistry(dict[str, WindlassTask[..., Any]]):
     """Tasks by name; one that is not there yet is looked for."""
 
     def __init__(self, find: Callable[[str], WindlassTask[..., Any] | None]) -> None:
@@ -92,16 +92,16 @@ class Known(dict[str, WindlassTask[..., Any]]):
         return known if known is not None else (self._find(name) or default)
 
 
-applications: dict[str, Application] = {}
+applications: dict[str, DjangoApplication] = {}
 _making = threading.Lock()
 
 
-def application(alias: str, params: Mapping[str, Any]) -> Application:
+def get_application(alias: str, params: Mapping[str, Any]) -> DjangoApplication:
     """Made anew only when the settings have changed, as tests do."""
     with _making:
         found = applications.get(alias)
         if found is None or found.params != params:
             if found is not None:
                 found.close()
-            found = applications[alias] = Application(alias, dict(params))
+            found = applications[alias] = DjangoApplication(alias, dict(params))
         return found

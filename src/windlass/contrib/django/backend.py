@@ -13,9 +13,9 @@ from windlass.sdk.tasks.codec import decode
 from windlass.sdk.tasks.task import Call
 
 from . import results
-from .application import Application, application
+from .application import DjangoApplication, get_application
 from .interface import BaseTaskBackend, InvalidTask, ResultDoesNotExist, normalize_json, signals
-from .task_lookup import NotFound
+from .task_lookup import TaskNotFound
 
 
 class WindlassBackend(BaseTaskBackend):  # type: ignore[misc]
@@ -29,7 +29,7 @@ class WindlassBackend(BaseTaskBackend):  # type: ignore[misc]
 
     def __init__(self, alias: str, params: Mapping[str, Any]) -> None:
         super().__init__(alias, params)
-        self.app: Application = application(alias, params)
+        self.app: DjangoApplication = get_application(alias, params)
 
     def enqueue(self, task: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         self.validate_task(task)
@@ -47,7 +47,7 @@ class WindlassBackend(BaseTaskBackend):  # type: ignore[misc]
         inspect.signature(task.func).bind(*context, *args, **kwargs)
         try:
             ours = self.app.adopted(task.module_path)
-        except NotFound as error:
+        except TaskNotFound as error:
             raise InvalidTask(str(error)) from error
         call = ours.call(args=args, kwargs=kwargs).using(queue=task.queue_name, priority=-int(task.priority))
         return call if task.run_after is None else call.using(run_at=results.run_at(task.run_after))
@@ -58,7 +58,7 @@ class WindlassBackend(BaseTaskBackend):  # type: ignore[misc]
             timeline: Timeline = self.app.service.job([job_id]).one().wait()
             task = self.app.find(timeline.job.name)
             ending = self.app.service.result(job_id).wait()
-        except (BadInput, UnknownJob, AlreadyEnded, NotFound) as error:
+        except (BadInput, UnknownJob, AlreadyEnded, TaskNotFound) as error:
             raise ResultDoesNotExist(result_id) from error
         return self._told(task, timeline, ending)
 

@@ -13,7 +13,7 @@ from windlass.core.ids import format_id, time_of_id
 from windlass.core.job import Attempt, Job, NewJob, Timeline
 from windlass.core.job_template import Filled
 from windlass.core.states import State
-from windlass.sdk.failures import read
+from windlass.sdk.failures import decode_error
 from windlass.sdk.tasks.arguments import META
 from windlass.sdk.tasks.codec import decode
 from windlass.sdk.tasks.task import Call
@@ -130,7 +130,7 @@ def _run_after(job: Job, given: str | None) -> datetime | None:
 
 def _error(attempt: Attempt) -> Any:
     """Where no exception of the task's was raised (a crash, a lost worker, a cancel), the reason is told instead."""
-    told = read(attempt.error)
+    told = decode_error(attempt.error)
     by_itself = "windlass.JobCancelled" if attempt.reason == "cancelled" else "windlass.JobFailed"
     text = told.get("traceback") or ": ".join(part for part in (attempt.reason, told.get("message")) if part)
     return TaskError(exception_class_path=told.get("class") or by_itself, traceback=text)

@@ -13,7 +13,7 @@ from django.db import close_old_connections, connections
 
 from windlass.core.job import Job, Timeline
 from windlass.sdk.context import Context
-from windlass.sdk.failures import GiveUp, Retry, Stopped, read, stored
+from windlass.sdk.failures import GiveUp, Retry, Stopped, decode_error, encode_exception
 from windlass.sdk.tasks.codec import encode
 from windlass.sdk.worker.outcome import FailedInChild, Failure
 
@@ -21,12 +21,12 @@ from . import results
 from .interface import TaskContext, normalize_json, signals, task_backends
 
 if TYPE_CHECKING:
-    from .application import Application
+    from .application import DjangoApplication
 
 CLASS_PATH_MAX = 500
 
 
-def in_thread(app: Application, task: Any) -> Callable[..., Any]:
+def in_thread(app: DjangoApplication, task: Any) -> Callable[..., Any]:
     def run_in_thread(ctx: Context, args: list[Any], kwargs: dict[str, Any]) -> Any:
         close_old_connections()
         try:
@@ -51,7 +51,7 @@ def in_thread(app: Application, task: Any) -> Callable[..., Any]:
     return run_in_thread
 
 
-def in_event_loop(app: Application, task: Any) -> Callable[..., Awaitable[Any]]:
+def in_event_loop(app: DjangoApplication, task: Any) -> Callable[..., Awaitable[Any]]:
     async def run_in_event_loop(ctx: Context, args: list[Any], kwargs: dict[str, Any]) -> Any:
         # A thread of its own for what is sync in it, as each request has: a slow query holds up no other job.
         async with ThreadSensitiveContext():
@@ -89,7 +89,7 @@ def _is_cancelled(error: BaseException) -> bool:
 class _Attempt:
     """What is the same in both: what Django is told of the run, and the engine of its failure."""
 
-    def __init__(self, app: Application, task: Any, job: Job, earlier: Timeline | None) -> None:
+    def __init__(self, app: DjangoApplication, task: Any, job: Job, earlier: Timeline | None) -> None:
         self._app = app
         self._task = task
         self._job = job
@@ -113,6 +113,6 @@ class _Attempt:
         if self.is_over:
             results.end(self.result)
             results.fail(self.result, error, "".join(traceback.format_exception(error)))
-        content = read(stored(error)) | {"class": results.class_path(error)[:CLASS_PATH_MAX]}
+        content = decode_error(encode_exception(error)) | {"class": results.class_path(error)[:CLASS_PATH_MAX]}
         reason = "out_of_memory" if isinstance(error, MemoryError) else "error"
         return Failure(reason=reason, error=encode(content), is_final=is_final)

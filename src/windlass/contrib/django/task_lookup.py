@@ -14,23 +14,23 @@ from django.utils.module_loading import import_string
 from .interface import Task
 
 
-class NotFound(Exception):
+class TaskNotFound(Exception):
     """Says why, and what to do."""
 
 
 def find_task(path: str, modules: Iterable[str] = ()) -> Any:
     module, _, attribute = path.rpartition(".")
     if not _is_of_project(module, modules):
-        raise NotFound(
+        raise TaskNotFound(
             f"{path} lies neither in an installed app nor in the project's package: add {module!r} to the backend's "
             "OPTIONS['modules'], so that workers may import it."
         )
     try:
         found = import_string(path)
     except ImportError as error:
-        raise NotFound(f"{path} cannot be imported: {error}.") from error
+        raise TaskNotFound(f"{path} cannot be imported: {error}.") from error
     if not isinstance(found, Task) or found.module_path != path:
-        raise NotFound(f"{path} is not a task: give its module a name {attribute} that is one.")
+        raise TaskNotFound(f"{path} is not a task: give its module a name {attribute} that is one.")
     return found
 
 

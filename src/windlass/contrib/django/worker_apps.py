@@ -12,13 +12,13 @@ from django.utils.module_loading import autodiscover_modules
 
 from windlass.core.errors import BadSetting
 
-from .application import Application
+from .application import DjangoApplication
 
 
-class Aliases:
+class WorkerApps:
     """One per backend of settings.TASKS, by its alias."""
 
-    def __getattr__(self, alias: str) -> Application:
+    def __getattr__(self, alias: str) -> DjangoApplication:
         try:
             if not apps.ready:
                 django.setup()

@@ -30,7 +30,7 @@ R_co = TypeVar("R_co", covariant=True)
 JOIN = "windlass.group"  # the name of jobs that only join others
 
 
-class Given(msgspec.Struct, frozen=True):
+class Upstream(msgspec.Struct, frozen=True):
     """What a step waits for, and what it gets of it."""
 
     ids: tuple[bytes, ...]
@@ -45,7 +45,7 @@ class Given(msgspec.Struct, frozen=True):
         return {"results": {"ids": [format_id(job_id) for job_id in self.ids], "form": form}}
 
 
-class Plan:
+class FlowPlan:
     """The jobs of a flow, each after those it waits for. Under a parent, they are its children."""
 
     def __init__(self, app: Windlass, new_id: Callable[[str], bytes], parent: bytes = b"") -> None:
@@ -58,12 +58,12 @@ class Plan:
         self._new_id = new_id
         self._parent: dict[str, Any] = {"parent": parent, "held": True} if parent else {}
 
-    def add(self, call: Call[Any], given: Given | None) -> Given:
-        _refuse_shared(call)
+    def add(self, call: Call[Any], given: Upstream | None) -> Upstream:
+        _refuse_shared_jobs(call)
         fields = self._fields(call.queue, given)
         if given is not None and given.passes:
             fields["meta"] = given.meta()
-        self._append(_made(call, fields))
+        self._append(_make_job(call, fields))
         self._durability.add(call.durability)
         self._calls.append(call)
         job_id: bytes = fields["id"]
@@ -73,15 +73,15 @@ class Plan:
             result_type=call.task.result_type,
             is_kept=call.terms.keeps_result,
         )
-        return Given((job_id,))
+        return Upstream((job_id,))
 
-    def join(self, given: Given) -> Given:
+    def join(self, given: Upstream) -> Upstream:
         """One job that stands for all of them."""
         queue = next(job.queue for job in reversed(self.jobs) if job.id == given.ids[-1])
         self._append(NewJob(queue=queue, name=JOIN, joins=True, **self._fields(queue, given)))
-        return Given((self.jobs[-1].id,))
+        return Upstream((self.jobs[-1].id,))
 
-    def _fields(self, queue: str, given: Given | None) -> dict[str, Any]:
+    def _fields(self, queue: str, given: Upstream | None) -> dict[str, Any]:
         awaited = {"after": given.ids, "on_failure": given.on_failure} if given else {}
         return {"id": self._new_id(queue), **awaited, **self._parent}
 
@@ -106,7 +106,7 @@ class Plan:
         self.app.was_enqueued(self._calls, list(self.handles.values()))
 
 
-def _made(call: Call[Any], fields: dict[str, Any]) -> NewJob:
+def _make_job(call: Call[Any], fields: dict[str, Any]) -> NewJob:
     try:
         return call.new_job(**fields)
     except TypeError as error:
@@ -118,7 +118,7 @@ def _made(call: Call[Any], fields: dict[str, Any]) -> NewJob:
         ) from error
 
 
-class Part(Generic[R_co]):
+class FlowPart(Generic[R_co]):
     """What can be followed by another: a call, a chain, a group."""
 
     __slots__ = ()
@@ -131,27 +131,27 @@ class Part(Generic[R_co]):
     def ends_in_group(self) -> bool:
         return False
 
-    def plan(self, plan: Plan, given: Given | None) -> Given:
+    def plan(self, plan: FlowPlan, given: Upstream | None) -> Upstream:
         """Adds its jobs; answers what a next step waits for."""
         raise NotImplementedError
 
-    def then(self: Part[R], task: Task[Concatenate[R, P], R2], *args: P.args, **kwargs: P.kwargs) -> Chain[R2]:
+    def then(self: FlowPart[R], task: Task[Concatenate[R, P], R2], *args: P.args, **kwargs: P.kwargs) -> Chain[R2]:
         """The task runs when this has ended well, with its result as the first argument."""
-        return Chain(self, _following(cast("Task[..., R2]", task), args, kwargs), passes=True)
+        return Chain(self, _make_next_call(cast("Task[..., R2]", task), args, kwargs), passes=True)
 
-    def and_then(self, part: Part[R2]) -> Chain[R2]:
+    def and_then(self, part: FlowPart[R2]) -> Chain[R2]:
         """The call, chain or group runs when this has ended well. It is not given the result."""
-        if not isinstance(part, Part):
+        if not isinstance(part, FlowPart):
             raise BadInput("and_then takes a call, a chain or a group: and_then(task.call(…)).")
         return Chain(self, part, passes=False)
 
 
-class Chain(Part[R_co]):
+class Chain(FlowPart[R_co]):
     """One part after another."""
 
     __slots__ = ("_first", "_passes", "_second")
 
-    def __init__(self, first: Part[Any], second: Part[R_co], *, passes: bool) -> None:
+    def __init__(self, first: FlowPart[Any], second: FlowPart[R_co], *, passes: bool) -> None:
         self._first = first
         self._second = second
         self._passes = passes
@@ -164,7 +164,7 @@ class Chain(Part[R_co]):
     def ends_in_group(self) -> bool:
         return self._second.ends_in_group
 
-    def plan(self, plan: Plan, given: Given | None) -> Given:
+    def plan(self, plan: FlowPlan, given: Upstream | None) -> Upstream:
         before = self._first.plan(plan, given)
         return self._second.plan(plan, msgspec.structs.replace(before, passes=self._passes))
 
@@ -176,12 +176,12 @@ class Chain(Part[R_co]):
         return await aenqueue(self)
 
 
-class Group(Part[R_co]):
+class Group(FlowPart[R_co]):
     """Parts that run side by side; the group's result is the list of theirs, in the order given."""
 
     __slots__ = ("_parts", "on_failure")
 
-    def __init__(self, parts: list[Part[Any]], on_failure: OnFailure) -> None:
+    def __init__(self, parts: list[FlowPart[Any]], on_failure: OnFailure) -> None:
         self._parts = parts
         self.on_failure = on_failure
 
@@ -193,12 +193,12 @@ class Group(Part[R_co]):
     def ends_in_group(self) -> bool:
         return True
 
-    def plan(self, plan: Plan, given: Given | None) -> Given:
+    def plan(self, plan: FlowPlan, given: Upstream | None) -> Upstream:
         # Each of many would wait for each of many: one job stands between.
         if given is not None and len(given.ids) > 1 and len(self._parts) > 1:
             given = msgspec.structs.replace(plan.join(given), passes=False)
         ids = [job_id for part in self._parts for job_id in part.plan(plan, given).ids]
-        return Given(tuple(ids), is_list=True, on_failure=self.on_failure)
+        return Upstream(tuple(ids), is_list=True, on_failure=self.on_failure)
 
     def enqueue(self) -> GroupHandle[R_co]:
         """Accepted whole, or refused. The handle is awaited for all results."""
@@ -209,12 +209,12 @@ class Group(Part[R_co]):
 
 
 @overload
-def group(*parts: Part[R] | Iterable[Part[R]], on_failure: Literal["fail"] = "fail") -> Group[list[R]]: ...
+def group(*parts: FlowPart[R] | Iterable[FlowPart[R]], on_failure: Literal["fail"] = "fail") -> Group[list[R]]: ...
 @overload
-def group(*parts: Part[R] | Iterable[Part[R]], on_failure: Literal["collect"]) -> Group[list[Outcome[R]]]: ...
+def group(*parts: FlowPart[R] | Iterable[FlowPart[R]], on_failure: Literal["collect"]) -> Group[list[Outcome[R]]]: ...
 @overload
-def group(*parts: Part[R] | Iterable[Part[R]], on_failure: Literal["ignore"]) -> Group[list[R | None]]: ...
-def group(*parts: Part[Any] | Iterable[Part[Any]], on_failure: OnFailure = "fail") -> Group[Any]:
+def group(*parts: FlowPart[R] | Iterable[FlowPart[R]], on_failure: Literal["ignore"]) -> Group[list[R | None]]: ...
+def group(*parts: FlowPart[Any] | Iterable[FlowPart[Any]], on_failure: OnFailure = "fail") -> Group[Any]:
     """Calls and chains that run side by side. `on_failure` says what becomes of the group when one of them ends badly:
     `fail`: it fails at once. `collect`: it goes on when all have ended, with an Outcome of each. `ignore`: the same,
     with None in place of what is missing."""
@@ -226,7 +226,7 @@ def group(*parts: Part[Any] | Iterable[Part[Any]], on_failure: OnFailure = "fail
     if len(found) > AFTER_MAX:
         raise TooLarge(f"A group has at most {AFTER_MAX} members, not {len(found)}; make a task that spawns them.")
     for one in found:
-        if not isinstance(one, Part):
+        if not isinstance(one, FlowPart):
             raise BadInput(f"A group is made of calls and chains, as in group(task.call(1), …), not {one!r}.")
         if one.ends_in_group:
             raise BadInput(
@@ -238,7 +238,7 @@ def group(*parts: Part[Any] | Iterable[Part[Any]], on_failure: OnFailure = "fail
 # Calls in a flow
 
 
-def _following(task: Task[..., R2], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call[R2]:
+def _make_next_call(task: Task[..., R2], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call[R2]:
     from windlass.sdk.tasks.task import Call, Task
 
     if not isinstance(task, Task):
@@ -254,7 +254,7 @@ def _without_first(function: Any, injected: frozenset[str], first: str, name: st
     return Signature.of(function, injected | {first}, name=name)
 
 
-def _refuse_shared(call: Call[Any]) -> None:
+def _refuse_shared_jobs(call: Call[Any]) -> None:
     """A job of a family is always one of its own, and it ends."""
     terms = call.terms
     for option, is_set, off in (
@@ -273,9 +273,11 @@ def _refuse_shared(call: Call[Any]) -> None:
 # Enqueuing
 
 
-def planned(part: Part[Any], new_id: Callable[[str], bytes], parent: bytes = b"") -> tuple[Plan, FlowHandle[Any]]:
+def plan_flow(
+    part: FlowPart[Any], new_id: Callable[[str], bytes], parent: bytes = b""
+) -> tuple[FlowPlan, FlowHandle[Any]]:
     """The jobs, and the handle of the whole."""
-    plan = Plan(part.app, new_id, parent)
+    plan = FlowPlan(part.app, new_id, parent)
     last = part.plan(plan, None)
     (whole,) = plan.join(last).ids if last.is_list else last.ids
     ids, steps = [job.id for job in plan.jobs], list(plan.handles.values())
@@ -287,15 +289,15 @@ def planned(part: Part[Any], new_id: Callable[[str], bytes], parent: bytes = b""
     return plan, plan.whole
 
 
-def enqueue(part: Part[Any]) -> FlowHandle[Any]:
+def enqueue(part: FlowPart[Any]) -> FlowHandle[Any]:
     app = part.app
-    plan, handle = planned(part, app.new_id)
+    plan, handle = plan_flow(part, app.new_id)
     plan.accepted(app.service.enqueue(plan.jobs, durability=plan.durability, whole=True).wait())
     return handle
 
 
-async def aenqueue(part: Part[Any]) -> FlowHandle[Any]:
+async def aenqueue(part: FlowPart[Any]) -> FlowHandle[Any]:
     service = await part.app.aservice()
-    plan, handle = planned(part, service.store.new_id)
+    plan, handle = plan_flow(part, service.store.new_id)
     plan.accepted(await service.enqueue(plan.jobs, durability=plan.durability, whole=True))
     return handle

@@ -11,20 +11,22 @@ import msgspec
 from windlass.core.errors import AlreadyEnded, Refusal, UnknownJob
 from windlass.core.ids import format_id, parse_id
 from windlass.core.job import Attempt, Ending, OnFailure, Timeline
-from windlass.sdk.driver import Questions, adriven, driven
+from windlass.sdk.driver import OperationFlow, run_flow, run_flow_sync
 from windlass.sdk.durations import Duration
-from windlass.sdk.failures import JobFailed, raised, read
+from windlass.sdk.failures import JobFailed, decode_error, make_exception
 from windlass.sdk.handle import JobHandle
 from windlass.sdk.tasks.codec import decode
 from windlass.service import Service
-from windlass.store.operation import Asked
+from windlass.store.operation import Operation
 
 if TYPE_CHECKING:
     from windlass.sdk.app import Windlass
 
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
-BY_MEMBER = "member_failed"  # the reason of a job that failed because of one it waited for; its error is that one's id
+MEMBER_FAILED = (
+    "member_failed"  # the reason of a job that failed because of one it waited for; its error is that one's id
+)
 
 
 class Outcome(msgspec.Struct, Generic[R], frozen=True, kw_only=True):
@@ -40,8 +42,8 @@ class Outcome(msgspec.Struct, Generic[R], frozen=True, kw_only=True):
         return self.state == "finished"
 
 
-def error_of(last: Attempt | None) -> dict[str, Any]:
-    return {"reason": last.reason, **read(last.error)} if last else {}
+def error_details(last: Attempt | None) -> dict[str, Any]:
+    return {"reason": last.reason, **decode_error(last.error)} if last else {}
 
 
 class FlowHandle(JobHandle[R_co]):
@@ -67,20 +69,20 @@ class FlowHandle(JobHandle[R_co]):
         try:
             return super().result(timeout)
         except JobFailed as error:
-            raise driven(_cause(self._app.service, error)) from error
+            raise run_flow_sync(_find_cause(self._app.service, error)) from error
 
     async def aresult(self, timeout: Duration | None = None) -> R_co:
         try:
             return await super().aresult(timeout)
         except JobFailed as error:
-            raise await adriven(_cause(await self._app.aservice(), error)) from error
+            raise await run_flow(_find_cause(await self._app.aservice(), error)) from error
 
     def cancel(self) -> str:
         """Cancels every step that has not ended; those that run are asked to stop."""
-        return _said(self._app.service.cancel(self._backwards).wait())
+        return _cancel_status(self._app.service.cancel(self._backwards).wait())
 
     async def acancel(self) -> str:
-        return _said(await (await self._app.aservice()).cancel(self._backwards))
+        return _cancel_status(await (await self._app.aservice()).cancel(self._backwards))
 
     @property
     def _backwards(self) -> list[bytes]:
@@ -98,13 +100,13 @@ class GroupHandle(FlowHandle[R_co]):
 
     def result(self, timeout: Duration | None = None) -> R_co:
         super().result(timeout)
-        found = [_asked(self._app.service.result(one.id_bytes)) for one in self.handles]
+        found = [_wait_for_ending(self._app.service.result(one.id_bytes)) for one in self.handles]
         return cast(R_co, self._values(found))
 
     async def aresult(self, timeout: Duration | None = None) -> R_co:
         await super().aresult(timeout)
         service = await self._app.aservice()
-        asked = (_aasked(service.result(one.id_bytes)) for one in self.handles)
+        asked = (_await_ending(service.result(one.id_bytes)) for one in self.handles)
         return cast(R_co, self._values(await asyncio.gather(*asked)))
 
     def _values(self, endings: Sequence[Ending | Refusal | None]) -> list[Any]:
@@ -113,35 +115,35 @@ class GroupHandle(FlowHandle[R_co]):
     def _value_of(self, handle: JobHandle[Any], ending: Ending | Refusal | None) -> Any:
         if self._on_failure == "fail":
             return handle.value_of(ending)
-        outcome = outcome_of(handle, ending)
+        outcome = make_outcome(handle, ending)
         return outcome if self._on_failure == "collect" else outcome.value
 
     @property
     def progress(self) -> float:
         """The share of its members that have ended."""
-        return _share(self._app.service.job([one.id_bytes for one in self.handles]).wait())
+        return _ended_share(self._app.service.job([one.id_bytes for one in self.handles]).wait())
 
     async def aprogress(self) -> float:
-        return _share(await (await self._app.aservice()).job([one.id_bytes for one in self.handles]))
+        return _ended_share(await (await self._app.aservice()).job([one.id_bytes for one in self.handles]))
 
 
-def _share(found: Sequence[Timeline | Refusal]) -> float:
+def _ended_share(found: Sequence[Timeline | Refusal]) -> float:
     return sum(isinstance(one, Refusal) or one.job.state.is_ended for one in found) / len(found)
 
 
-def outcome_of(handle: JobHandle[Any], ending: Ending | Refusal | None) -> Outcome[Any]:
+def make_outcome(handle: JobHandle[Any], ending: Ending | Refusal | None) -> Outcome[Any]:
     if not isinstance(ending, Ending):
         return Outcome(id=handle.id, state="gone" if handle.is_kept or ending is None else "finished")
     if ending.state.label != "finished":
-        return Outcome(id=handle.id, state=ending.state.label, error=error_of(ending.last_attempt))
+        return Outcome(id=handle.id, state=ending.state.label, error=error_details(ending.last_attempt))
     value = decode(ending.result, handle.result_type) if ending.result else None
     return Outcome(id=handle.id, state="finished", value=value)
 
 
-def _cause(service: Service, error: JobFailed) -> Questions[JobFailed]:
+def _find_cause(service: Service, error: JobFailed) -> OperationFlow[JobFailed]:
     """The failure that began it: of the member that failed, or of one that this one waited for."""
     seen: set[bytes] = set()
-    while error.reason == BY_MEMBER:
+    while error.reason == MEMBER_FAILED:
         try:
             member = parse_id(error.message)
             ending = None if member in seen else (yield service.result(member))
@@ -150,27 +152,27 @@ def _cause(service: Service, error: JobFailed) -> Questions[JobFailed]:
         if ending is None or ending.state.label != "failed":
             return error
         seen.add(member)
-        found = raised(format_id(member), ending)
+        found = make_exception(format_id(member), ending)
         assert isinstance(found, JobFailed)  # noqa: S101
         error = found
     return error
 
 
-def _asked(asked: Asked[Ending | None]) -> Ending | Refusal | None:
+def _wait_for_ending(asked: Operation[Ending | None]) -> Ending | Refusal | None:
     try:
         return asked.wait()
     except (AlreadyEnded, UnknownJob) as gone:
         return gone
 
 
-async def _aasked(asked: Asked[Ending | None]) -> Ending | Refusal | None:
+async def _await_ending(asked: Operation[Ending | None]) -> Ending | Refusal | None:
     try:
         return await asked
     except (AlreadyEnded, UnknownJob) as gone:
         return gone
 
 
-def _said(answers: Sequence[str | Refusal]) -> str:
+def _cancel_status(answers: Sequence[str | Refusal]) -> str:
     """`requested` when a step still runs."""
     said = [answer for answer in answers if isinstance(answer, str)]
     if not said and answers and isinstance(answers[0], Refusal):

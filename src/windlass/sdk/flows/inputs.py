@@ -12,19 +12,19 @@ from windlass.core.errors import AlreadyEnded, UnknownJob
 from windlass.core.ids import parse_id
 from windlass.core.job import Attempt, Blob, Codec, Ending, Job, Member
 from windlass.core.states import ENDED, State
-from windlass.sdk.driver import Questions
+from windlass.sdk.driver import OperationFlow
 from windlass.sdk.tasks.arguments import META, BadArguments
 from windlass.sdk.tasks.codec import Unreadable, decode, decoder, pack
 from windlass.service import Service
 
-from .handle import error_of
+from .handle import error_details
 
 if TYPE_CHECKING:
     from windlass.sdk.tasks.task import Task
 
 MEMBERS_AT_ONCE = 200
 _META, _RESULTS = META.encode(), b"results"
-_NOTHING = msgspec.Raw(b"\xc0")
+_NIL = msgspec.Raw(b"\xc0")
 
 
 class Child:
@@ -60,18 +60,18 @@ class Child:
     @property
     def error(self) -> dict[str, Any]:
         """`type`, `message`, `traceback` and `reason` of one that did not end well."""
-        return error_of(self._member.last_attempt)
+        return error_details(self._member.last_attempt)
 
     def __repr__(self) -> str:
         return f"<child {self.id} {self.name} {self.state}>"
 
 
-class Gathered(NamedTuple):
+class JobInputs(NamedTuple):
     job: Job  # its payload is complete
     children: list[Child]
 
 
-class Found(NamedTuple):
+class MemberResult(NamedTuple):
     """What is known of one that was waited for."""
 
     state: str
@@ -79,54 +79,54 @@ class Found(NamedTuple):
     last_attempt: Attempt | None = None
 
 
-def is_due(job: Job) -> bool:
+def needs_inputs(job: Job) -> bool:
     """Is there anything to gather? Asked for every job, so it must cost nothing: `in` of bytes costs ten times that."""
     return job.has_members or (job.payload.data.find(_META) >= 0 and _RESULTS in job.payload.data)
 
 
-def gather(service: Service, tasks: Mapping[str, Task[..., Any]], job: Job) -> Questions[Gathered]:
-    members = (yield from _members(service, job)) if job.has_members else []
+def collect_inputs(service: Service, tasks: Mapping[str, Task[..., Any]], job: Job) -> OperationFlow[JobInputs]:
+    members = (yield from _list_members(service, job)) if job.has_members else []
     children = [
         Child(one, tasks[one.job.name].result_type if one.job.name in tasks else Any)
         for one in members
         if one.job.parent == job.id
     ]
-    arguments = _map(job.payload)
+    arguments = _decode_arguments(job.payload)
     meta = decode(Blob(bytes(arguments[META]), Codec.MSGPACK), dict[str, Any]) if META in arguments else {}
     wanted = meta.pop("results", None)
     if not wanted:
-        return Gathered(job, children)
-    by_id = {one.job.key: Found(one.job.state.label, one.result, one.last_attempt) for one in members}
+        return JobInputs(job, children)
+    by_id = {one.job.key: MemberResult(one.job.state.label, one.result, one.last_attempt) for one in members}
     for job_id in wanted["ids"]:
         if job_id not in by_id:
-            by_id[job_id] = yield from _found(service, job_id)
-    value = _value(wanted["form"], wanted["ids"], [by_id[job_id] for job_id in wanted["ids"]])
+            by_id[job_id] = yield from _fetch_result(service, job_id)
+    value = _combine_results(wanted["form"], wanted["ids"], [by_id[job_id] for job_id in wanted["ids"]])
     rest = {name: raw for name, raw in arguments.items() if name != META} | ({META: meta} if meta else {})
     payload = Blob(pack({tasks[job.name].signature.first: value, **rest}), Codec.MSGPACK)
-    return Gathered(msgspec.structs.replace(job, payload=payload), children)
+    return JobInputs(msgspec.structs.replace(job, payload=payload), children)
 
 
-def _members(service: Service, job: Job) -> Questions[list[Member]]:
+def _list_members(service: Service, job: Job) -> OperationFlow[list[Member]]:
     found: list[Member] = []
     cursor, is_more = "", True
     while is_more:
-        page = yield service.members(job.id, tuple(ENDED), most=MEMBERS_AT_ONCE, cursor=cursor)
+        page = yield service.list_members(job.id, tuple(ENDED), most=MEMBERS_AT_ONCE, cursor=cursor)
         found += page.members
         cursor = page.cursor
         is_more = bool(cursor)
     return found
 
 
-def _found(service: Service, job_id: str) -> Questions[Found]:
+def _fetch_result(service: Service, job_id: str) -> OperationFlow[MemberResult]:
     """Of a job that is no member (any more): somebody has woken this one, or sent it on its way again."""
     try:
         ending: Ending | None = yield service.result(parse_id(job_id))
     except (AlreadyEnded, UnknownJob):
-        return Found("gone")
-    return Found(ending.state.label, ending.result, ending.last_attempt) if ending else Found("not ended")
+        return MemberResult("gone")
+    return MemberResult(ending.state.label, ending.result, ending.last_attempt) if ending else MemberResult("not ended")
 
 
-def _map(payload: Blob) -> dict[str, msgspec.Raw]:
+def _decode_arguments(payload: Blob) -> dict[str, msgspec.Raw]:
     """The arguments as MessagePack, whoever wrote them."""
     try:
         if payload.codec is not Codec.MSGPACK:
@@ -137,9 +137,9 @@ def _map(payload: Blob) -> dict[str, msgspec.Raw]:
     return found
 
 
-def _value(form: str, ids: Sequence[str], found: Sequence[Found]) -> Any:
+def _combine_results(form: str, ids: Sequence[str], found: Sequence[MemberResult]) -> Any:
     if form == "outcomes":
-        return [_outcome(*pair) for pair in zip(ids, found, strict=True)]
+        return [_make_outcome(*pair) for pair in zip(ids, found, strict=True)]
     if form != "nulls":
         for job_id, one in zip(ids, found, strict=True):
             if one.state != "finished":
@@ -147,17 +147,22 @@ def _value(form: str, ids: Sequence[str], found: Sequence[Found]) -> Any:
                     f"The result of job {job_id}, which is the first argument, is not there: that job is {one.state}. "
                     "Enqueue the flow again."
                 )
-    values = [_raw(one) for one in found]
+    values = [_encode_result(one) for one in found]
     return values[0] if form == "one" else values
 
 
-def _outcome(job_id: str, found: Found) -> dict[str, Any]:
-    return {"id": job_id, "state": found.state, "value": _raw(found), "error": error_of(found.last_attempt)}
+def _make_outcome(job_id: str, found: MemberResult) -> dict[str, Any]:
+    return {
+        "id": job_id,
+        "state": found.state,
+        "value": _encode_result(found),
+        "error": error_details(found.last_attempt),
+    }
 
 
-def _raw(found: Found) -> msgspec.Raw:
+def _encode_result(found: MemberResult) -> msgspec.Raw:
     if found.state != "finished" or found.result is None:
-        return _NOTHING
+        return _NIL
     if found.result.codec is Codec.MSGPACK:
         return msgspec.Raw(found.result.data)
     return msgspec.Raw(pack(decode(found.result)))

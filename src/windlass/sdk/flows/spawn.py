@@ -12,17 +12,17 @@ from windlass.core.errors import BadInput, IdConflict
 from windlass.core.ids import make_id
 from windlass.core.job import Job
 from windlass.core.operations import Update
-from windlass.sdk.driver import Questions
+from windlass.sdk.driver import OperationFlow
 from windlass.sdk.durations import Duration
 from windlass.sdk.handle import JobHandle
 from windlass.service import Service
 
-from .flow import Part, Plan, planned
+from .flow import FlowPart, FlowPlan, plan_flow
 
 if TYPE_CHECKING:
     from windlass.sdk.context import Context
 
-Parts: TypeAlias = Iterable[Part[Any]] | Mapping[str, Part[Any]]
+FlowParts: TypeAlias = Iterable[FlowPart[Any]] | Mapping[str, FlowPart[Any]]
 
 
 class ChildHandle(JobHandle[Any]):
@@ -38,40 +38,40 @@ class ChildHandle(JobHandle[Any]):
         self.result(timeout)
 
 
-def spawn(service: Service, context: Context, parts: Parts) -> Questions[list[ChildHandle]]:
+def spawn(service: Service, context: Context, parts: FlowParts) -> OperationFlow[list[ChildHandle]]:
     """Accepts all of them, or none. A part with a key is spawned once, however often the code runs."""
     keyed = list(parts.items()) if isinstance(parts, Mapping) else [("", part) for part in parts]
-    plans = [_plan(service, context.job, key, part) for key, part in keyed]
-    yield from _keep_arguments(service, context)
+    plans = [_make_plan(service, context.job, key, part) for key, part in keyed]
+    yield from _store_received_results(service, context)
     jobs = [job for plan in plans for job in plan.jobs]
     try:
-        answers = yield service.enqueue(jobs, whole=True, durability=_strongest(plans))
+        answers = yield service.enqueue(jobs, whole=True, durability=_strongest_durability(plans))
         at = iter(answers)
         for plan in plans:
             plan.accepted([next(at) for _ in plan.jobs])
     except IdConflict:
-        yield from _one_by_one(service, plans)
-    return [_handle(context, plan) for plan in plans]
+        yield from _enqueue_separately(service, plans)
+    return [_make_handle(context, plan) for plan in plans]
 
 
-def _plan(service: Service, parent: Job, key: str, part: Part[Any]) -> Plan:
-    if not isinstance(part, Part):
+def _make_plan(service: Service, parent: Job, key: str, part: FlowPart[Any]) -> FlowPlan:
+    if not isinstance(part, FlowPart):
         raise BadInput("What is spawned is a call, a chain or a group: ctx.spawn(task.call(…)).")
     numbers = count()
 
     def new_id(queue: str) -> bytes:
-        return _id_of(service, parent, queue, f"{key}\0{next(numbers)}") if key else service.store.new_id(queue)
+        return _make_keyed_id(service, parent, queue, f"{key}\0{next(numbers)}") if key else service.store.new_id(queue)
 
-    return planned(part, new_id, parent.id)[0]
+    return plan_flow(part, new_id, parent.id)[0]
 
 
-def _id_of(service: Service, parent: Job, queue: str, key: str) -> bytes:
+def _make_keyed_id(service: Service, parent: Job, queue: str, key: str) -> bytes:
     """The same for the same key of the same parent, so that the engine recognises it."""
     drawn = hashlib.blake2b(parent.id + key.encode(), digest_size=8).digest()
     return make_id(parent.created_at_ms, service.store.partition_of_queue(queue), int.from_bytes(drawn, "big"))
 
 
-def _keep_arguments(service: Service, context: Context) -> Questions[None]:
+def _store_received_results(service: Service, context: Context) -> OperationFlow[None]:
     """What the job was given by those before it is let go of when it hands over, so it is written into the job."""
     if context.has_received:
         job = context.job
@@ -79,7 +79,7 @@ def _keep_arguments(service: Service, context: Context) -> Questions[None]:
         context.has_received = False
 
 
-def _one_by_one(service: Service, plans: list[Plan]) -> Questions[None]:
+def _enqueue_separately(service: Service, plans: list[FlowPlan]) -> OperationFlow[None]:
     """A key that was spawned with other arguments before: what is there stays."""
     for plan in plans:
         try:
@@ -89,11 +89,11 @@ def _one_by_one(service: Service, plans: list[Plan]) -> Questions[None]:
                 plan.whole.status = "existing"
 
 
-def _strongest(plans: list[Plan]) -> Any:
+def _strongest_durability(plans: list[FlowPlan]) -> Any:
     asked = {plan.durability for plan in plans}
     return next((level for level in ("replica", "fsync", "memory") if level in asked), None)
 
 
-def _handle(context: Context, plan: Plan) -> ChildHandle:
+def _make_handle(context: Context, plan: FlowPlan) -> ChildHandle:
     assert plan.whole is not None  # noqa: S101
     return ChildHandle(context.app, plan.whole.id_bytes, status=plan.whole.status)

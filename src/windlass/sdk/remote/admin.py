@@ -25,7 +25,7 @@ from windlass.dialects.native.queues import (
     WasPausedShape,
 )
 from windlass.dialects.native.schedules import ScheduleShape, SchedulesShape, ScheduleStatusShape
-from windlass.store.operation import Asked
+from windlass.store.operation import Operation
 
 from .facet import RemoteAsking
 from .request import Request, Requests, get, post, segment
@@ -35,19 +35,19 @@ _RHYTHM = tuple(name for name in ScheduleShape.__struct_fields__ if name != "job
 
 
 class RemoteSteering(RemoteAsking):
-    def queues(self) -> Asked[list[str]]:
-        return Asked(self.remote, _queues)
+    def queues(self) -> Operation[list[str]]:
+        return Operation(self.remote, _queues)
 
-    def stats(self, names: Sequence[str]) -> Asked[list[QueueStats]]:
+    def stats(self, names: Sequence[str]) -> Operation[list[QueueStats]]:
         super().stats(names)
-        return Asked(self.remote, lambda: _stats(names))
+        return Operation(self.remote, lambda: _stats(names))
 
-    def history(self, queue: str, *, hours: int = 1) -> Asked[list[Minute]]:
+    def history(self, queue: str, *, hours: int = 1) -> Operation[list[Minute]]:
         super().history(queue, hours=hours)
         request = get(f"{_path(queue)}/history", HistoryShape, query={"hours": hours})
         return self._one(request, lambda found: [_plain(one, Minute) for one in found.minutes])
 
-    def configure(self, queue: str, changes: Mapping[str, int | bool | None]) -> Asked[Configuration]:
+    def configure(self, queue: str, changes: Mapping[str, int | bool | None]) -> Operation[Configuration]:
         super().configure(queue, changes)
         path = f"{_path(queue)}/configuration"
         if not changes:
@@ -56,41 +56,41 @@ class RemoteSteering(RemoteAsking):
         request = Request(method="PATCH", path=path, gives=ConfigurationShape, body=body)
         return self._one(request, lambda found: _plain(found, Configuration))
 
-    def pause(self, queue: str, *, lane: str = "", name: str = "", reason: str = "") -> Asked[bool]:
+    def pause(self, queue: str, *, lane: str = "", name: str = "", reason: str = "") -> Operation[bool]:
         super().pause(queue, lane=lane, name=name, reason=reason)
         request = post(f"{_path(queue)}/pause", WasPausedShape, PauseShape(lane=lane, name=name, reason=reason))
         return self._one(request, lambda found: not found.was_paused)
 
-    def resume(self, queue: str, *, lane: str = "", name: str = "") -> Asked[bool]:
+    def resume(self, queue: str, *, lane: str = "", name: str = "") -> Operation[bool]:
         super().resume(queue, lane=lane, name=name)
         request = post(f"{_path(queue)}/resume", WasPausedShape, ResumeShape(lane=lane, name=name))
         return self._one(request, lambda found: found.was_paused)
 
-    def pauses(self, queue: str) -> Asked[list[Pause]]:
+    def pauses(self, queue: str) -> Operation[list[Pause]]:
         super().pauses(queue)
         request = get(f"{_path(queue)}/pauses", PausesShape)
         return self._one(request, lambda found: [_plain(one, Pause) for one in found.pauses])
 
     # Limits
 
-    def limit(self, limit: Limit) -> Asked[int]:
+    def limit(self, limit: Limit) -> Operation[int]:
         super().limit(limit)
         fields = {name: getattr(limit, name) for name in LimitShape.__struct_fields__ if name != "matches"}
         body = LimitShape(matches=_plain(limit.matches, MatcherShape), **fields)
         request = Request(method="PUT", path=f"/limits/{segment(limit.name)}", gives=MatchedShape, body=body)
         return self._one(request, lambda found: found.changed)
 
-    def unlimit(self, name: str) -> Asked[int]:
+    def unlimit(self, name: str) -> Operation[int]:
         super().unlimit(name)
         request = Request(method="DELETE", path=f"/limits/{segment(name)}", gives=MatchedShape)
         return self._one(request, lambda found: found.changed)
 
-    def limits(self) -> Asked[list[LimitState]]:
+    def limits(self) -> Operation[list[LimitState]]:
         return self._one(get("/limits", LimitsShape), lambda found: [_limit_state(one) for one in found.limits])
 
     # Schedules
 
-    def schedule(self, wanted: Schedule, *, if_revision: int = 0) -> Asked[ScheduleStatus]:
+    def schedule(self, wanted: Schedule, *, if_revision: int = 0) -> Operation[ScheduleStatus]:
         super().schedule(wanted, if_revision=if_revision)
         rhythm = {name: getattr(wanted, name) for name in _RHYTHM}
         request = Request(
@@ -102,13 +102,13 @@ class RemoteSteering(RemoteAsking):
         )
         return self._one(request, _status)
 
-    def unschedule(self, name: str, *, if_revision: int = 0) -> Asked[None]:
+    def unschedule(self, name: str, *, if_revision: int = 0) -> Operation[None]:
         super().unschedule(name, if_revision=if_revision)
         query = {"if_revision": if_revision or None}
         request = Request(method="DELETE", path=f"/schedules/{segment(name)}", gives=None, query=query)
         return self._one(request, lambda _nothing: None)
 
-    def schedules(self) -> Asked[list[ScheduleStatus]]:
+    def schedules(self) -> Operation[list[ScheduleStatus]]:
         return self._one(get("/schedules", SchedulesShape), lambda found: [_status(one) for one in found.schedules])
 
 

@@ -12,7 +12,7 @@ from windlass.core.operations import Enqueued
 from windlass.dialects.native.atomic_enqueue import AcceptedWholeShape, WholeShape
 from windlass.dialects.native.enqueue import EnqueuedShape
 from windlass.dialects.native.shapes import Items, NewJobShape, Results
-from windlass.store.operation import Asked, AskedMany
+from windlass.store.operation import BatchOperation, Operation
 
 from .facet import AT_ONCE, RemoteAsking
 from .request import Requests, post
@@ -24,16 +24,16 @@ BYTES_MAX = 8 * 1024 * 1024  # payloads in a request; a body may have twice as m
 class RemoteProducing(RemoteAsking):
     def enqueue(
         self, jobs: Sequence[NewJob | Filled], *, durability: Durability | None = None, whole: bool = False
-    ) -> AskedMany[Enqueued]:
+    ) -> BatchOperation[Enqueued]:
         super().enqueue(jobs, durability=durability, whole=whole)
         whole_jobs = [one.new_job() if isinstance(one, Filled) else one for one in jobs]
         if any(job.cap is not None for job in whole_jobs):
             raise BadInput("A cap cannot be given over HTTP; enqueue such jobs at the engine itself.")
         made: list[NewJobShape] = []
         level = durability or self.remote.asked_durability
-        return AskedMany(self.remote, lambda: self._send(whole_jobs, made, level, whole))
+        return BatchOperation(self.remote, lambda: self._send(whole_jobs, made, level, whole))
 
-    def enqueue_one(self, job: NewJob | Filled, *, durability: Durability | None = None) -> Asked[Enqueued]:
+    def enqueue_one(self, job: NewJob | Filled, *, durability: Durability | None = None) -> Operation[Enqueued]:
         return self.enqueue((job,), durability=durability).one()
 
     def _send(

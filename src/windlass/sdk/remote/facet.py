@@ -8,7 +8,7 @@ from typing import Any, TypeVar, cast
 from windlass.core.errors import Refusal
 from windlass.dialects.native.shapes import Items, Results, Shape
 from windlass.service import Service
-from windlass.store.operation import Asked, AskedMany
+from windlass.store.operation import BatchOperation, Operation
 from windlass.store.store import Store
 
 from .request import Request, Requests, post
@@ -27,15 +27,15 @@ class RemoteAsking(Service):
         super().__init__(cast(Store, store))
         self.remote = store
 
-    def _one(self, request: Request, read: Callable[[Any], T]) -> Asked[T]:
+    def _one(self, request: Request, read: Callable[[Any], T]) -> Operation[T]:
         def flow() -> Requests[T]:
             return read((yield request))
 
-        return Asked(self.remote, flow)
+        return Operation(self.remote, flow)
 
     def _about(
         self, verb: str, items: Sequence[Shape], gives: Any, read: Callable[[Any], T], *, is_repeatable: bool = True
-    ) -> AskedMany[T]:
+    ) -> BatchOperation[T]:
         """The verb about many jobs."""
 
         def flow() -> Requests[list[T | Refusal]]:
@@ -46,4 +46,4 @@ class RemoteAsking(Service):
                 found += answers_of((yield request), read)
             return found
 
-        return AskedMany(self.remote, flow)
+        return BatchOperation(self.remote, flow)

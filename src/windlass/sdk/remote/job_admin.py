@@ -21,7 +21,7 @@ from windlass.dialects.native.job_admin import (
     RevivedShape,
     WokenShape,
 )
-from windlass.store.operation import AskedMany
+from windlass.store.operation import BatchOperation
 
 from .facet import RemoteAsking
 from .translation import state_of, value_fields
@@ -36,7 +36,7 @@ class RemoteIntervening(RemoteAsking):
         counts_waiting: bool = True,
         even_failed: bool = False,
         spares_running: bool = False,
-    ) -> AskedMany[str]:
+    ) -> BatchOperation[str]:
         given: dict[str, Any] = {
             "reason": reason,
             "counts_waiting": counts_waiting,
@@ -47,25 +47,27 @@ class RemoteIntervening(RemoteAsking):
         items = [CancelItem(id=format_id(one), **given) for one in ids]
         return self._about("cancel", items, CancelledShape, lambda one: one.outcome)
 
-    def wake(self, ids: Sequence[bytes]) -> AskedMany[str]:
+    def wake(self, ids: Sequence[bytes]) -> BatchOperation[str]:
         super().wake(ids)
         return self._about("wake", _plain(ids), WokenShape, lambda one: one.outcome)
 
-    def retry(self, ids: Sequence[bytes]) -> AskedMany[str]:
+    def retry(self, ids: Sequence[bytes]) -> BatchOperation[str]:
         super().retry(ids)
         return self._about("retry", _plain(ids), RevivedShape, lambda one: one.outcome)
 
-    def requeue(self, ids: Sequence[bytes], *, gives_attempt_back: bool = False) -> AskedMany[str]:
+    def requeue(self, ids: Sequence[bytes], *, gives_attempt_back: bool = False) -> BatchOperation[str]:
         super().requeue(ids, gives_attempt_back=gives_attempt_back)
         items = [RequeueItem(id=format_id(one), gives_attempt_back=gives_attempt_back) for one in ids]
         return self._about("requeue", items, RevivedShape, lambda one: one.outcome, is_repeatable=False)
 
-    def edit(self, requests: Sequence[Edit]) -> AskedMany[Edited]:
+    def edit(self, requests: Sequence[Edit]) -> BatchOperation[Edited]:
         super().edit(requests)
         items = [_edit_item(one) for one in requests]
         return self._about("edit", items, EditedShape, lambda one: Edited(one.revision, int(state_of(one.state))))
 
-    def delete(self, ids: Sequence[bytes], *, even_leased: bool = False, even_waiting: bool = True) -> AskedMany[str]:
+    def delete(
+        self, ids: Sequence[bytes], *, even_leased: bool = False, even_waiting: bool = True
+    ) -> BatchOperation[str]:
         super().delete(ids, even_leased=even_leased, even_waiting=even_waiting)
         items = [DeleteItem(id=format_id(one), even_leased=even_leased, even_waiting=even_waiting) for one in ids]
         return self._about("delete", items, DeletedShape, lambda one: one.outcome)

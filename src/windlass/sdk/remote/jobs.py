@@ -19,7 +19,7 @@ from windlass.dialects.native.admin import InfoShape
 from windlass.dialects.native.jobs import WAIT_MAX_MS, MemberShape, MembersShape, PageShape
 from windlass.dialects.native.jobs_by_id import WantedItem
 from windlass.dialects.native.shapes import AttemptShape, TimelineShape
-from windlass.store.operation import Asked, AskedMany
+from windlass.store.operation import BatchOperation, Operation
 
 from .facet import RemoteAsking
 from .request import Requests, get
@@ -37,27 +37,27 @@ class EndOrState(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RemoteReading(RemoteAsking):
-    def job(self, ids: Sequence[bytes]) -> AskedMany[Timeline]:
+    def job(self, ids: Sequence[bytes]) -> BatchOperation[Timeline]:
         super().job(ids)
         return self._about("get", [WantedItem(id=format_id(one)) for one in ids], TimelineShape, timeline_of)
 
-    def logs(self, job_id: bytes) -> Asked[Logs]:
+    def logs(self, job_id: bytes) -> Operation[Logs]:
         super().logs(job_id)
         return self._one(get(f"/jobs/{format_id(job_id)}/logs", Logs), _same)
 
-    def now(self) -> Asked[int]:
+    def now(self) -> Operation[int]:
         return self._one(get("/info", InfoShape), lambda found: found.now_ms)
 
-    def result(self, job_id: bytes, *, wait_ms: int = 0, consume: bool = False) -> Asked[Ending | None]:
+    def result(self, job_id: bytes, *, wait_ms: int = 0, consume: bool = False) -> Operation[Ending | None]:
         """One that is read once is not asked for again after a lost answer: it may be on its way, and nowhere else."""
         super().result(job_id, wait_ms=wait_ms, consume=consume)
-        return Asked(self.remote, lambda: _result(job_id, wait_ms, consume))
+        return Operation(self.remote, lambda: _result(job_id, wait_ms, consume))
 
-    def explain(self, job_id: bytes) -> Asked[Explanation]:
+    def explain(self, job_id: bytes) -> Operation[Explanation]:
         super().explain(job_id)
         return self._one(get(f"/jobs/{format_id(job_id)}/explain", Explanation), _same)
 
-    def jobs(self, listing: Listing) -> Asked[Page]:
+    def jobs(self, listing: Listing) -> Operation[Page]:
         super().jobs(listing)
         query = {name: value for name, value in msgspec.structs.asdict(listing).items() if value}
         return self._one(
@@ -70,10 +70,10 @@ class RemoteReading(RemoteAsking):
             ),
         )
 
-    def members(
+    def list_members(
         self, job_id: bytes, states: tuple[State, ...] = (), *, most: int = 50, cursor: str = ""
-    ) -> Asked[Members]:
-        super().members(job_id, states, most=most, cursor=cursor)
+    ) -> Operation[Members]:
+        super().list_members(job_id, states, most=most, cursor=cursor)
         query = {"state": [state.label for state in states] or None, "most": most, "cursor": cursor or None}
         return self._one(
             get(f"/jobs/{format_id(job_id)}/members", MembersShape, query=query),

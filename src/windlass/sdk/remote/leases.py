@@ -39,7 +39,7 @@ from windlass.dialects.native.reports import (
     UpdatedShape,
 )
 from windlass.dialects.native.take import WAIT_MAX_MS, ExchangedShape, ExchangeShape, TakenShape, TakeShape
-from windlass.store.operation import Asked, AskedMany
+from windlass.store.operation import BatchOperation, Operation
 from windlass.store.waiting.take import Receive
 
 from .facet import RemoteAsking
@@ -50,15 +50,17 @@ from .translation import job_of, outcomes_of, value_fields
 class RemoteWorking(RemoteAsking):
     """An answer that is lost on its way takes its leases with it until they run out: what takes is not repeated."""
 
-    def take(self, request: Take, *, receive: Receive | None = None) -> Asked[Taken]:
+    def take(self, request: Take, *, receive: Receive | None = None) -> Operation[Taken]:
         """A server hands nothing over."""
         super().take(request)
         body = _take_shape(request)
         asked = post("/take", TakenShape, body, wait_ms=body.wait_ms, is_repeatable=False)
         return self._one(asked, lambda found: Taken([job_of(one) for one in found.jobs], found.next_due_at_ms))
 
-    def exchange(self, finishes: Sequence[Finish], failures: Sequence[Fail], request: Take) -> Asked[Exchanged]:
-        super().exchange(finishes, failures, request)
+    def finish_and_take(
+        self, finishes: Sequence[Finish], failures: Sequence[Fail], request: Take
+    ) -> Operation[Exchanged]:
+        super().finish_and_take(finishes, failures, request)
         body = ExchangeShape(
             finishes=tuple(map(_finish_item, finishes)),
             failures=tuple(map(_fail_item, failures)),
@@ -66,11 +68,11 @@ class RemoteWorking(RemoteAsking):
         )
         return self._one(post("/exchange", ExchangedShape, body, is_repeatable=False), _exchanged)
 
-    def accept(self, requests: Sequence[Held], *, lease_ms: int = 0) -> AskedMany[int | None]:
+    def accept(self, requests: Sequence[Held], *, lease_ms: int = 0) -> BatchOperation[int | None]:
         super().accept(requests, lease_ms=lease_ms)
         return self._about("accept", _leases(requests, lease_ms), AcceptedShape, lambda one: one.deadline_at_ms)
 
-    def extend(self, requests: Sequence[Held], *, lease_ms: int = 0) -> AskedMany[Extended]:
+    def extend(self, requests: Sequence[Held], *, lease_ms: int = 0) -> BatchOperation[Extended]:
         super().extend(requests, lease_ms=lease_ms)
         return self._about(
             "extend",
@@ -79,7 +81,7 @@ class RemoteWorking(RemoteAsking):
             lambda one: Extended(one.deadline_at_ms, one.is_cancel_requested),
         )
 
-    def update(self, requests: Sequence[Update]) -> AskedMany[Updated]:
+    def update(self, requests: Sequence[Update]) -> BatchOperation[Updated]:
         super().update(requests)
         items = [
             ProgressItem(
@@ -93,14 +95,14 @@ class RemoteWorking(RemoteAsking):
         ]
         return self._about("progress", items, UpdatedShape, lambda one: Updated(one.revision, one.is_cancel_requested))
 
-    def emit(self, requests: Sequence[Emit]) -> AskedMany[None]:
+    def emit(self, requests: Sequence[Emit]) -> BatchOperation[None]:
         super().emit(requests)
         items = [
             EmitItem(id=format_id(one.id), token=one.token, **value_fields("value", one.value)) for one in requests
         ]
         return self._about("emit", items, Said, _nothing, is_repeatable=False)
 
-    def log(self, requests: Sequence[Log]) -> AskedMany[None]:
+    def log(self, requests: Sequence[Log]) -> BatchOperation[None]:
         super().log(requests)
         items = [
             LogItem(
@@ -112,16 +114,16 @@ class RemoteWorking(RemoteAsking):
         ]
         return self._about("log", items, Said, _nothing, is_repeatable=False)
 
-    def finish(self, requests: Sequence[Finish]) -> AskedMany[Finished]:
+    def finish(self, requests: Sequence[Finish]) -> BatchOperation[Finished]:
         """Sent again after a lost answer, it is refused as already ended: then the first one went through."""
         super().finish(requests)
         return self._about("finish", [_finish_item(one) for one in requests], FinishedShape, _finished)
 
-    def fail(self, requests: Sequence[Fail]) -> AskedMany[Failed]:
+    def fail(self, requests: Sequence[Fail]) -> BatchOperation[Failed]:
         super().fail(requests)
         return self._about("fail", [_fail_item(one) for one in requests], FailedShape, lambda one: one.outcome)
 
-    def release(self, requests: Sequence[Held]) -> AskedMany[str]:
+    def release(self, requests: Sequence[Held]) -> BatchOperation[str]:
         super().release(requests)
         items = [HeldItem(id=format_id(one.id), token=one.token) for one in requests]
         return self._about("release", items, ReleasedShape, lambda one: one.state)

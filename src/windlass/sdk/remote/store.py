@@ -16,7 +16,7 @@ from windlass.core.errors import BadSetting, WindlassError
 from windlass.core.ids import make_id, partition_of_id
 from windlass.core.job import Durability
 from windlass.core.partition import partition_of
-from windlass.store.driver import drive, drive_now
+from windlass.store.driver import run, run_sync
 
 from .address import ServerAddress
 from .async_session import Session
@@ -131,11 +131,11 @@ class RemoteStore:
 
     async def run(self, flow: Requests[T]) -> T:
         await self.open()
-        return await drive(flow, self.perform)
+        return await run(flow, self.perform)
 
     def run_now(self, flow: Requests[T]) -> T:
         self.open_now()
-        return drive_now(flow, self._perform_now)
+        return run_sync(flow, self._perform_now)
 
     def begin_now(self, flow: Requests[T]) -> Callable[[], T]:
         """Over HTTP nothing is sent ahead."""

@@ -17,14 +17,14 @@ from windlass.dialects.native.workers import (
     WorkerShape,
     WorkersShape,
 )
-from windlass.store.operation import Asked, AskedMany
+from windlass.store.operation import BatchOperation, Operation
 
 from .facet import RemoteAsking
 from .request import Request, Requests, get, post
 
 
 class RemoteStaffing(RemoteAsking):
-    def register(self, worker: bytes, info: WorkerInfo, *, beat_ms: int = 30_000) -> Asked[int]:
+    def register(self, worker: bytes, info: WorkerInfo, *, beat_ms: int = 30_000) -> Operation[int]:
         super().register(worker, info, beat_ms=beat_ms)
         body = WorkerShape(
             host=info.host, pid=info.pid, queues=info.queues, slots=info.slots, name=info.name, beat_ms=beat_ms
@@ -35,26 +35,26 @@ class RemoteStaffing(RemoteAsking):
     def hear_cancels(self, handler: Callable[[bytes], None]) -> None:
         """Nobody calls us: what is asked to stop is seen with the next heartbeat."""
 
-    def beat(self, ids: Sequence[bytes]) -> AskedMany[bool]:
+    def beat(self, ids: Sequence[bytes]) -> BatchOperation[bool]:
         super().beat(ids)
-        return AskedMany(self.remote, lambda: _beat(ids))
+        return BatchOperation(self.remote, lambda: _beat(ids))
 
-    def beat_holding(self, worker: bytes, held: Sequence[bytes]) -> Asked[HeartbeatReply]:
+    def beat_holding(self, worker: bytes, held: Sequence[bytes]) -> Operation[HeartbeatReply]:
         super().beat_holding(worker, held)
         body = BeatShape(held=tuple(map(format_id, held)))
         return self._one(post(f"/workers/{format_id(worker)}/beat", HeardShape, body), _heard)
 
-    def forget(self, worker: bytes) -> Asked[int]:
+    def forget(self, worker: bytes) -> Operation[int]:
         super().forget(worker)
         request = Request(method="DELETE", path=f"/workers/{format_id(worker)}", gives=GivenBackShape)
         return self._one(request, lambda found: found.given_back)
 
-    def stop_worker(self, worker: bytes) -> Asked[bool]:
+    def stop_worker(self, worker: bytes) -> Operation[bool]:
         super().stop_worker(worker)
         request = post(f"/workers/{format_id(worker)}/stop", AskedToStopShape)
         return self._one(request, lambda found: not found.was_asked)
 
-    def workers(self, *, start: int = 0, most: int = 100) -> Asked[list[Worker]]:
+    def workers(self, *, start: int = 0, most: int = 100) -> Operation[list[Worker]]:
         super().workers(start=start, most=most)
         request = get("/workers", WorkersShape, query={"start": start, "most": most})
         return self._one(request, lambda found: [_worker(one) for one in found.workers])

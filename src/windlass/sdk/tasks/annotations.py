@@ -19,7 +19,7 @@ class Untyped(msgspec.Struct, frozen=True):
     why: str
 
 
-def resolved(function: Callable[..., Any], annotation: Any, scope: Mapping[str, Any]) -> Any:
+def resolve_annotation(function: Callable[..., Any], annotation: Any, scope: Mapping[str, Any]) -> Any:
     """The annotation's type, or Untyped. `scope`: names beyond the function's module, such as where it was declared."""
     if annotation is inspect.Parameter.empty:
         return Untyped("it has no annotation")

@@ -17,9 +17,9 @@ from msgspec import UNSET
 from windlass.core.errors import BadInput, WindlassError
 from windlass.core.job import Blob, Codec
 
-from .annotations import Untyped, resolved
-from .codec import Decode, decoder, new_decoder, pack, wording
-from .storable import is_structured, refuse_unstorable, simplified, storable
+from .annotations import Untyped, resolve_annotation
+from .codec import Decode, decoder, describe_error, new_decoder, pack
+from .storable import is_structured, normalize_annotation, refuse_unstorable, simplify
 
 META = "$windlass"  # the SDK's book-keeping within a payload; no parameter can have this name
 Migrate: TypeAlias = Callable[[dict[str, Any], int], dict[str, Any]]
@@ -28,7 +28,7 @@ _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_O
 _MAP_STARTS = frozenset((*range(0x80, 0x90), 0xDE, 0xDF))  # of MessagePack
 _MSGPACK = Codec.MSGPACK  # a look into an enum costs as much as all the rest
 _JSON_OBJECT = re.compile(rb"[ \t\r\n]*\{")
-_to_json = msgspec.json.Encoder(enc_hook=simplified).encode
+_to_json = msgspec.json.Encoder(enc_hook=simplify).encode
 
 
 class WrongCall(BadInput, TypeError):
@@ -41,7 +41,7 @@ class BadArguments(WindlassError):
     code = "bad_arguments"
 
 
-class Decoded(NamedTuple):
+class DecodedCall(NamedTuple):
     """What to call the function with, injected parameters aside, and the SDK's book-keeping."""
 
     args: tuple[Any, ...]
@@ -93,11 +93,11 @@ class Signature:
         python = inspect.signature(function)
         parameters = list(python.parameters.values())
         types = {
-            parameter.name: resolved(function, parameter.annotation, scope or {})
+            parameter.name: resolve_annotation(function, parameter.annotation, scope or {})
             for parameter in parameters
             if parameter.name not in skip
         }
-        returns = resolved(function, python.return_annotation, scope or {})
+        returns = resolve_annotation(function, python.return_annotation, scope or {})
         name = name or getattr(function, "__name__", type(function).__name__)
         return cls(name, parameters, types, skip, Any if isinstance(returns, Untyped) else returns)
 
@@ -127,7 +127,7 @@ class Signature:
         if isinstance(annotation, Untyped):
             return Any
         try:
-            annotation = storable(annotation)
+            annotation = normalize_annotation(annotation)
             refuse_unstorable(annotation)
         except BadInput as refusal:
             raise BadInput(f"{self.name}: parameter {parameter.name}: {refusal}; or annotate it as Any") from None
@@ -190,7 +190,7 @@ class Signature:
         try:
             self._check(data, Codec.MSGPACK)
         except Exception as error:  # a class of the caller's may raise anything while it is made
-            raise WrongCall(f"{self.name}: {wording(error)}") from error
+            raise WrongCall(f"{self.name}: {describe_error(error)}") from error
         return Blob(data, Codec.MSGPACK)
 
     def _refuse_structures(self, bound: dict[str, Any]) -> None:
@@ -211,7 +211,7 @@ class Signature:
 
     # A payload → the call.
 
-    def decode(self, blob: Blob, migrate: Migrate | None = None) -> Decoded:
+    def decode(self, blob: Blob, migrate: Migrate | None = None) -> DecodedCall:
         """The call that a payload stands for. `migrate` gets the map as it is stored, and its version (1 when it has
         none), and gives the map of today. A payload that is no map is the one argument, and has no version."""
         try:
@@ -238,7 +238,7 @@ class Signature:
             return tuple([self._defaults[name] if value is UNSET else value for name, value in names])
         return values
 
-    def place(self, decoded: Decoded, injected: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    def place(self, decoded: DecodedCall, injected: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The arguments to call the function with, once those parameters that `skip` named have their values."""
         if not self._injected:
             return decoded.args, {**decoded.kwargs, **injected}
@@ -272,16 +272,16 @@ class Signature:
         try:
             return read(data)
         except Exception as error:  # as everywhere: a class may raise anything while it is made
-            raise ValueError(f"{name}: {wording(error)}") from error
+            raise ValueError(f"{name}: {describe_error(error)}") from error
 
-    def _call(self, values: dict[str, Any]) -> Decoded:
+    def _call(self, values: dict[str, Any]) -> DecodedCall:
         meta = values.pop(META, {})
         if not self._placed and not self._variadic:
-            return Decoded((), values, meta)
+            return DecodedCall((), values, meta)
         args = [values.pop(name) if name in values else self._defaults[name] for name in self._placed]
-        return Decoded((*args, *values.pop(self._variadic, ())), values, meta)
+        return DecodedCall((*args, *values.pop(self._variadic, ())), values, meta)
 
-    def _decode_single(self, blob: Blob) -> Decoded:
+    def _decode_single(self, blob: Blob) -> DecodedCall:
         if not self._required and _is_nothing(blob):
             return self._call({})
         if not self._single:
@@ -308,17 +308,17 @@ class Signature:
         try:
             given = decoder(dict[str, msgspec.Raw], blob.codec)(blob.data).keys()
         except Exception:
-            return wording(error)
+            return describe_error(error)
         unknown, missing = given - self._known, self._required - given
         if unknown and not self._extra:
-            return f"unknown arguments: {_listed(unknown)}; {self._takes()}"
-        return f"missing arguments: {_listed(missing)}; {self._takes()}" if missing else wording(error)
+            return f"unknown arguments: {_format_names(unknown)}; {self._takes()}"
+        return f"missing arguments: {_format_names(missing)}; {self._takes()}" if missing else describe_error(error)
 
     def _takes(self) -> str:
         return f"it takes {', '.join(self._order) or 'no arguments'}"
 
 
-def _listed(names: set[str]) -> str:
+def _format_names(names: set[str]) -> str:
     """Somebody else's words, so not all of them."""
     shown = ", ".join(repr(name[:40]) for name in sorted(names)[:5])
     return shown if len(names) <= 5 else f"{shown} and {len(names) - 5} more"

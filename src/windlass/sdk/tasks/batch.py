@@ -14,9 +14,9 @@ from windlass.core.errors import BadInput
 from windlass.core.job import Blob
 from windlass.sdk.durations import Duration, duration_ms
 
-from .annotations import Untyped, resolved
+from .annotations import Untyped, resolve_annotation
 from .arguments import Signature
-from .injection import Making, Shared
+from .injection import Injector, SharedDependencies
 from .task import Task
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ R_co = TypeVar("R_co", covariant=True)
 # One result per job, in order; an exception fails its job alone. None: nothing to tell of any of them.
 Results: TypeAlias = Sequence[R | Exception] | None
 _LISTS = (list, Sequence, Collection, Iterable)
-_MEANT = "A batch task takes one list and returns None or a list: def index(pages: list[Page]) -> None"
+_EXPECTED = "A batch task takes one list and returns None or a list: def index(pages: list[Page]) -> None"
 
 
 class Batch(NamedTuple):
@@ -36,7 +36,7 @@ class Batch(NamedTuple):
     wait_ms: int  # how long the first of them waits for the others
 
 
-def batch_of(most: int, wait: Duration) -> Batch:
+def make_batch(most: int, wait: Duration) -> Batch:
     if type(most) is not int or most < 1:
         raise BadInput(f"most is the number of jobs that one call gets, from 1; not {most!r}.")
     return Batch(most, duration_ms("wait", wait))
@@ -62,10 +62,10 @@ class BatchTask(Task[[T], R_co]):
         python = inspect.signature(function)
         taken = [parameter for parameter in python.parameters.values() if parameter.name not in injected]
         if len(taken) != 1 or taken[0].kind in (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.VAR_KEYWORD):
-            raise BadInput(f"{self.name}: {_MEANT}.")
-        items = self._element(resolved(function, taken[0].annotation, {}))
-        returns = resolved(function, python.return_annotation, {})
-        result = returns if returns is NoneType else _result(self._element(returns))
+            raise BadInput(f"{self.name}: {_EXPECTED}.")
+        items = self._element(resolve_annotation(function, taken[0].annotation, {}))
+        returns = resolve_annotation(function, python.return_annotation, {})
+        result = returns if returns is NoneType else _result_type(self._element(returns))
         one = taken[0].replace(annotation=items, default=inspect.Parameter.empty)
         return Signature(
             self.name, [one], {one.name: items}, frozenset(), Any if isinstance(result, Untyped) else result
@@ -75,7 +75,7 @@ class BatchTask(Task[[T], R_co]):
         if isinstance(annotation, Untyped) or annotation in (Any, *_LISTS):
             return annotation if isinstance(annotation, Untyped) else Any
         if get_origin(annotation) not in _LISTS:
-            raise BadInput(f"{self.name}: {_MEANT}, not {annotation}.")
+            raise BadInput(f"{self.name}: {_EXPECTED}, not {annotation}.")
         return get_args(annotation)[0]
 
     def item_of(self, payload: Blob) -> Any:
@@ -83,10 +83,10 @@ class BatchTask(Task[[T], R_co]):
         call = self.signature.decode(payload, self.migrations.needed_for(payload))
         return next(iter((*call.args, *call.kwargs.values())))
 
-    def perform_many(self, items: list[Any], shared: Shared | None) -> Any:
+    def perform_many(self, items: list[Any], shared: SharedDependencies | None) -> Any:
         if not self.needs:
             return self.function(items)
-        making = Making(self, None, shared)
+        making = Injector(self, None, shared)
         return (making.acall if self.is_async else making.call)(self.needs, lambda injected: ((items,), injected))
 
 
@@ -116,7 +116,7 @@ class BatchDecorator(Protocol):
     def __call__(self, function: Callable[[list[T]], Sequence[R | Exception]], /) -> SyncBatchTask[T, R]: ...
 
 
-def _result(element: Any) -> Any:
+def _result_type(element: Any) -> Any:
     """The type of one result, exceptions left out."""
     if get_origin(element) not in (Union, UnionType):
         return element

@@ -16,7 +16,7 @@ import msgspec
 from windlass.core.errors import BadInput, WindlassError
 from windlass.core.job import Blob, Codec
 
-from .storable import refuse_unstorable, restored, simplified, storable
+from .storable import normalize_annotation, refuse_unstorable, restore, simplify
 
 Decode: TypeAlias = Callable[[bytes], Any]
 _PLACE = re.compile(r"(?: - at (`key` in )?`\$\.?(.*)`)?$", re.DOTALL)
@@ -28,7 +28,7 @@ class Unreadable(WindlassError):
     code = "unreadable"
 
 
-_packer = msgspec.msgpack.Encoder(enc_hook=simplified)
+_packer = msgspec.msgpack.Encoder(enc_hook=simplify)
 
 
 def pack(value: object) -> bytes:
@@ -55,7 +55,7 @@ def decode(blob: Blob, type: Any = Any) -> Any:  # noqa: A002 - the word that ms
     try:
         return read(blob.data)
     except Exception as error:  # whatever a type's own code raises on bad data, too
-        raise Unreadable(wording(error)) from error
+        raise Unreadable(describe_error(error)) from error
 
 
 def decoder(type: Any, codec: Codec) -> Decode:  # noqa: A002
@@ -67,19 +67,19 @@ def decoder(type: Any, codec: Codec) -> Decode:  # noqa: A002
 
 
 def new_decoder(type: Any, codec: Codec) -> Decode:  # noqa: A002
-    type = storable(type)  # noqa: A001
+    type = normalize_annotation(type)  # noqa: A001
     refuse_unstorable(type)
     if codec is Codec.RAW:
-        return lambda data: msgspec.convert(data, type, dec_hook=restored)
+        return lambda data: msgspec.convert(data, type, dec_hook=restore)
     kind = msgspec.msgpack.Decoder if codec is Codec.MSGPACK else msgspec.json.Decoder
-    decode: Decode = kind(type, dec_hook=restored).decode
+    decode: Decode = kind(type, dec_hook=restore).decode
     return decode
 
 
 _known_decoder = lru_cache(maxsize=4096)(new_decoder)
 
 
-def wording(error: Exception) -> str:
+def describe_error(error: Exception) -> str:
     """`orders[0].total: expected int, got str`, from whatever reading raised."""
     text = str(error) or type(error).__name__
     if not isinstance(error, msgspec.ValidationError):

@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias, TypeVar, overload
 from windlass.core.errors import BadInput
 from windlass.sdk.context import Context
 
-from .annotations import resolved
+from .annotations import resolve_annotation
 
 T = TypeVar("T")
 Scope: TypeAlias = Literal["job", "worker"]
@@ -52,7 +52,7 @@ class Factory:
         self.name: str = getattr(call, "__qualname__", repr(call))
         self.is_context = call is Context
         self.kind = _kind(call)
-        self.needs: dict[str, Dependency] = {} if self.is_context else _needs_of_factory(call, self.name)
+        self.needs: dict[str, Dependency] = {} if self.is_context else _find_factory_dependencies(call, self.name)
 
     @property
     def is_async(self) -> bool:
@@ -74,10 +74,10 @@ class Dependency:
         return f"Depends({self.factory.name})"
 
 
-THE_CONTEXT = Dependency(Factory(Context), "job")
+CONTEXT_DEPENDENCY = Dependency(Factory(Context), "job")
 
 
-def needs_of(function: Callable[..., Any], name: str) -> dict[str, Dependency]:
+def find_dependencies(function: Callable[..., Any], name: str) -> dict[str, Dependency]:
     """Parameter → dependency."""
     parameters = _parameters(function)
     found: dict[str, Dependency] = {}
@@ -88,14 +88,14 @@ def needs_of(function: Callable[..., Any], name: str) -> dict[str, Dependency]:
     return found
 
 
-def _needs_of_factory(call: Callable[..., Any], name: str) -> dict[str, Dependency]:
+def _find_factory_dependencies(call: Callable[..., Any], name: str) -> dict[str, Dependency]:
     """As of a function; besides, a parameter annotated with Context needs no default. Nobody gives it anything else."""
-    found = needs_of(call, name)
+    found = find_dependencies(call, name)
     for parameter in _parameters(call).values():
         if parameter.name in found or parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
             continue
         if parameter.kind is not parameter.POSITIONAL_ONLY and _is_context(call, parameter):
-            found[parameter.name] = THE_CONTEXT
+            found[parameter.name] = CONTEXT_DEPENDENCY
         elif parameter.default is parameter.empty:
             raise BadInput(f"{name}: nobody gives {parameter.name}; give it a default, or a Depends(…) of its own.")
     return found
@@ -108,13 +108,13 @@ def _parameters(function: Callable[..., Any]) -> Mapping[str, inspect.Parameter]
         return {}
 
 
-def wants_context(needs: Mapping[str, Dependency]) -> bool:
-    return any(need.factory.is_context or wants_context(need.factory.needs) for need in needs.values())
+def depends_on_context(needs: Mapping[str, Dependency]) -> bool:
+    return any(need.factory.is_context or depends_on_context(need.factory.needs) for need in needs.values())
 
 
 def _is_context(function: Callable[..., Any], parameter: inspect.Parameter) -> bool:
     home: Callable[..., Any] = function.__init__ if inspect.isclass(function) else function
-    return parameter.annotation is not parameter.empty and resolved(home, parameter.annotation, {}) is Context
+    return parameter.annotation is not parameter.empty and resolve_annotation(home, parameter.annotation, {}) is Context
 
 
 def _refuse_unreachable(name: str, parameter: inspect.Parameter, parameters: Mapping[str, inspect.Parameter]) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Coroutine, Generator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 from windlass.core.errors import BadInput
-from windlass.sdk.context import Context, Nobody, current_job
+from windlass.sdk.context import Context, NullReporter, current_job
 
 from .depends import Dependency, Factory, refuse_context
 
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 log = logging.getLogger("windlass.worker")
 
 T = TypeVar("T")
-Placed: TypeAlias = tuple[tuple[Any, ...], dict[str, Any]]
-Place: TypeAlias = Callable[[dict[str, Any]], Placed]  # injected values → arguments of the function
+BoundArguments: TypeAlias = tuple[tuple[Any, ...], dict[str, Any]]
+BindArguments: TypeAlias = Callable[[dict[str, Any]], BoundArguments]  # injected values → arguments of the function
 
 
-class Step(NamedTuple):
+class FactoryCall(NamedTuple):
     """Something to be made now, by whoever drives."""
 
     factory: Factory
@@ -37,31 +37,31 @@ class Step(NamedTuple):
     is_shared: bool = False
 
 
-class Opened(NamedTuple):
+class OpenGenerator(NamedTuple):
     """A generator that stands at its yield."""
 
     factory: Factory
     generator: Any
 
 
-class Making:
+class Injector:
     """What is made for one job, or for one call inline. Decides what is made; the two drivers below do it."""
 
-    def __init__(self, task: Task[..., Any], context: Context | None, shared: Shared | None) -> None:
+    def __init__(self, task: Task[..., Any], context: Context | None, shared: SharedDependencies | None) -> None:
         self._task = task
         self._overrides = task.app.overrides
         self._context = context
         self._shared = shared
         self._values: dict[Any, Any] = {}
-        self._opened: list[Opened] = []
+        self._opened: list[OpenGenerator] = []
 
-    def _steps(self, needs: Mapping[str, Dependency]) -> Generator[Step, Any, dict[str, Any]]:
+    def _steps(self, needs: Mapping[str, Dependency]) -> Generator[FactoryCall, Any, dict[str, Any]]:
         found = {}
         for name, need in needs.items():
             found[name] = yield from self._one(need)
         return found
 
-    def _one(self, need: Dependency) -> Generator[Step, Any, Any]:
+    def _one(self, need: Dependency) -> Generator[FactoryCall, Any, Any]:
         factory = self._overrides.get(need.factory.call, need.factory)
         if factory.is_context:
             return self._the_context()
@@ -69,19 +69,19 @@ class Making:
         known = (factory.call, is_shared)
         if known not in self._values:
             arguments = {} if is_shared else (yield from self._steps(factory.needs))
-            self._values[known] = yield Step(factory, arguments, is_shared)
+            self._values[known] = yield FactoryCall(factory, arguments, is_shared)
         return self._values[known]
 
     def _the_context(self) -> Context:
         if self._context is None:
-            self._context = Context(self._task.app, self._task, current_job.get(), Nobody())
+            self._context = Context(self._task.app, self._task, current_job.get(), NullReporter())
         return self._context
 
     # Without an event loop
 
-    def call(self, needs: Mapping[str, Dependency], place: Place) -> Any:
+    def call(self, needs: Mapping[str, Dependency], place: BindArguments) -> Any:
         try:
-            args, kwargs = _driven(self._steps(needs), self._make, place)
+            args, kwargs = _run_steps(self._steps(needs), self._make, place)
             value = self._task.function(*args, **kwargs)
         except BaseException as error:
             self._close(error)
@@ -89,7 +89,7 @@ class Making:
         self._close(None)
         return value
 
-    def _make(self, step: Step) -> Any:
+    def _make(self, step: FactoryCall) -> Any:
         factory = step.factory
         if step.is_shared and self._shared is not None:
             return self._shared.value(factory)
@@ -98,7 +98,9 @@ class Making:
             return made
         if factory.kind == "coroutine":
             return self._run(made, factory)
-        self._opened.append(Opened(factory, made))  # before it begins: a thread may be interrupted at any instruction
+        self._opened.append(
+            OpenGenerator(factory, made)
+        )  # before it begins: a thread may be interrupted at any instruction
         return self._run(_afirst(factory, made), factory) if factory.is_async else _first(factory, made)
 
     def _run(self, work: Coroutine[Any, Any, T], factory: Factory) -> T:
@@ -125,9 +127,9 @@ class Making:
 
     # On an event loop
 
-    async def acall(self, needs: Mapping[str, Dependency], place: Place) -> Any:
+    async def acall(self, needs: Mapping[str, Dependency], place: BindArguments) -> Any:
         try:
-            args, kwargs = await _adriven(self._steps(needs), self._amake, place)
+            args, kwargs = await _run_steps_async(self._steps(needs), self._amake, place)
             value = await self._task.function(*args, **kwargs)
         except BaseException as error:
             await self._aclose(error)
@@ -135,7 +137,7 @@ class Making:
         await self._aclose(None)
         return value
 
-    async def _amake(self, step: Step) -> Any:
+    async def _amake(self, step: FactoryCall) -> Any:
         factory = step.factory
         if step.is_shared and self._shared is not None:
             return await self._shared.avalue(factory)
@@ -144,7 +146,7 @@ class Making:
             return made
         if factory.kind == "coroutine":
             return await made
-        self._opened.append(Opened(factory, made))
+        self._opened.append(OpenGenerator(factory, made))
         return await _afirst(factory, made) if factory.is_async else _first(factory, made)
 
     async def _aclose(self, error: BaseException | None) -> None:
@@ -161,14 +163,14 @@ class Making:
             raise told
 
 
-class Shared:
+class SharedDependencies:
     """What is made once for a worker, on its event loop. Jobs that want it while it is made wait for the same."""
 
     def __init__(self, app: Windlass) -> None:
         self._overrides = app.overrides
         self._values: dict[Any, Any] = {}
         self._making: dict[Any, asyncio.Task[Any]] = {}
-        self._opened: list[Opened] = []
+        self._opened: list[OpenGenerator] = []
         self._loop = self._home()
 
     def _home(self) -> asyncio.AbstractEventLoop | None:
@@ -213,7 +215,7 @@ class Shared:
         if factory.kind == "coroutine":
             return await made
         value = await (_afirst(factory, made) if factory.is_async else self._aside(_first, factory, made))
-        self._opened.append(Opened(factory, made))
+        self._opened.append(OpenGenerator(factory, made))
         return value
 
     async def _aside(self, call: Callable[..., T], *args: Any, **kwargs: Any) -> T:
@@ -235,7 +237,7 @@ class Shared:
         self._values.clear()
 
 
-class SharedInChild(Shared):
+class ChildSharedDependencies(SharedDependencies):
     """In a child process: made in the thread that runs the jobs, closed when the child ends."""
 
     def _home(self) -> None:
@@ -262,7 +264,9 @@ class SharedInChild(Shared):
             self._loop.close()
 
 
-def _driven(steps: Generator[Step, Any, dict[str, Any]], make: Callable[[Step], Any], place: Place) -> Placed:
+def _run_steps(
+    steps: Generator[FactoryCall, Any, dict[str, Any]], make: Callable[[FactoryCall], Any], place: BindArguments
+) -> BoundArguments:
     value: Any = None
     while True:
         try:
@@ -272,9 +276,11 @@ def _driven(steps: Generator[Step, Any, dict[str, Any]], make: Callable[[Step], 
         value = make(step)
 
 
-async def _adriven(
-    steps: Generator[Step, Any, dict[str, Any]], make: Callable[[Step], Coroutine[Any, Any, Any]], place: Place
-) -> Placed:
+async def _run_steps_async(
+    steps: Generator[FactoryCall, Any, dict[str, Any]],
+    make: Callable[[FactoryCall], Coroutine[Any, Any, Any]],
+    place: BindArguments,
+) -> BoundArguments:
     value: Any = None
     while True:
         try:
@@ -296,7 +302,7 @@ async def _afirst(factory: Factory, generator: Any) -> Any:
     raise BadInput(f"{factory.name} yields nothing: it has to yield the value once.")
 
 
-def _finish(opened: Opened, error: BaseException | None) -> None:
+def _finish(opened: OpenGenerator, error: BaseException | None) -> None:
     """Goes on after the yield; an error of the job is raised there. A factory that keeps it to itself changes nothing:
     the job has failed all the same."""
     if opened.generator.gi_frame is None:
@@ -317,7 +323,7 @@ def _finish(opened: Opened, error: BaseException | None) -> None:
     raise BadInput(f"{opened.factory.name} yields twice: it has to yield the value once.")
 
 
-async def _afinish(opened: Opened, error: BaseException | None) -> None:
+async def _afinish(opened: OpenGenerator, error: BaseException | None) -> None:
     if opened.generator.ag_frame is None:
         return
     trace = error.__traceback__ if error else None

@@ -40,7 +40,7 @@ class Rate:
         return core.Limit(name=name, matches=matches, rate=self.count, per_ms=self.per_ms, burst=self.burst, key=key)
 
 
-def declared(task: str, queue: str, limits: Sequence[Limit | Rate]) -> list[core.Limit]:
+def make_engine_limits(task: str, queue: str, limits: Sequence[Limit | Rate]) -> list[core.Limit]:
     """What the engine is told. A key that is computed travels with each job, under its number."""
     matches = core.Matcher(queue=queue, name=task)
     return [
@@ -49,6 +49,6 @@ def declared(task: str, queue: str, limits: Sequence[Limit | Rate]) -> list[core
     ]
 
 
-def computed_keys(limits: Sequence[Limit | Rate], arguments: Mapping[str, Any]) -> dict[str, Any]:
+def compute_keys(limits: Sequence[Limit | Rate], arguments: Mapping[str, Any]) -> dict[str, Any]:
     """The keys that functions make of a call's arguments."""
     return {str(at): one.key(**arguments) for at, one in enumerate(limits) if callable(one.key)}

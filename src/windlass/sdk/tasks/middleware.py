@@ -16,7 +16,7 @@ Middleware: TypeAlias = Callable[[Context, CallNext], Awaitable[Any]]
 M = TypeVar("M", bound=Middleware)
 
 
-def refuse_other_than_async(function: Any) -> None:
+def require_async_function(function: Any) -> None:
     """Somebody who forgets `async` would learn it from failed jobs."""
     called = function if inspect.isroutine(function) else getattr(function, "func", None) or type(function).__call__
     if not callable(function) or not inspect.iscoroutinefunction(called):

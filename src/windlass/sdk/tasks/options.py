@@ -86,7 +86,7 @@ def error_classes(option: str, value: Errors) -> tuple[type[BaseException], ...]
     return classes
 
 
-class Template(NamedTuple):
+class JobOptions(NamedTuple):
     """The fields that all jobs of a call have, and what is computed of its arguments."""
 
     fields: dict[str, Any]  # of core.job.NewJob
@@ -111,7 +111,7 @@ class Template(NamedTuple):
         return str(self.fields["queue"])
 
 
-def template(options: Mapping[str, Any], start: Template | None = None) -> Template:
+def make_job_options(options: Mapping[str, Any], start: JobOptions | None = None) -> JobOptions:
     """Options over those of a template."""
     for name in options:
         if name not in _READERS and name not in ("unique", "tenant", "durability"):
@@ -125,7 +125,7 @@ def template(options: Mapping[str, Any], start: Template | None = None) -> Templ
         unique = True
     tenant = options.get("tenant", start.tenant if start else "")
     durability = options.get("durability", start.durability if start else None)
-    return Template(fields, unique, tenant, durability, {})
+    return JobOptions(fields, unique, tenant, durability, {})
 
 
 def _duration(option: str, field: str = "") -> Callable[[Any], dict[str, Any]]:
@@ -135,7 +135,7 @@ def _duration(option: str, field: str = "") -> Callable[[Any], dict[str, Any]]:
     return read
 
 
-def _plain(option: str) -> Callable[[Any], dict[str, Any]]:
+def _unchanged(option: str) -> Callable[[Any], dict[str, Any]]:
     return lambda value: {option: value}
 
 
@@ -180,10 +180,10 @@ def _callback(value: Any) -> dict[str, Any]:
 
 
 _READERS: dict[str, Callable[[Any], dict[str, Any]]] = {
-    "queue": _plain("queue"),
-    "priority": _plain("priority"),
-    "repeat": _plain("repeat"),
-    "trace": _plain("trace"),
+    "queue": _unchanged("queue"),
+    "priority": _unchanged("priority"),
+    "repeat": _unchanged("repeat"),
+    "trace": _unchanged("trace"),
     "delay": _delay,
     "run_at": _run_at,
     "expires": _expires,

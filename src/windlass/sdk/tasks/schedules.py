@@ -18,16 +18,16 @@ from .arguments import WrongCall
 from .task import Call, Task
 
 if TYPE_CHECKING:
-    from windlass.sdk.declarations import Declared
+    from windlass.sdk.declarations import Declarations
 
 log = logging.getLogger("windlass.app")
 T = TypeVar("T", bound=Task[..., Any])
 
 
-class Scheduling:
+class ScheduleDecorators:
     """The part of an application that declares schedules."""
 
-    declared: Declared
+    declared: Declarations
 
     def cron(
         self,
@@ -44,7 +44,7 @@ class Scheduling:
         return _decorator(
             lambda task: self.schedule(
                 name or task.name,
-                _plain_call(task),
+                _call_without_arguments(task),
                 cron=expression,
                 tz=tz,
                 overlap=overlap,
@@ -67,7 +67,7 @@ class Scheduling:
         return _decorator(
             lambda task: self.schedule(
                 name or task.name,
-                _plain_call(task),
+                _call_without_arguments(task),
                 every=period,
                 overlap=overlap,
                 misfire=misfire,
@@ -114,7 +114,7 @@ class Scheduling:
         self.declared.schedule(wanted)
 
 
-def _plain_call(task: Task[..., Any]) -> Call[Any]:
+def _call_without_arguments(task: Task[..., Any]) -> Call[Any]:
     try:
         return task.call()
     except WrongCall as refusal:
@@ -131,7 +131,7 @@ def _decorator(declare: Callable[[Task[..., Any]], None], word: str) -> Callable
     return decorate
 
 
-async def tell(service: Service, wanted: Sequence[Schedule], tasks: Sequence[str]) -> None:
+async def apply_schedules(service: Service, wanted: Sequence[Schedule], tasks: Sequence[str]) -> None:
     """Makes or changes what is not there as declared. What was declared by earlier code is shown, and stays: whether it
     is still wanted cannot be known here."""
     known: dict[str, ScheduleStatus] = {one.schedule.name: one for one in await service.schedules()}

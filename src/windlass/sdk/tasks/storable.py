@@ -32,7 +32,7 @@ def _plain_datetime(value: datetime) -> datetime:
 
 
 # msgspec takes these classes themselves, not their subclasses, which libraries like to hand out.
-_PLAINER: tuple[tuple[type, Callable[[Any], object]], ...] = (
+_SIMPLIFIERS: tuple[tuple[type, Callable[[Any], object]], ...] = (
     (str, str.__str__),
     (int, int.__int__),
     (float, float.__float__),
@@ -45,11 +45,11 @@ _PLAINER: tuple[tuple[type, Callable[[Any], object]], ...] = (
 )
 
 
-def simplified(value: Any) -> object:
+def simplify(value: Any) -> object:
     """A value that msgspec does not know, as one that it knows."""
     if is_pydantic_model(type(value)):
         return value.model_dump(by_alias=True, round_trip=True)
-    for known, plainer in _PLAINER:
+    for known, plainer in _SIMPLIFIERS:
         if isinstance(value, known):
             return plainer(value)
     if type(value).__module__.startswith("pydantic") and not hasattr(value, "get_secret_value"):
@@ -59,26 +59,26 @@ def simplified(value: Any) -> object:
     )
 
 
-def restored(annotation: Any, value: Any) -> Any:
+def restore(annotation: Any, value: Any) -> Any:
     """The other way: a value that was read, as the type that msgspec does not know."""
     origin = get_origin(annotation) or annotation
     if is_pydantic_model(origin):
-        return _validated(annotation, value)
+        return _validate(annotation, value)
     if origin is Iterable:
-        return msgspec.convert(value, list[get_args(annotation) or (Any,)], dec_hook=restored)  # type: ignore[misc]
+        return msgspec.convert(value, list[get_args(annotation) or (Any,)], dec_hook=restore)  # type: ignore[misc]
     if origin is not object and issubclass(origin, PurePath):
         return origin(value)
     return value
 
 
-def _validated(model: Any, value: Any) -> Any:
+def _validate(model: Any, value: Any) -> Any:
     try:
         return model.model_validate(value)
     except ValueError as error:
-        raise ValueError(_pydantic_words(error)) from error
+        raise ValueError(_describe_pydantic_error(error)) from error
 
 
-def _pydantic_words(error: Any) -> str:
+def _describe_pydantic_error(error: Any) -> str:
     """In one line; pydantic's own text has several, with addresses."""
     if not hasattr(error, "errors"):
         return str(error)
@@ -98,7 +98,7 @@ def is_structured(cls: type) -> bool:
     return any(hasattr(cls, mark) for mark in marks) or is_pydantic_model(cls)
 
 
-def storable(annotation: Any) -> Any:
+def normalize_annotation(annotation: Any) -> Any:
     """The annotation as msgspec can read it. `str | bytes` and their like it refuses, though MessagePack has no doubt
     about them; they are read as they come, unchecked."""
     if get_origin(annotation) in (Union, UnionType) and _UNAMBIGUOUS.issuperset(get_args(annotation)):

@@ -12,22 +12,22 @@ from windlass.core.job import Blob, NewJob
 from windlass.core.job_template import Filled
 from windlass.sdk.context import Context
 from windlass.sdk.durations import duration_ms
-from windlass.sdk.flows.flow import Given, Part, Plan
+from windlass.sdk.flows.flow import FlowPart, FlowPlan, Upstream
 
-from .arguments import Decoded, Signature
-from .depends import needs_of, wants_context
-from .injection import Making, Placed, Shared
-from .limits import computed_keys
+from .arguments import DecodedCall, Signature
+from .depends import depends_on_context, find_dependencies
+from .injection import BoundArguments, Injector, SharedDependencies
+from .limits import compute_keys
 from .options import (
     DEFAULT_KEPT_MS,
     DEFAULT_TIMEOUT_MS,
     CallOptions,
+    JobOptions,
     Pool,
     TaskOptions,
-    Template,
     Unique,
     error_classes,
-    template,
+    make_job_options,
 )
 from .versions import Migrations, S
 
@@ -43,16 +43,16 @@ R_co = TypeVar("R_co", covariant=True)
 
 GRACE_MS = 10_000
 MAX_CRASHES = 3
-_OF_TASK = TaskOptions.__annotations__.keys() - CallOptions.__annotations__.keys()
+_TASK_ONLY_OPTIONS = TaskOptions.__annotations__.keys() - CallOptions.__annotations__.keys()
 
 
-class Call(Part[R_co]):
+class Call(FlowPart[R_co]):
     """A task with its arguments, ready to be enqueued."""
 
     __slots__ = ("_signature", "_template", "arguments", "task")
 
     def __init__(
-        self, task: Task[..., R_co], arguments: dict[str, Any], terms: Template, signature: Signature | None = None
+        self, task: Task[..., R_co], arguments: dict[str, Any], terms: JobOptions, signature: Signature | None = None
     ) -> None:
         self.task = task
         self.arguments = arguments
@@ -60,7 +60,7 @@ class Call(Part[R_co]):
         self._signature = signature or task.signature  # another one where an argument comes later
 
     def using(self, **options: Unpack[CallOptions]) -> Call[R_co]:
-        return Call(self.task, self.arguments, template(options, self._template), self._signature)
+        return Call(self.task, self.arguments, make_job_options(options, self._template), self._signature)
 
     def ready(self, meta: dict[str, Any] | None = None) -> NewJob | Filled:
         """The job that the engine is given, mostly by its payload alone. A wrong argument is refused here."""
@@ -80,7 +80,7 @@ class Call(Part[R_co]):
         payload = self._payload(extra.pop("meta", None))
         fields = terms.fields
         if terms.unique:
-            extra["unique"] = _key_of(terms.unique, task, self.arguments, payload.data)
+            extra["unique"] = _make_unique_key(terms.unique, task, self.arguments, payload.data)
         if terms.tenant:
             extra["lane"] = terms.tenant(**self.arguments) if callable(terms.tenant) else terms.tenant
         if task.app.trace_source is not None and not fields.get("trace"):
@@ -105,10 +105,10 @@ class Call(Part[R_co]):
         return self._template.queue
 
     @property
-    def terms(self) -> Template:
+    def terms(self) -> JobOptions:
         return self._template
 
-    def plan(self, plan: Plan, given: Given | None) -> Given:
+    def plan(self, plan: FlowPlan, given: Upstream | None) -> Upstream:
         return plan.add(self, given)
 
     def enqueue(self) -> JobHandle[R_co]:
@@ -121,7 +121,7 @@ class Call(Part[R_co]):
         return app.handle_of(self, await gathering.enqueue(self.ready(), self._template.durability))
 
 
-def _key_of(unique: Unique, task: Task[..., Any], arguments: Mapping[str, Any], payload: bytes) -> str:
+def _make_unique_key(unique: Unique, task: Task[..., Any], arguments: Mapping[str, Any], payload: bytes) -> str:
     if callable(unique):
         key = unique(**arguments)
         if not isinstance(key, str) or not key:
@@ -144,25 +144,27 @@ class Task(Generic[P, R_co]):
         self.is_async = inspect.iscoroutinefunction(function)
         self.pool: Pool = options.get("pool") or ("async" if self.is_async else "thread")
         self.limits = tuple(options.get("limits", ()))
-        self.memory_bytes = _bytes(options.get("memory", 0))
+        self.memory_bytes = _parse_bytes(options.get("memory", 0))
         self.max_crashes: int = options.get("max_crashes", MAX_CRASHES)
         self.grace_ms = duration_ms("grace", options.get("grace", GRACE_MS / 1000))
         self.retry_on = error_classes("retry_on", options.get("retry_on", ()))
         self.give_up_on = error_classes("give_up_on", options.get("give_up_on", ()))
         self.migrations = Migrations(self.name, options.get("version", 1))
-        hints = _hints(function)
+        hints = _type_hints(function)
         self.context_parameter, self.is_context_first = _context_parameter(function, hints)
         self.needs = {
-            name: need for name, need in needs_of(function, self.name).items() if name != self.context_parameter
+            name: need
+            for name, need in find_dependencies(function, self.name).items()
+            if name != self.context_parameter
         }
-        self.needs_context = bool(self.context_parameter) or wants_context(self.needs)
+        self.needs_context = bool(self.context_parameter) or depends_on_context(self.needs)
         self.signature = self._signature_of(function, frozenset({self.context_parameter, *self.needs} - {""}))
         self.result_type: Any = self.signature.returns
-        self._template = template(
+        self._template = make_job_options(
             {
                 "timeout": DEFAULT_TIMEOUT_MS / 1000,
                 "keep_result": 0 if self.result_type is type(None) else DEFAULT_KEPT_MS / 1000,
-                **{name: value for name, value in options.items() if name not in _OF_TASK},
+                **{name: value for name, value in options.items() if name not in _TASK_ONLY_OPTIONS},
             }
         )
         self._check()
@@ -188,7 +190,7 @@ class Task(Generic[P, R_co]):
         return self._template.queue
 
     @property
-    def template(self) -> Template:
+    def template(self) -> JobOptions:
         return self._template
 
     @property
@@ -210,7 +212,7 @@ class Task(Generic[P, R_co]):
             raise BadInput(f"{self.name} has limits that count in its queue {self.queue!r}: it cannot go elsewhere.")
         other = object.__new__(type(self))
         other.__dict__.update(self.__dict__)
-        other._template = template(options, self._template)
+        other._template = make_job_options(options, self._template)
         return other
 
     def call(self, *args: P.args, **kwargs: P.kwargs) -> Call[R_co]:
@@ -230,10 +232,10 @@ class Task(Generic[P, R_co]):
         """What goes with the arguments under the reserved key; mostly nothing."""
         if self.migrations.version > 1:
             meta = {"v": self.version, **(meta or {})}
-        keys = computed_keys(self.limits, arguments) if self.limits else None
+        keys = compute_keys(self.limits, arguments) if self.limits else None
         return {"keys": keys, **(meta or {})} if keys else meta
 
-    def perform(self, payload: Blob, context: Context | None, shared: Shared | None = None) -> Any:
+    def perform(self, payload: Blob, context: Context | None, shared: SharedDependencies | None = None) -> Any:
         """Calls the function as a job's payload has it. `shared`: what dependencies made for the whole worker."""
         if self.migrations.version == 1 and (values := self.signature.positional(payload)) is not None:
             return self.function(*values)
@@ -245,9 +247,9 @@ class Task(Generic[P, R_co]):
         args, kwargs = self.signature.place(call, {self.context_parameter: context or Context.inline(self)})
         return self.function(*args, **kwargs)
 
-    def _perform_injected(self, call: Decoded, context: Context | None, shared: Shared | None) -> Any:
+    def _perform_injected(self, call: DecodedCall, context: Context | None, shared: SharedDependencies | None) -> Any:
         own = {self.context_parameter: context or Context.inline(self)} if self.context_parameter else {}
-        making = Making(self, context, shared)
+        making = Injector(self, context, shared)
         return (making.acall if self.is_async else making.call)(
             self.needs, lambda injected: self.signature.place(call, {**own, **injected})
         )
@@ -257,13 +259,13 @@ class Task(Generic[P, R_co]):
         if not self.needs:
             return self.function(*args, **kwargs)
         given = inspect.signature(self.function).bind_partial(*args, **kwargs).arguments
-        making = Making(self, Context.inline(self), None)
+        making = Injector(self, Context.inline(self), None)
         return (making.acall if self.is_async else making.call)(
             {name: need for name, need in self.needs.items() if name not in given},
             lambda injected: (args, {**kwargs, **injected}),
         )
 
-    def _with_context(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Placed:
+    def _with_context(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> BoundArguments:
         if not self.context_parameter or self.context_parameter in kwargs:
             return args, kwargs
         if self.is_context_first:
@@ -284,7 +286,7 @@ class AsyncTask(Task[P, R_co]):
         return self._inline(args, kwargs)  # type: ignore[no-any-return]
 
 
-def _hints(function: Callable[..., Any]) -> dict[str, Any]:
+def _type_hints(function: Callable[..., Any]) -> dict[str, Any]:
     try:
         return get_type_hints(function, include_extras=True)
     except Exception:  # a name that exists only for type checkers
@@ -300,7 +302,7 @@ def _context_parameter(function: Callable[..., Any], hints: Mapping[str, Any]) -
     return "", False
 
 
-def _bytes(value: str | int) -> int:
+def _parse_bytes(value: str | int) -> int:
     if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
         return value
     units = {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "KB": 10**3, "MB": 10**6, "GB": 10**9}

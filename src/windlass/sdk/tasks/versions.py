@@ -17,15 +17,15 @@ if TYPE_CHECKING:
 Arguments: TypeAlias = dict[str, Any]
 Step: TypeAlias = Callable[[Arguments], Arguments]
 S = TypeVar("S", bound=Step)
-MARK = b"$windlass"  # see arguments.META; a payload without it is of version 1
+META_KEY = b"$windlass"  # see arguments.META; a payload without it is of version 1
 
 
-class _Kept(msgspec.Struct):
+class _Meta(msgspec.Struct):
     v: int = 1
 
 
-class _Versioned(msgspec.Struct, rename={"kept": MARK.decode()}):
-    kept: _Kept = msgspec.field(default_factory=_Kept)
+class _Versioned(msgspec.Struct, rename={"kept": META_KEY.decode()}):
+    kept: _Meta = msgspec.field(default_factory=_Meta)
 
 
 _readers = {
@@ -34,9 +34,9 @@ _readers = {
 }
 
 
-def version_of(payload: Blob) -> int:
+def read_version(payload: Blob) -> int:
     """Of what is no call at all too: whoever decodes it says what is wrong with it."""
-    if MARK not in payload.data or payload.codec not in _readers:
+    if META_KEY not in payload.data or payload.codec not in _readers:
         return 1
     try:
         return _readers[payload.codec](payload.data).kept.v
@@ -74,7 +74,7 @@ class Migrations:
 
     def needed_for(self, payload: Blob) -> Migrations | None:
         """Itself when the payload is older: what is of today is read without a detour."""
-        return self if self.version > 1 and version_of(payload) < self.version else None
+        return self if self.version > 1 and read_version(payload) < self.version else None
 
     def __call__(self, arguments: Arguments, version: int) -> Arguments:
         for step in range(max(version, 1), self.version):

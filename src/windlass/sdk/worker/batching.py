@@ -12,21 +12,21 @@ from typing import Any
 from windlass.core.errors import BadInput
 from windlass.sdk.failures import Stopped
 from windlass.sdk.tasks.batch import BatchTask
-from windlass.sdk.tasks.injection import Shared
+from windlass.sdk.tasks.injection import SharedDependencies
 from windlass.sdk.tasks.task import Task
 
-from .threads import ThreadRun, Threads
+from .threads import ThreadPool, ThreadRun
 
 log = logging.getLogger("windlass.worker")
 
 
-class Batching:
+class BatchRunner:
     """For one worker. A batch holds at most as many jobs as the worker has slots: it does not wait for more."""
 
-    def __init__(self, tasks: Iterable[Task[..., Any]], threads: Threads, shared: Shared) -> None:
+    def __init__(self, tasks: Iterable[Task[..., Any]], threads: ThreadPool, shared: SharedDependencies) -> None:
         self._threads = threads
         self._shared = shared
-        self._gathering: dict[str, Gathering] = {}
+        self._gathering: dict[str, BatchCollector] = {}
         for task in tasks:
             if task.batch is not None and task.batch.most > threads.most:
                 log.warning(
@@ -39,7 +39,7 @@ class Batching:
         item = task.item_of(payload)
         batch = self._gathering.get(task.name)
         if batch is None:
-            batch = self._gathering[task.name] = Gathering(task, self._threads, self._shared, self._closed)
+            batch = self._gathering[task.name] = BatchCollector(task, self._threads, self._shared, self._closed)
         place = batch.add(item)
         try:
             return await place
@@ -47,15 +47,15 @@ class Batching:
             await batch.left()
             raise
 
-    def _closed(self, batch: Gathering) -> None:
+    def _closed(self, batch: BatchCollector) -> None:
         """From now on it takes no more."""
         del self._gathering[batch.task.name]
 
 
-class Gathering:
+class BatchCollector:
     """One batch: jobs gather until there are enough or the time is over, then their function is called."""
 
-    def __init__(self, task: BatchTask[Any, Any], threads: Threads, shared: Shared, closed: Any) -> None:
+    def __init__(self, task: BatchTask[Any, Any], threads: ThreadPool, shared: SharedDependencies, closed: Any) -> None:
         self.task = task
         self._threads = threads
         self._shared = shared
@@ -113,7 +113,7 @@ class Gathering:
             if place.done():
                 continue
             if isinstance(result, BaseException):
-                place.set_exception(_raisable(result))
+                place.set_exception(_make_raisable(result))
             else:
                 place.set_result(result)
 
@@ -129,7 +129,7 @@ class Gathering:
 
     def _fail(self, error: BaseException) -> None:
         for _, place in self._waiting():
-            place.set_exception(_raisable(error))
+            place.set_exception(_make_raisable(error))
 
     async def left(self) -> None:
         """A job was stopped. The last one takes the code with it, and keeps its slot until that has ended."""
@@ -144,7 +144,7 @@ class Gathering:
             await asyncio.wait([code])
 
 
-def _raisable(error: BaseException) -> BaseException:
+def _make_raisable(error: BaseException) -> BaseException:
     """What a future cannot carry."""
     if not isinstance(error, StopIteration):
         return error

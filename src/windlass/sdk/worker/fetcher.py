@@ -29,20 +29,20 @@ from windlass.service import Service
 from windlass.store.waiting.take import Acceptance
 
 from .run import Run
-from .runner import Outcome
+from .runner import RunReport
 
 log = logging.getLogger("windlass.worker")
 
 WAIT_MS = 60_000  # a take that waits is asked anew after so long
-TALKS_MAX = 2  # calls on their way at once
+CALLS_MAX = 2  # calls on their way at once
 HALVED_FROM = 32  # slots: from here on a call is about half of them, so that the engine works while their code does
 TROUBLE_PAUSE_S = 1.0
 CROWDED_PAUSE_S = 5.0
 
-Told = tuple[Run, Finish | Fail | Held]
+EndedRun = tuple[Run, Finish | Fail | Held]
 
 
-class Pump:
+class Fetcher:
     """`admit` is given the jobs that a take has brought, and answers those that may begin. `start` is given these, and
     answers those whose task nobody here knows."""
 
@@ -68,7 +68,7 @@ class Pump:
         self._told = told
         self._lost = lost
         self._wants: Filter = ANYTHING
-        self._outcomes: list[Told] = []
+        self._outcomes: list[EndedRun] = []
         self._occupied = 0
         self._promised = 0  # slots that calls on their way may fill
         self._on_their_way = 0  # calls that report
@@ -84,7 +84,7 @@ class Pump:
 
     # What happens at the slots
 
-    def ended(self, run: Run, outcome: Outcome) -> None:
+    def ended(self, run: Run, outcome: RunReport) -> None:
         """The outcome is reported with the next call."""
         if outcome is None:
             self._told((run,))
@@ -130,7 +130,7 @@ class Pump:
         return self._slots - self._occupied - self._promised if self.is_open else 0
 
     def _talk_if_due(self) -> bool:
-        is_due = bool(self._outcomes) and self._on_their_way < TALKS_MAX
+        is_due = bool(self._outcomes) and self._on_their_way < CALLS_MAX
         if is_due:
             self._talk()
         return is_due
@@ -158,13 +158,13 @@ class Pump:
         self._talks.add(talk)
         talk.add_done_callback(self._finished)
 
-    def _sent(self, outcomes: list[Told], most: int) -> Coroutine[Any, Any, Exchanged] | None:
+    def _sent(self, outcomes: list[EndedRun], most: int) -> Coroutine[Any, Any, Exchanged] | None:
         """On its way to the engine; None: what ended is reported without taking."""
-        if most <= 0 or _of(outcomes, Held):
+        if most <= 0 or _of_type(outcomes, Held):
             return None
-        finishes = [outcome for _, outcome in _of(outcomes, Finish)]
-        failures = [outcome for _, outcome in _of(outcomes, Fail)] if len(finishes) < len(outcomes) else []
-        return self._service.exchange(finishes, failures, self._request(most)).sent()
+        finishes = [outcome for _, outcome in _of_type(outcomes, Finish)]
+        failures = [outcome for _, outcome in _of_type(outcomes, Fail)] if len(finishes) < len(outcomes) else []
+        return self._service.finish_and_take(finishes, failures, self._request(most)).sent()
 
     def _look(self, most: int, waits: bool) -> None:
         most = min(most, TAKE_MAX)
@@ -247,7 +247,7 @@ class Pump:
         except WindlassError as error:  # whose it is is seen when it is extended
             log.warning("What was handed over cannot be accepted (%s).", error)
 
-    async def _exchange(self, sent: Coroutine[Any, Any, Exchanged] | None, outcomes: list[Told], most: int) -> None:
+    async def _exchange(self, sent: Coroutine[Any, Any, Exchanged] | None, outcomes: list[EndedRun], most: int) -> None:
         jobs: list[Job] | None = None
         try:
             jobs = await self._exchanged(sent, outcomes)
@@ -257,7 +257,9 @@ class Pump:
         if jobs is not None:
             await self._begin(jobs)
 
-    async def _exchanged(self, sent: Coroutine[Any, Any, Exchanged] | None, outcomes: list[Told]) -> list[Job] | None:
+    async def _exchanged(
+        self, sent: Coroutine[Any, Any, Exchanged] | None, outcomes: list[EndedRun]
+    ) -> list[Job] | None:
         """What was taken, if anybody asked. The engine may be away: what ended is told when it is back."""
         if sent is None:
             await self._report(outcomes)
@@ -269,11 +271,11 @@ class Pump:
             await asyncio.sleep(TROUBLE_PAUSE_S)
             await self._report(outcomes)
             return None
-        self._note(_of(outcomes, Finish), answer.finished)
-        self._note(_of(outcomes, Fail), answer.failed)
+        self._note(_of_type(outcomes, Finish), answer.finished)
+        self._note(_of_type(outcomes, Fail), answer.failed)
         return answer.taken.jobs
 
-    async def _report(self, outcomes: list[Told]) -> None:
+    async def _report(self, outcomes: list[EndedRun]) -> None:
         while True:
             try:
                 for kind, ask in (
@@ -281,7 +283,7 @@ class Pump:
                     (Fail, self._service.fail),
                     (Held, self._service.release),
                 ):
-                    part = _of(outcomes, kind)
+                    part = _of_type(outcomes, kind)
                     if part:
                         self._note(part, await ask([outcome for _, outcome in part]))
                         outcomes = [one for one in outcomes if not isinstance(one[1], kind)]
@@ -290,7 +292,7 @@ class Pump:
                 log.warning("What has ended cannot be reported (%s); still trying.", error)
                 await asyncio.sleep(TROUBLE_PAUSE_S)
 
-    def _note(self, told: Sequence[Told], answers: Sequence[Any]) -> None:
+    def _note(self, told: Sequence[EndedRun], answers: Sequence[Any]) -> None:
         for (run, outcome), answer in zip(told, answers, strict=True):
             if answer is None:  # ended well, as mostly
                 continue
@@ -365,5 +367,5 @@ class Pump:
                 await asyncio.sleep(TROUBLE_PAUSE_S)
 
 
-def _of(outcomes: Sequence[Told], kind: type[Any]) -> list[tuple[Run, Any]]:
+def _of_type(outcomes: Sequence[EndedRun], kind: type[Any]) -> list[tuple[Run, Any]]:
     return [one for one in outcomes if type(one[1]) is kind]

@@ -16,9 +16,9 @@ import uvloop
 from windlass.background import runner
 from windlass.core.errors import Refusal, UnknownWorker, WindlassError
 from windlass.core.operations import Extended, Held, WorkerInfo
-from windlass.sdk.deployment import Reached, service_of
+from windlass.sdk.deployment import AnyStore, make_service
 
-from .progress import Teller
+from .progress import ProgressSender
 
 if TYPE_CHECKING:
     from .run import Run
@@ -32,14 +32,14 @@ TROUBLE_PAUSE_S = 1.0
 SHORTEST_BEAT_S = 0.05
 
 
-class Keeper:
+class HeartbeatThread:
     """`runs` answers the jobs in hand, and `held` the ids of all jobs that the worker has received and not reported.
     `lost`, `stop` (a job), `unclaimed` (leases under the worker's name that `held` did not name) and `dismissed` (the
     worker is to end) are called in the keeper's thread."""
 
     def __init__(
         self,
-        store: Reached,
+        store: AnyStore,
         worker: bytes,
         info: WorkerInfo,
         *,
@@ -68,7 +68,7 @@ class Keeper:
         self._thread = threading.Thread(target=self._work, name="windlass-keeper", daemon=True)
         self._kept_loop = asyncio.get_running_loop()
         self._kept_thread = threading.get_ident()
-        self.teller: Teller
+        self.teller: ProgressSender
 
     # For the worker, in its own loop
 
@@ -119,15 +119,15 @@ class Keeper:
         self._loop = asyncio.get_running_loop()
         self._sooner, self._leaving = asyncio.Event(), asyncio.Event()
         async with self._store.twin() as store:
-            self._service = service_of(store)
-            self.teller = Teller(self._service)
+            self._service = make_service(store)
+            self.teller = ProgressSender(self._service)
             self._service.hear_cancels(self._stop)
             await self._register()
             self._tell_ready()
             works = [self._beat(), self.teller.run(), *([runner.run(self._service)] if self._has_loops else [])]
             tasks = [asyncio.create_task(work) for work in works]
             for task in tasks:
-                task.add_done_callback(_ended_early)
+                task.add_done_callback(_log_early_end)
             await self._leaving.wait()
             for task in tasks:
                 task.cancel()
@@ -207,6 +207,6 @@ class Keeper:
             log.warning("The worker's event loop is blocked; use a plain function or `await`. It is here:\n%s", stack)
 
 
-def _ended_early(task: asyncio.Task[Any]) -> None:
+def _log_early_end(task: asyncio.Task[Any]) -> None:
     if not task.cancelled() and (error := task.exception()) is not None:
         log.error("A part of the worker's keeper has ended.", exc_info=error)

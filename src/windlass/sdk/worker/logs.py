@@ -16,7 +16,7 @@ from windlass.sdk.context import current_job
 LogFormat: TypeAlias = Literal["text", "json"]
 
 _PLAIN = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "taskName"}
-_chosen: tuple[LogFormat, int] | None = None
+_current: tuple[LogFormat, int] | None = None
 _FIELDS = ("job_id", "task_name", "attempt", "queue_name")
 
 
@@ -65,7 +65,7 @@ class JsonFormatter(logging.Formatter):
         for name, value in record.__dict__.items():
             if name not in _PLAIN and name not in line and not (name in _FIELDS and value == ""):
                 line[name] = value
-        return escape_control_in_json(_written(line | self._error(record)))
+        return escape_control_in_json(_encode_line(line | self._error(record)))
 
     def _error(self, record: logging.LogRecord) -> dict[str, Any]:
         told: dict[str, Any] = {}
@@ -81,7 +81,7 @@ class JsonFormatter(logging.Formatter):
         return told
 
 
-def _written(line: dict[str, Any]) -> str:
+def _encode_line(line: dict[str, Any]) -> str:
     try:
         return msgspec.json.encode(line, enc_hook=_as_text).decode()
     except (TypeError, ValueError, OverflowError, RecursionError):  # keys that are no text, lone surrogates, …
@@ -110,14 +110,14 @@ def configure_logging(
 ) -> None:
     """All lines of the process go to stderr in this form. Called once, before any code of the application is loaded, so
     that an application that configures logging itself has the last word; child processes do the same."""
-    global _chosen  # noqa: PLW0603 (logging is the process's)
-    _chosen = (format, level)
+    global _chosen
+    _current = (format, level)
     handler = logging.StreamHandler(sys.stderr)
     handler.addFilter(JobFilter())
     handler.setFormatter(JsonFormatter() if format == "json" else TextFormatter(shows_process))
     logging.basicConfig(level=level, handlers=[handler], force=True)
 
 
-def chosen() -> tuple[LogFormat, int] | None:
+def current_logging() -> tuple[LogFormat, int] | None:
     """What `configure_logging` was told; None: the program has its own way."""
-    return _chosen
+    return _current

@@ -12,7 +12,7 @@ from windlass.core.errors import BadInput
 from windlass.core.job import Blob, Job
 from windlass.core.operations import Fail, Finish
 from windlass.core.validation.jobs import REASON_MAX, RESULT_MAX
-from windlass.sdk.failures import GiveUp, Retry, stored, stored_as
+from windlass.sdk.failures import GiveUp, Retry, encode_error, encode_exception
 from windlass.sdk.tasks.arguments import BadArguments
 from windlass.sdk.tasks.codec import encode
 
@@ -37,7 +37,7 @@ class Failed(msgspec.Struct, frozen=True, tag=True):
     failure: Failure
 
 
-Ended = Success | Failed
+AttemptResult = Success | Failed
 
 
 class FailedInChild(Exception):
@@ -48,37 +48,37 @@ class FailedInChild(Exception):
         super().__init__(failure.reason)
 
 
-TIMED_OUT = Failure(reason="timeout", error=stored_as("Timeout", "The attempt took longer than the task's timeout."))
+TIMED_OUT = Failure(reason="timeout", error=encode_error("Timeout", "The attempt took longer than the task's timeout."))
 
 
-def success(job: Job, value: Any) -> Ended:
+def make_success(job: Job, value: Any) -> AttemptResult:
     """A value that cannot be stored is a failure: nobody would ever see it."""
     if not job.result_ttl_ms and not job.parent and value is None:
         return _NOTHING
     try:
         blob = encode(value)
     except BadInput as error:
-        return Failed(Failure(reason="bad_result", error=stored(error), is_final=True))
+        return Failed(Failure(reason="bad_result", error=encode_exception(error), is_final=True))
     if len(blob.data) > RESULT_MAX:
         said = f"The result has {len(blob.data)} bytes; at most {RESULT_MAX} are kept. Return where it is instead."
-        return Failed(Failure(reason="bad_result", error=stored_as("TooLarge", said), is_final=True))
+        return Failed(Failure(reason="bad_result", error=encode_error("TooLarge", said), is_final=True))
     return Success(blob)
 
 
 _NOTHING = Success(None)
 
 
-def failed(error: BaseException, task: Task[..., Any]) -> Ended:
+def make_failure(error: BaseException, task: Task[..., Any]) -> AttemptResult:
     """What code raised, as a failure; whether another attempt may help is the task's to say."""
     if isinstance(error, FailedInChild):
         return Failed(error.failure)
     if isinstance(error, Retry):
         reason = str(error) or "retry"
-        return Failed(Failure(reason=_reason(reason), error=stored_as("Retry", reason), delay_ms=error.delay_ms))
+        return Failed(Failure(reason=_reason(reason), error=encode_error("Retry", reason), delay_ms=error.delay_ms))
     if isinstance(error, BadArguments):
-        return Failed(Failure(reason="bad_arguments", error=stored(error), is_final=True))
+        return Failed(Failure(reason="bad_arguments", error=encode_exception(error), is_final=True))
     reason = "out_of_memory" if isinstance(error, MemoryError) else "error"
-    return Failed(Failure(reason=reason, error=stored(error), is_final=_gives_up(error, task)))
+    return Failed(Failure(reason=reason, error=encode_exception(error), is_final=_gives_up(error, task)))
 
 
 def _gives_up(error: BaseException, task: Task[..., Any]) -> bool:
@@ -93,7 +93,7 @@ def _reason(text: str) -> str:
     return plain.encode()[:REASON_MAX].decode(errors="ignore") or "retry"
 
 
-def report(job: Job, ended: Ended) -> Finish | Fail:
+def make_report(job: Job, ended: AttemptResult) -> Finish | Fail:
     """What the engine is told. Whether another attempt follows is decided by the policy stored with the job."""
     if isinstance(ended, Success):
         return Finish(job.id, job.lease_token, ended.result)
@@ -108,6 +108,6 @@ def report(job: Job, ended: Ended) -> Finish | Fail:
     )
 
 
-def cancelled(job: Job, error: BaseException | None, reason: str = "cancelled") -> Fail:
-    kept = stored(error) if error is not None else None
+def make_cancelled(job: Job, error: BaseException | None, reason: str = "cancelled") -> Fail:
+    kept = encode_exception(error) if error is not None else None
     return Fail(id=job.id, token=job.lease_token, then="cancelled", reason=reason, error=kept)

@@ -12,35 +12,35 @@ import msgspec
 
 from windlass.core.job import Blob, Job
 from windlass.sdk.context import Context, current_job
-from windlass.sdk.deployment import service_of
-from windlass.sdk.driver import driven
-from windlass.sdk.flows.inputs import gather
-from windlass.sdk.tasks.injection import SharedInChild
+from windlass.sdk.deployment import make_service
+from windlass.sdk.driver import run_flow_sync
+from windlass.sdk.flows.inputs import collect_inputs
+from windlass.sdk.tasks.injection import ChildSharedDependencies
 
 from .child import Terminated
-from .outcome import Ended, Failed, Failure, failed, success
-from .progress import Teller
+from .outcome import AttemptResult, Failed, Failure, make_failure, make_success
+from .progress import ProgressSender
 
 if TYPE_CHECKING:
     from windlass.sdk.app import Windlass
     from windlass.sdk.tasks.task import Task
 
 _request = msgspec.msgpack.Decoder(Job)
-_reply = msgspec.msgpack.Decoder(Ended)
-TELLING_MAX_S = 10.0
+_reply = msgspec.msgpack.Decoder(AttemptResult)
+FLUSH_MAX_S = 10.0
 
 
 def encode_request(job: Job) -> bytes:
     return msgspec.msgpack.encode(job)
 
 
-def decode_reply(data: bytes) -> Ended:
-    return cast(Ended, _reply.decode(data))
+def decode_reply(data: bytes) -> AttemptResult:
+    return cast(AttemptResult, _reply.decode(data))
 
 
-def handler(app: Windlass) -> Callable[[bytes], bytes]:
+def make_handler(app: Windlass) -> Callable[[bytes], bytes]:
     """What a child does with a request."""
-    speaker, shared = Speaker(app), SharedInChild(app)
+    speaker, shared = ChildReporter(app), ChildSharedDependencies(app)
     atexit.register(shared.end)
 
     def handle(request: bytes) -> bytes:
@@ -51,7 +51,7 @@ def handler(app: Windlass) -> Callable[[bytes], bytes]:
     return handle
 
 
-def _known(app: Windlass, job: Job) -> Task[..., Any]:
+def _find_task(app: Windlass, job: Job) -> Task[..., Any]:
     """By `get`: a Django project's tasks are found when they are asked for."""
     found = app.tasks.get(job.name)
     if found is None:
@@ -59,32 +59,34 @@ def _known(app: Windlass, job: Job) -> Task[..., Any]:
     return found
 
 
-def _run(app: Windlass, job: Job, speaker: Speaker, shared: SharedInChild) -> Ended:
-    task = _known(app, job)
+def _run(app: Windlass, job: Job, speaker: ChildReporter, shared: ChildSharedDependencies) -> AttemptResult:
+    task = _find_task(app, job)
     current_job.set(job)
     try:
         context = Context(app, task, job, speaker)
         if job.has_members:  # results of others are in its payload already, though not in the job as it is stored
-            context.received(job, driven(gather(app.service, app.tasks, job)).children, has_received=True)
+            context.received(
+                job, run_flow_sync(collect_inputs(app.service, app.tasks, job)).children, has_received=True
+            )
         value = task.perform(job.payload, context, shared)
         if task.is_async:
             value = shared.run(value) if task.needs else asyncio.run(value)
-        return success(job, value)
+        return make_success(job, value)
     except Terminated:
         return Failed(Failure(reason="terminated"))
     except MemoryError:
         raise  # the pool tells it as what it is, and ends this process
     except BaseException as error:
-        return failed(error, task)
+        return make_failure(error, task)
 
 
-class Speaker:
+class ChildReporter:
     """Passes on what the job says, in a thread that starts with the first word."""
 
     def __init__(self, app: Windlass) -> None:
         self._app = app
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._teller: Teller | None = None
+        self._teller: ProgressSender | None = None
         self._is_ready = threading.Event()
 
     def progress(self, job: Job, fraction: float, note: str) -> None:
@@ -99,9 +101,9 @@ class Speaker:
     def flush(self) -> None:
         """What was said is with the engine before the job's end is told."""
         if self._teller is not None and self._loop is not None:
-            asyncio.run_coroutine_threadsafe(self._teller.flush(), self._loop).result(TELLING_MAX_S)
+            asyncio.run_coroutine_threadsafe(self._teller.flush(), self._loop).result(FLUSH_MAX_S)
 
-    def _started(self) -> Teller:
+    def _started(self) -> ProgressSender:
         if self._teller is None:
             threading.Thread(target=lambda: asyncio.run(self._work()), name="windlass-speaker", daemon=True).start()
             self._is_ready.wait()
@@ -111,6 +113,6 @@ class Speaker:
     async def _work(self) -> None:
         async with self._app.reached.twin() as store:
             self._loop = asyncio.get_running_loop()
-            self._teller = Teller(service_of(store))
+            self._teller = ProgressSender(make_service(store))
             self._is_ready.set()
             await self._teller.run()

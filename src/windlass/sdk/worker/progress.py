@@ -23,7 +23,7 @@ WAITING_MAX = 10_000  # values and lines that wait for the engine; beyond, the o
 BATCH = 500
 
 
-class Teller:
+class ProgressSender:
     """Belongs to the event loop it is made in; `progress`, `emit` and `log` may be called from anywhere."""
 
     def __init__(self, service: Service) -> None:

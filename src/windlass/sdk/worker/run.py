@@ -14,7 +14,7 @@ from windlass.sdk.tasks.task import Task
 from .threads import ThreadRun
 
 # timeout: its time is over. cancelled: by request. lost: it belongs to somebody else. shutdown: the worker ends.
-Stop: TypeAlias = Literal["", "timeout", "cancelled", "lost", "shutdown"]
+StopReason: TypeAlias = Literal["", "timeout", "cancelled", "lost", "shutdown"]
 BEATS_PER_LEASE = 3
 
 
@@ -34,7 +34,7 @@ class Run:
         self.code: asyncio.Task[Any] | ThreadRun[Any] | ChildRun | None = None
         self.deadline_s = now_s + _seconds_allowed(job.timeout_ms)
         self.lease_ms = (job.lease_deadline_at_ms or 0) - (job.started_at_ms or 0)
-        self.stop: Stop = ""
+        self.stop: StopReason = ""
         self.has_ended = False  # its code runs no more
         self.is_reported = False  # its outcome is decided; a later one is dropped
 

@@ -12,22 +12,32 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from windlass.core.job import Job
 from windlass.core.operations import Fail, Finish, Held
 from windlass.processes.children import ChildDied, Children, ChildRun
-from windlass.sdk.context import Context, Listening, current_job
-from windlass.sdk.driver import adriven
-from windlass.sdk.failures import Stopped, read
-from windlass.sdk.flows.inputs import gather, is_due
+from windlass.sdk.context import Context, JobReporter, current_job
+from windlass.sdk.driver import run_flow
+from windlass.sdk.failures import Stopped, decode_error
+from windlass.sdk.flows.inputs import collect_inputs, needs_inputs
 from windlass.sdk.tasks.batch import BatchTask
 from windlass.sdk.tasks.codec import decode
-from windlass.sdk.tasks.injection import Shared
+from windlass.sdk.tasks.injection import SharedDependencies
 from windlass.sdk.tasks.task import Task
 from windlass.service import Service
 
-from .batching import Batching
-from .outcome import TIMED_OUT, Ended, Failed, FailedInChild, Failure, cancelled, failed, report, success
+from .batching import BatchRunner
+from .outcome import (
+    TIMED_OUT,
+    AttemptResult,
+    Failed,
+    FailedInChild,
+    Failure,
+    make_cancelled,
+    make_failure,
+    make_report,
+    make_success,
+)
 from .process_job import decode_reply, encode_request
 from .run import Run
-from .supervision.crashes import CRASHES, crashed
-from .threads import ThreadRun, Threads
+from .supervision.crashes import CRASHES, make_crash
+from .threads import ThreadPool, ThreadRun
 
 if TYPE_CHECKING:
     from windlass.sdk.app import Windlass
@@ -35,19 +45,19 @@ if TYPE_CHECKING:
 log = logging.getLogger("windlass.worker")
 
 # What the engine is told: an end, or that the job goes back unworked; None: nothing, it is not ours any more.
-Outcome: TypeAlias = Finish | Fail | Held | None
+RunReport: TypeAlias = Finish | Fail | Held | None
 
 
-class Running:
+class JobRunner:
     def __init__(
         self,
         app: Windlass,
         service: Service,
-        listening: Listening,
+        listening: JobReporter,
         *,
-        threads: Threads,
+        threads: ThreadPool,
         children: Children,
-        ended: Callable[[Run, Outcome], None],
+        ended: Callable[[Run, RunReport], None],
         vacated: Callable[[], None],
         raised: Callable[[Run, BaseException], None],
     ) -> None:
@@ -60,15 +70,15 @@ class Running:
         self._vacated = vacated
         self._raised = raised  # told of what code raises as it is, in any thread
         self._loop = asyncio.get_running_loop()
-        self.shared = Shared(app)
-        self._batching = Batching(app.tasks.values(), threads, self.shared)
+        self.shared = SharedDependencies(app)
+        self._batching = BatchRunner(app.tasks.values(), threads, self.shared)
 
     def start(self, job: Job, task: Task[..., Any]) -> Run:
         middlewares = self._app.middlewares
         needs_context = task.needs_context or job.has_members or middlewares
         context = Context(self._app, task, job, self._listening) if needs_context else None
         run = Run(job, task, context, self._loop.time())
-        if task.pool == "process" or middlewares or task.batch is not None or is_due(job):
+        if task.pool == "process" or middlewares or task.batch is not None or needs_inputs(job):
             run.code = self._loop.create_task(self._execute(run))  # something must be done around its code
         elif task.pool == "thread":
             self._start_thread(run)
@@ -84,21 +94,21 @@ class Running:
         run.code = self._threads.start(lambda: self._in_thread(run), None)
         run.code.future.add_done_callback(lambda future: self._thread_ended(run, future))
 
-    def _in_thread(self, run: Run) -> Ended:
+    def _in_thread(self, run: Run) -> AttemptResult:
         current_job.set(run.job)
         try:
-            return success(run.job, run.task.perform(run.job.payload, run.context, self.shared))
+            return make_success(run.job, run.task.perform(run.job.payload, run.context, self.shared))
         except Stopped:
             raise
         except BaseException as error:
             self._raised(run, error)
-            return failed(error, run.task)
+            return make_failure(error, run.task)
 
-    def _thread_ended(self, run: Run, future: asyncio.Future[Ended]) -> None:
+    def _thread_ended(self, run: Run, future: asyncio.Future[AttemptResult]) -> None:
         if future.cancelled():
             return
         error = future.exception()
-        self._end(run, future.result() if error is None else failed(error, run.task), error)
+        self._end(run, future.result() if error is None else make_failure(error, run.task), error)
 
     # The event loop, the short way
 
@@ -106,10 +116,10 @@ class Running:
         current_job.set(run.job)
         error: BaseException | None = None
         try:
-            ended = success(run.job, await run.task.perform(run.job.payload, run.context, self.shared))
+            ended = make_success(run.job, await run.task.perform(run.job.payload, run.context, self.shared))
         except BaseException as raised:
             self._raised(run, raised)
-            error, ended = raised, failed(raised, run.task)
+            error, ended = raised, make_failure(raised, run.task)
         self._end(run, ended, error)
 
     # Everything else
@@ -118,21 +128,25 @@ class Running:
         current_job.set(run.job)
         error: BaseException | None = None
         try:
-            if is_due(run.job):
+            if needs_inputs(run.job):
                 await self._gather(run)
             ended = await self._around(run)
         except BaseException as raised:
             self._raised(run, raised)
-            error, ended = raised, failed(raised, run.task)
+            error, ended = raised, make_failure(raised, run.task)
         self._end(run, ended, error)
 
-    async def _around(self, run: Run) -> Ended:
+    async def _around(self, run: Run) -> AttemptResult:
         if run.context is None or not self._app.middlewares:
-            return await self._in_child(run) if run.task.pool == "process" else success(run.job, await self._value(run))
+            return (
+                await self._in_child(run)
+                if run.task.pool == "process"
+                else make_success(run.job, await self._value(run))
+            )
         layer: Callable[[], Awaitable[Any]] = lambda: self._value(run)  # noqa: E731
         for middleware in reversed(self._app.middlewares):
             layer = partial(middleware, run.context, layer)
-        return success(run.job, await layer())
+        return make_success(run.job, await layer())
 
     async def _value(self, run: Run) -> Any:
         """What its function returns, in its pool."""
@@ -152,7 +166,7 @@ class Running:
             raise FailedInChild(ended.failure)
         return decode(ended.result, run.task.result_type) if ended.result else None
 
-    async def _in_child(self, run: Run) -> Ended:
+    async def _in_child(self, run: Run) -> AttemptResult:
         child = self._children.start(encode_request(run.job), memory_bytes=run.task.memory_bytes)
         try:
             return decode_reply(await self._stoppable(run, child))
@@ -167,45 +181,45 @@ class Running:
         finally:
             run.code = outer
 
-    async def _crashed(self, run: Run, died: ChildDied) -> Ended:
+    async def _crashed(self, run: Run, died: ChildDied) -> AttemptResult:
         """Counted with the attempt; a job that crashes again and again fails, whatever tries are left."""
         timeline = await self._service.job([run.job.id]).one()
-        return crashed(timeline.attempts, run.task.max_crashes, type(died).__name__, str(died), died.reason)
+        return make_crash(timeline.attempts, run.task.max_crashes, type(died).__name__, str(died), died.reason)
 
     async def _gather(self, run: Run) -> None:
         """How the jobs ended that this one has waited for."""
-        found = await adriven(gather(self._service, self._app.tasks, run.job))
+        found = await run_flow(collect_inputs(self._service, self._app.tasks, run.job))
         if run.context is not None:
             run.context.received(found.job, found.children)
         run.job = found.job
 
     # How it ended
 
-    def _end(self, run: Run, ended: Ended, error: BaseException | None) -> None:
+    def _end(self, run: Run, ended: AttemptResult, error: BaseException | None) -> None:
         """Its code runs no more; what is told depends on whether it was stopped."""
         run.has_ended = True
         if not run.is_reported:
             run.is_reported = True
-            outcome = self._outcome(run, ended, error) if run.stop else report(run.job, ended)
+            outcome = self._outcome(run, ended, error) if run.stop else make_report(run.job, ended)
             if type(outcome) is Fail:
-                _say(run, outcome)
+                _log_failure(run, outcome)
             self._ended(run, outcome)
         self._vacated()
 
-    def _outcome(self, run: Run, ended: Ended, error: BaseException | None) -> Outcome:
+    def _outcome(self, run: Run, ended: AttemptResult, error: BaseException | None) -> RunReport:
         if not run.stop:
-            return report(run.job, ended)
+            return make_report(run.job, ended)
         if run.stop == "lost":
             return None
         if run.stop == "timeout":
-            return report(run.job, Failed(TIMED_OUT))
+            return make_report(run.job, Failed(TIMED_OUT))
         was_stopped = isinstance(error, asyncio.CancelledError | Stopped) or is_terminated(ended)
         was_stopped |= run.context is not None and run.context.has_seen_stop
         if run.stop == "cancelled" and was_stopped:
-            return cancelled(run.job, None)
+            return make_cancelled(run.job, None)
         if run.stop == "shutdown" and was_stopped:
             return Held(run.job.id, run.job.lease_token)
-        return report(run.job, ended)
+        return make_report(run.job, ended)
 
     def abandon(self, run: Run) -> None:
         """Its code does not stop. What it was stopped for is told; its slot stays taken while it runs."""
@@ -216,9 +230,9 @@ class Running:
         self._ended(run, self._outcome(run, Failed(Failure(reason="error")), asyncio.CancelledError()))
 
 
-def _say(run: Run, outcome: Fail) -> None:
+def _log_failure(run: Run, outcome: Fail) -> None:
     """One line for an attempt that did not end well; with its traceback when it was the last one."""
-    error = read(outcome.error)
+    error = decode_error(outcome.error)
     told = ": ".join(str(error[part]) for part in ("type", "message") if error.get(part))
     what = f"{run.job.name} {run.job.key}, attempt {run.job.attempt}: {outcome.reason}{f' ({told})' if told else ''}"
     if outcome.then == "retry":
@@ -229,6 +243,6 @@ def _say(run: Run, outcome: Fail) -> None:
         log.error("%s; it has failed\n%s", what, error.get("traceback", ""))
 
 
-def is_terminated(ended: Ended) -> bool:
+def is_terminated(ended: AttemptResult) -> bool:
     """A child whose code was stopped by a signal says so."""
     return isinstance(ended, Failed) and ended.failure.reason in ("terminated", *CRASHES)

@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterable
 from windlass.processes.children import ChildRun
 from windlass.sdk.failures import Stopped
 
-from .run import Run, Stop
+from .run import Run, StopReason
 from .threads import ThreadRun
 
 
-class Stopping:
+class JobStopper:
     def __init__(self, runs: Callable[[], Iterable[Run]], abandon: Callable[[Run], None]) -> None:
         self._runs = runs
         self._abandon = abandon
@@ -46,7 +46,7 @@ class Stopping:
 
     # The ladder
 
-    def stop(self, run: Run, why: Stop) -> None:
+    def stop(self, run: Run, why: StopReason) -> None:
         """A job that is lost meanwhile, or belongs to a worker that ends, is stopped for that reason instead."""
         if run.has_ended or (run.stop and why not in ("lost", "shutdown")):
             return
@@ -57,7 +57,7 @@ class Stopping:
             self._ask(run, why)
             self._loop.call_later(run.task.grace_ms / 1000, self._insist, run)
 
-    def _ask(self, run: Run, why: Stop) -> None:
+    def _ask(self, run: Run, why: StopReason) -> None:
         code = run.code
         if isinstance(code, asyncio.Task):
             code.cancel()

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from windlass.sdk.app import Windlass
 
 
-def target_of(app: Windlass) -> str:
+def find_target(app: Windlass) -> str:
     """Looks through the modules that are loaded."""
     for module_name, module in sorted(sys.modules.items()):
         for name, value in list(getattr(module, "__dict__", {}).items()):

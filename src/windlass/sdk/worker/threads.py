@@ -133,13 +133,13 @@ class ThreadRun(Generic[T]):
         if self._error is None:
             self.future.set_result(self._value)  # type: ignore[arg-type]
             return
-        self.future.set_exception(_presentable(self._error))
+        self.future.set_exception(_make_presentable(self._error))
         self._error = None
         if self.is_abandoned:
             self.future.exception()  # nobody else will look at it, and that is no mistake
 
 
-def _presentable(error: BaseException) -> BaseException:
+def _make_presentable(error: BaseException) -> BaseException:
     # Without the frames of this file: they say nothing, and would keep the run and its arguments alive in a cycle.
     trace = error.__traceback__
     while trace is not None and trace.tb_frame.f_code.co_filename == __file__:
@@ -152,7 +152,7 @@ def _presentable(error: BaseException) -> BaseException:
     return stand_in
 
 
-class Threads:
+class ThreadPool:
     """A pool of at most `most` threads, used from one event loop."""
 
     def __init__(self, most: int, name: str = "windlass-job") -> None:

@@ -11,7 +11,7 @@ from windlass.core.errors import EngineNotPermitted, EngineUnavailable, Forbidde
 from windlass.core.job import Job
 from windlass.core.operations import Edit, Held, Update
 from windlass.sdk.tasks.task import Task
-from windlass.sdk.tasks.versions import version_of
+from windlass.sdk.tasks.versions import read_version
 from windlass.service import Service
 
 log = logging.getLogger("windlass.worker")
@@ -21,7 +21,7 @@ LATEST_MS = 60_000
 TROUBLE_PAUSE_S = 1.0
 
 
-class Postponing:
+class VersionSnooze:
     def __init__(self, service: Service) -> None:
         self._service = service
         self._first_at_ms: dict[str, int] = {}  # by task: when this worker first met a newer one
@@ -30,7 +30,7 @@ class Postponing:
     def put_off(self, job: Job, task: Task[..., Any]) -> None:
         level = logging.INFO if job.name in self._first_at_ms else logging.WARNING
         delay_ms = self._delay_ms(job)
-        why = f"the arguments are of version {version_of(job.payload)}, its last worker knows version {task.version}"
+        why = f"the arguments are of version {read_version(job.payload)}, its last worker knows version {task.version}"
         log.log(level, "Job %s (%s) is offered again in %d s: %s.", job.key, job.name, delay_ms // 1000, why)
         work = asyncio.create_task(self._give_back(job, (job.started_at_ms or 0) + delay_ms, why))
         self._under_way[work] = job

@@ -21,19 +21,19 @@ from windlass.core.text.humanize import counted
 from windlass.core.validation.jobs import QUEUES_PER_TAKE, TAKE_MAX
 from windlass.processes.children import Children
 from windlass.sdk.durations import Duration, duration_ms
-from windlass.sdk.tasks.versions import MARK, refuse_gaps, version_of
+from windlass.sdk.tasks.versions import META_KEY, read_version, refuse_gaps
 from windlass.service import Service
 from windlass.store.store import Store
 
 from . import logs
-from .fetcher import Pump
-from .heartbeat import BEAT_EVERY_S, Keeper
+from .fetcher import Fetcher
+from .heartbeat import BEAT_EVERY_S, HeartbeatThread
 from .run import Run
-from .runner import Outcome, Running
-from .stop import Stopping
-from .target import target_of
-from .threads import Threads
-from .version_snooze import Postponing
+from .runner import JobRunner, RunReport
+from .stop import JobStopper
+from .target import find_target
+from .threads import ThreadPool
+from .version_snooze import VersionSnooze
 
 if TYPE_CHECKING:
     from windlass.sdk.app import Windlass
@@ -78,13 +78,13 @@ class Worker:
         self._is_burst = burst
         self._has_loops = has_loops
         has_process_tasks = any(task.pool == "process" for task in app.tasks.values())
-        self._target = target or (target_of(app) if has_process_tasks else "")
+        self._target = target or (find_target(app) if has_process_tasks else "")
         self._runs: dict[bytes, Run] = {}  # until the engine has been told
         self._ends_at_s: float | None = None  # when what still runs is given back
         self._is_stopping = False
         self._is_ready = asyncio.Event()
-        self._pump: Pump | None = None
-        self._postponing: Postponing | None = None
+        self._pump: Fetcher | None = None
+        self._postponing: VersionSnooze | None = None
         self._asked_early: deque[bytes] = deque(maxlen=EARLY_MAX)  # to stop, before their jobs were in hand
 
     @property
@@ -103,13 +103,13 @@ class Worker:
     async def run(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._service = await self._connected()
-        self._threads = Threads(self.concurrency)
+        self._threads = ThreadPool(self.concurrency)
         command = (sys.executable, "-m", "windlass.sdk.worker.child")
-        self._children = Children(self._target, most=self.concurrency, command=command, logging=logs.chosen)
+        self._children = Children(self._target, most=self.concurrency, command=command, logging=logs.current_logging)
         self._reconciler = Reconciler(self._service, self._holds)
         self._keeper = self._new_keeper()
         await self._keeper.start()
-        self._pump = Pump(
+        self._pump = Fetcher(
             self._service,
             self.id,
             self.queues,
@@ -119,7 +119,7 @@ class Worker:
             told=self._told,
             lost=self._lost_at_once,
         )
-        self._running = Running(
+        self._running = JobRunner(
             self.app,
             self._service,
             self._keeper.teller,
@@ -129,8 +129,8 @@ class Worker:
             vacated=self._pump.vacated,
             raised=self._raised,
         )
-        self._postponing = Postponing(self._service)
-        self._stopping = Stopping(self._runs.values, self._running.abandon)
+        self._postponing = VersionSnooze(self._service)
+        self._stopping = JobStopper(self._runs.values, self._running.abandon)
         log.info(
             "Worker %s serves %s with %d slots.",
             self.name or self.id.hex()[:8],
@@ -166,12 +166,12 @@ class Worker:
                 log.warning("The engine cannot be reached (%s); still trying.", error)
                 await asyncio.sleep(TROUBLE_PAUSE_S)
 
-    def _new_keeper(self) -> Keeper:
+    def _new_keeper(self) -> HeartbeatThread:
         is_engine = isinstance(self.app.reached, Store)  # else a server runs the loops
         info = WorkerInfo(
             host=socket.gethostname()[:255], pid=os.getpid(), queues=self.queues, slots=self.concurrency, name=self.name
         )
-        return Keeper(
+        return HeartbeatThread(
             self.app.reached,
             self.id,
             info,
@@ -185,7 +185,7 @@ class Worker:
             beat_every_s=BEAT_EVERY_S if is_engine else REMOTE_BEAT_EVERY_S,
         )
 
-    async def _work(self, pump: Pump) -> None:
+    async def _work(self, pump: Fetcher) -> None:
         while True:
             if self._is_stopping and (not self._runs or self._is_grace_over()):
                 return
@@ -196,7 +196,7 @@ class Worker:
     def _is_grace_over(self) -> bool:
         return self._ends_at_s is not None and self._loop.time() >= self._ends_at_s
 
-    async def _leave(self, pump: Pump) -> None:
+    async def _leave(self, pump: Fetcher) -> None:
         self._is_stopping = True
         pump.close()
         self._stopping.close()
@@ -217,7 +217,7 @@ class Worker:
             log.warning("%d threads do not end; they end with the process.", stuck)
         log.info("The worker has ended after %s.", counted(self.done, "job"))
 
-    async def _stop_the_rest(self, pump: Pump) -> None:
+    async def _stop_the_rest(self, pump: Fetcher) -> None:
         """What still runs is stopped and given back: no attempt is spent."""
         for run in list(self._runs.values()):
             self._stopping.stop(run, "shutdown")
@@ -242,7 +242,7 @@ class Worker:
             if task is None:
                 unknown.append(job)
                 continue
-            if job.payload.data.find(MARK) >= 0 and version_of(job.payload) > task.version:
+            if job.payload.data.find(META_KEY) >= 0 and read_version(job.payload) > task.version:
                 assert self._postponing is not None  # noqa: S101 (made before the first job is taken)
                 self._postponing.put_off(job, task)
                 self._pump.vacated()
@@ -256,14 +256,14 @@ class Worker:
                 self._stopping.stop(run, "cancelled")
         return unknown
 
-    def _ended(self, run: Run, outcome: Outcome) -> None:
+    def _ended(self, run: Run, outcome: RunReport) -> None:
         assert self._pump is not None  # noqa: S101 (no job runs without one)
         if self._keeper.teller.is_owing(run.job):
             self._loop.create_task(self._ended_saying(run, outcome))
         else:
             self._pump.ended(run, outcome)
 
-    async def _ended_saying(self, run: Run, outcome: Outcome) -> None:
+    async def _ended_saying(self, run: Run, outcome: RunReport) -> None:
         """What it said comes before its end."""
         assert self._pump is not None  # noqa: S101 (no job runs without one)
         await self._keeper.flush()

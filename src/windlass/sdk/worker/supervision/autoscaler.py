@@ -17,7 +17,7 @@ class Load(NamedTuple):
     running: int  # here
 
 
-class Scaling:
+class Autoscaler:
     """Grows at once and by up to twice, shrinks by one after fewer would have been enough for `down_after_s`."""
 
     def __init__(self, least: int, most: int, *, down_after_s: float = 30.0) -> None:

@@ -6,14 +6,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from windlass.core.job import Attempt
-from windlass.sdk.failures import stored_as
+from windlass.sdk.failures import encode_error
 from windlass.sdk.worker.outcome import Failed, Failure
 
 CRASHES = ("crashed", "out_of_memory")
 
 
-def crashed(before: Sequence[Attempt], max_crashes: int, kind: str, said: str, reason: str = "crashed") -> Failed:
+def make_crash(before: Sequence[Attempt], max_crashes: int, kind: str, said: str, reason: str = "crashed") -> Failed:
     """Counted over the attempts; a job that crashes again and again fails, whatever tries are left."""
     crashes = 1 + sum(attempt.reason in CRASHES for attempt in before)
-    error = stored_as(kind, f"{said} (crash {crashes} of at most {max_crashes})")
+    error = encode_error(kind, f"{said} (crash {crashes} of at most {max_crashes})")
     return Failed(Failure(reason=reason, error=error, is_final=crashes >= max_crashes))

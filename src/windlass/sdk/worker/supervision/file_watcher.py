@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Iterable
 
-State = tuple[int, int] | None  # None: it is not there
+FileState = tuple[int, int] | None  # None: it is not there
 
 
 def loaded_files(directory: str, error: BaseException | None = None) -> list[str]:
@@ -25,9 +25,9 @@ def _is_own(file: str, root: str) -> bool:
     return file.startswith(root) and file.endswith(".py") and "site-packages" not in file
 
 
-class Watched:
+class FileWatcher:
     def __init__(self) -> None:
-        self._states: dict[str, State] = {}
+        self._states: dict[str, FileState] = {}
 
     def add(self, files: Iterable[str]) -> None:
         """As they are now."""
@@ -43,7 +43,7 @@ class Watched:
         return found
 
 
-def _state(file: str) -> State:
+def _state(file: str) -> FileState:
     try:
         found = os.stat(file)
     except OSError:

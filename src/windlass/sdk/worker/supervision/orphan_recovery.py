@@ -9,16 +9,16 @@ from windlass.core.errors import Refusal, UnknownWorker
 from windlass.core.job import Job, Timeline
 from windlass.core.operations import Fail, Finish, Worker
 from windlass.sdk.tasks.task import MAX_CRASHES
-from windlass.sdk.worker.outcome import report
+from windlass.sdk.worker.outcome import make_report
 from windlass.service import Service
 
-from .crashes import crashed
+from .crashes import make_crash
 
 log = logging.getLogger("windlass.supervisor")
 PAGE = 100
 
 
-async def rescue(service: Service, worker: bytes, max_crashes: Mapping[str, int], said: str) -> int:
+async def recover_orphans(service: Service, worker: bytes, max_crashes: Mapping[str, int], said: str) -> int:
     """The crash is the end of an attempt of each job that it held: which of them brought the process down is not
     known, and the one that did must not do so for ever. Answers how many jobs that were."""
     rescued = 0
@@ -28,11 +28,11 @@ async def rescue(service: Service, worker: bytes, max_crashes: Mapping[str, int]
         rescued += freed
         if not freed:
             break
-    await give_back(service, worker)
+    await release_jobs(service, worker)
     return rescued
 
 
-async def give_back(service: Service, worker: bytes) -> None:
+async def release_jobs(service: Service, worker: bytes) -> None:
     """What it holds waits again, without a spent attempt; it is not listed any more."""
     try:
         await service.forget(worker)
@@ -64,7 +64,7 @@ def _is_held(job: Job, worker: bytes) -> bool:
 
 def _crash(timeline: Timeline, max_crashes: Mapping[str, int], said: str) -> Fail:
     job = timeline.job
-    ended = crashed(timeline.attempts, max_crashes.get(job.name, MAX_CRASHES), "WorkerDied", said)
-    told = report(job, ended)
+    ended = make_crash(timeline.attempts, max_crashes.get(job.name, MAX_CRASHES), "WorkerDied", said)
+    told = make_report(job, ended)
     assert not isinstance(told, Finish)  # noqa: S101 (a crash is a failure)
     return told

@@ -8,11 +8,11 @@ import msgspec
 from windlass.settings import Settings
 
 STOP = b"stop"  # to a worker: take no more, end within the grace
-NOW = b"now"  # to a worker: give back what runs
+STOP_NOW = b"now"  # to a worker: give back what runs
 LINE_MAX = 2**24
 
 
-class Loaded(msgspec.Struct, frozen=True, tag=True, kw_only=True):
+class LoadedMessage(msgspec.Struct, frozen=True, tag=True, kw_only=True):
     """The application is imported."""
 
     settings: Settings
@@ -22,32 +22,32 @@ class Loaded(msgspec.Struct, frozen=True, tag=True, kw_only=True):
     files: list[str]
 
 
-class NotLoaded(msgspec.Struct, frozen=True, tag=True):
+class NotLoadedMessage(msgspec.Struct, frozen=True, tag=True):
     """It could not be; why is on stderr."""
 
     files: list[str]
 
 
-class Ready(msgspec.Struct, frozen=True, tag=True):
+class ReadyMessage(msgspec.Struct, frozen=True, tag=True):
     """It takes jobs."""
 
     engine: str
 
 
-class Working(msgspec.Struct, frozen=True, tag=True):
+class WorkingMessage(msgspec.Struct, frozen=True, tag=True):
     """How many jobs it runs; told about once a second while that is more than none."""
 
     running: int
 
 
-Notice = Loaded | NotLoaded | Ready | Working
-_decoder = msgspec.json.Decoder(Notice)
+Message = LoadedMessage | NotLoadedMessage | ReadyMessage | WorkingMessage
+_decoder = msgspec.json.Decoder(Message)
 
 
-def encode(notice: Notice) -> bytes:
+def encode(notice: Message) -> bytes:
     return msgspec.json.encode(notice) + b"\n"
 
 
-def decode(line: bytes) -> Notice:
-    found: Notice = _decoder.decode(line)
+def decode(line: bytes) -> Message:
+    found: Message = _decoder.decode(line)
     return found

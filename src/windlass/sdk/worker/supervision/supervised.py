@@ -11,13 +11,13 @@ from collections.abc import Callable
 
 from windlass.sdk.worker.worker import Worker
 
-from .protocol import NOW, STOP, Notice, Working, encode
+from .protocol import STOP, STOP_NOW, Message, WorkingMessage, encode
 
 log = logging.getLogger("windlass.worker")
 TELL_EVERY_S = 1.0
 
 
-class Supervised:
+class SupervisorConnection:
     """Made of `ID:FD`, as the supervisor wrote it: the worker's id, and its end of a pair of sockets."""
 
     def __init__(self, written: str) -> None:
@@ -27,7 +27,7 @@ class Supervised:
         self._socket.set_inheritable(False)
         self._heard = b""
 
-    def tell(self, notice: Notice) -> None:
+    def tell(self, notice: Message) -> None:
         with contextlib.suppress(OSError):  # a supervisor that is gone is noticed by listening
             self._socket.sendall(encode(notice))
 
@@ -50,7 +50,7 @@ class Supervised:
             stop()
         *words, self._heard = (self._heard + heard).split(b"\n")
         for word in words:
-            {STOP: stop, NOW: now}.get(word, lambda: None)()
+            {STOP: stop, STOP_NOW: now}.get(word, lambda: None)()
 
     async def tell_work(self, worker: Worker) -> None:
         """Until cancelled. Silent while nothing is done."""
@@ -60,4 +60,4 @@ class Supervised:
             state = (worker.running, worker.done)
             if state != told or worker.running:
                 told = state
-                self.tell(Working(worker.running))
+                self.tell(WorkingMessage(worker.running))

@@ -12,15 +12,15 @@ from typing import Any
 
 from windlass.core.errors import EngineNotPermitted, EngineUnavailable, WindlassError
 from windlass.core.text.humanize import exit_in_words
-from windlass.sdk.deployment import reach, service_of
+from windlass.sdk.deployment import make_service, make_store
 from windlass.service import Service
 from windlass.settings import Settings
 
-from .autoscaler import Load, Scaling
-from .file_watcher import Watched
-from .orphan_recovery import give_back, rescue
-from .protocol import Loaded, Notice, NotLoaded, Ready, Working
-from .worker_process import Member
+from .autoscaler import Autoscaler, Load
+from .file_watcher import FileWatcher
+from .orphan_recovery import recover_orphans, release_jobs
+from .protocol import LoadedMessage, Message, NotLoadedMessage, ReadyMessage, WorkingMessage
+from .worker_process import WorkerProcess
 
 log = logging.getLogger("windlass.supervisor")
 
@@ -38,12 +38,12 @@ class Supervisor:
     def __init__(
         self,
         command: Callable[[int], Sequence[str]],  # of the n-th process
-        scaling: Scaling,
+        scaling: Autoscaler,
         *,
         grace_s: float = 30.0,
         is_reloading: bool = False,
         is_burst: bool = False,
-        announce: Callable[[Loaded, Ready], None] = lambda loaded, ready: None,
+        announce: Callable[[LoadedMessage, ReadyMessage], None] = lambda loaded, ready: None,
     ) -> None:
         self._command = command
         self._scaling = scaling
@@ -51,9 +51,9 @@ class Supervisor:
         self._is_reloading = is_reloading
         self._is_burst = is_burst
         self._announce = announce
-        self._members: list[Member] = []
+        self._members: list[WorkerProcess] = []
         self._wanted = scaling.least
-        self._loaded: Loaded | None = None  # what the last of them said
+        self._loaded: LoadedMessage | None = None  # what the last of them said
         self._was_ready = False  # one of them, ever
         self._is_broken = False  # the code cannot be loaded as it is now
         self._is_over = False  # nothing is started any more
@@ -61,7 +61,7 @@ class Supervisor:
         self._deaths = 0  # in a row
         self._not_before_s = 0.0
         self._exit_code = 0
-        self._watched = Watched()
+        self._watched = FileWatcher()
         self._changed, self._stirred = asyncio.Event(), asyncio.Event()
         self._service: Service | None = None
         self._background: set[asyncio.Task[Any]] = set()
@@ -104,7 +104,7 @@ class Supervisor:
 
     # Their number
 
-    def _staying(self) -> list[Member]:
+    def _staying(self) -> list[WorkerProcess]:
         return [member for member in self._members if not member.is_stopping]
 
     async def _fill(self) -> None:
@@ -131,20 +131,20 @@ class Supervisor:
 
     async def _start(self) -> None:
         taken = {member.number for member in self._members}
-        member = Member(next(number for number in range(1, len(taken) + 2) if number not in taken))
+        member = WorkerProcess(next(number for number in range(1, len(taken) + 2) if number not in taken))
         await member.start(self._command(member.number))
         self._members.append(member)
         if self._is_over:
             self._stop(member)  # it was said while this one started
         self._keep(self._follow(member))
 
-    async def _follow(self, member: Member) -> None:
+    async def _follow(self, member: WorkerProcess) -> None:
         code = await member.live(lambda notice: self._heard(member, notice))
         self._members.remove(member)
         self._ended(member, code)
         self._changed.set()
 
-    def _stop(self, member: Member) -> None:
+    def _stop(self, member: WorkerProcess) -> None:
         if self._stops > 2:
             member.kill()
             return
@@ -152,23 +152,23 @@ class Supervisor:
         patience_s = UNWIND_S if self._stops == 2 else self._grace_s + UNWIND_S
         self._loop.call_later(patience_s, self._insist, member)
 
-    def _insist(self, member: Member) -> None:
+    def _insist(self, member: WorkerProcess) -> None:
         if member in self._members:
             log.error("Worker process %d does not end; it is killed.", member.pid)
             member.kill()
 
     # What they say
 
-    def _heard(self, member: Member, notice: Notice) -> None:
-        if isinstance(notice, Loaded):
+    def _heard(self, member: WorkerProcess, notice: Message) -> None:
+        if isinstance(notice, LoadedMessage):
             member.loaded = self._loaded = notice
             self._watched.add(notice.files)
-        elif isinstance(notice, NotLoaded):
+        elif isinstance(notice, NotLoadedMessage):
             self._watched.add(notice.files)
-        elif isinstance(notice, Working):
+        elif isinstance(notice, WorkingMessage):
             member.running = notice.running
             self._stirred.set()
-        elif isinstance(notice, Ready) and not member.is_ready:
+        elif isinstance(notice, ReadyMessage) and not member.is_ready:
             member.is_ready = True
             if not self._was_ready and member.loaded:
                 self._was_ready = True
@@ -177,7 +177,7 @@ class Supervisor:
 
     # Their ends
 
-    def _ended(self, member: Member, code: int) -> None:
+    def _ended(self, member: WorkerProcess, code: int) -> None:
         if code and member.is_ready and member.loaded:
             self._rescue(member, code)
         if self._is_over or member.is_stopping:
@@ -193,7 +193,7 @@ class Supervisor:
         else:
             self._pause(member, code)
 
-    def _pause(self, member: Member, code: int) -> None:
+    def _pause(self, member: WorkerProcess, code: int) -> None:
         """Before another takes its place: longer with each death in a row."""
         now_s = time.monotonic()
         self._deaths = 0 if now_s - member.started_at_s >= STEADY_S else self._deaths
@@ -202,21 +202,21 @@ class Supervisor:
         self._not_before_s = now_s + pause_s
         log.error("Worker process %d %s; another starts in %g s.", member.pid, exit_in_words(code), pause_s)
 
-    def _rescue(self, member: Member, code: int) -> None:
+    def _rescue(self, member: WorkerProcess, code: int) -> None:
         task = self._loop.create_task(self._free_jobs(member, code))
         self._rescues.add(task)
         task.add_done_callback(self._rescues.discard)
 
-    async def _free_jobs(self, member: Member, code: int) -> None:
+    async def _free_jobs(self, member: WorkerProcess, code: int) -> None:
         assert member.loaded is not None  # noqa: S101
         said = f"Worker process {member.pid} {exit_in_words(code)}."
         while True:
             try:
                 service = await self._connected(member.loaded.settings)
                 if member.was_killed:  # it was to end anyway: not the fault of a job
-                    await give_back(service, member.worker_id)
+                    await release_jobs(service, member.worker_id)
                     return
-                freed = await rescue(service, member.worker_id, member.loaded.tasks, said)
+                freed = await recover_orphans(service, member.worker_id, member.loaded.tasks, said)
                 if freed:
                     log.warning(
                         "It had %d jobs; each has lost an attempt, and is made again while tries are left.", freed
@@ -244,9 +244,9 @@ class Supervisor:
 
     async def _connected(self, settings: Settings) -> Service:
         if self._service is None:
-            store = reach(settings)
+            store = make_store(settings)
             await store.open()
-            self._service = service_of(store)
+            self._service = make_service(store)
         return self._service
 
     async def _scale(self) -> None:

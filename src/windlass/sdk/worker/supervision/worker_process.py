@@ -13,18 +13,18 @@ from collections.abc import AsyncIterator, Callable, Sequence
 
 import msgspec
 
-from .protocol import LINE_MAX, NOW, STOP, Loaded, Notice, decode
+from .protocol import LINE_MAX, STOP, STOP_NOW, LoadedMessage, Message, decode
 
 log = logging.getLogger("windlass.supervisor")
 LAST_WORDS_S = 1.0  # for what a process that has ended said before
 
 
-class Member:
+class WorkerProcess:
     def __init__(self, number: int) -> None:
         self.number = number  # among those that live, from 1
         self.worker_id = secrets.token_bytes(16)
         self.started_at_s = time.monotonic()
-        self.loaded: Loaded | None = None
+        self.loaded: LoadedMessage | None = None
         self.is_ready = False
         self.is_stopping = False
         self.was_killed = False  # by its supervisor
@@ -48,7 +48,7 @@ class Member:
             )
         self._reader, self._writer = await asyncio.open_unix_connection(sock=ours, limit=LINE_MAX)
 
-    async def live(self, heard: Callable[[Notice], None]) -> int:
+    async def live(self, heard: Callable[[Message], None]) -> int:
         """Until its end. Answers its exit code, negative when a signal ended it."""
         listening = asyncio.create_task(self._listen(heard))
         code = await self._process.wait()
@@ -60,7 +60,7 @@ class Member:
             await self._writer.wait_closed()
         return code
 
-    async def _listen(self, heard: Callable[[Notice], None]) -> None:
+    async def _listen(self, heard: Callable[[Message], None]) -> None:
         async for line in self._lines():
             try:
                 heard(decode(line))
@@ -79,7 +79,7 @@ class Member:
 
     def stop_now(self) -> None:
         self.is_stopping = True
-        self._tell(NOW)
+        self._tell(STOP_NOW)
 
     def kill(self) -> None:
         self.was_killed = True
