@@ -1,4 +1,4 @@
-"""Servers that only answer, without a store: what HTTP alone costs.
+"""HTTP servers without a store, to measure the cost of HTTP alone.
 
 Run as `python -m bench.bare_http uvicorn|listener PORT`.
 """

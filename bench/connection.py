@@ -15,8 +15,8 @@ from tests.engine_process import EngineProcess
 
 from windlass.store.connection.connection import Connection
 from windlass.store.connection.endpoint import parse_url
-from windlass.store.connection.reconnecting import Link
-from windlass.store.connection.sync_connection import BlockingConnection
+from windlass.store.connection.reconnecting import ReconnectingConnection
+from windlass.store.connection.sync_connection import SyncConnection
 
 from .figures import Setting, Table, in_turns, ratio, spread
 
@@ -103,7 +103,7 @@ def _connection_tasks(url: str) -> float:
 
 def _link_tasks(url: str) -> float:
     async def main() -> float:
-        link = Link(parse_url(url))
+        link = ReconnectingConnection(parse_url(url))
 
         async def calls() -> None:
             for _ in range(CALLS_PER_TASK):
@@ -119,7 +119,7 @@ def _link_tasks(url: str) -> float:
 
 
 def _blocking_connection(url: str) -> float:
-    connection = BlockingConnection.open(parse_url(url))
+    connection = SyncConnection.open(parse_url(url))
     began_at_s = time.perf_counter()
     for _ in range(ONE_BY_ONE_CALLS):
         connection.call("SET", "k", "v")
@@ -133,8 +133,8 @@ MEASUREMENTS: dict[str, Measurement] = {
     f"redis.asyncio, pipeline of {PIPELINE_LENGTH}": _redis_asyncio_pipeline,
     "redis-py, one by one": _redis_sync,
     f"windlass Connection, {TASKS} tasks": _connection_tasks,
-    f"windlass Link, {TASKS} tasks": _link_tasks,
-    "windlass BlockingConnection, one by one": _blocking_connection,
+    f"windlass ReconnectingConnection, {TASKS} tasks": _link_tasks,
+    "windlass SyncConnection, one by one": _blocking_connection,
 }
 BASE_OF = {
     name: "redis-py, one by one" if "one by one" in name else f"redis.asyncio, {TASKS} tasks" for name in MEASUREMENTS

@@ -1,4 +1,4 @@
-"""The private engine under the benchmarks: what it counts of its own work, no-op jobs for it, and child processes."""
+"""Private engine of the benchmarks: meters of its work, no-op jobs, and child processes."""
 
 import contextlib
 import logging
@@ -17,7 +17,7 @@ from tests.engine_process import EngineProcess
 from windlass.core.job import NewJob
 from windlass.service import Service
 from windlass.store.connection.endpoint import Endpoint, parse_url
-from windlass.store.connection.sync_connection import BlockingConnection
+from windlass.store.connection.sync_connection import SyncConnection
 from windlass.store.records import record
 from windlass.store.store import Store
 
@@ -25,21 +25,21 @@ _log = logging.getLogger("windlass.store")
 
 QUEUE = "bench"
 NAMESPACE = "wl"
-BULK = 1_000  # jobs of one call
-GROUP = 20  # calls whose time is looked at together
+BULK = 1_000  # jobs per call
+GROUP = 20  # calls that are metered together
 CHILD_LIMIT_S = 120.0
-NOT_COUNTED = ("info", "config", "client", "flushall", "function")  # our own questions, and connecting
+NOT_COUNTED = ("info", "config", "client", "flushall", "function")  # our own control commands, and connecting
 
 
 class Spent(NamedTuple):
-    """What some jobs cost."""
+    """Cost of a number of jobs."""
 
     jobs: int
     wall_s: float
     cpu_us: float  # of the engine's process: scripts, commands, reading and writing sockets
-    script_us: float  # within FCALL; of raw commands within these
-    calls: int  # commands that a client sent
-    commands: int  # all, with those that scripts call
+    script_us: float  # within FCALL; for raw commands, within the commands
+    calls: int  # commands sent by clients
+    commands: int  # all commands, including those that scripts call
 
     @property
     def per_s(self) -> float:
@@ -63,22 +63,22 @@ class Spent(NamedTuple):
 
 
 class Meter:
-    """Filled in when its block ends."""
+    """Result of `Engine.metered`, filled in when its block ends."""
 
     spent: Spent
 
 
 class Engine:
-    """One private engine, with a connection for questions about it."""
+    """Private engine with a control connection."""
 
     def __init__(self, config: Sequence[str] = ()) -> None:
         self._process = EngineProcess(config=config)
 
     def __enter__(self) -> Self:
         self._level = _log.level
-        _log.setLevel(logging.ERROR)  # that nothing is persistent is meant here
+        _log.setLevel(logging.ERROR)  # hides the warning that nothing is persistent, which is intended here
         self._process.start()
-        self.control = BlockingConnection.open(self.endpoint)
+        self.control = SyncConnection.open(self.endpoint)
         return self
 
     def __exit__(self, *_exc: object) -> None:
@@ -99,7 +99,7 @@ class Engine:
 
     @contextlib.contextmanager
     def service(self) -> Iterator[Service]:
-        """For questions that are answered by `.wait()`."""
+        """Open a service for blocking calls with `.wait()`."""
         store = self.store()
         try:
             yield Service(store)
@@ -114,7 +114,7 @@ class Engine:
         return dict(line.split(":", 1) for line in text.splitlines() if ":" in line)
 
     def allocator(self) -> str:
-        """What is preloaded the engine itself cannot tell."""
+        """Return the allocator. The engine itself does not report a preloaded one."""
         maps = Path(f"/proc/{self._process.pid}/maps")
         has_jemalloc = maps.exists() and "libjemalloc" in maps.read_text()
         return "jemalloc" if has_jemalloc else self.info("memory")["mem_allocator"]
@@ -127,7 +127,7 @@ class Engine:
         return 1e6 * (float(info["used_cpu_user"]) + float(info["used_cpu_sys"]))
 
     def _command_stats(self) -> dict[str, tuple[int, float]]:
-        """Command -> calls, microseconds."""
+        """Return calls and microseconds by command."""
         found = {}
         for name, line in self.info("commandstats").items():
             fields = dict(field.split("=") for field in line.split(","))
@@ -149,8 +149,8 @@ class Engine:
         meter.spent = Spent(jobs, wall_s, cpu_us, script_us, calls, commands)
 
     def usual_us(self, calls: Sequence[Callable[[], object]]) -> float:
-        """Microseconds within a call: the median of small groups. Where the machine takes the processor away from the
-        engine in the middle of a call, only some groups have it in their time."""
+        """Return the microseconds within a call: the median of small groups. If the operating system preempts the
+        engine in the middle of a call, only few groups are affected."""
         groups = []
         for start in range(0, len(calls), GROUP):
             some = calls[start : start + GROUP]
@@ -166,13 +166,13 @@ def no_op_jobs(count: int) -> list[NewJob]:
 
 
 def raw_jobs(count: int) -> list[tuple[bytes, bytes]]:
-    """Key and value of what the bare engine stores: the record of a no-op job."""
+    """Return keys and values for the bare engine: the record of a no-op job."""
     packed = record.pack(no_op_jobs(1)[0], bytes(16), 0, 0)[16:]
     return [(b"j:%016d" % number, packed) for number in range(count)]
 
 
 def fill(service: Service, count: int) -> set[bytes]:
-    """Queues no-op jobs; answers their ids."""
+    """Enqueue no-op jobs and return their ids."""
     ids: set[bytes] = set()
     for start in range(0, count, BULK):
         answers = service.enqueue(no_op_jobs(min(BULK, count - start))).wait()
@@ -181,8 +181,8 @@ def fill(service: Service, count: int) -> set[bytes]:
     return ids
 
 
-def fill_raw(control: BlockingConnection, count: int, lanes: Sequence[str] = ("q",)) -> set[bytes]:
-    """The same with raw commands; over several sorted sets in turns."""
+def fill_raw(control: SyncConnection, count: int, lanes: Sequence[str] = ("q",)) -> set[bytes]:
+    """Store no-op jobs with raw commands, spread over several sorted sets."""
     jobs = raw_jobs(count)
     for start in range(0, count, BULK):
         commands: list[tuple[bytes | str | int | float, ...]] = []
@@ -193,14 +193,14 @@ def fill_raw(control: BlockingConnection, count: int, lanes: Sequence[str] = ("q
 
 
 class Child:
-    """A Python process of ours that says `ready`, works when told to, and writes its findings to its output."""
+    """Python child process that prints `ready`, starts on a signal, and prints its findings."""
 
     def __init__(self, module: str, *args: str) -> None:
         root = Path(__file__).resolve().parent.parent
         self._process = subprocess.Popen(
             [sys.executable, "-m", f"bench.{module}", *args],
             cwd=root,
-            # Unbuffered, Python writes once and drops what a full pipe did not take.
+            # With PYTHONUNBUFFERED, Python writes once and drops the bytes that a full pipe did not take.
             env={name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -220,7 +220,7 @@ class Child:
     def wait_ready(self) -> None:
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
-        assert line == "ready\n", f"the child process does not start: {line!r}"
+        assert line == "ready\n", f"the child process did not start: {line!r}"
 
     def tell(self) -> None:
         assert self._process.stdin is not None
@@ -228,7 +228,7 @@ class Child:
         self._process.stdin.flush()
 
     def findings(self) -> str:
-        """All that it wrote since `ready`; it ends by itself."""
+        """Wait for the end of the process and return its output since `ready`."""
         assert self._process.stdout is not None
         output = self._process.stdout.read()
         assert self._process.wait() == 0, f"the child process failed with {self._process.returncode}"

@@ -1,5 +1,5 @@
-"""An origin in a process of its own: `GET /<n>` is answered with n bytes. Says its port, and ends with its standard
-input."""
+"""HTTP origin in its own process: `GET /<n>` returns n bytes. It prints its port, and ends when its standard input is
+closed."""
 
 import asyncio
 import sys

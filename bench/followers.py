@@ -1,5 +1,5 @@
-"""Cost of clients that follow events over HTTP: 5,000 jobs with and without followers of everything, in turns within
-one run. `python -m bench.followers`."""
+"""Cost of clients that follow events over HTTP: 5,000 jobs with and without followers of all events, in turns within
+one run. Run with `python -m bench.followers`."""
 
 import asyncio
 import contextlib
@@ -47,7 +47,7 @@ async def _enqueue(port: int, jobs: int) -> None:
 
 
 async def _follow(port: int, events: int) -> None:
-    """A child process: the client's time must not count as the server's."""
+    """Follow events in a child process, so that the client's time does not count as the server's."""
     count = int(sys.argv[3])
 
     async def read() -> None:
@@ -84,7 +84,7 @@ def _following(server: Server, count: int) -> Iterator["subprocess.Popen[str]"]:
 def _expect(process: "subprocess.Popen[str]", word: str) -> None:
     assert process.stdout is not None
     if process.stdout.readline().strip() != word:
-        raise RuntimeError(f"the followers did not say {word!r}")
+        raise RuntimeError(f"The followers did not print {word!r}.")
 
 
 def measure(server: Server, followers: int) -> Cost:

@@ -1,4 +1,4 @@
-"""What was measured on, and with what: the machine, the engine, the versions of everything that took part."""
+"""Environment of a measurement: machine, engine, and versions of all participants."""
 
 import os
 import platform
@@ -33,7 +33,7 @@ def versions() -> dict[str, str]:
 
 
 def engine_version() -> tuple[str, str]:
-    """Product; version and allocator, on which its speed depends."""
+    """Return the product, and its version with the allocator, which affects its speed."""
     with Engine() as engine:
         server, allocator = engine.info("server"), engine.allocator()
     product, field = ("Valkey", "valkey_version") if "valkey_version" in server else ("Redis", "redis_version")

@@ -1,4 +1,4 @@
-"""Pictures of figures as SVG: bars side by side, lines of growth, and how far each row is from its floor. Pure."""
+"""SVG pictures of figures: bar charts, growth lines, and the distance of each row from its floor. No I/O."""
 
 from collections.abc import Mapping, Sequence
 from statistics import median
@@ -11,12 +11,12 @@ WIDTH = 940.0
 MARGIN = 20.0
 GAP = 28.0
 TOP = 50.0
-ROW = 20.0  # height of a bar with its distance to the next
+ROW = 20.0  # height of a bar plus the gap to the next
 BARS_TOP = 32.0  # below a panel's title
 LINES_HEIGHT = 240.0  # without the names below
-LOG_FROM = 150  # times the smallest value: beyond, small bars could not be told apart
+LOG_FROM = 150  # ratio of largest to smallest value above which small bars would be indistinguishable
 COLOURS = "abcde"
-OURS = "windlass"  # how its name begins, however it is written
+OURS = "windlass"  # prefix of our names, in any case
 
 
 def drawn(picture: Picture) -> str:
@@ -33,7 +33,7 @@ def drawn(picture: Picture) -> str:
 
 
 def _columns(panels: Sequence[Bars | Lines]) -> int:
-    """Three at most: a picture is as wide as a page."""
+    """Return the number of columns: at most three, to fit the width of a page."""
     if len(panels) == 1:
         return 1
     return 3 if len(panels) % 3 == 0 else 2
@@ -48,7 +48,7 @@ def _panel(panel: Bars | Lines, x: float, y: float, width: float) -> list[str]:
 
 
 def _bars(bars: Bars, x: float, y: float, width: float) -> list[str]:
-    """The best on top; ours stands out."""
+    """Draw a bar chart: the best value on top, ours highlighted."""
     ranked = sorted(bars.values.items(), key=lambda item: item[1], reverse=bars.is_more_better)
     values = [value for value in bars.values.values() if value > 0] or [1.0]
     is_log = max(values) > LOG_FROM * min(values)
@@ -74,7 +74,7 @@ def _bar(name: str, value: float, scale: svg.Scale, top: float, is_ours: bool) -
 
 
 def _is_ours(name: str, bars: Bars) -> bool:
-    """Where nobody is called so, all but the bare ones are ours."""
+    """Report whether a bar is ours. If no name starts with `OURS`, all but the bare ones are."""
     if any(other.lower().startswith(OURS) for other in bars.values):
         return name.lower().startswith(OURS)
     return "bare" not in name and "no store" not in name
@@ -112,7 +112,7 @@ def _series(lines: Lines, at: int, name: str, points: Sequence[tuple[float, floa
 
 
 def _key(lines: Lines, at: int, name: str, x: float, y: float, right: float) -> list[str]:
-    """Its colour, its name, and what it comes to from the first to the last."""
+    """Draw the legend of a series: colour, name, and ratio of the last value to the first."""
     points = lines.series[name]
     grown = f"{points[-1][1] / points[0][1]:.2f}×" if points[0][1] else ""
     return [
@@ -123,7 +123,7 @@ def _key(lines: Lines, at: int, name: str, x: float, y: float, right: float) -> 
 
 
 def floors(found: Mapping[str, Reading]) -> str:
-    """A row for each floor: everything is drawn as times the floor, so that all can share one axis."""
+    """Draw a row for each floor. Values are multiples of the floor, so that all rows share one axis."""
     rows = [row for row in FLOORS if row in found]
     label, left, right = MARGIN + 300, MARGIN + 312, WIDTH - MARGIN - 110
     scale = svg.Scale(0.1, 10, left, right, is_log=True)
@@ -136,7 +136,7 @@ def floors(found: Mapping[str, Reading]) -> str:
     for at, row in enumerate(rows):
         content += _floor(row, found[row], scale, TOP + 30 + at * 24, label, right)
     content += _legend(MARGIN + 312, bottom + 12)
-    return svg.document(WIDTH, bottom + 32, "How far from the floors: further right is better", content)
+    return svg.document(WIDTH, bottom + 32, "Distance from the floors: further right is better", content)
 
 
 def _floor(row: str, reading: Reading, scale: svg.Scale, y: float, label: float, right: float) -> list[str]:

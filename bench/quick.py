@@ -1,5 +1,5 @@
-"""The key ratios beside their floors and goals, for daily use: `python -m bench.quick`, under two minutes. Ends with 1
-when a floor is missed, with 2 when the peers' environments are not there."""
+"""Key ratios with their floors and goals, for daily use: `python -m bench.quick`, under two minutes. Exits with 1 when
+a floor is missed, and with 2 when the peers' environments are missing."""
 
 import sys
 import time
@@ -14,7 +14,7 @@ from .machine import engine_version
 from .peers import environment
 
 HTTP_S = 0.8
-MANY = 200_000  # queued jobs: a million would take the time that all the rest has
+MANY = 200_000  # queued jobs: a million would take as long as all other rows together
 ROWS = (
     "enqueue_one", "enqueue_50", "bulk", "drain_100", "drain_10", "drain_2", "drain_threads",
     "pickup_p50", "pickup_p99", "pickup_loaded_p99", "engine_cpu", "bytes_queued",
@@ -22,7 +22,7 @@ ROWS = (
 
 
 def _field(setting: Setting) -> list[Reading]:
-    """Rows that are not compared with a peer need none."""
+    """Compare with the best peers. Rows without a peer in their floor need none."""
     best = {row: [field.BEST[row]] if row in BESIDE else [] for row in ROWS}
     return standing.readings(field.compared(setting, ROWS, best))
 
@@ -40,7 +40,7 @@ def _durability(setting: Setting) -> list[Reading]:
 
 
 def _idle(setting: Setting) -> list[Reading]:
-    """One window: it is as long as a worker's pause between heartbeats."""
+    """Measure one window, as long as the interval between two heartbeats of a worker."""
     setting.say(f"idle: {waiting.IDLE_TAKERS} workers for {waiting.IDLE_S:.0f} s")
     with Engine() as engine:
         return waiting.readings(waiting.idle_workers(engine, 1))
@@ -63,7 +63,7 @@ GROUPS = {
 
 
 def measured(setting: Setting, groups: Mapping[str, Group]) -> dict[str, Reading]:
-    """What fails is not measured, and so counts as missed; the rest goes on."""
+    """Measure all groups. A group that fails counts as missed; the others still run."""
     found: list[Reading] = []
     for name, group in groups.items():
         began_at_s = time.monotonic()
@@ -76,7 +76,7 @@ def measured(setting: Setting, groups: Mapping[str, Group]) -> dict[str, Reading
 
 
 def concluded(found: Mapping[str, Reading], rows: Sequence[str], took_s: float) -> tuple[str, int]:
-    """What to print, and how to end."""
+    """Return the text to print and the exit code."""
     ordered = [row for row in floors.FLOORS if row in rows]
     table = floors.table("Key ratios, three rounds, only the best peer of each row", found, ordered)
     is_missed = floors.is_any_missed(found, ordered)

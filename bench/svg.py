@@ -1,11 +1,11 @@
-"""The few elements of SVG that the pictures are made of, and axes. Pure: text comes out, nothing is read or written."""
+"""SVG elements and axes for the pictures, as text. No I/O."""
 
 import math
 from collections.abc import Iterable
 from typing import NamedTuple
 from xml.sax.saxutils import escape, quoteattr
 
-LETTER = 0.56  # of the font's size: the width of a letter on average, where none can be measured
+LETTER = 0.56  # average width of a letter, as a share of the font size: fonts cannot be measured here
 STYLE = """
 text { font: 12px system-ui, -apple-system, "Segoe UI", "DejaVu Sans", sans-serif; fill: var(--text) }
 .title { font-size: 15px; font-weight: 600 }
@@ -27,7 +27,7 @@ svg { --text: #1d2630; --soft: #5c6875; --card: #ffffff; --edge: #e1e5ea; --ours
 
 
 class Scale(NamedTuple):
-    """From values to places on an axis."""
+    """Mapping from values to positions on an axis."""
 
     low: float
     high: float
@@ -54,7 +54,7 @@ def decades(low: float, high: float) -> list[float]:
 
 
 def steps(high: float, about: int = 4) -> list[float]:
-    """Round steps from 0: 1, 2 or 5 times a power of ten."""
+    """Return round steps from 0: 1, 2 or 5 times a power of ten."""
     rough = high / about
     power = 10.0 ** math.floor(math.log10(rough))
     step = next(factor * power for factor in (1, 2, 5, 10) if factor * power >= rough)
@@ -62,7 +62,7 @@ def steps(high: float, about: int = 4) -> list[float]:
 
 
 def log_scale(values: Iterable[float], start: float, end: float) -> Scale:
-    """Whole decades around all values that a logarithm has."""
+    """Return a scale of whole decades around all positive values."""
     known = [value for value in values if value > 0] or [1.0]
     low = 10.0 ** math.floor(math.log10(min(known)))
     high = 10.0 ** math.ceil(math.log10(max(known)))
@@ -70,7 +70,7 @@ def log_scale(values: Iterable[float], start: float, end: float) -> Scale:
 
 
 def short(value: float) -> str:
-    """As on an axis."""
+    """Format a value for an axis."""
     for size, letter in ((1e6, "M"), (1e3, "k")):
         if value >= size:
             return f"{value / size:.3g}{letter}"
@@ -115,7 +115,7 @@ def path(points: Iterable[tuple[float, float]], class_: str) -> str:
 
 
 def document(width: float, height: float, title: str, content: Iterable[str]) -> str:
-    """On a card of its own, so that it can be read whatever the page behind it is."""
+    """Make a document on its own card, so that it is readable on any page background."""
     body = [
         f"<title>{escape(title)}</title>",
         f"<style>{STYLE}</style>",

@@ -18,7 +18,7 @@ from windlass.core.job import Job
 from windlass.core.operations import Finish, Take
 from windlass.service import Service
 from windlass.store.connection.endpoint import parse_url
-from windlass.store.connection.sync_connection import BlockingConnection
+from windlass.store.connection.sync_connection import SyncConnection
 from windlass.store.store import Store
 
 from .engine import NAMESPACE, QUEUE
@@ -61,7 +61,7 @@ def wait_sync(url: str) -> list[float]:
 
 def wait_raw(url: str) -> list[float]:
     latencies_us: list[float] = []
-    connection = BlockingConnection.open(parse_url(url))
+    connection = SyncConnection.open(parse_url(url))
     while found := connection.call("BLPOP", "q", WAIT_S, timeout_s=WAIT_S + 5):
         if found[1] == b"stop":
             break

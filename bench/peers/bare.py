@@ -1,4 +1,4 @@
-"""The limit of each row: the bare engine with raw commands, which only store and fetch the bytes."""
+"""Upper bound of each row: the bare engine with raw commands, which only store and fetch the bytes."""
 
 from collections.abc import Callable
 from statistics import quantiles
@@ -34,7 +34,7 @@ def _thousands(count: int) -> int:
     return max(BULK, count // BULK * BULK)
 
 
-# measure -> the values of its rows
+# measurement -> the values of its rows
 BARE_MEASURES: dict[str, Callable[[Engine, int], list[float]]] = {
     "enqueue_one": lambda engine, count: [raw_one_by_one(engine, count).per_s],
     "enqueue_50": lambda engine, count: [raw_from_tasks(engine, count).per_s],

@@ -1,5 +1,5 @@
-"""One engine and the measures that programs take in turns on it. A peer that fails is left out with a remark; one that
-delivers wrongly keeps its figure, with a remark too. Windlass may do neither."""
+"""Comparison on one engine: programs take turns for each measurement. A peer that fails is left out with a remark. A
+peer that delivers wrongly keeps its figure, with a remark. Windlass must do neither."""
 
 from collections.abc import Sequence
 
@@ -13,7 +13,7 @@ from .rows import MEASURES, Found, first_rate, jobs_for
 
 MEASURE_S, QUICK_MEASURE_S = 1.0, 0.5
 PICK_UPS, QUICK_PICK_UPS = 300, 120
-STORED_JOBS = 3_000  # the same for all: tables of the engine grow by leaps
+STORED_JOBS = 3_000  # the same for all: hash tables of the engine grow in steps
 # drain row -> slots, processes, kind of function
 DRAINS = {
     "drain_100": (100, 1, "loop"),
@@ -29,13 +29,13 @@ class Comparison:
         self._setting = setting
         self._engine = engine
         self._for_s = QUICK_MEASURE_S if setting.is_quick else MEASURE_S
-        self._rates: dict[tuple[str, str], float] = {}  # as seen last, so that a slow peer gets few jobs
+        self._rates: dict[tuple[str, str], float] = {}  # latest rates, so that a slow peer gets few jobs
         self._failed: set[tuple[str, str]] = set()
         self.found: Found = {}
         self.remarks: dict[tuple[str, str], str] = {}  # (who, measure) -> sentence
 
     def take_turns(self, measure: str, who: Sequence[str]) -> None:
-        """One round."""
+        """Run one round of a measurement."""
         for one in who:
             if (one, measure) not in self._failed:
                 self._take_turn(measure, one)
@@ -52,7 +52,7 @@ class Comparison:
             self.found.setdefault(row, {}).setdefault(who, []).append(value)
 
     def _leave_out(self, measure: str, who: str, failure: PeerFailure) -> None:
-        """From all rounds: figures are compared round by round."""
+        """Remove a peer from all rounds, because figures are compared round by round."""
         self._setting.say(str(failure))
         self._failed.add((who, measure))
         self.remarks[who, measure] = str(failure).partition(": ")[0]
@@ -98,7 +98,7 @@ class Comparison:
         return drained
 
     def _cost(self, who: str) -> list[float]:
-        """From 50 concurrent tasks, then by one process with 100 slots."""
+        """Enqueue from 50 concurrent tasks, then drain with one process with 100 slots."""
         enqueued, drained = measuring.drained(self._engine, who, "tasks", self._count("cost", who), slots=100)
         self._rates[who, "cost"] = self._checked("cost", who, drained).per_s
         both = enqueued.spent, drained.spent
@@ -110,7 +110,7 @@ class Comparison:
         ]
 
     def _picked_up_loaded(self, measure: str, who: str) -> float:
-        """The most it carries is found anew each time: it moves with what else the machine does."""
+        """Measure the maximum load first, every time: it varies with other load on the machine."""
         most_per_s = measuring.flow_per_s(self._engine, who, self._count(measure, who))
         self._rates[who, measure] = most_per_s
         count = jobs_for(most_per_s / 2, 2 * self._for_s)

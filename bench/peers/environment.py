@@ -1,5 +1,5 @@
-"""A virtual environment for each peer under .bench/, because their requirements contradict each other and ours:
-`python -m bench.peers.environment` makes those that are missing or whose requirements have changed."""
+"""Virtual environment for each peer under .bench/, because their requirements conflict with each other and with ours.
+`python -m bench.peers.environment` makes environments that are missing or whose requirements have changed."""
 
 import shutil
 import subprocess
@@ -15,7 +15,7 @@ from . import PEERS, WINDLASS
 HERE = Path(__file__).resolve().parent
 ENVIRONMENTS = HERE.parent.parent / ".bench"
 PACKAGES = {"docket": "pydocket", "taskiq_list": "taskiq", "taskiq_stream": "taskiq"}
-STAMP = "requirements.txt"  # a copy of what was installed, written when all was
+STAMP = "requirements.txt"  # copy of the installed requirements, written after a complete installation
 
 
 def python_of(peer: str) -> str:
@@ -23,7 +23,7 @@ def python_of(peer: str) -> str:
 
 
 def version(peer: str) -> str:
-    """Of its own package: that pinned in its requirements."""
+    """Return the version of the peer's own package, as pinned in its requirements."""
     if peer == WINDLASS:
         return windlass.__version__
     pins = dict(line.split("==") for line in _requirements(peer).read_text().split())
@@ -40,7 +40,7 @@ def prepare(peers: Iterable[str], say: Callable[[str], None]) -> None:
         if not is_prepared(peer):
             say(f"{peer}: installing into .bench/{peer} …")
             _install(peer)
-    say("the environments are prepared")
+    say("All environments are ready.")
 
 
 def _requirements(peer: str) -> Path:
@@ -55,7 +55,7 @@ def _install(peer: str) -> None:
     command = [*pip, "--requirement", str(_requirements(peer))]
     installed = subprocess.run(command, check=False, capture_output=True, text=True)
     if installed.returncode:
-        raise SystemExit(f"{peer} cannot be installed; does pip reach a package index?\n{installed.stderr[-2000:]}")
+        raise SystemExit(f"{peer} cannot be installed. Can pip reach a package index?\n{installed.stderr[-2000:]}")
     shutil.copy(_requirements(peer), folder / STAMP)
 
 

@@ -1,5 +1,6 @@
-"""One measure of one program: how fast it enqueues, drains, picks up, and what that costs the engine. The same begin
-and end for all: an enqueue from the first call to the last answer, a drain from the word `go` to the last job run."""
+"""Measurements of one program: rates of enqueue and drain, pick-up latency, and cost for the engine. All programs have
+the same start and end: an enqueue lasts from the first call to the last answer, a drain from the start signal to the
+last job."""
 
 import contextlib
 from collections.abc import Iterator, Sequence
@@ -12,15 +13,15 @@ from . import PEERS
 from .delivery import Delivery, delivery
 from .process import PeerFailure, PeerProcess
 
-STALL_LIMIT_S = 8.0  # without a job: whatever is missing does not come
-AFTER_S = 0.1  # for acknowledgements, and for jobs that run again
+STALL_LIMIT_S = 8.0  # after this time without a job, missing jobs count as lost
+AFTER_S = 0.1  # time for acknowledgements, and for jobs that run again
 LOOK_EVERY_S = 0.01
 LEAVE_LIMIT_S = 5.0
 
 
 class Enqueued(NamedTuple):
     per_s: float
-    jobs: int  # with those that opened connections
+    jobs: int  # including warm-up jobs that open connections
     spent: Spent
 
 
@@ -31,13 +32,13 @@ class Drained(NamedTuple):
 
 
 def enqueued(engine: Engine, peer: str, way: str, count: int) -> Enqueued:
-    """Leaves the jobs in the queue."""
+    """Measure an enqueue. The jobs stay in the queue."""
     _clear(engine)
     return _enqueued(engine, peer, way, count)
 
 
 def _enqueued(engine: Engine, peer: str, way: str, count: int, others: Sequence[PeerProcess] = ()) -> Enqueued:
-    """Begins when the others are ready too."""
+    """Measure an enqueue that starts when the other processes are ready, too."""
     with PeerProcess(peer, engine.url, "enqueue", way, str(count)) as program:
         for one in (*others, program):
             one.wait_ready()
@@ -49,7 +50,7 @@ def _enqueued(engine: Engine, peer: str, way: str, count: int, others: Sequence[
 
 
 def bytes_per_job(engine: Engine, jobs: int) -> float:
-    """Takes what is queued away and sees what that frees: between programs the engine's memory moves by more."""
+    """Empty the queue and measure the freed memory. A difference between two programs would be less exact."""
     _await_no_clients(engine)
     before = engine.used_memory()
     engine.empty()
@@ -62,21 +63,21 @@ def _clear(engine: Engine) -> None:
 
 
 def _await_no_clients(engine: Engine) -> None:
-    """Those of the last program: what they sent is still read, and their buffers are memory but no jobs."""
+    """Wait until the clients of the last program are gone: their commands and buffers would falsify figures."""
     give_up_at_s = monotonic() + LEAVE_LIMIT_S
     while int(engine.info("clients")["connected_clients"]) > 1 and monotonic() < give_up_at_s:
         sleep(LOOK_EVERY_S)
 
 
 def quickest(peer: str) -> str:
-    """Way to fill a queue."""
+    """Return the fastest way to fill a queue."""
     return "bulk" if PEERS[peer].has_bulk else "tasks"
 
 
 def drained(
     engine: Engine, peer: str, way: str, count: int, *, slots: int, processes: int = 1, kind: str = "loop"
 ) -> tuple[Enqueued, Drained]:
-    """Enqueues so many in this way and lets workers run them, which load meanwhile."""
+    """Enqueue jobs and measure how workers run them. The workers load during the enqueue."""
     _clear(engine)
     with contextlib.ExitStack() as stack:
         words = "work", str(slots), kind
@@ -100,7 +101,7 @@ def _stopped(worker: PeerProcess) -> dict[str, Any]:
 
 
 def _await_jobs(workers: Sequence[PeerProcess], jobs: int) -> None:
-    """Or that none comes any more."""
+    """Wait until all jobs have run, or no more jobs arrive."""
     seen, seen_at_s = 0, monotonic()
     while (ran := sum(worker.ran for worker in workers)) < jobs:
         if ran != seen:
@@ -112,7 +113,7 @@ def _await_jobs(workers: Sequence[PeerProcess], jobs: int) -> None:
 
 @contextlib.contextmanager
 def _pair(engine: Engine, peer: str, *words: str) -> Iterator[tuple[PeerProcess, PeerProcess]]:
-    """A waiting worker that has run its first jobs, and a sender that is ready."""
+    """Start a waiting worker that has run its first jobs, and a sender that is ready."""
     _clear(engine)
     with (
         PeerProcess(peer, engine.url, "work", "100", "loop", "timed") as worker,
@@ -128,7 +129,7 @@ def _pair(engine: Engine, peer: str, *words: str) -> Iterator[tuple[PeerProcess,
 
 
 def _sent(engine: Engine, peer: str, count: int, *words: str) -> tuple[list[float], float]:
-    """Latencies in ms, and jobs a second from the first call to the last job that ran."""
+    """Return latencies in ms, and jobs per second from the first call to the last job."""
     with _pair(engine, peer, *words) as (worker, sender):
         sender.tell()
         found = sender.findings()
@@ -142,18 +143,18 @@ def _sent(engine: Engine, peer: str, count: int, *words: str) -> tuple[list[floa
 
 
 def picked_up_ms(engine: Engine, peer: str, count: int) -> tuple[float, float]:
-    """p50 and p99 on an idle queue."""
+    """Return p50 and p99 of the pick-up latency on an idle queue."""
     latencies_ms, _ = _sent(engine, peer, count, "idle", str(count))
     percentiles = quantiles(latencies_ms, n=100)
     return percentiles[49], percentiles[98]
 
 
 def flow_per_s(engine: Engine, peer: str, count: int) -> float:
-    """The most that one producing process and one worker together carry."""
+    """Return the maximum rate that one producing process and one worker sustain together."""
     return _sent(engine, peer, count, "tasks", str(count), "0")[1]
 
 
 def picked_up_loaded_ms(engine: Engine, peer: str, count: int, per_s: float) -> float:
-    """p99 while jobs come at this rate."""
+    """Return p99 of the pick-up latency while jobs arrive at this rate."""
     latencies_ms, _ = _sent(engine, peer, count, "tasks", str(count), str(per_s))
     return quantiles(latencies_ms, n=100)[98]

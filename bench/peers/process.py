@@ -1,4 +1,4 @@
-"""A program under test as a process of its environment, and what it says (spoken/speaking.py has the protocol)."""
+"""Process of a program under test, in its own environment (spoken/speaking.py describes the protocol)."""
 
 import json
 import os
@@ -16,7 +16,7 @@ LOOK_EVERY_S = 0.005
 
 
 class PeerFailure(Exception):
-    """A program did not do what its row asks for; the sentence says which and what it wrote."""
+    """Failure of a program in a measurement. The message names the program and its error output."""
 
 
 class PeerProcess:
@@ -33,7 +33,7 @@ class PeerProcess:
             stderr=self._errors,
             text=True,
         )
-        self.ran = 0  # jobs, as a worker said last
+        self.ran = 0  # jobs run, as last reported by a worker
         self._is_ready = False
         self._findings: dict[str, Any] | None = None
         self._reader = threading.Thread(target=self._read, daemon=True)
@@ -51,21 +51,21 @@ class PeerProcess:
                 stream.close()
 
     def wait_ready(self) -> None:
-        self._wait(lambda: self._is_ready, "does not get ready")
+        self._wait(lambda: self._is_ready, "did not become ready")
 
     def tell(self) -> int:
-        """Go, or stop; answers the moment before."""
+        """Send the signal to start or stop, and return the instant before it."""
         assert self._process.stdin is not None
         told_at_ns = monotonic_ns()
         try:
             self._process.stdin.write("go\n")
             self._process.stdin.flush()
         except BrokenPipeError:
-            raise self._failure("has ended") from None
+            raise self._failure("has already ended") from None
         return told_at_ns
 
     def findings(self) -> dict[str, Any]:
-        self._wait(lambda: self._findings is not None, "does not end")
+        self._wait(lambda: self._findings is not None, "did not end")
         assert self._findings is not None
         return self._findings
 
@@ -98,6 +98,6 @@ class PeerProcess:
 
 
 def _environment(url: str) -> dict[str, str]:
-    # Unbuffered, Python writes once and drops what a full pipe did not take.
+    # With PYTHONUNBUFFERED, Python writes once and drops the bytes that a full pipe did not take.
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "WINDLASS"))}
     return {**kept, "PEER_URL": url, "PYTHONPATH": str(HERE / "spoken")}

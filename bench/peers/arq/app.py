@@ -1,5 +1,5 @@
-"""arq. Its worker polls: 10 ms here, because with its default of 500 ms a job of an idle queue waits that long. A job
-is kept in the queue until it has run; who dies with it leaves it to be tried again after its lock of 5 minutes."""
+"""arq. Its worker polls, every 10 ms here: with the default of 500 ms a job in an idle queue waits that long. A job
+stays in the queue until it has run. If its worker dies, it is tried again after its lock of 5 minutes."""
 
 from arq import Worker, create_pool, func
 from arq.connections import ArqRedis, RedisSettings
@@ -26,7 +26,7 @@ class Arq(AsyncPeer):
     async def prepare(self, slots: int, is_threaded: bool) -> None:
         await self.open()
         self.worker = Worker(
-            [func(noop, name="noop", keep_result=0)],  # no results are asked for
+            [func(noop, name="noop", keep_result=0)],  # results are not used
             redis_pool=self.pool,
             max_jobs=slots,
             poll_delay=POLL_S,

@@ -1,5 +1,5 @@
-"""Celery. By default it acknowledges a job before it runs: who dies while it runs has lost it (acks_late is the other
-way). Without results, events, gossip, mingle and heartbeats, which nobody asks for here."""
+"""Celery. By default it acknowledges a job before it runs, so a worker that dies loses the job (acks_late changes
+this). Results, events, gossip, mingle and heartbeats are off, because the benchmark does not use them."""
 
 import logging
 
@@ -9,11 +9,11 @@ from speaking import SOCKET_PATH, ThreadedPeer, main, ran
 app = Celery("bench", broker=f"redis+socket://{SOCKET_PATH}")
 app.conf.update(
     task_ignore_result=True,
-    worker_prefetch_multiplier=10,  # its default of 4 was no quicker in a single try
+    worker_prefetch_multiplier=10,  # the default of 4 was not faster in a single trial
     broker_connection_retry_on_startup=True,
     worker_enable_remote_control=False,
     worker_hijack_root_logger=False,
-    worker_redirect_stdouts=False,  # that is where the runner listens
+    worker_redirect_stdouts=False,  # the runner reads stdout
 )
 
 
@@ -28,7 +28,7 @@ class CeleryPeer(ThreadedPeer):
 
     def prepare(self, slots: int, is_threaded: bool) -> None:
         logging.disable(logging.WARNING)
-        # The default pool of processes would send each no-op through a pipe; 16 threads, as the others have.
+        # The default pool of processes sends each no-op through a pipe. 16 threads, as for the other peers.
         self._worker = app.Worker(
             pool="threads",
             concurrency=min(slots, 16),

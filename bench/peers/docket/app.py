@@ -1,5 +1,5 @@
-"""Docket, tuned: enough slots, a short interval of looking (its default of 250 ms makes it wait between batches),
-nothing kept of what has ended. A task is a message of a stream, acknowledged when it has run."""
+"""Docket, tuned: enough slots, a short check interval (the default of 250 ms makes it wait between batches), and
+nothing kept of ended tasks. A task is a message in a stream, acknowledged when it has run."""
 
 from contextlib import AsyncExitStack
 from datetime import timedelta
@@ -27,7 +27,7 @@ class DocketPeer(AsyncPeer):
         return await self.docket.add(noop)(number)
 
     async def send_many(self, numbers: range) -> object:
-        # Each with a call of its own: that is what gives a job its key.
+        # A separate call per job, because the call creates the key of the job.
         return await self.docket.add_many(self.docket.call(noop)(number) for number in numbers)
 
     async def prepare(self, slots: int, is_threaded: bool) -> None:

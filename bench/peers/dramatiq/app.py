@@ -1,5 +1,5 @@
-"""Dramatiq. A job that a worker took stands in a list of its own until it is acknowledged, after it ran; what dead
-workers held is found by chance, in one of a thousand calls."""
+"""Dramatiq. A taken job is in a separate list until it is acknowledged, after it ran. Jobs of dead workers are found by
+random maintenance, in one of a thousand calls."""
 
 import logging
 import time
@@ -8,7 +8,7 @@ import dramatiq
 from dramatiq.brokers.redis import RedisBroker
 from speaking import URL, ThreadedPeer, main, ran
 
-THREADS = 16  # more make no-ops slower: they share one interpreter
+THREADS = 16  # more threads make no-ops slower, because they share one interpreter
 
 broker = RedisBroker(url=URL)
 dramatiq.set_broker(broker)

@@ -1,13 +1,13 @@
-"""Huey. BRPOP takes a job off the engine before it runs: who dies with it has lost it."""
+"""Huey. BRPOP removes a job from the engine before it runs, so a worker that dies loses the job."""
 
 import logging
 
 from huey import RedisHuey
 from speaking import URL, ThreadedPeer, main, ran
 
-THREADS = 16  # more make no-ops slower: they share one interpreter
+THREADS = 16  # more threads make no-ops slower, because they share one interpreter
 
-queue = RedisHuey("bench", url=URL, immediate=False, results=False)  # no results are asked for
+queue = RedisHuey("bench", url=URL, immediate=False, results=False)  # results are not used
 
 
 @queue.task(name="noop")

@@ -1,5 +1,5 @@
-"""RQ with its SimpleWorker, which runs a job in its own process, one at a time: a fork a job (the
-default) costs more. A job that its worker took stands in a registry until it has ended."""
+"""RQ with its SimpleWorker, which runs jobs in its own process, one at a time: a fork per job (the default) costs more.
+A taken job is in a registry until it has ended."""
 
 import logging
 
@@ -21,7 +21,7 @@ class Rq(ThreadedPeer):
         self._queue = Queue("bench", connection=self._redis)
 
     def send(self, number: int) -> object:
-        return self._queue.enqueue(NOOP, number, result_ttl=0)  # no results are asked for
+        return self._queue.enqueue(NOOP, number, result_ttl=0)  # results are not used
 
     def send_many(self, numbers: range) -> None:
         for start in range(0, len(numbers), CHUNK):

@@ -1,5 +1,5 @@
-"""SAQ. A job that is taken is moved to a list of active ones; a sweep aborts what stays there, or lets it run again
-where it has retries (none by default)."""
+"""SAQ. A taken job moves to a list of active jobs. A sweep aborts jobs that stay there, or runs them again if they have
+retries (none by default)."""
 
 from redis.asyncio import Redis
 from saq import Worker
@@ -20,12 +20,12 @@ class Saq(AsyncPeer):
     worker: Worker
 
     async def open(self) -> None:
-        # Its own from_url knows no unix sockets. Its default of 20 operations at once would hold producers back.
+        # SAQ's own from_url does not support unix sockets. Its default of 20 concurrent operations slows producers.
         self.queue = RedisQueue(Redis.from_url(ROOMY_URL), max_concurrent_ops=TASKS)
         await self.queue.version()  # connects
 
     async def send(self, number: int) -> object:
-        return await self.queue.enqueue("noop", number=number, ttl=-1)  # nothing is kept of a job that has ended
+        return await self.queue.enqueue("noop", number=number, ttl=-1)  # ended jobs are not kept
 
     async def prepare(self, slots: int, is_threaded: bool) -> None:
         await self.open()

@@ -1,14 +1,14 @@
-"""What every program under test says to the runner; each app.py gives it a peer and leaves the rest to it.
+"""Protocol between the runner and every program under test. Each app.py passes a peer to `main`.
 
-It needs nothing but the standard library, because every peer has an environment of its own. A program is called as
+It uses only the standard library, because every peer has its own environment. A program is called as
 
     app.py enqueue one|tasks|bulk COUNT   enqueues the numbers 0 to COUNT-1
     app.py send idle COUNT                enqueues the time one by one, with pauses
-    app.py send tasks COUNT RATE          the same by many tasks at RATE jobs a second (0: as fast as they can)
-    app.py work SLOTS loop|threads        runs what is queued until it is told to stop
+    app.py send tasks COUNT RATE          the same from many tasks at RATE jobs a second (0: as fast as possible)
+    app.py work SLOTS loop|threads        runs queued jobs until it receives a line on its input
 
-with PEER_URL in the environment. It says `ready`, begins at a line on its input and ends with one line of JSON. While
-it works it says how many jobs have run, whenever that changed.
+with PEER_URL in the environment. It prints `ready`, starts at a line on its input and ends with one line of JSON. While
+it works it prints the number of jobs that have run, whenever that changes.
 """
 
 import asyncio
@@ -23,8 +23,8 @@ from time import monotonic_ns, sleep
 from typing import Any
 
 TASKS = 50
-WARM_UP = -1  # the number of jobs that only open connections; nobody counts them
-PAUSE_S = 0.008  # at least, so that the worker waits again
+WARM_UP = -1  # argument of jobs that only open connections; they are not counted
+PAUSE_S = 0.008  # shortest pause: the worker must wait again
 SAY_EVERY_S = 0.02
 URL = os.environ.get("PEER_URL", "")
 # redis-py 8 allows 100 connections by default, which workers with 100 slots exceed.
@@ -35,45 +35,45 @@ _ran: list[tuple[int, int]] = []  # number, at_ns
 
 
 def ran(number: int) -> None:
-    """What a job does: a list's append is atomic, in threads too."""
+    """Record a run. This is all a job does; appending to a list is atomic, in threads too."""
     _ran.append((number, monotonic_ns()))
 
 
 class ThreadedPeer:
-    """A program whose calls block: concurrent producers are threads."""
+    """Program whose calls block. Concurrent producers are threads."""
 
     send: Callable[[int], object]
     send_many: Callable[[range], object] | None = None
 
     def prepare(self, slots: int, is_threaded: bool) -> None:
-        """Loads what a worker needs and connects, before anything is measured."""
+        """Load the worker and connect, before the measurement starts."""
 
     def work(self) -> None:
-        """Runs for ever."""
+        """Run forever."""
         raise NotImplementedError
 
 
 class AsyncPeer:
-    """A program of an event loop: concurrent producers are asyncio tasks."""
+    """Program with an event loop. Concurrent producers are asyncio tasks."""
 
     send_many: Callable[[range], Coroutine[Any, Any, object]] | None = None
 
     def run(self, main: Coroutine[Any, Any, None]) -> None:
-        import uvloop  # what each of them gains by
+        import uvloop  # makes each of these programs faster
 
         uvloop.run(main)
 
     async def open(self) -> None:
-        """Connects, before anything is measured."""
+        """Connect, before the measurement starts."""
 
     async def send(self, number: int) -> object:
         raise NotImplementedError
 
     async def prepare(self, slots: int, is_threaded: bool) -> None:
-        """Loads what a worker needs and connects, before anything is measured."""
+        """Load the worker and connect, before the measurement starts."""
 
     async def work(self) -> None:
-        """Runs for ever."""
+        """Run forever."""
         raise NotImplementedError
 
 
@@ -91,7 +91,7 @@ def _begin() -> int:
 
 
 def _end(**findings: object) -> None:
-    """At once: how a program takes its leave is not what is measured."""
+    """Print the findings and exit at once, because shutdown is not measured."""
     say(json.dumps(findings))
     os._exit(0)
 
@@ -101,16 +101,16 @@ def _share(count: int, task: int) -> range:
 
 
 def _wait_s(rate: float, sent: int, began_at_ns: int) -> float:
-    """Until the next job of one task is due; the tasks are out of step by chance."""
+    """Return the time until the next job of a task is due. A random offset keeps the tasks out of step."""
     due_at_ns = began_at_ns + (sent + random.random()) * TASKS / rate * 1e9
     return (due_at_ns - monotonic_ns()) / 1e9
 
 
-# --- programs whose calls block
+# --- blocking programs
 
 
 def _in_threads(work: Callable[[int], None]) -> tuple[int, int]:
-    """When all began and ended; they wait for each other and for the runner before they begin."""
+    """Run the work in threads and return start and end. All threads wait for the runner before they start."""
     gate = threading.Barrier(TASKS + 1)
 
     def run(task: int) -> None:
@@ -142,7 +142,7 @@ def _enqueue_threaded(peer: ThreadedPeer, way: str, count: int) -> None:
     peer.send(WARM_UP)
     began_at_ns = _begin()
     if way == "bulk":
-        assert peer.send_many is not None, "it has no call for many jobs"
+        assert peer.send_many is not None, "this peer has no call for many jobs"
         peer.send_many(range(count))
     else:
         for number in range(count):
@@ -170,7 +170,7 @@ def _send_threaded(peer: ThreadedPeer, count: int, rate: float | None) -> None:
     _end(began_at_ns=began_at_ns, ended_at_ns=monotonic_ns(), warm_up=1)
 
 
-# --- programs of an event loop
+# --- programs with an event loop
 
 
 async def _enqueue_async(peer: AsyncPeer, way: str, count: int) -> None:
@@ -188,7 +188,7 @@ async def _enqueue_async(peer: AsyncPeer, way: str, count: int) -> None:
     await peer.send(WARM_UP)
     began_at_ns = _begin()
     if way == "bulk":
-        assert peer.send_many is not None, "it has no call for many jobs"
+        assert peer.send_many is not None, "this peer has no call for many jobs"
         await peer.send_many(range(count))
     else:
         for number in range(count):
@@ -222,7 +222,7 @@ async def _send_async(peer: AsyncPeer, count: int, rate: float | None) -> None:
 
 
 def _report() -> None:
-    """Says how many jobs have run; at the next line of the runner which ones, and ends the process."""
+    """Print the number of jobs that have run. At the next line of the runner, print the details and exit."""
     said = 0
     while not select.select([0], [], [], SAY_EVERY_S)[0]:
         if len(_ran) != said:
@@ -255,7 +255,7 @@ async def _work_async(peer: AsyncPeer, slots: int, is_threaded: bool) -> None:
 
 
 def main(peer: Peer, one: ThreadedPeer | None = None) -> None:
-    """`one`: how single calls are made, where that is not the peer's only way."""
+    """Run the command of the runner. `one` makes single calls, if the peer has a separate way for them."""
     task, *words = sys.argv[1:]
     if task == "work":
         slots, is_threaded = int(words[0]), words[1] == "threads"

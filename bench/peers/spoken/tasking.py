@@ -1,10 +1,10 @@
-"""What both brokers of taskiq share."""
+"""Common code of both taskiq brokers."""
 
 from speaking import AsyncPeer, ran
 from taskiq import AsyncBroker
 from taskiq.api import run_receiver_task
 
-THREADS = 16  # as the programs of threads have; other numbers were not tried
+THREADS = 16  # as for the threaded peers; other numbers were not tried
 
 
 class Taskiq(AsyncPeer):
@@ -33,7 +33,7 @@ class Taskiq(AsyncPeer):
         await run_receiver_task(
             self._broker,
             max_async_tasks=self._slots,
-            max_prefetch=self._slots,  # the next jobs are fetched while these run
+            max_prefetch=self._slots,  # fetch the next jobs while these run
             sync_workers=min(self._slots, THREADS),
             validate_params=False,
         )

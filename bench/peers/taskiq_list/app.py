@@ -1,4 +1,4 @@
-"""taskiq with its broker of lists: BRPOP takes a job off the engine, so who dies with it has lost it."""
+"""taskiq with its list broker: BRPOP removes a job from the engine, so a worker that dies loses the job."""
 
 from speaking import ROOMY_URL, main
 from tasking import Taskiq

@@ -1,5 +1,5 @@
-"""Windlass by its SDK, as users have it: single calls block, concurrent ones are asyncio tasks. A job is leased while
-it runs and reported when it has; who dies with it leaves it to be run again."""
+"""Windlass through its SDK, as users run it: single calls block, concurrent calls are asyncio tasks. A job is leased
+while it runs and reported afterwards. If its worker dies, it runs again."""
 
 import sys
 
