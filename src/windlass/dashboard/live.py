@@ -14,7 +14,7 @@ from msgspec import Meta
 from windlass.core.access.audit import AuditEntry
 from windlass.core.errors import WindlassError
 from windlass.core.event import Event, Happening
-from windlass.core.validation import jobs as check
+from windlass.core.validation.bounds import QUEUE_MAX
 from windlass.store.events.buffer import ROOM as BUFFER_MAX
 from windlass.store.events.shared_follow import Arrival, SharedFollowing
 from windlass.web.app import sse
@@ -35,7 +35,7 @@ NOTHING = b"{}"
 
 
 class LiveQuery(msgspec.Struct, frozen=True, kw_only=True):
-    queue: Annotated[str, Meta(max_length=check.QUEUE_MAX)] = ""
+    queue: Annotated[str, Meta(max_length=QUEUE_MAX)] = ""
 
 
 class Happened(msgspec.Struct):
@@ -52,13 +52,13 @@ class Look(NamedTuple):
     last: AuditEntry | None = None
 
 
-@routes.get("/live", roles=READS, query=LiveQuery, media=sse.EVENT_STREAM, waits=True, is_listed=False)
+@routes.get("/live", roles=READS, query=LiveQuery, response_media=sse.EVENT_STREAM, waits=True, is_listed=False)
 async def live(context: RequestContext[None, LiveQuery]) -> Streamed:
     """That something happens, as server-sent events."""
     if context.query.queue:
-        context.may_use(context.query.queue)
+        context.check_queue(context.query.queue)
     following = context.service.follow(queue=context.query.queue, shared=True)
-    counted = await context.state.page_followers.begin(context.who, following)
+    counted = await context.state.page_followers.begin(context.principal, following)
     return sse.streamed(_told(context, following), counted)
 
 
@@ -112,7 +112,9 @@ async def _gathered(
     events = [*first, *_for_us(context, following.arrived(BUFFER_MAX))]
     queues = {event.queue for event in events}
     is_vague = len(queues) > QUEUES_MAX or "" in queues
-    counted = [1 if context.who.queues else event.missed or 1 for event in events]  # those missed are of all queues
+    counted = [
+        1 if context.principal.queues else event.missed or 1 for event in events
+    ]  # those missed are of all queues
     return Happened([] if is_vague else sorted(queues), sum(counted))
 
 
@@ -132,5 +134,5 @@ def _for_us(context: RequestContext[None, LiveQuery], arrivals: Iterable[Arrival
     return [
         told.event
         for told, _ in arrivals
-        if told.event.kind is Happening.MISSED or context.who.may_use(told.event.queue)
+        if told.event.kind is Happening.MISSED or context.principal.may_use(told.event.queue)
     ]

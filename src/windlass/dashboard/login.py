@@ -68,6 +68,6 @@ def _to(path: str, *cookies: tuple[str, str]) -> Response:
 
 for _path, _handler, _operation in (("/login", _log_in, "log_in"), ("/logout", _log_out, "log_out")):
     routes.post(
-        _path, operation=_operation, roles=None, takes_media=FORM, media=HTML, is_listed=False, is_page=True,
+        _path, operation=_operation, roles=None, body_media=FORM, response_media=HTML, is_listed=False, is_page=True,
         body_max=64 * 1024,
     )(_handler)  # fmt: skip

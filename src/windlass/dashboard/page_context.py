@@ -38,7 +38,7 @@ class Visit(Generic[Q]):
         self.page = page  # which word of the navigation it is about
         self.now_ms = int(time.time() * 1000)  # a page that knows the engine's time says so
         self.settings: Settings = state.settings
-        self.who: Principal = ANYBODY if context is None else context.who
+        self.who: Principal = ANYBODY if context is None else context.principal
         self.is_live = LIVE_HEADER in head.headers
         self._cookies = cookies(head.headers)
         self._mark = self._cookies.get(VISIT_COOKIE, "")

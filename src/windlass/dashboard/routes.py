@@ -143,7 +143,7 @@ class DashboardRoutes(Routes):
                 return shown(done.template, done.view, visit) if isinstance(done, Shown) else _back(visit, done, filled)
 
             self._add(
-                "POST", f"/do/{verb}", handler.__name__, handler, answer, roles=roles, takes_media=FORM, form=form
+                "POST", f"/do/{verb}", handler.__name__, handler, answer, roles=roles, body_media=FORM, form=form
             )
             return handler
 
@@ -152,7 +152,7 @@ class DashboardRoutes(Routes):
     def _add(self, method: str, path: str, operation: str, told: Any, answer: Any, **more: Any) -> None:
         answer.__doc__ = told.__doc__
         self(
-            method, path, operation=operation, media=HTML, is_listed=False, is_page=True,
+            method, path, operation=operation, response_media=HTML, is_listed=False, is_page=True,
             body_max=FORM_MAX, **more,
         )(answer)  # fmt: skip
 

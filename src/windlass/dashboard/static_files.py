@@ -14,7 +14,7 @@ routes = Routes(tag="Dashboard")
 _FOR_EVER = "public, max-age=31536000, immutable"
 
 
-@routes.get("/static/{version}/{file}", roles=None, media="*/*", is_listed=False)
+@routes.get("/static/{version}/{file}", roles=None, response_media="*/*", is_listed=False)
 async def dashboard_file(context: RequestContext[None, None]) -> Response:
     """One of them. Of another version than ours, as while servers are renewed one by one: the file, but not for
     ever."""

@@ -7,9 +7,9 @@ from typing import Any
 from windlass.downloads.api.examples import DOWNLOAD_EXAMPLES
 from windlass.web.docs.openapi import Examples
 
-ID = "01890a5d-ac96-774b-bcce-b302099a8057"
+EXAMPLE_ID = "01890a5d-ac96-774b-bcce-b302099a8057"
 _JOB = {"queue": "mail", "name": "send", "payload": {"order": 7}}
-_ABOUT_ONE: dict[str, dict[str, Any]] = {
+_JOB_ACTION_BODIES: dict[str, dict[str, Any]] = {
     "accept": {"token": 1},
     "extend": {"token": 1},
     "progress": {"token": 1, "progress": 0.5, "note": "written"},
@@ -25,14 +25,14 @@ _ABOUT_ONE: dict[str, dict[str, Any]] = {
     "edit": {"priority": -5},
 }
 _BODIES: dict[str, Any] = {
-    **_ABOUT_ONE,
-    **{f"{name}_many": {"items": [{"id": ID, **body}]} for name, body in _ABOUT_ONE.items()},
-    "delete_many": {"items": [{"id": ID}]},
+    **_JOB_ACTION_BODIES,
+    **{f"{name}_many": {"items": [{"id": EXAMPLE_ID, **body}]} for name, body in _JOB_ACTION_BODIES.items()},
+    "delete_many": {"items": [{"id": EXAMPLE_ID}]},
     "enqueue": _JOB,
     "enqueue_many": {"items": [_JOB]},
     "enqueue_stream": _JOB,
     "take": {"queues": ["mail"], "wait_ms": 20_000},
-    "exchange": {"finishes": [{"id": ID, "token": 1}], "take": {"queues": ["mail"], "wait_ms": 20_000}},
+    "exchange": {"finishes": [{"id": EXAMPLE_ID, "token": 1}], "take": {"queues": ["mail"], "wait_ms": 20_000}},
     "configure_queue": {"lease_ms": 60_000, "max_length": 100_000},
     "weigh_lanes": {"weights": {"gold": 10}},
     "pause_queue": {"reason": "the mail server is away"},
@@ -43,7 +43,7 @@ _BODIES: dict[str, Any] = {
     "pause_schedule": {"reason": "holidays"},
     "register": {"host": "worker-1", "queues": ["mail"], "slots": 8},
     "create_token": {"name": "shop", "roles": ["produce"], "queues": ["mail*"]},
-    "redeliver": {"items": [{"id": f"{ID}-1"}]},
+    "redeliver": {"items": [{"id": f"{EXAMPLE_ID}-1"}]},
     "doctor": {"repair": False},
     **DOWNLOAD_EXAMPLES,
     "jobber_queue": {"type": "mail", "payload": {"order": 7}},

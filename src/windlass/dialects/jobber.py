@@ -12,7 +12,7 @@ from windlass.core.errors import WindlassError
 from windlass.core.ids import format_id
 from windlass.core.job import NOTHING, Blob, Codec, NewJob
 from windlass.core.retry import ENDLESS, Backoff
-from windlass.core.validation import jobs as check
+from windlass.core.validation.bounds import DURATION_MAX, QUEUE_MAX, UINT32_MAX
 from windlass.web.app.encoding import Encoding
 from windlass.web.app.problems import headers_of, status_for
 from windlass.web.app.request_context import RequestContext
@@ -20,24 +20,24 @@ from windlass.web.app.router import PRODUCES, Routes
 from windlass.web.listener.messages import Response
 
 QUEUE_PREFIX = "job_queue_"
-TYPE_MAX = check.QUEUE_MAX - len(QUEUE_PREFIX)
-_ENGINE_TROUBLE = (errors.EngineUnavailable, errors.EngineError, errors.EngineUnsuitable)
+TYPE_MAX = QUEUE_MAX - len(QUEUE_PREFIX)
+_ENGINE_ERRORS = (errors.EngineUnavailable, errors.EngineError, errors.EngineUnsuitable)
 
 
-def plain_words(error: WindlassError, _encoding: Encoding) -> Response:
+def format_error_as_text(error: WindlassError, _encoding: Encoding) -> Response:
     """Jobber knows one status for all trouble with its engine."""
-    status = 500 if isinstance(error, _ENGINE_TROUBLE) else status_for(error)
+    status = 500 if isinstance(error, _ENGINE_ERRORS) else status_for(error)
     return Response(status, f"{error}\n".encode(), headers_of(error), "text/plain; charset=utf-8")
 
 
-routes = Routes("/jobber", tag="Jobber", words=plain_words)
+routes = Routes("/jobber", tag="Jobber", error_formatter=format_error_as_text)
 
 
 Seconds: TypeAlias = Annotated[
-    float, Meta(gt=0, le=check.DURATION_MAX / 1000, description="Seconds a worker has for it; default: its queue's.")
+    float, Meta(gt=0, le=DURATION_MAX / 1000, description="Seconds a worker has for it; default: its queue's.")
 ]
 Attempts: TypeAlias = Annotated[
-    int, Meta(ge=0, le=check.UINT32_MAX, description="How often it may be taken; 0 and default: no limit.")
+    int, Meta(ge=0, le=UINT32_MAX, description="How often it may be taken; 0 and default: no limit.")
 ]
 
 
@@ -64,8 +64,8 @@ class JobberAnswer(msgspec.Struct, frozen=True):
 
 
 @routes.post(
-    "/queue", operation="jobber_queue", roles=PRODUCES, takes=JobberJob, takes_media="application/json",
-    gives=JobberAnswer, media="application/json", status=201,
+    "/queue", operation="jobber_queue", roles=PRODUCES, body=JobberJob, body_media="application/json",
+    response=JobberAnswer, response_media="application/json", status=201,
     refuses=(errors.TooLarge, errors.QueueFull, errors.EngineFull, errors.EngineError),
 )  # fmt: skip
 async def queue(context: RequestContext[JobberJob, None]) -> JobberAnswer:
@@ -74,6 +74,6 @@ async def queue(context: RequestContext[JobberJob, None]) -> JobberAnswer:
     It waits in the queue `job_queue_<type>`, first in first out. A worker that has not finished it within its
     visibility timeout loses it to the next one. Content-Type and Accept are not looked at."""
     job = context.body.new_job()
-    context.may_use(job.queue)
+    context.check_queue(job.queue)
     done = await context.state.gathering.enqueue(job)
     return JobberAnswer(format_id(done.id))

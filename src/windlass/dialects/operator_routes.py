@@ -35,26 +35,26 @@ _PAGE_HEADERS = (
 )
 
 
-@routes.get("/metrics", roles=READS, media=CONTENT_TYPE)
+@routes.get("/metrics", roles=READS, response_media=CONTENT_TYPE)
 async def metrics(context: RequestContext[None, None]) -> Response:
     """Figures for Prometheus, in its text format.
 
     Per queue: depth, oldest age, waiting takers, and what happened in the last full minute; the engine's round trip;
     this process's answers by route and status, their durations, connections, memory. A token for some queues sees
     only these."""
-    return Response(200, await scrape(context.state, context.who), (("Cache-Control", "no-store"),), CONTENT_TYPE)
+    return Response(200, await scrape(context.state, context.principal), (("Cache-Control", "no-store"),), CONTENT_TYPE)
 
 
-class _Page(msgspec.Struct, frozen=True):
+class _CachedPage(msgspec.Struct, frozen=True):
     body: bytes
     tag: str
 
 
-def _page(body: bytes) -> _Page:
-    return _Page(body, f'"{hashlib.blake2b(body, digest_size=12).hexdigest()}"')
+def _make_page(body: bytes) -> _CachedPage:
+    return _CachedPage(body, f'"{hashlib.blake2b(body, digest_size=12).hexdigest()}"')
 
 
-class _Documents:
+class _ApiDocuments:
     """Made when somebody asks for the first time."""
 
     def __init__(self, routes: Sequence[Route]) -> None:
@@ -68,34 +68,34 @@ class _Documents:
         return document(self._routes, EXAMPLES)
 
     @cached_property
-    def openapi(self) -> _Page:
-        return _page(msgspec.json.encode(self._document))
+    def openapi(self) -> _CachedPage:
+        return _make_page(msgspec.json.encode(self._document))
 
     @cached_property
-    def docs(self) -> _Page:
+    def docs(self) -> _CachedPage:
         others = [route.path for route in self._routes if route.path.endswith("/openapi.json") and not route.is_listed]
-        return _page(docs_page(self._document, others))
+        return _make_page(docs_page(self._document, others))
 
     @cached_property
-    def css(self) -> _Page:
-        return _page(resources.files("windlass.web.docs").joinpath("docs.css").read_bytes())
+    def css(self) -> _CachedPage:
+        return _make_page(resources.files("windlass.web.docs").joinpath("docs.css").read_bytes())
 
 
-_made: WeakKeyDictionary[AppState, _Documents] = WeakKeyDictionary()
+_documents_by_app: WeakKeyDictionary[AppState, _ApiDocuments] = WeakKeyDictionary()
 
 
-async def _documents(state: AppState) -> _Documents:
+async def _documents(state: AppState) -> _ApiDocuments:
     """Made beside the event loop: it takes some tenths of a second."""
-    found = _made.get(state)
+    found = _documents_by_app.get(state)
     if found is None:
-        found = _Documents(state.routes)
+        found = _ApiDocuments(state.routes)
         await asyncio.to_thread(found.make)
-        _made[state] = found
+        _documents_by_app[state] = found
     return found
 
 
-def _answered(
-    context: RequestContext[None, None], page: _Page, media: str, headers: tuple[tuple[str, str], ...] = ()
+def _answer_page(
+    context: RequestContext[None, None], page: _CachedPage, media: str, headers: tuple[tuple[str, str], ...] = ()
 ) -> Response:
     """Whoever has it already is told so."""
     known = [tag.strip().removeprefix("W/") for tag in context.request.head.headers.get("if-none-match", "").split(",")]
@@ -105,24 +105,24 @@ def _answered(
     return Response(200, page.body, headers, media)
 
 
-_PUBLIC: dict[str, Any] = {"roles": None, "also": {304: None}}
+_PUBLIC: dict[str, Any] = {"roles": None, "other_responses": {304: None}}
 
 
-@routes.get("/openapi.json", media=JSON, gives=dict[str, Any], **_PUBLIC)
+@routes.get("/openapi.json", response_media=JSON, response=dict[str, Any], **_PUBLIC)
 async def openapi(context: RequestContext[None, None]) -> Response:
     """The API as an OpenAPI 3.1 document.
 
     Made from the routes that are served. It needs no token: it tells nothing of what is queued."""
-    return _answered(context, (await _documents(context.state)).openapi, JSON)
+    return _answer_page(context, (await _documents(context.state)).openapi, JSON)
 
 
-@routes.get("/docs", media=HTML, **_PUBLIC)
+@routes.get("/docs", response_media=HTML, **_PUBLIC)
 async def docs(context: RequestContext[None, None]) -> Response:
     """The API as a page to read, made from the same document."""
-    return _answered(context, (await _documents(context.state)).docs, HTML, _PAGE_HEADERS)
+    return _answer_page(context, (await _documents(context.state)).docs, HTML, _PAGE_HEADERS)
 
 
-@routes.get("/docs.css", media=CSS, is_listed=False, **_PUBLIC)
+@routes.get("/docs.css", response_media=CSS, is_listed=False, **_PUBLIC)
 async def docs_css(context: RequestContext[None, None]) -> Response:
     """How that page looks."""
-    return _answered(context, (await _documents(context.state)).css, CSS, _PAGE_HEADERS)
+    return _answer_page(context, (await _documents(context.state)).css, CSS, _PAGE_HEADERS)

@@ -18,9 +18,9 @@ from windlass.background.push_dispatcher import Dispatcher
 from windlass.core.errors import BadSetting
 from windlass.core.server_roles import API, read_roles
 from windlass.dialects import jobber, lightjq, native, operator_routes
-from windlass.dialects.bedrock.command_router import Desk
+from windlass.dialects.bedrock.command_router import CommandRouter
 from windlass.dialects.bedrock.listener import BOUNDS as BEDROCK_BOUNDS
-from windlass.dialects.bedrock.listener import Listener as BedrockListener
+from windlass.dialects.bedrock.listener import BedrockListener
 from windlass.downloads import api
 from windlass.downloads.wiring import download_base, downloading
 from windlass.outbound import Outbound, PolicySource
@@ -209,7 +209,7 @@ def _served(settings: Settings) -> Sequence[Routes]:
 
 def _bedrock_listener(server: Serving, guard: Guard) -> BedrockListener:
     settings = server.settings
-    desk = Desk(
+    desk = CommandRouter(
         server.service,
         server.state.gathering,
         data_max=settings.bedrock_data_max,

@@ -6,24 +6,24 @@ import asyncio
 import logging
 import signal
 
-from windlass.dialects.stdio.envelope import identity
+from windlass.dialects.stdio.envelope import process_identity
 from windlass.dialects.stdio.logs import LineHandler
-from windlass.dialects.stdio.messages import Terms
-from windlass.dialects.stdio.pipes import Outlet
-from windlass.dialects.stdio.session import FLUSH_S, Session
+from windlass.dialects.stdio.messages import ProcessorOptions
+from windlass.dialects.stdio.pipes import OutputPipe
+from windlass.dialects.stdio.session import FLUSH_S, ProcessorSession
 from windlass.settings import Settings
 
 from .deployment import build_store, running
 
-__all__ = ["FLUSH_S", "LineHandler", "Outlet", "Terms", "run_session"]
+__all__ = ["FLUSH_S", "LineHandler", "OutputPipe", "ProcessorOptions", "run_session"]
 
 log = logging.getLogger("windlass.processor")
 
 
-async def run_session(settings: Settings, terms: Terms) -> bool:
+async def run_session(settings: Settings, terms: ProcessorOptions) -> bool:
     """Run until the input ends or a signal stops the session. Return False when the output could not be written."""
     async with running(build_store(settings)) as service:
-        session = Session(service, identity(), terms)
+        session = ProcessorSession(service, process_identity(), terms)
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, session.stop)

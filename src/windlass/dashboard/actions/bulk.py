@@ -43,8 +43,8 @@ def _asks(word: str, more: str = "") -> Callable[[Matching], str]:
 async def _act(visit: Visit[None], form: Matching, verb: Verb, doing: str) -> Done:
     now_ms = await visit.service.now()
     listing = msgspec.structs.replace(form.filter.listing(now_ms), with_errors=False, newest_first=False)
-    visit.context.target = listing.queue or "all queues"
-    visit.context.detail = in_words(listing)
+    visit.context.audit_target = listing.queue or "all queues"
+    visit.context.audit_detail = in_words(listing)
     may_see(visit, listing)
     begun = await visit.service.act(Action(verb=verb, listing=listing, asked_by=visit.who.name[:ASKED_BY_MAX]))
     return Done(f"{doing} in the background.", to=visit.link("actions", format_id(begun.id)))
@@ -82,7 +82,7 @@ class CallOff(Form, frozen=True, kw_only=True):
 async def call_off(visit: Visit[None], form: CallOff) -> Done:
     """End a background action after the step that it is in."""
     action_id = parse_id(form.id)
-    visit.context.target = form.id
+    visit.context.audit_target = form.id
     may_see(visit, (await visit.service.action(action_id)).listing)
     await visit.service.cancel([action_id]).one()
     return Done("It is called off: what it has done stays done.")

@@ -16,7 +16,7 @@ class RedeliverForm(Form, frozen=True, kw_only=True):
 @routes.action("redeliver", RedeliverForm)
 async def redeliver(visit: Visit[None], form: RedeliverForm) -> Done:
     """Try again to deliver what was given up."""
-    visit.context.may_use_all()
-    visit.context.target = form.callback
+    visit.context.check_all_queues()
+    visit.context.audit_target = form.callback
     await visit.service.redeliver([parse_debt_id(form.callback)]).one()
     return Done("It is delivered again at once, with all attempts anew.")

@@ -41,7 +41,7 @@ def _question(form: DoctorForm) -> str:
 async def doctor(visit: Visit[None], form: DoctorForm) -> Shown:
     """Compare all records and indexes; repair what needs no judgement, if wanted."""
     visit.page = "engine"
-    visit.context.target, visit.context.detail = "engine", "repair" if form.repair else "look"
+    visit.context.audit_target, visit.context.audit_detail = "engine", "repair" if form.repair else "look"
     reached = Progress(keys=0, jobs=0, findings=0)
 
     def follow(progress: Progress) -> None:
@@ -53,5 +53,5 @@ async def doctor(visit: Visit[None], form: DoctorForm) -> Shown:
         async with asyncio.timeout(LIMIT_S):
             diagnosis = await visit.service.doctor(form.repair, on_progress=follow)
     except TimeoutError:
-        visit.context.detail += ", not to its end"
+        visit.context.audit_detail += ", not to its end"
     return Shown("doctor.html", DoctorView(diagnosis, reached, form.repair, round(LIMIT_S)))

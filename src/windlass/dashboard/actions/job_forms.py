@@ -31,14 +31,14 @@ _COPIED = ("lease_ms", "lease_rule", "retake", "timeout_ms", "result_ttl_ms", "c
 @routes.action("enqueue-job", JobForm, roles=PRODUCES, again=again)
 async def enqueue_job(visit: Visit[None], form: JobForm) -> Done:
     """A new job, or a copy of one."""
-    visit.context.target, visit.context.detail = form.queue, f"{form.name}, a copy of {form.id}" if form.id else form.name
-    visit.context.may_use(form.queue)
+    visit.context.audit_target, visit.context.audit_detail = form.queue, f"{form.name}, a copy of {form.id}" if form.id else form.name
+    visit.context.check_queue(form.queue)
     original = (await read_job(visit, parse_id(form.id))).job if form.id and visit.may("read") else None
     new = NewJob(**_fields(form, original))
     (made,) = await visit.service.enqueue([new])
     if isinstance(made, Exception):
         raise made
-    visit.context.target = format_id(made.id)
+    visit.context.audit_target = format_id(made.id)
     return Done(f"Enqueued {form.name}: it is {made.status}.", to=visit.link("jobs", format_id(made.id)))
 
 
@@ -80,7 +80,7 @@ def _whole(what: str, text: str, otherwise: int) -> int:
 async def edit_job(visit: Visit[None], form: JobForm) -> Done:
     """Payload, priority, name and time of a job that has not started."""
     job_id = parse_id(form.id)
-    visit.context.target, visit.context.detail = form.id, "payload" if form.payload is not None else ""
+    visit.context.audit_target, visit.context.audit_detail = form.id, "payload" if form.payload is not None else ""
     original = (await read_job(visit, job_id)).job
     now_ms = await visit.service.now()
     when = form.when.strip()

@@ -13,7 +13,7 @@ from windlass.core.text.humanize import counted
 from windlass.dashboard.forms.filters import LISTS
 from windlass.dashboard.page_context import Visit
 from windlass.dashboard.routes import DashboardRoutes, Done, Form
-from windlass.store.operation import AskedMany
+from windlass.store.operation import BatchOperation
 from windlass.web.app.router import STEERS
 
 routes = DashboardRoutes()
@@ -34,14 +34,14 @@ async def _about(visit: Visit[None], form: Chosen) -> list[bytes]:
     if not form.ids:
         raise BadInput("No job is chosen: nothing was done. Tick the boxes of some, then try again.")
     ids = [parse_id(one) for one in dict.fromkeys(form.ids)]
-    visit.context.target = form.ids[0]
+    visit.context.audit_target = form.ids[0]
     more = f", … {len(ids)} in all" if len(ids) > IDS_NAMED else ""
-    visit.context.detail = ", ".join(form.ids[:IDS_NAMED]) + more if len(ids) > 1 else ""
-    await visit.context.may_touch(ids)
+    visit.context.audit_detail = ", ".join(form.ids[:IDS_NAMED]) + more if len(ids) > 1 else ""
+    await visit.context.check_jobs(ids)
     return ids
 
 
-async def _done(did: str, question: AskedMany[str], more: str = "", to: str = "") -> Done:
+async def _done(did: str, question: BatchOperation[str], more: str = "", to: str = "") -> Done:
     """Jobs that went their way meanwhile are no failure; of other refusals the first is told."""
     answers: Sequence[object] = await question
     if len(answers) == 1 and isinstance(answers[0], Refusal):

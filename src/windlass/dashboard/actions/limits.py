@@ -53,8 +53,8 @@ async def change_limit(visit: Visit[None], form: LimitForm) -> Done:
 
 
 async def _set(visit: Visit[None], limit: Limit) -> Done:
-    visit.context.may_use_all()
-    visit.context.target, visit.context.detail = limit.name, cap(limit)
+    visit.context.check_all_queues()
+    visit.context.audit_target, visit.context.audit_detail = limit.name, cap(limit)
     await visit.service.limit(limit)
     return Done(f"{limit.name} allows {cap(limit)}.")
 
@@ -66,8 +66,8 @@ class NamedForm(Form, frozen=True, kw_only=True):
 @routes.action("delete-limit", NamedForm, asks=lambda form: f"Take the limit {form.name} away?")
 async def delete_limit(visit: Visit[None], form: NamedForm) -> Done:
     """Take a limit away: what it holds back may run at once."""
-    visit.context.may_use_all()
-    visit.context.target = form.name
+    visit.context.check_all_queues()
+    visit.context.audit_target = form.name
     await visit.service.unlimit(form.name)
     return Done(f"The limit {form.name} is gone.")
 

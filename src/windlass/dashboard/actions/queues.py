@@ -28,8 +28,8 @@ class PauseForm(Form, frozen=True, kw_only=True):
 @routes.action("pause-queue", PauseForm)
 async def pause_queue(visit: Visit[None], form: PauseForm) -> Done:
     """Let nothing be taken from a queue, or from a lane or a name of it."""
-    visit.context.may_use(form.queue)
-    visit.context.target, visit.context.detail = form.queue, form.part + form.reason
+    visit.context.check_queue(form.queue)
+    visit.context.audit_target, visit.context.audit_detail = form.queue, form.part + form.reason
     is_new = await visit.service.pause(form.queue, lane=form.lane, name=form.name, reason=form.reason)
     return Done(f"{form.told} is paused. What runs goes on." if is_new else f"{form.told} was paused already.")
 
@@ -37,8 +37,8 @@ async def pause_queue(visit: Visit[None], form: PauseForm) -> Done:
 @routes.action("resume-queue", PauseForm)
 async def resume_queue(visit: Visit[None], form: PauseForm) -> Done:
     """Let jobs be taken again, at once."""
-    visit.context.may_use(form.queue)
-    visit.context.target, visit.context.detail = form.queue, form.part
+    visit.context.check_queue(form.queue)
+    visit.context.audit_target, visit.context.audit_detail = form.queue, form.part
     was_paused = await visit.service.resume(form.queue, lane=form.lane, name=form.name)
     return Done(f"{form.told} runs again." if was_paused else f"{form.told} was not paused.")
 
@@ -61,12 +61,12 @@ class ConfigureForm(Form, frozen=True, kw_only=True):
 @routes.action("configure-queue", ConfigureForm)
 async def configure_queue(visit: Visit[None], form: ConfigureForm) -> Done:
     """Change properties of a queue."""
-    visit.context.may_use(form.queue)
-    visit.context.target = form.queue
+    visit.context.check_queue(form.queue)
+    visit.context.audit_target = form.queue
     now = queue_settings.properties(await visit.service.configuration(form.queue))
     wanted = {one.field: queue_settings.read(one.field, given) for one in now if (given := getattr(form, one.field))}
     changes = {one.field: wanted[one.field] for one in now if wanted.get(one.field, one.value) != one.value}
-    visit.context.detail = ", ".join(f"{field}={queue_settings.written(field, value)}" for field, value in changes.items())
+    visit.context.audit_detail = ", ".join(f"{field}={queue_settings.written(field, value)}" for field, value in changes.items())
     if not changes:
         return Done("Nothing was changed.")
     await visit.service.configure(form.queue, changes)

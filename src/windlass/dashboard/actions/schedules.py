@@ -14,7 +14,7 @@ class ScheduleForm(Form, frozen=True, kw_only=True):
 
 
 async def _known(visit: Visit[None], form: ScheduleForm) -> None:
-    visit.context.target, visit.context.detail = form.name, form.reason
+    visit.context.audit_target, visit.context.audit_detail = form.name, form.reason
     status = await visit.service.schedule_of(form.name)
     visit.context.check_found(status.schedule.job.queue, "this schedule")
 

@@ -17,8 +17,8 @@ class WorkerForm(Form, frozen=True, kw_only=True):
 @routes.action("stop-worker", WorkerForm, asks=lambda form: f"Stop {form.title or form.worker}? It ends what it runs.")
 async def stop_worker(visit: Visit[None], form: WorkerForm) -> Done:
     """Ask a worker to end gently: it takes no more, ends what it runs, and leaves."""
-    visit.context.may_use_all()
-    visit.context.target, visit.context.detail = form.worker, form.title
+    visit.context.check_all_queues()
+    visit.context.audit_target, visit.context.audit_detail = form.worker, form.title
     is_new = await visit.service.stop_worker(parse_id(form.worker))
     name = form.title or form.worker
     return Done(f"{name} ends what it runs, and leaves." if is_new else f"{name} was asked to stop already.")

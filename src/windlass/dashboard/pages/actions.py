@@ -61,7 +61,7 @@ async def background_action(visit: Visit[None]) -> ActionRow:
 
 def may_see(visit: Visit[Any], listing: Listing) -> None:
     """Raises Forbidden: what is about all queues is not for a token that is for some."""
-    visit.context.check_found(listing.queue, "this action") if listing.queue else visit.context.may_use_all()
+    visit.context.check_found(listing.queue, "this action") if listing.queue else visit.context.check_all_queues()
 
 
 def _is_theirs(visit: Visit[Any], status: ActionStatus) -> bool:

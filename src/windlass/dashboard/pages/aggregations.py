@@ -66,7 +66,7 @@ class AggregationsView(msgspec.Struct, frozen=True):
 @routes.page("/aggregations", "aggregations.html", page="aggregations", query=AggregationsQuery)
 async def aggregations(visit: Visit[AggregationsQuery]) -> AggregationsView:
     """Downloads by aggregation."""
-    visit.context.may_use(QUEUE)
+    visit.context.check_queue(QUEUE)
     instances = [one for role in _TOLD for one in await _instances(visit, role)]
     try:
         page = await visit.service.aggregations(AGGREGATIONS, most=PER_PAGE, cursor=visit.query.cursor)

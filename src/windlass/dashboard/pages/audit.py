@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Meta
 
 from windlass.core.access.audit import AuditEntry
-from windlass.core.validation import jobs as check
+from windlass.core.validation.bounds import CURSOR_MAX
 from windlass.dashboard.page_context import Visit
 from windlass.dashboard.routes import DashboardRoutes
 from windlass.service import Service
@@ -24,7 +24,7 @@ READS_MAX = 8  # of one look; the next page goes on from there
 
 class AuditQuery(msgspec.Struct, frozen=True, kw_only=True):
     q: Annotated[str, Meta(max_length=200)] = ""  # in any of its words
-    cursor: Annotated[str, Meta(max_length=check.CURSOR_MAX)] = ""
+    cursor: Annotated[str, Meta(max_length=CURSOR_MAX)] = ""
 
 
 class AuditView(msgspec.Struct, frozen=True):

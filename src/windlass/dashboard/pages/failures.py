@@ -42,7 +42,7 @@ async def failures(visit: Visit[FailuresQuery]) -> FailuresView:
     """Failed jobs, grouped by what went wrong."""
     queue = visit.query.queue.strip()
     if queue:
-        visit.context.may_use(queue)
+        visit.context.check_queue(queue)
     visit.now_ms = await visit.service.now()
     found = await visit.service.failures(queue=queue, looked_at=LOOKED_AT, queues=visit.who.queues)
     groups = found.groups

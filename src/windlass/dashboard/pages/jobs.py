@@ -82,7 +82,7 @@ async def jobs(visit: Visit[JobsQuery]) -> JobsView:
     """Jobs by state."""
     query = visit.query
     if query.queue:
-        visit.context.may_use(query.queue)
+        visit.context.check_queue(query.queue)
     visit.now_ms = now_ms = await visit.service.now()
     listing = msgspec.structs.replace(query.listing(now_ms), newest_first=query.is_newest_first, cursor=query.cursor)
     (queues, counts), found = await asyncio.gather(_queues(visit, query), seek(visit, listing))  # type: ignore[arg-type]

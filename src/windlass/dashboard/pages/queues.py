@@ -86,7 +86,7 @@ class QueueView(msgspec.Struct, frozen=True, kw_only=True):
 async def queue(visit: Visit[QueueQuery]) -> QueueView:
     """One queue."""
     name, service = visit.names["queue"], visit.service
-    visit.context.may_use(name)
+    visit.context.check_queue(name)
     chosen = SPANS[visit.query.span]
     histories_asked = service.histories([name], step_minutes=chosen.step_minutes, steps=chosen.steps)
     now_ms, stats, histories = await asyncio.gather(service.now(), service.stats([name]), histories_asked)

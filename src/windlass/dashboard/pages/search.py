@@ -12,7 +12,7 @@ from windlass.core.errors import BadInput, Refusal
 from windlass.core.ids import NUMBER_MAX, parse_id
 from windlass.core.job import Timeline
 from windlass.core.operations import Listing
-from windlass.core.validation import jobs as check
+from windlass.core.validation.bounds import NAME_MAX, TAG_MAX, UNIQUE_MAX
 from windlass.dashboard.forms.filters import LISTS, Filter
 from windlass.dashboard.page_context import Visit
 from windlass.dashboard.rendering import HEADERS, HTML
@@ -90,7 +90,7 @@ async def _by_id(visit: Visit[SearchQuery], q: str) -> str | None:
 
 async def _by_unique_key(visit: Visit[SearchQuery], q: str, names: list[str]) -> str | None:
     """A processor's uuid, a downloader's id, and whatever else jobs are unique by."""
-    if len(q.encode()) > check.UNIQUE_MAX:
+    if len(q.encode()) > UNIQUE_MAX:
         return None
     holders = await asyncio.gather(*(visit.service.holder(name, q) for name in names[:QUEUES_MAX]))
     held = [one for one in holders if one is not None]
@@ -101,8 +101,8 @@ async def _by_unique_key(visit: Visit[SearchQuery], q: str, names: list[str]) ->
 
 
 async def _by_words(visit: Visit[SearchQuery], q: str) -> list[Hits]:
-    wanted = [("Tagged", Filter(tag=q))] if len(q.encode()) <= check.TAG_MAX else []
-    if len(q.encode()) < check.NAME_MAX:
+    wanted = [("Tagged", Filter(tag=q))] if len(q.encode()) <= TAG_MAX else []
+    if len(q.encode()) < NAME_MAX:
         wanted += [(name.capitalize(), Filter(state=name, name=q)) for name in LISTS]
     return list(await asyncio.gather(*(_hits(visit, title, one) for title, one in wanted)))
 

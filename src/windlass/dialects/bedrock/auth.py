@@ -17,9 +17,9 @@ from windlass.web.app.auth import Guard
 from windlass.web.listener.messages import Head
 
 from .verbs import QUEUE, Verb
-from .wire import Reply, Request
+from .wire import BedrockRequest, Reply
 
-_SAID = {
+_STATUS_LINES = {
     Unauthorized: (401, "Unauthorized"),
     Forbidden: (403, "Forbidden"),
     TooManyRequests: (429, "Too many requests"),
@@ -30,33 +30,33 @@ _SAID = {
 }
 
 # What the guard looks at; most commands say nothing of it.
-_SAYS_WHO = frozenset(
+_AUTH_HEADERS = frozenset(
     {"authorization", "cookie", "host", "origin", "sec-fetch-site", "sec-fetch-mode", "sec-fetch-dest"}
 )
-_NOTHING_SAID = Head("", "", "", {"host": "localhost"}, "")
+_ANONYMOUS_HEAD = Head("", "", "", {"host": "localhost"}, "")
 
 
-class Admission:
+class CommandAuth:
     def __init__(self, guard: Guard) -> None:
         self._guard = guard
 
-    def at_once(self, request: Request, verb: Verb, shown: str, peer: str) -> Principal | None:
+    def at_once(self, request: BedrockRequest, verb: Verb, shown: str, peer: str) -> Principal | None:
         """None: only the engine can tell. `shown`: the token of an earlier request of the connection. Raises."""
-        says_nothing = not shown and _SAYS_WHO.isdisjoint(request.headers)
-        who = self._guard.admit(_NOTHING_SAID if says_nothing else _head(request, shown, peer), verb.roles)
-        return who if who is None or verb.roles is None else _for_queue(who)
+        says_nothing = not shown and _AUTH_HEADERS.isdisjoint(request.headers)
+        who = self._guard.admit(_ANONYMOUS_HEAD if says_nothing else _head(request, shown, peer), verb.roles)
+        return who if who is None or verb.roles is None else _check_queue(who)
 
-    async def slowly(self, request: Request, verb: Verb, shown: str, peer: str) -> Principal:
-        return _for_queue(await self._guard.admit_slowly(_head(request, shown, peer), verb.roles))
+    async def slowly(self, request: BedrockRequest, verb: Verb, shown: str, peer: str) -> Principal:
+        return _check_queue(await self._guard.admit_slowly(_head(request, shown, peer), verb.roles))
 
 
-def _for_queue(who: Principal) -> Principal:
+def _check_queue(who: Principal) -> Principal:
     if who.queues:
         who.check(who.roles, QUEUE)
     return who
 
 
-def _head(request: Request, shown: str, peer: str) -> Head:
+def _head(request: BedrockRequest, shown: str, peer: str) -> Head:
     """No client of Bedrock sends a Host; what does is a browser, and is treated as one."""
     headers = {"host": "localhost"} | request.headers
     if shown:
@@ -64,6 +64,6 @@ def _head(request: Request, shown: str, peer: str) -> Head:
     return Head(request.verb, "", "", headers, peer)
 
 
-def refused(error: WindlassError) -> Reply:
-    status, reason = _SAID.get(type(error), (502, "Internal failure"))
+def reply_to_error(error: WindlassError) -> Reply:
+    status, reason = _STATUS_LINES.get(type(error), (502, "Internal failure"))
     return Reply(status, reason, headers=(("error", str(error)),))

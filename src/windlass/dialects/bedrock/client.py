@@ -11,10 +11,10 @@ import msgspec
 from windlass.core.access.tokens import Principal
 from windlass.web.app.auth import ANYBODY, is_loopback
 
-from .wire import Reply, Request
+from .wire import BedrockRequest, Reply
 
 
-class Client:
+class BedrockClient:
     __slots__ = ("is_gone", "is_local", "peer", "who")
 
     def __init__(self, peer: str, who: Principal = ANYBODY) -> None:
@@ -24,24 +24,24 @@ class Client:
         self.who = who  # of the command that is being answered
 
 
-class Begun(msgspec.Struct, frozen=True):
+class PendingReply(msgspec.Struct, frozen=True):
     """A command that waits for one future and nothing else, so that it needs no task."""
 
     future: asyncio.Future[Any]
     reply: Callable[[asyncio.Future[Any]], Reply]  # of that future, once it is done
 
 
-class Answering(Protocol):
+class CommandHandler(Protocol):
     """The desk as connections see it."""
 
-    def begin(self, request: Request) -> Begun | Reply | None:
+    def begin(self, request: BedrockRequest) -> PendingReply | Reply | None:
         """The short way of a command that has one; None: it is to be asked with `answer`."""
 
-    async def answer(self, request: Request, client: Client) -> Reply:
+    async def answer(self, request: BedrockRequest, client: BedrockClient) -> Reply:
         """Of a command other than Ping and Status. A GetJob that waits is cancelled when its client goes or the server
         stops: what it holds then, it gives back itself."""
 
-    async def undelivered(self, request: Request, reply: Reply) -> None:
+    async def undelivered(self, request: BedrockRequest, reply: Reply) -> None:
         """Nobody got this reply, and the jobs in it."""
 
     async def give_back(self, jobs: tuple[tuple[bytes, int], ...]) -> None:

@@ -7,26 +7,26 @@ from collections.abc import Awaitable, Callable
 
 from windlass.core.errors import Refusal
 from windlass.core.operations import Enqueued
-from windlass.core.validation.jobs import PAYLOAD_MAX
+from windlass.core.validation.bounds import PAYLOAD_MAX
 from windlass.service import Service
 from windlass.service.batcher import Gathering
 
-from .client import Begun, Client
-from .commands.create import Creating, created
-from .commands.delete import Removing
-from .commands.finish import Ending
-from .commands.get import Getting
-from .commands.query import Querying
-from .commands.update import Changing
-from .jobs import CONFIGURATION, Jobs
-from .refusals import Refused, reply_to
+from .client import BedrockClient, PendingReply
+from .commands.create import CreateCommands, reply_for_enqueued
+from .commands.delete import DeleteCommands
+from .commands.finish import FinishCommands
+from .commands.get import GetCommands
+from .commands.query import QueryCommand
+from .commands.update import UpdateCommands
+from .jobs import QUEUE_SETTINGS, NumberedJobs
+from .refusals import CommandRefused, reply_to_refusal
 from .verbs import QUEUE
-from .wire import Reply, Request
+from .wire import BedrockRequest, Reply
 
-UNKNOWN = Reply(430, "Unrecognized command")
+UNKNOWN_COMMAND = Reply(430, "Unrecognized command")
 
 
-class Desk:
+class CommandRouter:
     def __init__(
         self, service: Service, gathering: Gathering, *, data_max: int = PAYLOAD_MAX, query_timeout_s: float = 0.0
     ) -> None:
@@ -37,12 +37,17 @@ class Desk:
         self._service = service
         self._is_ready = False
         self._opening = asyncio.Lock()
-        jobs = Jobs(service, data_max)
-        creating, ending, changing, removing = Creating(jobs, gathering), Ending(jobs), Changing(jobs), Removing(jobs)
+        jobs = NumberedJobs(service, data_max)
+        creating, ending, changing, removing = (
+            CreateCommands(jobs, gathering),
+            FinishCommands(jobs),
+            UpdateCommands(jobs),
+            DeleteCommands(jobs),
+        )
         self._creating = creating
-        self._getting = Getting(jobs)
-        self._querying = Querying(jobs, query_timeout_s)
-        self._commands: dict[str, Callable[[Request], Awaitable[Reply]]] = {
+        self._getting = GetCommands(jobs)
+        self._querying = QueryCommand(jobs, query_timeout_s)
+        self._commands: dict[str, Callable[[BedrockRequest], Awaitable[Reply]]] = {
             "createjob": creating.create_job,
             "createjobs": creating.create_jobs,
             "getjob": self._getting.get_job,
@@ -58,31 +63,31 @@ class Desk:
             "query": self._querying.query,
         }
 
-    def begin(self, request: Request) -> Begun | Reply | None:
+    def begin(self, request: BedrockRequest) -> PendingReply | Reply | None:
         if not self._is_ready or request.verb.lower() != "createjob":
             return None
         try:
             future = self._creating.begin(request)
-        except Refused as refused:
+        except CommandRefused as refused:
             return refused.reply
         except Refusal as refusal:
-            return reply_to(refusal)
-        return None if future is None else Begun(future, _created)
+            return reply_to_refusal(refusal)
+        return None if future is None else PendingReply(future, _created)
 
-    async def answer(self, request: Request, client: Client) -> Reply:
+    async def answer(self, request: BedrockRequest, client: BedrockClient) -> Reply:
         command = self._commands.get(request.verb.lower())
         if command is None:
-            return UNKNOWN
+            return UNKNOWN_COMMAND
         try:
             if not self._is_ready:
                 await self._open()
             return await command(request)
-        except Refused as refused:
+        except CommandRefused as refused:
             return refused.reply
         except Refusal as refusal:
-            return reply_to(refusal)
+            return reply_to_refusal(refusal)
 
-    async def undelivered(self, request: Request, reply: Reply) -> None:
+    async def undelivered(self, request: BedrockRequest, reply: Reply) -> None:
         await self.give_back(reply.jobs)
 
     async def give_back(self, jobs: tuple[tuple[bytes, int], ...]) -> None:
@@ -100,12 +105,12 @@ class Desk:
         configured otherwise since then stays."""
         async with self._opening:
             if not (await self._service.configuration(QUEUE)).name_lanes:
-                await self._service.configure(QUEUE, CONFIGURATION)
+                await self._service.configure(QUEUE, QUEUE_SETTINGS)
             self._is_ready = True
 
 
 def _created(future: asyncio.Future[Enqueued]) -> Reply:
     try:
-        return created(future.result())
+        return reply_for_enqueued(future.result())
     except Refusal as refusal:
-        return reply_to(refusal)
+        return reply_to_refusal(refusal)

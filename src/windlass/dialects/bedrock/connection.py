@@ -12,30 +12,30 @@ from typing import TYPE_CHECKING, Any
 from windlass.core.errors import WindlassError
 from windlass.web.app.auth import ANYBODY
 
-from .auth import refused
-from .client import Begun
-from .connection_socket import CROWDED, Link
+from .auth import reply_to_error
+from .client import PendingReply
+from .connection_socket import TOO_MANY_CONNECTIONS, ConnectionSocket
 from .deferred_commands import QUEUED
-from .status import http_status, status
+from .status import http_status_reply, status_reply
 from .verbs import VERBS, Verb
-from .wire import ProtocolError, Reply, Request
+from .wire import BedrockRequest, ProtocolError, Reply
 
 if TYPE_CHECKING:
-    from .listener import Listener
+    from .listener import BedrockListener
 
 log = logging.getLogger("windlass.bedrock")
 
-TIMEOUT_S = 110.0  # of a command that names none
+DEFAULT_TIMEOUT_S = 110.0  # of a command that names none
 PRECISE_TIMEOUT_S = 5.0  # shorter ones get a timer of their own, the others are looked at about once a second
 OK = Reply(200, "OK")
-UNKNOWN = Reply(430, "Unrecognized command")
-FAILED = Reply(502, "Internal failure")
+UNKNOWN_COMMAND = Reply(430, "Unrecognized command")
+INTERNAL_FAILURE = Reply(502, "Internal failure")
 HALF_CLOSED = Reply(400, "The client closed its side; jobs are given to connections that are open both ways")
 BUSY = Reply(503, "The server holds as many requests as it may; try again")
-SLOW = Reply(408, "The request did not arrive in time")
+REQUEST_TIMEOUT = Reply(408, "The request did not arrive in time")
 
 
-class End(Enum):
+class AbandonReason(Enum):
     """Why a command was given up."""
 
     OVERDUE = auto()
@@ -44,15 +44,15 @@ class End(Enum):
     GONE = auto()
 
 
-_ENDED = {
-    End.OVERDUE: Reply(555, "Timeout"),
-    End.STOPPED: Reply(303, "Timeout"),
-    End.HALF_CLOSED: HALF_CLOSED,
-    End.GONE: FAILED,  # nobody reads it
+_ABANDONED_REPLIES = {
+    AbandonReason.OVERDUE: Reply(555, "Timeout"),
+    AbandonReason.STOPPED: Reply(303, "Timeout"),
+    AbandonReason.HALF_CLOSED: HALF_CLOSED,
+    AbandonReason.GONE: INTERNAL_FAILURE,  # nobody reads it
 }
 
 
-class Connection(Link):
+class BedrockConnection(ConnectionSocket):
     __slots__ = (
         "_begun",
         "_bound",
@@ -66,15 +66,15 @@ class Connection(Link):
         "_verb",
     )
 
-    def __init__(self, listener: Listener) -> None:
+    def __init__(self, listener: BedrockListener) -> None:
         super().__init__(listener)
-        self._request: Request | None = None  # being answered
+        self._request: BedrockRequest | None = None  # being answered
         self._verb: Verb | None = None  # its
         self._task: asyncio.Future[Any] | None = None  # what its reply waits for
-        self._begun: Begun | None = None  # the same, where that is no task of ours
+        self._begun: PendingReply | None = None  # the same, where that is no task of ours
         self._timer: asyncio.TimerHandle | None = None
         self._overdue_at = 0.0  # when the command has taken too long; 0: none has begun
-        self._end: End | None = None
+        self._end: AbandonReason | None = None
         self._shown = ""  # the last Authorization: it counts for what follows
         self._bound: dict[bytes, int] | None = None  # jobs that go back when the connection does
         self._is_lost = False
@@ -86,7 +86,7 @@ class Connection(Link):
         if self._listener.is_overrun:
             self._abort()
         else:
-            self._fail(CROWDED)  # its request is on its way
+            self._fail(TOO_MANY_CONNECTIONS)  # its request is on its way
 
     def data_received(self, data: bytes) -> None:
         if self._leaves_at:
@@ -114,7 +114,7 @@ class Connection(Link):
         if self._leaves_at or not self._transport.can_write_eof():  # as with TLS
             return False
         if self._is_waiting:
-            self._give_up(End.HALF_CLOSED)
+            self._give_up(AbandonReason.HALF_CLOSED)
         return self._task is not None or self._is_blocked
 
     def connection_lost(self, error: Exception | None) -> None:
@@ -125,7 +125,7 @@ class Connection(Link):
             listener.later.run(listener.desk.give_back(tuple(self._bound.items())))
             self._bound = None
         if self._is_waiting or (self._verb is not None and self._verb.is_dropped):
-            self._give_up(End.GONE)
+            self._give_up(AbandonReason.GONE)
         listener.lose(self)
         if self._task is None:
             listener.forget(self)
@@ -151,13 +151,13 @@ class Connection(Link):
             assert request is not None  # noqa: S101 — that is what `_next` says
             self._start(request)
 
-    def _start(self, request: Request) -> None:
+    def _start(self, request: BedrockRequest) -> None:
         try:
             begun = None if self.client.who is ANYBODY else self._listener.desk.begin(request)
         except Exception:
             log.exception("The command %s failed.", request.verb)
-            begun = FAILED
-        if type(begun) is Begun:
+            begun = INTERNAL_FAILURE
+        if type(begun) is PendingReply:
             self._listener.under_way += 1
             self._begin(request)
             self._task, self._begun = begun.future, begun
@@ -177,12 +177,12 @@ class Connection(Link):
         try:
             reply = begun.reply(future)
         except asyncio.CancelledError:
-            reply = _ENDED[self._end or End.GONE]
+            reply = _ABANDONED_REPLIES[self._end or AbandonReason.GONE]
         except WindlassError as error:
-            reply = refused(error)
+            reply = reply_to_error(error)
         except Exception:
             log.exception("The command %s failed.", request.verb)
-            reply = FAILED
+            reply = INTERNAL_FAILURE
         self._finish()
         self._conclude(request, reply)
         self._task = None
@@ -211,7 +211,7 @@ class Connection(Link):
             self._conclude(request, reply)
         return False
 
-    def _read(self) -> Request | None:
+    def _read(self) -> BedrockRequest | None:
         reader, held = self._reader, self._reader.held
         try:
             request = reader.next()
@@ -225,28 +225,28 @@ class Connection(Link):
                 self._leave()
         return request
 
-    def _at_once(self, request: Request, verb: Verb) -> Reply | None:
+    def _at_once(self, request: BedrockRequest, verb: Verb) -> Reply | None:
         if shown := request.headers.get("authorization", ""):
             self._shown = shown
         self.client.who = ANYBODY
         try:
             who = self._listener.admission.at_once(request, verb, self._shown, self.client.peer)
         except WindlassError as error:
-            return refused(error)
+            return reply_to_error(error)
         if who is None:
             return None
         self.client.who = who
         return self._without_desk(request, verb)
 
-    def _without_desk(self, request: Request, verb: Verb) -> Reply | None:
+    def _without_desk(self, request: BedrockRequest, verb: Verb) -> Reply | None:
         listener = self._listener
         if verb.name == "Ping":
             return OK
         if verb.name == "Status":
-            return status(listener.host, listener.under_way + len(listener.later))
+            return status_reply(listener.host, listener.under_way + len(listener.later))
         pause_s = request.pause_s(time.time())
         if pause_s > 0 or ("connection" in request.headers and request.connection == "forget"):
-            return listener.later.put(request, self.client, pause_s, request.timeout_s(TIMEOUT_S))
+            return listener.later.put(request, self.client, pause_s, request.timeout_s(DEFAULT_TIMEOUT_S))
         return None
 
     async def _serve(self) -> None:
@@ -273,11 +273,11 @@ class Connection(Link):
             else:
                 self.stop_if_idle()
 
-    async def _answer(self, request: Request) -> Reply:
+    async def _answer(self, request: BedrockRequest) -> Reply:
         self._begin(request)
         try:
             if self._end is not None:
-                return _ENDED[self._end]
+                return _ABANDONED_REPLIES[self._end]
             if self.client.who is ANYBODY and (reply := await self._admit(request)) is not None:
                 return reply
             return await self._listener.desk.answer(request, self.client)
@@ -285,30 +285,30 @@ class Connection(Link):
             if self._end is None:
                 self._abort()
                 raise
-            return _ENDED[self._end]
+            return _ABANDONED_REPLIES[self._end]
         except WindlassError as error:
-            return refused(error)
+            return reply_to_error(error)
         except Exception:
             log.exception("The command %s failed.", request.verb)
-            return FAILED
+            return INTERNAL_FAILURE
         finally:
             self._finish()
 
-    async def _admit(self, request: Request) -> Reply | None:
+    async def _admit(self, request: BedrockRequest) -> Reply | None:
         """Asks the engine who this is; then what needs no desk is answered."""
         listener, verb, client = self._listener, self._verb, self.client
         assert verb is not None  # noqa: S101 — what has none is answered at once
         client.who = await listener.admission.slowly(request, verb, self._shown, client.peer)
         return self._without_desk(request, verb)
 
-    def _begin(self, request: Request) -> None:
-        listener, timeout_s = self._listener, request.timeout_s(TIMEOUT_S)
+    def _begin(self, request: BedrockRequest) -> None:
+        listener, timeout_s = self._listener, request.timeout_s(DEFAULT_TIMEOUT_S)
         self._overdue_at = listener.loop.time() + timeout_s
         if not self._is_waiting:
             if timeout_s < PRECISE_TIMEOUT_S:
-                self._timer = listener.loop.call_later(timeout_s, self._give_up, End.OVERDUE)
+                self._timer = listener.loop.call_later(timeout_s, self._give_up, AbandonReason.OVERDUE)
         elif listener.is_stopping and self._end is None:
-            self._end = End.STOPPED
+            self._end = AbandonReason.STOPPED
 
     def _finish(self) -> None:
         if self._end is not None:
@@ -327,7 +327,7 @@ class Connection(Link):
         request, verb = self._request, self._verb
         return request is not None and verb is not None and verb.takes and request.connection == "wait"
 
-    def _give_up(self, end: End) -> None:
+    def _give_up(self, end: AbandonReason) -> None:
         """Of the command; the reply says so."""
         if self._task is None or self._end is not None:
             return
@@ -335,14 +335,14 @@ class Connection(Link):
         if self._overdue_at:  # a task that has not begun would not even end
             self._task.cancel()
 
-    def _conclude_unknown(self, request: Request) -> None:
-        found = http_status(request)
+    def _conclude_unknown(self, request: BedrockRequest) -> None:
+        found = http_status_reply(request)
         if found is None:
-            self._conclude(request, UNKNOWN)
+            self._conclude(request, UNKNOWN_COMMAND)
         else:
             self._conclude(request, found, "HTTP/1.1 ")
 
-    def _conclude(self, request: Request, reply: Reply, protocol: str = "") -> None:
+    def _conclude(self, request: BedrockRequest, reply: Reply, protocol: str = "") -> None:
         if reply.jobs:
             reply = self._hand_out(request, reply)
         if reply.settled and self._bound:
@@ -358,7 +358,7 @@ class Connection(Link):
         if closes:
             self._leave()
 
-    def _hand_out(self, request: Request, reply: Reply) -> Reply:
+    def _hand_out(self, request: BedrockRequest, reply: Reply) -> Reply:
         """A client that has closed its side is most often no more there; a job must not go to nobody."""
         if self.client.is_gone or self._has_eof:
             self._listener.later.run(self._listener.desk.undelivered(request, reply))
@@ -372,7 +372,7 @@ class Connection(Link):
     def stop_waiting(self) -> None:
         """The server stops: who waits for a job is told that there is none."""
         if self._is_waiting:
-            self._give_up(End.STOPPED)
+            self._give_up(AbandonReason.STOPPED)
 
     def stop_if_idle(self) -> None:
         """When the server stops, a connection on which nothing is asked is closed, others after their replies."""
@@ -381,7 +381,7 @@ class Connection(Link):
 
     def cut(self) -> None:
         """The end, whatever is under way."""
-        self._give_up(End.GONE)
+        self._give_up(AbandonReason.GONE)
         self._abort()
 
     def sweep(self, now: float) -> None:
@@ -392,9 +392,9 @@ class Connection(Link):
             self._sweep_sending(now)
         elif self._task is not None:
             if 0 < self._overdue_at <= now and not self._is_waiting:
-                self._give_up(End.OVERDUE)
+                self._give_up(AbandonReason.OVERDUE)
         elif self._reader.is_within:
             if now - self._progress_at > self._listener.head_s:
-                self._fail(SLOW)
+                self._fail(REQUEST_TIMEOUT)
         elif now - self._progress_at > self._listener.idle_s:
             self._leave()

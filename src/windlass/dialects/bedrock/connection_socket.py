@@ -7,26 +7,26 @@ import asyncio
 import socket
 from typing import TYPE_CHECKING, cast
 
-from .client import Client
-from .wire import Reader, Reply, write
+from .client import BedrockClient
+from .wire import BedrockReader, Reply, encode_reply
 
 if TYPE_CHECKING:
-    from .listener import Listener
+    from .listener import BedrockListener
 
 KEEP_ALIVE = {"TCP_KEEPIDLE": 60, "TCP_KEEPINTVL": 15, "TCP_KEEPCNT": 3}  # seconds, seconds, probes
-CROWDED = Reply(503, "Too many connections; try again in a moment")
+TOO_MANY_CONNECTIONS = Reply(503, "Too many connections; try again in a moment")
 
 
-class Link(asyncio.Protocol):
+class ConnectionSocket(asyncio.Protocol):
     # Ten thousand of them may be idle: no task, no queue and no dictionary each.
     __slots__ = (
         "_has_eof", "_is_blocked", "_is_paused", "_leaves_at", "_listener", "_moved_at", "_progress_at", "_reader",
         "_transport", "_unsent", "client",
     )  # fmt: skip
 
-    def __init__(self, listener: Listener) -> None:
+    def __init__(self, listener: BedrockListener) -> None:
         self._listener = listener
-        self._reader = Reader(listener.bounds)
+        self._reader = BedrockReader(listener.bounds)
         self._is_paused = False  # reading is
         self._has_eof = False
         self._is_blocked = False  # writing is: the client does not read
@@ -38,12 +38,12 @@ class Link(asyncio.Protocol):
     def _open(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
         peer = transport.get_extra_info("peername")
-        self.client = Client(peer[0] if isinstance(peer, tuple) else "")
+        self.client = BedrockClient(peer[0] if isinstance(peer, tuple) else "")
         _keep_alive(transport.get_extra_info("socket"))
 
     def _put(self, reply: Reply, *, closes: bool, protocol: str = "") -> None:
         if not self.client.is_gone:
-            self._transport.write(write(reply, closes=closes, protocol=protocol))
+            self._transport.write(encode_reply(reply, closes=closes, protocol=protocol))
 
     # Reading or not.
 
@@ -59,7 +59,7 @@ class Link(asyncio.Protocol):
 
     def _drop_input(self) -> None:
         self._listener.gathered -= self._reader.held
-        self._reader = Reader(self._listener.bounds)
+        self._reader = BedrockReader(self._listener.bounds)
 
     # Leaving.
 

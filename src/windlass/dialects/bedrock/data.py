@@ -11,90 +11,90 @@ from windlass.core.job import Blob, Job
 from windlass.core.states import State
 from windlass.core.text.transcoding import as_json, compact
 
-from .refusals import Refused
+from .refusals import CommandRefused
 
 MOCKED, COUNT, DELETE = "mockRequest", "retryAfterCount", "delete"
 EMPTY = b"{}"
-UNCOUNTED = "manual"  # jobs whose names begin so are handed out without end
+UNCOUNTED_PREFIX = "manual"  # jobs whose names begin so are handed out without end
 MALFORMED = (402, "Data is not a valid JSON Object")
 _decode = msgspec.json.Decoder().decode
 _decode_object = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
-_TROUBLE = (ValueError, RecursionError, msgspec.MsgspecError)
+_DECODE_ERRORS = (ValueError, RecursionError, msgspec.MsgspecError)
 
 
-def read(text: str, raw: str) -> bytes:
+def parse_object(text: str, raw: str) -> bytes:
     """As it was meant, or else as it was sent: a client that does not escape its backslashes is understood too."""
     for given in (text, raw):
         try:
             encoded = given.encode()
             if isinstance(_decode(encoded), dict):
                 return compact(encoded)
-        except _TROUBLE:
+        except _DECODE_ERRORS:
             continue
-    raise Refused(*MALFORMED)
+    raise CommandRefused(*MALFORMED)
 
 
-def checked(content: bytes, most: int) -> bytes:
+def check_size(content: bytes, most: int) -> bytes:
     """Refuse data that is too long, with the reason in the status line: clients show nothing else."""
     if len(content) > most:
-        raise Refused(402, f"Malformed data: it has {len(content)} bytes, at most {most} are allowed")
+        raise CommandRefused(402, f"Malformed data: it has {len(content)} bytes, at most {most} are allowed")
     return content
 
 
-def fields(data: bytes) -> dict[str, msgspec.Raw]:
+def decode_fields(data: bytes) -> dict[str, msgspec.Raw]:
     return _decode_object(data)
 
 
-def has(data: bytes, key: str) -> bool:
-    return data != EMPTY and b'"%b"' % key.encode() in data and key in fields(data)
+def has_key(data: bytes, key: str) -> bool:
+    return data != EMPTY and b'"%b"' % key.encode() in data and key in decode_fields(data)
 
 
-def without(data: bytes, *keys: str) -> bytes:
+def without_keys(data: bytes, *keys: str) -> bytes:
     if data == EMPTY or not any(b'"%b"' % key.encode() in data for key in keys):
         return data
-    found = fields(data)
+    found = decode_fields(data)
     return msgspec.json.encode({key: value for key, value in found.items() if key not in keys})
 
 
-def with_more(data: bytes, more: Iterable[tuple[str, str]]) -> bytes:
+def with_keys(data: bytes, more: Iterable[tuple[str, str]]) -> bytes:
     added = ",".join(f'"{key}":{value}' for key, value in more).encode()
     if not added:
         return data
     return b"{" + added + b"}" if data == EMPTY else data[:-1] + b"," + added + b"}"
 
 
-def count_in(data: bytes) -> int:
+def delivery_count_in(data: bytes) -> int:
     """What a client wrote into the counter; 0 when it wrote none."""
-    if not has(data, COUNT):
+    if not has_key(data, COUNT):
         return 0
-    text = bytes(fields(data)[COUNT])
+    text = bytes(decode_fields(data)[COUNT])
     return min(int(text), 2**31) if text.isdigit() else 0
 
 
-def merged(old: bytes, patch: bytes) -> bytes:
+def merge_patch(old: bytes, patch: bytes) -> bytes:
     """RFC 7396; keys of the old object first."""
-    found = fields(old) if old[:1] == b"{" else {}
-    for key, value in fields(patch).items():
+    found = decode_fields(old) if old[:1] == b"{" else {}
+    for key, value in decode_fields(patch).items():
         change = bytes(value)
         if change == b"null":
             found.pop(key, None)
         elif change[:1] == b"{":
-            found[key] = msgspec.Raw(merged(bytes(found.get(key, msgspec.Raw(EMPTY))), change))
+            found[key] = msgspec.Raw(merge_patch(bytes(found.get(key, msgspec.Raw(EMPTY))), change))
         else:
             found[key] = value
     return msgspec.json.encode(found)
 
 
-def stored(payload: Blob) -> bytes:
+def stored_object(payload: Blob) -> bytes:
     """A payload as JSON; what has no form there, and nothing, is an empty object."""
     found = as_json(payload)
     written = EMPTY if found is None else bytes(found)
     return EMPTY if written == b"null" else written
 
 
-def shown(job: Job, count: int) -> msgspec.Raw:
+def object_for_client(job: Job, count: int) -> msgspec.Raw:
     """With what the server adds. `count`: deliveries so far; a job that has finished keeps none."""
-    written = stored(job.payload)
+    written = stored_object(job.payload)
     if written[:1] != b"{":
         return msgspec.Raw(written)
     more: list[tuple[str, str]] = []
@@ -102,8 +102,8 @@ def shown(job: Job, count: int) -> msgspec.Raw:
         more.append((MOCKED, "true"))
     if is_counted(job) and count > 0 and job.state is not State.FINISHED:
         more.append((COUNT, str(count)))
-    return msgspec.Raw(with_more(without(written, *(key for key, _ in more)), more))
+    return msgspec.Raw(with_keys(without_keys(written, *(key for key, _ in more)), more))
 
 
 def is_counted(job: Job) -> bool:
-    return job.retake and not job.name.startswith(UNCOUNTED)
+    return job.retake and not job.name.startswith(UNCOUNTED_PREFIX)

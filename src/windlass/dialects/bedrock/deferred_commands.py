@@ -8,18 +8,18 @@ import logging
 from collections.abc import Coroutine
 from typing import Any
 
-from .client import Answering, Client
-from .wire import Reply, Request
+from .client import BedrockClient, CommandHandler
+from .wire import BedrockRequest, Reply
 
 log = logging.getLogger("windlass.bedrock")
 
 QUEUED_MAX = 10_000
 QUEUED = Reply(202, "Successfully queued")
-FULL = Reply(503, "Too many commands are queued; try again in a moment")
+TOO_MANY_QUEUED = Reply(503, "Too many commands are queued; try again in a moment")
 
 
-class Later:
-    def __init__(self, desk: Answering) -> None:
+class DeferredCommands:
+    def __init__(self, desk: CommandHandler) -> None:
         self._desk = desk
         self._loop = asyncio.get_running_loop()
         self._timers: dict[int, asyncio.TimerHandle] = {}
@@ -29,19 +29,19 @@ class Later:
     def __len__(self) -> int:
         return len(self._timers) + len(self._running)
 
-    def put(self, request: Request, client: Client, pause_s: float, timeout_s: float) -> Reply:
+    def put(self, request: BedrockRequest, client: BedrockClient, pause_s: float, timeout_s: float) -> Reply:
         if len(self) >= QUEUED_MAX:
-            return FULL
+            return TOO_MANY_QUEUED
         self._number += 1
-        arguments = self._number, request, Client(client.peer, client.who), timeout_s
+        arguments = self._number, request, BedrockClient(client.peer, client.who), timeout_s
         self._timers[self._number] = self._loop.call_later(pause_s, self._begin, *arguments)
         return QUEUED
 
-    def _begin(self, number: int, request: Request, client: Client, timeout_s: float) -> None:
+    def _begin(self, number: int, request: BedrockRequest, client: BedrockClient, timeout_s: float) -> None:
         del self._timers[number]
         self.run(self._answer(request, client, timeout_s))
 
-    async def _answer(self, request: Request, client: Client, timeout_s: float) -> None:
+    async def _answer(self, request: BedrockRequest, client: BedrockClient, timeout_s: float) -> None:
         async with asyncio.timeout(timeout_s):
             reply = await self._desk.answer(request, client)
         if reply.jobs:

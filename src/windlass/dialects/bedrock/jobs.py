@@ -1,4 +1,4 @@
-"""Jobs by their numbers, and the rule by which a decision about one is made anew when it has changed meanwhile."""
+"""NumberedJobs by their numbers, and the rule by which a decision about one is made anew when it has changed meanwhile."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from windlass.core.job import Job
 from windlass.core.queue import FOREVER_MS
 from windlass.service import Service
 
-from .refusals import NO_SUCH_JOB, Refused
+from .refusals import NO_SUCH_JOB, CommandRefused
 from .verbs import QUEUE
 
 T = TypeVar("T")
-DECISIONS = 50  # so often a decision is made about one job before we give up
-UNSETTLED_S = 0.01
-CONFIGURATION = {"name_lanes": True, "lease_ms": FOREVER_MS, "retention_ms": FOREVER_MS}
+DECISION_ATTEMPTS = 50  # so often a decision is made about one job before we give up
+UNSETTLED_WAIT_S = 0.01
+QUEUE_SETTINGS = {"name_lanes": True, "lease_ms": FOREVER_MS, "retention_ms": FOREVER_MS}
 # What was true when the decision was made is not true any more.
-OVERTAKEN = (
+STALE_DECISION = (
     StaleLease,
     WrongState,
     RevisionConflict,
@@ -44,7 +44,7 @@ OVERTAKEN = (
 )
 
 
-class Jobs:
+class NumberedJobs:
     def __init__(self, service: Service, data_max: int) -> None:
         self.service = service
         self.data_max = data_max  # bytes of a job's data
@@ -73,7 +73,7 @@ class Jobs:
     async def existing(self, number: int) -> Job:
         job = await self.by_number(number)
         if job is None:
-            raise Refused(*NO_SUCH_JOB)
+            raise CommandRefused(*NO_SUCH_JOB)
         return job
 
     async def numbers(self, ids: Iterable[bytes]) -> dict[bytes, int]:
@@ -89,16 +89,16 @@ class Jobs:
     async def number(self, job: Job) -> int:
         numbers = await self.numbers([job.id])
         if job.id not in numbers:
-            raise Refused(*NO_SUCH_JOB)
+            raise CommandRefused(*NO_SUCH_JOB)
         return numbers[job.id]
 
 
-async def decided(decide: Callable[[], Awaitable[T]]) -> T:
+async def decide_with_retries(decide: Callable[[], Awaitable[T]]) -> T:
     """Reads, decides and does it under the guards of what was read; again, when something else came first."""
-    for _ in range(DECISIONS):
+    for _ in range(DECISION_ATTEMPTS):
         try:
             return await decide()
-        except OVERTAKEN as overtaken:
+        except STALE_DECISION as overtaken:
             if isinstance(overtaken, Unsettled):
-                await asyncio.sleep(UNSETTLED_S)
-    raise Refused(502, "Update failed")
+                await asyncio.sleep(UNSETTLED_WAIT_S)
+    raise CommandRefused(502, "Update failed")

@@ -7,10 +7,10 @@ from windlass.web.app.auth import Guard
 from windlass.web.listener.bounds import Bounds
 from windlass.web.listener.socket_server import Reception
 
-from .auth import Admission
-from .client import Answering
-from .connection import Connection
-from .deferred_commands import Later
+from .auth import CommandAuth
+from .client import CommandHandler
+from .connection import BedrockConnection
+from .deferred_commands import DeferredCommands
 
 BOUNDS = Bounds(
     connections_max=16_384,
@@ -24,15 +24,15 @@ BOUNDS = Bounds(
 )
 
 
-class Listener(Reception[Connection]):
-    def __init__(self, desk: Answering, guard: Guard, bounds: Bounds = BOUNDS) -> None:
+class BedrockListener(Reception[BedrockConnection]):
+    def __init__(self, desk: CommandHandler, guard: Guard, bounds: Bounds = BOUNDS) -> None:
         super().__init__(bounds)
         self.desk = desk
-        self.admission = Admission(guard)
-        self.later = Later(desk)
+        self.admission = CommandAuth(guard)
+        self.later = DeferredCommands(desk)
 
-    def _connection(self) -> Connection:
-        return Connection(self)
+    def _connection(self) -> BedrockConnection:
+        return BedrockConnection(self)
 
     @property
     def host(self) -> str:

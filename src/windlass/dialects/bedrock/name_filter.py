@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from windlass.core.errors import Refusal
 from windlass.core.operations import Filter
-from windlass.core.validation.jobs import filters
+from windlass.core.validation.takes import check_filter
 
-from .record import PRIORITY
-from .refusals import Refused
+from .record import DEFAULT_PRIORITY
+from .refusals import CommandRefused
 
 
-def wanted(text: str, priority: int | None, hidden: bool) -> Filter:
+def filter_for_names(text: str, priority: int | None, hidden: bool) -> Filter:
     items = [item for part in text.split(",") if (item := part.lstrip(" "))]
-    engines = None if priority is None else PRIORITY - priority
+    engines = None if priority is None else DEFAULT_PRIORITY - priority
     if len(items) > 1:
         found = Filter(only=tuple(dict.fromkeys(items)), priority=engines, hidden=hidden)
     else:
         found = Filter(glob="" if text == "*" else text, priority=engines, hidden=hidden)
     try:
-        filters(found)
+        check_filter(found)
     except Refusal:
-        raise Refused(402, "Malformed name") from None
+        raise CommandRefused(402, "Malformed name") from None
     return found

@@ -10,8 +10,8 @@ from windlass.core.scheduling import repeat as rules
 from windlass.core.text.control_characters import has_control
 
 from . import data, times
-from .refusals import Refused
-from .wire import Request
+from .refusals import CommandRefused
+from .wire import BedrockRequest
 
 PRIORITIES = {"0": 0, "500": 500, "1000": 1000}
 NAME_MAX, NAMES_MAX = 255, 12_750
@@ -30,7 +30,7 @@ class Parameters:
         self.raw = values if raw is None else raw
 
     @classmethod
-    def of(cls, request: Request) -> Parameters:
+    def of(cls, request: BedrockRequest) -> Parameters:
         return cls(request.headers, request.raw)
 
     def get(self, name: str) -> str:
@@ -50,24 +50,24 @@ class Parameters:
     def number(self, name: str) -> int:
         text = self.get(name)
         if not text:
-            raise Refused(402, f"Missing {name}")
+            raise CommandRefused(402, f"Missing {name}")
         if _CANONICAL.fullmatch(text) is None or int(text) not in _INT64:
-            raise Refused(402, f"Malformed {name}")
+            raise CommandRefused(402, f"Malformed {name}")
         return int(text)
 
     def sized(self, name: str, most: int) -> str:
         text = self.get(name)
         if not text:
-            raise Refused(402, f"Missing {name}")
+            raise CommandRefused(402, f"Missing {name}")
         if len(text) > most or (not text.isascii() and len(text.encode(errors="replace")) > most):
-            raise Refused(402, f"Malformed {name}")
+            raise CommandRefused(402, f"Malformed {name}")
         return text
 
     def name(self) -> str:
         """Of a job that is to be called so."""
         name = self.sized("name", NAME_MAX)
         if not name.isprintable() and (has_control(name) or any(char < " " for char in name)):
-            raise Refused(402, "Malformed name")
+            raise CommandRefused(402, "Malformed name")
         return name
 
     def priority(self) -> int | None:
@@ -82,7 +82,7 @@ class Parameters:
 
     def data(self, most: int) -> bytes | None:
         text = self.get("data")
-        return data.checked(data.read(text, self.raw.get("data", "")), most) if text else None
+        return data.check_size(data.parse_object(text, self.raw.get("data", "")), most) if text else None
 
     def repeat(self) -> str:
         """Empty: none was given."""
@@ -91,7 +91,7 @@ class Parameters:
             try:
                 rules.parse(rule)
             except BadInput:
-                raise Refused(402, "Malformed repeat") from None
+                raise CommandRefused(402, "Malformed repeat") from None
         return rule
 
     def retry_after(self) -> str:
@@ -100,20 +100,20 @@ class Parameters:
             try:
                 rules.parse_modifiers(text)
             except BadInput:
-                raise Refused(402, "Malformed retryAfter") from None
+                raise CommandRefused(402, "Malformed retryAfter") from None
         return text
 
     def instant(self, name: str) -> int | None:
         text = self.get(name)
         if not text:
             return None
-        at_ms = times.read(text)
+        at_ms = times.parse_instant(text)
         if at_ms is None:
-            raise Refused(402, f"Malformed {name}")
+            raise CommandRefused(402, f"Malformed {name}")
         return at_ms
 
 
 def _priority(text: str) -> int:
     if text not in PRIORITIES:
-        raise Refused(402, "Invalid priority value")
+        raise CommandRefused(402, "Invalid priority value")
     return PRIORITIES[text]

@@ -12,7 +12,7 @@ from windlass.core.states import State
 
 from . import data, times
 
-PRIORITY = 500  # the default; the engine's are counted from it, smaller first
+DEFAULT_PRIORITY = 500  # the default; the engine's are counted from it, smaller first
 STATES = {
     State.SCHEDULED: "QUEUED",
     State.QUEUED: "QUEUED",
@@ -23,7 +23,7 @@ STATES = {
     State.FAILED: "FAILED",
     State.CANCELLED: "CANCELLED",
 }
-RUNS = ("RUNNING", "RUNQUEUED")
+RUNNING_STATES = ("RUNNING", "RUNQUEUED")
 
 
 def state_of(job: Job) -> str:
@@ -33,32 +33,32 @@ def state_of(job: Job) -> str:
 def fields_of(job: Job, number: int) -> dict[str, Any]:
     """As it stands."""
     return {
-        "created": times.seconds(job.created_at_ms),
-        "data": data.shown(job, job.attempt),
+        "created": times.format_seconds(job.created_at_ms),
+        "data": data.object_for_client(job, job.attempt),
         "jobID": number,
-        "lastRun": times.last_run(job.started_at_ms),
+        "lastRun": times.format_last_run(job.started_at_ms),
         "name": job.name,
-        "nextRun": times.next_run(job),
-        "priority": PRIORITY - job.priority,
+        "nextRun": times.format_next_run(job),
+        "priority": DEFAULT_PRIORITY - job.priority,
         "repeat": job.repeat,
         "retryAfter": job.lease_rule,
         "state": state_of(job),
     }
 
 
-def fields_before(job: Job, number: int, started_at_ms: int | None) -> dict[str, Any]:
+def fields_before_take(job: Job, number: int, started_at_ms: int | None) -> dict[str, Any]:
     """Of a job that was just taken: as it stood before."""
     changed = {
-        "data": data.shown(job, job.attempt - 1),
-        "lastRun": times.last_run(started_at_ms),
-        "nextRun": times.scheduled(job),
+        "data": data.object_for_client(job, job.attempt - 1),
+        "lastRun": times.format_last_run(started_at_ms),
+        "nextRun": times.format_scheduled_run(job),
     }
     found = fields_of(job, number) | changed
     del found["state"]
     return found
 
 
-def write(fields: Mapping[str, Any]) -> bytes:
+def encode_fields(fields: Mapping[str, Any]) -> bytes:
     """Compact, keys in the order that Bedrock gives them."""
     return msgspec.json.encode(dict(sorted(fields.items(), key=_case_insensitively)))
 

@@ -11,7 +11,7 @@ NO_SUCH_JOB = (404, "No job with this jobID")
 _FAILED = (502, "Update failed")
 
 
-class Refused(Exception):
+class CommandRefused(Exception):
     """Nothing was changed; the client is told this."""
 
     def __init__(self, status: int, reason: str, detail: str = "") -> None:
@@ -25,7 +25,7 @@ class Refused(Exception):
         return Reply(self.status, self.reason, headers=(("error", self.detail),) if self.detail else ())
 
 
-SAID: dict[type[errors.Refusal], tuple[int, str]] = {
+STATUS_LINES: dict[type[errors.Refusal], tuple[int, str]] = {
     errors.BadInput: (402, "Malformed parameter"),
     errors.TooLarge: (402, "Malformed parameter"),
     errors.UnknownJob: NO_SUCH_JOB,
@@ -58,6 +58,6 @@ SAID: dict[type[errors.Refusal], tuple[int, str]] = {
 }
 
 
-def reply_to(refusal: errors.Refusal) -> Reply:
-    status, reason = SAID[type(refusal)]
+def reply_to_refusal(refusal: errors.Refusal) -> Reply:
+    status, reason = STATUS_LINES[type(refusal)]
     return Reply(status, reason, headers=(("error", str(refusal)),))

@@ -6,7 +6,7 @@ from typing import Any
 
 from windlass import __version__
 
-from .wire import Reply, Request, write_json
+from .wire import BedrockRequest, Reply, encode_json
 
 STATE = "LEADING"  # there are no followers: every process is as good as the others
 _HTTP = {
@@ -16,7 +16,7 @@ _HTTP = {
 _NOT_FOUND = Reply(404, "Not Found")
 
 
-def status(host: str, commands: int) -> Reply:
+def status_reply(host: str, commands: int) -> Reply:
     """`commands`: how many are under way."""
     found: dict[str, Any] = {
         "commandCount": commands,
@@ -29,10 +29,10 @@ def status(host: str, commands: int) -> Reply:
         "state": STATE,
         "version": f"windlass {__version__}",
     }
-    return Reply(200, "OK", write_json(found))
+    return Reply(200, "OK", encode_json(found))
 
 
-def http_status(request: Request) -> Reply | None:
+def http_status_reply(request: BedrockRequest) -> Reply | None:
     """None: it is another request."""
     method, _, rest = request.line.partition(" ")
     path = rest.partition(" ")[0].lower()

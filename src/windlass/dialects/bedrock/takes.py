@@ -21,7 +21,7 @@ CHECK_EVERY_S = 2.5  # younger leases are not judged
 CHECKS = 3  # a call that was sent before the connection broke may be carried out a little later
 
 
-class Takes:
+class TrackedTakes:
     """Each take has a holder of its own, which the engine keeps with the job. When connections to the engine break, the
     engine is asked what the takes of that moment hold there; what no client got is given back."""
 

@@ -17,7 +17,7 @@ class Verb(NamedTuple):
     is_dropped: bool = False  # it ends when its client leaves: it changes nothing, and may take long
 
 
-_ALL = (
+_VERBS = (
     Verb("Ping", None),
     Verb("Status", READS),
     Verb("CreateJob", PRODUCES),
@@ -34,4 +34,4 @@ _ALL = (
     Verb("QueryJob", KNOWS),
     Verb("Query", READS, is_dropped=True),
 )
-VERBS = {verb.name.lower(): verb for verb in _ALL}
+VERBS = {verb.name.lower(): verb for verb in _VERBS}

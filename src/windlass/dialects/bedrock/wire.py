@@ -9,9 +9,9 @@ import msgspec
 
 from windlass.web.listener.bounds import Bounds
 
-_ESCAPED = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
-_MEANT = {"n": "\n", "r": "\r", "t": "\t", "b": "\b", "f": "\f"}
-_UNSAFE = str.maketrans({"\\": "\\\\", "\r": "\\r", "\n": "\\n", "\t": "\\t"})
+_ESCAPE_SEQUENCE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
+_ESCAPES = {"n": "\n", "r": "\r", "t": "\t", "b": "\b", "f": "\f"}
+_ESCAPED_CHARACTERS = str.maketrans({"\\": "\\\\", "\r": "\\r", "\n": "\\n", "\t": "\\t"})
 _LINE_ENDS = (b"\n", b"\r")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -25,7 +25,7 @@ class ProtocolError(Exception):
         self.reason = reason
 
 
-class Request(msgspec.Struct):
+class BedrockRequest(msgspec.Struct):
     """One command. A body may follow it; no command looks at it, so it is not kept."""
 
     verb: str  # as typed, up to the first space of the line
@@ -42,13 +42,13 @@ class Request(msgspec.Struct):
     def timeout_s(self, otherwise_s: float) -> float:
         """How long the command may take."""
         said = self.headers.get("timeout")
-        found_ms = 0 if said is None else _whole(said)
+        found_ms = 0 if said is None else _parse_count(said)
         return found_ms / 1000 if found_ms > 0 else otherwise_s
 
     def pause_s(self, now_s: float) -> float:
         """How long until it is to be executed."""
         said = self.headers.get("commandexecutetime")
-        return 0.0 if said is None else max(_whole(said) / 1_000_000 - now_s, 0.0)
+        return 0.0 if said is None else max(_parse_count(said) / 1_000_000 - now_s, 0.0)
 
 
 class Reply(msgspec.Struct, frozen=True):
@@ -61,7 +61,7 @@ class Reply(msgspec.Struct, frozen=True):
     settled: tuple[bytes, ...] = ()
 
 
-class Reader:
+class BedrockReader:
     """Feed it bytes as they come and take the requests out one by one; what is not taken waits as bytes."""
 
     __slots__ = ("_body_left", "_bounds", "_buffer", "_looked", "_request")
@@ -70,7 +70,7 @@ class Reader:
         self._bounds = bounds
         self._buffer = bytearray()
         self._looked = 0  # bytes in which no head ends
-        self._request: Request | None = None  # whose body has not arrived
+        self._request: BedrockRequest | None = None  # whose body has not arrived
         self._body_left = 0
 
     def feed(self, data: bytes) -> None:
@@ -86,7 +86,7 @@ class Reader:
         """A request has begun, and has not ended."""
         return self._request is not None or bool(self._buffer)
 
-    def next(self) -> Request | None:
+    def next(self) -> BedrockRequest | None:
         """None: more must arrive. Raises ProtocolError, and the same again if it is asked again."""
         if self._request is None:
             if not self._buffer:
@@ -98,7 +98,7 @@ class Reader:
         self._request = None
         return request
 
-    def _head(self) -> Request | None:
+    def _head(self) -> BedrockRequest | None:
         end = self._end_of_head()
         if end < 0:
             return None
@@ -109,7 +109,7 @@ class Reader:
         except UnicodeDecodeError:
             raise ProtocolError(400, "Malformed request: its head is not UTF-8") from None
         request = _parse(text, self._bounds.headers_max)
-        self._body_left = _length(request.headers, self._bounds.drain_bytes_max)
+        self._body_left = _body_length(request.headers, self._bounds.drain_bytes_max)
         if is_all:
             buffer.clear()
         else:
@@ -142,7 +142,7 @@ class Reader:
         return self._body_left > 0
 
 
-def _parse(head: str, headers_max: int) -> Request:
+def _parse(head: str, headers_max: int) -> BedrockRequest:
     lines = (head.replace("\r\n", "\n") if "\r" in head else head).split("\n")
     if len(lines) - 3 > headers_max:  # the method line, and the two pieces after the last line ends
         raise ProtocolError(431, f"Request too large: it may have {headers_max} headers")
@@ -161,24 +161,24 @@ def _parse(head: str, headers_max: int) -> Request:
             raw[last] = (raw[last] + text).strip(" ")
         else:
             line = (line + text).rstrip(" ")
-    return _request(line, raw, has_escapes="\\" in head)
+    return _make_request(line, raw, has_escapes="\\" in head)
 
 
-def _request(line: str, raw: dict[str, str], *, has_escapes: bool) -> Request:
+def _make_request(line: str, raw: dict[str, str], *, has_escapes: bool) -> BedrockRequest:
     """`Query: SELECT 1;` is the same as the header `query` of `Query`."""
     if line[:6].lower() == "query:":
         raw["query"] = line[6:].strip(" ")
         headers = {name: unescape(value) for name, value in raw.items()} | {"query": raw["query"]}
-        return Request("Query", line, headers, raw)
+        return BedrockRequest("Query", line, headers, raw)
     headers = {name: unescape(value) for name, value in raw.items()} if has_escapes else raw
-    return Request(line.partition(" ")[0], line, headers, raw)
+    return BedrockRequest(line.partition(" ")[0], line, headers, raw)
 
 
-def _whole(text: str) -> int:
+def _parse_count(text: str) -> int:
     return int(text) if text.isascii() and text.isdigit() and len(text) <= 18 else 0
 
 
-def _length(headers: dict[str, str], longest: int) -> int:
+def _body_length(headers: dict[str, str], longest: int) -> int:
     if "transfer-encoding" in headers and headers["transfer-encoding"].lower() != "identity":
         raise ProtocolError(400, "Malformed request: a body needs a Content-Length, chunks are not read")
     text = headers.get("content-length") or "0"
@@ -195,22 +195,22 @@ def unescape(value: str) -> str:
     """`\\n \\r \\t \\b \\f \\uXXXX`; a backslash before anything else is left out, and what follows it stays."""
     if "\\" not in value:
         return value
-    found = _ESCAPED.sub(_meant, value)
+    found = _ESCAPE_SEQUENCE.sub(_replace_escape, value)
     if _SURROGATE.search(found):  # two of them are one character; one alone is none
         return found.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     return found
 
 
-def _meant(found: re.Match[str]) -> str:
+def _replace_escape(found: re.Match[str]) -> str:
     text = found[1]
-    return chr(int(text[1:], 16)) if len(text) == 5 else _MEANT.get(text, text)
+    return chr(int(text[1:], 16)) if len(text) == 5 else _ESCAPES.get(text, text)
 
 
 def escape(value: str) -> str:
-    return value if value.isprintable() and "\\" not in value else value.translate(_UNSAFE)
+    return value if value.isprintable() and "\\" not in value else value.translate(_ESCAPED_CHARACTERS)
 
 
-def write(reply: Reply, *, closes: bool = False, protocol: str = "") -> bytes:
+def encode_reply(reply: Reply, *, closes: bool = False, protocol: str = "") -> bytes:
     """`protocol` stands before the status for those who asked in HTTP."""
     head = f"{protocol}{reply.status} {reply.reason if reply.reason.isalnum() else escape(reply.reason)}\r\n"
     for name, value in reply.headers:
@@ -220,6 +220,6 @@ def write(reply: Reply, *, closes: bool = False, protocol: str = "") -> bytes:
     return f"{head}Content-Length: {len(reply.body)}\r\n\r\n".encode("utf-8", "replace") + reply.body
 
 
-def write_json(value: dict[str, Any]) -> bytes:
+def encode_json(value: dict[str, Any]) -> bytes:
     """Compact, keys in the order that Bedrock gives them."""
     return msgspec.json.encode(dict(sorted(value.items(), key=lambda item: item[0].lower())))

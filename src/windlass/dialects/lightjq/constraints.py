@@ -12,40 +12,36 @@ from msgspec import Meta
 from windlass.core import errors
 from windlass.core.errors import BadInput
 from windlass.core.limits.limit import Level, Limit, LimitState, Matcher, Scalar
-from windlass.core.validation import jobs as check
-from windlass.core.validation import limits as limit_check
+from windlass.core.validation.bounds import DURATION_MAX, NAME_MAX, UINT32_MAX
+from windlass.core.validation.limits import FIELDS_PER_MATCHER, INT64_MAX, INT64_MIN, PATH_MAX, VALUE_MAX
 from windlass.web.app.encoding import MSGPACK
 from windlass.web.app.request_context import RequestContext
 from windlass.web.app.router import ADMIN, READS
 
-from .jobs import prepare
-from .protocol import QUEUE, routes_of
+from .jobs import ensure_name_lanes
+from .protocol import QUEUE, make_routes
 
-routes = routes_of("Constraints")
+routes = make_routes("Constraints")
 
 NAME_PREFIX = "lightjq-"
 RATE_MIN, RATE_MAX = 0.000001, 1_000_000.0  # jobs per second
 _DENOMINATOR_MAX = 1_000_000
-_PERIOD_MAX_S = check.DURATION_MAX // 2_000
+_PERIOD_MAX_S = DURATION_MAX // 2_000
 
-Field: TypeAlias = Annotated[str, Meta(min_length=1, max_length=limit_check.PATH_MAX)]
-Plain: TypeAlias = (
-    Annotated[str, Meta(max_length=limit_check.VALUE_MAX)]
-    | Annotated[int, Meta(ge=limit_check.INT64_MIN, le=limit_check.INT64_MAX)]
-    | float
-    | bool
-    | None
+Field: TypeAlias = Annotated[str, Meta(min_length=1, max_length=PATH_MAX)]
+PlainValue: TypeAlias = (
+    Annotated[str, Meta(max_length=VALUE_MAX)] | Annotated[int, Meta(ge=INT64_MIN, le=INT64_MAX)] | float | bool | None
 )
 
 
 class JobMatcher(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """All conditions that are given must hold; none: all jobs. Unknown ones are refused: they would widen it."""
 
-    name: Annotated[str, Meta(max_length=check.NAME_MAX)] = ""
+    name: Annotated[str, Meta(max_length=NAME_MAX)] = ""
     argument: Annotated[
-        dict[Field, Plain],
+        dict[Field, PlainValue],
         Meta(
-            max_length=limit_check.FIELDS_PER_MATCHER,
+            max_length=FIELDS_PER_MATCHER,
             description="Fields of the argument (inner ones with dots, as `user.id`), and the value each must have.",
         ),
     ] = msgspec.field(default_factory=dict)
@@ -58,12 +54,8 @@ class NewConstraint(msgspec.Struct, frozen=True, kw_only=True):
     rate: Annotated[Annotated[float, Meta(ge=RATE_MIN, le=RATE_MAX)] | None, Meta(description="Starts per second.")] = (
         None
     )
-    capacity: Annotated[
-        Annotated[int, Meta(ge=1, le=check.UINT32_MAX)] | None, Meta(description="Starts in a row.")
-    ] = None
-    max_running: Annotated[
-        Annotated[int, Meta(ge=0, le=check.UINT32_MAX)] | None, Meta(description="Jobs at once.")
-    ] = None
+    capacity: Annotated[Annotated[int, Meta(ge=1, le=UINT32_MAX)] | None, Meta(description="Starts in a row.")] = None
+    max_running: Annotated[Annotated[int, Meta(ge=0, le=UINT32_MAX)] | None, Meta(description="Jobs at once.")] = None
     per: Annotated[
         Field | None, Meta(description="A field of the argument: each of its values has the constraint for itself.")
     ] = None
@@ -73,7 +65,7 @@ class NewConstraint(msgspec.Struct, frozen=True, kw_only=True):
         matches = Matcher(queue=QUEUE, name=self.matcher.name, payload=self.matcher.argument)
         if self.rate is None:
             return Limit(name=name, matches=matches, running=self.max_running, key=self.per or "")
-        rate, per_ms = per_period(self.rate)
+        rate, per_ms = rate_per_period(self.rate)
         return Limit(name=name, matches=matches, rate=rate, per_ms=per_ms, burst=self.capacity or 0, key=self.per or "")
 
     def _check(self) -> None:
@@ -83,14 +75,14 @@ class NewConstraint(msgspec.Struct, frozen=True, kw_only=True):
             raise BadInput("A constraint has either rate and capacity, or max_running.")
 
 
-def per_period(rate: float) -> tuple[int, int]:
+def rate_per_period(rate: float) -> tuple[int, int]:
     """A rate per second as whole numbers: so many jobs in so many milliseconds. Fractions are kept: a rate is off by
     less than a millionth."""
     if rate < 1:
         slow = Fraction(1 / rate).limit_denominator(min(_DENOMINATOR_MAX, max(1, int(_PERIOD_MAX_S * rate))))
         exact = Fraction(slow.denominator, slow.numerator)
     else:
-        exact = Fraction(rate).limit_denominator(min(_DENOMINATOR_MAX, check.UINT32_MAX // (int(rate) + 1)))
+        exact = Fraction(rate).limit_denominator(min(_DENOMINATOR_MAX, UINT32_MAX // (int(rate) + 1)))
     period = exact / 1000
     return period.numerator, period.denominator
 
@@ -140,14 +132,14 @@ def _shape(found: LimitState) -> ConstraintShape:
     )
 
 
-def constraints_in(limits: list[LimitState]) -> list[ConstraintShape]:
+def constraint_shapes(limits: list[LimitState]) -> list[ConstraintShape]:
     """Those that were set through this dialect."""
     return [_shape(one) for one in limits if one.limit.name.startswith(NAME_PREFIX)]
 
 
 @routes.post(
-    "/constraint", operation="set_constraint", roles=ADMIN, takes=NewConstraint, takes_media=MSGPACK,
-    gives=Constrained, media=MSGPACK, status=201, is_audited=True, is_listed=False,
+    "/constraint", operation="set_constraint", roles=ADMIN, body=NewConstraint, body_media=MSGPACK,
+    response=Constrained, response_media=MSGPACK, status=201, is_audited=True, is_listed=False,
     refuses=(errors.TooLarge, errors.EngineError),
 )  # fmt: skip
 async def set_constraint(context: RequestContext[NewConstraint, None]) -> Constrained:
@@ -155,37 +147,37 @@ async def set_constraint(context: RequestContext[NewConstraint, None]) -> Constr
 
     Jobs that run already count; waiting ones are held back by it at once. A job that it holds back keeps no other from
     starting. Retries count like first attempts."""
-    context.may_use(QUEUE)
+    context.check_queue(QUEUE)
     constraint_id = str(uuid.uuid4())
-    context.target = NAME_PREFIX + constraint_id
-    limiting = context.service.limit(context.body.limit(context.target))
-    await prepare(context.state)
+    context.audit_target = NAME_PREFIX + constraint_id
+    limiting = context.service.limit(context.body.limit(context.audit_target))
+    await ensure_name_lanes(context.state)
     await limiting
     return Constrained(constraint_id)
 
 
 @routes.get(
-    "/constraint", operation="constraints", roles=READS, gives=list[ConstraintShape], takes_media=MSGPACK,
-    media=MSGPACK, is_listed=False, refuses=(errors.EngineError,),
+    "/constraint", operation="constraints", roles=READS, response=list[ConstraintShape], body_media=MSGPACK,
+    response_media=MSGPACK, is_listed=False, refuses=(errors.EngineError,),
 )  # fmt: skip
 async def constraints(context: RequestContext[None, None]) -> list[ConstraintShape]:
     """All constraints, and how full each is: of one per value, the values that run or hold something back."""
-    context.may_use(QUEUE)
-    return constraints_in(await context.service.limits())
+    context.check_queue(QUEUE)
+    return constraint_shapes(await context.service.limits())
 
 
 @routes.delete(
-    "/constraint/{id}", operation="remove_constraint", status=204, roles=ADMIN, takes_media=MSGPACK, media=MSGPACK,
+    "/constraint/{id}", operation="remove_constraint", status=204, roles=ADMIN, body_media=MSGPACK, response_media=MSGPACK,
     is_audited=True, is_listed=False, refuses=(errors.UnknownLimit, errors.EngineError),
 )  # fmt: skip
 async def remove_constraint(context: RequestContext[None, None]) -> None:
     """Take a constraint away; what it held back may start."""
-    context.may_use(QUEUE)
-    context.target = NAME_PREFIX + context.path["id"]
-    await context.service.unlimit(_known_name(context.path["id"]))
+    context.check_queue(QUEUE)
+    context.audit_target = NAME_PREFIX + context.path["id"]
+    await context.service.unlimit(_parse_constraint_name(context.path["id"]))
 
 
-def _known_name(text: str) -> str:
+def _parse_constraint_name(text: str) -> str:
     try:
         return NAME_PREFIX + str(uuid.UUID(text))
     except ValueError as error:

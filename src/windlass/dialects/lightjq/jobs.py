@@ -15,33 +15,33 @@ from windlass.core.ids import format_id
 from windlass.core.job import Blob, Codec, NewJob, Timeline
 from windlass.core.retry import Backoff
 from windlass.core.states import State
-from windlass.core.validation import jobs as check
+from windlass.core.validation.bounds import DURATION_MAX, INT32_MAX, INT32_MIN, NAME_MAX, UINT32_MAX
 from windlass.web.app.app_state import AppState
 from windlass.web.app.encoding import MSGPACK
 from windlass.web.app.problems import HttpRefusal
 from windlass.web.app.request_context import RequestContext
 from windlass.web.app.router import PRODUCES, READS
 
-from .protocol import NIL, QUEUE, JobId, Value, job_id_of, read_value, routes_of
+from .protocol import NIL, QUEUE, JobId, Value, check_value, make_routes, parse_job_id
 from .status import DROPS_RESULT, KEEPS_RESULT, StatusShape, is_ours, is_read_once, keeps_result, shape_of, value_of
 
-routes = routes_of("Pushers")
+routes = make_routes("Pushers")
 
 T = TypeVar("T")
 MAX_RETRY, TIMEOUT_S = 10, 30
 POLL_S, POLL_MAX_S = 5, 600
-_MAPS = (*range(0x80, 0x90), 0xDE, 0xDF)  # the first byte of a map in MessagePack
+_MAP_MARKERS = (*range(0x80, 0x90), 0xDE, 0xDF)  # the first byte of a map in MessagePack
 
-SpokenName = Annotated[str, Meta(min_length=1, max_length=check.NAME_MAX, examples=["send"])]
-Int32 = Annotated[int, Meta(ge=check.INT32_MIN, le=check.INT32_MAX, description="Smaller is sooner.")]
-Retries = Annotated[int, Meta(ge=0, lt=check.UINT32_MAX, description="0: none.")]
-Seconds = Annotated[float, Meta(gt=0, le=check.DURATION_MAX / 1000, description="Seconds that an attempt may take.")]
+JobName = Annotated[str, Meta(min_length=1, max_length=NAME_MAX, examples=["send"])]
+Int32 = Annotated[int, Meta(ge=INT32_MIN, le=INT32_MAX, description="Smaller is sooner.")]
+Retries = Annotated[int, Meta(ge=0, lt=UINT32_MAX, description="0: none.")]
+Seconds = Annotated[float, Meta(gt=0, le=DURATION_MAX / 1000, description="Seconds that an attempt may take.")]
 
 
 class PushedJob(msgspec.Struct, frozen=True, kw_only=True):
     """A job. Fields that are not known here are not looked at."""
 
-    name: SpokenName
+    name: JobName
     argument: Annotated[Value, Meta(description="A map.")]
     priority: Int32 = 0
     max_retry: Retries = MAX_RETRY
@@ -62,10 +62,10 @@ class PushedJob(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _argument(given: Raw) -> bytes:
-    found = read_value("argument", given)
-    if found[0] not in _MAPS:
+    find_job = check_value("argument", given)
+    if find_job[0] not in _MAP_MARKERS:
         raise BadInput("argument must be a map; put a single value under a name of its own.")
-    return found
+    return find_job
 
 
 class Pushed(msgspec.Struct, frozen=True):
@@ -88,31 +88,31 @@ class NotCancelable(HttpRefusal):
     sentence = "The job has been started, or has ended; only one that waits can be cancelled."
 
 
-_prepared: WeakSet[AppState] = WeakSet()
+_configured: WeakSet[AppState] = WeakSet()
 
 
-async def prepare(state: AppState) -> None:
+async def ensure_name_lanes(state: AppState) -> None:
     """The queue is divided by name: a worker that does not know a name must not keep others from the rest."""
-    if state in _prepared:
+    if state in _configured:
         return
     if not (await state.service.configuration(QUEUE)).name_lanes:
         await state.service.configure(QUEUE, {"name_lanes": True})
-    _prepared.add(state)
+    _configured.add(state)
 
 
 @routes.post(
-    "/job", operation="push_job", roles=PRODUCES, takes=PushedJob, takes_media=MSGPACK, gives=Pushed, media=MSGPACK,
+    "/job", operation="push_job", roles=PRODUCES, body=PushedJob, body_media=MSGPACK, response=Pushed, response_media=MSGPACK,
     status=201, is_listed=False, refuses=(errors.TooLarge, errors.QueueFull, errors.EngineFull, errors.EngineError),
 )  # fmt: skip
 async def push_job(context: RequestContext[PushedJob, None]) -> Pushed:
     """Enqueue a job."""
-    context.may_use(QUEUE)
+    context.check_queue(QUEUE)
     job = context.body.new_job(context.state.settings.lightjq_keep_ms)
-    await prepare(context.state)
+    await ensure_name_lanes(context.state)
     return Pushed(format_id((await context.state.gathering.enqueue(job)).id))
 
 
-async def found(context: RequestContext[Any, Any], job_id: bytes) -> Timeline:
+async def find_job(context: RequestContext[Any, Any], job_id: bytes) -> Timeline:
     try:
         timeline = await context.service.job([job_id]).one()
     except AlreadyEnded as error:
@@ -122,18 +122,18 @@ async def found(context: RequestContext[Any, Any], job_id: bytes) -> Timeline:
     return timeline
 
 
-async def _shown(context: RequestContext[Any, Any], timeline: Timeline) -> StatusShape:
+async def _describe_job(context: RequestContext[Any, Any], timeline: Timeline) -> StatusShape:
     """The result is handed out once, to somebody who is still there and may have it."""
     job, result = timeline.job, NIL
     if job.state is State.FINISHED and keeps_result(job) and not context.request.client.is_gone:
-        is_read = is_read_once(job) and context.request.head.method == "GET" and context.who.may(PRODUCES)
+        is_read = is_read_once(job) and context.request.head.method == "GET" and context.principal.may(PRODUCES)
         ending = await context.service.result(job.id, consume=is_read)
         result = NIL if ending is None or ending.result is None else value_of(ending.result)
     return shape_of(timeline, result)
 
 
 @routes.get(
-    "/job/{id}", operation="job_status", roles=PRODUCES | READS, gives=StatusShape, takes_media=MSGPACK, media=MSGPACK,
+    "/job/{id}", operation="job_status", roles=PRODUCES | READS, response=StatusShape, body_media=MSGPACK, response_media=MSGPACK,
     is_listed=False, refuses=(UnknownJob, errors.EngineError),
 )  # fmt: skip
 async def job_status(context: RequestContext[None, None]) -> StatusShape:
@@ -141,13 +141,13 @@ async def job_status(context: RequestContext[None, None]) -> StatusShape:
 
     The result of one that is done is handed out once, when it was enqueued with `keep_result`; afterwards it is nil. A
     token that may only read sees it without using it up."""
-    context.may_use(QUEUE)
-    return await _gone_is_unknown(_shown(context, await found(context, job_id_of(context.path["id"]))))
+    context.check_queue(QUEUE)
+    return await _expired_as_unknown(_describe_job(context, await find_job(context, parse_job_id(context.path["id"]))))
 
 
 @routes.get(
-    "/job/{id}/polling", operation="poll_job", roles=PRODUCES | READS, query=PollingQuery, gives=StatusShape,
-    takes_media=MSGPACK, media=MSGPACK, is_listed=False, waits=True,
+    "/job/{id}/polling", operation="poll_job", roles=PRODUCES | READS, query=PollingQuery, response=StatusShape,
+    body_media=MSGPACK, response_media=MSGPACK, is_listed=False, waits=True,
     refuses=(UnknownJob, NotEnded, errors.EngineError),
 )  # fmt: skip
 async def poll_job(context: RequestContext[None, PollingQuery]) -> StatusShape:
@@ -155,19 +155,19 @@ async def poll_job(context: RequestContext[None, PollingQuery]) -> StatusShape:
 
     Answers at once when it is done, or has failed with no retry left; else the moment that it is. 408 when that does
     not happen in time."""
-    context.may_use(QUEUE)
-    job_id = job_id_of(context.path["id"])
-    await found(context, job_id)
+    context.check_queue(QUEUE)
+    job_id = parse_job_id(context.path["id"])
+    await find_job(context, job_id)
     waiting = context.service.result(job_id, wait_ms=context.query.timeout * 1000)
-    if await _gone_is_unknown(context.state.waiting(waiting, None)) is None:
+    if await _expired_as_unknown(context.state.waiting(waiting, None)) is None:
         raise NotEnded
-    timeline = await found(context, job_id)
+    timeline = await find_job(context, job_id)
     if not timeline.job.state.is_ended:  # a person has sent it on its way again, in this very moment
         raise NotEnded
-    return await _gone_is_unknown(_shown(context, timeline))
+    return await _expired_as_unknown(_describe_job(context, timeline))
 
 
-async def _gone_is_unknown(question: Awaitable[T]) -> T:
+async def _expired_as_unknown(question: Awaitable[T]) -> T:
     try:
         return await question
     except AlreadyEnded as error:
@@ -175,16 +175,16 @@ async def _gone_is_unknown(question: Awaitable[T]) -> T:
 
 
 @routes.delete(
-    "/job/{id}", operation="cancel_job", status=204, roles=PRODUCES, takes_media=MSGPACK, media=MSGPACK,
+    "/job/{id}", operation="cancel_job", status=204, roles=PRODUCES, body_media=MSGPACK, response_media=MSGPACK,
     is_listed=False, refuses=(UnknownJob, NotCancelable, errors.EngineError),
 )  # fmt: skip
 async def cancel_job(context: RequestContext[None, None]) -> None:
     """Cancel a job that has not been started, or waits for its next attempt."""
-    context.may_use(QUEUE)
-    job_id = job_id_of(context.path["id"])
-    await found(context, job_id)
+    context.check_queue(QUEUE)
+    job_id = parse_job_id(context.path["id"])
+    await find_job(context, job_id)
     try:
         await context.service.cancel([job_id], spares_running=True).one()
     except (WrongState, AlreadyEnded) as error:
-        await found(context, job_id)  # somebody else may have cancelled it just now
+        await find_job(context, job_id)  # somebody else may have cancelled it just now
         raise NotCancelable from error

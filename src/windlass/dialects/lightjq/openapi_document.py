@@ -10,9 +10,9 @@ from windlass.web.app.router import Route
 from windlass.web.docs.dialect_document import TAG, document_of_dialect, serve_document
 from windlass.web.docs.openapi import About, Examples
 
-from .protocol import PREFIX, routes_of
+from .protocol import PREFIX, make_routes
 
-routes = routes_of(TAG)
+routes = make_routes(TAG)
 
 _ABOUT = About(
     "LightJQ",

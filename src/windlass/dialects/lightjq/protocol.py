@@ -9,7 +9,7 @@ from msgspec import Meta, Raw
 
 from windlass.core.errors import BadInput, UnknownJob, UnknownWorker, WindlassError
 from windlass.core.ids import parse_id
-from windlass.core.validation import jobs as check
+from windlass.core.validation.workers import check_worker_id
 from windlass.web.app.encoding import MSGPACK, Encoding, answer
 from windlass.web.app.problems import headers_of, status_for
 from windlass.web.app.router import Routes
@@ -30,21 +30,21 @@ class No(msgspec.Struct, frozen=True):
     message: str
 
 
-def msgpack_words(error: WindlassError, _encoding: Encoding) -> Response:
+def format_error_as_msgpack(error: WindlassError, _encoding: Encoding) -> Response:
     """Whatever was asked for: a client of LightJQ reads MessagePack."""
     said = No(error.code, str(error))
     return Response(status_for(error), msgspec.msgpack.encode(said), headers_of(error), MSGPACK)
 
 
-def words_as_asked(error: WindlassError, encoding: Encoding) -> Response:
+def format_error_as_accepted(error: WindlassError, encoding: Encoding) -> Response:
     return answer(status_for(error), No(error.code, str(error)), encoding, headers_of(error))
 
 
-def routes_of(tag: str) -> Routes:
-    return Routes(PREFIX, tag=tag, words=msgpack_words, says=No)
+def make_routes(tag: str) -> Routes:
+    return Routes(PREFIX, tag=tag, error_formatter=format_error_as_msgpack, error_body=No)
 
 
-def read_value(what: str, value: Raw) -> bytes:
+def check_value(what: str, value: Raw) -> bytes:
     """The bytes of a value, once they are known to be one: inside of it nothing was looked at so far."""
     try:
         msgspec.msgpack.decode(value)
@@ -56,17 +56,17 @@ def read_value(what: str, value: Raw) -> bytes:
 # Whoever made up an id asks about something that does not exist.
 
 
-def job_id_of(text: str) -> bytes:
+def parse_job_id(text: str) -> bytes:
     try:
         return parse_id(text)
     except BadInput as error:
         raise UnknownJob from error
 
 
-def worker_id_of(text: str) -> bytes:
+def parse_worker_id(text: str) -> bytes:
     try:
         worker = parse_id(text)
-        check.worker_id(worker)
+        check_worker_id(worker)
     except BadInput as error:
         raise UnknownWorker from error
     return worker

@@ -17,12 +17,12 @@ from windlass.web.app.encoding import MSGPACK
 from windlass.web.app.request_context import RequestContext
 from windlass.web.app.router import WORKS
 
-from .jobs import found
-from .protocol import NIL, QUEUE, JobId, Value, job_id_of, read_value, routes_of
-from .status import Reason, keeps_result, kept_failure
-from .workers import NEEDS_WORKER, worker_of
+from .jobs import find_job
+from .protocol import NIL, QUEUE, JobId, Value, check_value, make_routes, parse_job_id
+from .status import Reason, keeps_result, encode_failure
+from .workers import NEEDS_WORKER, parse_worker_header
 
-routes = routes_of("Workers")
+routes = make_routes("Workers")
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True, tag_field="type"):
@@ -65,8 +65,8 @@ def _check_instant(text: str) -> None:
 
 
 @routes.post(
-    "/done", operation="report_done", status=204, roles=WORKS, takes=Success | Failure, takes_media=MSGPACK,
-    media=MSGPACK, is_listed=False, refuses=(
+    "/done", operation="report_done", status=204, roles=WORKS, body=Success | Failure, body_media=MSGPACK,
+    response_media=MSGPACK, is_listed=False, refuses=(
         errors.UnknownJob, errors.UnknownWorker, errors.StaleLease, errors.AlreadyEnded, errors.Unsettled,
         errors.TooLarge, errors.EngineError,
     ), **NEEDS_WORKER,
@@ -76,26 +76,26 @@ async def report_done(context: RequestContext[Any, None]) -> None:
 
     409 when this worker does not hold the job, or holds it no longer: then nothing has changed. A report may come
     before the answer to the push of its job was read."""
-    context.may_use(QUEUE)
-    worker, report = worker_of(context), context.body
-    job_id = job_id_of(report.check())
-    outcome = _outcome(report)
-    job = (await found(context, job_id)).job
+    context.check_queue(QUEUE)
+    worker, report = parse_worker_header(context), context.body
+    job_id = parse_job_id(report.check())
+    outcome = _outcome_blob(report)
+    job = (await find_job(context, job_id)).job
     if job.state.is_ended:
         raise errors.AlreadyEnded
     if not job.state.is_leased or job.worker != worker:
         raise errors.StaleLease("This worker does not hold the job, or no longer; nothing was changed.")
-    await _reported(context, job, report, outcome)
+    await _apply_report(context, job, report, outcome)
 
 
-def _outcome(report: Success | Failure) -> Blob:
+def _outcome_blob(report: Success | Failure) -> Blob:
     if isinstance(report, Success):
         value = NIL if report.result is UNSET else report.result
-        return Blob(read_value("result", value), Codec.MSGPACK)
-    return kept_failure(report.message, read_value("error", NIL if report.error is UNSET else report.error))
+        return Blob(check_value("result", value), Codec.MSGPACK)
+    return encode_failure(report.message, check_value("error", NIL if report.error is UNSET else report.error))
 
 
-async def _reported(context: RequestContext[Any, Any], job: Job, report: Success | Failure, outcome: Blob) -> None:
+async def _apply_report(context: RequestContext[Any, Any], job: Job, report: Success | Failure, outcome: Blob) -> None:
     """By the token of the lease that was looked at: who was faster has won."""
     if isinstance(report, Success):
         kept = outcome if keeps_result(job) else None

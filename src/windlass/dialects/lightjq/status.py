@@ -39,20 +39,20 @@ class StatusShape(msgspec.Struct, frozen=True, kw_only=True):
     retry_count: int
 
 
-class Failure(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class StoredFailure(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How a failure that a LightJQ worker reported is kept with its attempt."""
 
     message: str
     error: Raw
 
 
-class Told(msgspec.Struct, frozen=True):
+class FailureDetails(msgspec.Struct, frozen=True):
     reason: Reason
     message: str
     error: Raw
 
 
-class _Spoken(msgspec.Struct, frozen=True):
+class _ErrorWithMessage(msgspec.Struct, frozen=True):
     message: str
 
 
@@ -77,26 +77,26 @@ def retry_count_of(job: Job) -> int:
     return max(0, job.attempt - 1)
 
 
-def kept_failure(message: str, error: bytes) -> Blob:
-    return Blob(msgspec.msgpack.encode(Failure(message=message, error=Raw(error))), Codec.MSGPACK)
+def encode_failure(message: str, error: bytes) -> Blob:
+    return Blob(msgspec.msgpack.encode(StoredFailure(message=message, error=Raw(error))), Codec.MSGPACK)
 
 
-def told(attempt: Attempt) -> Told:
+def describe_failure(attempt: Attempt) -> FailureDetails:
     """A failure, whoever reported it: a LightJQ worker, another one, or the engine itself."""
     reason: Reason = "timeout" if attempt.reason == "timeout" else "other"
     value = NIL if attempt.error is None else value_of(attempt.error)
     try:
-        ours = msgspec.msgpack.decode(value, type=Failure)
-        return Told(reason, ours.message, ours.error)
+        ours = msgspec.msgpack.decode(value, type=StoredFailure)
+        return FailureDetails(reason, ours.message, ours.error)
     except msgspec.ValidationError:
         pass
     try:
-        return Told(reason, msgspec.msgpack.decode(value, type=_Spoken).message, value)
+        return FailureDetails(reason, msgspec.msgpack.decode(value, type=_ErrorWithMessage).message, value)
     except msgspec.ValidationError:
-        return Told(reason, _in_words(attempt.reason), value)
+        return FailureDetails(reason, _describe_reason(attempt.reason), value)
 
 
-def _in_words(reason: str) -> str:
+def _describe_reason(reason: str) -> str:
     if reason == "timeout":
         return "The job ran longer than its timeout."
     return f"The attempt ended badly: {reason.replace('_', ' ')}."
@@ -123,7 +123,7 @@ def worker_of(timeline: Timeline) -> bytes | None:
 
 def shape_of(timeline: Timeline, result: Raw) -> StatusShape:
     job, worker, failure = timeline.job, worker_of(timeline), last_failure(timeline)
-    about = None if failure is None else told(failure)
+    about = None if failure is None else describe_failure(failure)
     return StatusShape(
         status=status_of(job),
         worker_id=UNSET if worker is None else format_id(worker),

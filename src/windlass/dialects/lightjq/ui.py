@@ -14,25 +14,35 @@ from windlass.core.ids import format_id
 from windlass.core.job import Blob, Job, Timeline
 from windlass.core.operations import Listing, Worker
 from windlass.core.text.transcoding import as_json, as_msgpack
-from windlass.core.validation import jobs as check
+from windlass.core.validation.bounds import CURSOR_MAX, NAME_MAX, PAGE_MAX, UINT32_MAX
 from windlass.dialects.native.values import Value
 from windlass.web.app.encoding import Encoding
 from windlass.web.app.request_context import RequestContext
 from windlass.web.app.router import READS, Routes
 
-from .constraints import ConstraintShape, constraints_in
-from .protocol import PREFIX, QUEUE, JobId, No, words_as_asked
-from .status import Reason, Status, is_ours, keeps_result, last_failure, retry_count_of, status_of, told, worker_of
+from .constraints import ConstraintShape, constraint_shapes
+from .protocol import PREFIX, QUEUE, JobId, No, format_error_as_accepted
+from .status import (
+    Reason,
+    Status,
+    describe_failure,
+    is_ours,
+    keeps_result,
+    last_failure,
+    retry_count_of,
+    status_of,
+    worker_of,
+)
 
-routes = Routes(f"{PREFIX}/ui", tag="Web page", words=words_as_asked, says=No)
+routes = Routes(f"{PREFIX}/ui", tag="Web page", error_formatter=format_error_as_accepted, error_body=No)
 
-PAGE_MAX = 200
+JOBS_PAGE_MAX = 200
 # Where in the engine jobs of a status stand; those that wait are told apart by what they have behind them.
-_STANDING = ("scheduled", "queued", "waiting")
+_PENDING_LISTS = ("scheduled", "queued", "waiting")
 _LISTS: dict[str, tuple[str, ...]] = {
-    "": ("running", *_STANDING, "failed", "finished"),
-    "queued": _STANDING,
-    "retrying": _STANDING,
+    "": ("running", *_PENDING_LISTS, "failed", "finished"),
+    "queued": _PENDING_LISTS,
+    "retrying": _PENDING_LISTS,
     "running": ("running",),
     "error": ("failed",),
     "done": ("finished",),
@@ -41,11 +51,9 @@ _LISTS: dict[str, tuple[str, ...]] = {
 
 class JobsPageQuery(msgspec.Struct, frozen=True, kw_only=True):
     status: Status | None = None
-    name: Annotated[str, Meta(max_length=check.NAME_MAX, description="A pattern: * and ?.")] = ""
-    most: Annotated[int, Meta(ge=1, le=PAGE_MAX, description="On this page.")] = 50
-    cursor: Annotated[
-        str, Meta(max_length=check.CURSOR_MAX, description="Of the page before; empty: from the start.")
-    ] = ""
+    name: Annotated[str, Meta(max_length=NAME_MAX, description="A pattern: * and ?.")] = ""
+    most: Annotated[int, Meta(ge=1, le=JOBS_PAGE_MAX, description="On this page.")] = 50
+    cursor: Annotated[str, Meta(max_length=CURSOR_MAX, description="Of the page before; empty: from the start.")] = ""
 
 
 class ListedJob(msgspec.Struct, frozen=True, kw_only=True):
@@ -76,29 +84,29 @@ class JobsPage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @routes.get(
-    "/jobs", operation="ui_jobs", roles=READS, query=JobsPageQuery, gives=JobsPage, is_listed=False,
+    "/jobs", operation="ui_jobs", roles=READS, query=JobsPageQuery, response=JobsPage, is_listed=False,
     refuses=(errors.TooLarge, errors.EngineError),
 )  # fmt: skip
 async def ui_jobs(context: RequestContext[None, JobsPageQuery]) -> JobsPage:
     """One page of jobs, by status and name."""
-    context.may_use(QUEUE)
+    context.check_queue(QUEUE)
     query = context.query
     lists = _LISTS[query.status or ""]
-    at, inner = _place(query.cursor, lists)
+    at, inner = _parse_cursor(query.cursor, lists)
     page = await context.service.jobs(
         Listing(queue=QUEUE, state=lists[at], name=query.name, most=query.most, cursor=inner)
     )
     wanted = [job for job in page.jobs if is_ours(job) and query.status in (None, status_of(job))]
     next_list = f"{lists[at + 1]}:" if at + 1 < len(lists) else ""
     return JobsPage(
-        jobs=await _listed(context, wanted), cursor=f"{lists[at]}:{page.cursor}" if page.cursor else next_list
+        jobs=await _list_jobs(context, wanted), cursor=f"{lists[at]}:{page.cursor}" if page.cursor else next_list
     )
 
 
-Place: TypeAlias = tuple[int, str]
+ListPosition: TypeAlias = tuple[int, str]
 
 
-def _place(cursor: str, lists: Sequence[str]) -> Place:
+def _parse_cursor(cursor: str, lists: Sequence[str]) -> ListPosition:
     """One list of the engine after the other: a cursor says which one, and where in it."""
     if not cursor:
         return 0, ""
@@ -108,17 +116,17 @@ def _place(cursor: str, lists: Sequence[str]) -> Place:
     return lists.index(name), inner
 
 
-async def _listed(context: RequestContext[Any, Any], jobs: Sequence[Job]) -> list[ListedJob]:
+async def _list_jobs(context: RequestContext[Any, Any], jobs: Sequence[Job]) -> list[ListedJob]:
     """Only what has an attempt behind it has more to tell than its page."""
     tried = [job.id for job in jobs if job.attempt]
     known = dict(zip(tried, await context.service.job(tried), strict=True)) if tried else {}
     timelines = [(job, known.get(job.id, Timeline(job, []))) for job in jobs]
-    return [_row(job, found, context.wanted) for job, found in timelines if isinstance(found, Timeline)]
+    return [_job_row(job, found, context.response_encoding) for job, found in timelines if isinstance(found, Timeline)]
 
 
-def _row(job: Job, timeline: Timeline, encoding: Encoding) -> ListedJob:
+def _job_row(job: Job, timeline: Timeline, encoding: Encoding) -> ListedJob:
     failure, worker = last_failure(timeline), worker_of(timeline)
-    about = None if failure is None else told(failure)
+    about = None if failure is None else describe_failure(failure)
     return ListedJob(
         id=job.key,
         name=job.name,
@@ -144,8 +152,8 @@ def _argument(payload: Blob, encoding: Encoding) -> Any:
 
 
 class WorkersPageQuery(msgspec.Struct, frozen=True, kw_only=True):
-    start: Annotated[int, Meta(ge=0, le=check.UINT32_MAX, description="How many to pass over.")] = 0
-    most: Annotated[int, Meta(ge=1, le=PAGE_MAX)] = 100
+    start: Annotated[int, Meta(ge=0, le=UINT32_MAX, description="How many to pass over.")] = 0
+    most: Annotated[int, Meta(ge=1, le=JOBS_PAGE_MAX)] = 100
 
 
 class ListedWorker(msgspec.Struct, frozen=True, kw_only=True):
@@ -165,7 +173,7 @@ class WorkersPage(msgspec.Struct, frozen=True, kw_only=True):
     next_start: int | None
 
 
-def _listed_worker(worker: Worker) -> ListedWorker:
+def _worker_row(worker: Worker) -> ListedWorker:
     return ListedWorker(
         worker_id=format_id(worker.id),
         name=worker.info.name,
@@ -178,18 +186,18 @@ def _listed_worker(worker: Worker) -> ListedWorker:
 
 
 @routes.get(
-    "/workers", operation="ui_workers", roles=READS, query=WorkersPageQuery, gives=WorkersPage, is_listed=False,
+    "/workers", operation="ui_workers", roles=READS, query=WorkersPageQuery, response=WorkersPage, is_listed=False,
     refuses=(errors.EngineError,),
 )  # fmt: skip
 async def ui_workers(context: RequestContext[None, WorkersPageQuery]) -> WorkersPage:
     """The workers that serve LightJQ's jobs, whoever they are, and what each runs."""
-    context.may_use(QUEUE)
+    context.check_queue(QUEUE)
     start, most = context.query.start, context.query.most
     found = await context.service.workers(start=start, most=most)
     ours = [one for one in found if QUEUE in one.info.queues]
     return WorkersPage(
-        workers=[_listed_worker(one) for one in await context.service.workers_within(ours, context.who.queues)],
-        next_start=start + most if len(found) == most and start + most <= check.UINT32_MAX else None,
+        workers=[_worker_row(one) for one in await context.service.workers_within(ours, context.principal.queues)],
+        next_start=start + most if len(found) == most and start + most <= UINT32_MAX else None,
     )
 
 
@@ -216,13 +224,13 @@ class StatsShape(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @routes.get(
-    "/stats", operation="ui_stats", roles=READS, gives=StatsShape, is_listed=False, refuses=(errors.EngineError,)
+    "/stats", operation="ui_stats", roles=READS, response=StatsShape, is_listed=False, refuses=(errors.EngineError,)
 )  # fmt: skip
 async def ui_stats(context: RequestContext[None, None]) -> StatsShape:
     """Counts of jobs and workers, and how full each constraint is."""
-    context.may_use(QUEUE)
+    context.check_queue(QUEUE)
     [stats] = await context.service.stats([QUEUE])
-    workers = [one async for one in _workers(context)]
+    workers = [one async for one in _all_workers(context)]
     return StatsShape(
         jobs=CountsShape(
             queued=stats.queued + stats.waiting,
@@ -236,14 +244,14 @@ async def ui_stats(context: RequestContext[None, None]) -> StatsShape:
             max_jobs=sum(one.info.slots for one in workers),
             running=sum(one.running_count for one in workers),
         ),
-        constraints=constraints_in(await context.service.limits()),
+        constraints=constraint_shapes(await context.service.limits()),
     )
 
 
-async def _workers(context: RequestContext[Any, Any]) -> Any:
+async def _all_workers(context: RequestContext[Any, Any]) -> Any:
     start = 0
-    while page := await context.service.workers(start=start, most=check.PAGE_MAX):
+    while page := await context.service.workers(start=start, most=PAGE_MAX):
         ours = [one for one in page if QUEUE in one.info.queues]
-        for one in await context.service.workers_within(ours, context.who.queues):
+        for one in await context.service.workers_within(ours, context.principal.queues):
             yield one
         start += len(page)

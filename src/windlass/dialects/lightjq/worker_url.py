@@ -8,7 +8,7 @@ import socket
 from windlass.core.errors import BadInput
 from windlass.outbound import Policy, checked_url
 
-LOOK_UP_S = 2.0
+LOOKUP_TIMEOUT_S = 2.0
 
 
 async def check_reachable(url: str, policy: Policy) -> None:
@@ -25,6 +25,6 @@ async def check_reachable(url: str, policy: Policy) -> None:
 async def _addresses(host: str, port: int) -> list[str]:
     looking_up = asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
     try:
-        return [str(found[4][0]) for found in await asyncio.wait_for(looking_up, LOOK_UP_S)]
+        return [str(found[4][0]) for found in await asyncio.wait_for(looking_up, LOOKUP_TIMEOUT_S)]
     except (OSError, UnicodeError, TimeoutError):
         return []

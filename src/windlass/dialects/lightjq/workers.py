@@ -18,16 +18,16 @@ from windlass.web.app.encoding import MSGPACK
 from windlass.web.app.request_context import RequestContext
 from windlass.web.app.router import WORKS
 
-from .jobs import prepare
+from .jobs import ensure_name_lanes
+from .protocol import QUEUE, make_routes, parse_worker_id
 from .worker_url import check_reachable
-from .protocol import QUEUE, routes_of, worker_id_of
 
-routes = routes_of("Workers")
+routes = make_routes("Workers")
 
 WORKER_ID = "worker-id"
-NEEDS_WORKER = {"headers": {WORKER_ID: "The id that the worker was given when it registered."}, "needs": (WORKER_ID,)}
+NEEDS_WORKER = {"headers": {WORKER_ID: "The id that the worker was given when it registered."}, "required_headers": (WORKER_ID,)}
 # LightJQ's workers do not beat. One with a URL is kept until it cannot be reached any more; any other for a week.
-PUSHED_MS, UNSEEN_MS = 3650 * DAY_MS, 7 * DAY_MS
+PUSH_WORKER_TTL_MS, OTHER_WORKER_TTL_MS = 3650 * DAY_MS, 7 * DAY_MS
 
 
 class NewWorker(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,48 +46,48 @@ class Registered(msgspec.Struct, frozen=True):
 
 
 @routes.post(
-    "/worker", operation="register_worker", roles=WORKS, takes=NewWorker, takes_media=MSGPACK, gives=Registered,
-    media=MSGPACK, status=201, is_listed=False, refuses=(errors.TooLarge, errors.EngineError),
+    "/worker", operation="register_worker", roles=WORKS, body=NewWorker, body_media=MSGPACK, response=Registered,
+    response_media=MSGPACK, status=201, is_listed=False, refuses=(errors.TooLarge, errors.EngineError),
 )  # fmt: skip
 async def register_worker(context: RequestContext[NewWorker, None]) -> Registered:
     """Register a worker."""
-    context.may_use(QUEUE)
+    context.check_queue(QUEUE)
     body, worker = context.body, uuid.uuid4().bytes
     info = WorkerInfo(name=body.name, slots=body.max_jobs, queues=(QUEUE,), url=(body.url or "").rstrip("/"))
-    registering = context.service.register(worker, info, beat_ms=PUSHED_MS if info.url else UNSEEN_MS)
+    registering = context.service.register(worker, info, beat_ms=PUSH_WORKER_TTL_MS if info.url else OTHER_WORKER_TTL_MS)
     if info.url:
         await check_reachable(info.url, await context.state.policy.current())
-    await prepare(context.state)
+    await ensure_name_lanes(context.state)
     await registering
     return Registered(format_id(worker))
 
 
-def worker_of(context: RequestContext[Any, Any]) -> bytes:
+def parse_worker_header(context: RequestContext[Any, Any]) -> bytes:
     text = context.request.head.headers.get(WORKER_ID, "").strip()
     if not text:
         raise BadInput("The header worker-id is missing; send the id that POST /worker has answered.")
-    return worker_id_of(text)
+    return parse_worker_id(text)
 
 
 @routes.delete(
-    "/worker", operation="remove_worker", status=204, roles=WORKS, takes_media=MSGPACK, media=MSGPACK, is_listed=False,
+    "/worker", operation="remove_worker", status=204, roles=WORKS, body_media=MSGPACK, response_media=MSGPACK, is_listed=False,
     refuses=(errors.UnknownWorker, errors.EngineError), **NEEDS_WORKER,
 )  # fmt: skip
 async def remove_worker(context: RequestContext[None, None]) -> None:
     """A worker leaves; what it holds is given to others."""
-    context.may_use(QUEUE)
-    worker = worker_of(context)
-    await context.may_act_for(worker, with_jobs=True)
+    context.check_queue(QUEUE)
+    worker = parse_worker_header(context)
+    await context.check_worker(worker, with_jobs=True)
     await context.service.forget(worker)
 
 
 @routes.post(
-    "/worker/beat", operation="beat_worker", status=204, roles=WORKS, takes_media=MSGPACK, media=MSGPACK,
+    "/worker/beat", operation="beat_worker", status=204, roles=WORKS, body_media=MSGPACK, response_media=MSGPACK,
     is_listed=False, refuses=(errors.UnknownWorker, errors.EngineError), **NEEDS_WORKER,
 )  # fmt: skip
 async def beat_worker(context: RequestContext[None, None]) -> None:
     """A worker asks whether it is still known: one that could not be reached for a while is not, and registers anew."""
-    context.may_use(QUEUE)
-    worker = worker_of(context)
-    await context.may_act_for(worker)
+    context.check_queue(QUEUE)
+    worker = parse_worker_header(context)
+    await context.check_worker(worker)
     await context.service.beat([worker]).one()

@@ -11,8 +11,8 @@ from windlass.core import errors
 from windlass.core.access.tokens import NewToken, Role, Token
 from windlass.core.diagnosis import Diagnosis, Finding
 from windlass.core.job import Durability
-from windlass.core.validation import jobs as check
-from windlass.core.validation import tokens as tokens_validation
+from windlass.core.validation.bounds import CURSOR_MAX, NOTE_MAX, PAGE_MAX
+from windlass.core.validation.tokens import TOKEN_NAME_MAX, TOKEN_QUEUES_MAX, TOKEN_RATE_MAX
 from windlass.web.app.request_context import RequestContext
 from windlass.web.app.router import ADMIN, KNOWS, Answer, Routes
 
@@ -37,7 +37,7 @@ class InfoShape(Given, frozen=True, kw_only=True):
     now_ms: Annotated[int, Meta(description="The engine's time.")]
 
 
-@routes.get("/info", roles=KNOWS, gives=InfoShape)
+@routes.get("/info", roles=KNOWS, response=InfoShape)
 async def info(context: RequestContext[None, None]) -> InfoShape:
     """What answers here: its version, its engine, and what time it is there.
 
@@ -108,13 +108,13 @@ def _diagnosis(found: Diagnosis) -> DiagnosisShape:
     )
 
 
-@routes.post("/doctor", roles=ADMIN, takes=DoctorShape, gives=DiagnosisShape, is_audited=True)
+@routes.post("/doctor", roles=ADMIN, body=DoctorShape, response=DiagnosisShape, is_audited=True)
 async def doctor(context: RequestContext[DoctorShape, None]) -> DiagnosisShape:
     """Look for disagreement between records and indexes, and for risks in the engine's settings.
 
     It reads everything, in bounded steps: with millions of jobs the answer takes its time."""
-    context.may_use_all()
-    context.target, context.detail = "", "repair" if context.body.repair else ""
+    context.check_all_queues()
+    context.audit_target, context.audit_detail = "", "repair" if context.body.repair else ""
     return _diagnosis(await context.service.doctor(context.body.repair))
 
 
@@ -124,17 +124,15 @@ async def doctor(context: RequestContext[DoctorShape, None]) -> DiagnosisShape:
 class NewTokenShape(Shape, frozen=True, kw_only=True):
     """A token to be made."""
 
-    name: Annotated[str, Meta(min_length=1, max_length=tokens_validation.TOKEN_NAME_MAX)]
+    name: Annotated[str, Meta(min_length=1, max_length=TOKEN_NAME_MAX)]
     roles: Annotated[frozenset[Role], Meta(min_length=1)]
     queues: Annotated[
         tuple[QueueName, ...],
-        Meta(max_length=tokens_validation.TOKEN_QUEUES_MAX, description="Patterns with *; none: all queues."),
+        Meta(max_length=TOKEN_QUEUES_MAX, description="Patterns with *; none: all queues."),
     ] = ()
-    rate: Annotated[
-        int, Meta(ge=0, le=tokens_validation.TOKEN_RATE_MAX, description="Requests per second; 0: any number.")
-    ] = 0
+    rate: Annotated[int, Meta(ge=0, le=TOKEN_RATE_MAX, description="Requests per second; 0: any number.")] = 0
     expires_in_ms: Duration = 0
-    note: Annotated[str, Meta(max_length=check.NOTE_MAX, description="For people.")] = ""
+    note: Annotated[str, Meta(max_length=NOTE_MAX, description="For people.")] = ""
 
     def new_token(self) -> NewToken:
         return NewToken(
@@ -182,16 +180,16 @@ def _token(token: Token) -> TokenShape:
     )
 
 
-@routes.get("/tokens", roles=ADMIN, gives=TokensShape)
+@routes.get("/tokens", roles=ADMIN, response=TokensShape)
 async def tokens(context: RequestContext[None, None]) -> TokensShape:
     """All tokens, by name; without their secrets, which nobody knows any more."""
-    context.may_use_all()
+    context.check_all_queues()
     found = await context.service.tokens()
     return TokensShape(tokens=[_token(one) for one in found.tokens])
 
 
 @routes.post(
-    "/tokens", roles=ADMIN, takes=NewTokenShape, gives=CreatedTokenShape, status=201, is_audited=True,
+    "/tokens", roles=ADMIN, body=NewTokenShape, response=CreatedTokenShape, status=201, is_audited=True,
     refuses=(errors.TooLarge, errors.TokenExists, errors.EngineFull),
 )  # fmt: skip
 async def create_token(context: RequestContext[NewTokenShape, None]) -> Answer:
@@ -199,9 +197,9 @@ async def create_token(context: RequestContext[NewTokenShape, None]) -> Answer:
 
     The answer has its text, which is kept nowhere and never told again. From the first token on, every request needs
     one."""
-    context.target = context.body.name
-    context.detail = " ".join((*sorted(context.body.roles), *context.body.queues))
-    context.may_use_all()
+    context.audit_target = context.body.name
+    context.audit_detail = " ".join((*sorted(context.body.roles), *context.body.queues))
+    context.check_all_queues()
     made = await context.service.create_token(context.body.new_token())
     return Answer(CreatedTokenShape(token=_token(made.token), text=made.text), headers=(("Cache-Control", "no-store"),))
 
@@ -211,9 +209,9 @@ async def create_token(context: RequestContext[NewTokenShape, None]) -> Answer:
 )
 async def revoke_token(context: RequestContext[None, None]) -> None:
     """Revoke a token; servers refuse it within a second."""
-    context.target = context.path["name"]
-    context.may_use_all()
-    await context.service.revoke_token(context.target)
+    context.audit_target = context.path["name"]
+    context.check_all_queues()
+    await context.service.revoke_token(context.audit_target)
 
 
 # The audit log
@@ -239,13 +237,13 @@ class AuditPageShape(Given, frozen=True, kw_only=True):
 
 
 class AuditQuery(Shape, frozen=True, kw_only=True):
-    most: Annotated[int, Meta(ge=1, le=check.PAGE_MAX)] = 50
-    cursor: Annotated[str, Meta(max_length=check.CURSOR_MAX)] = ""
+    most: Annotated[int, Meta(ge=1, le=PAGE_MAX)] = 50
+    cursor: Annotated[str, Meta(max_length=CURSOR_MAX)] = ""
 
 
-@routes.get("/audit", roles=ADMIN, query=AuditQuery, gives=AuditPageShape)
+@routes.get("/audit", roles=ADMIN, query=AuditQuery, response=AuditPageShape)
 async def audit(context: RequestContext[None, AuditQuery]) -> AuditPageShape:
     """Who changed what, newest first: the last 10,000 entries."""
-    context.may_use_all()
+    context.check_all_queues()
     page = await context.service.audits(most=context.query.most, cursor=context.query.cursor)
     return AuditPageShape(entries=[shaped(one, AuditEntryShape) for one in page.entries], cursor=page.cursor)

@@ -11,7 +11,7 @@ from windlass.core import errors
 from windlass.core.errors import Refusal
 from windlass.core.job_template import alone
 from windlass.core.operations import Enqueued
-from windlass.core.validation import jobs as check
+from windlass.core.validation.bounds import WHOLE_MAX
 from windlass.web.app.request_context import RequestContext
 from windlass.web.app.router import PRODUCES, Routes
 
@@ -23,7 +23,7 @@ routes = Routes("/api/v1", tag="Producing")
 
 
 class WholeShape(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    items: Annotated[list[NewJobShape], Meta(min_length=1, max_length=check.WHOLE_MAX)]
+    items: Annotated[list[NewJobShape], Meta(min_length=1, max_length=WHOLE_MAX)]
 
 
 class AcceptedWholeShape(Given, frozen=True, kw_only=True):
@@ -33,7 +33,7 @@ class AcceptedWholeShape(Given, frozen=True, kw_only=True):
 
 
 @routes.post(
-    "/jobs:whole", roles=PRODUCES, takes=WholeShape, query=EnqueueQuery, gives=AcceptedWholeShape,
+    "/jobs:whole", roles=PRODUCES, body=WholeShape, query=EnqueueQuery, response=AcceptedWholeShape,
     refuses=(
         errors.TooLarge, errors.IdConflict, errors.QueueFull, errors.EngineFull, errors.UnknownParent,
         errors.ParentState, errors.UnknownMember, errors.CrossPartition, errors.Unsettled, errors.WrongState,
@@ -46,8 +46,8 @@ async def enqueue_whole(context: RequestContext[WholeShape, EnqueueQuery]) -> Ac
     They may wait for each other (`after`, `parent`) by ids that the caller makes. All lie in one partition, and none
     has a unique key. Sent again with the same ids, it changes nothing."""
     for item in context.body.items:
-        context.may_use(item.queue)
-    jobs = [alone(item.new_job(context.encoding)) for item in context.body.items]
+        context.check_queue(item.queue)
+    jobs = [alone(item.new_job(context.body_encoding)) for item in context.body.items]
     relations = await read_relations(context, jobs)
     if relations is not None:
         relations.check_whole(jobs)

@@ -12,7 +12,7 @@ from windlass.core.bulk_action import Action, ActionStatus, Verb
 from windlass.core.ids import format_id
 from windlass.core.operations import Listing
 from windlass.core.text.error_text import SHAPE_MAX
-from windlass.core.validation import jobs as check
+from windlass.core.validation.bounds import NAME_MAX, QUEUE_MAX, REASON_MAX, SOUGHT_MAX, TAG_MAX
 from windlass.web.app.request_context import RequestContext
 from windlass.web.app.router import ADMIN, READS, Routes
 
@@ -22,16 +22,16 @@ from .shapes import Given, Id, Instant, Shape
 
 routes = Routes("/api/v1", tag="Acting")
 
-Sought = Annotated[str, Meta(max_length=check.SOUGHT_MAX, description="Text that the last error holds, in any case.")]
+Sought = Annotated[str, Meta(max_length=SOUGHT_MAX, description="Text that the last error holds, in any case.")]
 
 
 class SoughtJobsShape(Shape, frozen=True, kw_only=True):
     """Which jobs: as GET /jobs would list them now."""
 
-    queue: Annotated[str, Meta(max_length=check.QUEUE_MAX, description="Empty: all queues.")] = ""
+    queue: Annotated[str, Meta(max_length=QUEUE_MAX, description="Empty: all queues.")] = ""
     state: Annotated[str, Meta(description="Needed unless there is a tag.", examples=["queued"])] = ""
-    tag: Annotated[str, Meta(max_length=check.TAG_MAX)] = ""
-    name: Annotated[str, Meta(max_length=check.NAME_MAX, description="A pattern: * and ?.")] = ""
+    tag: Annotated[str, Meta(max_length=TAG_MAX)] = ""
+    name: Annotated[str, Meta(max_length=NAME_MAX, description="A pattern: * and ?.")] = ""
     created_from_ms: Instant = 0
     created_before_ms: Instant = 0
     ended_from_ms: Instant = 0
@@ -46,7 +46,7 @@ class ActionShape(Shape, frozen=True, kw_only=True):
 
     verb: Verb
     matches: SoughtJobsShape
-    reason: Annotated[str, Meta(min_length=1, max_length=check.REASON_MAX, description="Of a cancel.")] = "cancelled"
+    reason: Annotated[str, Meta(min_length=1, max_length=REASON_MAX, description="Of a cancel.")] = "cancelled"
 
 
 class ActionStatusShape(Given, frozen=True, kw_only=True):
@@ -86,15 +86,15 @@ def _matches(listing: Listing) -> SoughtJobsShape:
 
 
 def _may_use(context: RequestContext[Any, Any], listing: Listing) -> None:
-    context.may_use(listing.queue) if listing.queue else context.may_use_all()
+    context.check_queue(listing.queue) if listing.queue else context.check_all_queues()
 
 
 def _check_found(context: RequestContext[Any, Any], listing: Listing) -> None:
-    context.check_found(listing.queue, "this action") if listing.queue else context.may_use_all()
+    context.check_found(listing.queue, "this action") if listing.queue else context.check_all_queues()
 
 
 @routes.post(
-    "/actions", roles=ADMIN, takes=ActionShape, gives=ActionStatusShape, is_audited=True,
+    "/actions", roles=ADMIN, body=ActionShape, response=ActionStatusShape, is_audited=True,
     refuses=(errors.TooLarge, errors.EngineFull, errors.QueueFull, errors.LimitsChanged),
 )  # fmt: skip
 async def act(context: RequestContext[ActionShape, None]) -> ActionStatusShape:
@@ -104,29 +104,31 @@ async def act(context: RequestContext[ActionShape, None]) -> ActionStatusShape:
     alone."""
     body = context.body
     listing = Listing(**msgspec.structs.asdict(body.matches))
-    context.target = listing.queue or "all queues"
-    context.detail = msgspec.json.encode(body).decode()
+    context.audit_target = listing.queue or "all queues"
+    context.audit_detail = msgspec.json.encode(body).decode()
     question = context.service.act(
-        Action(verb=body.verb, listing=listing, reason=body.reason, asked_by=context.who.name[:255])
+        Action(verb=body.verb, listing=listing, reason=body.reason, asked_by=context.principal.name[:255])
     )
     _may_use(context, listing)
     return _shape(await question)
 
 
-@routes.get("/actions", roles=READS, gives=ActionsShape)
+@routes.get("/actions", roles=READS, response=ActionsShape)
 async def actions(context: RequestContext[None, None]) -> ActionsShape:
     """Actions under way, and the last ones that have ended.
 
     A token for some queues sees those on these queues."""
     found = await context.service.actions()
-    return ActionsShape(actions=[_shape(one) for one in found if not context.who.queues or _is_seen(context, one)])
+    return ActionsShape(
+        actions=[_shape(one) for one in found if not context.principal.queues or _is_seen(context, one)]
+    )
 
 
 def _is_seen(context: RequestContext[Any, Any], status: ActionStatus) -> bool:
-    return bool(status.listing.queue) and context.who.may_use(status.listing.queue)
+    return bool(status.listing.queue) and context.principal.may_use(status.listing.queue)
 
 
-@routes.get("/actions/{id}", roles=READS, gives=ActionStatusShape, refuses=ABSENT)
+@routes.get("/actions/{id}", roles=READS, response=ActionStatusShape, refuses=ABSENT)
 async def action(context: RequestContext[None, None]) -> ActionStatusShape:
     """One action, and how far it has come."""
     found = await looked_at(context.service.action(context.job_id))
@@ -135,7 +137,7 @@ async def action(context: RequestContext[None, None]) -> ActionStatusShape:
 
 
 @routes.post(
-    "/actions/{id}/cancel", roles=ADMIN, gives=CancelledShape, is_audited=True,
+    "/actions/{id}/cancel", roles=ADMIN, response=CancelledShape, is_audited=True,
     refuses=(errors.UnknownJob, errors.AlreadyEnded, errors.WrongState),
 )  # fmt: skip
 async def cancel_action(context: RequestContext[None, None]) -> CancelledShape:
@@ -143,6 +145,6 @@ async def cancel_action(context: RequestContext[None, None]) -> CancelledShape:
 
     `requested`: it ends after the step that it is in."""
     action_id = context.job_id
-    context.target = format_id(action_id)
+    context.audit_target = format_id(action_id)
     _check_found(context, (await context.service.action(action_id)).listing)
     return CancelledShape(outcome=await context.service.cancel([action_id]).one())  # type: ignore[arg-type]

@@ -8,7 +8,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from windlass.core.callbacks.callback import CALLBACKS_MAX, Debt, parse_debt_id
 from windlass.core.ids import parse_id
-from windlass.core.validation import jobs as check
+from windlass.core.validation.bounds import CURSOR_MAX
 from windlass.web.app.encoding import Encoding
 from windlass.web.app.request_context import RequestContext
 from windlass.web.app.router import ADMIN, KNOWS, READS, Routes
@@ -60,7 +60,7 @@ class DebtsShape(Given, frozen=True, kw_only=True):
 class DebtsQuery(Shape, frozen=True, kw_only=True):
     given_up: Annotated[bool, Meta(description="Those that nobody tries to deliver any more.")] = False
     most: Annotated[int, Meta(ge=1, le=CALLBACKS_MAX)] = 50
-    cursor: Annotated[str, Meta(max_length=check.CURSOR_MAX)] = ""
+    cursor: Annotated[str, Meta(max_length=CURSOR_MAX)] = ""
 
 
 def _debt(debt: Debt, encoding: Encoding) -> DebtShape:
@@ -81,13 +81,13 @@ def _debt(debt: Debt, encoding: Encoding) -> DebtShape:
     )
 
 
-@routes.get("/callbacks", roles=READS, query=DebtsQuery, gives=DebtsShape)
+@routes.get("/callbacks", roles=READS, query=DebtsQuery, response=DebtsShape)
 async def callbacks(context: RequestContext[None, DebtsQuery]) -> DebtsShape:
     """Callbacks that are owed, the next due first; or those that were given up, the oldest first."""
-    context.may_use_all()
+    context.check_all_queues()
     query = context.query
     page = await context.service.callbacks(given_up=query.given_up, most=query.most, cursor=query.cursor)
-    return DebtsShape(callbacks=[_debt(one, context.wanted) for one in page.debts], cursor=page.cursor)
+    return DebtsShape(callbacks=[_debt(one, context.response_encoding) for one in page.debts], cursor=page.cursor)
 
 
 class JobCallbacksShape(Given, frozen=True, kw_only=True):
@@ -97,15 +97,17 @@ class JobCallbacksShape(Given, frozen=True, kw_only=True):
     is_all: Annotated[bool, Meta(description="False: there are too many callbacks of all jobs to look at each.")]
 
 
-@routes.get("/jobs/{id}/callbacks", roles=KNOWS, gives=JobCallbacksShape)
+@routes.get("/jobs/{id}/callbacks", roles=KNOWS, response=JobCallbacksShape)
 async def job_callbacks(context: RequestContext[None, None]) -> JobCallbacksShape:
     """Callbacks of a job that are owed or were given up; they may outlive the job."""
     job_id = context.job_id
-    await context.may_touch([job_id])
+    await context.check_jobs([job_id])
     found = await context.service.job_callbacks(job_id)
     for debt in found.debts:  # the job itself may have gone
         context.check_found(debt.job.queue)
-    return JobCallbacksShape(callbacks=[_debt(one, context.wanted) for one in found.debts], is_all=found.is_all)
+    return JobCallbacksShape(
+        callbacks=[_debt(one, context.response_encoding) for one in found.debts], is_all=found.is_all
+    )
 
 
 class DebtItemShape(Shape, frozen=True, kw_only=True):
@@ -118,14 +120,16 @@ class OwedShape(Given, frozen=True, kw_only=True):
     status: str
 
 
-@routes.post("/callbacks:redeliver", roles=ADMIN, takes=Items[DebtItemShape], gives=Results[OwedShape], is_audited=True)
+@routes.post(
+    "/callbacks:redeliver", roles=ADMIN, body=Items[DebtItemShape], response=Results[OwedShape], is_audited=True
+)
 async def redeliver(context: RequestContext[Items[DebtItemShape], None]) -> Results[OwedShape]:
     """Callbacks that were given up are due at once, with all attempts anew.
 
     With the ids that GET /callbacks shows, or those of jobs."""
-    context.may_use_all()
+    context.check_all_queues()
     ids = [_id(item.id) for item in context.body.items]
-    context.target, context.detail = "", f"{len(ids)} callbacks"
+    context.audit_target, context.audit_detail = "", f"{len(ids)} callbacks"
     return results(await context.service.redeliver(ids), lambda status: OwedShape(status=status))
 
 

@@ -70,8 +70,8 @@ AskOne: TypeAlias = RequestContext[NewJobShape, EnqueueQuery]
 
 
 @routes.post(
-    "/jobs", roles=PRODUCES, takes=NewJobShape, query=EnqueueQuery, gives=EnqueuedShape, status=201,
-    also={200: EnqueuedShape}, refuses=_REFUSES, headers=_HEADERS,
+    "/jobs", roles=PRODUCES, body=NewJobShape, query=EnqueueQuery, response=EnqueuedShape, status=201,
+    other_responses={200: EnqueuedShape}, refuses=_REFUSES, headers=_HEADERS,
 )  # fmt: skip
 def enqueue(context: AskOne) -> DeferredAnswer[Enqueued] | Awaitable[Answer]:
     """Enqueue one job.
@@ -79,11 +79,11 @@ def enqueue(context: AskOne) -> DeferredAnswer[Enqueued] | Awaitable[Answer]:
     201 when it was accepted, 200 when it was there already (same id, same `Idempotency-Key`, or a unique key that
     another job holds). With an `Idempotency-Key` a request can be repeated: while the job exists, and ten minutes after
     it has gone, the same key names the same job. The same key with another content is refused."""
-    context.may_use(context.body.queue)
-    job = context.body.filled(context.encoding)
+    context.check_queue(context.body.queue)
+    job = context.body.filled(context.body_encoding)
     if "idempotency-key" in context.request.head.headers:
         [job] = _with_ids(context, [job])
-    if context.who.queues and named_by(job.form.job):
+    if context.principal.queues and named_by(job.form.job):
         return _enqueue_related(context, job)
     return DeferredAnswer(context.state.gathering.enqueue(job, context.query.durability), _accepted)
 
@@ -115,18 +115,18 @@ def _accepted(done: Enqueued) -> Answer:
 
 
 @routes.post(
-    "/jobs:batch", roles=PRODUCES, takes=Items[NewJobShape], reads=jobs_in, query=EnqueueQuery,
-    gives=Results[EnqueuedShape], refuses=(errors.TooLarge, errors.BadSetting), headers=_HEADERS,
+    "/jobs:batch", roles=PRODUCES, body=Items[NewJobShape], decode_body=jobs_in, query=EnqueueQuery,
+    response=Results[EnqueuedShape], refuses=(errors.TooLarge, errors.BadSetting), headers=_HEADERS,
 )  # fmt: skip
 async def enqueue_many(context: RequestContext[list[Filled], EnqueueQuery]) -> Response | Results[EnqueuedShape]:
     """Enqueue up to 1,000 jobs.
 
     Each is accepted or refused by itself; the results are in the order of the items. An `Idempotency-Key` is for the
     whole list: repeat it with the same jobs in the same order."""
-    for queue in {job.form.job.queue for job in context.body} if context.who.queues else ():
-        context.may_use(queue)
+    for queue in {job.form.job.queue for job in context.body} if context.principal.queues else ():
+        context.check_queue(queue)
     answers = await _enqueued(context, _with_ids(context, context.body), refuses_all=True)
-    if context.wanted is Codec.JSON and all_accepted(answers):
+    if context.response_encoding is Codec.JSON and all_accepted(answers):
         return json_answer(200, written(answers))
     return results(answers, enqueued_shape)
 
@@ -141,7 +141,7 @@ def _with_ids(context: RequestContext[Any, Any], jobs: Sequence[Filled]) -> Sequ
     if any(job.form.job.id for job in jobs):
         raise BadInput("Give an id or an Idempotency-Key, not both: the key decides the id.")
     return [
-        Filled(job.form, job.payload, _id_for(context, f"{context.who.name}\0{key}\0{number}", job.form.job.queue))
+        Filled(job.form, job.payload, _id_for(context, f"{context.principal.name}\0{key}\0{number}", job.form.job.queue))
         for number, job in enumerate(jobs)
     ]
 
@@ -170,8 +170,8 @@ class StreamRefusal(Given, frozen=True, kw_only=True):
 
 
 @routes.post(
-    "/jobs:stream", roles=PRODUCES, takes=NewJobShape, takes_media="application/x-ndjson", query=EnqueueQuery,
-    gives=StreamStep, media="application/x-ndjson", streams_body=True, refuses=(),
+    "/jobs:stream", roles=PRODUCES, body=NewJobShape, body_media="application/x-ndjson", query=EnqueueQuery,
+    response=StreamStep, response_media="application/x-ndjson", streams_body=True, refuses=(),
 )  # fmt: skip
 async def enqueue_stream(context: RequestContext[None, EnqueueQuery]) -> Streamed:
     """Enqueue any number of jobs, one JSON object per line.
@@ -239,7 +239,7 @@ async def _step(context: RequestContext[None, EnqueueQuery], batch: Sequence[byt
             continue
         try:
             shape = decode(text, NewJobShape, encoding)
-            context.may_use(shape.queue)
+            context.check_queue(shape.queue)
             job = shape.filled(encoding)
             context.service.enqueue([job])  # checked here, so that one bad line is refused alone
             jobs.append((progress.lines, job))

@@ -14,7 +14,7 @@ from windlass.core.errors import Refusal
 from windlass.core.event import Event, Happening
 from windlass.core.ids import format_id
 from windlass.core.job import Codec, Job, Timeline
-from windlass.core.validation import jobs as check
+from windlass.core.validation.bounds import PAGE_MAX, POSITION_MAX, QUEUE_MAX
 from windlass.store.events.buffer import Told
 from windlass.store.events.shared_follow import Arrival, SharedFollowing
 from windlass.web.app import sse
@@ -30,14 +30,14 @@ routes = Routes("/api/v1", tag="Following")
 
 _HEADERS = {"Last-Event-ID": "The id of the last event that was seen; what came after it is told first."}
 
-PAGE = check.PAGE_MAX
+PAGE = PAGE_MAX
 AT_ONCE = 500  # events that are taken from a follower's buffer in one turn
 ENDED = "ended"  # the position behind a job's end, when it was not followed up to there
 _LAST = frozenset({Happening.FINISHED, Happening.FAILED, Happening.CANCELLED, Happening.DELETED})
 Position: TypeAlias = Annotated[
     str,
     Meta(
-        max_length=check.POSITION_MAX,
+        max_length=POSITION_MAX,
         description="Go on behind this event (its `id`); empty: from now. The header Last-Event-ID has precedence.",
     ),
 ]
@@ -50,7 +50,7 @@ Values: TypeAlias = Annotated[
 
 
 class EventsQuery(Shape, frozen=True, kw_only=True):
-    queue: Annotated[str, Meta(max_length=check.QUEUE_MAX, description="Only of this one.")] = ""
+    queue: Annotated[str, Meta(max_length=QUEUE_MAX, description="Only of this one.")] = ""
     position: Position = ""
     values: Values = "plain"
 
@@ -99,7 +99,7 @@ def _shared_frame(context: RequestContext[Any, Any], told: Told, position: str) 
 
 
 def _missed_body(context: RequestContext[Any, Any], event: Event) -> bytes:
-    count = None if context.who.queues else event.missed  # it counts the events of all queues
+    count = None if context.principal.queues else event.missed  # it counts the events of all queues
     shape = EventShape(kind="missed", at_ms=event.at_ms or UNSET, missed=count)
     return sse.body(shape.kind, msgspec.json.encode(shape))
 
@@ -161,7 +161,7 @@ async def _pause(context: RequestContext[Any, Any]) -> None:
 
 
 @routes.get(
-    "/events", roles=READS, query=EventsQuery, gives=EventShape, media=sse.EVENT_STREAM, waits=True,
+    "/events", roles=READS, query=EventsQuery, response=EventShape, response_media=sse.EVENT_STREAM, waits=True,
     headers=_HEADERS, refuses=(errors.TooLarge,),
 )  # fmt: skip
 async def events(context: RequestContext[None, EventsQuery]) -> Streamed:
@@ -170,9 +170,9 @@ async def events(context: RequestContext[None, EventsQuery]) -> Streamed:
     From now on, or behind the event whose id is given. Whoever was away for too long is told how many events they have
     missed. A token for some queues sees what happens in these."""
     if context.query.queue:
-        context.may_use(context.query.queue)
+        context.check_queue(context.query.queue)
     following = context.service.follow(_position(context), queue=context.query.queue, shared=True)
-    counted = await context.state.followers.begin(context.who, following)
+    counted = await context.state.followers.begin(context.principal, following)
     return sse.streamed(_everything(context, following), counted)
 
 
@@ -203,15 +203,15 @@ def _chunks(frames: Sequence[bytes]) -> Iterable[bytes]:
 
 
 def _is_for(context: RequestContext[Any, Any], event: Event) -> bool:
-    return event.kind is Happening.MISSED or context.who.may_use(event.queue)
+    return event.kind is Happening.MISSED or context.principal.may_use(event.queue)
 
 
 # Of one job, until its end
 
 
 @routes.get(
-    "/jobs/{id}/events", roles=KNOWS, query=JobEventsQuery, gives=EventShape, also={204: None},
-    media=sse.EVENT_STREAM, waits=True, headers=_HEADERS, refuses=(*ABSENT, errors.TooLarge),
+    "/jobs/{id}/events", roles=KNOWS, query=JobEventsQuery, response=EventShape, other_responses={204: None},
+    response_media=sse.EVENT_STREAM, waits=True, headers=_HEADERS, refuses=(*ABSENT, errors.TooLarge),
 )  # fmt: skip
 async def job_events(context: RequestContext[None, JobEventsQuery]) -> Streamed | Response:
     """Follow one job until its end, as server-sent events.
@@ -229,7 +229,7 @@ async def job_events(context: RequestContext[None, JobEventsQuery]) -> Streamed 
             Response(204) if has_seen_end and isinstance(found, Job) else await _past(context, job_id, found, position)
         )
     counted = await context.state.followers.begin(
-        context.who, context.service.follow(position, job=job_id, shared=True)
+        context.principal, context.service.follow(position, job=job_id, shared=True)
     )
     try:
         found = await _look(context, job_id)  # once more: what happens from here on is told

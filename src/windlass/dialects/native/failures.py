@@ -9,7 +9,7 @@ from msgspec import Meta
 from windlass.core import errors
 from windlass.core.ids import format_id
 from windlass.core.stats.failure_groups import FailureGroup
-from windlass.core.validation import jobs as check
+from windlass.core.validation.bounds import NAME_MAX, QUEUE_MAX
 from windlass.service.failure_groups import LOOKED_AT_MAX
 from windlass.web.app.request_context import RequestContext
 from windlass.web.app.router import READS, Routes
@@ -20,8 +20,8 @@ routes = Routes("/api/v1", tag="Looking")
 
 
 class FailuresQuery(Shape, frozen=True, kw_only=True):
-    queue: Annotated[str, Meta(max_length=check.QUEUE_MAX, description="Empty: all queues.")] = ""
-    name: Annotated[str, Meta(max_length=check.NAME_MAX, description="A pattern: * and ?.")] = ""
+    queue: Annotated[str, Meta(max_length=QUEUE_MAX, description="Empty: all queues.")] = ""
+    name: Annotated[str, Meta(max_length=NAME_MAX, description="A pattern: * and ?.")] = ""
     looked_at: Annotated[int, Meta(ge=1, le=LOOKED_AT_MAX, description="How many of the last failed jobs, about.")] = (
         2_000
     )
@@ -49,17 +49,17 @@ class FailuresShape(Given, frozen=True, kw_only=True):
     at_ms: Annotated[int, Meta(description="When this was read; it may be 5 seconds old.")]
 
 
-@routes.get("/failures", roles=READS, query=FailuresQuery, gives=FailuresShape, refuses=(errors.TooLarge,))
+@routes.get("/failures", roles=READS, query=FailuresQuery, response=FailuresShape, refuses=(errors.TooLarge,))
 async def failures(context: RequestContext[None, FailuresQuery]) -> FailuresShape:
     """The last failed jobs, grouped by what went wrong.
 
     A token for some queues sees and counts the failures in these."""
     query = context.query
     question = context.service.failures(
-        queue=query.queue, name=query.name, looked_at=query.looked_at, queues=context.who.queues
+        queue=query.queue, name=query.name, looked_at=query.looked_at, queues=context.principal.queues
     )
     if query.queue:
-        context.may_use(query.queue)
+        context.check_queue(query.queue)
     found = await question
     return FailuresShape(
         groups=[_group(one) for one in found.groups],

@@ -8,7 +8,7 @@ from msgspec import Meta
 
 from windlass.core import errors
 from windlass.core.stats.rollup import over_all
-from windlass.core.validation import queues as queue_check
+from windlass.core.validation.queues import HISTORY_HOURS_MAX, HISTORY_STEPS_MAX, check_history_window
 from windlass.web.app.request_context import RequestContext
 from windlass.web.app.router import READS, Routes
 
@@ -22,7 +22,7 @@ _READING = {"roles": READS, "refuses": (errors.TooLarge,)}
 
 
 class HistoryQuery(Shape, frozen=True, kw_only=True):
-    hours: Annotated[int, Meta(ge=1, le=queue_check.HISTORY_HOURS_MAX)] = 1
+    hours: Annotated[int, Meta(ge=1, le=HISTORY_HOURS_MAX)] = 1
 
 
 _BY_BITS = Meta(
@@ -58,11 +58,11 @@ class HistoryShape(Given, frozen=True, kw_only=True):
     minutes: list[MinuteShape]
 
 
-@routes.get("/queues/{queue}/history", query=HistoryQuery, gives=HistoryShape, **_READING)
+@routes.get("/queues/{queue}/history", query=HistoryQuery, response=HistoryShape, **_READING)
 async def queue_history(context: RequestContext[None, HistoryQuery]) -> HistoryShape:
     """What happened in a queue, minute by minute."""
     name = context.path["queue"]
-    context.may_use(name)
+    context.check_queue(name)
     found = await context.service.history(name, hours=context.query.hours)
     return HistoryShape(minutes=[shaped(one, MinuteShape) for one in found])
 
@@ -73,7 +73,7 @@ class HistoriesQuery(Shape, frozen=True, kw_only=True):
         Meta(max_length=NAMED_MAX, description="These queues; may be repeated. None: all, in the order of names."),
     ] = ()
     step_minutes: Annotated[int, Meta(ge=1, le=60, description="The length of a step; it divides an hour.")] = 1
-    steps: Annotated[int, Meta(ge=1, le=queue_check.HISTORY_STEPS_MAX, description="At most 48 hours in all.")] = 60
+    steps: Annotated[int, Meta(ge=1, le=HISTORY_STEPS_MAX, description="At most 48 hours in all.")] = 60
 
 
 class HistoriesShape(Given, frozen=True, kw_only=True):
@@ -84,16 +84,16 @@ class HistoriesShape(Given, frozen=True, kw_only=True):
     left_out: Annotated[int, Meta(description="Queues beyond the first 1,000; name those that you want.")]
 
 
-@routes.get("/history", query=HistoriesQuery, gives=HistoriesShape, **_READING)
+@routes.get("/history", query=HistoriesQuery, response=HistoriesShape, **_READING)
 async def history(context: RequestContext[None, HistoriesQuery]) -> HistoriesShape:
     """What happened in several queues, or all, in steps of some minutes, and in total.
 
     The last step is under way. A token for some queues is shown these."""
     query = context.query
     for name in query.queue:
-        context.may_use(name)
-    queue_check.histories(query.step_minutes, query.steps)
-    names = query.queue or [name for name in await context.service.queues() if context.who.may_use(name)]
+        context.check_queue(name)
+    check_history_window(query.step_minutes, query.steps)
+    names = query.queue or [name for name in await context.service.queues() if context.principal.may_use(name)]
     shown = names[:HISTORIES_MAX]
     found = await context.service.histories(shown, step_minutes=query.step_minutes, steps=query.steps)
     return HistoriesShape(

@@ -11,7 +11,7 @@ from windlass.core import errors
 from windlass.core.errors import BadInput, Refusal
 from windlass.core.operations import Edit, Edited
 from windlass.core.states import State
-from windlass.core.validation import jobs as check
+from windlass.core.validation.bounds import REASON_MAX, UINT32_MAX
 from windlass.web.app.request_context import RequestContext
 from windlass.web.app.router import ADMIN, STEERS, Routes
 
@@ -52,7 +52,7 @@ class PlainItem(Shape, frozen=True, kw_only=True):
 
 
 class CancelShape(Shape, frozen=True, kw_only=True):
-    reason: Annotated[str, Meta(min_length=1, max_length=check.REASON_MAX)] = "cancelled"
+    reason: Annotated[str, Meta(min_length=1, max_length=REASON_MAX)] = "cancelled"
     counts_waiting: Annotated[
         bool, Meta(description="False: children that wait do not keep a parent that waits for them.")
     ] = True
@@ -69,7 +69,7 @@ class CancelledShape(Given, frozen=True, kw_only=True):
 
 
 @verb(
-    routes, "cancel", roles=STEERS, takes=CancelShape, item=CancelItem, gives=CancelledShape,
+    routes, "cancel", roles=STEERS, body=CancelShape, item=CancelItem, response=CancelledShape,
     refuses=(*_ABSENT, errors.TooLarge, errors.WrongState),
 )  # fmt: skip
 async def cancel(context: RequestContext[Any, Any], pairs: Pairs) -> list[Any]:
@@ -86,7 +86,7 @@ class RevivedShape(Given, frozen=True, kw_only=True):
 
 
 @verb(
-    routes, "retry", roles=ADMIN, takes=Plainly, item=PlainItem, gives=RevivedShape, is_audited=True,
+    routes, "retry", roles=ADMIN, body=Plainly, item=PlainItem, response=RevivedShape, is_audited=True,
     refuses=(*_ABSENT, errors.WrongState, errors.UniqueConflict, errors.Unsettled, errors.LimitsChanged),
 )  # fmt: skip
 async def retry(context: RequestContext[Any, Any], pairs: Pairs) -> list[Any]:
@@ -103,7 +103,7 @@ class RequeueItem(RequeueShape, frozen=True, kw_only=True):
 
 
 @verb(
-    routes, "requeue", roles=ADMIN, takes=RequeueShape, item=RequeueItem, gives=RevivedShape, is_audited=True,
+    routes, "requeue", roles=ADMIN, body=RequeueShape, item=RequeueItem, response=RevivedShape, is_audited=True,
     refuses=(*_ABSENT, errors.WrongState, errors.UniqueConflict, errors.Unsettled, errors.LimitsChanged),
 )  # fmt: skip
 async def requeue(context: RequestContext[Any, Any], pairs: Pairs) -> list[Any]:
@@ -118,7 +118,7 @@ class WokenShape(Given, frozen=True, kw_only=True):
 
 
 @verb(
-    routes, "wake", roles=ADMIN, takes=Plainly, item=PlainItem, gives=WokenShape, is_audited=True,
+    routes, "wake", roles=ADMIN, body=Plainly, item=PlainItem, response=WokenShape, is_audited=True,
     refuses=(*_ABSENT, errors.WrongState, errors.Unsettled),
 )  # fmt: skip
 async def wake(context: RequestContext[Any, Any], pairs: Pairs) -> list[Any]:
@@ -140,7 +140,7 @@ class DeletedShape(Given, frozen=True, kw_only=True):
 
 
 @verb(
-    routes, "delete", method="DELETE", roles=ADMIN, takes=DeleteShape, item=DeleteItem, gives=DeletedShape,
+    routes, "delete", method="DELETE", roles=ADMIN, body=DeleteShape, item=DeleteItem, response=DeletedShape,
     is_audited=True, refuses=(*_ABSENT, errors.WrongState),
 )  # fmt: skip
 async def delete(context: RequestContext[Any, Any], pairs: Pairs) -> list[Any]:
@@ -159,7 +159,7 @@ class EditShape(Shape, frozen=True, kw_only=True):
     payload_codec: CodecName | UnsetType = UNSET
     repeat: Annotated[str, Meta(description="Another rule; empty: it repeats no more.")] | UnsetType = UNSET
     if_revision: Annotated[
-        int, Meta(ge=0, le=check.UINT32_MAX, description="Only when the job has this revision; 0: whichever it has.")
+        int, Meta(ge=0, le=UINT32_MAX, description="Only when the job has this revision; 0: whichever it has.")
     ] = 0
     in_any_state: Annotated[bool, Meta(description="Else only a job that waits can be changed.")] = False
 
@@ -174,7 +174,7 @@ class EditedShape(Given, frozen=True, kw_only=True):
 
 
 def _edit(context: RequestContext[Any, Any], job_id: bytes, shape: EditShape) -> Edit:
-    payload = read("payload", shape.payload, shape.payload_base64, shape.payload_codec, context.encoding)
+    payload = read("payload", shape.payload, shape.payload_base64, shape.payload_codec, context.body_encoding)
     if payload is None and all(one is UNSET for one in (shape.name, shape.priority, shape.run_at_ms, shape.repeat)):
         raise BadInput("This edit changes nothing; give a name, priority, run_at_ms, payload or repeat.")
     return Edit(
@@ -194,7 +194,7 @@ def _edited(answer: Edited) -> EditedShape:
 
 
 @verb(
-    routes, "edit", method="PATCH", roles=ADMIN, takes=EditShape, item=EditItem, gives=EditedShape, is_audited=True,
+    routes, "edit", method="PATCH", roles=ADMIN, body=EditShape, item=EditItem, response=EditedShape, is_audited=True,
     refuses=(*_ABSENT, errors.WrongState, errors.RevisionConflict, errors.TooLarge, errors.LimitsChanged),
 )  # fmt: skip
 async def edit(context: RequestContext[Any, Any], pairs: Pairs) -> list[Any]:

@@ -15,7 +15,7 @@ from windlass.core.log import Logs
 from windlass.core.operations import Listing
 from windlass.core.states import State
 from windlass.core.text.error_text import SHAPE_MAX
-from windlass.core.validation import jobs as check
+from windlass.core.validation.bounds import CURSOR_MAX, NAME_MAX, PAGE_MAX, QUEUE_MAX, SOUGHT_MAX, TAG_MAX
 from windlass.web.app.encoding import Encoding
 from windlass.web.app.problems import HttpRefusal
 from windlass.web.app.request_context import RequestContext
@@ -42,9 +42,9 @@ StateName: TypeAlias = Literal[
     "scheduled", "queued", "waiting", "dispatched", "running", "finished", "failed", "cancelled"
 ]
 Cursor: TypeAlias = Annotated[
-    str, Meta(max_length=check.CURSOR_MAX, description="Of the page before; empty: from the start.")
+    str, Meta(max_length=CURSOR_MAX, description="Of the page before; empty: from the start.")
 ]
-Most: TypeAlias = Annotated[int, Meta(ge=1, le=check.PAGE_MAX, description="On this page.")]
+Most: TypeAlias = Annotated[int, Meta(ge=1, le=PAGE_MAX, description="On this page.")]
 
 
 class Gone(HttpRefusal):
@@ -65,12 +65,12 @@ async def looked_at(question: Awaitable[T]) -> T:
         raise Gone from error
 
 
-@routes.get("/jobs/{id}", roles=KNOWS, gives=TimelineShape, refuses=ABSENT)
+@routes.get("/jobs/{id}", roles=KNOWS, response=TimelineShape, refuses=ABSENT)
 async def job(context: RequestContext[None, None]) -> TimelineShape:
     """A job with the attempts that ended badly."""
     timeline = await looked_at(context.service.job([context.job_id]).one())
     context.check_found(timeline.job.queue)
-    return timeline_shape(timeline, context.wanted)
+    return timeline_shape(timeline, context.response_encoding)
 
 
 # How it ended
@@ -112,7 +112,7 @@ def ending_shape(ending: Ending, encoding: Encoding) -> EndingShape:
 
 
 @routes.get(
-    "/jobs/{id}/result", roles=KNOWS, query=ResultQuery, gives=EndingShape, also={202: NotEndedShape}, waits=True,
+    "/jobs/{id}/result", roles=KNOWS, query=ResultQuery, response=EndingShape, other_responses={202: NotEndedShape}, waits=True,
     refuses=ABSENT,
 )  # fmt: skip
 async def result(context: RequestContext[None, ResultQuery]) -> Answer | EndingShape:
@@ -123,39 +123,39 @@ async def result(context: RequestContext[None, ResultQuery]) -> Answer | EndingS
     job_id, wait_ms = context.job_id, context.query.wait_ms
     consume = context.query.consume and context.request.head.method == "GET"  # HEAD changes nothing
     if consume:
-        context.who.check(STEERS)
-    await context.may_touch([job_id])
+        context.principal.check(STEERS)
+    await context.check_jobs([job_id])
     ending = await looked_at(
         context.state.waiting(context.service.result(job_id, wait_ms=wait_ms, consume=consume), None)
     )
     if ending is not None:
-        return ending_shape(ending, context.wanted)
+        return ending_shape(ending, context.response_encoding)
     state = (await looked_at(context.service.job([job_id]).one())).job.state
     if state.is_ended:  # in this very moment
         ending = await looked_at(context.service.result(job_id, consume=consume))
     if ending is not None:
-        return ending_shape(ending, context.wanted)
+        return ending_shape(ending, context.response_encoding)
     return Answer(NotEndedShape(state=state.label), 202)  # type: ignore[arg-type]
 
 
 # What is known about it
 
 
-@routes.get("/jobs/{id}/explain", roles=KNOWS, gives=Explanation, refuses=ABSENT)
+@routes.get("/jobs/{id}/explain", roles=KNOWS, response=Explanation, refuses=ABSENT)
 async def explain(context: RequestContext[None, None]) -> Explanation:
     """Why a job does not run, who has it, or how it ended.
 
     `summary` says it in words; `reasons` as data, the most decisive first, each with a `kind` and a sentence."""
     job_id = context.job_id
-    await context.may_touch([job_id])
-    return await looked_at(context.service.explain_within(job_id, context.who.queues))
+    await context.check_jobs([job_id])
+    return await looked_at(context.service.explain_within(job_id, context.principal.queues))
 
 
-@routes.get("/jobs/{id}/logs", roles=KNOWS, gives=Logs, refuses=ABSENT)
+@routes.get("/jobs/{id}/logs", roles=KNOWS, response=Logs, refuses=ABSENT)
 async def logs(context: RequestContext[None, None]) -> Logs:
     """The last lines that running code has left with a job, of all its attempts."""
     job_id = context.job_id
-    await context.may_touch([job_id])
+    await context.check_jobs([job_id])
     return await looked_at(context.service.logs(job_id))
 
 
@@ -195,7 +195,7 @@ def _member_shape(member: Member, encoding: Encoding) -> MemberShape:
 
 
 @routes.get(
-    "/jobs/{id}/members", roles=KNOWS, query=MembersQuery, gives=MembersShape, refuses=(*ABSENT, errors.TooLarge)
+    "/jobs/{id}/members", roles=KNOWS, query=MembersQuery, response=MembersShape, refuses=(*ABSENT, errors.TooLarge)
 )
 async def members(context: RequestContext[None, MembersQuery]) -> MembersShape:
     """One page of a job's children and of the jobs it waits for.
@@ -203,11 +203,15 @@ async def members(context: RequestContext[None, MembersQuery]) -> MembersShape:
     With payloads and outcomes; by `state` (may be given several times) if wanted. A token for some queues sees the
     members in these."""
     job_id, query = context.job_id, context.query
-    await context.may_touch([job_id])
+    await context.check_jobs([job_id])
     states = tuple(State[name.upper()] for name in query.state)
     page = await looked_at(context.service.list_members(job_id, states, most=query.most, cursor=query.cursor))
     return MembersShape(
-        members=[_member_shape(one, context.wanted) for one in page.members if context.who.may_use(one.job.queue)],
+        members=[
+            _member_shape(one, context.response_encoding)
+            for one in page.members
+            if context.principal.may_use(one.job.queue)
+        ],
         cursor=page.cursor,
     )
 
@@ -216,20 +220,18 @@ async def members(context: RequestContext[None, MembersQuery]) -> MembersShape:
 
 
 class JobsQuery(Shape, frozen=True, kw_only=True):
-    queue: Annotated[str, Meta(max_length=check.QUEUE_MAX, description="Empty: all queues, merged.")] = ""
+    queue: Annotated[str, Meta(max_length=QUEUE_MAX, description="Empty: all queues, merged.")] = ""
     state: Annotated[
         StateName | Literal["history", ""],
         Meta(description="Needed unless there is a tag; dispatched jobs are among the running ones."),
     ] = ""
-    tag: Annotated[str, Meta(max_length=check.TAG_MAX)] = ""
-    name: Annotated[str, Meta(max_length=check.NAME_MAX, description="A pattern: * and ?.")] = ""
+    tag: Annotated[str, Meta(max_length=TAG_MAX)] = ""
+    name: Annotated[str, Meta(max_length=NAME_MAX, description="A pattern: * and ?.")] = ""
     created_from_ms: Instant = 0
     created_before_ms: Instant = 0
     ended_from_ms: Instant = 0
     ended_before_ms: Instant = 0
-    error: Annotated[
-        str, Meta(max_length=check.SOUGHT_MAX, description="Text that the last error holds, in any case.")
-    ] = ""
+    error: Annotated[str, Meta(max_length=SOUGHT_MAX, description="Text that the last error holds, in any case.")] = ""
     error_shape: Annotated[
         str, Meta(max_length=SHAPE_MAX, description="The shape of the last error, as GET /failures tells it.")
     ] = ""
@@ -251,7 +253,7 @@ class PageShape(Given, frozen=True, kw_only=True):
     ]
 
 
-@routes.get("/jobs", roles=READS, query=JobsQuery, gives=PageShape, refuses=(errors.TooLarge,))
+@routes.get("/jobs", roles=READS, query=JobsQuery, response=PageShape, refuses=(errors.TooLarge,))
 async def jobs(context: RequestContext[None, JobsQuery]) -> PageShape:
     """One page of jobs, by state, of one queue or of all, or by tag.
 
@@ -259,14 +261,16 @@ async def jobs(context: RequestContext[None, JobsQuery]) -> PageShape:
     token for some queues sees the jobs in these."""
     query = context.query
     listing = Listing(**{field: getattr(query, field) for field in query.__struct_fields__})
-    question = context.service.jobs_within(listing, context.who.queues)
+    question = context.service.jobs_within(listing, context.principal.queues)
     if query.queue:
-        context.may_use(query.queue)
+        context.check_queue(query.queue)
     page = await question
     said = page.last_attempts
     return PageShape(
-        jobs=[job_shape(one, context.wanted) for one in page.jobs],
+        jobs=[job_shape(one, context.response_encoding) for one in page.jobs],
         cursor=page.cursor,
         looked_at=page.looked_at,
-        last_attempts={format_id(job_id): attempt_shape(one, context.wanted) for job_id, one in said.items()},
+        last_attempts={
+            format_id(job_id): attempt_shape(one, context.response_encoding) for job_id, one in said.items()
+        },
     )

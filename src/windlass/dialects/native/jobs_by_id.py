@@ -20,11 +20,11 @@ class WantedItem(Shape, frozen=True, kw_only=True):
     id: Id
 
 
-@routes.post("/jobs:get", roles=KNOWS, takes=Items[WantedItem], gives=Results[TimelineShape])
+@routes.post("/jobs:get", roles=KNOWS, body=Items[WantedItem], response=Results[TimelineShape])
 async def job_many(context: RequestContext[Items[WantedItem], Any]) -> Results[TimelineShape]:
     """Jobs with the attempts that ended badly: up to 1,000, each answered by itself."""
     found: Sequence[Timeline | Refusal] = await context.service.job([parse_id(one.id) for one in context.body.items])
     for one in found:
         if isinstance(one, Timeline):
             context.check_found(one.job.queue, f"job {one.job.key}")
-    return results(found, lambda one: timeline_shape(one, context.wanted))
+    return results(found, lambda one: timeline_shape(one, context.response_encoding))

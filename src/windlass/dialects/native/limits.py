@@ -10,8 +10,8 @@ from msgspec import Meta
 from windlass.core import errors
 from windlass.core.ids import format_id
 from windlass.core.limits.limit import Limit, LimitState, Matcher, Scalar
-from windlass.core.validation import jobs as check
-from windlass.core.validation import limits as limit_check
+from windlass.core.validation.bounds import DURATION_MAX, LANE_MAX, NAME_MAX, PAGE_MAX, QUEUE_MAX, UINT32_MAX
+from windlass.core.validation.limits import FIELDS_PER_MATCHER, INT64_MAX, INT64_MIN, PATH_MAX, VALUE_MAX
 from windlass.web.app.request_context import RequestContext
 from windlass.web.app.router import ADMIN, READS, Routes
 
@@ -19,27 +19,23 @@ from .shapes import Given, Id, Shape, shaped
 
 routes = Routes("/api/v1", tag="Limits")
 
-Path: TypeAlias = Annotated[str, Meta(min_length=1, max_length=limit_check.PATH_MAX)]
+Path: TypeAlias = Annotated[str, Meta(min_length=1, max_length=PATH_MAX)]
 
 Plain: TypeAlias = (
-    Annotated[str, Meta(max_length=limit_check.VALUE_MAX)]
-    | Annotated[int, Meta(ge=limit_check.INT64_MIN, le=limit_check.INT64_MAX)]
-    | float
-    | bool
-    | None
+    Annotated[str, Meta(max_length=VALUE_MAX)] | Annotated[int, Meta(ge=INT64_MIN, le=INT64_MAX)] | float | bool | None
 )
 
 
 class MatcherShape(Shape, frozen=True, kw_only=True):
     """Which jobs are meant: all conditions that are given must hold. None: all jobs."""
 
-    queue: Annotated[str, Meta(max_length=check.QUEUE_MAX)] = ""
-    name: Annotated[str, Meta(max_length=check.NAME_MAX)] = ""
-    lane: Annotated[str, Meta(max_length=check.LANE_MAX)] = ""
+    queue: Annotated[str, Meta(max_length=QUEUE_MAX)] = ""
+    name: Annotated[str, Meta(max_length=NAME_MAX)] = ""
+    lane: Annotated[str, Meta(max_length=LANE_MAX)] = ""
     payload: Annotated[
         dict[Path, Plain],
         Meta(
-            max_length=limit_check.FIELDS_PER_MATCHER,
+            max_length=FIELDS_PER_MATCHER,
             description="Dotted paths of payload fields, and the plain value that each must have.",
         ),
     ] = msgspec.field(default_factory=dict)
@@ -50,17 +46,15 @@ class LimitShape(Shape, frozen=True, kw_only=True):
 
     matches: MatcherShape = MatcherShape()
     running: Annotated[
-        Annotated[int, Meta(ge=0, le=check.UINT32_MAX)] | None, Meta(description="Jobs at once; 0: none may start.")
+        Annotated[int, Meta(ge=0, le=UINT32_MAX)] | None, Meta(description="Jobs at once; 0: none may start.")
     ] = None
-    rate: Annotated[
-        Annotated[int, Meta(ge=1, le=check.UINT32_MAX)] | None, Meta(description="Starts per `per_ms`.")
-    ] = None
-    per_ms: Annotated[int, Meta(ge=1, le=check.DURATION_MAX)] = 1_000
-    burst: Annotated[int, Meta(ge=0, le=check.UINT32_MAX, description="Starts in a row; 0: as many as `rate`.")] = 0
+    rate: Annotated[Annotated[int, Meta(ge=1, le=UINT32_MAX)] | None, Meta(description="Starts per `per_ms`.")] = None
+    per_ms: Annotated[int, Meta(ge=1, le=DURATION_MAX)] = 1_000
+    burst: Annotated[int, Meta(ge=0, le=UINT32_MAX, description="Starts in a row; 0: as many as `rate`.")] = 0
     key: Annotated[
         str,
         Meta(
-            max_length=limit_check.PATH_MAX,
+            max_length=PATH_MAX,
             description="Path of a payload field: each of its values has the limit for itself.",
         ),
     ] = ""
@@ -126,8 +120,8 @@ class HoldersQuery(Shape, frozen=True, kw_only=True):
     key: Annotated[
         str | None, Meta(description="Of a limit per key: which, as its levels name it; else it must not be given.")
     ] = None
-    start: Annotated[int, Meta(ge=0, le=check.UINT32_MAX, description="How many to pass over.")] = 0
-    most: Annotated[int, Meta(ge=1, le=check.PAGE_MAX)] = 100
+    start: Annotated[int, Meta(ge=0, le=UINT32_MAX, description="How many to pass over.")] = 0
+    most: Annotated[int, Meta(ge=1, le=PAGE_MAX)] = 100
 
 
 class LimitsShape(Given, frozen=True, kw_only=True):
@@ -153,7 +147,7 @@ def _state(found: LimitState) -> LimitStateShape:
     )
 
 
-@routes.get("/limits", roles=READS, gives=LimitsShape)
+@routes.get("/limits", roles=READS, response=LimitsShape)
 async def limits(context: RequestContext[None, None]) -> LimitsShape:
     """All limits, by name, and how full they are.
 
@@ -162,12 +156,12 @@ async def limits(context: RequestContext[None, None]) -> LimitsShape:
 
 
 @routes.get(
-    "/limits/{name}/holders", roles=READS, query=HoldersQuery, gives=LimitHoldersShape,
+    "/limits/{name}/holders", roles=READS, query=HoldersQuery, response=LimitHoldersShape,
     refuses=(errors.TooLarge, errors.UnknownLimit),
 )  # fmt: skip
 async def limit_holders(context: RequestContext[None, HoldersQuery]) -> LimitHoldersShape:
     """Which jobs run under a limit; of one per key, under one of its keys."""
-    context.may_use_all()
+    context.check_all_queues()
     query = context.query
     found = await context.service.holders(context.path["name"], key=query.key, start=query.start, most=query.most)
     holders = [LimitHolderShape(id=format_id(one.id), since_ms=one.since_ms) for one in found.holders]
@@ -176,29 +170,29 @@ async def limit_holders(context: RequestContext[None, HoldersQuery]) -> LimitHol
 
 def _may_see(context: RequestContext[Any, Any], found: LimitState) -> bool:
     queue = found.limit.matches.queue
-    return not context.who.queues or (bool(queue) and context.who.may_use(queue))
+    return not context.principal.queues or (bool(queue) and context.principal.may_use(queue))
 
 
 @routes.put(
-    "/limits/{name}", roles=ADMIN, takes=LimitShape, gives=MatchedShape, is_audited=True,
+    "/limits/{name}", roles=ADMIN, body=LimitShape, response=MatchedShape, is_audited=True,
     refuses=(errors.TooLarge, errors.CrossPartition, errors.EngineFull),
 )  # fmt: skip
 async def set_limit(context: RequestContext[LimitShape, None]) -> MatchedShape:
     """Set a limit, or change the one of this name.
 
     Jobs that run already count; those that wait are matched anew."""
-    context.target = context.path["name"]
-    context.detail = msgspec.json.encode(context.body).decode()
-    context.may_use_all()
-    return MatchedShape(changed=await context.service.limit(context.body.limit(context.target)))
+    context.audit_target = context.path["name"]
+    context.audit_detail = msgspec.json.encode(context.body).decode()
+    context.check_all_queues()
+    return MatchedShape(changed=await context.service.limit(context.body.limit(context.audit_target)))
 
 
 @routes.delete(
-    "/limits/{name}", roles=ADMIN, gives=MatchedShape, is_audited=True,
+    "/limits/{name}", roles=ADMIN, response=MatchedShape, is_audited=True,
     refuses=(errors.TooLarge, errors.UnknownLimit, errors.EngineFull),
 )  # fmt: skip
 async def remove_limit(context: RequestContext[None, None]) -> MatchedShape:
     """Take a limit away; what it held back may run at once."""
-    context.target = context.path["name"]
-    context.may_use_all()
-    return MatchedShape(changed=await context.service.unlimit(context.target))
+    context.audit_target = context.path["name"]
+    context.check_all_queues()
+    return MatchedShape(changed=await context.service.unlimit(context.audit_target))

@@ -12,9 +12,10 @@ from windlass.core.errors import BadInput, Refusal
 from windlass.core.operations import Listing
 from windlass.core.queue import FOREVER_MS, Lanes
 from windlass.core.states import State
-from windlass.core.validation import jobs as check
-from windlass.core.validation import limits as limit_check
-from windlass.core.validation import queues as queue_check
+from windlass.core.validation.bounds import CURSOR_MAX, LANE_MAX, NAME_MAX, PAGE_MAX, QUEUE_MAX
+from windlass.core.validation.limits import PAUSE_REASON_MAX, WEIGHT_MAX, check_weights
+from windlass.core.validation.queues import AGING_MAX
+from windlass.core.validation.values import check_text
 from windlass.web.app.request_context import RequestContext
 from windlass.web.app.router import ADMIN, READS, Routes
 
@@ -27,12 +28,12 @@ WEIGHTS_MAX = 1000  # lanes of one request
 _READING = {"roles": READS, "refuses": (errors.TooLarge,)}
 _CHANGING = {"roles": ADMIN, "refuses": (errors.TooLarge, errors.EngineFull), "is_audited": True}
 
-Lane: TypeAlias = Annotated[str, Meta(max_length=check.LANE_MAX)]
-Weights: TypeAlias = dict[Lane, Annotated[int, Meta(ge=1, le=limit_check.WEIGHT_MAX)]]
+Lane: TypeAlias = Annotated[str, Meta(max_length=LANE_MAX)]
+Weights: TypeAlias = dict[Lane, Annotated[int, Meta(ge=1, le=WEIGHT_MAX)]]
 # None is the default again; what is not given stays as it is.
 LeaseChange: TypeAlias = Annotated[int, Meta(ge=1, le=FOREVER_MS)] | UnsetType | None
 Change: TypeAlias = Annotated[int, Meta(ge=0, le=FOREVER_MS)] | UnsetType | None
-AgingChange: TypeAlias = Annotated[int, Meta(ge=0, le=queue_check.AGING_MAX)] | UnsetType | None
+AgingChange: TypeAlias = Annotated[int, Meta(ge=0, le=AGING_MAX)] | UnsetType | None
 Choice: TypeAlias = bool | UnsetType | None
 
 
@@ -128,23 +129,23 @@ class QueuesShape(Given, frozen=True, kw_only=True):
 
 
 class QueuesQuery(Shape, frozen=True, kw_only=True):
-    after: Annotated[
-        str, Meta(max_length=check.QUEUE_MAX, description="Only queues whose names come after this one.")
-    ] = ""
-    most: Annotated[int, Meta(ge=1, le=check.PAGE_MAX)] = 100
+    after: Annotated[str, Meta(max_length=QUEUE_MAX, description="Only queues whose names come after this one.")] = ""
+    most: Annotated[int, Meta(ge=1, le=PAGE_MAX)] = 100
 
 
 AskQueue: TypeAlias = RequestContext[None, None]
 
 
-@routes.get("/queues", query=QueuesQuery, gives=QueuesShape, **_READING)
+@routes.get("/queues", query=QueuesQuery, response=QueuesShape, **_READING)
 async def queues(context: RequestContext[None, QueuesQuery]) -> QueuesShape:
     """All queues that hold something or are configured, by name, with what they hold.
 
     A token for some queues is shown these."""
-    check.text("after", context.query.after, check.QUEUE_MAX, may_be_empty=True)
+    check_text("after", context.query.after, QUEUE_MAX, may_be_empty=True)
     names = [
-        name for name in await context.service.queues() if name > context.query.after and context.who.may_use(name)
+        name
+        for name in await context.service.queues()
+        if name > context.query.after and context.principal.may_use(name)
     ]
     page = names[: context.query.most]
     found = await context.service.stats(page) if page else []
@@ -153,7 +154,7 @@ async def queues(context: RequestContext[None, QueuesQuery]) -> QueuesShape:
     )
 
 
-@routes.get("/queues/{queue}", gives=QueueShape, **_READING)
+@routes.get("/queues/{queue}", response=QueueShape, **_READING)
 async def queue(context: AskQueue) -> QueueShape:
     """One queue: what it holds, its properties, its pauses, the weights of its lanes.
 
@@ -170,27 +171,27 @@ async def queue(context: AskQueue) -> QueueShape:
 
 def _queue(context: RequestContext[Any, Any]) -> str:
     name = context.path["queue"]
-    context.target = name
-    context.may_use(name)
+    context.audit_target = name
+    context.check_queue(name)
     return name
 
 
 # Properties
 
 
-@routes.get("/queues/{queue}/configuration", gives=ConfigurationShape, **_READING)
+@routes.get("/queues/{queue}/configuration", response=ConfigurationShape, **_READING)
 async def queue_configuration(context: AskQueue) -> ConfigurationShape:
     """The properties of a queue."""
     return shaped(await context.service.configuration(_queue(context)), ConfigurationShape)
 
 
-@routes.patch("/queues/{queue}/configuration", takes=ConfigurationChangesShape, gives=ConfigurationShape, **_CHANGING)
+@routes.patch("/queues/{queue}/configuration", body=ConfigurationChangesShape, response=ConfigurationShape, **_CHANGING)
 async def configure_queue(context: RequestContext[ConfigurationChangesShape, None]) -> ConfigurationShape:
     """Change properties of a queue while jobs flow.
 
     Answers all of them, as they are now."""
     changes = context.body.changes()
-    context.detail = msgspec.json.encode(changes).decode()
+    context.audit_detail = msgspec.json.encode(changes).decode()
     return shaped(await context.service.configure(_queue(context), changes), ConfigurationShape)
 
 
@@ -206,24 +207,24 @@ class AllWeightsShape(Given, frozen=True, kw_only=True):
     weights: dict[str, int]
 
 
-@routes.put("/queues/{queue}/weights", takes=WeightsShape, gives=AllWeightsShape, **_CHANGING)
+@routes.put("/queues/{queue}/weights", body=WeightsShape, response=AllWeightsShape, **_CHANGING)
 async def weigh_lanes(context: RequestContext[WeightsShape, None]) -> AllWeightsShape:
     """Set the weights of lanes, 1 to 100.
 
     Lanes that are not named have 1 again."""
     name, wanted = _queue(context), context.body.weights
-    context.detail = msgspec.json.encode(wanted).decode()
-    limit_check.weights(name, wanted)
+    context.audit_detail = msgspec.json.encode(wanted).decode()
+    check_weights(name, wanted)
     before = await context.service.set_weights(name, {})
     return AllWeightsShape(weights=await context.service.set_weights(name, dict.fromkeys(before, 1) | wanted))
 
 
 class LanesQuery(Shape, frozen=True, kw_only=True):
-    most: Annotated[int, Meta(ge=1, le=check.PAGE_MAX)] = 100
+    most: Annotated[int, Meta(ge=1, le=PAGE_MAX)] = 100
     cursor: Annotated[str, Meta(max_length=8192, description="Of the page before; empty: from the start.")] = ""
 
 
-@routes.get("/queues/{queue}/lanes", query=LanesQuery, gives=Lanes, **_READING)
+@routes.get("/queues/{queue}/lanes", query=LanesQuery, response=Lanes, **_READING)
 async def queue_lanes(context: RequestContext[None, LanesQuery]) -> Lanes:
     """One page of the lanes in which jobs wait: how many, how long, and what holds each back."""
     return await context.service.lanes(_queue(context), most=context.query.most, cursor=context.query.cursor)
@@ -235,32 +236,32 @@ async def queue_lanes(context: RequestContext[None, LanesQuery]) -> Lanes:
 class ResumeShape(Shape, frozen=True, kw_only=True):
     """Nothing given: the queue itself."""
 
-    lane: Annotated[str, Meta(max_length=check.LANE_MAX, description="Only this lane.")] = ""
+    lane: Annotated[str, Meta(max_length=LANE_MAX, description="Only this lane.")] = ""
     name: Annotated[
-        str, Meta(max_length=check.NAME_MAX, description="Only jobs of this name; the queue needs name_lanes.")
+        str, Meta(max_length=NAME_MAX, description="Only jobs of this name; the queue needs name_lanes.")
     ] = ""
 
 
 class PauseShape(ResumeShape, frozen=True, kw_only=True):
     """Nothing given: the queue itself."""
 
-    reason: Annotated[
-        str, Meta(max_length=limit_check.PAUSE_REASON_MAX, description="Shown to whoever asks why nothing runs.")
-    ] = ""
+    reason: Annotated[str, Meta(max_length=PAUSE_REASON_MAX, description="Shown to whoever asks why nothing runs.")] = (
+        ""
+    )
 
 
 class WasPausedShape(Given, frozen=True, kw_only=True):
     was_paused: Annotated[bool, Meta(description="Whether it was paused before.")]
 
 
-@routes.get("/queues/{queue}/pauses", gives=PausesShape, **_READING)
+@routes.get("/queues/{queue}/pauses", response=PausesShape, **_READING)
 async def queue_pauses(context: AskQueue) -> PausesShape:
     """What is paused in a queue, since when and why."""
     return PausesShape(pauses=[shaped(one, ActivePauseShape) for one in await context.service.pauses(_queue(context))])
 
 
 @routes.post(
-    "/queues/{queue}/pause", takes=PauseShape, gives=WasPausedShape,
+    "/queues/{queue}/pause", body=PauseShape, response=WasPausedShape,
     **_CHANGING | {"refuses": (errors.TooLarge, errors.EngineFull, errors.NamesNeedLanes)},
 )  # fmt: skip
 async def pause_queue(context: RequestContext[PauseShape, None]) -> WasPausedShape:
@@ -268,16 +269,16 @@ async def pause_queue(context: RequestContext[PauseShape, None]) -> WasPausedSha
 
     What runs goes on."""
     name, body = _queue(context), context.body
-    context.detail = _part(body) + body.reason
+    context.audit_detail = _part(body) + body.reason
     is_new = await context.service.pause(name, lane=body.lane, name=body.name, reason=body.reason)
     return WasPausedShape(was_paused=not is_new)
 
 
-@routes.post("/queues/{queue}/resume", takes=ResumeShape, gives=WasPausedShape, **_CHANGING)
+@routes.post("/queues/{queue}/resume", body=ResumeShape, response=WasPausedShape, **_CHANGING)
 async def resume_queue(context: RequestContext[ResumeShape, None]) -> WasPausedShape:
     """Let jobs be taken again, at once."""
     name, body = _queue(context), context.body
-    context.detail = _part(body)
+    context.audit_detail = _part(body)
     return WasPausedShape(was_paused=await context.service.resume(name, lane=body.lane, name=body.name))
 
 
@@ -292,7 +293,7 @@ class PurgeShape(Shape, frozen=True, kw_only=True):
     """Which jobs, and where the last step ended."""
 
     state: Literal["queued", "scheduled", "waiting", "failed", "cancelled", "finished", "history"] = "queued"
-    cursor: Annotated[str, Meta(max_length=check.CURSOR_MAX, description="Of the last answer; empty: begin.")] = ""
+    cursor: Annotated[str, Meta(max_length=CURSOR_MAX, description="Of the last answer; empty: begin.")] = ""
 
 
 class PurgedShape(Given, frozen=True, kw_only=True):
@@ -301,7 +302,7 @@ class PurgedShape(Given, frozen=True, kw_only=True):
     cursor: str
 
 
-@routes.post("/queues/{queue}/purge", takes=PurgeShape, gives=PurgedShape, **_CHANGING)
+@routes.post("/queues/{queue}/purge", body=PurgeShape, response=PurgedShape, **_CHANGING)
 async def purge_queue(context: RequestContext[PurgeShape, None]) -> PurgedShape:
     """Delete the jobs of a queue that are in one state, up to 500 per request.
 
@@ -315,7 +316,7 @@ async def purge_queue(context: RequestContext[PurgeShape, None]) -> PurgedShape:
     ids = [job.id for job in page.jobs if job.created_at_ms <= until and _is_still(job.state, state)]
     answers = await context.service.delete(ids) if ids else []
     deleted = sum(not isinstance(answer, Refusal) for answer in answers)
-    context.detail = f"{deleted} {state} jobs deleted"
+    context.audit_detail = f"{deleted} {state} jobs deleted"
     return PurgedShape(deleted=deleted, is_done=not page.cursor, cursor=f"{until}:{page.cursor}" if page.cursor else "")
 
 

@@ -100,7 +100,7 @@ class Relations:
 async def read_relations(context: RequestContext[Any, Any], jobs: Sequence[Filled]) -> Relations | None:
     """Read the queues of all jobs that these name, in one call. None: there is nothing to check, as the token is for
     all queues or the jobs name no others."""
-    if not context.who.queues:
+    if not context.principal.queues:
         return None
     related = [job for job in jobs if named_by(job.form.job)]
     if not related:
@@ -108,4 +108,4 @@ async def read_relations(context: RequestContext[Any, Any], jobs: Sequence[Fille
     named = [job_id for job in related for job_id in (*named_by(job.form.job), _id_of(job))]
     ids = [job_id for job_id in dict.fromkeys(named) if job_id]
     queues = await context.service.queue_of(ids)
-    return Relations(context.service, context.who, dict(zip(ids, queues, strict=True)))
+    return Relations(context.service, context.principal, dict(zip(ids, queues, strict=True)))

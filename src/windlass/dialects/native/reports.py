@@ -14,7 +14,7 @@ from windlass.core.event import Emit
 from windlass.core.job import Timeline
 from windlass.core.log import Log, LogLine
 from windlass.core.operations import Fail, Finish, Held, Update
-from windlass.core.validation import jobs as check
+from windlass.core.validation.bounds import LOG_LEVEL_MAX, LOG_LINE_MAX, LOG_LINES_MAX, NOTE_MAX, REASON_MAX
 from windlass.web.app.request_context import RequestContext
 from windlass.web.app.router import WORKS, Routes
 
@@ -66,14 +66,14 @@ async def _by_lease(
     return [answers[place] for place in range(len(pairs))]
 
 
-@verb(routes, "accept", roles=WORKS, takes=LeaseShape, item=LeaseItem, gives=AcceptedShape, refuses=_NO_LEASE)
+@verb(routes, "accept", roles=WORKS, body=LeaseShape, item=LeaseItem, response=AcceptedShape, refuses=_NO_LEASE)
 async def accept(context: RequestContext[Any, Any], pairs: Sequence[tuple[bytes, LeaseShape]]) -> list[Any]:
     """Accept a job that was only dispatched: from now on it runs."""
     answers = await _by_lease(context, pairs, context.service.accept)
     return [one if isinstance(one, Refusal) else AcceptedShape(deadline_at_ms=one) for one in answers]
 
 
-@verb(routes, "extend", roles=WORKS, takes=LeaseShape, item=LeaseItem, gives=ExtendedShape, refuses=_NO_LEASE)
+@verb(routes, "extend", roles=WORKS, body=LeaseShape, item=LeaseItem, response=ExtendedShape, refuses=_NO_LEASE)
 async def extend(context: RequestContext[Any, Any], pairs: Sequence[tuple[bytes, LeaseShape]]) -> list[Any]:
     """Extend a lease: a heartbeat."""
     return [
@@ -86,7 +86,7 @@ async def extend(context: RequestContext[Any, Any], pairs: Sequence[tuple[bytes,
 
 class ProgressShape(HeldShape, frozen=True, kw_only=True):
     progress: Annotated[float, Meta(ge=0, le=1)] | None = None
-    note: Annotated[str, Meta(max_length=check.NOTE_MAX, description="For people; empty: none any more.")] | None = None
+    note: Annotated[str, Meta(max_length=NOTE_MAX, description="For people; empty: none any more.")] | None = None
     payload: Value | UnsetType = UNSET
     payload_base64: str | UnsetType = UNSET
     payload_codec: CodecName | UnsetType = UNSET
@@ -102,7 +102,7 @@ class UpdatedShape(Given, frozen=True, kw_only=True):
 
 
 @verb(
-    routes, "progress", roles=WORKS, takes=ProgressShape, item=ProgressItem, gives=UpdatedShape,
+    routes, "progress", roles=WORKS, body=ProgressShape, item=ProgressItem, response=UpdatedShape,
     refuses=(*_NO_LEASE, errors.TooLarge),
 )  # fmt: skip
 async def progress(context: RequestContext[Any, Any], pairs: Sequence[tuple[bytes, ProgressShape]]) -> list[Any]:
@@ -113,7 +113,7 @@ async def progress(context: RequestContext[Any, Any], pairs: Sequence[tuple[byte
             token=shape.token,
             progress=shape.progress,
             note=shape.note,
-            payload=read("payload", shape.payload, shape.payload_base64, shape.payload_codec, context.encoding),
+            payload=read("payload", shape.payload, shape.payload_base64, shape.payload_codec, context.body_encoding),
         )
         for job_id, shape in pairs
     ]
@@ -144,7 +144,7 @@ class FinishedShape(Given, frozen=True, kw_only=True):
 
 
 def finish_of(context: RequestContext[Any, Any], job_id: bytes, shape: FinishShape) -> Finish:
-    result = read("result", shape.result, shape.result_base64, shape.result_codec, context.encoding)
+    result = read("result", shape.result, shape.result_base64, shape.result_codec, context.body_encoding)
     return Finish(job_id, shape.token, result, shape.ignore_repeat)
 
 
@@ -153,7 +153,7 @@ def finished(answer: Any) -> Any:
 
 
 @verb(
-    routes, "finish", roles=WORKS, takes=FinishShape, item=FinishItem, gives=FinishedShape,
+    routes, "finish", roles=WORKS, body=FinishShape, item=FinishItem, response=FinishedShape,
     refuses=(*_NO_LEASE, errors.TooLarge, errors.Unsettled),
 )  # fmt: skip
 async def finish(context: RequestContext[Any, Any], pairs: Sequence[tuple[bytes, FinishShape]]) -> list[Any]:
@@ -167,7 +167,7 @@ class FailShape(HeldShape, frozen=True, kw_only=True):
 
     then: Literal["auto", "retry", "final", "cancelled"] = "auto"
     delay_ms: Duration = 0
-    reason: Annotated[str, Meta(min_length=1, max_length=check.REASON_MAX)] = "error"
+    reason: Annotated[str, Meta(min_length=1, max_length=REASON_MAX)] = "error"
     error: Value | UnsetType = UNSET
     error_base64: str | UnsetType = UNSET
     error_codec: CodecName | UnsetType = UNSET
@@ -201,7 +201,7 @@ def _failure(context: RequestContext[Any, Any], job_id: bytes, shape: FailShape,
         then=then,
         delay_ms=delay_ms if then == "retry" else 0,
         reason=shape.reason,
-        error=read("error", shape.error, shape.error_base64, shape.error_codec, context.encoding),
+        error=read("error", shape.error, shape.error_base64, shape.error_codec, context.body_encoding),
     )
 
 
@@ -210,7 +210,7 @@ def failed(answer: Any) -> Any:
 
 
 @verb(
-    routes, "fail", roles=WORKS, takes=FailShape, item=FailItem, gives=FailedShape,
+    routes, "fail", roles=WORKS, body=FailShape, item=FailItem, response=FailedShape,
     refuses=(*_NO_LEASE, errors.TooLarge),
 )  # fmt: skip
 async def fail(context: RequestContext[Any, Any], pairs: Sequence[tuple[bytes, FailShape]]) -> list[Any]:
@@ -222,7 +222,7 @@ class ReleasedShape(Given, frozen=True, kw_only=True):
     state: str
 
 
-@verb(routes, "release", roles=WORKS, takes=HeldShape, item=HeldItem, gives=ReleasedShape, refuses=_NO_LEASE)
+@verb(routes, "release", roles=WORKS, body=HeldShape, item=HeldItem, response=ReleasedShape, refuses=_NO_LEASE)
 async def release(context: RequestContext[Any, Any], pairs: Sequence[tuple[bytes, HeldShape]]) -> list[Any]:
     """Give a job back unworked; no attempt is spent."""
     answers = await context.service.release([Held(job_id, shape.token) for job_id, shape in pairs])
@@ -234,12 +234,12 @@ async def release(context: RequestContext[Any, Any], pairs: Sequence[tuple[bytes
 
 class LineShape(Shape, frozen=True, kw_only=True):
     at_ms: Annotated[Instant, Meta(description="By the writer's own clock.")]
-    level: Annotated[str, Meta(min_length=1, max_length=check.LOG_LEVEL_MAX)] = "info"
-    text: Annotated[str, Meta(max_length=check.LOG_LINE_MAX)]
+    level: Annotated[str, Meta(min_length=1, max_length=LOG_LEVEL_MAX)] = "info"
+    text: Annotated[str, Meta(max_length=LOG_LINE_MAX)]
 
 
 class LogShape(HeldShape, frozen=True, kw_only=True):
-    lines: Annotated[tuple[LineShape, ...], Meta(min_length=1, max_length=check.LOG_LINES_MAX)]
+    lines: Annotated[tuple[LineShape, ...], Meta(min_length=1, max_length=LOG_LINES_MAX)]
 
 
 class LogItem(LogShape, frozen=True, kw_only=True):
@@ -253,7 +253,7 @@ class Said(Given, frozen=True, kw_only=True):
 SAID = Said()
 
 
-@verb(routes, "log", roles=WORKS, takes=LogShape, item=LogItem, gives=Said, refuses=(*_NO_LEASE, errors.TooLarge))
+@verb(routes, "log", roles=WORKS, body=LogShape, item=LogItem, response=Said, refuses=(*_NO_LEASE, errors.TooLarge))
 async def log(context: RequestContext[Any, Any], pairs: Sequence[tuple[bytes, LogShape]]) -> list[Any]:
     """Leave lines with a job: the last ones are kept as long as the job is."""
     requests = [
@@ -273,7 +273,7 @@ class EmitItem(EmitShape, frozen=True, kw_only=True):
     id: Id
 
 
-@verb(routes, "emit", roles=WORKS, takes=EmitShape, item=EmitItem, gives=Said, refuses=(*_NO_LEASE, errors.TooLarge))
+@verb(routes, "emit", roles=WORKS, body=EmitShape, item=EmitItem, response=Said, refuses=(*_NO_LEASE, errors.TooLarge))
 async def emit(context: RequestContext[Any, Any], pairs: Sequence[tuple[bytes, EmitShape]]) -> list[Any]:
     """Send a value to those who follow the job; nothing is kept when nobody does."""
     requests = [Emit(job_id, shape.token, _emitted(context, shape)) for job_id, shape in pairs]
@@ -281,7 +281,7 @@ async def emit(context: RequestContext[Any, Any], pairs: Sequence[tuple[bytes, E
 
 
 def _emitted(context: RequestContext[Any, Any], shape: EmitShape) -> Any:
-    value = read("value", shape.value, shape.value_base64, shape.value_codec, context.encoding)
+    value = read("value", shape.value, shape.value_base64, shape.value_codec, context.body_encoding)
     if value is None:
         raise errors.BadInput("Give a value.")
     return value

@@ -11,11 +11,11 @@ from windlass.core import errors
 from windlass.core.ids import format_id
 from windlass.core.job import NOTHING, NewJob
 from windlass.core.retry import ENDLESS
-from windlass.core.scheduling import schedule as core
 from windlass.core.scheduling.cron import CRON_MAX, TIMEZONE_MAX
 from windlass.core.scheduling.repeat import RULE_MAX
 from windlass.core.scheduling.schedule import Misfire, Overlap, Schedule, ScheduleStatus
-from windlass.core.validation import jobs as check
+from windlass.core.validation.bounds import DURATION_MAX, UINT32_MAX
+from windlass.core.validation.schedules import SCHEDULE_PAUSE_REASON_MAX
 from windlass.web.app.encoding import Encoding
 from windlass.web.app.request_context import RequestContext
 from windlass.web.app.router import ADMIN, READS, Answer, Routes
@@ -41,7 +41,7 @@ class ScheduleShape(Shape, frozen=True, kw_only=True):
     cron: Annotated[str, Meta(max_length=CRON_MAX, description="Five fields, or six with seconds first.")] = ""
     timezone: Annotated[str, Meta(min_length=1, max_length=TIMEZONE_MAX, description="Of the cron expression.")] = "UTC"
     every_ms: Annotated[
-        int, Meta(ge=0, le=check.DURATION_MAX, description="At least 1,000; from starts_at_ms, or its creation.")
+        int, Meta(ge=0, le=DURATION_MAX, description="At least 1,000; from starts_at_ms, or its creation.")
     ] = 0
     repeat: Annotated[str, Meta(max_length=RULE_MAX, description="A rule.")] = ""
     overlap: Annotated[Overlap, Meta(description="When a job of an earlier occurrence has not ended.")] = "allow"
@@ -110,32 +110,32 @@ def _template(job: NewJob, encoding: Encoding) -> NewJobShape:
 
 class RevisionQuery(Shape, frozen=True, kw_only=True):
     if_revision: Annotated[
-        int, Meta(ge=0, le=check.UINT32_MAX, description="Only when it has this revision; 0: whatever it has.")
+        int, Meta(ge=0, le=UINT32_MAX, description="Only when it has this revision; 0: whatever it has.")
     ] = 0
 
 
 AskByName: TypeAlias = RequestContext[None, None]
 
 
-@routes.get("/schedules", roles=READS, gives=SchedulesShape)
+@routes.get("/schedules", roles=READS, response=SchedulesShape)
 async def schedules(context: AskByName) -> SchedulesShape:
     """All schedules, by name.
 
     A token for some queues is shown those that make jobs there."""
-    found = [one for one in await context.service.schedules() if context.who.may_use(one.schedule.job.queue)]
-    return SchedulesShape(schedules=[_status(one, context.wanted) for one in found])
+    found = [one for one in await context.service.schedules() if context.principal.may_use(one.schedule.job.queue)]
+    return SchedulesShape(schedules=[_status(one, context.response_encoding) for one in found])
 
 
-@routes.get("/schedules/{name}", roles=READS, gives=ScheduleStatusShape, refuses=_KNOWN)
+@routes.get("/schedules/{name}", roles=READS, response=ScheduleStatusShape, refuses=_KNOWN)
 async def schedule(context: AskByName) -> ScheduleStatusShape:
     """One schedule: its rhythm, its job, its next and last occurrence."""
     found = await context.service.schedule_of(context.path["name"])
     context.check_found(found.schedule.job.queue, "this schedule")
-    return _status(found, context.wanted)
+    return _status(found, context.response_encoding)
 
 
 @routes.put(
-    "/schedules/{name}", takes=ScheduleShape, query=RevisionQuery, gives=ScheduleStatusShape,
+    "/schedules/{name}", body=ScheduleShape, query=RevisionQuery, response=ScheduleStatusShape,
     refuses=(errors.TooLarge, errors.RevisionConflict, errors.CrossPartition, errors.EngineFull), **_CHANGING,
 )  # fmt: skip
 async def set_schedule(context: RequestContext[ScheduleShape, RevisionQuery]) -> ScheduleStatusShape:
@@ -143,9 +143,11 @@ async def set_schedule(context: RequestContext[ScheduleShape, RevisionQuery]) ->
 
     Its next occurrence is computed anew when its rhythm is another. One that is the same already is left alone."""
     name = _changed(context)
-    context.detail = f"jobs {context.body.job.name} in {context.body.job.queue}"
-    wanted = context.body.schedule(name, context.encoding)
-    return _status(await context.service.schedule(wanted, if_revision=context.query.if_revision), context.wanted)
+    context.audit_detail = f"jobs {context.body.job.name} in {context.body.job.queue}"
+    wanted = context.body.schedule(name, context.body_encoding)
+    return _status(
+        await context.service.schedule(wanted, if_revision=context.query.if_revision), context.response_encoding
+    )
 
 
 @routes.delete(
@@ -157,30 +159,32 @@ async def remove_schedule(context: RequestContext[None, RevisionQuery]) -> None:
 
 
 class PauseScheduleShape(Shape, frozen=True, kw_only=True):
-    reason: Annotated[str, Meta(max_length=core.PAUSE_REASON_MAX, description="Shown with the schedule.")] = ""
+    reason: Annotated[str, Meta(max_length=SCHEDULE_PAUSE_REASON_MAX, description="Shown with the schedule.")] = ""
 
 
 @routes.post(
-    "/schedules/{name}/pause", takes=PauseScheduleShape, gives=ScheduleStatusShape,
+    "/schedules/{name}/pause", body=PauseScheduleShape, response=ScheduleStatusShape,
     refuses=(*_KNOWN, errors.EngineFull), **_CHANGING,
 )  # fmt: skip
 async def pause_schedule(context: RequestContext[PauseScheduleShape, None]) -> ScheduleStatusShape:
     """Let a schedule fire no more until it is resumed."""
     name = _changed(context)
-    context.detail = context.body.reason
-    return _status(await context.service.pause_schedule(name, reason=context.body.reason), context.wanted)
+    context.audit_detail = context.body.reason
+    return _status(await context.service.pause_schedule(name, reason=context.body.reason), context.response_encoding)
 
 
-@routes.post("/schedules/{name}/resume", gives=ScheduleStatusShape, refuses=(*_KNOWN, errors.EngineFull), **_CHANGING)
+@routes.post(
+    "/schedules/{name}/resume", response=ScheduleStatusShape, refuses=(*_KNOWN, errors.EngineFull), **_CHANGING
+)
 async def resume_schedule(context: AskByName) -> ScheduleStatusShape:
     """Let a paused schedule go on with its next occurrence.
 
     What came while it was paused is passed over."""
-    return _status(await context.service.resume_schedule(_changed(context)), context.wanted)
+    return _status(await context.service.resume_schedule(_changed(context)), context.response_encoding)
 
 
 @routes.post(
-    "/schedules/{name}/run", gives=EnqueuedShape, status=201, also={200: EnqueuedShape},
+    "/schedules/{name}/run", response=EnqueuedShape, status=201, other_responses={200: EnqueuedShape},
     refuses=(*_KNOWN, errors.QueueFull, errors.EngineFull, errors.UnknownMember, errors.CrossPartition), **_CHANGING,
 )  # fmt: skip
 async def run_schedule(context: AskByName) -> Answer:
@@ -193,6 +197,6 @@ async def run_schedule(context: AskByName) -> Answer:
 
 
 def _changed(context: RequestContext[Any, Any]) -> str:
-    context.target = context.path["name"]
-    context.may_use_all()
-    return context.target
+    context.audit_target = context.path["name"]
+    context.check_all_queues()
+    return context.audit_target

@@ -18,7 +18,20 @@ from windlass.core.job_template import Filled, Form, alone
 from windlass.core.queue import FOREVER_MS
 from windlass.core.retry import ENDLESS, Backoff
 from windlass.core.text.durations import INSTANT_MAX
-from windlass.core.validation import jobs as check
+from windlass.core.validation.bounds import (
+    AFTER_MAX,
+    DURATION_MAX,
+    INT32_MAX,
+    INT32_MIN,
+    LANE_MAX,
+    NAME_MAX,
+    PAUSE_MAX,
+    QUEUE_MAX,
+    TAGS_MAX,
+    TRACE_MAX,
+    UINT32_MAX,
+    UNIQUE_MAX,
+)
 from windlass.core.validation.callbacks import TYPE_MAX
 from windlass.web.app.encoding import Encoding
 from windlass.web.app.problems import Problem, problem
@@ -33,13 +46,13 @@ FORMS_MAX = 1024  # that a server remembers
 Id: TypeAlias = Annotated[
     str, Meta(description="The id of a job, a UUID.", examples=["01890a5d-ac96-774b-bcce-b302099a8057"])
 ]
-QueueName: TypeAlias = Annotated[str, Meta(min_length=1, max_length=check.QUEUE_MAX, examples=["mail"])]
-Name: TypeAlias = Annotated[str, Meta(min_length=1, max_length=check.NAME_MAX, examples=["send"])]
+QueueName: TypeAlias = Annotated[str, Meta(min_length=1, max_length=QUEUE_MAX, examples=["mail"])]
+Name: TypeAlias = Annotated[str, Meta(min_length=1, max_length=NAME_MAX, examples=["send"])]
 Instant: TypeAlias = Annotated[int, Meta(ge=0, le=INSTANT_MAX, description="Milliseconds since 1970, UTC.")]
-Duration: TypeAlias = Annotated[int, Meta(ge=0, le=check.DURATION_MAX, description="Milliseconds.")]
+Duration: TypeAlias = Annotated[int, Meta(ge=0, le=DURATION_MAX, description="Milliseconds.")]
 # Beyond all durations there is one value that means for ever.
 Term: TypeAlias = Annotated[int, Meta(ge=0, le=FOREVER_MS, description=f"Milliseconds; {FOREVER_MS}: for ever.")]
-Priority: TypeAlias = Annotated[int, Meta(ge=check.INT32_MIN, le=check.INT32_MAX, description="Smaller first.")]
+Priority: TypeAlias = Annotated[int, Meta(ge=INT32_MIN, le=INT32_MAX, description="Smaller first.")]
 Token: TypeAlias = Annotated[int, Meta(ge=0, lt=2**48, description="Of the lease; 0: of whoever holds the job.")]
 
 
@@ -62,10 +75,10 @@ def shaped(found: msgspec.Struct, shape: type[G]) -> G:
 class RetryShape(Shape, frozen=True, kw_only=True):
     """Attempts and the growing pauses between them."""
 
-    tries: Annotated[int, Meta(ge=0, le=check.UINT32_MAX, description="0: never gives up.")] = 3
-    base_ms: Annotated[int, Meta(ge=0, le=check.PAUSE_MAX)] = 1_000
+    tries: Annotated[int, Meta(ge=0, le=UINT32_MAX, description="0: never gives up.")] = 3
+    base_ms: Annotated[int, Meta(ge=0, le=PAUSE_MAX)] = 1_000
     factor: Annotated[float, Meta(ge=1, le=1000)] = 2.0
-    cap_ms: Annotated[int, Meta(ge=0, le=check.PAUSE_MAX)] = 600_000
+    cap_ms: Annotated[int, Meta(ge=0, le=PAUSE_MAX)] = 600_000
     jitter: Annotated[float, Meta(ge=0, le=1)] = 0.1
 
 
@@ -98,14 +111,14 @@ class NewJobShape(Shape, frozen=True, kw_only=True, gc=False):
     delay_ms: Duration = 0
     expires_at_ms: Instant = 0
     expires_in_ms: Duration = 0
-    lane: Annotated[str, Meta(max_length=check.LANE_MAX)] = ""
-    unique: Annotated[str, Meta(max_length=check.UNIQUE_MAX)] = ""
+    lane: Annotated[str, Meta(max_length=LANE_MAX)] = ""
+    unique: Annotated[str, Meta(max_length=UNIQUE_MAX)] = ""
     unique_check: UniqueCheck = "keep"
     unique_while_kept: bool = False
     debounce_ms: Duration = 0
     debounce_max_ms: Duration = 0
     throttle_ms: Duration = 0
-    if_revision: Annotated[int, Meta(ge=0, le=check.UINT32_MAX)] = 0
+    if_revision: Annotated[int, Meta(ge=0, le=UINT32_MAX)] = 0
     retry: RetryShape | None = None
     lease_ms: Term = 0
     lease_rule: str = ""
@@ -113,12 +126,12 @@ class NewJobShape(Shape, frozen=True, kw_only=True, gc=False):
     hidden: bool = False
     timeout_ms: Duration = 0
     result_ttl_ms: Term = 0
-    tags: Annotated[tuple[str, ...], Meta(max_length=check.TAGS_MAX)] = ()
-    trace: Annotated[str, Meta(max_length=check.TRACE_MAX)] = ""
+    tags: Annotated[tuple[str, ...], Meta(max_length=TAGS_MAX)] = ()
+    trace: Annotated[str, Meta(max_length=TRACE_MAX)] = ""
     repeat: str = ""
     parent: Id | None = None
     held: bool = False
-    after: Annotated[tuple[Id, ...], Meta(max_length=check.AFTER_MAX)] = ()
+    after: Annotated[tuple[Id, ...], Meta(max_length=AFTER_MAX)] = ()
     joins: bool = False
     on_failure: OnFailure | Literal[""] = ""
     callback: CallbackShape | None = None

@@ -12,7 +12,7 @@ from windlass.core import errors
 from windlass.core.errors import Refusal
 from windlass.core.ids import parse_id
 from windlass.core.operations import Filter, Held, Take, Taken
-from windlass.core.validation import jobs as check
+from windlass.core.validation.bounds import INT32_MAX, INT32_MIN, NAME_MAX, NAMES_PER_FILTER, QUEUES_PER_TAKE, TAKE_MAX
 from windlass.web.app.request_context import RequestContext
 from windlass.web.app.router import WORKS, Routes
 
@@ -28,16 +28,16 @@ class TakeShape(Shape, frozen=True, kw_only=True):
     """Which jobs are wanted, and how many. At most one of `only`, `all_but` and `glob`; they need a queue that is
     divided by name."""
 
-    queues: Annotated[tuple[QueueName, ...], Meta(min_length=1, max_length=check.QUEUES_PER_TAKE)]
-    most: Annotated[int, Meta(ge=1, le=check.TAKE_MAX)] = 1
+    queues: Annotated[tuple[QueueName, ...], Meta(min_length=1, max_length=QUEUES_PER_TAKE)]
+    most: Annotated[int, Meta(ge=1, le=TAKE_MAX)] = 1
     wait_ms: Annotated[int, Meta(ge=0, le=WAIT_MAX_MS, description="How long to wait for the first one.")] = 0
     lease_ms: Annotated[Term, Meta(description="Of the lease; 0: the job's or the queue's.")] = 0
     accept_ms: Annotated[Duration, Meta(description="Over 0: dispatched only, to be accepted within this time.")] = 0
     weights: tuple[Annotated[int, Meta(ge=1, le=1_000_000)], ...] = ()
-    only: Annotated[tuple[Name, ...], Meta(max_length=check.NAMES_PER_FILTER)] = ()
-    all_but: Annotated[tuple[Name, ...], Meta(max_length=check.NAMES_PER_FILTER)] = ()
-    glob: Annotated[str, Meta(max_length=check.NAME_MAX)] = ""
-    priority: Annotated[int, Meta(ge=check.INT32_MIN, le=check.INT32_MAX)] | None = None
+    only: Annotated[tuple[Name, ...], Meta(max_length=NAMES_PER_FILTER)] = ()
+    all_but: Annotated[tuple[Name, ...], Meta(max_length=NAMES_PER_FILTER)] = ()
+    glob: Annotated[str, Meta(max_length=NAME_MAX)] = ""
+    priority: Annotated[int, Meta(ge=INT32_MIN, le=INT32_MAX)] | None = None
     hidden: Annotated[bool, Meta(description="Hidden jobs too.")] = False
     worker: Annotated[str | None, Meta(description="The id under which the worker is registered, a UUID.")] = None
 
@@ -69,7 +69,7 @@ _REFUSES_TAKE = (
 NOTHING = Taken([], None)
 
 
-@routes.post("/take", roles=WORKS, takes=TakeShape, gives=TakenShape, refuses=_REFUSES_TAKE, waits=True)
+@routes.post("/take", roles=WORKS, body=TakeShape, response=TakenShape, refuses=_REFUSES_TAKE, waits=True)
 async def take(context: RequestContext[TakeShape, None]) -> TakenShape:
     """Take jobs, with a lease.
 
@@ -82,16 +82,18 @@ async def take(context: RequestContext[TakeShape, None]) -> TakenShape:
 
 async def _may_take(context: RequestContext[Any, Any], wanted: Take) -> None:
     for queue in wanted.queues:
-        context.may_use(queue)
+        context.check_queue(queue)
     if wanted.worker:
-        await context.may_act_for(wanted.worker)
+        await context.check_worker(wanted.worker)
 
 
 async def _handed_over(context: RequestContext[Any, Any], taken: Taken) -> TakenShape:
     if taken.jobs and context.request.client.is_gone:
         await context.service.release([Held(job.id, job.lease_token) for job in taken.jobs])
         taken = NOTHING
-    return TakenShape(jobs=[job_shape(job, context.wanted) for job in taken.jobs], next_due_at_ms=taken.next_due_at_ms)
+    return TakenShape(
+        jobs=[job_shape(job, context.response_encoding) for job in taken.jobs], next_due_at_ms=taken.next_due_at_ms
+    )
 
 
 # Both at once
@@ -113,7 +115,7 @@ class ExchangedShape(Given, frozen=True, kw_only=True):
 
 
 @routes.post(
-    "/exchange", roles=WORKS, takes=ExchangeShape, gives=ExchangedShape, refuses=(*_REFUSES_TAKE, errors.TooLarge),
+    "/exchange", roles=WORKS, body=ExchangeShape, response=ExchangedShape, refuses=(*_REFUSES_TAKE, errors.TooLarge),
     waits=True,
 )  # fmt: skip
 async def exchange(context: RequestContext[ExchangeShape, None]) -> ExchangedShape:
@@ -126,7 +128,7 @@ async def exchange(context: RequestContext[ExchangeShape, None]) -> ExchangedSha
     failures = [(parse_id(one.id), one) for one in context.body.failures]
     # Side by side: for a token that is for some queues, both read from the engine.
     await asyncio.gather(
-        _may_take(context, request), context.may_touch([job_id for job_id, _ in (*finishes, *failures)])
+        _may_take(context, request), context.check_jobs([job_id for job_id, _ in (*finishes, *failures)])
     )
     done = await context.service.finish_and_take(
         [finish_of(context, *pair) for pair in finishes], await failures_of(context, failures), request

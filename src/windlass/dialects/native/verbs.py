@@ -24,23 +24,23 @@ def verb(
     name: str,
     *,
     roles: frozenset[Role],
-    takes: type[Shape],
+    body: type[Shape],
     item: type[Shape],
-    gives: type[Any],
+    response: type[Any],
     refuses: tuple[type[WindlassError], ...],
     is_audited: bool = False,
     method: str = "POST",
 ) -> Callable[[Perform], Perform]:
-    """`item` is `takes` with an id. The function is given pairs of an id and a shape, one or many. PATCH and DELETE of
+    """`item` is `body` with an id. The function is given pairs of an id and a shape, one or many. PATCH and DELETE of
     one are of the job's own path; what goes with a DELETE stands in the query."""
-    place = "query" if method == "DELETE" else "takes"
+    place = "query" if method == "DELETE" else "body"
 
     def add(perform: Perform) -> Perform:
         async def one(context: RequestContext[Any, Any]) -> Any:
             job_id = context.job_id
             if is_audited:
-                context.target = format_id(job_id)
-            await context.may_touch([job_id])
+                context.audit_target = format_id(job_id)
+            await context.check_jobs([job_id])
             [answer] = await perform(context, [(job_id, context.query if place == "query" else context.body)])
             if isinstance(answer, Refusal):
                 raise answer
@@ -49,18 +49,18 @@ def verb(
         async def many(context: RequestContext[Items[Any], Any]) -> Results[Any]:
             pairs = [(parse_id(each.id), each) for each in context.body.items]
             if is_audited:
-                context.target = _listed([job_id for job_id, _ in pairs])
-            await context.may_touch([job_id for job_id, _ in pairs])
+                context.audit_target = _listed([job_id for job_id, _ in pairs])
+            await context.check_jobs([job_id for job_id, _ in pairs])
             return results(await perform(context, pairs), lambda answer: answer)
 
         summary, _, description = (perform.__doc__ or "").partition("\n")
         one.__doc__ = perform.__doc__
         many.__doc__ = f"{summary.rstrip('.')}: up to 1,000 jobs, each answered by itself.\n{description}"
         shared: dict[str, Any] = {"roles": roles, "is_audited": is_audited}
-        about_one: Any = {place: takes, "gives": gives, "refuses": refuses}
+        about_one: Any = {place: body, "response": response, "refuses": refuses}
         path = f"/jobs/{{id}}/{name}" if method == "POST" else "/jobs/{id}"
         routes(method, path, operation=name, **about_one, **shared)(one)
-        about_many: Any = {"takes": Items[item], "gives": Results[gives]}  # type: ignore[valid-type]
+        about_many: Any = {"body": Items[item], "response": Results[response]}  # type: ignore[valid-type]
         routes.post(f"/jobs:{name}", operation=f"{name}_many", **about_many, **shared)(many)
         return perform
 

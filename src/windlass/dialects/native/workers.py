@@ -10,7 +10,7 @@ from windlass.core import errors
 from windlass.core.errors import BadInput
 from windlass.core.ids import format_id, parse_id
 from windlass.core.operations import Worker, WorkerInfo
-from windlass.core.validation import jobs as check
+from windlass.core.validation.bounds import DURATION_MAX, PAGE_MAX, QUEUES_PER_TAKE, UINT32_MAX
 from windlass.web.app.request_context import RequestContext
 from windlass.web.app.router import ADMIN, READS, WORKS, Routes
 
@@ -26,11 +26,11 @@ class WorkerShape(Shape, frozen=True, kw_only=True):
 
     host: Annotated[str, Meta(max_length=255)] = ""
     pid: Annotated[int, Meta(ge=0, le=2**31)] = 0
-    queues: Annotated[tuple[QueueName, ...], Meta(max_length=check.QUEUES_PER_TAKE)] = ()
+    queues: Annotated[tuple[QueueName, ...], Meta(max_length=QUEUES_PER_TAKE)] = ()
     slots: Annotated[int, Meta(ge=0, le=1_000_000, description="Jobs that it runs at once.")] = 1
     name: Annotated[str, Meta(max_length=255)] = ""
     beat_ms: Annotated[
-        int, Meta(ge=100, le=check.DURATION_MAX, description="It will beat at least this often; silent, it is lost.")
+        int, Meta(ge=100, le=DURATION_MAX, description="It will beat at least this often; silent, it is lost.")
     ] = 30_000
 
 
@@ -101,8 +101,8 @@ class WorkersShape(Given, frozen=True, kw_only=True):
 
 
 class WorkersQuery(Shape, frozen=True, kw_only=True):
-    start: Annotated[int, Meta(ge=0, le=check.UINT32_MAX, description="How many to pass over.")] = 0
-    most: Annotated[int, Meta(ge=1, le=check.PAGE_MAX)] = 100
+    start: Annotated[int, Meta(ge=0, le=UINT32_MAX, description="How many to pass over.")] = 0
+    most: Annotated[int, Meta(ge=1, le=PAGE_MAX)] = 100
 
 
 class GivenBackShape(Given, frozen=True, kw_only=True):
@@ -128,15 +128,15 @@ def _registered(worker: Worker) -> RegisteredShape:
     )
 
 
-@routes.get("/workers", roles=READS, query=WorkersQuery, gives=WorkersShape)
+@routes.get("/workers", roles=READS, query=WorkersQuery, response=WorkersShape)
 async def workers(context: RequestContext[None, WorkersQuery]) -> WorkersShape:
     """Registered workers, and what each runs."""
-    context.may_use_all()
+    context.check_all_queues()
     found = await context.service.workers(start=context.query.start, most=context.query.most)
     return WorkersShape(workers=[_registered(one) for one in found])
 
 
-@routes.put("/workers/{id}", roles=WORKS, takes=WorkerShape, gives=ExpectedShape, refuses=(errors.TooLarge,))
+@routes.put("/workers/{id}", roles=WORKS, body=WorkerShape, response=ExpectedShape, refuses=(errors.TooLarge,))
 async def register(context: RequestContext[WorkerShape, None]) -> ExpectedShape:
     """A worker says what it is, and how often it will beat.
 
@@ -144,8 +144,8 @@ async def register(context: RequestContext[WorkerShape, None]) -> ExpectedShape:
     refused with `unknown_worker`."""
     worker, body = _worker_id(context), context.body
     for queue in body.queues:
-        context.may_use(queue)
-    await context.may_act_for(worker, with_jobs=True)
+        context.check_queue(queue)
+    await context.check_worker(worker, with_jobs=True)
     info = WorkerInfo(host=body.host, pid=body.pid, queues=body.queues, slots=body.slots, name=body.name)
     now_ms = await context.service.register(worker, info, beat_ms=body.beat_ms)
     return ExpectedShape(now_ms=now_ms, silent_at_ms=now_ms + body.beat_ms)
@@ -154,8 +154,8 @@ async def register(context: RequestContext[WorkerShape, None]) -> ExpectedShape:
 @routes.post(
     "/workers/{id}/beat",
     roles=WORKS,
-    takes=BeatShape,
-    gives=HeardShape,
+    body=BeatShape,
+    response=HeardShape,
     refuses=(errors.UnknownWorker, errors.TooLarge),
 )
 async def beat(context: RequestContext[BeatShape, None]) -> HeardShape:
@@ -164,7 +164,7 @@ async def beat(context: RequestContext[BeatShape, None]) -> HeardShape:
     A worker that names the jobs it holds also hears of leases under its name that it does not know, because the answer
     to a take was lost. It releases them, and they run at once instead of when their leases end."""
     worker, held = _worker_id(context), context.body.held
-    await context.may_act_for(worker)
+    await context.check_worker(worker)
     if held is None:
         return HeardShape(is_asked_to_stop=await context.service.beat([worker]).one())
     heard = await context.service.beat_holding(worker, [parse_id(text) for text in held])
@@ -173,7 +173,7 @@ async def beat(context: RequestContext[BeatShape, None]) -> HeardShape:
 
 
 @routes.post(
-    "/workers/{id}/stop", roles=ADMIN, gives=AskedToStopShape, refuses=(errors.UnknownWorker,), is_audited=True
+    "/workers/{id}/stop", roles=ADMIN, response=AskedToStopShape, refuses=(errors.UnknownWorker,), is_audited=True
 )
 async def stop_worker(context: RequestContext[None, None]) -> AskedToStopShape:
     """Ask a worker to end gently.
@@ -181,15 +181,15 @@ async def stop_worker(context: RequestContext[None, None]) -> AskedToStopShape:
     With its next heartbeat it hears so: it takes no more, ends what it runs, and leaves. One that jobs are pushed to
     gets no more."""
     worker = _worker_id(context)
-    context.target = format_id(worker)
+    context.audit_target = format_id(worker)
     return AskedToStopShape(was_asked=not await context.service.stop_worker(worker))
 
 
-@routes.delete("/workers/{id}", roles=WORKS, gives=GivenBackShape, refuses=(errors.UnknownWorker,))
+@routes.delete("/workers/{id}", roles=WORKS, response=GivenBackShape, refuses=(errors.UnknownWorker,))
 async def forget(context: RequestContext[None, None]) -> GivenBackShape:
     """A worker leaves; what it holds goes back."""
     worker = _worker_id(context)
-    await context.may_act_for(worker, with_jobs=True)
+    await context.check_worker(worker, with_jobs=True)
     return GivenBackShape(given_back=await context.service.forget(worker))
 
 

@@ -41,7 +41,7 @@ def identity_from(environment: Mapping[str, str]) -> Identity:
     )
 
 
-def identity() -> Identity:
+def process_identity() -> Identity:
     return identity_from(os.environ)
 
 
@@ -58,7 +58,7 @@ class Envelope(msgspec.Struct, frozen=True):
 _decode = msgspec.json.Decoder(Envelope).decode
 
 
-def opened(line: bytes) -> Envelope:
+def parse_envelope(line: bytes) -> Envelope:
     """BadInput says what is wrong with a line."""
     try:
         if not line.isascii():
@@ -84,14 +84,14 @@ class _Message(msgspec.Struct, frozen=True):
 _encode = msgspec.json.Encoder().encode
 
 
-def sealed(sender: Identity, topic: str, payload: bytes, now_ms: int) -> bytes:
+def encode_message(sender: Identity, topic: str, payload: bytes, now_ms: int) -> bytes:
     """A message to be written, with the end of its line. `topic` is without the namespace."""
     message = _Message(
         f"{sender.publisher}/{topic}",
         sender.name,
         sender.uuid,
         sender.host,
-        instants.written(now_ms),
+        instants.format_instant(now_ms),
         msgspec.Raw(payload),
     )
     return _encode(message) + b"\n"

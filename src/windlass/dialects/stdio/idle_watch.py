@@ -12,21 +12,21 @@ from windlass.core.errors import WindlassError
 from windlass.core.operations import Dispatch, Held
 from windlass.service import Service
 
-from .messages import Terms
-from .pipes import Outlet
+from .messages import ProcessorOptions
+from .pipes import OutputPipe
 
 log = logging.getLogger("windlass.processor")
 
 QUEUES_AT_ONCE = 1000
 TROUBLE_PAUSE_S = 1.0
-ANSWER_S = 5.0  # for the engine's answer when it is told to stop
+STOP_ANSWER_S = 5.0  # for the engine's answer when it is told to stop
 
 
-class Watch:
+class IdleWorkerWatch:
     """`note` that somebody is idle in a queue for so long; `run` until cancelled."""
 
     def __init__(
-        self, service: Service, terms: Terms, outlet: Outlet[Held], hand_out: Callable[[Dispatch], None]
+        self, service: Service, terms: ProcessorOptions, outlet: OutputPipe[Held], hand_out: Callable[[Dispatch], None]
     ) -> None:
         self._service = service
         self._terms = terms
@@ -88,7 +88,7 @@ class Watch:
         except asyncio.CancelledError:
             # What the engine has given by now reaches its workers.
             changed.set()
-            await asyncio.wait({asking}, timeout=ANSWER_S)
+            await asyncio.wait({asking}, timeout=STOP_ANSWER_S)
             if asking.done() and not asking.cancelled() and asking.exception() is None:
                 self._hand_out(asking.result())
             asking.cancel()

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from windlass.core.errors import BadInput
 
 
-def read(text: str) -> int:
+def parse_instant(text: str) -> int:
     """Milliseconds since 1970; without an offset it is UTC."""
     try:
         instant = datetime.fromisoformat(text)
@@ -19,5 +19,5 @@ def read(text: str) -> int:
         raise BadInput(f"{text[:40]!r} is no instant; write 2026-01-31T12:00:00.000Z.") from error
 
 
-def written(at_ms: int) -> str:
+def format_instant(at_ms: int) -> str:
     return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(at_ms // 1000))}.{at_ms % 1000:03}Z"

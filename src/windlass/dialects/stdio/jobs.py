@@ -14,34 +14,38 @@ from windlass.core.ids import parse_id
 from windlass.core.job import Blob, Codec, Job, NewJob
 from windlass.core.retry import ENDLESS, Backoff
 from windlass.core.text.transcoding import as_json
-from windlass.core.validation import jobs as check
+from windlass.core.validation.bounds import NAME_MAX
+from windlass.core.validation.jobs import check_new_job
+from windlass.core.validation.values import check_new_name
 
 from . import instants
 
-HIGHEST, USUAL, LOWEST = 0, 5, 9
-NAME_OF_A_JOB = "job"  # where it has no command
+HIGHEST_PRIORITY, DEFAULT_PRIORITY, LOWEST_PRIORITY = 0, 5, 9
+DEFAULT_JOB_NAME = "job"  # where it has no command
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)
-_NOBODY = "00000000-0000-0000-0000-000000000000"
+_NIL_UUID = "00000000-0000-0000-0000-000000000000"
 
 
-def priority_of(given: Any) -> int:
+def parse_priority(given: Any) -> int:
     """0 is the highest; a number as text is tolerated."""
     if given is None:
-        return USUAL
+        return DEFAULT_PRIORITY
     if isinstance(given, str) and re.fullmatch(r"\s*[0-9]{1,3}\s*", given, re.ASCII):
         given = int(given)
     if type(given) is float and given.is_integer():
         given = int(given)
-    if type(given) is not int or not HIGHEST <= given <= LOWEST:
-        raise BadInput(f"priority must be a whole number from {HIGHEST} to {LOWEST}, not {str(given)[:40]!r}.")
+    if type(given) is not int or not HIGHEST_PRIORITY <= given <= LOWEST_PRIORITY:
+        raise BadInput(
+            f"priority must be a whole number from {HIGHEST_PRIORITY} to {LOWEST_PRIORITY}, not {str(given)[:40]!r}."
+        )
     return given
 
 
-def _name_of(command: Any) -> str:
+def _job_name(command: Any) -> str:
     try:
-        check.new_name("command", command, check.NAME_MAX)
+        check_new_name("command", command, NAME_MAX)
     except BadInput:
-        return NAME_OF_A_JOB
+        return DEFAULT_JOB_NAME
     return str(command)
 
 
@@ -49,68 +53,68 @@ def new_job(raw: bytes, fields: dict[str, Any], *, keep_ms: int, attempts: int) 
     """The uuid is the job's unique key within its queue, as long as anything is known of the job."""
     job = NewJob(
         queue=fields["queue_name"],
-        name=_name_of(fields.get("command")),
+        name=_job_name(fields.get("command")),
         payload=Blob(raw),
-        priority=priority_of(fields.get("priority")) - USUAL,
+        priority=parse_priority(fields.get("priority")) - DEFAULT_PRIORITY,
         unique=fields["uuid"],
         unique_while_kept=True,
         result_ttl_ms=keep_ms,
         retry=Backoff(tries=attempts) if attempts else ENDLESS,
     )
-    check.new_job(job)
+    check_new_job(job)
     return job
 
 
-def id_of(uuid: str) -> bytes:
+def engine_id(uuid: str) -> bytes:
     """A job that was not added here is known by the id that the engine gave it; empty: this can be none."""
     return parse_id(uuid) if _UUID.fullmatch(uuid) else b""
 
 
 def worker_id(uuid: str) -> bytes:
     """Sixteen bytes that stand for a worker: those of its uuid, if it is one as it is usually written."""
-    if _UUID.fullmatch(uuid) and uuid != _NOBODY:
+    if _UUID.fullmatch(uuid) and uuid != _NIL_UUID:
         return parse_id(uuid)
     return hashlib.sha256(uuid.encode()).digest()[:16]
 
 
-class _Known(msgspec.Struct):
+class _StoredFields(msgspec.Struct):
     uuid: str
     dispatched_at: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
 
 
-_decode_known = msgspec.json.Decoder(_Known).decode
+_decode_stored = msgspec.json.Decoder(_StoredFields).decode
 _decode_fields = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _encode = msgspec.json.Encoder().encode
 
 
-def _added_here(job: Job) -> _Known | None:
+def _parse_stored(job: Job) -> _StoredFields | None:
     if not job.unique or job.payload.codec is not Codec.JSON:
         return None
     try:
-        known = _decode_known(job.payload.data)
+        known = _decode_stored(job.payload.data)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None
     return known if known.uuid == job.unique else None
 
 
-def assignment(job: Job) -> bytes:
+def encode_assignment(job: Job) -> bytes:
     """The stored job and when it was dispatched. A job that came in another way is described as one of ours."""
-    dispatched_at = _encode(instants.written(job.started_at_ms or 0))
-    known = _added_here(job)
+    dispatched_at = _encode(instants.format_instant(job.started_at_ms or 0))
+    known = _parse_stored(job)
     if known is None:
-        return _described(job, dispatched_at)
+        return _encode_other_job(job, dispatched_at)
     if known.dispatched_at is not msgspec.UNSET:
         return _encode(_decode_fields(job.payload.data) | {"dispatched_at": msgspec.Raw(dispatched_at)})
     return job.payload.data.rstrip()[:-1] + b',"dispatched_at":' + dispatched_at + b"}"
 
 
-def _described(job: Job, dispatched_at: bytes) -> bytes:
+def _encode_other_job(job: Job, dispatched_at: bytes) -> bytes:
     args = as_json(job.payload)
     shown = {
         "uuid": job.key,
         "queue_name": job.queue,
-        "priority": min(max(job.priority + USUAL, HIGHEST), LOWEST),
-        "created_at": instants.written(job.created_at_ms),
+        "priority": min(max(job.priority + DEFAULT_PRIORITY, HIGHEST_PRIORITY), LOWEST_PRIORITY),
+        "created_at": instants.format_instant(job.created_at_ms),
         "command": job.name,
         "args": args,
         "dispatched_at": msgspec.Raw(dispatched_at),

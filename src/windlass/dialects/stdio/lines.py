@@ -16,7 +16,7 @@ class TooLong(NamedTuple):
         return f"A line has more than {self.most} bytes; it was passed over."
 
 
-class Lines:
+class LineBuffer:
     """`feed` gives the lines that are whole by now, without blank ones; `close` the last one, if nothing ended it."""
 
     def __init__(self, most: int = LINE_MAX) -> None:

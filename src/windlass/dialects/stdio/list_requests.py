@@ -11,55 +11,57 @@ from windlass.core.ids import format_id
 from windlass.core.job import Job
 from windlass.core.operations import Listing, Worker
 from windlass.core.states import State
-from windlass.core.validation.jobs import PAGE_MAX
+from windlass.core.validation.bounds import PAGE_MAX
 from windlass.service import Service
 
 from . import instants, jobs
-from .messages import Show, Terms
+from .messages import ListMessage, ProcessorOptions
 
-SHOWN_MAX = 1000
-WORKERS_LOOKED_AT = 10_000
+ROWS_MAX = 1000
+WORKERS_SCANNED_MAX = 10_000
 
 
-async def shown(service: Service, asked: Show, terms: Terms) -> bytes:
+async def answer_list_request(service: Service, asked: ListMessage, terms: ProcessorOptions) -> bytes:
     """The payload of the answer."""
     rows: list[dict[str, Any]] = []
     what = "workers" if asked.what == "workers" else "jobs"
-    found = _workers(service, asked.queue) if asked.what == "workers" else _jobs(service, asked, terms)
+    found = _worker_rows(service, asked.queue) if asked.what == "workers" else _job_rows(service, asked, terms)
     is_complete = True
     async for at_ms, row in found:
         if not asked.later_than_ms <= at_ms <= asked.earlier_than_ms:
             continue
-        if len(rows) == SHOWN_MAX:
+        if len(rows) == ROWS_MAX:
             is_complete = False
             break
         rows.append(row)
     return msgspec.json.encode({"queue_name": asked.queue, what: rows, "is_complete": is_complete})
 
 
-async def _everyone(service: Service) -> AsyncIterator[Worker]:
+async def _all_workers(service: Service) -> AsyncIterator[Worker]:
     start = 0
-    while start < WORKERS_LOOKED_AT and (page := await service.workers(start=start, most=PAGE_MAX)):
+    while start < WORKERS_SCANNED_MAX and (page := await service.workers(start=start, most=PAGE_MAX)):
         for worker in page:
             yield worker
         start += len(page)
 
 
-async def _workers(service: Service, queue: str) -> AsyncIterator[tuple[int, dict[str, Any]]]:
-    async for worker in _everyone(service):
+async def _worker_rows(service: Service, queue: str) -> AsyncIterator[tuple[int, dict[str, Any]]]:
+    async for worker in _all_workers(service):
         if queue in worker.info.queues:
             yield (
                 worker.beat_at_ms,
                 {
                     "worker_uuid": worker.info.name or format_id(worker.id),
                     "state": "busy" if worker.running_count else "idle",
-                    "last_seen": instants.written(worker.beat_at_ms),
+                    "last_seen": instants.format_instant(worker.beat_at_ms),
                 },
             )
 
 
-async def _jobs(service: Service, asked: Show, terms: Terms) -> AsyncIterator[tuple[int, dict[str, Any]]]:
-    names = {} if asked.what == "queued" else {one.id: one.info.name async for one in _everyone(service)}
+async def _job_rows(
+    service: Service, asked: ListMessage, terms: ProcessorOptions
+) -> AsyncIterator[tuple[int, dict[str, Any]]]:
+    names = {} if asked.what == "queued" else {one.id: one.info.name async for one in _all_workers(service)}
     wanted = {"queued": State.QUEUED, "dispatched": State.DISPATCHED, "progress": State.RUNNING}[asked.what]
     cursor = ""
     while True:
@@ -67,18 +69,18 @@ async def _jobs(service: Service, asked: Show, terms: Terms) -> AsyncIterator[tu
         page = await service.jobs(Listing(queue=asked.queue, state=state, most=PAGE_MAX, cursor=cursor))
         for job in page.jobs:
             if job.state is wanted:
-                yield _row(job, names, terms)
+                yield _job_row(job, names, terms)
         cursor = page.cursor
         if not cursor:
             return
 
 
-def _row(job: Job, names: dict[bytes, str], terms: Terms) -> tuple[int, dict[str, Any]]:
+def _job_row(job: Job, names: dict[bytes, str], terms: ProcessorOptions) -> tuple[int, dict[str, Any]]:
     row: dict[str, Any] = {
         "uuid": job.unique or job.key,
         "command": job.name,
-        "priority": job.priority + jobs.USUAL,
-        "created_at": instants.written(job.created_at_ms),
+        "priority": job.priority + jobs.DEFAULT_PRIORITY,
+        "created_at": instants.format_instant(job.created_at_ms),
     }
     if job.state is State.QUEUED:
         return job.created_at_ms, row
@@ -86,7 +88,10 @@ def _row(job: Job, names: dict[bytes, str], terms: Terms) -> tuple[int, dict[str
     row["worker_uuid"] = names.get(worker) or format_id(worker)
     started_at_ms = job.started_at_ms or 0
     if job.state is State.DISPATCHED:
-        return started_at_ms, row | {"dispatched_at": instants.written(started_at_ms)}
+        return started_at_ms, row | {"dispatched_at": instants.format_instant(started_at_ms)}
     seen_at_ms = max(started_at_ms, (job.lease_deadline_at_ms or 0) - terms.expiry_ms)
-    times = {"started_at": instants.written(started_at_ms), "last_progress_at": instants.written(seen_at_ms)}
+    times = {
+        "started_at": instants.format_instant(started_at_ms),
+        "last_progress_at": instants.format_instant(seen_at_ms),
+    }
     return seen_at_ms, row | times | {"progress": job.progress}

@@ -11,7 +11,7 @@ import msgspec
 from windlass.core.text.control_characters import escape_control_in_json
 
 from . import instants
-from .pipes import Outlet
+from .pipes import OutputPipe
 
 MESSAGE_MAX = 8 * 1024
 
@@ -24,14 +24,14 @@ def log_line(record: logging.LogRecord) -> bytes:
         message = message[:MESSAGE_MAX] + " …"
     shown = {
         "log_level": record.levelname,
-        "created_at": instants.written(int(record.created * 1000)),
+        "created_at": instants.format_instant(int(record.created * 1000)),
         "log_message": message.encode(errors="backslashreplace").decode(),
     }
     return escape_control_in_json(msgspec.json.encode(shown).decode()).encode() + b"\n"
 
 
 class LineHandler(logging.Handler):
-    def __init__(self, outlet: Outlet[None]) -> None:
+    def __init__(self, outlet: OutputPipe[None]) -> None:
         super().__init__()
         self._outlet = outlet
         self._left_out = 0

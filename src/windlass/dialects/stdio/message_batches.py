@@ -8,18 +8,18 @@ from collections.abc import Iterable
 from windlass.core.job import NewJob
 from windlass.core.operations import Said
 
-from .messages import Add, Message, Show, Speak, Tick
+from .messages import AddJobMessage, Message, ListMessage, WorkerMessage, TickMessage
 
 MESSAGES_MAX = 1000  # of one round: one call of the engine has no more
 BYTES_MAX = 2 * 1024 * 1024
 
 
-class Round:
+class MessageBatch:
     def __init__(self) -> None:
         self.jobs: list[NewJob] = []
         self.said: list[Said] = []
         self.queues: dict[str, None] = {}  # where somebody may be idle and something may wait, in order
-        self.shows: list[Show] = []
+        self.shows: list[ListMessage] = []
         self.has_tick = False
         self._keys: set[tuple[str, str]] = set()  # of jobs that came in or were spoken of
         self._added: set[tuple[str, str]] = set()
@@ -35,10 +35,10 @@ class Round:
         """False: what comes before must have had its effect first."""
         if self.shows or self.has_tick:
             return False
-        if isinstance(message, Add):
+        if isinstance(message, AddJobMessage):
             job = message.job
             return self._is_small(len(self.jobs), len(job.payload.data)) and (job.queue, job.unique) not in self._keys
-        if isinstance(message, Speak):
+        if isinstance(message, WorkerMessage):
             said = message.said
             size = len(said.result.data) if said.result else 0
             # Who says it late must not be given what an earlier message of the round dispatches.
@@ -57,21 +57,21 @@ class Round:
         return count < MESSAGES_MAX and self._bytes + size <= BYTES_MAX
 
     def put(self, message: Message) -> None:
-        if isinstance(message, Add):
+        if isinstance(message, AddJobMessage):
             job = message.job
             self.jobs.append(job)
             self._bytes += len(job.payload.data)
             self._added.add((job.queue, job.unique))
             self._keys.add((job.queue, job.unique))
             self.queues[job.queue] = None
-        elif isinstance(message, Speak):
+        elif isinstance(message, WorkerMessage):
             self._put_said(message)
-        elif isinstance(message, Show):
+        elif isinstance(message, ListMessage):
             self.shows.append(message)
-        elif isinstance(message, Tick):
+        elif isinstance(message, TickMessage):
             self.has_tick = True
 
-    def _put_said(self, message: Speak) -> None:
+    def _put_said(self, message: WorkerMessage) -> None:
         said = message.said
         self.said.append(said)
         self._bytes += len(said.result.data) if said.result else 0
@@ -85,10 +85,10 @@ class Round:
                 self.queues[said.queue] = None
 
 
-def rounds(messages: Iterable[Message]) -> list[Round]:
-    made = [Round()]
+def split_into_batches(messages: Iterable[Message]) -> list[MessageBatch]:
+    made = [MessageBatch()]
     for message in messages:
         if not made[-1].has_room_for(message):
-            made.append(Round())
+            made.append(MessageBatch())
         made[-1].put(message)
     return [one for one in made if not one.is_empty]

@@ -13,33 +13,33 @@ from windlass.core.ids import format_id
 from windlass.core.job import NewJob
 from windlass.core.operations import Dispatch, Held
 from windlass.service import Service
-from windlass.store.operation import Asked
+from windlass.store.operation import Operation
 
 from . import jobs
-from .envelope import Identity, sealed
-from .list_requests import shown
-from .messages import Message, Terms
-from .pipes import Outlet
-from .message_batches import Round, rounds
-from .idle_watch import QUEUES_AT_ONCE, TROUBLE_PAUSE_S, Watch
+from .envelope import Identity, encode_message
+from .idle_watch import QUEUES_AT_ONCE, TROUBLE_PAUSE_S, IdleWorkerWatch
+from .list_requests import answer_list_request
+from .message_batches import MessageBatch, split_into_batches
+from .messages import Message, ProcessorOptions
+from .pipes import OutputPipe
 
 log = logging.getLogger("windlass.processor")
 
 T = TypeVar("T")
-GIVEN_AT_ONCE = 500
-_PASSING = (EngineUnavailable, EngineNotPermitted, PartitionStopped)
+ASSIGN_BATCH = 500
+_TRANSIENT_ERRORS = (EngineUnavailable, EngineNotPermitted, PartitionStopped)
 
 
-class Desk:
-    def __init__(self, service: Service, identity: Identity, terms: Terms, outlet: Outlet[Held]) -> None:
+class MessageRouter:
+    def __init__(self, service: Service, identity: Identity, terms: ProcessorOptions, outlet: OutputPipe[Held]) -> None:
         self._service = service
         self._identity = identity
         self._terms = terms
         self._outlet = outlet
-        self.watch = Watch(service, terms, outlet, self._hand_out)
+        self.watch = IdleWorkerWatch(service, terms, outlet, self._hand_out)
 
     async def perform(self, messages: Sequence[Message]) -> None:
-        for one in rounds(messages):
+        for one in split_into_batches(messages):
             try:
                 await self._perform(one)
             except WindlassError as error:
@@ -48,7 +48,7 @@ class Desk:
                 # A mistake of ours must not end the talk of everybody else.
                 log.exception("%d messages could not be dealt with.", len(one.jobs) + len(one.said))
 
-    async def _perform(self, one: Round) -> None:
+    async def _perform(self, one: MessageBatch) -> None:
         await asyncio.gather(self._add(one.jobs), self._hear(one))
         queues = list(one.queues)
         if one.has_tick:
@@ -58,14 +58,14 @@ class Desk:
             await self._assign(queues[first : first + QUEUES_AT_ONCE])
         for asked in one.shows:
             await self._outlet.room()
-            payload = await shown(self._service, asked, self._terms)
+            payload = await answer_list_request(self._service, asked, self._terms)
             await self._write(f"job_queue/{asked.name}_response", payload)
 
-    async def _insist(self, question: Asked[T]) -> T:
+    async def _insist(self, question: Operation[T]) -> T:
         while True:
             try:
                 return await question
-            except _PASSING as error:
+            except _TRANSIENT_ERRORS as error:
                 log.error("The engine cannot be asked (%s); trying again.", error)
                 await asyncio.sleep(TROUBLE_PAUSE_S)
 
@@ -81,7 +81,7 @@ class Desk:
             else:
                 log.debug("Job %s was added to %s as %s.", job.unique, job.queue, format_id(answer.id))
 
-    async def _hear(self, round_: Round) -> None:
+    async def _hear(self, round_: MessageBatch) -> None:
         if not round_.said:
             return
         answers = await self._insist(self._service.report_worker(round_.said, silent_ms=self._terms.expiry_ms))
@@ -104,26 +104,26 @@ class Desk:
                 return
             question = self._service.assign(
                 queues,
-                most=GIVEN_AT_ONCE,
+                most=ASSIGN_BATCH,
                 accept_ms=terms.accept_ms,
                 spends_attempt=terms.attempts > 0,
                 ring_ms=terms.expiry_ms,  # for those who stay idle the watch hears of jobs that come later
             )
             found = await self._insist(question)
             self._hand_out(found)
-            if len(found.jobs) < GIVEN_AT_ONCE:
+            if len(found.jobs) < ASSIGN_BATCH:
                 return
 
     def _hand_out(self, found: Dispatch) -> None:
         for job in found.jobs:
-            worker = _name_of(job.worker or b"", found)
+            worker = _worker_name(job.worker or b"", found)
             topic = f"job_queue/workers/{worker}/job_assignment"
-            line = sealed(self._identity, topic, jobs.assignment(job), job.started_at_ms or 0)
+            line = encode_message(self._identity, topic, jobs.encode_assignment(job), job.started_at_ms or 0)
             self._outlet.put(line, Held(job.id, job.lease_token))
             log.debug("Job %s of %s was dispatched to worker %s.", job.unique or job.key, job.queue, worker)
 
     async def _write(self, topic: str, payload: bytes) -> None:
-        self._outlet.put(sealed(self._identity, topic, payload, await self._service.now()))
+        self._outlet.put(encode_message(self._identity, topic, payload, await self._service.now()))
 
     async def give_back(self) -> None:
         """What was dispatched and could not be written: nobody can have got it."""
@@ -133,5 +133,5 @@ class Desk:
             await self._service.release(held)
 
 
-def _name_of(worker: bytes, found: Dispatch) -> str:
+def _worker_name(worker: bytes, found: Dispatch) -> str:
     return found.workers[worker].name or format_id(worker)

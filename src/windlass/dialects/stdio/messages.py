@@ -11,18 +11,19 @@ import msgspec
 from windlass.core.errors import BadInput
 from windlass.core.job import Blob, NewJob
 from windlass.core.operations import Said, Saying, WorkerInfo
-from windlass.core.validation import jobs as check
-from windlass.core.validation import worker_reports
+from windlass.core.validation.bounds import QUEUE_MAX, QUEUES_PER_TAKE, RESULT_MAX, UNIQUE_MAX
+from windlass.core.validation.values import check_text
+from windlass.core.validation.workers import check_worker_report
 
 from . import instants, jobs
-from .envelope import Envelope, Identity, opened
+from .envelope import Envelope, Identity, parse_envelope
 
-WORKERS_KNOWN = 100_000
+WORKERS_REMEMBERED = 100_000
 _SERVICE_UUID = re.compile(r"[^\s/+#\x00-\x1f]{1,128}")
-_OF_A_WORKER = re.compile(r"workers/\w{8}-\w{4}-\w{4}-\w{4}-\w{12}/(\w+)")
+_WORKER_TOPIC = re.compile(r"workers/\w{8}-\w{4}-\w{4}-\w{4}-\w{12}/(\w+)")
 
 
-class Terms(NamedTuple):
+class ProcessorOptions(NamedTuple):
     """What the operator has chosen."""
 
     tick_ms: int = 3_000
@@ -32,11 +33,11 @@ class Terms(NamedTuple):
     keep_ms: int = 3_600_000  # finished jobs
 
 
-class Add(NamedTuple):
+class AddJobMessage(NamedTuple):
     job: NewJob
 
 
-class Speak(NamedTuple):
+class WorkerMessage(NamedTuple):
     said: Said
     warning: str = ""
     is_fresh: bool = True  # less than a tick old: when it makes its sender idle, it triggers a dispatch
@@ -46,32 +47,32 @@ class Speak(NamedTuple):
         return self.said.says in ("idle", "finished")
 
 
-class Tick(NamedTuple):
+class TickMessage(NamedTuple):
     """Time to look after silent workers and dispatches that nobody accepted."""
 
 
-Shown: TypeAlias = Literal["queued", "workers", "progress", "dispatched"]
+ListKind: TypeAlias = Literal["queued", "workers", "progress", "dispatched"]
 
 
-class Show(NamedTuple):
+class ListMessage(NamedTuple):
     name: str  # as it was asked
-    what: Shown
+    what: ListKind
     queue: str
     later_than_ms: float
     earlier_than_ms: float
 
 
-class Nothing(NamedTuple):
+class IgnoredMessage(NamedTuple):
     """Nobody here is meant, or nothing follows from it."""
 
     why: str = ""
 
 
-Message: TypeAlias = Add | Speak | Tick | Show | Nothing
-NOT_MEANT = Nothing()
+Message: TypeAlias = AddJobMessage | WorkerMessage | TickMessage | ListMessage | IgnoredMessage
+NOT_ADDRESSED = IgnoredMessage()
 
 
-def _fields(payload: msgspec.Raw) -> dict[str, Any]:
+def _decode_payload(payload: msgspec.Raw) -> dict[str, Any]:
     try:
         fields = msgspec.json.decode(payload)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
@@ -81,14 +82,14 @@ def _fields(payload: msgspec.Raw) -> dict[str, Any]:
     return fields
 
 
-def _text(fields: dict[str, Any], name: str, most: int) -> str:
+def _required_text(fields: dict[str, Any], name: str, most: int) -> str:
     if name not in fields:
         raise BadInput(f"The payload has no field {name}.")
-    check.text(name, fields[name], most)
+    check_text(name, fields[name], most)
     return str(fields[name])
 
 
-def _progress(fields: dict[str, Any]) -> tuple[float, str]:
+def _parse_progress(fields: dict[str, Any]) -> tuple[float, str]:
     """Where it is missing nothing is done yet. A worker that counts wrongly is alive all the same."""
     status = fields.get("status")
     given: Any = fields.get("progress", status.get("progress", 0) if isinstance(status, dict) else 0)
@@ -98,53 +99,57 @@ def _progress(fields: dict[str, Any]) -> tuple[float, str]:
     return float(clamped), "" if clamped == given else f"A progress of {str(given)[:40]} was taken as {clamped}."
 
 
-class Reader:
+class MessageReader:
     """Knows how a line is meant for one processor."""
 
-    def __init__(self, identity: Identity, terms: Terms) -> None:
+    def __init__(self, identity: Identity, terms: ProcessorOptions) -> None:
         self._prefix = f"{identity.listener}/"
         self._terms = terms
         self._queues: dict[str, tuple[str, ...]] = {}  # worker -> those that it has named
 
     def read(self, line: bytes, now_ms: int) -> Message:
         """A refusal says what is wrong with it."""
-        envelope = opened(line)
+        envelope = parse_envelope(line)
         topic = envelope.topic.removeprefix(self._prefix)
         if topic == envelope.topic and not _has_no_namespace(topic):
-            return NOT_MEANT
+            return NOT_ADDRESSED
         if topic == "tick":
-            return Tick()
+            return TickMessage()
         word = topic.removeprefix("job_queue/")
-        found = _OF_A_WORKER.fullmatch(word) if topic != word else None
+        found = _WORKER_TOPIC.fullmatch(word) if topic != word else None
         if found:
             return self._spoken(found[1], envelope, now_ms)
-        if topic != word and word in _SAYINGS:
+        if topic != word and word in _REPORT_TOPICS:
             return self._spoken(word, envelope, now_ms)
         if topic != word and word == "add_job":
             return self._added(envelope)
-        if word in _SHOWN:
-            return _show(word, envelope)
-        return Nothing("del_job does nothing; `windlass jobs cancel` does.") if word == "del_job" else NOT_MEANT
+        if word in _LIST_TOPICS:
+            return _list_message(word, envelope)
+        return (
+            IgnoredMessage("del_job does nothing; `windlass jobs cancel` does.") if word == "del_job" else NOT_ADDRESSED
+        )
 
-    def _added(self, envelope: Envelope) -> Add:
-        fields = _fields(envelope.payload)
-        _text(fields, "uuid", check.UNIQUE_MAX)
-        _text(fields, "queue_name", check.QUEUE_MAX)
+    def _added(self, envelope: Envelope) -> AddJobMessage:
+        fields = _decode_payload(envelope.payload)
+        _required_text(fields, "uuid", UNIQUE_MAX)
+        _required_text(fields, "queue_name", QUEUE_MAX)
         terms = self._terms
-        return Add(jobs.new_job(bytes(envelope.payload), fields, keep_ms=terms.keep_ms, attempts=terms.attempts))
+        return AddJobMessage(
+            jobs.new_job(bytes(envelope.payload), fields, keep_ms=terms.keep_ms, attempts=terms.attempts)
+        )
 
     def _spoken(self, word: str, envelope: Envelope, now_ms: int) -> Message:
-        says = _SAYINGS.get(word)
+        says = _REPORT_TOPICS.get(word)
         if says is None:
-            return NOT_MEANT
+            return NOT_ADDRESSED
         if not _SERVICE_UUID.fullmatch(envelope.service_uuid):
             raise BadInput("A worker's message needs its service_uuid: letters, digits and dashes.")
-        fields = _fields(envelope.payload)
-        queue = _text(fields, "queue_name", check.QUEUE_MAX)
-        age_ms = max(0, now_ms - instants.read(envelope.created_at)) if envelope.created_at else 0
+        fields = _decode_payload(envelope.payload)
+        queue = _required_text(fields, "queue_name", QUEUE_MAX)
+        age_ms = max(0, now_ms - instants.parse_instant(envelope.created_at)) if envelope.created_at else 0
         idle_ms = max(0, self._terms.expiry_ms - age_ms) if says in ("idle", "finished") else 0
-        uuid = "" if says == "idle" else _text(fields, "uuid", check.UNIQUE_MAX)
-        progress, warning = _progress(fields) if says == "progress" else (0.0, "")
+        uuid = "" if says == "idle" else _required_text(fields, "uuid", UNIQUE_MAX)
+        progress, warning = _parse_progress(fields) if says == "progress" else (0.0, "")
         result = None
         if says == "finished":
             result, warning = _result(bytes(envelope.payload))
@@ -156,14 +161,14 @@ class Reader:
             info=self._described(envelope, queue),
             says=says,
             unique=uuid,
-            id=jobs.id_of(uuid),
+            id=jobs.engine_id(uuid),
             age_ms=age_ms,
             idle_ms=idle_ms,
             progress=progress,
             result=result,
         )
-        worker_reports.said(said)
-        return Speak(said, warning, is_fresh=age_ms < self._terms.tick_ms)
+        check_worker_report(said)
+        return WorkerMessage(said, warning, is_fresh=age_ms < self._terms.tick_ms)
 
     def _warn_of_age(self, worker: str, age_ms: int) -> str:
         if age_ms >= self._terms.expiry_ms:
@@ -179,9 +184,9 @@ class Reader:
         name = envelope.service_uuid
         queues = self._queues.get(name, ())
         if queue not in queues:
-            if len(self._queues) >= WORKERS_KNOWN:
+            if len(self._queues) >= WORKERS_REMEMBERED:
                 self._queues.clear()
-            queues = tuple(sorted((*queues, queue)))[-check.QUEUES_PER_TAKE :]
+            queues = tuple(sorted((*queues, queue)))[-QUEUES_PER_TAKE:]
             self._queues[name] = queues
         return WorkerInfo(name=name, host=envelope.service_host, queues=queues, slots=1)
 
@@ -192,13 +197,13 @@ def _has_no_namespace(topic: str) -> bool:
 
 
 def _result(payload: bytes) -> tuple[Blob | None, str]:
-    if len(payload) > check.RESULT_MAX:
-        return None, f"What was said with the end of a job has more than {check.RESULT_MAX} bytes; it is not kept."
+    if len(payload) > RESULT_MAX:
+        return None, f"What was said with the end of a job has more than {RESULT_MAX} bytes; it is not kept."
     return Blob(payload), ""
 
 
 # Both forms of a topic, `job_queue/<word>` and `job_queue/workers/<uuid>/<word>`, mean the same.
-_SAYINGS: dict[str, Saying] = {
+_REPORT_TOPICS: dict[str, Saying] = {
     "worker_idle": "idle",
     "request_job": "idle",
     "lease_job": "idle",
@@ -208,7 +213,7 @@ _SAYINGS: dict[str, Saying] = {
     "job_finished": "finished",
     "complete_job": "finished",
 }
-_SHOWN: dict[str, Shown] = {
+_LIST_TOPICS: dict[str, ListKind] = {
     "list_queue_jobs": "queued",
     "list_job_queue": "queued",
     "list_queue_workers": "workers",
@@ -220,16 +225,16 @@ _SHOWN: dict[str, Shown] = {
 }
 
 
-def _show(word: str, envelope: Envelope) -> Show:
-    fields = _fields(envelope.payload)
-    queue = _text(fields, "queue_name", check.QUEUE_MAX)
-    edge: Callable[[str, str], float] = lambda name, usual: _edge(fields.get(name, usual))  # noqa: E731
-    return Show(word, _SHOWN[word], queue, edge("later_than", "-inf"), edge("earlier_than", "+inf"))
+def _list_message(word: str, envelope: Envelope) -> ListMessage:
+    fields = _decode_payload(envelope.payload)
+    queue = _required_text(fields, "queue_name", QUEUE_MAX)
+    edge: Callable[[str, str], float] = lambda name, usual: _parse_bound(fields.get(name, usual))  # noqa: E731
+    return ListMessage(word, _LIST_TOPICS[word], queue, edge("later_than", "-inf"), edge("earlier_than", "+inf"))
 
 
-def _edge(given: Any) -> float:
+def _parse_bound(given: Any) -> float:
     if given in ("-inf", "+inf", "inf"):
         return float(given)
     if not isinstance(given, str):
         raise BadInput("later_than and earlier_than are instants, -inf or +inf.")
-    return instants.read(given)
+    return instants.parse_instant(given)

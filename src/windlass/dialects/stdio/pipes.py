@@ -17,7 +17,7 @@ CHUNKS_AHEAD = 16
 PENDING_BYTES = 1024 * 1024
 
 
-class Intake:
+class InputPipe:
     """Reads a file descriptor from its thread; `chunks` gives all that has come by now, and nothing at its end."""
 
     def __init__(self, fd: int) -> None:
@@ -50,7 +50,7 @@ class Intake:
         return [data for data in found if data]
 
 
-class Outlet(Generic[T]):
+class OutputPipe(Generic[T]):
     """Writes lines from its thread, in order. What a line was made for is given back when it could not be written."""
 
     def __init__(self, fd: int, *, most: int = PENDING_BYTES) -> None:

@@ -14,26 +14,26 @@ from windlass.core.operations import Held
 from windlass.service import Service
 
 from .envelope import Identity
-from .lines import Lines, TooLong
-from .message_router import Desk
-from .messages import Message, Nothing, Reader, Speak, Terms
-from .pipes import Intake, Outlet
+from .lines import LineBuffer, TooLong
+from .message_router import MessageRouter
+from .messages import Message, IgnoredMessage, MessageReader, WorkerMessage, ProcessorOptions
+from .pipes import InputPipe, OutputPipe
 
 log = logging.getLogger("windlass.processor")
 
 FLUSH_S = 5.0  # for what is written when it is told to stop
-QUOTED = 200  # bytes of a bad line that the log shows
+QUOTED_BYTES = 200  # bytes of a bad line that the log shows
 
 
-class Session:
+class ProcessorSession:
     """`await run()`; `stop()` ends it as the end of its input does."""
 
-    def __init__(self, service: Service, identity: Identity, terms: Terms, *, stdin: int = 0, stdout: int = 1) -> None:
-        self._reader = Reader(identity, terms)
-        self._lines = Lines()
+    def __init__(self, service: Service, identity: Identity, terms: ProcessorOptions, *, stdin: int = 0, stdout: int = 1) -> None:
+        self._reader = MessageReader(identity, terms)
+        self._lines = LineBuffer()
         self._stdin = stdin
-        self._outlet: Outlet[Held] = Outlet(stdout)
-        self._desk = Desk(service, identity, terms, self._outlet)
+        self._outlet: OutputPipe[Held] = OutputPipe(stdout)
+        self._desk = MessageRouter(service, identity, terms, self._outlet)
         self._stopped = asyncio.Event()
 
     def stop(self) -> None:
@@ -43,7 +43,7 @@ class Session:
         """False: nobody reads what it writes."""
         watching = asyncio.create_task(self._desk.watch.run(), name="windlass-processor-watch")
         reading = asyncio.create_task(self._read(), name="windlass-processor-read")
-        ends = [asyncio.create_task(end) for end in (_waited(self._stopped), self._outlet.broken())]
+        ends = [asyncio.create_task(end) for end in (_wait_for(self._stopped), self._outlet.broken())]
         try:
             await asyncio.wait({reading, watching, *ends}, return_when=asyncio.FIRST_COMPLETED)
             for task in (reading, watching):
@@ -60,7 +60,7 @@ class Session:
         return not self._outlet.is_broken
 
     async def _read(self) -> None:
-        intake = Intake(self._stdin)
+        intake = InputPipe(self._stdin)
         while chunks := await intake.chunks():
             await self._deal_with(self._lines.feed(b"".join(chunks)))
         await self._deal_with(self._lines.close())
@@ -71,7 +71,7 @@ class Session:
         now_ms = time.time_ns() // 1_000_000
         messages = [self._message(line, now_ms) for line in lines]
         # Not to be torn apart when it is told to stop: what was read is dealt with.
-        await _uncancelled(self._desk.perform([one for one in messages if one is not None]))
+        await _finish_despite_cancel(self._desk.perform([one for one in messages if one is not None]))
 
     def _message(self, line: bytes | TooLong, now_ms: int) -> Message | None:
         if isinstance(line, TooLong):
@@ -80,22 +80,22 @@ class Session:
         try:
             message = self._reader.read(line, now_ms)
         except Refusal as error:
-            log.error("%s The line: %s", error, line[:QUOTED].decode(errors="backslashreplace"))
+            log.error("%s The line: %s", error, line[:QUOTED_BYTES].decode(errors="backslashreplace"))
             return None
-        if isinstance(message, Speak | Nothing) and (warning := _warning(message)):
+        if isinstance(message, WorkerMessage | IgnoredMessage) and (warning := _warning(message)):
             log.warning("%s", warning)
         return message
 
 
-def _warning(message: Speak | Nothing) -> str:
-    return message.warning if isinstance(message, Speak) else message.why
+def _warning(message: WorkerMessage | IgnoredMessage) -> str:
+    return message.warning if isinstance(message, WorkerMessage) else message.why
 
 
-async def _waited(event: asyncio.Event) -> None:
+async def _wait_for(event: asyncio.Event) -> None:
     await event.wait()
 
 
-async def _uncancelled(work: Coroutine[Any, Any, None]) -> None:
+async def _finish_despite_cancel(work: Coroutine[Any, Any, None]) -> None:
     task = asyncio.ensure_future(work)
     try:
         await asyncio.shield(task)

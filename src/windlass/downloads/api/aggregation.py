@@ -7,7 +7,8 @@ import hashlib
 from windlass.core.errors import BadInput, TooLarge, UnknownLimit
 from windlass.core.job import Cap
 from windlass.core.limits.limit import Limit, Matcher
-from windlass.core.validation import jobs as check
+from windlass.core.validation.bounds import LANE_MAX
+from windlass.core.validation.values import check_new_name
 from windlass.downloads.worker.order import AGGREGATION_LIMIT, AGGREGATIONS, QUEUE
 from windlass.service import Service
 
@@ -39,7 +40,7 @@ async def proxy_of(service: Service, aggregation: str) -> str:
 def lane_of(aggregation: str) -> str:
     """Its name, or a digest of one that cannot be a lane's."""
     try:
-        check.new_name("lane", aggregation, check.LANE_MAX)
+        check_new_name("lane", aggregation, LANE_MAX)
     except (BadInput, TooLarge):
         return "#" + hashlib.blake2b(aggregation.encode(), digest_size=12).hexdigest()
     return aggregation

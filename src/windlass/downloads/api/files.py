@@ -47,8 +47,8 @@ class Part(NamedTuple):
 
 
 @routes.get(
-    "/files/{folder}/{name}", operation="downloaded_file", roles=None, media="application/octet-stream", waits=True,
-    also={206: None}, headers={"range": "One part of it, as bytes=0-1023."}, refuses=(NotFound, Unsatisfiable),
+    "/files/{folder}/{name}", operation="downloaded_file", roles=None, response_media="application/octet-stream", waits=True,
+    other_responses={206: None}, headers={"range": "One part of it, as bytes=0-1023."}, refuses=(NotFound, Unsatisfiable),
 )  # fmt: skip
 async def downloaded_file(context: RequestContext[None, None]) -> Streamed:
     """A downloaded file.

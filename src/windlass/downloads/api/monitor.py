@@ -43,7 +43,7 @@ class WaitingJobs(msgspec.Struct, frozen=True):
     size: int
 
 
-@routes.get("/hb", operation="heartbeat", roles=None, media=_TEXT, refuses=(OutOfService,))
+@routes.get("/hb", operation="heartbeat", roles=None, response_media=_TEXT, refuses=(OutOfService,))
 async def heartbeat(context: RequestContext[None, None]) -> Response:
     """Whether requests should be sent here.
 
@@ -59,14 +59,14 @@ async def _exists(file: str) -> bool:
 
 
 @routes.get(
-    "/stats/{name}", operation="stats", roles=READS, gives=dict[str, int], media=_JSON,
+    "/stats/{name}", operation="stats", roles=READS, response=dict[str, int], response_media=_JSON,
     refuses=(NotFound, errors.BadInput, errors.EngineError),
 )  # fmt: skip
 async def stats(context: RequestContext[None, None]) -> Answer:
     """What the processors, or the notifiers, have counted.
 
     Of all instances that have told it within the last ten seconds, added up; 404 when there is none."""
-    context.may_use(QUEUE)
+    context.check_queue(QUEUE)
     component = context.path["name"]
     is_known = len(component.encode()) <= COMPONENT_MAX and component.isprintable()
     found = await context.service.stats_of(component) if is_known else {}
@@ -85,14 +85,14 @@ def summed(found: Mapping[str, Mapping[str, int]]) -> dict[str, int]:
 
 
 @routes.get(
-    "/dashboard/aggregations", operation="waiting_aggregations", roles=READS, gives=list[WaitingJobs], media=_JSON,
+    "/dashboard/aggregations", operation="waiting_aggregations", roles=READS, response=list[WaitingJobs], response_media=_JSON,
     refuses=(errors.EngineError,),
 )  # fmt: skip
 async def waiting_aggregations(context: RequestContext[None, None]) -> Answer:
     """Aggregations with jobs that wait, and how many.
 
     Also those that wait for their next attempt; not those that run."""
-    context.may_use(QUEUE)
+    context.check_queue(QUEUE)
     found = [WaitingJobs(f"jobs:{one.key}", one.queued + one.scheduled) for one in await _all(context.service)]
     return Answer([one for one in found if one.size], headers=_EVERYBODY)
 

@@ -13,7 +13,7 @@ from msgspec import UNSET, Meta
 from windlass.core.callbacks.urls import is_http_url
 from windlass.core.errors import BadInput, TooLarge
 from windlass.core.job import Callback
-from windlass.core.validation import callbacks
+from windlass.core.validation.callbacks import check_callback
 from windlass.core.validation.limits import CAP_NOTE_MAX
 from windlass.downloads.worker import read_globs
 from windlass.outbound.urls import FETCHED_MAX, checked_url, without_credentials
@@ -233,7 +233,7 @@ def _callback_by_url(text: str) -> Callback:
 
 def _accepted(name: str, callback: Callback) -> Callback:
     try:
-        callbacks.callback(callback)
+        check_callback(callback)
     except (BadInput, TooLarge) as error:
         raise BadInput(f"{name}: {error}") from error
     return callback

@@ -60,8 +60,8 @@ def job_of(order: Order, download_id: str) -> NewJob:
 
 
 @routes.post(
-    "/download", operation="download", roles=PRODUCES, takes=OrderForm, takes_media="application/json",
-    gives=Ordered, media="application/json", status=201,
+    "/download", operation="download", roles=PRODUCES, body=OrderForm, body_media="application/json",
+    response=Ordered, response_media="application/json", status=201,
     refuses=(TooLarge, errors.QueueFull, errors.EngineError),
 )  # fmt: skip
 async def download(context: RequestContext[OrderForm, None]) -> Ordered:
@@ -69,7 +69,7 @@ async def download(context: RequestContext[OrderForm, None]) -> Ordered:
 
     The file is fetched by a processor, no more of an aggregation at once than its first job said, and the callback
     tells how that ended. Content-Type and Accept are not looked at."""
-    context.may_use(QUEUE)
+    context.check_queue(QUEUE)
     order = read_order(context.body)
     await _prepare(context.state)
     return Ordered(await _enqueued(context.state, order))
@@ -103,7 +103,7 @@ async def retry_callback(context: RequestContext[None, None]) -> None:
 
     It is due at once, and has all its attempts anew. 400: there is no such download, or its callback was not given
     up."""
-    context.may_use(QUEUE)
+    context.check_queue(QUEUE)
     name = context.path["name"]
     job_id = await context.service.holder(QUEUE, name) if len(name) <= ID_MAX and name.isprintable() else None
     if job_id is None:
@@ -119,5 +119,5 @@ async def retry_callback(context: RequestContext[None, None]) -> None:
 )
 async def retry_callback_without_id(context: RequestContext[None, None]) -> None:
     """Refuse an empty id. Segments of paths that have a name are never empty, so it has a route of its own."""
-    context.may_use(QUEUE)
+    context.check_queue(QUEUE)
     raise BadInput("The path has no id: POST /retry/<id>, with the id that POST /download has answered.")

@@ -20,4 +20,4 @@ def plain_words(error: WindlassError, _encoding: Encoding) -> Response:
 
 
 def routes_of(tag: str) -> Routes:
-    return Routes(PREFIX, tag=tag, words=plain_words)
+    return Routes(PREFIX, tag=tag, error_formatter=plain_words)

@@ -72,7 +72,7 @@ class WebApplication:
         page = self._state.refusal_page
         if page is not None and (head.is_page or _is_lost(head)):
             return page(self._state, error, head, context)
-        words = self._router.words_at(head.path) or refusal_answer
+        words = self._router.error_formatter_at(head.path) or refusal_answer
         return words(error, _encoding_for_trouble(head) if encoding is None else encoding)
 
     def _handle(
@@ -81,7 +81,7 @@ class WebApplication:
         headers = request.head.headers
         try:
             encodings = _encodings(
-                route.takes_media, route.media, headers.get("content-type", ""), headers.get("accept", "")
+                route.body_media, route.response_media, headers.get("content-type", ""), headers.get("accept", "")
             )
         except WindlassError as error:
             return self._refused(error, request.head, _encoding_at_least(route, request.head))
@@ -113,7 +113,7 @@ class WebApplication:
         try:
             head.who = who.name
             query = None if route.query is None else parse_query(head.query, route.query)
-            body = None if route.takes is None or route.streams_body else _body(request, route, of_body)
+            body = None if route.body is None or route.streams_body else _body(request, route, of_body)
             context = RequestContext(self._state, request, who, names, query, body, of_body, wanted)
             given = route.handler(context)
         except WindlassError as error:
@@ -127,16 +127,16 @@ class WebApplication:
     ) -> Response:
         try:
             shaped = given.shaped(future.result())
-            return answer(shaped.status or route.status, shaped.value, context.wanted, shaped.headers)
+            return answer(shaped.status or route.status, shaped.value, context.response_encoding, shaped.headers)
         except WindlassError as error:
-            return self._refused(error, context.request.head, context.wanted, context)
+            return self._refused(error, context.request.head, context.response_encoding, context)
 
     async def _reply(self, route: Route, context: RequestContext[Any, Any], handling: Awaitable[Any]) -> Reply:
         try:
             given = await (_audited(route, context, handling) if route.is_audited else handling)
-            return _reply(route, given, context.wanted)
+            return _reply(route, given, context.response_encoding)
         except WindlassError as error:
-            return self._refused(error, context.request.head, context.wanted, context)
+            return self._refused(error, context.request.head, context.response_encoding, context)
 
 
 async def _audited(route: Route, context: RequestContext[Any, Any], handling: Awaitable[Any]) -> Any:
@@ -162,17 +162,21 @@ def _encodings(takes_media: str, media: str, content_type: str, accept: str) -> 
 def _encoding_at_least(route: Route, head: Head) -> Encoding:
     """Where one of both cannot be told: the body's, else JSON."""
     try:
-        return _encodings(route.takes_media, "", head.headers.get("content-type", ""), "")[0]
+        return _encodings(route.body_media, "", head.headers.get("content-type", ""), "")[0]
     except HttpRefusal:
         return Codec.JSON
 
 
 def _body(request: Request, route: Route, encoding: Encoding) -> Any:
     if not request.body and route.may_be_empty:
-        return route.takes()
+        return route.body()
     if not request.body:
         raise BadInput("The body is empty; this path wants one, see /docs.")
-    return decode(request.body, route.takes, encoding) if route.reads is None else route.reads(request.body, encoding)
+    return (
+        decode(request.body, route.body, encoding)
+        if route.decode_body is None
+        else route.decode_body(request.body, encoding)
+    )
 
 
 def _reply(route: Route, given: Any, encoding: Encoding) -> Reply:

@@ -19,10 +19,10 @@ WAIT_LIMIT_S = 5.0  # for an engine that is away: the caller waits for the answe
 
 async def write_down(context: RequestContext[Any, Any], operation: str, outcome: str) -> None:
     entry = AuditEntry(
-        who=context.who.name,
+        who=context.principal.name,
         what=operation,
-        target=context.target,
-        detail=context.detail,
+        target=context.audit_target,
+        detail=context.audit_detail,
         outcome=outcome,
         peer=context.request.head.peer,
     ).fitted()

@@ -29,7 +29,7 @@ class NotReady(HttpRefusal):
     headers = (("Retry-After", "1"),)
 
 
-@routes.get("/healthz", roles=None, gives=Health)
+@routes.get("/healthz", roles=None, response=Health)
 async def healthz(context: RequestContext[None, None]) -> Health:
     """Whether the process answers.
 
@@ -37,7 +37,7 @@ async def healthz(context: RequestContext[None, None]) -> Health:
     return Health("ok")
 
 
-@routes.get("/readyz", roles=None, gives=Health, refuses=(NotReady,))
+@routes.get("/readyz", roles=None, response=Health, refuses=(NotReady,))
 async def readyz(context: RequestContext[None, None]) -> Health:
     """Whether requests should be sent here.
 

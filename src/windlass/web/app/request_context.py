@@ -24,29 +24,40 @@ _ANY_ROLE = frozenset(Role)
 class RequestContext(Generic[B, Q]):
     """One request as its handler sees it."""
 
-    __slots__ = ("body", "detail", "encoding", "path", "query", "request", "state", "target", "wanted", "who")
+    __slots__ = (
+        "audit_detail",
+        "audit_target",
+        "body",
+        "body_encoding",
+        "path",
+        "principal",
+        "query",
+        "request",
+        "response_encoding",
+        "state",
+    )
 
     def __init__(
         self,
         state: AppState,
         request: Request,
-        who: Principal,
+        principal: Principal,
         path: Mapping[str, str],
         query: Q,
         body: B,
-        encoding: Encoding,
-        wanted: Encoding,
+        body_encoding: Encoding,
+        response_encoding: Encoding,
     ) -> None:
         self.state = state
         self.request = request
-        self.who = who
+        self.principal = principal
         self.path = path
         self.query = query
         self.body = body
-        self.encoding = encoding  # of the body
-        self.wanted = wanted  # of the answer
-        self.target = request.head.path  # for the audit log
-        self.detail = ""  # ... of what was asked for
+        self.body_encoding = body_encoding  # of the body
+        self.response_encoding = response_encoding  # of the answer
+        self.audit_target = request.head.path  # for the audit log
+        self.audit_detail = ""  # ... of what was asked for
 
     @property
     def service(self) -> Service:
@@ -56,36 +67,36 @@ class RequestContext(Generic[B, Q]):
     def job_id(self) -> bytes:
         return parse_id(self.path["id"])
 
-    def may_use(self, queue: str) -> None:
+    def check_queue(self, queue: str) -> None:
         """Raises Forbidden when the token is for other queues."""
-        if self.who.queues:
-            self.who.check(_ANY_ROLE, queue)
+        if self.principal.queues:
+            self.principal.check(_ANY_ROLE, queue)
 
     def check_found(self, queue: str, what: str = "this job") -> None:
         """Raise Forbidden when what was found by its id or name belongs to a queue outside the token's."""
-        if self.who.queues:
-            self.who.check_found(queue, what)
+        if self.principal.queues:
+            self.principal.check_found(queue, what)
 
-    async def may_touch(self, ids: Sequence[bytes]) -> None:
+    async def check_jobs(self, ids: Sequence[bytes]) -> None:
         """Raise Forbidden when one of these jobs is in a queue outside the token's. This costs one read, and only for
         tokens that are for some queues. An id without a job passes: the operation itself refuses it."""
-        if self.who.queues and ids:
+        if self.principal.queues and ids:
             for job_id, queue in zip(ids, await self.service.queue_of(ids), strict=True):
                 if isinstance(queue, str):
-                    self.who.check_found(queue, f"job {format_id(job_id)}")
+                    self.principal.check_found(queue, f"job {format_id(job_id)}")
 
-    async def may_act_for(self, worker: bytes, *, with_jobs: bool = False) -> None:
+    async def check_worker(self, worker: bytes, *, with_jobs: bool = False) -> None:
         """Raise Forbidden when a worker serves a queue outside the token's. `with_jobs`: also when it holds a job of
         such a queue, for operations that end leases. An id without a worker passes."""
-        if not self.who.queues:
+        if not self.principal.queues:
             return
         found = await self.service.worker(worker)
         held = [job.id for job in found.running] if with_jobs else []
         for queue in (*found.info.queues, *(await self.service.queue_of(held) if held else ())):
             if isinstance(queue, str):
-                self.who.check_found(queue, "this worker")
+                self.principal.check_found(queue, "this worker")
 
-    def may_use_all(self) -> None:
+    def check_all_queues(self) -> None:
         """For what is not about one queue."""
-        if self.who.queues:
-            raise Forbidden(f"The token {self.who.name!r} is for some queues only; this is about all of them.")
+        if self.principal.queues:
+            raise Forbidden(f"The token {self.principal.name!r} is for some queues only; this is about all of them.")

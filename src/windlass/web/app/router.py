@@ -19,7 +19,7 @@ from .problems import Headers, MethodNotAllowed, NotFound
 from .request_context import RequestContext
 
 T = TypeVar("T")
-Words: TypeAlias = Callable[[WindlassError, Encoding], Response]
+ErrorFormatter: TypeAlias = Callable[[WindlassError, Encoding], Response]
 # Which roles may do it; an admin may do everything. None: anybody, even without a token.
 READS = frozenset({Role.READ})
 PRODUCES = frozenset({Role.PRODUCE})
@@ -57,33 +57,33 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     summary: str
     description: str
     roles: frozenset[Role] | None
-    takes: Any = None  # type of the body
-    reads: Callable[[bytes, Encoding], Any] | None = None  # makes something else of it for the handler
+    body: Any = None  # type of the body
+    decode_body: Callable[[bytes, Encoding], Any] | None = None  # makes something else of it for the handler
     query: type[msgspec.Struct] | None = None
     form: type[msgspec.Struct] | None = None  # fields of a form, which the dashboard reads from the body itself
-    gives: Any = None  # type of the good answer; None: it has no body
+    response: Any = None  # type of the good answer; None: it has no body
     status: int = 200
-    also: Mapping[int, Any] = {}  # other good answers
+    other_responses: Mapping[int, Any] = {}  # other good answers
     refuses: tuple[type[WindlassError], ...] = ()
-    media: str = ""  # of an answer that is neither JSON nor MessagePack
-    takes_media: str = ""  # of such a body
+    response_media: str = ""  # of an answer that is neither JSON nor MessagePack
+    body_media: str = ""  # of such a body
     waits: bool = False
     streams_body: bool = False
     headers: Mapping[str, str] = {}  # that it looks at, each with its description
-    needs: tuple[str, ...] = ()  # those of them without which it refuses
+    required_headers: tuple[str, ...] = ()  # those of them without which it refuses
     is_audited: bool = False
     is_listed: bool = True  # in OpenAPI
     is_page: bool = False  # of the dashboard
     body_max: int = 0  # 0: the server's
-    words: Words | None = None  # how its dialect says no; None: as a problem
-    says: Any = None  # the type of what these words are; None: plain text
+    error_formatter: ErrorFormatter | None = None  # how its dialect says no; None: as a problem
+    error_body: Any = None  # the type of what these words are; None: plain text
 
     @property
     def may_be_empty(self) -> bool:
         """Whether a body says nothing that an absent one would not."""
-        if self.takes_media or not (isinstance(self.takes, type) and issubclass(self.takes, msgspec.Struct)):
+        if self.body_media or not (isinstance(self.body, type) and issubclass(self.body, msgspec.Struct)):
             return False
-        return not any(field.required for field in msgspec.structs.fields(self.takes))
+        return not any(field.required for field in msgspec.structs.fields(self.body))
 
     @property
     def names(self) -> list[str]:
@@ -93,12 +93,14 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
 class Routes:
     """The routes of one subject; a dialect has one or several."""
 
-    def __init__(self, prefix: str = "", *, tag: str = "", words: Words | None = None, says: Any = None) -> None:
-        """`words`: a dialect's own way to say no, for everything below its prefix; `says`: its type, if no text."""
+    def __init__(
+        self, prefix: str = "", *, tag: str = "", error_formatter: ErrorFormatter | None = None, error_body: Any = None
+    ) -> None:
+        """`error_formatter`: a dialect's own way to say no, for everything below its prefix; `error_body`: its type, if no text."""
         self.prefix = prefix
         self.tag = tag
-        self.words = words
-        self.says = says
+        self.error_formatter = error_formatter
+        self.error_body = error_body
         self.all: list[Route] = []
 
     def __call__(
@@ -116,8 +118,8 @@ class Routes:
                     summary=summary.rstrip("."),
                     description=" ".join(description.split()),
                     roles=roles,
-                    words=self.words,
-                    says=self.says,
+                    error_formatter=self.error_formatter,
+                    error_body=self.error_body,
                     **more,
                 )
             )
@@ -151,7 +153,7 @@ class Router:
     def __init__(self, routes: Iterable[Routes]) -> None:
         tables = list(routes)
         self.routes = [route for some in tables for route in some.all]
-        self._words = [(f"{some.prefix}/", some.words) for some in tables if some.words is not None]
+        self._words = [(f"{some.prefix}/", some.error_formatter) for some in tables if some.error_formatter is not None]
         self._plain: dict[str, Methods] = {}
         self._with_names: dict[int, list[tuple[list[str], Methods]]] = {}
         for route in self.routes:
@@ -169,7 +171,7 @@ class Router:
         candidates.append((parts, {}))
         return candidates[-1][1]
 
-    def words_at(self, path: str) -> Words | None:
+    def error_formatter_at(self, path: str) -> ErrorFormatter | None:
         """In which words something is refused there."""
         return next((words for prefix, words in self._words if path.startswith(prefix)), None)
 

@@ -44,12 +44,12 @@ def serve_document(routes: Routes, name: str, make: MakeDocument) -> None:
             made[state] = await asyncio.to_thread(lambda: msgspec.json.encode(make(served)))
         return made[state]
 
-    @routes.get("/openapi.json", operation=f"{name}_openapi", roles=None, media=JSON, is_listed=False)
+    @routes.get("/openapi.json", operation=f"{name}_openapi", roles=None, response_media=JSON, is_listed=False)
     async def openapi_json(context: RequestContext[None, None]) -> Response:
         """This API as an OpenAPI 3.1 document."""
         return Response(200, await encoded(context.state), (("Cache-Control", "no-cache"),), JSON)
 
-    @routes.get("/openapi.yaml", operation=f"{name}_openapi_yaml", roles=None, media=YAML, is_listed=False)
+    @routes.get("/openapi.yaml", operation=f"{name}_openapi_yaml", roles=None, response_media=YAML, is_listed=False)
     async def openapi_yaml(context: RequestContext[None, None]) -> Response:
         """The same for clients that ask for YAML: every JSON document is one."""
         return Response(200, await encoded(context.state), (("Cache-Control", "no-cache"),), YAML)

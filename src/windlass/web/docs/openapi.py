@@ -107,7 +107,7 @@ def _key(wanted: Any) -> str:
 def _types(routes: Sequence[Route]) -> list[Any]:
     found = {_key(Problem): Problem}
     for route in routes:
-        for one in (route.takes, route.query, route.gives, route.says, *route.also.values()):
+        for one in (route.body, route.query, route.response, route.error_body, *route.other_responses.values()):
             if one is not None:
                 found[_key(one)] = one
     return list(found.values())
@@ -127,11 +127,11 @@ def _operation(route: Route, refs: dict[str, Any], components: dict[str, Any]) -
     }
     if route.description:
         written["description"] = route.description
-    if route.takes is not None:
-        schema = refs[_key(route.takes)]
+    if route.body is not None:
+        schema = refs[_key(route.body)]
         written["requestBody"] = {
             "required": not route.may_be_empty,
-            "content": {one: {"schema": schema} for one in _media(route.takes_media)},
+            "content": {one: {"schema": schema} for one in _media(route.body_media)},
         }
     written["security"] = [] if route.roles is None else [{"token": []}]
     return written
@@ -169,7 +169,7 @@ def _header_parameters(route: Route) -> list[dict[str, Any]]:
         {
             "name": name,
             "in": "header",
-            "required": name in route.needs,
+            "required": name in route.required_headers,
             "schema": {"type": "string"},
             "description": about,
         }
@@ -199,10 +199,14 @@ _OF_THE_PROTOCOL = frozenset((UriTooLong.status, HeadersTooLarge.status))
 
 
 def _responses(route: Route, refs: dict[str, Any]) -> dict[str, Any]:
-    answers = {str(route.status if route.gives is not None or route.media else 204): _good(route, route.gives, refs)}
+    answers = {
+        str(route.status if route.response is not None or route.response_media else 204): _good(
+            route, route.response, refs
+        )
+    }
     answers |= {
         str(status): _WITHOUT_BODY[status] if status in _WITHOUT_BODY else _good(route, gives, refs)
-        for status, gives in route.also.items()
+        for status, gives in route.other_responses.items()
     }
     for status, codes in sorted(_refusals(route).items()):
         said = f"{HTTPStatus(status).phrase}: {', '.join(codes)}"
@@ -213,21 +217,24 @@ def _responses(route: Route, refs: dict[str, Any]) -> dict[str, Any]:
 def _refusal(route: Route, status: int, refs: dict[str, Any]) -> dict[str, Any]:
     if status in _OF_THE_PROTOCOL:
         return {"application/problem+json": {"schema": refs[_key(Problem)]}}
-    if route.says is not None:
-        return {one: {"schema": refs[_key(route.says)]} for one in _media(route.media)}
-    if route.words is not None:
+    if route.error_body is not None:
+        return {one: {"schema": refs[_key(route.error_body)]} for one in _media(route.response_media)}
+    if route.error_formatter is not None:
         return {PLAIN_TEXT: {"schema": {"type": "string"}}}
     problem = {"schema": refs[_key(Problem)]}
     return {"application/problem+json": problem, "application/problem+msgpack": problem}
 
 
 def _good(route: Route, gives: Any, refs: dict[str, Any]) -> dict[str, Any]:
-    if route.media not in ("", JSON, MSGPACK):
-        return {"description": "Well.", "content": {route.media.partition(";")[0]: {"schema": _text(gives, refs)}}}
+    if route.response_media not in ("", JSON, MSGPACK):
+        return {
+            "description": "Well.",
+            "content": {route.response_media.partition(";")[0]: {"schema": _text(gives, refs)}},
+        }
     if gives is None:
         return _NOTHING
     schema = refs[_key(gives)]
-    return {"description": "Well.", "content": {one: {"schema": schema} for one in _media(route.media)}}
+    return {"description": "Well.", "content": {one: {"schema": schema} for one in _media(route.response_media)}}
 
 
 def _text(gives: Any, refs: dict[str, Any]) -> dict[str, Any]:
@@ -263,10 +270,10 @@ def _usual(route: Route) -> list[type[WindlassError]]:
     if route.roles is not None:
         usual += [errors.Unauthorized, errors.Forbidden, errors.TooManyRequests]
         usual += [errors.EngineUnavailable, errors.DiskFull, errors.DataDirectoryLost]
-    if route.takes is not None:
+    if route.body is not None:
         usual.append(errors.TooLarge)
-    if not route.takes_media:
+    if not route.body_media:
         usual.append(UnsupportedMedia)
-    if not route.media:
+    if not route.response_media:
         usual.append(NotAcceptable)
     return usual

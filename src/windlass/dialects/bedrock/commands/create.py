@@ -15,66 +15,66 @@ from windlass.core.job_template import Filled
 from windlass.core.operations import Edit, Enqueued
 from windlass.core.states import State
 from windlass.dialects.bedrock import data
-from windlass.dialects.bedrock.jobs import Jobs, decided
+from windlass.dialects.bedrock.jobs import NumberedJobs, decide_with_retries
 from windlass.dialects.bedrock.parameters import Parameters
-from windlass.dialects.bedrock.record import PRIORITY, write
-from windlass.dialects.bedrock.refusals import Refused
+from windlass.dialects.bedrock.record import DEFAULT_PRIORITY, encode_fields
+from windlass.dialects.bedrock.refusals import CommandRefused
 from windlass.dialects.bedrock.verbs import QUEUE
-from windlass.dialects.bedrock.wire import Reply, Request
+from windlass.dialects.bedrock.wire import BedrockRequest, Reply
 from windlass.service.batcher import Gathering
 
-from .create_parameters import Wish, new_job, read_jobs, wish
+from .create_parameters import CreateParameters, prepare_job, read_create_parameters, read_jobs
 
 OTHER_PARENT = (404, "Trying to create a child that already exists, but it is tied to a different parent")
 PARENT_STATE = (405, "Can only create child job when parent is RUNNING, RUNQUEUED or PAUSED")
 
 
-class Content(msgspec.Struct, frozen=True):
+class JobContent(msgspec.Struct, frozen=True):
     data: bytes
     repeat: str
     priority: int
 
 
-class Creating:
-    def __init__(self, jobs: Jobs, gathering: Gathering) -> None:
+class CreateCommands:
+    def __init__(self, jobs: NumberedJobs, gathering: Gathering) -> None:
         self._jobs = jobs
         self._service = jobs.service
         self._gathering = gathering
 
-    def begin(self, request: Request) -> asyncio.Future[Enqueued] | None:
+    def begin(self, request: BedrockRequest) -> asyncio.Future[Enqueued] | None:
         """Of a job that has to do with no other one, and gets its number as it comes in; None: it is not such a one."""
-        one = wish(Parameters(request.headers, request.raw), self._jobs.data_max)
+        one = read_create_parameters(Parameters(request.headers, request.raw), self._jobs.data_max)
         if one.is_unique or one.parent_number:
             return None
-        return self._gathering.enqueue_numbered(_alone(one, "mockrequest" in request.headers))
+        return self._gathering.enqueue_numbered(_prepare_independent_job(one, "mockrequest" in request.headers))
 
-    async def create_job(self, request: Request) -> Reply:
+    async def create_job(self, request: BedrockRequest) -> Reply:
         begun = self.begin(request)
         if begun is not None:
-            return created(await begun)
+            return reply_for_enqueued(await begun)
         (number,) = await self._create([Parameters.of(request)], request)
-        return _created(number)
+        return _reply_for_number(number)
 
-    async def create_jobs(self, request: Request) -> Reply:
+    async def create_jobs(self, request: BedrockRequest) -> Reply:
         numbers = await self._create(read_jobs(Parameters.of(request)), request)
-        return Reply(200, "OK", write({"jobIDs": numbers}))
+        return Reply(200, "OK", encode_fields({"jobIDs": numbers}))
 
-    async def _create(self, given: Sequence[Parameters], request: Request) -> list[int]:
+    async def _create(self, given: Sequence[Parameters], request: BedrockRequest) -> list[int]:
         drawn: list[bytes] = []  # ids that no job was made under yet
         is_mocked = "mockrequest" in request.headers
 
         async def decide() -> list[bytes]:
-            wishes = [wish(one, self._jobs.data_max) for one in given]
+            wishes = [read_create_parameters(one, self._jobs.data_max) for one in given]
             await self._find_parents(wishes, is_mocked)
             return await self._make(wishes, drawn)
 
-        ids = await decided(decide)
+        ids = await decide_with_retries(decide)
         numbers = [number_of_id(one) for one in ids]
         later = [one for one, number in zip(ids, numbers, strict=True) if number is None]
         given_later = await self._jobs.numbers(later) if later else {}
         return [number or given_later[one] for one, number in zip(ids, numbers, strict=True)]
 
-    async def _find_parents(self, wishes: Sequence[Wish], is_mocked: bool) -> None:
+    async def _find_parents(self, wishes: Sequence[CreateParameters], is_mocked: bool) -> None:
         parents: dict[int, Job] = {}
         for one in wishes:
             if one.parent_number and one.parent_number not in parents:
@@ -90,40 +90,40 @@ class Creating:
     async def _parent(self, number: int) -> Job:
         parent = await self._jobs.by_number(number)
         if parent is None:
-            raise Refused(404, "parentJobID does not exist")
+            raise CommandRefused(404, "parentJobID does not exist")
         if not parent.state.is_leased and parent.state is not State.WAITING:
-            raise Refused(*PARENT_STATE)
+            raise CommandRefused(*PARENT_STATE)
         return parent
 
-    async def _make(self, wishes: Sequence[Wish], drawn: list[bytes]) -> list[bytes]:
+    async def _make(self, wishes: Sequence[CreateParameters], drawn: list[bytes]) -> list[bytes]:
         """The id of each; of jobs that exist already, theirs."""
         found: list[Job | None] = []
-        made: dict[str, Wish] = {}
+        made: dict[str, CreateParameters] = {}
         for one in wishes:
             existing = await self._existing(one) if one.is_unique and one.key not in made else None
             found.append(existing)
             one.repeat = "" if one.is_mocked else one.given.repeat()
             if one.parent_has_parent:
-                raise Refused(405, "Cannot create grandchildren")
+                raise CommandRefused(405, "Cannot create grandchildren")
             if existing is None:
-                _join(made, one, self._jobs.data_max)
+                _merge_into_earlier(made, one, self._jobs.data_max)
         ids = await self._enqueue(wishes, found, drawn)
         for one, existing in zip(wishes, found, strict=True):
             if existing is not None:
                 await self._change(existing.id, one)
         return ids
 
-    async def _existing(self, one: Wish) -> Job | None:
+    async def _existing(self, one: CreateParameters) -> Job | None:
         job_id = await self._service.holder(QUEUE, one.key)
         holder = None if job_id is None else await self._jobs.by_id(job_id)
         if holder is not None and holder.parent is not None and holder.parent != one.parent:
-            raise Refused(*OTHER_PARENT)
+            raise CommandRefused(*OTHER_PARENT)
         return holder
 
-    async def _enqueue(self, wishes: Sequence[Wish], found: Sequence[Job | None], drawn: list[bytes]) -> list[bytes]:
+    async def _enqueue(self, wishes: Sequence[CreateParameters], found: Sequence[Job | None], drawn: list[bytes]) -> list[bytes]:
         """Makes those that were not found, the first of each unique name."""
         places: dict[str, int] = {}
-        new: list[Wish] = []
+        new: list[CreateParameters] = []
         for one, existing in zip(wishes, found, strict=True):
             if existing is None and not (one.is_unique and one.key in places):
                 places.setdefault(one.key, len(new))
@@ -133,7 +133,7 @@ class Creating:
                 one.place = places[one.key]
         if len(new) > len(drawn):
             drawn += await self._service.reserve_numbers(QUEUE, len(new) - len(drawn))
-        jobs = [new_job(one, job_id) for one, job_id in zip(new, drawn, strict=False)]
+        jobs = [prepare_job(one, job_id) for one, job_id in zip(new, drawn, strict=False)]
         if len(jobs) == 1:
             await self._gathering.enqueue(jobs[0])
         elif jobs:
@@ -142,17 +142,17 @@ class Creating:
                     raise answer
         return [drawn[one.place] if job is None else job.id for one, job in zip(wishes, found, strict=True)]
 
-    async def _change(self, job_id: bytes, one: Wish) -> None:
+    async def _change(self, job_id: bytes, one: CreateParameters) -> None:
         """What a wish changes in the job that it found; again, when that was changed meanwhile."""
         while True:
             job = await self._jobs.by_id(job_id)
-            content = None if job is None else _changed(job, one)
+            content = None if job is None else _content_after_update(job, one)
             if job is None or content is None:
                 return
             edit = Edit(
                 id=job.id,
-                payload=Blob(data.checked(content.data, self._jobs.data_max)),
-                priority=PRIORITY - content.priority,
+                payload=Blob(data.check_size(content.data, self._jobs.data_max)),
+                priority=DEFAULT_PRIORITY - content.priority,
                 repeat=content.repeat,
                 if_revision=job.revision,
                 in_any_state=True,
@@ -166,45 +166,45 @@ class Creating:
             return
 
 
-def created(made: Enqueued) -> Reply:
-    return _created(number_of_id(made.id) or 0)
+def reply_for_enqueued(made: Enqueued) -> Reply:
+    return _reply_for_number(number_of_id(made.id) or 0)
 
 
-def _created(number: int) -> Reply:
+def _reply_for_number(number: int) -> Reply:
     return Reply(200, "OK", b'{"jobID":%d}' % number, (("jobID", str(number)),))
 
 
-def _alone(one: Wish, is_mocked: bool) -> Filled:
+def _prepare_independent_job(one: CreateParameters, is_mocked: bool) -> Filled:
     one.is_mocked = is_mocked or one.says_mocked
     one.repeat = "" if one.is_mocked else one.given.repeat()
-    return new_job(one)
+    return prepare_job(one)
 
 
-def _join(made: dict[str, Wish], one: Wish, data_max: int) -> None:
+def _merge_into_earlier(made: dict[str, CreateParameters], one: CreateParameters, data_max: int) -> None:
     """A job of the same command that has the name already takes the content in."""
     first = made.setdefault(one.key, one)
     if first is one or not one.is_unique:
         return
     if first.parent and first.parent != one.parent:
-        raise Refused(*OTHER_PARENT)
-    content = _absorbed(Content(first.data, first.repeat, PRIORITY if first.priority is None else first.priority), one)
+        raise CommandRefused(*OTHER_PARENT)
+    content = _merge_content(JobContent(first.data, first.repeat, DEFAULT_PRIORITY if first.priority is None else first.priority), one)
     if content is not None:
-        first.data = data.checked(content.data, data_max)
+        first.data = data.check_size(content.data, data_max)
         first.repeat, first.priority = content.repeat, content.priority
 
 
-def _changed(job: Job, one: Wish) -> Content | None:
-    return _absorbed(Content(data.stored(job.payload), job.repeat, PRIORITY - job.priority), one)
+def _content_after_update(job: Job, one: CreateParameters) -> JobContent | None:
+    return _merge_content(JobContent(data.stored_object(job.payload), job.repeat, DEFAULT_PRIORITY - job.priority), one)
 
 
-def _absorbed(known: Content, one: Wish) -> Content | None:
+def _merge_content(known: JobContent, one: CreateParameters) -> JobContent | None:
     """The content after a wish for a job that is there already; None: nothing changes."""
     if one.keeps_existing:
         return None
     if one.data != known.data:
-        priority = PRIORITY if one.priority is None else one.priority
-        return Content(data.merged(known.data, one.data), one.repeat, priority)
-    content = Content(
+        priority = DEFAULT_PRIORITY if one.priority is None else one.priority
+        return JobContent(data.merge_patch(known.data, one.data), one.repeat, priority)
+    content = JobContent(
         known.data,
         one.repeat if one.gives_repeat else known.repeat,
         known.priority if one.priority is None else one.priority,

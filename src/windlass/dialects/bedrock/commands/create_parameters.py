@@ -12,23 +12,25 @@ from windlass.core.job_template import Filled, Form
 from windlass.core.queue import FOREVER_MS
 from windlass.core.retry import ENDLESS, Backoff
 from windlass.core.scheduling.repeat import parse_modifiers
-from windlass.core.validation.jobs import UNIQUE_MAX
+from windlass.core.validation.bounds import UNIQUE_MAX
 from windlass.dialects.bedrock import data
 from windlass.dialects.bedrock.parameters import Parameters
-from windlass.dialects.bedrock.record import PRIORITY
-from windlass.dialects.bedrock.refusals import Refused
+from windlass.dialects.bedrock.record import DEFAULT_PRIORITY
+from windlass.dialects.bedrock.refusals import CommandRefused
 from windlass.dialects.bedrock.verbs import QUEUE
 
 JOBS_MAX = 1_000
-FORMS_MAX = 1_024  # that a server remembers
-DELIVERIES = 10  # of a job with retryAfter
+TEMPLATES_CACHED = 1_024  # that a server remembers
+DELIVERIES_MAX = 10  # of a job with retryAfter
 FIRST_LEASE_MS = 60_000  # of one whose lease depends on the calendar, until that was looked at
 _decode_jobs = msgspec.json.Decoder(list[dict[str, msgspec.Raw]]).decode
-_RARE = frozenset({"retryafter", "repeat", "unique", "firstrun", "parentjobid"})  # without them little is to be checked
-_NOT_JSON = (401, "Invalid JSON")
+_UNCOMMON_PARAMETERS = frozenset(
+    {"retryafter", "repeat", "unique", "firstrun", "parentjobid"}
+)  # without them little is to be checked
+_INVALID_JSON = (401, "Invalid JSON")
 
 
-class Wish(msgspec.Struct):
+class CreateParameters(msgspec.Struct):
     """One job to be made, or to be found by its name."""
 
     given: Parameters
@@ -48,7 +50,7 @@ class Wish(msgspec.Struct):
 
     @property
     def key(self) -> str:
-        return key_of(self.name, self.is_mocked)
+        return unique_key(self.name, self.is_mocked)
 
     @property
     def keeps_existing(self) -> bool:
@@ -60,8 +62,8 @@ class Wish(msgspec.Struct):
         return self.given.get("repeat") != ""
 
 
-@lru_cache(FORMS_MAX)
-def key_of(name: str, is_mocked: bool) -> str:
+@lru_cache(TEMPLATES_CACHED)
+def unique_key(name: str, is_mocked: bool) -> str:
     """The unique key that every job declares, so that `unique` finds any job of its name, among its own kind."""
     key = ("?" if is_mocked else "=") + name
     if len(key.encode()) <= UNIQUE_MAX and not key.endswith("\0"):
@@ -69,29 +71,29 @@ def key_of(name: str, is_mocked: bool) -> str:
     return key[0] * 2 + hashlib.blake2b(name.encode(), digest_size=32).hexdigest()
 
 
-def wish(given: Parameters, data_max: int) -> Wish:
+def read_create_parameters(given: Parameters, data_max: int) -> CreateParameters:
     """The checks that come before all others, in their order."""
     name, priority = given.name(), given.priority_of_new()
     found = given.data(data_max) or data.EMPTY
-    if _RARE.isdisjoint(given.values):
-        says_mocked = data.has(found, data.MOCKED)
-        own = data.without(found, data.MOCKED) if says_mocked else found
-        return Wish(given, name, priority, own, "", 0, 0, False, says_mocked)
+    if _UNCOMMON_PARAMETERS.isdisjoint(given.values):
+        says_mocked = data.has_key(found, data.MOCKED)
+        own = data.without_keys(found, data.MOCKED) if says_mocked else found
+        return CreateParameters(given, name, priority, own, "", 0, 0, False, says_mocked)
     retry_after, is_unique = given.retry_after(), given.test("unique")
     if retry_after and given.get("repeat"):
-        raise Refused(402, "Recurring auto-retrying jobs are not supported")
+        raise CommandRefused(402, "Recurring auto-retrying jobs are not supported")
     if retry_after and is_unique:
-        raise Refused(405, "Unique jobs can't be retried")
-    return Wish(
+        raise CommandRefused(405, "Unique jobs can't be retried")
+    return CreateParameters(
         given=given,
         name=name,
         priority=priority,
-        data=data.without(found, data.MOCKED),
+        data=data.without_keys(found, data.MOCKED),
         retry_after=retry_after,
         run_at_ms=given.instant("firstRun") or 0,
         parent_number=given.number("parentJobID") if given.get("parentJobID") else 0,
         is_unique=is_unique,
-        says_mocked=data.has(found, data.MOCKED),
+        says_mocked=data.has_key(found, data.MOCKED),
     )
 
 
@@ -107,9 +109,9 @@ def read_jobs(given: Parameters) -> list[Parameters]:
         if not objects or not all(objects):
             break
         if len(objects) > JOBS_MAX:
-            raise Refused(402, "Too many jobs")
+            raise CommandRefused(402, "Too many jobs")
         return [Parameters({key.lower(): _text(value) for key, value in one.items()}) for one in objects]
-    raise Refused(*_NOT_JSON)
+    raise CommandRefused(*_INVALID_JSON)
 
 
 def _text(value: msgspec.Raw) -> str:
@@ -120,15 +122,15 @@ def _text(value: msgspec.Raw) -> str:
     return "" if written == "null" else written
 
 
-def new_job(one: Wish, job_id: bytes = b"") -> Filled:
-    form = _form(
+def prepare_job(one: CreateParameters, job_id: bytes = b"") -> Filled:
+    form = _job_template(
         one.name, one.priority, one.run_at_ms, one.is_unique, one.retry_after, one.is_mocked, one.repeat, one.parent
     )
     return Filled(form, Blob(one.data), job_id)
 
 
-@lru_cache(FORMS_MAX)
-def _form(
+@lru_cache(TEMPLATES_CACHED)
+def _job_template(
     name: str,
     priority: int | None,
     run_at_ms: int,
@@ -142,15 +144,15 @@ def _form(
     if retry_after:
         fixed_ms = parse_modifiers(retry_after).fixed_ms
         lease_ms = FIRST_LEASE_MS if fixed_ms is None else max(1, fixed_ms)
-        if not name.startswith(data.UNCOUNTED):
-            retry = Backoff(tries=DELIVERIES)
+        if not name.startswith(data.UNCOUNTED_PREFIX):
+            retry = Backoff(tries=DELIVERIES_MAX)
     return Form(
         NewJob(
             queue=QUEUE,
             name=name,
-            priority=PRIORITY - (PRIORITY if priority is None else priority),
+            priority=DEFAULT_PRIORITY - (DEFAULT_PRIORITY if priority is None else priority),
             run_at_ms=run_at_ms,
-            unique=key_of(name, is_mocked),
+            unique=unique_key(name, is_mocked),
             unique_check="refuse" if is_unique else "none",
             unique_while_kept=True,
             retry=retry,

@@ -8,13 +8,13 @@ from windlass.core.errors import Refusal, WrongState
 from windlass.core.job import Job
 from windlass.core.operations import Conclude
 from windlass.dialects.bedrock import data
-from windlass.dialects.bedrock.jobs import OVERTAKEN, Jobs, decided
+from windlass.dialects.bedrock.jobs import STALE_DECISION, NumberedJobs, decide_with_retries
 from windlass.dialects.bedrock.parameters import Parameters
 from windlass.dialects.bedrock.record import state_of
-from windlass.dialects.bedrock.refusals import Refused
-from windlass.dialects.bedrock.wire import Reply, Request
+from windlass.dialects.bedrock.refusals import CommandRefused
+from windlass.dialects.bedrock.wire import BedrockRequest, Reply
 
-from .create_parameters import key_of
+from .create_parameters import unique_key
 
 _NUMBER = re.compile(r"\d{1,18}", re.ASCII)
 
@@ -23,30 +23,30 @@ NOT_DELETED = {
     "RUNNING": (405, "Can't delete a RUNNING job"),
     "PAUSED": (405, "Can't delete a parent jobs with children running"),
 }
-LEFT_ALONE = ("RUNNING", "FINISHED", "PAUSED", "CANCELLED")
-AT_ONCE = 500  # jobs requeued in one step
+NOT_CANCELLED = ("RUNNING", "FINISHED", "PAUSED", "CANCELLED")
+REQUEUE_BATCH = 500  # jobs requeued in one step
 
 
-class Removing:
-    def __init__(self, jobs: Jobs) -> None:
+class DeleteCommands:
+    def __init__(self, jobs: NumberedJobs) -> None:
         self._jobs = jobs
         self._service = jobs.service
 
-    async def cancel_job(self, request: Request) -> Reply:
+    async def cancel_job(self, request: BedrockRequest) -> Reply:
         number = Parameters.of(request).number("jobID")
 
         async def decide() -> Reply:
             job = await self._jobs.existing(number)
             if await self._has_children(job):
-                raise Refused(404, "Invalid jobID - Cannot cancel a job with children")
+                raise CommandRefused(404, "Invalid jobID - Cannot cancel a job with children")
             if job.parent is None:
-                raise Refused(404, "Invalid jobID - Cannot cancel a job without a parent")
-            if state_of(job) in LEFT_ALONE:
+                raise CommandRefused(404, "Invalid jobID - Cannot cancel a job without a parent")
+            if state_of(job) in NOT_CANCELLED:
                 return OK
             await self._service.cancel([job.id], counts_waiting=False, even_failed=True, spares_running=True).one()
             return Reply(200, "OK", settled=(job.id,))
 
-        return await decided(decide)
+        return await decide_with_retries(decide)
 
     async def _has_children(self, job: Job) -> bool:
         if not job.has_members:
@@ -54,25 +54,25 @@ class Removing:
         page = await self._service.list_members(job.id, most=1)
         return bool(page.members or page.cursor)
 
-    async def delete_job(self, request: Request) -> Reply:
+    async def delete_job(self, request: BedrockRequest) -> Reply:
         number = Parameters.of(request).number("jobID")
 
         async def decide() -> Reply:
             job = await self._jobs.existing(number)
             if refused := NOT_DELETED.get(state_of(job)):
-                raise Refused(*refused)
+                raise CommandRefused(*refused)
             await self._service.delete([job.id], even_leased=job.retake, even_waiting=False).one()
             return Reply(200, "OK", settled=(job.id,))
 
-        return await decided(decide)
+        return await decide_with_retries(decide)
 
-    async def requeue_jobs(self, request: Request) -> Reply:
+    async def requeue_jobs(self, request: BedrockRequest) -> Reply:
         given = Parameters.of(request)
         numbers = [int(text) for part in given.get("jobIDs").split(",") if _NUMBER.fullmatch(text := part.strip(" "))]
         name = given.name() if given.get("name") else ""
         settled: list[bytes] = []
-        for start in range(0, len(numbers), AT_ONCE):
-            some = await self._jobs.by_numbers(numbers[start : start + AT_ONCE])
+        for start in range(0, len(numbers), REQUEUE_BATCH):
+            some = await self._jobs.by_numbers(numbers[start : start + REQUEUE_BATCH])
             await self._requeue({job.id: job for job in some}, name, given.test("decrementFailures"))
             settled += [job.id for job in some]
         return Reply(200, "OK", settled=tuple(settled))
@@ -83,17 +83,17 @@ class Removing:
         async def decide() -> None:
             known = list(left.values())
             left.clear()
-            answers = await self._service.complete_with_children([_requeued(job, name, gives_back) for job in known])
+            answers = await self._service.complete_with_children([_requeue_operation(job, name, gives_back) for job in known])
             for job, answer in zip(known, answers, strict=True):
                 if isinstance(answer, Refusal) and not isinstance(answer, WrongState):  # a group has no work of its own
-                    if not isinstance(answer, OVERTAKEN):
+                    if not isinstance(answer, STALE_DECISION):
                         raise answer
                     await self._look_again(job.id, left)
             if left:
-                raise next(answer for answer in answers if isinstance(answer, OVERTAKEN))
+                raise next(answer for answer in answers if isinstance(answer, STALE_DECISION))
 
         if left:
-            await decided(decide)
+            await decide_with_retries(decide)
 
     async def _look_again(self, job_id: bytes, left: dict[bytes, Job]) -> None:
         job = await self._jobs.by_id(job_id)
@@ -101,14 +101,14 @@ class Removing:
             left[job_id] = job
 
 
-def _requeued(job: Job, name: str, gives_back: bool) -> Conclude:
+def _requeue_operation(job: Job, name: str, gives_back: bool) -> Conclude:
     counts = 1 if gives_back and data.is_counted(job) else 0
     return Conclude(
         id=job.id,
         then="again",
         run_at_ms=max(1000, job.created_at_ms - job.created_at_ms % 1000),
         name=name,
-        unique=key_of(name, job.is_hidden) if name else "",
+        unique=unique_key(name, job.is_hidden) if name else "",
         attempt=max(0, job.attempt - counts),
         if_revision=job.revision,
         in_any_state=True,

@@ -11,21 +11,21 @@ from windlass.core.operations import Conclude
 from windlass.core.scheduling.repeat import parse
 from windlass.core.states import State
 from windlass.dialects.bedrock import data
-from windlass.dialects.bedrock.jobs import Jobs, decided
+from windlass.dialects.bedrock.jobs import NumberedJobs, decide_with_retries
 from windlass.dialects.bedrock.parameters import NAME_MAX, Parameters
-from windlass.dialects.bedrock.record import PRIORITY, RUNS, state_of
-from windlass.dialects.bedrock.refusals import Refused
-from windlass.dialects.bedrock.wire import Reply, Request
+from windlass.dialects.bedrock.record import DEFAULT_PRIORITY, RUNNING_STATES, state_of
+from windlass.dialects.bedrock.refusals import CommandRefused
+from windlass.dialects.bedrock.wire import BedrockRequest, Reply
 
-from .create_parameters import key_of
+from .create_parameters import unique_key
 
 NOT_RUNNING = (405, "Can only retry/finish RUNNING and RUNQUEUED jobs")
 PARENT_RUNS = (405, "Can only retry/finish child job when parent is PAUSED")
 OUT_OF_RANGE = "repeat_out_of_range"
-DELAY_DIGITS = 8
+DELAY_DIGITS_MAX = 8
 
 
-class When(NamedTuple):
+class NextRun(NamedTuple):
     """The next run, if there is to be one."""
 
     run_at_ms: int | None = None
@@ -33,21 +33,21 @@ class When(NamedTuple):
     is_out_of_range: bool = False
 
 
-NEVER = When()
+NO_NEXT_RUN = NextRun()
 
 
-class Ending:
-    def __init__(self, jobs: Jobs) -> None:
+class FinishCommands:
+    def __init__(self, jobs: NumberedJobs) -> None:
         self._jobs = jobs
         self._service = jobs.service
 
-    async def finish_job(self, request: Request) -> Reply:
+    async def finish_job(self, request: BedrockRequest) -> Reply:
         return await self._end(request, is_retry=False)
 
-    async def retry_job(self, request: Request) -> Reply:
+    async def retry_job(self, request: BedrockRequest) -> Reply:
         return await self._end(request, is_retry=True)
 
-    async def _end(self, request: Request, *, is_retry: bool) -> Reply:
+    async def _end(self, request: BedrockRequest, *, is_retry: bool) -> Reply:
         given = Parameters.of(request)
         number = given.number("jobID")
 
@@ -65,8 +65,8 @@ class Ending:
                 run_at_ms=when.run_at_ms,
                 delay_ms=when.delay_ms,
                 name=name,
-                unique=key_of(name, job.is_hidden) if name else "",
-                priority=None if priority is None else PRIORITY - priority,
+                unique=unique_key(name, job.is_hidden) if name else "",
+                priority=None if priority is None else DEFAULT_PRIORITY - priority,
                 payload=content,
                 reason=OUT_OF_RANGE if when.is_out_of_range else "error",
                 if_revision=job.revision,
@@ -76,49 +76,49 @@ class Ending:
             await self._service.complete_with_children([conclusion]).one()
             return Reply(200, "OK", settled=(job.id,))
 
-        return await decided(decide)
+        return await decide_with_retries(decide)
 
     async def _check(self, job: Job) -> None:
-        if state_of(job) not in RUNS and not job.is_hidden:
-            raise Refused(*NOT_RUNNING)
+        if state_of(job) not in RUNNING_STATES and not job.is_hidden:
+            raise CommandRefused(*NOT_RUNNING)
         if job.parent is None:
             return
         (parent,) = await self._service.job([job.parent])
         if isinstance(parent, Refusal) or parent.job.state.is_ended:
             return  # it is about to let go of its children
         if parent.job.state is not State.WAITING:
-            raise Refused(*PARENT_RUNS)
+            raise CommandRefused(*PARENT_RUNS)
 
-    async def _when(self, given: Parameters, job: Job, is_retry: bool, ignores_repeat: bool) -> When:
+    async def _when(self, given: Parameters, job: Job, is_retry: bool, ignores_repeat: bool) -> NextRun:
         if job.repeat and not ignores_repeat:
             now_ms = await self._service.now()
             next_at_ms = parse(job.repeat).next_at_ms(job.run_at_ms, job.started_at_ms or now_ms, now_ms)
-            return When(next_at_ms, is_out_of_range=next_at_ms is None)
+            return NextRun(next_at_ms, is_out_of_range=next_at_ms is None)
         if not is_retry:
-            return NEVER
+            return NO_NEXT_RUN
         run_at_ms = given.instant("nextRun")
-        return When(run_at_ms) if run_at_ms is not None else When(delay_ms=_delay_ms(given))
+        return NextRun(run_at_ms) if run_at_ms is not None else NextRun(delay_ms=_delay_ms(given))
 
-    async def fail_job(self, request: Request) -> Reply:
+    async def fail_job(self, request: BedrockRequest) -> Reply:
         given = Parameters.of(request)
         number = given.number("jobID")
 
         async def decide() -> Reply:
             job = await self._jobs.existing(number)
-            if state_of(job) not in RUNS:
-                raise Refused(405, "Can only fail RUNNING or RUNQUEUED jobs")
+            if state_of(job) not in RUNNING_STATES:
+                raise CommandRefused(405, "Can only fail RUNNING or RUNQUEUED jobs")
             content = given.data(self._jobs.data_max)
             conclusion = Conclude(
                 id=job.id,
                 token=job.lease_token,
                 then="fail",
-                payload=None if content is None else Blob(data.without(content, data.MOCKED)),
+                payload=None if content is None else Blob(data.without_keys(content, data.MOCKED)),
                 if_revision=job.revision,
             )
             await self._service.complete_with_children([conclusion]).one()
             return Reply(200, "OK", settled=(job.id,))
 
-        return await decided(decide)
+        return await decide_with_retries(decide)
 
 
 def _new_data(given: Parameters, job: Job, data_max: int) -> tuple[Blob | None, bool]:
@@ -126,16 +126,16 @@ def _new_data(given: Parameters, job: Job, data_max: int) -> tuple[Blob | None, 
     content = given.data(data_max)
     if content is None:
         return _without_count(job), False
-    if data.has(content, data.MOCKED) != job.is_hidden:
-        raise Refused(500, "Mock Mismatch")
-    drops_repeat = data.has(content, data.DELETE) and bytes(data.fields(content)[data.DELETE]) == b"true"
-    return Blob(data.without(content, data.MOCKED, data.COUNT)), drops_repeat
+    if data.has_key(content, data.MOCKED) != job.is_hidden:
+        raise CommandRefused(500, "Mock Mismatch")
+    drops_repeat = data.has_key(content, data.DELETE) and bytes(data.decode_fields(content)[data.DELETE]) == b"true"
+    return Blob(data.without_keys(content, data.MOCKED, data.COUNT)), drops_repeat
 
 
 def _without_count(job: Job) -> Blob | None:
     """The counter is removed from the data, also where a client wrote it."""
-    known = data.stored(job.payload)
-    return Blob(data.without(known, data.COUNT)) if known[:1] == b"{" and data.has(known, data.COUNT) else None
+    known = data.stored_object(job.payload)
+    return Blob(data.without_keys(known, data.COUNT)) if known[:1] == b"{" and data.has_key(known, data.COUNT) else None
 
 
 def _new_name(given: Parameters) -> str:
@@ -148,8 +148,8 @@ def _new_name(given: Parameters) -> str:
 def _delay_ms(given: Parameters) -> int:
     text = given.get("delay") or "0"
     digits = text.lstrip("+-")
-    if not (digits.isascii() and digits.isdigit()) or len(text) - len(digits) > 1 or len(digits) > DELAY_DIGITS:
-        raise Refused(402, "Malformed delay")
+    if not (digits.isascii() and digits.isdigit()) or len(text) - len(digits) > 1 or len(digits) > DELAY_DIGITS_MAX:
+        raise CommandRefused(402, "Malformed delay")
     if int(text) < 0:
-        raise Refused(402, "Must specify a non-negative delay when retrying")
+        raise CommandRefused(402, "Must specify a non-negative delay when retrying")
     return int(text) * 1000

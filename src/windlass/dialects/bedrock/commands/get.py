@@ -13,53 +13,53 @@ from windlass.core.operations import Held, Taken
 from windlass.core.queue import FOREVER_MS
 from windlass.core.scheduling.repeat import parse_modifiers
 from windlass.core.states import State
-from windlass.core.validation.jobs import DURATION_MAX, PAGE_MAX, TAKE_MAX
+from windlass.core.validation.bounds import DURATION_MAX, PAGE_MAX, TAKE_MAX
 from windlass.dialects.bedrock import data, name_filter, record
-from windlass.dialects.bedrock.jobs import Jobs
+from windlass.dialects.bedrock.jobs import NumberedJobs
 from windlass.dialects.bedrock.parameters import NAMES_MAX, Parameters
-from windlass.dialects.bedrock.refusals import Refused
-from windlass.dialects.bedrock.takes import Takes
+from windlass.dialects.bedrock.refusals import CommandRefused
+from windlass.dialects.bedrock.takes import TrackedTakes
 from windlass.dialects.bedrock.verbs import QUEUE
-from windlass.dialects.bedrock.wire import Reply, Request
+from windlass.dialects.bedrock.wire import BedrockRequest, Reply
 
 TIMEOUT = (303, "Timeout")
-NOTHING_DUE = (404, "No job found")
+NO_JOB_FOUND = (404, "No job found")
 
 
-class Getting:
-    def __init__(self, jobs: Jobs) -> None:
+class GetCommands:
+    def __init__(self, jobs: NumberedJobs) -> None:
         self._jobs = jobs
         self._service = jobs.service
-        self._takes = Takes(jobs.service)
+        self._takes = TrackedTakes(jobs.service)
 
     def close(self) -> None:
         self._takes.close()
 
-    async def get_job(self, request: Request) -> Reply:
+    async def get_job(self, request: BedrockRequest) -> Reply:
         given = Parameters.of(request)
         name = given.sized("name", NAMES_MAX)
         if given.is_set("numResults"):
-            raise Refused(402, "Cannot use numResults with GetJob; try GetJobs")
+            raise CommandRefused(402, "Cannot use numResults with GetJob; try GetJobs")
         taken = await self._take(given, name, 1, request.connection == "wait")
         rows = await self._rows(taken)
-        return Reply(200, "OK", record.write(rows[0] if rows else {}), jobs=_held(taken.jobs))
+        return Reply(200, "OK", record.encode_fields(rows[0] if rows else {}), jobs=_lease_pairs(taken.jobs))
 
-    async def get_jobs(self, request: Request) -> Reply:
+    async def get_jobs(self, request: BedrockRequest) -> Reply:
         given = Parameters.of(request)
         name = given.sized("name", NAMES_MAX)
         if not given.get("numResults"):
-            raise Refused(402, "Missing numResults")
+            raise CommandRefused(402, "Missing numResults")
         most = min(max(given.number("numResults"), 1), TAKE_MAX)
         taken = await self._take(given, name, most, request.connection == "wait")
-        rows = [msgspec.Raw(record.write(row)) for row in await self._rows(taken)]
-        return Reply(200, "OK", record.write({"jobs": rows}), jobs=_held(taken.jobs))
+        rows = [msgspec.Raw(record.encode_fields(row)) for row in await self._rows(taken)]
+        return Reply(200, "OK", record.encode_fields({"jobs": rows}), jobs=_lease_pairs(taken.jobs))
 
     async def _take(self, given: Parameters, name: str, most: int, waits: bool) -> Taken:
         is_mocked = given.is_set("mockRequest", "getMockedJobs")
-        wants = name_filter.wanted(name, given.priority(), is_mocked)
+        wants = name_filter.filter_for_names(name, given.priority(), is_mocked)
         taken = await self._takes.take(wants, most, _wait_ms(given) if waits else 0)
         if not taken.jobs and (waits or not taken.used_up):
-            raise Refused(*(TIMEOUT if waits else NOTHING_DUE))
+            raise CommandRefused(*(TIMEOUT if waits else NO_JOB_FOUND))
         return taken
 
     async def _rows(self, taken: Taken) -> list[dict[str, Any]]:
@@ -68,13 +68,13 @@ class Getting:
             numbers = await self._jobs.numbers(job.id for job in taken.jobs)
             parents = await self._parents(taken.jobs)
             return [
-                record.fields_before(job, numbers[job.id], taken.started_before.get(job.id))
+                record.fields_before_take(job, numbers[job.id], taken.started_before.get(job.id))
                 | parents.get(job.id, {})
                 | (await self._children(job) if job.has_members else {})
                 for job in taken.jobs
             ]
         except BaseException:  # also a client that has gone: nobody will know of these
-            self._service.store.in_background(self.give_back(_held(taken.jobs)))
+            self._service.store.in_background(self.give_back(_lease_pairs(taken.jobs)))
             raise
 
     async def give_back(self, jobs: Sequence[tuple[bytes, int]]) -> None:
@@ -87,7 +87,7 @@ class Getting:
         depend on the calendar."""
         own = [job for job in jobs if not job.retake and job.lease_deadline_at_ms is not None]
         if own:
-            await self._service.extend([Held(*one) for one in _held(own)], lease_ms=FOREVER_MS)
+            await self._service.extend([Held(*one) for one in _lease_pairs(own)], lease_ms=FOREVER_MS)
         for job in jobs:
             if not job.lease_rule or job.started_at_ms is None:
                 continue
@@ -106,7 +106,7 @@ class Getting:
         found = {one.job.id: one.job for one in answers if not isinstance(one, Refusal) and one.job.queue == QUEUE}
         numbers = await self._jobs.numbers(found)
         return {
-            job.id: {"parentJobID": numbers[job.parent], "parentData": data.shown(parent, parent.attempt)}
+            job.id: {"parentJobID": numbers[job.parent], "parentData": data.object_for_client(parent, parent.attempt)}
             for job in jobs
             if job.parent is not None and (parent := found.get(job.parent)) is not None and job.parent in numbers
         }
@@ -129,7 +129,7 @@ class Getting:
         numbers = await self._jobs.numbers(child.id for children in found.values() for child in children)
         finished, cancelled = (
             [
-                {"data": data.shown(child, child.attempt), "jobID": numbers[child.id]}
+                {"data": data.object_for_client(child, child.attempt), "jobID": numbers[child.id]}
                 for child in sorted(children, key=lambda one: one.sequence)
                 if child.id in numbers
             ]
@@ -138,7 +138,7 @@ class Getting:
         return {"finishedChildJobs": finished, "cancelledChildJobs": cancelled}
 
 
-def _held(jobs: Sequence[Job]) -> tuple[tuple[bytes, int], ...]:
+def _lease_pairs(jobs: Sequence[Job]) -> tuple[tuple[bytes, int], ...]:
     return tuple((job.id, job.lease_token) for job in jobs)
 
 

@@ -11,21 +11,22 @@ import msgspec
 from windlass.core.errors import BadInput, Refusal, TooLarge
 from windlass.core.job import Job
 from windlass.core.operations import Listing
-from windlass.core.validation.jobs import PAGE_MAX, glob
-from windlass.dialects.bedrock.jobs import Jobs
+from windlass.core.validation.bounds import PAGE_MAX
+from windlass.core.validation.values import check_glob
+from windlass.dialects.bedrock.jobs import NumberedJobs
 from windlass.dialects.bedrock.parameters import Parameters
-from windlass.dialects.bedrock.query import sqlite_query, sql_parameters
-from windlass.dialects.bedrock.query.child import Question
-from windlass.dialects.bedrock.query.filter_pushdown import NOTHING, Narrowed, narrowed
+from windlass.dialects.bedrock.query import sql_parameters, sqlite_query
+from windlass.dialects.bedrock.query.child import QueryRequest
+from windlass.dialects.bedrock.query.filter_pushdown import NO_JOBS, PushedFilter, push_filter
 from windlass.dialects.bedrock.query.pool import QueryPool
-from windlass.dialects.bedrock.query.sqlite_query import Limits
+from windlass.dialects.bedrock.query.sqlite_query import QueryLimits
 from windlass.dialects.bedrock.record import fields_of
-from windlass.dialects.bedrock.refusals import Refused
+from windlass.dialects.bedrock.refusals import CommandRefused
 from windlass.dialects.bedrock.verbs import QUEUE
-from windlass.dialects.bedrock.wire import Reply, Request
+from windlass.dialects.bedrock.wire import BedrockRequest, Reply
 
 # In the order of a job's life, so that one that moves on meanwhile is met again rather than missed.
-LISTED = {
+LISTED_STATES = {
     "scheduled": {"QUEUED"},
     "queued": {"QUEUED"},
     "waiting": {"PAUSED"},
@@ -37,38 +38,38 @@ LISTED = {
 _encode_rows = msgspec.msgpack.Encoder().encode
 
 
-class Querying:
-    def __init__(self, jobs: Jobs, query_timeout_s: float) -> None:
+class QueryCommand:
+    def __init__(self, jobs: NumberedJobs, query_timeout_s: float) -> None:
         self._jobs = jobs
         self._service = jobs.service
         self._seconds_max = query_timeout_s
         self.pool = QueryPool()
 
-    async def query(self, request: Request) -> Reply:
+    async def query(self, request: BedrockRequest) -> Reply:
         given = Parameters.of(request)
         text = given.get("query").strip()
-        parameters = sql_parameters.read(request.headers)
+        parameters = sql_parameters.read_parameters(request.headers)
         if schema := sqlite_query.schema_query(text):
-            text, wanted = schema, NOTHING
+            text, wanted = schema, NO_JOBS
         else:
-            wanted = narrowed(sqlite_query.checked(text), parameters)
+            wanted = push_filter(sqlite_query.check_query(text), parameters)
         with_headers = given.get("format").lower() == "json"
         async with self.pool.turn():
             limits = self._limits()
             pages = await self._copy(wanted, limits)
-            answer = await self.pool.ask(Question(text, pages, parameters, limits, with_headers))
+            answer = await self.pool.ask(QueryRequest(text, pages, parameters, limits, with_headers))
         headers = (("error", answer.error),) if answer.error else ()
         return Reply(answer.status, answer.reason, answer.body, headers)
 
-    def _limits(self) -> Limits:
-        return Limits(
+    def _limits(self) -> QueryLimits:
+        return QueryLimits(
             seconds=self._seconds_max or sqlite_query.SECONDS_MAX,
             rows=sqlite_query.ROWS_MAX,
             answer_bytes=sqlite_query.ANSWER_BYTES_MAX,
             copy_bytes=sqlite_query.COPY_BYTES_MAX,
         )
 
-    async def _copy(self, wanted: Narrowed, limits: Limits) -> list[bytes]:
+    async def _copy(self, wanted: PushedFilter, limits: QueryLimits) -> list[bytes]:
         """Rows as MessagePack, page by page: the event loop never encodes much at once."""
         try:
             async with asyncio.timeout(limits.seconds) as copying:
@@ -78,12 +79,12 @@ class Querying:
                 limits.refuse_slow()
             raise
 
-    async def _pages(self, wanted: Narrowed, limits: Limits) -> list[bytes]:
+    async def _pages(self, wanted: PushedFilter, limits: QueryLimits) -> list[bytes]:
         if wanted.numbers is not None and len(wanted.numbers) <= PAGE_MAX:
             return [_encode_rows(await self._rows(await self._jobs.by_numbers(wanted.numbers)))]
         pages: list[bytes] = []
         count = size = 0
-        for state, shown in LISTED.items():
+        for state, shown in LISTED_STATES.items():
             if wanted.states is not None and wanted.states.isdisjoint(shown):
                 continue
             cursor = ""
@@ -95,14 +96,16 @@ class Querying:
                 size += len(pages[-1])
                 if count > limits.rows or size > limits.copy_bytes:
                     bounds = f"{limits.rows:,} jobs and {limits.copy_bytes:,} bytes"
-                    raise Refused(*sqlite_query.ABORTED, f"A query may look at {bounds}; add conditions on name or state.")
+                    raise CommandRefused(
+                        *sqlite_query.ABORTED, f"A query may look at {bounds}; add conditions on name or state."
+                    )
                 if not cursor:
                     break
         return pages
 
     async def _page(self, state: str, name: str, cursor: str) -> tuple[list[Job], str]:
         try:
-            glob(name)
+            check_glob(name)
         except (BadInput, TooLarge):
             name = ""  # a pattern beyond the engine's bounds is left to SQLite
         page = await self._service.jobs(Listing(queue=QUEUE, state=state, name=name, most=PAGE_MAX, cursor=cursor))

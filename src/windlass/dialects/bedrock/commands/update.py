@@ -6,28 +6,28 @@ from windlass.core.job import Blob, Job
 from windlass.core.operations import Edit
 from windlass.core.scheduling.repeat import parse
 from windlass.dialects.bedrock import data, record
-from windlass.dialects.bedrock.jobs import Jobs, decided
+from windlass.dialects.bedrock.jobs import NumberedJobs, decide_with_retries
 from windlass.dialects.bedrock.parameters import Parameters
-from windlass.dialects.bedrock.refusals import Refused
-from windlass.dialects.bedrock.wire import Reply, Request
+from windlass.dialects.bedrock.refusals import CommandRefused
+from windlass.dialects.bedrock.wire import BedrockRequest, Reply
 
 
-class Changing:
-    def __init__(self, jobs: Jobs) -> None:
+class UpdateCommands:
+    def __init__(self, jobs: NumberedJobs) -> None:
         self._jobs = jobs
         self._service = jobs.service
 
-    async def query_job(self, request: Request) -> Reply:
+    async def query_job(self, request: BedrockRequest) -> Reply:
         number = Parameters.of(request).number("jobID")
         job = await self._jobs.existing(number)
-        return Reply(200, "OK", record.write(record.fields_of(job, number)))
+        return Reply(200, "OK", record.encode_fields(record.fields_of(job, number)))
 
-    async def update_job(self, request: Request) -> Reply:
+    async def update_job(self, request: BedrockRequest) -> Reply:
         given = Parameters.of(request)
         number = given.number("jobID")
         content = given.data(self._jobs.data_max)
         if content is None:
-            raise Refused(402, "Missing data")
+            raise CommandRefused(402, "Missing data")
         rule, priority, next_run_ms = given.repeat(), given.priority(), given.instant("nextRun")
         clears_repeat = given.test("shouldClearRepeat")
 
@@ -40,26 +40,26 @@ class Changing:
                 id=job.id,
                 payload=_payload(job, content),
                 repeat="" if clears_repeat else rule or None,
-                priority=None if priority is None else record.PRIORITY - priority,
+                priority=None if priority is None else record.DEFAULT_PRIORITY - priority,
                 run_at_ms=run_at_ms,
-                attempt=data.count_in(content) if data.is_counted(job) else None,
+                attempt=data.delivery_count_in(content) if data.is_counted(job) else None,
                 if_revision=job.revision,
                 in_any_state=True,
             )
             await self._service.edit([edit]).one()
             return Reply(200, "OK")
 
-        return await decided(decide)
+        return await decide_with_retries(decide)
 
     async def _next_at_ms(self, job: Job, rule: str) -> int:
         now_ms = await self._service.now()
         found_ms = parse(rule).next_at_ms(job.run_at_ms, job.started_at_ms or now_ms, now_ms)
         if found_ms is None:
-            raise Refused(402, "Malformed repeat")
+            raise CommandRefused(402, "Malformed repeat")
         return found_ms
 
 
 def _payload(job: Job, content: bytes) -> Blob:
     """It is mocked or not as it was; the counter of its deliveries is kept elsewhere."""
     counted = (data.COUNT,) if data.is_counted(job) else ()
-    return Blob(data.without(content, data.MOCKED, *counted))
+    return Blob(data.without_keys(content, data.MOCKED, *counted))

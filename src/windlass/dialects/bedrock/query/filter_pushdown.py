@@ -14,45 +14,45 @@ _TOKEN = re.compile(r"""\s+|'(?:[^']|'')*'|"[^"]*"|\d+|[:@$]?[A-Za-z_][A-Za-z_0-
 _NUMBER = re.compile(r"\d{1,18}", re.ASCII)  # a larger one is SQLite's to compare
 _BEFORE = ("select", "from", "jobs", "where")
 _AFTER = frozenset(("order", "group", "limit", "having", "window", ";"))
-_UNCLEAR = frozenset(
+_UNSUPPORTED = frozenset(
     ("or", "not", "select", "join", "union", "except", "intersect", "with", "case", "between", "collate", "from", "as")
 )
 STATES = ("QUEUED", "RUNNING", "RUNQUEUED", "PAUSED", "FINISHED", "FAILED", "CANCELLED")
 
 
-class Narrowed(NamedTuple):
+class PushedFilter(NamedTuple):
     numbers: frozenset[int] | None = None
     states: frozenset[str] | None = None
     name: str = ""  # a GLOB
 
 
-EVERYTHING = Narrowed()
-NOTHING = Narrowed(numbers=frozenset())
+ALL_JOBS = PushedFilter()
+NO_JOBS = PushedFilter(numbers=frozenset())
 
 
-def narrowed(query: str, parameters: Mapping[str, Value] = MappingProxyType({})) -> Narrowed:
+def push_filter(query: str, parameters: Mapping[str, Value] = MappingProxyType({})) -> PushedFilter:
     """Of `SELECT … FROM jobs WHERE condition AND condition …`; of anything else nothing is known."""
     if "jobs" not in query.lower():  # a table cannot be read without its name
-        return NOTHING
-    tokens = [_bound(token, parameters) for token in _TOKEN.findall(query) if not token.isspace()]
+        return NO_JOBS
+    tokens = [_bind(token, parameters) for token in _TOKEN.findall(query) if not token.isspace()]
     words = [token.lower() for token in tokens]
     if "--" in query or "/*" in query or words.count("select") != 1 or words[:1] != ["select"]:
-        return EVERYTHING
+        return ALL_JOBS
     if words.count("from") != 1 or words.count("where") != 1:
-        return EVERYTHING
+        return ALL_JOBS
     start = words.index("where")
     if words[words.index("from") : start] != ["from", "jobs"]:
-        return EVERYTHING
+        return ALL_JOBS
     end = next((at for at in range(start + 1, len(words)) if words[at] in _AFTER), len(words))
-    if not _UNCLEAR.isdisjoint(words[start + 1 : end]) or not _UNCLEAR.isdisjoint(words[end:]):
-        return EVERYTHING
-    found = EVERYTHING
+    if not _UNSUPPORTED.isdisjoint(words[start + 1 : end]) or not _UNSUPPORTED.isdisjoint(words[end:]):
+        return ALL_JOBS
+    found = ALL_JOBS
     for condition in _conditions(tokens[start + 1 : end]):
-        found = _with(found, condition)
+        found = _add_condition(found, condition)
     return found
 
 
-def _bound(token: str, parameters: Mapping[str, Value]) -> str:
+def _bind(token: str, parameters: Mapping[str, Value]) -> str:
     """A placeholder as the literal that it stands for, where that is a number or a text."""
     value = parameters.get(token[1:].lower()) if token[0] in ":@$" else None
     if isinstance(value, str):
@@ -73,7 +73,7 @@ def _conditions(tokens: list[str]) -> list[list[str]]:
     return parts
 
 
-def _with(found: Narrowed, condition: list[str]) -> Narrowed:
+def _add_condition(found: PushedFilter, condition: list[str]) -> PushedFilter:
     if len(condition) < 3:
         return found
     column, operator, values = condition[0].lower(), condition[1].lower(), _values(condition)

@@ -7,20 +7,20 @@ import contextlib
 import logging
 from collections.abc import AsyncIterator
 
-from windlass.dialects.bedrock.refusals import Refused
+from windlass.dialects.bedrock.refusals import CommandRefused
 from windlass.processes.children import ChildDied, ChildNotReady, Children, HandlerRaised
 
 from . import sqlite_query
-from .child import TARGET, Answer, Question, decode_answer, encode
+from .child import TARGET, QueryReply, QueryRequest, decode_answer, encode
 
 log = logging.getLogger("windlass.bedrock")
 
-AT_ONCE = 4  # queries; others wait for their turn
+QUERIES_AT_ONCE = 4  # queries; others wait for their turn
 START_S = 60.0  # for a process to start, which is no part of a query's time
 SPARE_S = 0.5  # after which a query that has not kept its own limit is killed
 IDLE_S = 60.0  # after which processes that have nothing to do end
 MEMORY_BYTES = 192 * 1024 * 1024  # that a query may use, and COPIES times the jobs that it is given
-COPIES = 3
+MEMORY_FACTOR = 3
 RECYCLE_BYTES = 256 * 1024 * 1024  # a process that has kept more than this is replaced
 GRACE_S = 1.0
 STOPPING = "The server is stopping; send the query again in a moment."
@@ -30,7 +30,7 @@ FAILED = (502, "Query failed")
 class QueryPool:
     def __init__(self) -> None:
         self._children: Children | None = None
-        self._turns = asyncio.Semaphore(AT_ONCE)
+        self._turns = asyncio.Semaphore(QUERIES_AT_ONCE)
         self._under_way: set[asyncio.Timeout] = set()
         self._rest: asyncio.TimerHandle | None = None
         self._is_stopped = False
@@ -43,7 +43,7 @@ class QueryPool:
     async def turn(self) -> AsyncIterator[None]:
         """Wait for a free place. The block is ended when the server stops, wherever it is."""
         if self._is_stopped:
-            raise Refused(*sqlite_query.ABORTED, STOPPING)
+            raise CommandRefused(*sqlite_query.ABORTED, STOPPING)
         until_stop = asyncio.timeout(None)
         try:
             async with until_stop:
@@ -52,12 +52,12 @@ class QueryPool:
                     yield
         except TimeoutError:
             if until_stop.expired():
-                raise Refused(*sqlite_query.ABORTED, STOPPING) from None
+                raise CommandRefused(*sqlite_query.ABORTED, STOPPING) from None
             raise
         finally:
             self._under_way.discard(until_stop)
 
-    async def ask(self, question: Question) -> Answer:
+    async def ask(self, question: QueryRequest) -> QueryReply:
         """Run the question in a child process; kill the process when it exceeds the time limit, or on cancellation."""
         request = encode(question)
         limits = question.limits
@@ -66,7 +66,7 @@ class QueryPool:
             async with asyncio.timeout(START_S) as limit:
                 answer = await self._pool().run(
                     request,
-                    memory_bytes=MEMORY_BYTES + COPIES * len(request),
+                    memory_bytes=MEMORY_BYTES + MEMORY_FACTOR * len(request),
                     on_begin=lambda: limit.reschedule(loop.time() + limits.seconds + SPARE_S),
                 )
                 return decode_answer(answer)
@@ -74,18 +74,18 @@ class QueryPool:
             limits.refuse_slow()
         except ChildDied as died:
             if died.reason == "out_of_memory":
-                raise Refused(*sqlite_query.ABORTED, sqlite_query.OUT_OF_MEMORY) from None
+                raise CommandRefused(*sqlite_query.ABORTED, sqlite_query.OUT_OF_MEMORY) from None
             log.warning("A query was ended with its process: %s. Other queries go on in another process.", died)
-            raise Refused(*sqlite_query.ABORTED, "The process of the query was ended; ask for less at once.") from None
+            raise CommandRefused(*sqlite_query.ABORTED, "The process of the query was ended; ask for less at once.") from None
         except (ChildNotReady, HandlerRaised) as error:
             log.error("A query failed: %s. Its client was answered 502; other commands are not affected.", error)
-            raise Refused(*FAILED, "The server could not run the query; its log has the reason.") from None
+            raise CommandRefused(*FAILED, "The server could not run the query; its log has the reason.") from None
         finally:
             self._end_later()
 
     def _pool(self) -> Children:
         if self._children is None:
-            self._children = Children(TARGET, AT_ONCE, recycle_bytes=RECYCLE_BYTES, grace_s=GRACE_S)
+            self._children = Children(TARGET, QUERIES_AT_ONCE, recycle_bytes=RECYCLE_BYTES, grace_s=GRACE_S)
         return self._children
 
     def _end_later(self) -> None:

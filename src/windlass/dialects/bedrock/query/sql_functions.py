@@ -44,7 +44,7 @@ def is_allowed(name: str) -> bool:
     return name.lower() in ALLOWED
 
 
-def prepare(base: sqlite3.Connection) -> None:
+def install(base: sqlite3.Connection) -> None:
     base.setlimit(sqlite3.SQLITE_LIMIT_LIKE_PATTERN_LENGTH, PATTERN_MAX)
     base.setlimit(sqlite3.SQLITE_LIMIT_FUNCTION_ARG, ARGUMENTS_MAX)
     base.create_function("instr", 2, _instr, deterministic=True)

@@ -12,7 +12,7 @@ import binascii
 import re
 from collections.abc import Mapping
 
-from windlass.dialects.bedrock.refusals import Refused
+from windlass.dialects.bedrock.refusals import CommandRefused
 
 from .sql_functions import Value
 
@@ -23,7 +23,7 @@ _FLOAT = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?|[+-]?(inf|nan)", re.ASC
 _INT64 = range(-(2**63), 2**63)
 
 
-def read(headers: Mapping[str, str]) -> dict[str, Value]:
+def read_parameters(headers: Mapping[str, str]) -> dict[str, Value]:
     """Values by the lower-case name of their placeholder, without its first sign."""
     found: dict[str, Value] = {}
     for header, value in headers.items():
@@ -33,18 +33,18 @@ def read(headers: Mapping[str, str]) -> dict[str, Value]:
         if not name or name in found:
             raise _malformed(header)
         try:
-            found[name] = _value(value)
+            found[name] = _parse_value(value)
         except (ValueError, binascii.Error):
             raise _malformed(header) from None
     return found
 
 
-def _malformed(header: str) -> Refused:
+def _malformed(header: str) -> CommandRefused:
     form = "N, I (integer), D (float), T or B (text or blob in Base64), and one header for each name"
-    return Refused(402, f"Malformed {header[:80]}", f"The value of a parameter is {form}.")
+    return CommandRefused(402, f"Malformed {header[:80]}", f"The value of a parameter is {form}.")
 
 
-def _value(written: str) -> Value:
+def _parse_value(written: str) -> Value:
     kind, value = written[:1], written[1:]
     if kind == "" or (kind == "N" and not value):
         return None

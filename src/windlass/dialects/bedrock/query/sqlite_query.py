@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 import msgspec
 
-from windlass.dialects.bedrock.refusals import Refused
+from windlass.dialects.bedrock.refusals import CommandRefused
 
 from . import sql_functions
 
@@ -25,7 +25,7 @@ ANSWER_BYTES_MAX = 64 * 1024 * 1024
 COPY_BYTES_MAX = 256 * 1024 * 1024
 SECONDS_MAX = 5.0
 TEXT_BYTES_MAX = sql_functions.TEXT_BYTES_MAX
-STEPS = 1_000  # of SQLite's machine between two looks at the clock
+STEPS_PER_CHECK = 1_000  # of SQLite's machine between two looks at the clock
 _TABLE = (
     "CREATE TABLE jobs (created TIMESTAMP NOT NULL, jobID INTEGER NOT NULL PRIMARY KEY, state TEXT NOT NULL, "
     "name TEXT NOT NULL, nextRun TIMESTAMP NOT NULL, lastRun TIMESTAMP, repeat TEXT NOT NULL, data TEXT NOT NULL, "
@@ -34,7 +34,7 @@ _TABLE = (
 )
 _ALLOWED = frozenset((sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE))
 ABORTED = (502, "Query aborted")
-WRITES = ("update", "delete", "insert", "replace", "create", "drop", "alter", "pragma", "attach", "detach", "vacuum")
+WRITE_KEYWORDS = ("update", "delete", "insert", "replace", "create", "drop", "alter", "pragma", "attach", "detach", "vacuum")
 OUT_OF_MEMORY = "The query needs more memory than it may have; ask for less at once."
 TOO_MUCH_SPACE = "The query needs more space than it may have; ask for less at once."
 _SCHEMA = re.compile(r"\.schema(?:\s+([^\s;]+))?\s*;?", re.IGNORECASE)
@@ -45,8 +45,8 @@ class BadQuery(Exception):
     """A query that does not compile, or that may not be asked."""
 
 
-class Limits(msgspec.Struct, frozen=True, array_like=True):
-    """Limits of one query. They travel with it, so that the process that runs it needs no settings."""
+class QueryLimits(msgspec.Struct, frozen=True, array_like=True):
+    """QueryLimits of one query. They travel with it, so that the process that runs it needs no settings."""
 
     seconds: float = SECONDS_MAX
     rows: int = ROWS_MAX
@@ -55,14 +55,14 @@ class Limits(msgspec.Struct, frozen=True, array_like=True):
 
     def refuse_slow(self) -> NoReturn:
         reason = f"The query took longer than {self.seconds:g} s"
-        raise Refused(*ABORTED, f"{reason}; ask for fewer jobs by conditions on jobID, name or state.")
+        raise CommandRefused(*ABORTED, f"{reason}; ask for fewer jobs by conditions on jobID, name or state.")
 
     def refuse_large(self) -> NoReturn:
         bounds = f"{self.rows:,} rows and {self.answer_bytes:,} bytes"
-        raise Refused(*ABORTED, f"An answer may have {bounds}; ask for less by conditions or with LIMIT.")
+        raise CommandRefused(*ABORTED, f"An answer may have {bounds}; ask for less by conditions or with LIMIT.")
 
 
-class Found(msgspec.Struct, frozen=True):
+class QueryResult(msgspec.Struct, frozen=True):
     headers: list[str]
     body: bytes  # the rows as JSON
 
@@ -71,15 +71,15 @@ class Found(msgspec.Struct, frozen=True):
         return msgspec.json.decode(self.body, type=list[list[Any]])
 
 
-def checked(query: str) -> str:
+def check_query(query: str) -> str:
     """Return the query, if it can be one."""
     if not query:
-        raise Refused(402, "Missing query")
+        raise CommandRefused(402, "Missing query")
     if not query.endswith(";"):
-        raise Refused(502, "Query Missing Semicolon")
+        raise CommandRefused(502, "Query Missing Semicolon")
     first = query.split(None, 1)[0].lower().rstrip(";(")
-    if first in WRITES:
-        raise Refused(*ABORTED, "A query may only read; change jobs by their commands.")
+    if first in WRITE_KEYWORDS:
+        raise CommandRefused(*ABORTED, "A query may only read; change jobs by their commands.")
     return query
 
 
@@ -92,34 +92,34 @@ def schema_query(query: str) -> str | None:
     return f"SELECT sql FROM sqlite_master WHERE sql IS NOT NULL AND tbl_name LIKE '{pattern}' ORDER BY rowid;"  # noqa: S608
 
 
-def run(
+def run_query(
     query: str,
     rows: Iterable[tuple[Any, ...]],
-    limits: Limits | None = None,
+    limits: QueryLimits | None = None,
     parameters: Mapping[str, sql_functions.Value] | None = None,
-) -> Found:
+) -> QueryResult:
     """Answer a query over these rows. Blocks for up to some seconds, and longer inside one step of SQLite."""
-    limits = limits or Limits()
+    limits = limits or QueryLimits()
     give_up_at_s = time.monotonic() + limits.seconds
     with contextlib.closing(sqlite3.connect(":memory:", isolation_level=None)) as base:
-        _bound(base, limits)
+        _set_limits(base, limits)
         base.execute(_TABLE)
         try:
             base.executemany(f"INSERT OR REPLACE INTO jobs VALUES ({', '.join('?' * len(COLUMNS))})", rows)  # noqa: S608
         except (sqlite3.Error, MemoryError):
-            raise Refused(*ABORTED, f"The jobs have more than {limits.copy_bytes:,} bytes; ask for fewer.") from None
+            raise CommandRefused(*ABORTED, f"The jobs have more than {limits.copy_bytes:,} bytes; ask for fewer.") from None
         base.set_authorizer(_authorise)
-        base.set_progress_handler(lambda: time.monotonic() > give_up_at_s, STEPS)
+        base.set_progress_handler(lambda: time.monotonic() > give_up_at_s, STEPS_PER_CHECK)
         return _select(base, query, limits, parameters)
 
 
-def _bound(base: sqlite3.Connection, limits: Limits) -> None:
+def _set_limits(base: sqlite3.Connection, limits: QueryLimits) -> None:
     (page_bytes,) = base.execute("PRAGMA page_size").fetchone()
     base.execute(f"PRAGMA max_page_count = {limits.copy_bytes // page_bytes}")
     base.execute("PRAGMA temp_store = FILE")  # sorting and joining must not fill the memory
     base.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, TEXT_BYTES_MAX)
     base.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
-    sql_functions.prepare(base)
+    sql_functions.install(base)
 
 
 def _authorise(action: int, first: str | None, second: str | None, *_: str | None) -> int:
@@ -131,30 +131,30 @@ def _authorise(action: int, first: str | None, second: str | None, *_: str | Non
 def _select(
     base: sqlite3.Connection,
     query: str,
-    limits: Limits,
+    limits: QueryLimits,
     parameters: Mapping[str, sql_functions.Value] | None,
-) -> Found:
+) -> QueryResult:
     try:
-        cursor = base.execute(query, _ByLowerName(parameters)) if parameters else base.execute(query)
+        cursor = base.execute(query, _CaseInsensitiveParameters(parameters)) if parameters else base.execute(query)
         if cursor.description is None:
             raise BadQuery("The query answers nothing; a SELECT is wanted.")
         headers = [column[0] for column in cursor.description]
-        return Found(headers, _written(cursor, headers, limits))
+        return QueryResult(headers, _encode_rows(cursor, headers, limits))
     except sqlite3.OperationalError as error:
         if "interrupted" in str(error):
             limits.refuse_slow()
         if "full" in str(error) or "disk" in str(error):
-            raise Refused(*ABORTED, TOO_MUCH_SPACE) from None
+            raise CommandRefused(*ABORTED, TOO_MUCH_SPACE) from None
         raise BadQuery(str(error)) from error
     except (sqlite3.DataError, OverflowError):
-        raise Refused(*ABORTED, f"A text or blob of the query has more than {TEXT_BYTES_MAX:,} bytes.") from None
+        raise CommandRefused(*ABORTED, f"A text or blob of the query has more than {TEXT_BYTES_MAX:,} bytes.") from None
     except MemoryError:
-        raise Refused(*ABORTED, OUT_OF_MEMORY) from None
+        raise CommandRefused(*ABORTED, OUT_OF_MEMORY) from None
     except sqlite3.Error as error:
         raise BadQuery(str(error)) from error
 
 
-class _ByLowerName(dict[str, Any]):
+class _CaseInsensitiveParameters(dict[str, Any]):
     """Parameters by lower-case name: names of headers have no case, names in SQL do."""
 
     def __missing__(self, name: str) -> Any:
@@ -163,11 +163,11 @@ class _ByLowerName(dict[str, Any]):
         return self[name.lower()]
 
 
-def _written(cursor: Iterable[tuple[Any, ...]], headers: list[str], limits: Limits) -> bytes:
+def _encode_rows(cursor: Iterable[tuple[Any, ...]], headers: list[str], limits: QueryLimits) -> bytes:
     """Encode row by row: as Python objects the rows would need several times the memory."""
     body = bytearray(b"[")
     for count, row in enumerate(cursor, 1):
-        _encode_into(list(_shown_row(headers, row)), body, len(body))
+        _encode_into(list(_format_row(headers, row)), body, len(body))
         if count > limits.rows or len(body) > limits.answer_bytes:
             limits.refuse_large()
         body += b","
@@ -176,11 +176,11 @@ def _written(cursor: Iterable[tuple[Any, ...]], headers: list[str], limits: Limi
     return bytes(body + b"]")
 
 
-def _shown_row(headers: list[str], row: tuple[Any, ...]) -> Iterator[Any]:
-    return (_shown(header, value) for header, value in zip(headers, row, strict=True))
+def _format_row(headers: list[str], row: tuple[Any, ...]) -> Iterator[Any]:
+    return (_format_value(header, value) for header, value in zip(headers, row, strict=True))
 
 
-def _shown(header: str, value: Any) -> Any:
+def _format_value(header: str, value: Any) -> Any:
     """As Bedrock shows it: NULL as an empty text, the data of a job as the object that it is."""
     if value is None:
         return ""
@@ -191,7 +191,7 @@ def _shown(header: str, value: Any) -> Any:
     return value.decode(errors="replace") if isinstance(value, bytes) else value
 
 
-def write(found: Found, *, with_headers: bool) -> bytes:
+def encode_result(found: QueryResult, *, with_headers: bool) -> bytes:
     if not with_headers:
         return found.body
     return b'{"headers":' + msgspec.json.encode(found.headers) + b',"rows":' + found.body + b"}"
