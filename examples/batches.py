@@ -1,4 +1,4 @@
-"""One call for many jobs: each is enqueued, retried and answered by itself, but the work is done together.
+"""One call for many jobs: each job is enqueued, retried and answered separately, but the work is done in one call.
 
 windlass worker batches:app
 python batches.py

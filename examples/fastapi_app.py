@@ -1,11 +1,11 @@
-"""A web application that has reports written by workers.
+"""Web application whose workers write reports.
 
 uvicorn fastapi_app:api
 windlass worker fastapi_app:app
 
 curl -X POST 'localhost:8000/reports?pages=5'        → {"id": "0198…"}
 curl localhost:8000/reports/0198…                    → {"state": "running", "progress": 0.4, "result": null}
-curl -N localhost:8000/reports/0198…/events          → what happens, as it happens
+curl -N localhost:8000/reports/0198…/events          → live events of the job
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ async def write_report(ctx: Context, pages: int) -> dict[str, int]:
 
 @asynccontextmanager
 async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-    async with app:  # connects now rather than with the first request, and closes at the end
+    async with app:  # connect now instead of at the first request, and close at the end
         yield
 
 
@@ -58,12 +58,12 @@ async def read(job_id: str) -> dict[str, Any]:
 
 @api.get("/reports/{job_id}/events")
 async def events(job_id: str) -> StreamingResponse:
-    await app.job(job_id).ainfo()  # one that is not there is told before anything is sent
+    await app.job(job_id).ainfo()  # an unknown job is refused before the stream starts
     return StreamingResponse(tell(job_id), media_type="text/event-stream")
 
 
 async def tell(job_id: str) -> AsyncIterator[str]:
-    """Server-sent events: pages as they are written, then how it ended."""
+    """Stream server-sent events: the pages as they are written, then the outcome."""
     handle = app.job(job_id)
     async for event in handle.events():
         if event.kind == "emitted":
@@ -80,6 +80,6 @@ def message(kind: str, data: Any) -> str:
 
 @api.exception_handler(Refusal)
 async def refused(_: Request, refusal: Refusal) -> JSONResponse:
-    """Every `no` of Windlass has a code and a sentence."""
+    """Turn a refusal of Windlass, which has a code and a sentence, into a response."""
     status = 404 if refusal.code in ("unknown_job", "already_ended", "bad_input") else 409
     return JSONResponse({"code": refusal.code, "detail": str(refusal)}, status)

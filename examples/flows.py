@@ -1,4 +1,4 @@
-"""Jobs after jobs: a chain hands results on, a group runs side by side, a job divides its work among children.
+"""Flows: a chain passes results on, a group runs jobs side by side, a job divides its work among children.
 
 windlass worker flows:app
 python flows.py
@@ -26,7 +26,7 @@ def report(degrees: list[int], title: str) -> str:
 
 @app.task
 def total(ctx: Context, numbers: list[int]) -> int:
-    if not ctx.is_resumed:  # the first time: divide, and run again when the parts are done
+    if not ctx.is_resumed:  # first run: spawn children; the job runs again when they have ended
         for number in numbers:
             ctx.spawn(square.call(number))
         return 0

@@ -1,4 +1,4 @@
-"""The smallest program: one task, one result.
+"""Smallest program: one task, one result.
 
 windlass worker hello:app      # in one terminal
 python hello.py                # in another

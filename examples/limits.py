@@ -1,4 +1,4 @@
-"""Many calls, gently: a rate for a mail provider, one job at a time for each customer, no call twice.
+"""Limits: a rate for a mail provider, one job at a time for each customer, and no duplicate calls.
 
 windlass worker limits:app
 python limits.py

@@ -1,4 +1,4 @@
-"""Heavy computing in processes of its own, stopped when it takes too long or too much memory.
+"""Heavy computation in child processes, stopped when it takes too long or too much memory.
 
 windlass worker processes:app -c 4
 python processes.py

@@ -1,4 +1,4 @@
-"""Long work that says how far it is, and somebody who watches.
+"""Long-running job that reports progress, and a client that follows it.
 
 windlass worker progress:app
 python progress.py

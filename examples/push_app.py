@@ -1,4 +1,4 @@
-"""A worker that jobs are pushed to, as LightJQ has them.
+"""Push worker for the LightJQ dialect.
 
 windlass serve                                  # the master, in one terminal
 uvicorn push_app:worker --port 9000             # this worker, in another
@@ -18,5 +18,5 @@ async def greet(argument: dict[str, str]) -> str:
 
 
 @worker.job("shout")
-def shout(argument: dict[str, str]) -> str:  # not async: it runs in a thread
+def shout(argument: dict[str, str]) -> str:  # a plain function runs in a thread
     return argument["text"].upper()

@@ -1,4 +1,4 @@
-"""A task that fails now and then: attempts with growing pauses, and what is told when they are used up.
+"""Task that sometimes fails: attempts with growing pauses, and the error when no attempt is left.
 
 windlass worker retries:app
 python retries.py
@@ -12,7 +12,7 @@ app = Windlass()
 @app.task(retry=Backoff(tries=4, base="50ms", factor=2, cap="1s"))
 async def fetch(ctx: Context, page: int) -> str:
     if page < 0:
-        raise GiveUp("there is no such page")  # trying again would not help
+        raise GiveUp("there is no such page")  # a retry would not help
     if ctx.attempt < 3:
         raise ConnectionError(f"attempt {ctx.attempt} broke")
     return f"page {page} in attempt {ctx.attempt}"

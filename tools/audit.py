@@ -1,5 +1,7 @@
-"""`make audit`: are there known vulnerabilities in the versions that constraints.txt names? pip-audit asks, from an
-environment of its own. 0: all were looked up and none is known; 1: some are; 2: nobody could be asked."""
+"""Vulnerability check of the versions in constraints.txt (`make audit`), with pip-audit in its own environment.
+
+Exit codes: 0 when all versions were looked up and have no known vulnerability, 1 when some are known, 2 when a
+lookup was not possible."""
 
 from __future__ import annotations
 
@@ -14,16 +16,16 @@ ROOT = Path(__file__).parents[1]
 ENVIRONMENT = ROOT / ".audit"
 PIP_AUDIT = ENVIRONMENT / "bin" / "pip-audit"
 WAIT_S = 600
-NOBODY = (
-    "Nothing is known: no advisory source could be asked about {what}. `make audit` needs pypi.org, or with "
-    "PIP_AUDIT_VULNERABILITY_SERVICE=osv api.osv.dev; run it where one of them can be reached."
+NO_SOURCE = (
+    "No advisory source answered for {what}, so nothing is known. `make audit` needs pypi.org, or api.osv.dev with "
+    "PIP_AUDIT_VULNERABILITY_SERVICE=osv. Run it on a machine that can reach one of them."
 )
 
 
 def main() -> int:
     if not _is_installed():
         print(
-            "pip-audit cannot be installed: no package index could be asked. Run this where one can be reached.",
+            "Cannot install pip-audit: no package index is reachable. Run this on a machine that can reach one.",
             file=sys.stderr,
         )
         return 2
@@ -35,7 +37,7 @@ def main() -> int:
         found: list[dict[str, Any]] = json.loads(asked.stdout)["dependencies"]
     except (ValueError, KeyError):
         print(asked.stderr.strip().rpartition("\n")[2], file=sys.stderr)
-        print(NOBODY.format(what="anything"), file=sys.stderr)
+        print(NO_SOURCE.format(what="anything"), file=sys.stderr)
         return 2
     return _told(found)
 
@@ -61,10 +63,10 @@ def _told(found: list[dict[str, Any]]) -> int:
     known = [(one, flaw) for one in found for flaw in one.get("vulns", ())]
     for one, flaw in known:
         fixed = ", ".join(flaw["fix_versions"]) or "no version yet"
-        print(f"{one['name']} {one['version']}: {flaw['id']}, mended in {fixed}. {flaw['description'][:200]}")
+        print(f"{one['name']} {one['version']}: {flaw['id']}, fixed in {fixed}. {flaw['description'][:200]}")
     if unknown:
         all_of_them = len(unknown) == len(found)
-        print(NOBODY.format(what="any of them" if all_of_them else ", ".join(unknown)), file=sys.stderr)
+        print(NO_SOURCE.format(what="any of them" if all_of_them else ", ".join(unknown)), file=sys.stderr)
     print(
         f"{len(found) - len(unknown)} of {len(found)} packages were looked up, {len(known)} vulnerabilities are known."
     )

@@ -1,4 +1,4 @@
-"""Checks the Lua files: every operation has its header, every file names what it uses, and the library loads."""
+"""Check of the Lua files: every operation has its header, every file names the files it uses, and the library loads."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def defined_by(name: str) -> set[str]:
 
 
 def missing_uses(source: str, own_name: str | None) -> set[str]:
-    """Library files whose names a source mentions without naming the file."""
+    """Return the library files whose names a source uses without naming the file."""
     code = code_of(source)
     own = names_in([part for groups in INNER.findall(code) for part in groups])
     words = set(WORD.findall(code)) - own

@@ -1,8 +1,8 @@
-"""Plants known bugs one by one into a copy of the package, and runs the state machine against each: it must fail. A
-patch that begins with `# found by: tests/...` names another test to run instead.
+"""Mutation test: plant known bugs one by one into a copy of the package, and run the state machine, which must fail.
 
-`python tools/mutants.py [part of a name ...]` from the root of the checkout. A patch that no longer applies has to be
-made anew: the source it changes has moved on. A patch may begin with `# found by: tests/…`: then that test must fail.
+Run `python tools/mutants.py [part of a name ...]` from the root of the checkout. A patch that begins with
+`# found by: tests/…` names another test that must fail instead. A patch that no longer applies must be written again,
+because the source has changed.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from typing import NamedTuple
 ROOT = Path(__file__).parents[1]
 MUTANTS = ROOT / "mutants"
 LIMIT_S = 120
-AT_ONCE = max(1, (os.cpu_count() or 2) // 2)  # each needs a core for itself and one for its engine
-MACHINE = "tests/engine/test_machine.py"
+AT_ONCE = max(1, (os.cpu_count() or 2) // 2)  # each run needs a core for itself and one for its engine
+MACHINE = "tests/service/machines/test_machine.py"
 
 
 class Verdict(NamedTuple):
@@ -35,7 +35,7 @@ class Verdict(NamedTuple):
 def main(wanted: list[str]) -> int:
     patches = [patch for patch in sorted(MUTANTS.glob("*.patch")) if not wanted or any(w in patch.name for w in wanted)]
     if not patches:
-        print(f"no mutant is called {' or '.join(wanted)}")
+        print(f"No mutant has a name with {' or '.join(wanted)}.")
         return 2
     print(f"{'mutant':44} {'found':>9}  by", flush=True)
     with ThreadPoolExecutor(AT_ONCE) as pool:
@@ -59,7 +59,7 @@ def _judge(patch: Path) -> Verdict:
         shutil.copytree(ROOT / "src", Path(directory, "src"), ignore=shutil.ignore_patterns("__pycache__"))
         applied = _run(["git", "apply", str(patch)], Path(directory), 10)
         if applied.returncode:
-            return Verdict(patch.stem, False, 0, "does not apply; make it anew: " + applied.stdout.strip()[-100:])
+            return Verdict(patch.stem, False, 0, "does not apply, rewrite the patch: " + applied.stdout.strip()[-100:])
         return _hunt(patch.stem, _hunter(patch), Path(directory))
 
 
@@ -72,7 +72,7 @@ def _hunt(mutant: str, hunter: str, directory: Path) -> Verdict:
     environment = os.environ | {
         "PYTHONPATH": str(directory / "src"),
         "WINDLASS_MUTANT": "1",
-        "WINDLASS_DEEP": "1",  # as long as it takes, up to the limit: the daily profile may miss a rare one
+        "WINDLASS_DEEP": "1",  # run up to the time limit: the daily profile may miss a rare bug
         "HYPOTHESIS_STORAGE_DIRECTORY": str(directory / "hypothesis"),
     }
     command = [sys.executable, "-m", "pytest", hunter, "-x", "--show-capture=no", "--tb=short"]
@@ -89,7 +89,7 @@ def _hunt(mutant: str, hunter: str, directory: Path) -> Verdict:
 
 
 def _reason(output: str) -> str:
-    """Where the machine noticed, and its first words."""
+    """Return the place and the first line of the failure."""
     errors = re.findall(r"^E   +(\w*(?:Error|Exception|Refusal)\b.*)$", output, re.MULTILINE)
     places = re.findall(r"^tests/\w+/\w+\.py:\d+: in (\w+)$", output, re.MULTILINE)
     return f"{places[-1] if places else '?'}: {errors[0] if errors else output.strip().splitlines()[-1]}"[:150]

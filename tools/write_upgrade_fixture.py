@@ -1,6 +1,6 @@
-"""Writes tests/house/upgrade/VERSION.tar.gz: a small data directory of this version, and a list of what is in it.
+"""Write tests/house/upgrade/VERSION.tar.gz: a small data directory of this version, with a list of its contents.
 
-Run it once per released version. Later versions open the directory, read what the list says, and drain it
+Run it once per released version. Later versions open the directory, check it against the list, and drain it
 (tests/house/test_upgrade.py)."""
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ WORKER, PUSHED = b"a worker at work", b"worker of pushes"
 
 
 class Writer:
-    """Makes jobs in every state and the objects around them. `ids`: of its jobs, by their names."""
+    """Writer of jobs in every state and the objects around them. `ids` maps names to ids of jobs."""
 
     def __init__(self, service: Service) -> None:
         self.service = service

@@ -1,4 +1,4 @@
-// Enqueues a job, follows it, works it and reads its result: the HTTP API from Node, with nothing but fetch.
+// HTTP API from Node with fetch alone: enqueue a job, follow it, run it and read its result.
 // node work.mjs http://localhost:8080
 const server = process.argv[2] ?? "http://localhost:8080";
 
@@ -13,7 +13,7 @@ async function ask(method, path, body) {
   return said;
 }
 
-// Server-sent events, one object each: { event, data }.
+// Yields server-sent events as { event, data }.
 async function* events(path) {
   const answer = await fetch(`${server}/api/v1${path}`, { headers: { Accept: "text/event-stream" } });
   let text = "";
@@ -43,7 +43,7 @@ async function work() {
 const seen = [];
 let worked;
 for await (const { event } of events(`/jobs/${id}/events`)) {
-  worked ??= work(); // the first event says how the job stands: we follow
+  worked ??= work(); // the first event is the current state: from here on we follow the job
   seen.push(event);
 }
 await worked;

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Enqueues a job, takes it, works it and reads its result: the HTTP API with curl alone.
+# HTTP API with curl alone: enqueue a job, take it, run it and read its result.
 # sh work.sh http://localhost:8080
 set -eu
 api="${1:-http://localhost:8080}/api/v1"
