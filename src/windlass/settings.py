@@ -20,7 +20,7 @@ from .core.ids import PARTITIONS_MAX
 from .core.job import Durability
 from .core.server_roles import ROLES, read_roles
 from .core.text.durations import format_duration, parse_duration_ms
-from .core.validation.jobs import PAYLOAD_MAX, PAYLOAD_STORED_MAX
+from .core.validation.bounds import PAYLOAD_MAX, PAYLOAD_STORED_MAX
 
 FILE_NAME = "windlass.toml"
 WHOLE_DIGITS_MAX = 18

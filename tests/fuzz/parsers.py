@@ -11,39 +11,49 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from tests.fuzz.judging import Parser
 
-from fuzz.judging import Parser
 from windlass.core.access.tokens import parse_token
 from windlass.core.callbacks.signing import is_signed_by
 from windlass.core.errors import BadInput, Refusal, WindlassError
 from windlass.core.export import lines as export_lines
 from windlass.core.ids import format_id, parse_id
 from windlass.core.job import Blob, Codec
-from windlass.core.limits.limit import Limit, LimitTable, key_shown
+from windlass.core.limits.limit import Limit, LimitTable, Matcher, key_shown
 from windlass.core.scheduling import cron, repeat
 from windlass.core.text.durations import format_duration, parse_duration_ms
 from windlass.core.text.transcoding import as_json, as_msgpack
-from windlass.core.validation import callbacks, limits
-from windlass.core.validation import jobs as check
+from windlass.core.validation.callbacks import check_callback
 from windlass.core.validation.document_depth import is_too_deep
+from windlass.core.validation.jobs import check_new_job
+from windlass.core.validation.limits import check_limit
+from windlass.core.validation.listings import check_listing
+from windlass.core.validation.values import check_glob
 from windlass.dashboard import flash
 from windlass.dashboard.forms import filters
 from windlass.dashboard.routes import Form
 from windlass.dialects.bedrock import data as bedrock_data
 from windlass.dialects.bedrock import name_filter, times
 from windlass.dialects.bedrock.parameters import Parameters
-from windlass.dialects.bedrock.query import sqlite_query, sql_parameters
-from windlass.dialects.bedrock.query.filter_pushdown import narrowed
-from windlass.dialects.bedrock.refusals import Refused
-from windlass.dialects.bedrock.wire import ProtocolError, Reply, Request, escape, unescape, write
-from windlass.dialects.bedrock.wire import Reader as BedrockReader
+from windlass.dialects.bedrock.query import sql_parameters, sqlite_query
+from windlass.dialects.bedrock.query.filter_pushdown import push_filter
+from windlass.dialects.bedrock.refusals import CommandRefused
+from windlass.dialects.bedrock.wire import (
+    BedrockReader,
+    BedrockRequest,
+    ProtocolError,
+    Reply,
+    encode_reply,
+    escape,
+    unescape,
+)
 from windlass.dialects.jobber import JobberJob
 from windlass.dialects.lightjq.constraints import NewConstraint
 from windlass.dialects.native.shapes import NewJobShape
 from windlass.dialects.stdio.envelope import Identity
-from windlass.dialects.stdio.lines import Lines
-from windlass.dialects.stdio.messages import Reader as ProcessorReader
-from windlass.dialects.stdio.messages import Terms
+from windlass.dialects.stdio.lines import LineBuffer
+from windlass.dialects.stdio.messages import MessageReader as ProcessorReader
+from windlass.dialects.stdio.messages import ProcessorOptions
 from windlass.downloads.api.files import Unsatisfiable, _part
 from windlass.downloads.api.order_form import OrderForm, read_order
 from windlass.downloads.worker.content_type import mime_type_of
@@ -66,13 +76,12 @@ from windlass.web.listener.bounds import Bounds
 from windlass.web.listener.line_splitter import Lines as BodyLines
 from windlass.web.listener.serializer import CONTINUE
 
-sys.path.append(str(Path(__file__).parents[1] / "web"))  # the protocol without a socket
-from http_split import driven
+from tests.web.http_split import driven
 
 NOW_MS = 1_800_000_000_000
 _REFUSALS: tuple[type[Exception], ...] = (WindlassError, HttpRefusal)
 _ROUTER = Router(ROUTES)
-_BODIES = {route.operation: route for route in _ROUTER.routes if route.takes is not None}
+_BODIES = {route.operation: route for route in _ROUTER.routes if route.body is not None}
 _QUERIES = [route.query for route in _ROUTER.routes if route.query is not None]
 _DATE = re.compile(rb"\r\nDate: [^\r]*")
 _KEY = "a key for the signatures of tests"
@@ -111,36 +120,36 @@ def _bedrock(pieces: Sequence[bytes]) -> list[Any]:
 def _bedrock_commands(data: bytes) -> Any:
     """Framing, and then every parameter in every way that it can be meant."""
     found = _bedrock([data])
-    return [_meanings(request) for request in found if isinstance(request, Request)]
+    return [_meanings(request) for request in found if isinstance(request, BedrockRequest)]
 
 
-def _meanings(request: Request) -> list[Any]:
+def _meanings(request: BedrockRequest) -> list[Any]:
     given = Parameters.of(request)
     ways = [given.name, given.priority, given.priority_of_new, given.repeat, given.retry_after]
     ways += [lambda: given.instant("firstRun"), lambda: given.number("jobID"), lambda: given.test("mockRequest")]
     ways += [lambda: given.data(1000)]
-    ways += [lambda: name_filter.wanted(given.get("name"), None, False), lambda: request.timeout_s(1.0)]
+    ways += [lambda: name_filter.filter_for_names(given.get("name"), None, False), lambda: request.timeout_s(1.0)]
     ways += [lambda: request.pause_s(0.0), lambda: request.connection]
     answers = [_answered(way) for way in ways]
     assert unescape(escape(request.line)) == request.line
-    assert write(Reply(200, request.line, headers=(("a", request.verb),))).count(b"\r\n") == 4
+    assert encode_reply(Reply(200, request.line, headers=(("a", request.verb),))).count(b"\r\n") == 4
     return answers
 
 
 def _answered(way: Any) -> Any:
     try:
         return way()
-    except (Refused, Refusal) as refusal:
+    except (CommandRefused, Refusal) as refusal:
         return str(refusal)
 
 
 def _bedrock_data(data: bytes) -> Any:
     """Two objects, one a line: the second is merged into the first."""
     first, second = _lines(data, 2)
-    read = bedrock_data.read(first, second)
-    bedrock_data.count_in(read)
-    bedrock_data.without(read, "delete", "retryAfterCount")
-    merged = bedrock_data.merged(read, bedrock_data.read(second or "{}", "{}"))
+    read = bedrock_data.parse_object(first, second)
+    bedrock_data.delivery_count_in(read)
+    bedrock_data.without_keys(read, "delete", "retryAfterCount")
+    merged = bedrock_data.merge_patch(read, bedrock_data.parse_object(second or "{}", "{}"))
     assert isinstance(msgspec.json.decode(merged), dict)
     return merged
 
@@ -150,24 +159,24 @@ _ROW = ("2030-01-01", 1, "QUEUED", "send", "2030-01-01", None, "", '{"a":1}', 50
 
 def _bedrock_query(data: bytes) -> Any:
     given = _text(data).strip()
-    text = sqlite_query.schema_query(given) or sqlite_query.checked(given)
-    narrowed(text)
-    return len(sqlite_query.write(sqlite_query.run(text, [_ROW]), with_headers=True))
+    text = sqlite_query.schema_query(given) or sqlite_query.check_query(given)
+    push_filter(text)
+    return len(sqlite_query.encode_result(sqlite_query.run_query(text, [_ROW]), with_headers=True))
 
 
 def _bedrock_sql_parameters(data: bytes) -> Any:
     """Headers, one a line."""
     lines = [line.partition(":") for line in _text(data).split("\n")]
-    return sql_parameters.read({name.strip().lower(): value.strip() for name, _, value in lines})
+    return sql_parameters.read_parameters({name.strip().lower(): value.strip() for name, _, value in lines})
 
 
 # The processor
 
 
 def _processor(pieces: Sequence[bytes]) -> list[Any]:
-    lines = Lines(most=8000)
+    lines = LineBuffer(most=8000)
     found = [line for piece in pieces for line in lines.feed(piece)] + lines.close()
-    reader = ProcessorReader(Identity(uuid="me", host="here"), Terms())
+    reader = ProcessorReader(Identity(uuid="me", host="here"), ProcessorOptions())
     return [
         _answered(lambda line=line: repr(reader.read(line, NOW_MS))) if isinstance(line, bytes) else line
         for line in found
@@ -183,8 +192,8 @@ def _body(data: bytes) -> Any:
     route = _BODIES.get(name.decode(errors="replace").strip())
     if route is None:
         route = list(_BODIES.values())[zlib.crc32(name) % len(_BODIES)]
-    codec = Codec.MSGPACK if route.takes_media.endswith("msgpack") or body[:1] > b"\x7f" else Codec.JSON
-    found = decode(body, route.takes, codec)
+    codec = Codec.MSGPACK if route.body_media.endswith("msgpack") or body[:1] > b"\x7f" else Codec.JSON
+    found = decode(body, route.body, codec)
     _make_sense_of(found, codec)
     return type(found)
 
@@ -192,15 +201,15 @@ def _body(data: bytes) -> Any:
 def _make_sense_of(found: Any, codec: Codec) -> None:
     if isinstance(found, NewJobShape):
         job = found.new_job(codec)  # type: ignore[arg-type]
-        check.new_job(job)
+        check_new_job(job)
         if job.callback is not None:
-            callbacks.callback(job.callback)
+            check_callback(job.callback)
     elif isinstance(found, OrderForm):
         read_order(found)
     elif isinstance(found, JobberJob):
-        check.new_job(found.new_job())
+        check_new_job(found.new_job())
     elif isinstance(found, NewConstraint):
-        limits.limit(found.limit("a"))
+        check_limit(found.limit("a"))
 
 
 def _values(data: bytes) -> Any:
@@ -213,14 +222,14 @@ def _values(data: bytes) -> Any:
     return LimitTable(1, {1: _LIMIT}).match("q", "n", "", Blob(data, Codec.JSON))
 
 
-_LIMIT = Limit(name="one each", matches=limits.Matcher(queue="q", payload={"a.b": 1}), running=1, key="a.0.c")
+_LIMIT = Limit(name="one each", matches=Matcher(queue="q", payload={"a.b": 1}), running=1, key="a.0.c")
 
 
 def _matcher(data: bytes) -> Any:
     """A limit in JSON, and a payload behind it."""
     written, _, payload = data.partition(b"\n")
     limit = decode(written, Limit, Codec.JSON)
-    limits.limit(limit)
+    check_limit(limit)
     table = LimitTable(1, {7: limit})
     for codec in (Codec.JSON, Codec.MSGPACK):
         for text in table.match(limit.matches.queue, limit.matches.name, limit.matches.lane, Blob(payload, codec)):
@@ -271,13 +280,13 @@ def _duration(data: bytes) -> int:
 
 
 def _glob(data: bytes) -> Any:
-    check.glob(_text(data))
+    check_glob(_text(data))
     return filters.pattern(_text(data))
 
 
 def _filter(data: bytes) -> Any:
     found = parse_query(_text(data), filters.JobsQuery)
-    check.listing(found.listing(NOW_MS))
+    check_listing(found.listing(NOW_MS))
     return found.next_page("x")
 
 
@@ -369,10 +378,10 @@ def _import(data: bytes) -> Any:
 PARSERS: dict[str, Parser] = {
     "bedrock_framing": Parser(lambda data: _bedrock([data]), (), _bedrock),
     "bedrock_commands": Parser(_bedrock_commands, ()),
-    "bedrock_data": Parser(_bedrock_data, (Refused,)),
-    "bedrock_query": Parser(_bedrock_query, (Refused, sqlite_query.BadQuery), grows=False),
-    "bedrock_sql_parameters": Parser(_bedrock_sql_parameters, (Refused,)),
-    "bedrock_times": Parser(lambda data: times.read(_text(data)), ()),
+    "bedrock_data": Parser(_bedrock_data, (CommandRefused,)),
+    "bedrock_query": Parser(_bedrock_query, (CommandRefused, sqlite_query.BadQuery), grows=False),
+    "bedrock_sql_parameters": Parser(_bedrock_sql_parameters, (CommandRefused,)),
+    "bedrock_times": Parser(lambda data: times.parse_instant(_text(data)), ()),
     "processor_lines": Parser(lambda data: _processor([data]), (), _processor),
     "bodies": Parser(_body, _REFUSALS),
     "body_lines": Parser(lambda data: _body_lines([data]), (), _body_lines),

@@ -6,15 +6,16 @@ import sqlite3
 from collections.abc import Callable, Iterator
 
 import pytest
+from tests.fuzz.corpus import inputs_of
+from tests.fuzz.mutation import Mutator
+from tests.support.engine_process import EngineProcess
+from tests.support.profiles import examples
 
-from engine.profiles import examples
-from engine_process import EngineProcess
-from fuzz.corpus import inputs_of
-from fuzz.mutation import Mutator
 from windlass.core.errors import Refusal
-from windlass.core.validation.jobs import NAME_MAX, WILDCARDS_MAX, glob
+from windlass.core.validation.bounds import NAME_MAX, WILDCARDS_MAX
+from windlass.core.validation.values import check_glob
 from windlass.store.connection.endpoint import parse_url
-from windlass.store.connection.reconnecting import BlockingLink
+from windlass.store.connection.reconnecting import SyncReconnectingConnection
 from windlass.store.scripts import shared_source, uses
 
 pytestmark = pytest.mark.parametrize("engine", ["valkey"], indirect=True)
@@ -30,7 +31,7 @@ def matched(engine: EngineProcess) -> Iterator[Callable[[str, str], tuple[bool, 
     counting = "\n".join(sources).replace("local function char_at(text, at)\n", _COUNTED)
     assert _COUNTED in counting
     script = f"local STEPS = 0\n{counting}\nreturn {{glob(ARGV[1], ARGV[2]) and 1 or 0, STEPS}}"
-    link = BlockingLink(parse_url(engine.unix_url))
+    link = SyncReconnectingConnection(parse_url(engine.unix_url))
 
     def match(pattern: str, text: str) -> tuple[bool, int]:
         is_match, steps = link.call("EVAL", script, 0, pattern, text)
@@ -44,7 +45,7 @@ def _allowed(data: bytes) -> str | None:
     """The pattern, if the engine would be asked with it. SQLite ends a text at its first NUL."""
     try:
         text = data.decode()
-        glob(text)
+        check_glob(text)
     except (UnicodeDecodeError, Refusal):
         return None
     return None if "\0" in text else text

@@ -10,7 +10,7 @@ import msgspec
 from windlass.core.job import Job, Timeline
 from windlass.core.operations import Listing
 from windlass.core.text.error_text import error_line
-from windlass.core.validation.jobs import PAGE_MAX
+from windlass.core.validation.bounds import PAGE_MAX
 from windlass.service import Service
 
 STATES = ("running", "queued", "scheduled", "waiting", "failed", "cancelled", "finished")

@@ -15,7 +15,7 @@ from windlass.core.job import Blob
 from windlass.core.queue import FOREVER_MS
 from windlass.core.text.durations import INSTANT_MAX, parse_duration_ms
 from windlass.core.text.transcoding import compact
-from windlass.core.validation.jobs import PAYLOAD_MAX
+from windlass.core.validation.bounds import PAYLOAD_MAX
 
 READ_MAX = 2 * PAYLOAD_MAX  # of a file that is too large anyway
 BYTE_UNITS = {"kib": 1024, "mib": 1024**2, "gib": 1024**3, "": 1}

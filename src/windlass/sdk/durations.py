@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from windlass.core.errors import BadInput
 from windlass.core.text.durations import parse_duration_ms
-from windlass.core.validation.jobs import DURATION_MAX
+from windlass.core.validation.bounds import DURATION_MAX
 
 Duration: TypeAlias = int | float | str | timedelta
 

@@ -1,4 +1,4 @@
-"""How code says that it failed, how that is stored, and how it is told to whoever awaits the result."""
+"""How code says that it failed, how that is stored, and how it is details to whoever awaits the result."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import msgspec
 
 from windlass.core.errors import WindlassError
 from windlass.core.job import Attempt, Blob, Codec, Ending
-from windlass.core.validation.jobs import ERROR_MAX
+from windlass.core.validation.bounds import ERROR_MAX
 
 from .tasks.codec import Unreadable, decode
 
@@ -20,7 +20,7 @@ TRACEBACK_MAX = ERROR_MAX - 3 * MESSAGE_MAX  # its characters may be longer than
 
 
 class JobFailed(WindlassError):
-    """The job ended badly. What its code raised is told by `type`, `message` and `traceback`."""
+    """The job ended badly. What its code raised is details by `type`, `message` and `traceback`."""
 
     code = "job_failed"
 
@@ -31,11 +31,11 @@ class JobFailed(WindlassError):
         self.message = str(error.get("message", ""))
         self.traceback = str(error.get("traceback", ""))
         self.attempts = attempts
-        super().__init__(f"Job {job_id} failed{self._said()}.")
+        super().__init__(f"Job {job_id} failed{self._describe()}.")
 
-    def _said(self) -> str:
-        told = ": ".join(part for part in (self.type, self.message) if part)
-        return f" ({self.reason}): {told}" if told else f": {self.reason}"
+    def _describe(self) -> str:
+        details = ": ".join(part for part in (self.type, self.message) if part)
+        return f" ({self.reason}): {details}" if details else f": {self.reason}"
 
 
 class JobCancelled(WindlassError):

@@ -20,7 +20,7 @@ from windlass.background.scheduler import Scheduler
 from windlass.core.errors import BadInput
 from windlass.core.job import Blob, Job
 from windlass.core.operations import Listing
-from windlass.core.validation.jobs import PAGE_MAX, QUEUES_PER_TAKE
+from windlass.core.validation.bounds import PAGE_MAX, QUEUES_PER_TAKE
 from windlass.service import Service
 from windlass.store.embedded import engine_for_tests
 from windlass.store.store import Store
@@ -92,7 +92,7 @@ class Testing:
         self._starts_at_ms = None if now is None else instant_ms("now", now)
         self._store: Store | None = None
         self._enqueued: dict[str, EnqueuedCall] = {}
-        self._working = threading.Lock()
+        self._running = threading.Lock()
         self._runner: asyncio.Runner | None = None
 
     # The block
@@ -102,7 +102,7 @@ class Testing:
             raise BadInput("This test has begun already: call app.testing() for another one.")
         store = engine_for_tests.open_trial()
         try:
-            self._app.begin_test(store, self._note)
+            self._app.begin_test(store, self._record_calls)
         except BaseException:
             engine_for_tests.close_trial(store)
             raise
@@ -114,7 +114,7 @@ class Testing:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        store, self._store = self._in_use(), None
+        store, self._store = self._require_store(), None
         running, self._runner = self._runner, None
         with contextlib.ExitStack() as stack:  # from the last to the first, whatever goes wrong on the way
             stack.callback(engine_for_tests.close_trial, store)
@@ -131,51 +131,53 @@ class Testing:
         await self._app.aclose()
         await asyncio.to_thread(self.__exit__, kind, error, trace)
 
-    def _in_use(self) -> Store:
+    def _require_store(self) -> Store:
         if self._store is None:
             raise BadInput("This test is over, or has not begun: use it within `with app.testing() as t:`.")
         return self._store
 
     @contextlib.contextmanager
-    def _at_work(self) -> Iterator[None]:
-        self._in_use()
-        if not self._working.acquire(blocking=False):
+    def _exclusively(self) -> Iterator[None]:
+        self._require_store()
+        if not self._running.acquire(blocking=False):
             raise BadInput("This test runs its jobs at this moment: neither they nor another thread can do it again.")
         try:
             with process_tasks_run_here(self._app):
                 yield
         finally:
-            self._working.release()
+            self._running.release()
 
     # Running jobs
 
     def run_all(self, *, raises: bool = False, concurrency: int = 1, most: int = MOST) -> Summary:
         """Runs what can run now, and what that makes runnable, to the end. `raises`: the first error, afterwards."""
-        return _raise_first_error(self._here(lambda: self._run_all(concurrency, most), "arun_all()"), raises)
+        return _raise_first_error(self._run_in_own_loop(lambda: self._run_all(concurrency, most), "arun_all()"), raises)
 
     async def arun_all(self, *, raises: bool = False, concurrency: int = 1, most: int = MOST) -> Summary:
         """The same in the test's own event loop."""
-        with self._at_work():
+        with self._exclusively():
             return _raise_first_error(await self._run_all(concurrency, most), raises)
 
     def run_for(self, duration: Duration, *, raises: bool = False, concurrency: int = 1, most: int = MOST) -> Summary:
         """Lets time pass as `advance` does, and runs at its time whatever becomes runnable: retries, delays, cron."""
         for_ms = duration_ms("duration", duration)
-        return _raise_first_error(self._here(lambda: self._run_for(for_ms, concurrency, most), "arun_for(…)"), raises)
+        return _raise_first_error(
+            self._run_in_own_loop(lambda: self._run_for(for_ms, concurrency, most), "arun_for(…)"), raises
+        )
 
     async def arun_for(
         self, duration: Duration, *, raises: bool = False, concurrency: int = 1, most: int = MOST
     ) -> Summary:
         """The same in the test's own event loop."""
         for_ms = duration_ms("duration", duration)
-        with self._at_work():
+        with self._exclusively():
             return _raise_first_error(await self._run_for(for_ms, concurrency, most), raises)
 
-    def _here(self, work: Callable[[], Coroutine[Any, Any, T]], instead: str) -> T:
+    def _run_in_own_loop(self, work: Callable[[], Coroutine[Any, Any, T]], instead: str) -> T:
         """In this thread, in one event loop for the whole test: what jobs keep in it is there for the next ones."""
         if _is_in_event_loop():
             raise BadInput(f"There is an event loop here: `await t.{instead}` instead.")
-        with self._at_work():
+        with self._exclusively():
             if self._runner is None:
                 self._runner = asyncio.Runner(loop_factory=uvloop.new_event_loop)
             return self._runner.run(work())
@@ -188,7 +190,7 @@ class Testing:
     async def _run_for(self, for_ms: int, concurrency: int, most: int) -> Summary:
         summary, service = Summary(), await self._app.aservice()
         await self._app.declared.tell(service)
-        await self._pass(service, for_ms, lambda: self._run_now(summary, concurrency, most))
+        await self._pass_time(service, for_ms, lambda: self._run_now(summary, concurrency, most))
         return summary
 
     async def _run_now(self, summary: Summary, concurrency: int, most: int) -> None:
@@ -215,25 +217,25 @@ class Testing:
         return datetime.fromtimestamp(self._now_ms() / 1000, UTC)
 
     def _now_ms(self) -> int:
-        return Service(self._in_use()).promote().wait().now_ms
+        return Service(self._require_store()).promote().wait().now_ms
 
     def advance(self, duration: Duration) -> None:
         """Moves the clock. What falls due meanwhile happens at its time: jobs become runnable, schedules fire, leases
         run out, what is kept long enough goes. No job is run."""
         by_ms = duration_ms("duration", duration)
-        with self._at_work():
+        with self._exclusively():
             _run_in_thread(lambda: self._advance(by_ms))
 
     async def _advance(self, by_ms: int) -> None:
-        async with self._in_use().twin() as twin:
+        async with self._require_store().twin() as twin:
             service = Service(twin)
             await self._app.declared.tell(service)
 
             async def nothing() -> None: ...
 
-            await self._pass(service, by_ms, nothing)
+            await self._pass_time(service, by_ms, nothing)
 
-    async def _pass(self, service: Service, left_ms: int, act: Callable[[], Awaitable[None]]) -> None:
+    async def _pass_time(self, service: Service, left_ms: int, act: Callable[[], Awaitable[None]]) -> None:
         """Time goes on from one instant at which something is due to the next."""
         while True:
             await self._settle(service)
@@ -242,7 +244,7 @@ class Testing:
                 return
             due_in_ms = await self._due_in_ms(service)
             step_ms = left_ms if due_in_ms is None else min(left_ms, due_in_ms if due_in_ms > 0 else STUCK_STEP_MS)
-            self._in_use().clock_offset_ms += step_ms
+            self._require_store().clock_offset_ms += step_ms
             left_ms -= step_ms
 
     async def _settle(self, service: Service) -> None:
@@ -262,11 +264,11 @@ class Testing:
         hold wildcards."""
         if state and state not in STATES:
             raise BadInput(f"There is no state {state!r}; there are {', '.join(STATES)}.")
-        service = Service(self._in_use())
+        service = Service(self._require_store())
         queues = [queue] if queue else service.queues().wait()
         states = [state] if state else STATES
         listings = [Listing(queue=one, state=other, name=name, most=PAGE_MAX) for one in queues for other in states]
-        return [self._seen(job) for listing in listings for job in _pages(service, listing)]
+        return [self._make_tested_job(job) for listing in listings for job in _pages(service, listing)]
 
     @property
     def enqueued(self) -> list[EnqueuedCall]:
@@ -276,22 +278,22 @@ class Testing:
 
     def clear(self) -> None:
         """Removes all jobs, schedules, limits and settings of queues; the clock stays where it is."""
-        service = Service(self._in_use())
+        service = Service(self._require_store())
         for found in service.limits().wait():
             service.unlimit(found.limit.name).wait()
-        engine_for_tests.clear_trial(self._in_use())
+        engine_for_tests.clear_trial(self._require_store())
         self._enqueued.clear()
 
-    def _note(self, calls: Sequence[Call[Any]], handles: Sequence[JobHandle[Any]]) -> None:
+    def _record_calls(self, calls: Sequence[Call[Any]], handles: Sequence[JobHandle[Any]]) -> None:
         for call, handle in zip(calls, handles, strict=True):
             if handle.status == "existing":
                 continue
-            arguments = call.arriving()
+            arguments = call.decode_arguments()
             self._enqueued[handle.id] = EnqueuedCall(
                 id=handle.id, name=call.task.name, queue=call.queue, arguments=arguments, status=handle.status
             )
 
-    def _seen(self, job: Job) -> TestedJob:
+    def _make_tested_job(self, job: Job) -> TestedJob:
         return TestedJob(job=job, arguments=_decode_arguments(self._app.tasks.get(job.name), job.payload))
 
 

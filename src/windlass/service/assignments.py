@@ -8,13 +8,14 @@ from typing import Any, cast
 
 from windlass.core.errors import BadInput, Refusal
 from windlass.core.operations import Dispatch, Finish, Heard, Held, Said
-from windlass.core.validation import jobs as check
-from windlass.core.validation import worker_reports
-from windlass.store.batching.partition_split import scatter
+from windlass.core.validation.bounds import DURATION_MAX, TAKE_MAX
+from windlass.core.validation.values import check_boolean, check_integer, check_list
+from windlass.core.validation.workers import check_queue_list, check_worker_report
+from windlass.store.batching.partition_split import split_by_partition
 from windlass.store.commands import assign as calls
-from windlass.store.commands.command import Flow, bounded
-from windlass.store.commands.take import UNREGISTERED, Registration
-from windlass.store.operation import Asked, AskedMany, AskedToWait
+from windlass.store.commands.command import Flow, split_batch
+from windlass.store.commands.take import UNREGISTERED, WaitRegistration
+from windlass.store.operation import BatchOperation, Operation, WaitingOperation
 from windlass.store.waiting import assign as assign_waiting
 from windlass.store.waiting.take import parts_of
 
@@ -23,17 +24,17 @@ from .repeat import finish_flow
 
 
 class Assigning(Asking):
-    def report_worker(self, requests: Sequence[Said], *, silent_ms: int) -> AskedMany[Heard]:
+    def report_worker(self, requests: Sequence[Said], *, silent_ms: int) -> BatchOperation[Heard]:
         """Messages of workers, in their order. A worker that is silent for `silent_ms` is gone, and what it works on
         goes back; so does a job that its worker has not spoken of for so long, though it has said that it is idle."""
-        check.items("requests", requests)
+        check_list("requests", requests)
         for request in requests:
-            worker_reports.said(request)
-        check.whole("silent_ms", silent_ms, 1, check.DURATION_MAX)
-        return AskedMany(self.store, lambda: self._hear_flow(requests, silent_ms))
+            check_worker_report(request)
+        check_integer("silent_ms", silent_ms, 1, DURATION_MAX)
+        return BatchOperation(self.store, lambda: self._hear_flow(requests, silent_ms))
 
     def _hear_flow(self, requests: Sequence[Said], silent_ms: int) -> Flow[list[Heard | Refusal]]:
-        answers: list[Any] = yield from scatter(
+        answers: list[Any] = yield from split_by_partition(
             requests,
             lambda one: self.store.partition_of_queue(one.queue),
             lambda part, home: calls.report_worker(part, silent_ms, home),
@@ -45,7 +46,7 @@ class Assigning(Asking):
         """Lists of workers begin in the first partition: those of others must be known there too."""
         elsewhere = {one.worker: one for one in requests if self.store.partition_of_queue(one.queue) != 0}
         if elsewhere:
-            yield bounded(calls.hear_of(list(elsewhere.values()), silent_ms, 0))
+            yield split_batch(calls.report_presence(list(elsewhere.values()), silent_ms, 0))
 
     def _with_repeated(
         self, requests: Sequence[Said], answers: Sequence[Heard | Held | Refusal]
@@ -68,20 +69,20 @@ class Assigning(Asking):
         wait_ms: int = 0,
         until: asyncio.Event | None = None,
         ring_ms: int = 0,
-    ) -> Asked[Dispatch]:
+    ) -> Operation[Dispatch]:
         """Leases jobs of these queues to workers that are idle there, one to each, to be accepted within `accept_ms`;
         `spends_attempt`: also one that is not accepted spends an attempt. Waits up to `wait_ms` for the first, in one
         partition; set `until` to end the wait. To cancel it instead gives the jobs of a look under way back, but makes
         no worker idle again. `ring_ms`: where workers stay idle, a job that comes within this time rings whoever waits
         so in this process."""
-        worker_reports.queues(queues)
-        check.whole("most", most, 1, check.TAKE_MAX)
-        check.whole("accept_ms", accept_ms, 1, check.DURATION_MAX)
-        check.claim("spends_attempt", spends_attempt)
-        check.whole("wait_ms", wait_ms, 0, check.DURATION_MAX)
-        check.whole("ring_ms", ring_ms, 0, check.DURATION_MAX)
+        check_queue_list(queues)
+        check_integer("most", most, 1, TAKE_MAX)
+        check_integer("accept_ms", accept_ms, 1, DURATION_MAX)
+        check_boolean("spends_attempt", spends_attempt)
+        check_integer("wait_ms", wait_ms, 0, DURATION_MAX)
+        check_integer("ring_ms", ring_ms, 0, DURATION_MAX)
         terms = assign_waiting.Terms(most, accept_ms, spends_attempt)
-        return AskedToWait(
+        return WaitingOperation(
             self.store,
             lambda: self._assign(tuple(queues), terms, wait_ms, until or asyncio.Event(), ring_ms),
             lambda: self.store.run_now(self._assign_flow(queues, terms)),
@@ -106,7 +107,7 @@ class Assigning(Asking):
             if left == 0:
                 break
             home = part.partition
-            rung = Registration(self.store.bell(home).name, ring_ms) if ring_ms else UNREGISTERED
+            rung = WaitRegistration(self.store.bell(home).name, ring_ms) if ring_ms else UNREGISTERED
             more = yield from assign_waiting.assign_flow(tuple(part.queues), terms._replace(most=left), home, rung)
             instants = [at for at in (found.next_due_at_ms, more.taken.next_due_at_ms) if at is not None]
             found = Dispatch(found.jobs + more.taken.jobs, found.workers | more.workers, min(instants, default=None))

@@ -13,11 +13,11 @@ from windlass.core.job import Job, NewJob, Timeline
 from windlass.core.job_template import alone
 from windlass.core.operations import Enqueued, Listing, Page
 from windlass.core.queue import DAY_MS
-from windlass.core.validation import bulk_actions
-from windlass.core.validation import jobs as check
+from windlass.core.validation.bulk_actions import check_action
+from windlass.core.validation.values import check_id
 from windlass.store.commands.command import Flow
-from windlass.store.commands.queues import Histories, history
-from windlass.store.operation import Asked
+from windlass.store.commands.queues import QueueHistories, history
+from windlass.store.operation import Operation
 
 from .enqueue import Producing
 from .failure_groups import Failing
@@ -28,11 +28,11 @@ _STATES = ("scheduled", "queued", "running", "failed", "cancelled", "finished") 
 
 
 class Acting(Failing, Producing):
-    def act(self, action: Action) -> Asked[ActionStatus]:
+    def act(self, action: Action) -> Operation[ActionStatus]:
         """Retries, cancels, deletes or requeues all jobs that match, in the background: a server carries it out in
         bounded steps, another goes on when it dies. Jobs that come into the list later are left alone."""
-        bulk_actions.action(action)
-        return Asked(self.store, lambda: self._act_flow(action))
+        check_action(action)
+        return Operation(self.store, lambda: self._act_flow(action))
 
     def _act_flow(self, action: Action) -> Flow[ActionStatus]:
         listing = _up_to(action.listing, (yield from self._exactly_now()))
@@ -48,7 +48,7 @@ class Acting(Failing, Producing):
 
     def _exactly_now(self) -> Flow[int]:
         """By the engine's clock itself, the latest of all: what has just ended must not seem to lie ahead."""
-        told: list[Histories] = yield [history([], 0, home) for home in range(self.store.partitions)]
+        told: list[QueueHistories] = yield [history([], 0, home) for home in range(self.store.partitions)]
         return max(one.now_ms for one in told)
 
     def _total(self, listing: Listing) -> Flow[int]:
@@ -57,9 +57,9 @@ class Acting(Failing, Producing):
         names = [listing.queue] if listing.queue else (yield from self._queues_flow())
         return sum(getattr(one, listing.state) for one in (yield from self._stats_flow(names)))
 
-    def actions(self) -> Asked[list[ActionStatus]]:
+    def actions(self) -> Operation[list[ActionStatus]]:
         """Those under way, and the last ones that have ended; the newest first."""
-        return Asked(self.store, self._actions_flow)
+        return Operation(self.store, self._actions_flow)
 
     def _actions_flow(self) -> Flow[list[ActionStatus]]:
         jobs: dict[bytes, Job] = {}  # by id: an action that goes on between two pages is on both
@@ -72,10 +72,10 @@ class Acting(Failing, Producing):
         found = [actions.status(job) for job in jobs.values()]
         return sorted((one for one in found if one), key=lambda one: (-one.asked_at_ms, one.id))
 
-    def action(self, action_id: bytes) -> Asked[ActionStatus]:
+    def action(self, action_id: bytes) -> Operation[ActionStatus]:
         """One of them, by the id of the job that carries it. It is called off as any job is, by `cancel`."""
-        check.id_bytes("id", action_id)
-        return Asked(self.store, lambda: self._action_flow(action_id))
+        check_id("id", action_id)
+        return Operation(self.store, lambda: self._action_flow(action_id))
 
     def _action_flow(self, action_id: bytes) -> Flow[ActionStatus]:
         answers: Sequence[Timeline | Refusal] = yield from self._job_flow([action_id])

@@ -5,11 +5,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from windlass.core.callbacks.callback import CALLBACKS_MAX, DebtPage, Debts, HeldDebt, JobCallbacks, Room, Undelivered
-from windlass.core.validation import callbacks as callbacks_validation
-from windlass.core.validation import jobs as check
-from windlass.store.batching.partition_split import scatter
+from windlass.core.validation.bounds import CURSOR_MAX, DURATION_MAX
+from windlass.core.validation.callbacks import (
+    check_callback_or_job_id,
+    check_delivery_capacity,
+    check_failed_delivery,
+    check_leased_callback,
+)
+from windlass.core.validation.values import (
+    check_boolean,
+    check_id,
+    check_instance,
+    check_integer,
+    check_list,
+    check_text,
+)
+from windlass.store.batching.partition_split import split_by_partition
 from windlass.store.commands import callbacks
-from windlass.store.operation import Asked, AskedMany, AskedToWait
+from windlass.store.operation import BatchOperation, Operation, WaitingOperation
 from windlass.store.waiting import callbacks as callbacks_waiting
 from windlass.store.waiting.callbacks import Opening
 
@@ -21,61 +34,63 @@ LOOKED_AT_MAX = 10_000  # callbacks of all jobs, to find those of one
 class Notifying(Asking):
     def take_callbacks(
         self, *, most: int = 10, lease_ms: int = 60_000, wait_ms: int = 0, opening: Opening | None = None
-    ) -> Asked[Debts]:
+    ) -> Operation[Debts]:
         """Leases callbacks that are due; waits up to `wait_ms` for the first. One that is neither settled nor retried
         is due again when its lease is over: a receiver may hear of an end more than once. `opening`, instead of `most`:
         how many of which destination, asked at each look."""
-        check.whole("most", most, 1, CALLBACKS_MAX)
-        check.whole("lease_ms", lease_ms, 1, check.DURATION_MAX)
-        check.whole("wait_ms", wait_ms, 0, check.DURATION_MAX)
+        check_integer("most", most, 1, CALLBACKS_MAX)
+        check_integer("lease_ms", lease_ms, 1, DURATION_MAX)
+        check_integer("wait_ms", wait_ms, 0, DURATION_MAX)
         if opening is None:
             opening = Opening(lambda: Room(most=most))
-        check.instance("opening", opening, Opening)
-        callbacks_validation.room(opening.room())
-        return AskedToWait(
+        check_instance("opening", opening, Opening)
+        check_delivery_capacity(opening.room())
+        return WaitingOperation(
             self.store,
             lambda: callbacks_waiting.take_waiting(self.store, lambda: self.homes, opening, lease_ms, wait_ms),
             lambda: callbacks_waiting.take_now(self.store, lambda: self.homes, opening.room(), lease_ms, wait_ms),
         )
 
-    def settle_callbacks(self, requests: Sequence[HeldDebt]) -> AskedMany[None]:
+    def settle_callbacks(self, requests: Sequence[HeldDebt]) -> BatchOperation[None]:
         """They were delivered: nothing is owed any more."""
-        check.items("requests", requests)
+        check_list("requests", requests)
         for request in requests:
-            callbacks_validation.held_debt(request)
-        return AskedMany(
-            self.store, lambda: scatter(requests, lambda one: self._home_of_debt(one.id), callbacks.settle_callbacks)
+            check_leased_callback(request)
+        return BatchOperation(
+            self.store,
+            lambda: split_by_partition(requests, lambda one: self._home_of_debt(one.id), callbacks.settle_callbacks),
         )
 
-    def retry_callbacks(self, requests: Sequence[Undelivered]) -> AskedMany[str]:
+    def retry_callbacks(self, requests: Sequence[Undelivered]) -> BatchOperation[str]:
         """They could not be delivered: `owed` again after a delay, or `given_up` and kept for people to see."""
-        check.items("requests", requests)
+        check_list("requests", requests)
         for request in requests:
-            callbacks_validation.undelivered(request)
-        return AskedMany(
-            self.store, lambda: scatter(requests, lambda one: self._home_of_debt(one.id), callbacks.retry_callbacks)
+            check_failed_delivery(request)
+        return BatchOperation(
+            self.store,
+            lambda: split_by_partition(requests, lambda one: self._home_of_debt(one.id), callbacks.retry_callbacks),
         )
 
-    def callbacks(self, *, given_up: bool = False, most: int = 50, cursor: str = "") -> Asked[DebtPage]:
+    def callbacks(self, *, given_up: bool = False, most: int = 50, cursor: str = "") -> Operation[DebtPage]:
         """One page of what is owed, the next due first; or of what was given up, the oldest first."""
-        check.claim("given_up", given_up)
-        check.whole("most", most, 1, CALLBACKS_MAX)
-        check.text("cursor", cursor, check.CURSOR_MAX, may_be_empty=True)
-        return Asked(self.store, lambda: callbacks_waiting.page_flow(self.store.partitions, given_up, most, cursor))
+        check_boolean("given_up", given_up)
+        check_integer("most", most, 1, CALLBACKS_MAX)
+        check_text("cursor", cursor, CURSOR_MAX, may_be_empty=True)
+        return Operation(self.store, lambda: callbacks_waiting.page_flow(self.store.partitions, given_up, most, cursor))
 
-    def redeliver(self, ids: Sequence[bytes]) -> AskedMany[str]:
+    def redeliver(self, ids: Sequence[bytes]) -> BatchOperation[str]:
         """Callbacks that were given up are due at once, with all attempts anew. With the ids of callbacks; or of jobs,
         for all that were given up of each."""
-        check.items("ids", ids)
+        check_list("ids", ids)
         for one in ids:
-            callbacks_validation.debt_or_job_id(one)
-        return AskedMany(self.store, lambda: scatter(ids, self._home_of_debt, callbacks.redeliver))
+            check_callback_or_job_id(one)
+        return BatchOperation(self.store, lambda: split_by_partition(ids, self._home_of_debt, callbacks.redeliver))
 
-    def job_callbacks(self, job_id: bytes) -> Asked[JobCallbacks]:
+    def job_callbacks(self, job_id: bytes) -> Operation[JobCallbacks]:
         """Callbacks of one job that are owed or were given up; what was delivered is gone."""
-        check.id_bytes("id", job_id)
+        check_id("id", job_id)
         home = self.store.partition_of_job
-        return Asked(self.store, lambda: ask(callbacks.job_callbacks(job_id, LOOKED_AT_MAX, home(job_id))))
+        return Operation(self.store, lambda: ask(callbacks.job_callbacks(job_id, LOOKED_AT_MAX, home(job_id))))
 
     def _home_of_debt(self, debt: bytes) -> int:
         return self.store.partition_of_job(debt[:16])

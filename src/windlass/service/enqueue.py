@@ -12,14 +12,17 @@ from windlass.core.job import Blob, Codec, Durability, NewJob
 from windlass.core.job_template import Filled, alone
 from windlass.core.operations import Enqueued
 from windlass.core.text.transcoding import has_unreadable_number
-from windlass.core.validation import callbacks, limits
-from windlass.core.validation import jobs as check
-from windlass.store.batching.fast_enqueue import Straight
-from windlass.store.batching.partition_split import in_bounds, scatter
+from windlass.core.validation.bounds import WHOLE_MAX
+from windlass.core.validation.callbacks import check_callback
+from windlass.core.validation.jobs import check_new_job
+from windlass.core.validation.limits import check_cap
+from windlass.core.validation.values import check_id, check_list, check_new_blob
+from windlass.store.batching.fast_enqueue import FastEnqueue
+from windlass.store.batching.partition_split import run_in_parts, split_by_partition
 from windlass.store.commands import enqueue
-from windlass.store.commands.command import BYTES_MAX, Flow, ItemsCall, Now
-from windlass.store.limit_matcher import matched
-from windlass.store.operation import Asked, AskedMany
+from windlass.store.commands.command import BYTES_MAX, BatchCommand, EngineTime, Flow
+from windlass.store.limit_matcher import run_matched
+from windlass.store.operation import BatchOperation, Operation
 
 from .facet import Asking
 from .single_enqueue import AskedForOne
@@ -30,28 +33,28 @@ Entry: TypeAlias = tuple[bytes, Filled]  # a job with its id
 class Producing(Asking):
     def enqueue(
         self, jobs: Sequence[NewJob | Filled], *, durability: Durability | None = None, whole: bool = False
-    ) -> AskedMany[Enqueued]:
+    ) -> BatchOperation[Enqueued]:
         """Accepts jobs. Answers in order; an id or a unique key that is there already is no error. `whole`: accepts all
         of them or none, in one step; when none, all have the same refusal."""
-        check.items("jobs", jobs)
+        check_list("jobs", jobs)
         checked = self._all_checked(jobs)
         level = _known_level(durability or self.store.durability)
         if whole:
             _check_whole(checked)
         with_ids: list[Entry] = []
-        return AskedMany(self.store, lambda: self._enqueue_flow(checked, with_ids, level, whole))
+        return BatchOperation(self.store, lambda: self._enqueue_flow(checked, with_ids, level, whole))
 
     def enqueue_numbered(
         self, jobs: Sequence[NewJob | Filled], *, durability: Durability | None = None
-    ) -> AskedMany[Enqueued]:
+    ) -> BatchOperation[Enqueued]:
         """As `enqueue` of jobs without ids: these are made of numbers, which are drawn as the jobs come in, one after
         the other. Asked twice it accepts the jobs twice."""
-        check.items("jobs", jobs)
+        check_list("jobs", jobs)
         checked = self._all_checked(jobs)
         if any(job.id or job.form.job.id for job in checked):
             raise BadInput("A job that is to get a number is given without an id: the number becomes its id.")
         level = _known_level(durability or self.store.durability)
-        return AskedMany(self.store, lambda: self._enqueue_numbered_flow(checked, level))
+        return BatchOperation(self.store, lambda: self._enqueue_numbered_flow(checked, level))
 
     def _enqueue_numbered_flow(self, jobs: Sequence[Filled], level: Durability) -> Flow[list[Enqueued | Refusal]]:
         without = {queue: numbered_id(0, self.store.partition_of_queue(queue)) for queue in _queues_of(jobs)}
@@ -59,16 +62,16 @@ class Producing(Asking):
         return (yield from self._enqueue_flow(jobs, made, level, False, draws=True))
 
     @cached_property
-    def _straight(self) -> Straight:
-        return Straight(self.store)
+    def _straight(self) -> FastEnqueue:
+        return FastEnqueue(self.store)
 
-    def enqueue_one(self, job: NewJob | Filled, *, durability: Durability | None = None) -> Asked[Enqueued]:
+    def enqueue_one(self, job: NewJob | Filled, *, durability: Durability | None = None) -> Operation[Enqueued]:
         """As `enqueue` of one job; a refusal is raised. The quickest way of a caller that blocks."""
         if type(job) is not Filled or (durability or self.store.durability) != "memory":
             return self.enqueue((job,), durability=durability).one()
         return AskedForOne(self._straight, self._checked(job), self._generally)
 
-    def _generally(self, job: Filled) -> Asked[Enqueued]:
+    def _generally(self, job: Filled) -> Operation[Enqueued]:
         return self.enqueue((job,), durability="memory").one()
 
     def _all_checked(self, jobs: Sequence[NewJob | Filled]) -> list[Filled]:
@@ -92,9 +95,9 @@ class Producing(Asking):
 
     def _checked(self, job: NewJob | Filled) -> Filled:
         if type(job) is Filled:
-            check.new_blob("payload", job.payload, self._payload_max)
+            check_new_blob("payload", job.payload, self._payload_max)
             if job.id != b"":
-                check.id_bytes("id", job.id)
+                check_id("id", job.id)
             if not job.form.is_checked:
                 self._check_new(job.form.job)
                 job.form.is_checked = True
@@ -103,11 +106,11 @@ class Producing(Asking):
         return alone(job)  # type: ignore[arg-type]
 
     def _check_new(self, job: NewJob) -> None:
-        check.new_job(job, self._payload_max)
+        check_new_job(job, self._payload_max)
         if job.callback is not None:
-            callbacks.callback(job.callback)
+            check_callback(job.callback)
         if job.cap is not None:
-            limits.cap(job.cap)
+            check_cap(job.cap)
 
     def _with_ids(self, jobs: Sequence[Filled], made: list[Entry]) -> list[Entry]:
         """Made once, when it is known where queues are at home: a question asked twice is about the same jobs."""
@@ -127,20 +130,20 @@ class Producing(Asking):
         jobs = self._with_ids(given, made)
         now_ms = 0
         if any([job.form.is_relative for job in given]):  # noqa: C419 (a list is quicker, and these are many)
-            now_ms = yield Now()
+            now_ms = yield EngineTime()
         if whole and len({self._home_of(one) for one in jobs}) > 1:
             raise CrossPartition("What is accepted as a whole lies in one partition: give its queues a common {tag}.")
         known = self.store.known_limits
         confirmed = None if level == "memory" else level
 
-        def call(some: Sequence[Entry], home: int) -> ItemsCall[Enqueued | Refusal]:
+        def call(some: Sequence[Entry], home: int) -> BatchCommand[Enqueued | Refusal]:
             return enqueue.enqueue(some, now_ms, known.table(home), home, confirmed, is_whole=whole, draws=draws)
 
         def attempt(part: Sequence[Entry]) -> Flow[list[Enqueued | Refusal]]:
             is_simple = self.store.partitions == 1 and part
-            return in_bounds(call(part, 0)) if is_simple else scatter(part, self._home_of, call)
+            return run_in_parts(call(part, 0)) if is_simple else split_by_partition(part, self._home_of, call)
 
-        return (yield from matched(known, jobs, self._home_of, attempt))
+        return (yield from run_matched(known, jobs, self._home_of, attempt))
 
     def _home_of(self, entry: Entry) -> int:
         if self.store.partitions == 1:
@@ -171,8 +174,8 @@ def _queues_of(jobs: Sequence[Filled]) -> set[str]:
 
 def _check_whole(jobs: Sequence[Filled]) -> None:
     """One step of the engine is bounded, and cannot take back what a unique key decided."""
-    if len(jobs) > check.WHOLE_MAX:
-        raise TooLarge(f"At most {check.WHOLE_MAX} jobs can be accepted as a whole, not {len(jobs)}.")
+    if len(jobs) > WHOLE_MAX:
+        raise TooLarge(f"At most {WHOLE_MAX} jobs can be accepted as a whole, not {len(jobs)}.")
     size = sum(len(job.payload.data) for job in jobs)
     if size > BYTES_MAX:
         raise TooLarge(f"The payloads of jobs that are accepted as a whole have at most {BYTES_MAX} bytes, not {size}.")

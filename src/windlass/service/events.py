@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Literal, overload
 
 from windlass.core.event import EventPage
-from windlass.core.validation import jobs as check
+from windlass.core.validation.bounds import PAGE_MAX, POSITION_MAX, QUEUE_MAX
+from windlass.core.validation.values import check_boolean, check_id, check_integer, check_text
 from windlass.store.events.follow import Following, page_flow
 from windlass.store.events.shared_follow import SharedFollowing
-from windlass.store.operation import Asked
+from windlass.store.operation import Operation
 
 from .facet import Asking
 
@@ -30,19 +31,19 @@ class FollowingEvents(Asking):
         """Events as they happen, from now or from a position on; of one queue or one job, or all of them. `shared`: all
         who follow in this event loop read from the engine together."""
         self._check(position, queue, job)
-        check.claim("shared", shared)
+        check_boolean("shared", shared)
         return (SharedFollowing if shared else Following)(self.store, position, queue, job or b"")
 
     def events(
         self, position: str = "", *, most: int = 100, queue: str = "", job: bytes | None = None
-    ) -> Asked[EventPage]:
+    ) -> Operation[EventPage]:
         """The events since a position, without waiting. With none: no events, and where to go on from."""
         self._check(position, queue, job)
-        check.whole("most", most, 1, check.PAGE_MAX)
-        return Asked(self.store, lambda: page_flow(self.store, position, most, queue, job or b""))
+        check_integer("most", most, 1, PAGE_MAX)
+        return Operation(self.store, lambda: page_flow(self.store, position, most, queue, job or b""))
 
     def _check(self, position: str, queue: str, job: bytes | None) -> None:
-        check.text("position", position, check.POSITION_MAX, may_be_empty=True)
-        check.text("queue", queue, check.QUEUE_MAX, may_be_empty=True)
+        check_text("position", position, POSITION_MAX, may_be_empty=True)
+        check_text("queue", queue, QUEUE_MAX, may_be_empty=True)
         if job is not None:
-            check.id_bytes("job", job)
+            check_id("job", job)

@@ -6,10 +6,11 @@ import msgspec
 
 from windlass.core.operations import Listing, Page
 from windlass.core.stats.failure_groups import FailureGroup, Failures, grouped, joined
-from windlass.core.validation import jobs as check
-from windlass.core.validation.tokens import queue_patterns
+from windlass.core.validation.bounds import PAGE_MAX, QUEUE_MAX
+from windlass.core.validation.tokens import check_queue_patterns
+from windlass.core.validation.values import check_glob, check_integer, check_text
 from windlass.store.commands.command import Flow
-from windlass.store.operation import Asked
+from windlass.store.operation import Operation
 
 from .jobs import Reading
 
@@ -20,17 +21,17 @@ REMEMBERED_MS = 5_000
 class Failing(Reading):
     def failures(
         self, *, queue: str = "", name: str = "", looked_at: int = 2_000, queues: tuple[str, ...] = ()
-    ) -> Asked[Failures]:
+    ) -> Operation[Failures]:
         """The last failed jobs (of a queue, of names that match), grouped by what went wrong. In bounded steps; an
         answer is remembered for 5 seconds by this process. `queues`: patterns of those that the caller may see (none:
         all); failures in other queues are not counted."""
-        check.text("queue", queue, check.QUEUE_MAX, may_be_empty=True)
-        check.glob(name)
-        check.whole("looked_at", looked_at, 1, LOOKED_AT_MAX)
-        queue_patterns(queues)
+        check_text("queue", queue, QUEUE_MAX, may_be_empty=True)
+        check_glob(name)
+        check_integer("looked_at", looked_at, 1, LOOKED_AT_MAX)
+        check_queue_patterns(queues)
         key = ("failures", queue, name, looked_at, queues)
         lately = self.store.lately
-        return Asked(
+        return Operation(
             self.store,
             lambda: lately.read(
                 key, REMEMBERED_MS, lambda at_ms: self._failures_flow(queue, name, looked_at, queues, at_ms)
@@ -38,9 +39,7 @@ class Failing(Reading):
         )
 
     def _failures_flow(self, queue: str, name: str, most: int, queues: tuple[str, ...], at_ms: int) -> Flow[Failures]:
-        listing = Listing(
-            queue=queue, state="failed", name=name, newest_first=True, with_errors=True, most=check.PAGE_MAX
-        )
+        listing = Listing(queue=queue, state="failed", name=name, newest_first=True, with_errors=True, most=PAGE_MAX)
         groups: list[FailureGroup] = []
         looked_at = 0
         while looked_at < most:

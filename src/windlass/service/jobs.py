@@ -14,16 +14,18 @@ from windlass.core.log import Logs
 from windlass.core.operations import Listing, Members, Page
 from windlass.core.queue import QueueStats
 from windlass.core.states import State
-from windlass.core.validation import jobs as check
-from windlass.core.validation.tokens import queue_patterns
-from windlass.store.batching.partition_split import scatter
+from windlass.core.validation.bounds import DURATION_MAX
+from windlass.core.validation.listings import check_listing, check_member_listing
+from windlass.core.validation.tokens import check_queue_patterns
+from windlass.core.validation.values import check_boolean, check_id, check_integer, check_list
+from windlass.store.batching.partition_split import split_by_partition
 from windlass.store.commands import explain as explaining
 from windlass.store.commands import jobs as jobs_commands
 from windlass.store.commands import logs as logs_commands
 from windlass.store.commands import queues
-from windlass.store.commands.command import Flow, Now
-from windlass.store.job_pages import page, page_by_tag, page_of_all
-from windlass.store.operation import Asked, AskedMany, AskedToWait
+from windlass.store.commands.command import EngineTime, Flow
+from windlass.store.job_pages import read_page, read_page_by_tag, read_page_of_queues
+from windlass.store.operation import BatchOperation, Operation, WaitingOperation
 from windlass.store.waiting import job_end
 
 from .facet import asked_once
@@ -33,94 +35,96 @@ MERGED_MAX = 1_000  # queues in one list
 
 
 class Reading(Queueing):
-    def job(self, ids: Sequence[bytes]) -> AskedMany[Timeline]:
+    def job(self, ids: Sequence[bytes]) -> BatchOperation[Timeline]:
         """Jobs with their attempts."""
-        check.items("ids", ids)
+        check_list("ids", ids)
         for job_id in ids:
-            check.id_bytes("id", job_id)
-        return AskedMany(self.store, lambda: self._job_flow(ids))
+            check_id("id", job_id)
+        return BatchOperation(self.store, lambda: self._job_flow(ids))
 
     def _job_flow(self, ids: Sequence[bytes]) -> Flow[list[Timeline | Refusal]]:
-        replies = yield from scatter(ids, self.store.partition_of_job, jobs_commands.job)
+        replies = yield from split_by_partition(ids, self.store.partition_of_job, jobs_commands.job)
         return [jobs_commands.timeline(job_id, reply) for job_id, reply in zip(ids, replies, strict=True)]
 
-    def queue_of(self, ids: Sequence[bytes]) -> AskedMany[str]:
+    def queue_of(self, ids: Sequence[bytes]) -> BatchOperation[str]:
         """Return the queue of each job. A job stays in the queue that it was enqueued to until it is removed, and its
         id is not given to another job for at least ten minutes after that."""
         return self._about_ids(ids, jobs_commands.queue_of)
 
-    def logs(self, job_id: bytes) -> Asked[Logs]:
+    def logs(self, job_id: bytes) -> Operation[Logs]:
         """The last lines that running code has left with a job, of all its attempts."""
-        check.id_bytes("id", job_id)
-        return Asked(self.store, lambda: asked_once(logs_commands.logs(job_id, self.store.partition_of_job(job_id))))
+        check_id("id", job_id)
+        return Operation(
+            self.store, lambda: asked_once(logs_commands.logs(job_id, self.store.partition_of_job(job_id)))
+        )
 
-    def now(self) -> Asked[int]:
+    def now(self) -> Operation[int]:
         """What time it is for the engine, in milliseconds since 1970."""
-        return Asked(self.store, _now_flow)
+        return Operation(self.store, _now_flow)
 
-    def ping(self) -> Asked[None]:
+    def ping(self) -> Operation[None]:
         """Every partition is asked, and answers. An embedded engine also has its data directory."""
-        return Asked(self.store, self._ping_flow)
+        return Operation(self.store, self._ping_flow)
 
     def _ping_flow(self) -> Flow[None]:
         self.store.check_data_directory()
         yield [queues.queues("0", 1, home) for home in range(self.store.partitions)]
 
-    def result(self, job_id: bytes, *, wait_ms: int = 0, consume: bool = False) -> Asked[Ending | None]:
+    def result(self, job_id: bytes, *, wait_ms: int = 0, consume: bool = False) -> Operation[Ending | None]:
         """How a job ended, None when it has not (within `wait_ms`). `consume` reads a kept result once."""
-        check.id_bytes("id", job_id)
-        check.whole("wait_ms", wait_ms, 0, check.DURATION_MAX)
-        check.claim("consume", consume)
-        return AskedToWait(
+        check_id("id", job_id)
+        check_integer("wait_ms", wait_ms, 0, DURATION_MAX)
+        check_boolean("consume", consume)
+        return WaitingOperation(
             self.store,
             lambda: job_end.result_waiting(self.store, job_id, consume, wait_ms),
             lambda: job_end.result_waiting_now(self.store, job_id, consume, wait_ms),
         )
 
-    def explain(self, job_id: bytes) -> Asked[Explanation]:
+    def explain(self, job_id: bytes) -> Operation[Explanation]:
         """Why a job does not run, who has it, or how it ended: as data and in words."""
-        check.id_bytes("id", job_id)
+        check_id("id", job_id)
         return self.explain_within(job_id, ())
 
-    def explain_within(self, job_id: bytes, queues: tuple[str, ...]) -> Asked[Explanation]:
+    def explain_within(self, job_id: bytes, queues: tuple[str, ...]) -> Operation[Explanation]:
         """Explain a job to a caller who may see only the queues that match these patterns (none: all). Of a parent, a
         member or a holder of a limit in another queue it says that there is one, and not how it is."""
-        check.id_bytes("id", job_id)
-        queue_patterns(queues)
-        return Asked(self.store, lambda: self._explain_flow(job_id, queues))
+        check_id("id", job_id)
+        check_queue_patterns(queues)
+        return Operation(self.store, lambda: self._explain_flow(job_id, queues))
 
     def _explain_flow(self, job_id: bytes, queues: tuple[str, ...]) -> Flow[Explanation]:
         facts: Facts = yield from asked_once(explaining.explain(job_id, self.store.partition_of_job(job_id)))
         others = facts.others() if queues else []
-        found = yield from scatter(others, self.store.partition_of_job, jobs_commands.queue_of)
+        found = yield from split_by_partition(others, self.store.partition_of_job, jobs_commands.queue_of)
         # A job that has gone since the facts were read may have been in any queue: it is hidden too.
         seen = {
             one for one, queue in zip(others, found, strict=True) if isinstance(queue, str) and is_within(queue, queues)
         }
         return explain(facts.hide(set(others) - seen))
 
-    def jobs(self, listing: Listing) -> Asked[Page]:
+    def jobs(self, listing: Listing) -> Operation[Page]:
         """One page of jobs by state, of one queue or merged over all (the first 1,000 that hold any), or by tag, then
         partition by partition. A page looks at a bounded number of jobs: it may be empty and still go on."""
         return self.jobs_within(listing, ())
 
-    def jobs_within(self, listing: Listing, queues: tuple[str, ...]) -> Asked[Page]:
+    def jobs_within(self, listing: Listing, queues: tuple[str, ...]) -> Operation[Page]:
         """Return a page of jobs for a caller who may see only the queues that match these patterns (none: all). Jobs of
         other queues are neither listed nor counted."""
-        check.listing(listing)
-        queue_patterns(queues)
-        return Asked(self.store, lambda: self._jobs_flow(listing, queues))
+        check_listing(listing)
+        check_queue_patterns(queues)
+        return Operation(self.store, lambda: self._jobs_flow(listing, queues))
 
     def _jobs_flow(self, listing: Listing, queues: tuple[str, ...] = ()) -> Flow[Page]:
         if listing.tag:
-            found = yield from page_by_tag(listing, self.store.partitions)
+            found = yield from read_page_by_tag(listing, self.store.partitions)
             return _narrowed(found, queues) if queues else found
         if not listing.queue:
             holding = yield from self._holding(listing.state, queues)
-            return (yield from page_of_all(listing, holding, self.store.partition_of_queue))
+            return (yield from read_page_of_queues(listing, holding, self.store.partition_of_queue))
         if not is_within(listing.queue, queues):
             return Page([], "")
-        return (yield from page(listing, self.store.partition_of_queue(listing.queue)))
+        return (yield from read_page(listing, self.store.partition_of_queue(listing.queue)))
 
     def _holding(self, state: str, queues: tuple[str, ...]) -> Flow[list[QueueStats]]:
         """Queues with jobs in a state."""
@@ -130,11 +134,11 @@ class Reading(Queueing):
 
     def list_members(
         self, job_id: bytes, states: tuple[State, ...] = (), *, most: int = 50, cursor: str = ""
-    ) -> Asked[Members]:
+    ) -> Operation[Members]:
         """One page of a job's children and of the jobs it waits for, with payloads and outcomes; by state if wanted."""
-        check.id_bytes("id", job_id)
-        check.members(states, most, cursor)
-        return Asked(self.store, lambda: self._members_flow(job_id, states, most, cursor))
+        check_id("id", job_id)
+        check_member_listing(states, most, cursor)
+        return Operation(self.store, lambda: self._members_flow(job_id, states, most, cursor))
 
     def _members_flow(self, job_id: bytes, states: tuple[State, ...], most: int, cursor: str) -> Flow[Members]:
         found = yield jobs_commands.list_members(job_id, states, most, cursor, self.store.partition_of_job(job_id))
@@ -144,7 +148,7 @@ class Reading(Queueing):
 
 
 def _now_flow() -> Flow[int]:
-    return (yield Now())  # type: ignore[no-any-return]
+    return (yield EngineTime())  # type: ignore[no-any-return]
 
 
 def _narrowed(found: Page, queues: tuple[str, ...]) -> Page:

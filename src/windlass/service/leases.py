@@ -23,14 +23,23 @@ from windlass.core.operations import (
     Update,
     Updated,
 )
-from windlass.core.validation import jobs as check
-from windlass.core.validation import lease_reports as report_check
-from windlass.core.validation import logs
+from windlass.core.validation.bounds import TAKE_MAX
+from windlass.core.validation.lease_reports import (
+    check_complete_with_children,
+    check_emit,
+    check_fail,
+    check_finishes,
+    check_lease_ref,
+    check_update,
+)
+from windlass.core.validation.logs import check_log
+from windlass.core.validation.takes import check_take
+from windlass.core.validation.values import check_duration_or_forever, check_list
 from windlass.store.commands import logs as logs_commands
 from windlass.store.commands import reports
 from windlass.store.commands.command import Flow
-from windlass.store.limit_matcher import concluded
-from windlass.store.operation import Asked, AskedMany, AskedToWait
+from windlass.store.limit_matcher import complete_jobs
+from windlass.store.operation import BatchOperation, Operation, WaitingOperation
 from windlass.store.waiting import take as take_waiting
 
 from .facet import Asking
@@ -38,11 +47,11 @@ from .repeat import exchange_flow, finish_flow
 
 
 class Working(Asking):
-    def take(self, request: Take, *, receive: take_waiting.Receive | None = None) -> Asked[Taken]:
+    def take(self, request: Take, *, receive: take_waiting.Receive | None = None) -> Operation[Taken]:
         """Leases jobs; waits up to `wait_ms` for the first one. `receive`: who is given what is handed over (`by_hand`)
         as soon as that is heard; if it answers True, the take ends with nothing."""
-        check.take(request)
-        return AskedToWait(
+        check_take(request)
+        return WaitingOperation(
             self.store,
             lambda: take_waiting.take_waiting(self.store, request, lambda: self._parts_for(request), receive),
             lambda: take_waiting.take_waiting_now(self.store, request, lambda: self._parts_for(request)),
@@ -57,17 +66,19 @@ class Working(Asking):
             order.sort(key=keys.__getitem__, reverse=True)
         return take_waiting.parts_of(self.store, order)
 
-    def finish_and_take(self, finishes: Sequence[Finish], failures: Sequence[Fail], request: Take) -> Asked[Exchanged]:
+    def finish_and_take(
+        self, finishes: Sequence[Finish], failures: Sequence[Fail], request: Take
+    ) -> Operation[Exchanged]:
         """Reports outcomes and takes the next jobs: in one call when all are in one partition. Does not wait."""
-        check.items("finishes", finishes)
-        check.items("failures", failures)
-        report_check.finishes(finishes)
+        check_list("finishes", finishes)
+        check_list("failures", failures)
+        check_finishes(finishes)
         for failed in failures:
-            report_check.fail(failed)
-        check.take(request)
-        if len(finishes) + len(failures) > check.TAKE_MAX:
-            raise BadInput(f"An exchange reports at most {check.TAKE_MAX} outcomes.")
-        return AskedToWait(
+            check_fail(failed)
+        check_take(request)
+        if len(finishes) + len(failures) > TAKE_MAX:
+            raise BadInput(f"An exchange reports at most {TAKE_MAX} outcomes.")
+        return WaitingOperation(
             self.store,
             lambda: take_waiting.take_at_once(self.store, self._exchange_flow(finishes, failures, request)),
             lambda: self.store.run_now(self._exchange_flow(finishes, failures, request)),
@@ -76,50 +87,50 @@ class Working(Asking):
     def _exchange_flow(self, finishes: Sequence[Finish], failures: Sequence[Fail], request: Take) -> Flow[Exchanged]:
         return (yield from exchange_flow(self.store, request, self._parts_for(request), finishes, failures))
 
-    def accept(self, requests: Sequence[Held], *, lease_ms: int = 0) -> AskedMany[int | None]:
+    def accept(self, requests: Sequence[Held], *, lease_ms: int = 0) -> BatchOperation[int | None]:
         """Takes on dispatched jobs; answers their deadlines."""
-        check.lease("lease_ms", lease_ms)
-        return self._about_jobs(requests, report_check.held, lambda part, home: reports.accept(part, lease_ms, home))
+        check_duration_or_forever("lease_ms", lease_ms)
+        return self._about_jobs(requests, check_lease_ref, lambda part, home: reports.accept(part, lease_ms, home))
 
-    def extend(self, requests: Sequence[Held], *, lease_ms: int = 0) -> AskedMany[Extended]:
+    def extend(self, requests: Sequence[Held], *, lease_ms: int = 0) -> BatchOperation[Extended]:
         """Heartbeat of many leases; says which are lost and which jobs are asked to stop."""
-        check.lease("lease_ms", lease_ms)
-        return self._about_jobs(requests, report_check.held, lambda part, home: reports.extend(part, lease_ms, home))
+        check_duration_or_forever("lease_ms", lease_ms)
+        return self._about_jobs(requests, check_lease_ref, lambda part, home: reports.extend(part, lease_ms, home))
 
-    def update(self, requests: Sequence[Update]) -> AskedMany[Updated]:
+    def update(self, requests: Sequence[Update]) -> BatchOperation[Updated]:
         """Progress, a note, or a new payload, from the holder of the lease."""
-        return self._about_jobs(requests, lambda one: report_check.update(one, self._payload_max), reports.update)
+        return self._about_jobs(requests, lambda one: check_update(one, self._payload_max), reports.update)
 
-    def emit(self, requests: Sequence[Emit]) -> AskedMany[None]:
+    def emit(self, requests: Sequence[Emit]) -> BatchOperation[None]:
         """Values for those who follow, from the holder of the lease; nothing is kept when nobody does."""
-        return self._about_jobs(requests, report_check.emit, reports.emit)
+        return self._about_jobs(requests, check_emit, reports.emit)
 
-    def log(self, requests: Sequence[Log]) -> AskedMany[None]:
+    def log(self, requests: Sequence[Log]) -> BatchOperation[None]:
         """Lines of running code, from the holder of the lease; the last ones are kept as long as the job is."""
-        return self._about_jobs(requests, logs.log, logs_commands.log)
+        return self._about_jobs(requests, check_log, logs_commands.log)
 
-    def finish(self, requests: Sequence[Finish]) -> AskedMany[Finished]:
+    def finish(self, requests: Sequence[Finish]) -> BatchOperation[Finished]:
         """Ends jobs well. One whose members have not all ended hands over to them instead, and waits. One that repeats
         goes back to wait for its next run, unless the request says otherwise."""
-        check.items("requests", requests)
-        report_check.finishes(requests)
-        return AskedMany(self.store, lambda: finish_flow(requests, self.store.partition_of_job))
+        check_list("requests", requests)
+        check_finishes(requests)
+        return BatchOperation(self.store, lambda: finish_flow(requests, self.store.partition_of_job))
 
-    def complete_with_children(self, requests: Sequence[Conclude]) -> AskedMany[Concluded]:
+    def complete_with_children(self, requests: Sequence[Conclude]) -> BatchOperation[Concluded]:
         """Ends runs with another content, in one step and under guards: well, badly, or to go on at another time. For
         dialects whose report carries the content of the next run."""
-        check.items("requests", requests)
+        check_list("requests", requests)
         for request in requests:
-            report_check.complete_with_children(request, self._payload_max)
+            check_complete_with_children(request, self._payload_max)
         store = self.store
-        return AskedMany(
-            store, lambda: concluded(store.known_limits, requests, lambda one: store.partition_of_job(one.id))
+        return BatchOperation(
+            store, lambda: complete_jobs(store.known_limits, requests, lambda one: store.partition_of_job(one.id))
         )
 
-    def fail(self, requests: Sequence[Fail]) -> AskedMany[Failed]:
+    def fail(self, requests: Sequence[Fail]) -> BatchOperation[Failed]:
         """Ends attempts badly: to be retried, for good, or as cancelled."""
-        return self._about_jobs(requests, report_check.fail, reports.fail)
+        return self._about_jobs(requests, check_fail, reports.fail)
 
-    def release(self, requests: Sequence[Held]) -> AskedMany[str]:
+    def release(self, requests: Sequence[Held]) -> BatchOperation[str]:
         """Gives jobs back unworked; no attempt is spent."""
-        return self._about_jobs(requests, report_check.held, reports.release)
+        return self._about_jobs(requests, check_lease_ref, reports.release)

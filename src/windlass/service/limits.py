@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from windlass.core.errors import BadInput, CrossPartition, UnknownLimit
 from windlass.core.limits.limit import Level, Limit, LimitHolders, LimitState
-from windlass.core.validation import jobs as check
-from windlass.core.validation import limits as limit_check
+from windlass.core.validation.bounds import PAGE_MAX, UINT32_MAX
+from windlass.core.validation.limits import LIMIT_NAME_MAX, check_limit
+from windlass.core.validation.values import check_integer, check_text
 from windlass.store import limit_matcher
 from windlass.store.commands import limits
 from windlass.store.commands.command import Flow
-from windlass.store.commands.limits import Changed, LevelPage, Limits
-from windlass.store.operation import Asked
+from windlass.store.commands.limits import LevelPage, LimitChange, StoredLimits
+from windlass.store.operation import Operation
 
 from .facet import Asking, asked_once
 
@@ -18,23 +19,23 @@ LEVELS_MAX = 1_000  # keys shown per limit
 
 
 class Limiting(Asking):
-    def limit(self, limit: Limit) -> Asked[int]:
+    def limit(self, limit: Limit) -> Operation[int]:
         """Sets a limit. Jobs that run already count; waiting ones are matched anew. Answers how many changed."""
-        limit_check.limit(limit)
-        return Asked(self.store, lambda: self._limit_flow(limit))
+        check_limit(limit)
+        return Operation(self.store, lambda: self._limit_flow(limit))
 
     def _limit_flow(self, limit: Limit) -> Flow[int]:
         home = self._home_of_limit(limit)
         if (yield from self._find_limit(limit.name, but=home)) is not None:
             raise BadInput(f"The limit {limit.name!r} lies in another partition; take it away first.")
-        changed: Changed = yield limits.set_limit(limit, home)
+        changed: LimitChange = yield limits.set_limit(limit, home)
         reached = {limit.matches.queue, (changed.before or limit).matches.queue}
         return (yield from self._settle(changed, reached, home))
 
-    def unlimit(self, name: str) -> Asked[int]:
+    def unlimit(self, name: str) -> Operation[int]:
         """Takes a limit away. Answers how many jobs it was taken off."""
-        check.text("name", name, limit_check.LIMIT_NAME_MAX)
-        return Asked(self.store, lambda: self._unlimit_flow(name))
+        check_text("name", name, LIMIT_NAME_MAX)
+        return Operation(self.store, lambda: self._unlimit_flow(name))
 
     def _unlimit_flow(self, name: str) -> Flow[int]:
         home = yield from self._find_limit(name)
@@ -44,32 +45,32 @@ class Limiting(Asking):
         reached = {changed.before.matches.queue} if changed.before else {""}
         return (yield from self._settle(changed, reached, home))
 
-    def limits(self) -> Asked[list[LimitState]]:
+    def limits(self) -> Operation[list[LimitState]]:
         """All limits with their levels; of a limit per key, the keys that run or hold something back."""
-        return Asked(self.store, self._limits_flow)
+        return Operation(self.store, self._limits_flow)
 
     def _limits_flow(self) -> Flow[list[LimitState]]:
         found = []
         for partition in range(self.store.partitions):
-            known: Limits = yield limits.limits(partition)
+            known: StoredLimits = yield limits.limits(partition)
             for number, limit in known.table.limits.items():
                 levels = yield from self._levels(number, partition)
                 shown = [level for level in levels if level.key is not None] if limit.key else levels[:1]
                 found.append(LimitState(limit=limit, levels=shown))
         return sorted(found, key=lambda one: one.limit.name)
 
-    def holders(self, name: str, *, key: str | None = None, start: int = 0, most: int = 100) -> Asked[LimitHolders]:
+    def holders(self, name: str, *, key: str | None = None, start: int = 0, most: int = 100) -> Operation[LimitHolders]:
         """Which jobs run under a limit; of one per key, under this key (as its levels name it)."""
-        check.text("name", name, limit_check.LIMIT_NAME_MAX)
+        check_text("name", name, LIMIT_NAME_MAX)
         if key is not None:
-            check.text("key", key, limit_check.LIMIT_NAME_MAX)
-        check.whole("start", start, 0, check.UINT32_MAX)
-        check.whole("most", most, 1, check.PAGE_MAX)
-        return Asked(self.store, lambda: self._holders_flow(name, key, start, most))
+            check_text("key", key, LIMIT_NAME_MAX)
+        check_integer("start", start, 0, UINT32_MAX)
+        check_integer("most", most, 1, PAGE_MAX)
+        return Operation(self.store, lambda: self._holders_flow(name, key, start, most))
 
     def _holders_flow(self, name: str, key: str | None, start: int, most: int) -> Flow[LimitHolders]:
         for partition in range(self.store.partitions):
-            known: Limits = yield limits.limits(partition)
+            known: StoredLimits = yield limits.limits(partition)
             for number, limit in known.table.limits.items():
                 if limit.name == name:
                     if bool(limit.key) != (key is not None):
@@ -80,18 +81,18 @@ class Limiting(Asking):
                     return (yield limits.holders(holdup, start, most, partition))  # type: ignore[no-any-return]
         raise UnknownLimit(f"There is no limit {name!r}.")
 
-    def rematch(self, partition: int) -> Asked[int]:
+    def rematch(self, partition: int) -> Operation[int]:
         """What is left of a change whose caller died: jobs are matched against the limits as they are now."""
-        check.whole("partition", partition, 0, self.store.partitions - 1)
-        return Asked(self.store, lambda: self._rematch_flow(partition))
+        check_integer("partition", partition, 0, self.store.partitions - 1)
+        return Operation(self.store, lambda: self._rematch_flow(partition))
 
     def _rematch_flow(self, partition: int) -> Flow[int]:
-        known: Limits = yield limits.limits(partition)
+        known: StoredLimits = yield limits.limits(partition)
         if not known.unmatched_version:
             return 0
         return (yield from limit_matcher.rematch_jobs(self.store.known_limits, partition))
 
-    def _settle(self, changed: Changed, reached: set[str], partition: int) -> Flow[int]:
+    def _settle(self, changed: LimitChange, reached: set[str], partition: int) -> Flow[int]:
         """First what is held back and may go now, then each job's own limits."""
         cursor = "0"
         while True:
@@ -125,7 +126,7 @@ class Limiting(Asking):
     def _find_limit(self, name: str, but: int = -1) -> Flow[int | None]:
         for partition in range(self.store.partitions):
             if partition != but:
-                known: Limits = yield limits.limits(partition)
+                known: StoredLimits = yield limits.limits(partition)
                 if any(limit.name == name for limit in known.table.limits.values()):
                     return partition
         return None

@@ -6,34 +6,35 @@ from collections.abc import Sequence
 
 from windlass.core.errors import Refusal, UnknownJob
 from windlass.core.ids import NUMBER_MAX, number_of_id, numbered_id
-from windlass.core.validation import jobs as check
-from windlass.store.batching.partition_split import scatter
+from windlass.core.validation.bounds import QUEUE_MAX, UNIQUE_MAX, WHOLE_MAX
+from windlass.core.validation.values import check_id, check_integer, check_list, check_text
+from windlass.store.batching.partition_split import split_by_partition
 from windlass.store.commands import numbers
 from windlass.store.commands.command import Flow
-from windlass.store.operation import Asked, AskedMany
+from windlass.store.operation import BatchOperation, Operation
 
 from .facet import Asking
 
 
 class Numbering(Asking):
-    def reserve_numbers(self, queue: str, count: int = 1) -> Asked[list[bytes]]:
+    def reserve_numbers(self, queue: str, count: int = 1) -> Operation[list[bytes]]:
         """Ids for new jobs of a queue, made of numbers that follow each other. None is ever drawn twice."""
-        check.text("queue", queue, check.QUEUE_MAX)
-        check.whole("count", count, 1, check.WHOLE_MAX)
-        return Asked(self.store, lambda: self._draw_flow(queue, count))
+        check_text("queue", queue, QUEUE_MAX)
+        check_integer("count", count, 1, WHOLE_MAX)
+        return Operation(self.store, lambda: self._draw_flow(queue, count))
 
     def _draw_flow(self, queue: str, count: int) -> Flow[list[bytes]]:
         home = self.store.partition_of_queue(queue)
         (first,) = yield numbers.reserve_numbers(count, home)
         return [numbered_id(first + place, home) for place in range(count)]
 
-    def number(self, ids: Sequence[bytes]) -> AskedMany[int]:
+    def number(self, ids: Sequence[bytes]) -> BatchOperation[int]:
         """The numbers of jobs. One that was not made under a number gets one, and keeps it as long as it is there. Such
         numbers are of the partition: they mean something together with the queue."""
-        check.items("ids", ids)
+        check_list("ids", ids)
         for job_id in ids:
-            check.id_bytes("id", job_id)
-        return AskedMany(self.store, lambda: self._number_flow(ids))
+            check_id("id", job_id)
+        return BatchOperation(self.store, lambda: self._number_flow(ids))
 
     def _number_flow(self, ids: Sequence[bytes]) -> Flow[list[int | Refusal]]:
         answers: dict[bytes, int | Refusal] = {}
@@ -41,32 +42,32 @@ class Numbering(Asking):
             if (number := number_of_id(job_id)) is not None:
                 answers[job_id] = number
         others = [job_id for job_id in dict.fromkeys(ids) if job_id not in answers]
-        given = yield from scatter(others, self.store.partition_of_job, numbers.number)
+        given = yield from split_by_partition(others, self.store.partition_of_job, numbers.number)
         answers.update(zip(others, given, strict=True))
         return [answers[job_id] for job_id in ids]
 
     def numbered_id(self, queue: str, number: int) -> bytes:
         """The id that a job of the queue has if it was made under this number. Asks nobody."""
-        check.text("queue", queue, check.QUEUE_MAX)
-        check.whole("number", number, 0, NUMBER_MAX)
+        check_text("queue", queue, QUEUE_MAX)
+        check_integer("number", number, 0, NUMBER_MAX)
         return numbered_id(number, self.store.partition_of_queue(queue))
 
-    def numbered(self, queue: str, given: Sequence[int]) -> AskedMany[bytes]:
+    def numbered(self, queue: str, given: Sequence[int]) -> BatchOperation[bytes]:
         """The ids of jobs that got their number later; `unknown_job` for all other numbers."""
-        check.text("queue", queue, check.QUEUE_MAX)
-        check.items("numbers", given)
+        check_text("queue", queue, QUEUE_MAX)
+        check_list("numbers", given)
         for number in given:
-            check.whole("number", number, 0, NUMBER_MAX)
-        return AskedMany(self.store, lambda: self._numbered_flow(queue, given))
+            check_integer("number", number, 0, NUMBER_MAX)
+        return BatchOperation(self.store, lambda: self._numbered_flow(queue, given))
 
     def _numbered_flow(self, queue: str, given: Sequence[int]) -> Flow[list[bytes | Refusal]]:
         return (yield numbers.numbered(given, self.store.partition_of_queue(queue)))  # type: ignore[no-any-return]
 
-    def holder(self, queue: str, unique: str) -> Asked[bytes | None]:
+    def holder(self, queue: str, unique: str) -> Operation[bytes | None]:
         """The id of the oldest job that holds a unique key, also one that only declared it."""
-        check.text("queue", queue, check.QUEUE_MAX)
-        check.text("unique", unique, check.UNIQUE_MAX)
-        return Asked(self.store, lambda: self._holder_flow(queue, unique))
+        check_text("queue", queue, QUEUE_MAX)
+        check_text("unique", unique, UNIQUE_MAX)
+        return Operation(self.store, lambda: self._holder_flow(queue, unique))
 
     def _holder_flow(self, queue: str, unique: str) -> Flow[bytes | None]:
         (found,) = yield numbers.holder(queue, [unique], self.store.partition_of_queue(queue))

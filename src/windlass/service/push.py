@@ -7,25 +7,26 @@ from typing import Literal
 
 from windlass.core.errors import BadInput
 from windlass.core.operations import Dispatch, Pushed, Redirect
-from windlass.core.validation import jobs as check
-from windlass.core.validation import push
-from windlass.store.batching.partition_split import scatter
+from windlass.core.validation.bounds import DURATION_MAX, TAKE_MAX
+from windlass.core.validation.push import check_push_result, check_redirect
+from windlass.core.validation.values import check_integer, check_list
+from windlass.store.batching.partition_split import split_by_partition
 from windlass.store.commands import push as calls
 from windlass.store.commands.command import Flow
-from windlass.store.operation import Asked, AskedMany, AskedToWait
+from windlass.store.operation import BatchOperation, Operation, WaitingOperation
 from windlass.store.waiting import push as push_waiting
 
 from .facet import Asking, asked_once
 
 
 class Dispatching(Asking):
-    def dispatch(self, *, most: int = 100, accept_ms: int = 10_000, wait_ms: int = 0) -> Asked[Dispatch]:
+    def dispatch(self, *, most: int = 100, accept_ms: int = 10_000, wait_ms: int = 0) -> Operation[Dispatch]:
         """Leases jobs to registered workers that have a URL and room, the one with most free room first; each is to be
         pushed, and accepted within `accept_ms`. Waits up to `wait_ms` for the first, in one partition (`within`)."""
-        check.whole("most", most, 1, check.TAKE_MAX)
-        check.whole("accept_ms", accept_ms, 1, check.DURATION_MAX)
-        check.whole("wait_ms", wait_ms, 0, check.DURATION_MAX)
-        return AskedToWait(
+        check_integer("most", most, 1, TAKE_MAX)
+        check_integer("accept_ms", accept_ms, 1, DURATION_MAX)
+        check_integer("wait_ms", wait_ms, 0, DURATION_MAX)
+        return WaitingOperation(
             self.store,
             lambda: self._dispatch(most, accept_ms, wait_ms),
             lambda: self.store.run_now(self._dispatch_flow(most, accept_ms)),
@@ -49,22 +50,23 @@ class Dispatching(Asking):
             found = Dispatch(found.jobs + more.taken.jobs, found.workers | more.workers, min(instants, default=None))
         return found
 
-    def pushed(self, requests: Sequence[Pushed]) -> AskedMany[calls.Given]:
+    def pushed(self, requests: Sequence[Pushed]) -> BatchOperation[calls.PushedState]:
         """What pushes came to. Jobs that were not accepted go back, no attempt spent; a worker that does not know a
         name is not offered it again until it registers anew, one that cannot be reached is left alone for a while,
         and counts as lost after 10 s."""
-        check.items("requests", requests)
+        check_list("requests", requests)
         for request in requests:
-            push.pushed(request)
-        return AskedMany(
-            self.store, lambda: scatter(requests, lambda one: self.store.partition_of_job(one.id), calls.pushed)
+            check_push_result(request)
+        return BatchOperation(
+            self.store,
+            lambda: split_by_partition(requests, lambda one: self.store.partition_of_job(one.id), calls.pushed),
         )
 
-    def redirect(self, request: Redirect) -> Asked[Dispatch | Literal["later", "nobody"]]:
+    def redirect(self, request: Redirect) -> Operation[Dispatch | Literal["later", "nobody"]]:
         """A job that its worker refused is leased to another one. `later`: the others have no room, and it has gone
         back for a moment; `nobody`: all have refused it, and it is for the caller to end the attempt."""
-        push.redirect(request)
-        return Asked(
+        check_redirect(request)
+        return Operation(
             self.store,
             lambda: asked_once(calls.redirect(request, self.store.partition_of_job(request.id))),
         )

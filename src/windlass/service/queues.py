@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from windlass.core.queue import Configuration, Lanes, Minute, Pause, QueueStats
-from windlass.core.validation import jobs as check
-from windlass.core.validation import limits as limit_check
-from windlass.core.validation import queues as queue_check
+from windlass.core.validation.bounds import PAGE_MAX, QUEUE_MAX
+from windlass.core.validation.limits import PAUSE_REASON_MAX, check_pause, check_resume, check_weights
+from windlass.core.validation.queues import HISTORY_HOURS_MAX, check_configuration, check_history_window
+from windlass.core.validation.values import check_integer, check_list, check_new_name, check_text
 from windlass.store.commands import lanes, limits, queues
 from windlass.store.commands.command import Flow
-from windlass.store.commands.limits import Limits
-from windlass.store.operation import Asked
+from windlass.store.commands.limits import StoredLimits
+from windlass.store.operation import Operation
 from windlass.store.waiting.take import parts_of
 
 from .facet import Asking, ask, asked_once
@@ -21,9 +22,9 @@ PLACING = {"name_lanes", "aging_ms", "fair_share"}  # change where waiting jobs 
 
 
 class Queueing(Asking):
-    def queues(self) -> Asked[list[str]]:
+    def queues(self) -> Operation[list[str]]:
         """The names of all queues that hold something or are configured, in order."""
-        return Asked(self.store, self._queues_flow)
+        return Operation(self.store, self._queues_flow)
 
     def _queues_flow(self) -> Flow[list[str]]:
         found: set[str] = set()
@@ -36,12 +37,12 @@ class Queueing(Asking):
             cursors = {home: cursor for home, cursor in cursors.items() if cursor != "0"}
         return sorted(found)
 
-    def stats(self, names: Sequence[str]) -> Asked[list[QueueStats]]:
+    def stats(self, names: Sequence[str]) -> Operation[list[QueueStats]]:
         """Counts per state and the age of the oldest job, of some queues."""
-        check.items("names", names)
+        check_list("names", names)
         for name in names:
-            check.text("queue", name, check.QUEUE_MAX)
-        return Asked(self.store, lambda: self._stats_flow(names))
+            check_text("queue", name, QUEUE_MAX)
+        return Operation(self.store, lambda: self._stats_flow(names))
 
     def _stats_flow(self, names: Sequence[str]) -> Flow[list[QueueStats]]:
         found: list[QueueStats] = []
@@ -52,54 +53,54 @@ class Queueing(Asking):
         place = {name: at for at, name in enumerate(names)}
         return sorted(found, key=lambda one: place[one.queue])
 
-    def overview(self) -> Asked[list[QueueStats]]:
+    def overview(self) -> Operation[list[QueueStats]]:
         """The same of all queues, by name. An answer is remembered for a second by this process, so that many who look
         cost what one does."""
-        return Asked(self.store, lambda: self.store.lately.read("overview", OVERVIEW_MS, self._overview_flow))
+        return Operation(self.store, lambda: self.store.lately.read("overview", OVERVIEW_MS, self._overview_flow))
 
     def _overview_flow(self, _now_ms: int) -> Flow[list[QueueStats]]:
         return (yield from self._stats_flow((yield from self._queues_flow())))
 
-    def history(self, queue: str, *, hours: int = 1) -> Asked[list[Minute]]:
+    def history(self, queue: str, *, hours: int = 1) -> Operation[list[Minute]]:
         """What happened in a queue, minute by minute."""
-        check.text("queue", queue, check.QUEUE_MAX)
-        check.whole("hours", hours, 1, queue_check.HISTORY_HOURS_MAX)
-        return Asked(self.store, lambda: self._history_flow(queue, hours))
+        check_text("queue", queue, QUEUE_MAX)
+        check_integer("hours", hours, 1, HISTORY_HOURS_MAX)
+        return Operation(self.store, lambda: self._history_flow(queue, hours))
 
     def _history_flow(self, queue: str, hours: int) -> Flow[list[Minute]]:
         home = self.store.partition_of_queue(queue)
-        found: queues.Histories = yield queues.history([queue], hours * 60, home)
+        found: queues.QueueHistories = yield queues.history([queue], hours * 60, home)
         return found.minutes[0]
 
     def histories(
         self, names: Sequence[str], *, step_minutes: int = 1, steps: int = 60
-    ) -> Asked[dict[str, list[Minute]]]:
+    ) -> Operation[dict[str, list[Minute]]]:
         """What happened in queues, in steps of some minutes, the last of them under way; steps without events
         are left out. What is over is remembered by this process: asked again, it costs the last minutes only."""
-        check.items("names", names)
+        check_list("names", names)
         for name in names:
-            check.text("queue", name, check.QUEUE_MAX)
-        queue_check.histories(step_minutes, steps)
-        return Asked(self.store, lambda: self.store.chronicle.read(self.store, names, step_minutes, steps))
+            check_text("queue", name, QUEUE_MAX)
+        check_history_window(step_minutes, steps)
+        return Operation(self.store, lambda: self.store.chronicle.read(self.store, names, step_minutes, steps))
 
-    def lanes(self, queue: str, *, most: int = 100, cursor: str = "") -> Asked[Lanes]:
+    def lanes(self, queue: str, *, most: int = 100, cursor: str = "") -> Operation[Lanes]:
         """One page of the lanes in which jobs wait: how many, how long, and what holds each back; by name."""
-        check.text("queue", queue, check.QUEUE_MAX)
-        check.whole("most", most, 1, check.PAGE_MAX)
-        check.text("cursor", cursor, lanes.CURSOR_MAX, may_be_empty=True)
+        check_text("queue", queue, QUEUE_MAX)
+        check_integer("most", most, 1, PAGE_MAX)
+        check_text("cursor", cursor, lanes.CURSOR_MAX, may_be_empty=True)
         lanes.check_cursor(cursor)
-        return Asked(self.store, lambda: self._lanes_flow(queue, most, cursor))
+        return Operation(self.store, lambda: self._lanes_flow(queue, most, cursor))
 
     def _lanes_flow(self, queue: str, most: int, cursor: str) -> Flow[Lanes]:
         home = self.store.partition_of_queue(queue)
-        known: Limits = yield limits.limits(home)
+        known: StoredLimits = yield limits.limits(home)
         return (yield lanes.lanes(queue, cursor, most, known.table, home))  # type: ignore[no-any-return]
 
-    def configure(self, queue: str, changes: Mapping[str, int | bool | None]) -> Asked[Configuration]:
+    def configure(self, queue: str, changes: Mapping[str, int | bool | None]) -> Operation[Configuration]:
         """Changes properties of a queue at run time and answers all of them; None is the default again."""
-        (check.new_name if changes else check.text)("queue", queue, check.QUEUE_MAX)
-        queue_check.configuration(changes)
-        return Asked(self.store, lambda: self._configure_flow(queue, changes))
+        (check_new_name if changes else check_text)("queue", queue, QUEUE_MAX)
+        check_configuration(changes)
+        return Operation(self.store, lambda: self._configure_flow(queue, changes))
 
     def _configure_flow(self, queue: str, changes: Mapping[str, int | bool | None]) -> Flow[Configuration]:
         home = self.store.partition_of_queue(queue)
@@ -109,32 +110,36 @@ class Queueing(Asking):
                 pass
         return configuration  # type: ignore[no-any-return]
 
-    def configuration(self, queue: str) -> Asked[Configuration]:
+    def configuration(self, queue: str) -> Operation[Configuration]:
         """The properties of a queue."""
         return self.configure(queue, {})
 
     # Pauses and shares
 
-    def pause(self, queue: str, *, lane: str = "", name: str = "", reason: str = "") -> Asked[bool]:
+    def pause(self, queue: str, *, lane: str = "", name: str = "", reason: str = "") -> Operation[bool]:
         """Stops the taking from a queue, or of one lane or name of it; what runs goes on. False: it was paused."""
-        limit_check.pausing(queue, lane, name)
-        check.text("reason", reason, limit_check.PAUSE_REASON_MAX, may_be_empty=True)
-        return Asked(
+        check_pause(queue, lane, name)
+        check_text("reason", reason, PAUSE_REASON_MAX, may_be_empty=True)
+        return Operation(
             self.store,
             lambda: asked_once(queues.pause(queue, lane, name, reason, self.store.partition_of_queue(queue))),
         )
 
-    def resume(self, queue: str, *, lane: str = "", name: str = "") -> Asked[bool]:
+    def resume(self, queue: str, *, lane: str = "", name: str = "") -> Operation[bool]:
         """Lets jobs be taken again, at once. False: it was not paused."""
-        limit_check.resuming(queue, lane, name)
-        return Asked(self.store, lambda: ask(queues.resume(queue, lane, name, self.store.partition_of_queue(queue))))
+        check_resume(queue, lane, name)
+        return Operation(
+            self.store, lambda: ask(queues.resume(queue, lane, name, self.store.partition_of_queue(queue)))
+        )
 
-    def pauses(self, queue: str) -> Asked[list[Pause]]:
+    def pauses(self, queue: str) -> Operation[list[Pause]]:
         """What is paused in a queue, since when and why."""
-        check.text("queue", queue, check.QUEUE_MAX)
-        return Asked(self.store, lambda: ask(queues.pauses(queue, self.store.partition_of_queue(queue))))
+        check_text("queue", queue, QUEUE_MAX)
+        return Operation(self.store, lambda: ask(queues.pauses(queue, self.store.partition_of_queue(queue))))
 
-    def set_weights(self, queue: str, weights: Mapping[str, int]) -> Asked[dict[str, int]]:
+    def set_weights(self, queue: str, weights: Mapping[str, int]) -> Operation[dict[str, int]]:
         """Sets the weights of lanes in a fair queue (1 to 100) and answers all that are not 1."""
-        limit_check.weights(queue, weights)
-        return Asked(self.store, lambda: ask(queues.set_weights(queue, weights, self.store.partition_of_queue(queue))))
+        check_weights(queue, weights)
+        return Operation(
+            self.store, lambda: ask(queues.set_weights(queue, weights, self.store.partition_of_queue(queue)))
+        )

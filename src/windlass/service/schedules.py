@@ -10,13 +10,15 @@ import msgspec
 from windlass.core.errors import BadInput, CrossPartition, LimitsChanged, Refusal, RevisionConflict, UnknownSchedule
 from windlass.core.operations import Enqueued
 from windlass.core.scheduling import occurrences
-from windlass.core.scheduling.schedule import NAME_MAX, PAUSE_REASON_MAX, Schedule, ScheduleStatus, validate
-from windlass.core.validation import jobs as check
+from windlass.core.scheduling.schedule import Schedule, ScheduleStatus
+from windlass.core.validation.bounds import MIB, UINT32_MAX
+from windlass.core.validation.schedules import SCHEDULE_NAME_MAX, SCHEDULE_PAUSE_REASON_MAX, check_schedule
+from windlass.core.validation.values import check_integer, check_text
 from windlass.store.commands import schedules as calls
-from windlass.store.commands.admin.maintenance import Step
-from windlass.store.commands.command import Flow, Now
-from windlass.store.limit_matcher import learned
-from windlass.store.operation import Asked
+from windlass.store.commands.admin.maintenance import MaintenanceStep
+from windlass.store.commands.command import EngineTime, Flow
+from windlass.store.limit_matcher import refresh_limits
+from windlass.store.operation import Operation
 
 from .facet import Asking
 
@@ -24,16 +26,16 @@ log = logging.getLogger("windlass.service")
 
 JOBS_PER_STEP = 50  # of one schedule
 JOBS_PER_CALL = 500
-JOB_BYTES_PER_STEP = 2 * check.MIB
+JOB_BYTES_PER_STEP = 2 * MIB
 
 
 class Scheduling(Asking):
-    def schedule(self, wanted: Schedule, *, if_revision: int = 0) -> Asked[ScheduleStatus]:
+    def schedule(self, wanted: Schedule, *, if_revision: int = 0) -> Operation[ScheduleStatus]:
         """Makes a schedule, or changes the one of this name; its next occurrence is computed anew when its rhythm is
         another. One that is the same already is left alone."""
-        validate(wanted, self._payload_max)
-        check.whole("if_revision", if_revision, 0, check.UINT32_MAX)
-        return Asked(self.store, lambda: self._schedule_flow(wanted, if_revision))
+        check_schedule(wanted, self._payload_max)
+        check_integer("if_revision", if_revision, 0, UINT32_MAX)
+        return Operation(self.store, lambda: self._schedule_flow(wanted, if_revision))
 
     def _schedule_flow(self, wanted: Schedule, if_revision: int) -> Flow[ScheduleStatus]:
         home = self.store.partition_of_queue(wanted.job.queue)
@@ -52,31 +54,31 @@ class Scheduling(Asking):
             if not isinstance(answer, RevisionConflict | LimitsChanged):
                 return (yield from self._status_flow(wanted.name))
 
-    def unschedule(self, name: str, *, if_revision: int = 0) -> Asked[None]:
+    def unschedule(self, name: str, *, if_revision: int = 0) -> Operation[None]:
         """Removes a schedule; the jobs it made stay."""
-        check.text("name", name, NAME_MAX)
-        check.whole("if_revision", if_revision, 0, check.UINT32_MAX)
-        return Asked(self.store, lambda: self._unschedule_flow(name, if_revision))
+        check_text("name", name, SCHEDULE_NAME_MAX)
+        check_integer("if_revision", if_revision, 0, UINT32_MAX)
+        return Operation(self.store, lambda: self._unschedule_flow(name, if_revision))
 
     def _unschedule_flow(self, name: str, if_revision: int) -> Flow[None]:
         _, place = yield from self._known(name)
         _raised((yield calls.unschedule(name, if_revision, place)))
 
-    def pause_schedule(self, name: str, *, reason: str = "") -> Asked[ScheduleStatus]:
+    def pause_schedule(self, name: str, *, reason: str = "") -> Operation[ScheduleStatus]:
         """It fires no more until it is resumed."""
-        check.text("name", name, NAME_MAX)
-        check.text("reason", reason, PAUSE_REASON_MAX, may_be_empty=True)
-        return Asked(self.store, lambda: self._pause_flow(name, reason))
+        check_text("name", name, SCHEDULE_NAME_MAX)
+        check_text("reason", reason, SCHEDULE_PAUSE_REASON_MAX, may_be_empty=True)
+        return Operation(self.store, lambda: self._pause_flow(name, reason))
 
     def _pause_flow(self, name: str, reason: str) -> Flow[ScheduleStatus]:
         _, place = yield from self._known(name)
         _raised((yield calls.pause_schedule(name, reason, place)))
         return (yield from self._status_flow(name))
 
-    def resume_schedule(self, name: str) -> Asked[ScheduleStatus]:
+    def resume_schedule(self, name: str) -> Operation[ScheduleStatus]:
         """It goes on with its next occurrence; what came while it was paused is passed over."""
-        check.text("name", name, NAME_MAX)
-        return Asked(self.store, lambda: self._resume_flow(name))
+        check_text("name", name, SCHEDULE_NAME_MAX)
+        return Operation(self.store, lambda: self._resume_flow(name))
 
     def _resume_flow(self, name: str) -> Flow[ScheduleStatus]:
         while True:
@@ -85,35 +87,35 @@ class Scheduling(Asking):
                 return status
             next_at_ms = None
             if status.planned_at_ms is not None:
-                now_ms = yield Now()
+                now_ms = yield EngineTime()
                 next_at_ms = occurrences.resumed_at_ms(status.schedule, status.planned_at_ms, now_ms)
             answer = yield calls.resume_schedule(name, status.revision, next_at_ms, place)
             if not isinstance(answer, RevisionConflict | LimitsChanged):
                 _raised(answer)
                 return (yield from self._status_flow(name))
 
-    def run_schedule(self, name: str) -> Asked[Enqueued]:
+    def run_schedule(self, name: str) -> Operation[Enqueued]:
         """Makes its job now, apart from its rhythm, also when it is paused or another of its jobs runs."""
-        check.text("name", name, NAME_MAX)
-        return Asked(self.store, lambda: self._run_flow(name))
+        check_text("name", name, SCHEDULE_NAME_MAX)
+        return Operation(self.store, lambda: self._run_flow(name))
 
     def _run_flow(self, name: str) -> Flow[Enqueued]:
         while True:
             status, place = yield from self._known(name)
-            now_ms = yield Now()
+            now_ms = yield EngineTime()
             job_id = self.store.new_id(status.schedule.job.queue)
             known = self.store.known_limits
             answer = yield calls.run_schedule(status, job_id, now_ms, known.table(place), place)
             if isinstance(answer, Enqueued):
                 return answer
             if isinstance(answer, LimitsChanged):
-                yield from learned(known, place)
+                yield from refresh_limits(known, place)
             elif not isinstance(answer, RevisionConflict):
                 raise answer
 
-    def schedules(self) -> Asked[list[ScheduleStatus]]:
+    def schedules(self) -> Operation[list[ScheduleStatus]]:
         """All schedules, by name."""
-        return Asked(self.store, self._schedules_flow)
+        return Operation(self.store, self._schedules_flow)
 
     def _schedules_flow(self) -> Flow[list[ScheduleStatus]]:
         found: list[ScheduleStatus] = []
@@ -125,10 +127,10 @@ class Scheduling(Asking):
                 names = yield calls.schedules(names[-1], partition)
         return sorted(found, key=lambda one: one.schedule.name)
 
-    def schedule_of(self, name: str) -> Asked[ScheduleStatus]:
+    def schedule_of(self, name: str) -> Operation[ScheduleStatus]:
         """One schedule by its name."""
-        check.text("name", name, NAME_MAX)
-        return Asked(self.store, lambda: self._status_flow(name))
+        check_text("name", name, SCHEDULE_NAME_MAX)
+        return Operation(self.store, lambda: self._status_flow(name))
 
     def _status_flow(self, name: str) -> Flow[ScheduleStatus]:
         status, _ = yield from self._known(name)
@@ -150,21 +152,23 @@ class Scheduling(Asking):
 
     # The loop's step
 
-    def fire(self) -> Asked[Step]:
+    def fire(self) -> Operation[MaintenanceStep]:
         """One step of the scheduler: schedules that are due make their jobs."""
-        return Asked(self.store, self._fire_flow)
+        return Operation(self.store, self._fire_flow)
 
-    def _fire_flow(self) -> Flow[Step]:
-        steps: list[Step] = []
+    def _fire_flow(self) -> Flow[MaintenanceStep]:
+        steps: list[MaintenanceStep] = []
         for partition in self.homes:
             steps += ((yield from self._fire_in(partition)),)
         instants = [step.next_at_ms for step in steps if step.next_at_ms is not None]
-        return Step(max(step.now_ms for step in steps), sum(step.done for step in steps), min(instants, default=None))
+        return MaintenanceStep(
+            max(step.now_ms for step in steps), sum(step.done for step in steps), min(instants, default=None)
+        )
 
-    def _fire_in(self, partition: int) -> Flow[Step]:
-        found: calls.DueStep = yield calls.due(partition)
+    def _fire_in(self, partition: int) -> Flow[MaintenanceStep]:
+        found: calls.DueSchedules = yield calls.due(partition)
         if not found.due:
-            return Step(found.now_ms, 0, found.next_at_ms)
+            return MaintenanceStep(found.now_ms, 0, found.next_at_ms)
         fires = []
         for one in found.due:
             try:
@@ -176,11 +180,11 @@ class Scheduling(Asking):
         for part in _in_parts(fires):
             answers = yield calls.fire(part, found.now_ms, known.table(partition), partition)
             if any(isinstance(answer, LimitsChanged) for answer in answers):
-                yield from learned(known, partition)
+                yield from refresh_limits(known, partition)
             done += sum(answer for answer in answers if isinstance(answer, int))
-        return Step(found.now_ms, done, found.now_ms)  # there may be more
+        return MaintenanceStep(found.now_ms, done, found.now_ms)  # there may be more
 
-    def _planned(self, due: calls.Due, now_ms: int) -> calls.Fire:
+    def _planned(self, due: calls.DueSchedule, now_ms: int) -> calls.ScheduleFiring:
         job = due.schedule.job
         most = max(1, min(JOBS_PER_STEP, JOB_BYTES_PER_STEP // (len(job.payload.data) + 1024)))
         firing = occurrences.plan(due.schedule, due.next_at_ms, now_ms, most)
@@ -189,12 +193,12 @@ class Scheduling(Asking):
             (at_ms, job_id, msgspec.structs.replace(job, run_at_ms=at_ms))
             for at_ms, job_id in zip(firing.planned, ids, strict=True)
         ]
-        return calls.Fire(due, firing.next_at_ms, firing.skipped, firing.missed, jobs)
+        return calls.ScheduleFiring(due, firing.next_at_ms, firing.skipped, firing.missed, jobs)
 
 
-def _in_parts(fires: Sequence[calls.Fire]) -> list[list[calls.Fire]]:
+def _in_parts(fires: Sequence[calls.ScheduleFiring]) -> list[list[calls.ScheduleFiring]]:
     """As many calls as keep each of them short."""
-    parts: list[list[calls.Fire]] = []
+    parts: list[list[calls.ScheduleFiring]] = []
     jobs = size = 0
     for one in fires:
         jobs += len(one.jobs)
@@ -207,7 +211,7 @@ def _in_parts(fires: Sequence[calls.Fire]) -> list[list[calls.Fire]]:
 
 
 def _first_flow(wanted: Schedule) -> Flow[int]:
-    now_ms = yield Now()
+    now_ms = yield EngineTime()
     first = occurrences.first_at_ms(wanted, now_ms)
     if first is None:
         raise BadInput("This schedule would never fire: look at its rule, and at starts_at_ms and ends_at_ms.")

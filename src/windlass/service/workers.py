@@ -9,23 +9,25 @@ import msgspec
 from windlass.core.access.tokens import is_within
 from windlass.core.errors import Refusal
 from windlass.core.operations import HeartbeatReply, Held, Worker, WorkerInfo
-from windlass.core.validation import jobs as check
-from windlass.core.validation.tokens import queue_patterns
-from windlass.store.batching.partition_split import scatter
+from windlass.core.validation.bounds import DURATION_MAX, PAGE_MAX, UINT32_MAX
+from windlass.core.validation.tokens import check_queue_patterns
+from windlass.core.validation.values import check_instance, check_integer, check_list
+from windlass.core.validation.workers import check_held_ids, check_worker_id, check_worker_info
+from windlass.store.batching.partition_split import split_by_partition
 from windlass.store.commands import jobs, workers
-from windlass.store.commands.command import Flow, bounded
-from windlass.store.operation import Asked, AskedMany
+from windlass.store.commands.command import Flow, split_batch
+from windlass.store.operation import BatchOperation, Operation
 
 from .facet import Asking
 
 
 class Staffing(Asking):
-    def register(self, worker: bytes, info: WorkerInfo, *, beat_ms: int = 30_000) -> Asked[int]:
+    def register(self, worker: bytes, info: WorkerInfo, *, beat_ms: int = 30_000) -> Operation[int]:
         """A worker says what it is, and that it will beat at least every `beat_ms`."""
-        check.worker_id(worker)
-        check.worker_info(info)
-        check.whole("beat_ms", beat_ms, 100, check.DURATION_MAX)
-        return Asked(self.store, lambda: self._register_flow(worker, info, beat_ms))
+        check_worker_id(worker)
+        check_worker_info(info)
+        check_integer("beat_ms", beat_ms, 100, DURATION_MAX)
+        return Operation(self.store, lambda: self._register_flow(worker, info, beat_ms))
 
     def _register_flow(self, worker: bytes, info: WorkerInfo, beat_ms: int) -> Flow[int]:
         """In all partitions: each recovers what a silent worker held there."""
@@ -48,28 +50,28 @@ class Staffing(Asking):
         registered from here afterwards. Needs a running event loop. Heartbeats tell the same, later."""
         self.store.hear_cancels(handler)
 
-    def beat(self, ids: Sequence[bytes]) -> AskedMany[bool]:
+    def beat(self, ids: Sequence[bytes]) -> BatchOperation[bool]:
         """Workers say that they are alive. True: one is asked to end gently, see `stop_worker`."""
-        check.items("ids", ids)
+        check_list("ids", ids)
         for worker in ids:
-            check.worker_id(worker)
-        return AskedMany(self.store, lambda: self._beat_flow(ids))
+            check_worker_id(worker)
+        return BatchOperation(self.store, lambda: self._beat_flow(ids))
 
     def _beat_flow(self, ids: Sequence[bytes]) -> Flow[list[bool | Refusal]]:
         """Everywhere; a partition that does not know a worker makes it register anew."""
         homes = range(self.store.partitions)
-        calls = [part for home in homes for part in bounded(workers.beat(ids, home))]
+        calls = [part for home in homes for part in split_batch(workers.beat(ids, home))]
         replies = yield calls
         flat = [answer for reply in replies for answer in reply]
         return [_told([flat[place] for place in range(at, len(flat), len(ids))]) for at in range(len(ids))]
 
-    def beat_holding(self, worker: bytes, held: Sequence[bytes]) -> Asked[HeartbeatReply]:
+    def beat_holding(self, worker: bytes, held: Sequence[bytes]) -> Operation[HeartbeatReply]:
         """The heartbeat of one worker that names all jobs it holds. The answer lists the leases under its name that it
         did not name, once they are two seconds old: their take was carried out and its answer was lost. Such a worker
         `release`s them; it must not begin one of them afterwards, should a late answer still bring it."""
-        check.worker_id(worker)
-        check.held_ids(held)
-        return Asked(self.store, lambda: self._beat_holding_flow(worker, held))
+        check_worker_id(worker)
+        check_held_ids(held)
+        return Operation(self.store, lambda: self._beat_holding_flow(worker, held))
 
     def _beat_holding_flow(self, worker: bytes, held: Sequence[bytes]) -> Flow[HeartbeatReply]:
         by_home: list[list[bytes]] = [[] for _ in range(self.store.partitions)]
@@ -84,25 +86,25 @@ class Staffing(Asking):
             any(one.is_asked_to_stop for one in answers), [lease for one in answers for lease in one.unclaimed]
         )
 
-    def unclaimed(self, holders: Sequence[tuple[bytes, Sequence[bytes]]]) -> Asked[list[Held]]:
+    def unclaimed(self, holders: Sequence[tuple[bytes, Sequence[bytes]]]) -> Operation[list[Held]]:
         """Leases under the names of holders that do not beat, each with the ids of all jobs that it holds: those that
         it does not hold, once they are two seconds old."""
-        check.items("holders", holders)
+        check_list("holders", holders)
         for holder, held in holders:
-            check.worker_id(holder)
-            check.held_ids(held)
-        return Asked(self.store, lambda: self._unclaimed_flow(holders))
+            check_worker_id(holder)
+            check_held_ids(held)
+        return Operation(self.store, lambda: self._unclaimed_flow(holders))
 
     def _unclaimed_flow(self, holders: Sequence[tuple[bytes, Sequence[bytes]]]) -> Flow[list[Held]]:
         homes = range(self.store.partitions)
-        replies = yield [part for home in homes for part in bounded(workers.unclaimed(holders, home))]
+        replies = yield [part for home in homes for part in split_batch(workers.unclaimed(holders, home))]
         return [lease for reply in replies for leases in reply for lease in leases]
 
-    def stop_worker(self, worker: bytes) -> Asked[bool]:
+    def stop_worker(self, worker: bytes) -> Operation[bool]:
         """Asks a worker to end gently: with its next heartbeat it hears so, takes no more, ends what it runs, and
         leaves. One that jobs are pushed to gets no more. False: it was asked before."""
-        check.worker_id(worker)
-        return Asked(self.store, lambda: self._stop_worker_flow(worker))
+        check_worker_id(worker)
+        return Operation(self.store, lambda: self._stop_worker_flow(worker))
 
     def _stop_worker_flow(self, worker: bytes) -> Flow[bool]:
         answers = yield [workers.stop_worker(worker, home) for home in range(self.store.partitions)]
@@ -111,10 +113,10 @@ class Staffing(Asking):
             raise answers[0]
         return any(found)
 
-    def forget(self, worker: bytes) -> Asked[int]:
+    def forget(self, worker: bytes) -> Operation[int]:
         """A worker leaves; what it holds goes back. Answers how many jobs that were."""
-        check.worker_id(worker)
-        return Asked(self.store, lambda: self._forget_flow(worker))
+        check_worker_id(worker)
+        return Operation(self.store, lambda: self._forget_flow(worker))
 
     def _forget_flow(self, worker: bytes) -> Flow[int]:
         given_back = 0
@@ -130,11 +132,11 @@ class Staffing(Asking):
             raise refused[0]
         return given_back
 
-    def workers(self, *, start: int = 0, most: int = 100) -> Asked[list[Worker]]:
+    def workers(self, *, start: int = 0, most: int = 100) -> Operation[list[Worker]]:
         """Registered workers and what each runs."""
-        check.whole("start", start, 0, check.UINT32_MAX)
-        check.whole("most", most, 1, check.PAGE_MAX)
-        return Asked(self.store, lambda: self._workers_flow(start, most))
+        check_integer("start", start, 0, UINT32_MAX)
+        check_integer("most", most, 1, PAGE_MAX)
+        return Operation(self.store, lambda: self._workers_flow(start, most))
 
     def _workers_flow(self, start: int, most: int) -> Flow[list[Worker]]:
         """The page is of the first partition; the others tell what these workers hold there."""
@@ -143,34 +145,34 @@ class Staffing(Asking):
             return page
         ids = [worker.id for worker in page]
         elsewhere = yield [workers.workers(0, 0, home, ids) for home in range(1, self.store.partitions)]
-        return [workers.together(same) for same in zip(page, *elsewhere, strict=True)]
+        return [workers.merge_worker(same) for same in zip(page, *elsewhere, strict=True)]
 
-    def worker(self, worker: bytes) -> Asked[Worker]:
+    def worker(self, worker: bytes) -> Operation[Worker]:
         """Return one worker and what it holds. Of a worker that is not registered only the latter is known."""
-        check.worker_id(worker)
-        return Asked(self.store, lambda: self._worker_flow(worker))
+        check_worker_id(worker)
+        return Operation(self.store, lambda: self._worker_flow(worker))
 
     def _worker_flow(self, worker: bytes) -> Flow[Worker]:
         found: list[list[Worker]] = yield [
             workers.workers(0, 0, home, [worker]) for home in range(self.store.partitions)
         ]
-        return workers.together([one for (one,) in found])
+        return workers.merge_worker([one for (one,) in found])
 
-    def workers_within(self, found: Sequence[Worker], queues: tuple[str, ...]) -> Asked[list[Worker]]:
+    def workers_within(self, found: Sequence[Worker], queues: tuple[str, ...]) -> Operation[list[Worker]]:
         """Return workers as a caller sees them who may see only the queues that match these patterns (none: all): those
         that serve such a queue, without what they serve and run for others."""
-        check.items("found", found)
+        check_list("found", found)
         for one in found:
-            check.instance("A worker", one, Worker)
-        queue_patterns(queues)
-        return Asked(self.store, lambda: self._workers_within_flow(found, queues))
+            check_instance("A worker", one, Worker)
+        check_queue_patterns(queues)
+        return Operation(self.store, lambda: self._workers_within_flow(found, queues))
 
     def _workers_within_flow(self, found: Sequence[Worker], queues: tuple[str, ...]) -> Flow[list[Worker]]:
         if not queues:
             return list(found)
         shown = [one for one in found if not one.info.queues or _served(one, queues)]
         ids = [job.id for worker in shown for job in worker.running]
-        names = yield from scatter(ids, self.store.partition_of_job, jobs.queue_of)
+        names = yield from split_by_partition(ids, self.store.partition_of_job, jobs.queue_of)
         seen = {
             job_id for job_id, name in zip(ids, names, strict=True) if isinstance(name, str) and is_within(name, queues)
         }

@@ -11,7 +11,7 @@ from windlass.cli.connection import connected
 from windlass.cli.output import At, Column, json_line, json_option, limit_option, note, table
 from windlass.cli.records import record
 from windlass.core.access.audit import AuditEntry
-from windlass.core.validation.jobs import PAGE_MAX
+from windlass.core.validation.bounds import PAGE_MAX
 from windlass.service import Service
 
 COLUMNS = (

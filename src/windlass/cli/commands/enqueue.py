@@ -20,7 +20,7 @@ from windlass.core.retry import Backoff
 from windlass.core.states import State
 from windlass.core.text.durations import format_duration
 from windlass.core.text.error_text import plain_line
-from windlass.core.validation.jobs import INT32_MAX, INT32_MIN, UINT32_MAX
+from windlass.core.validation.bounds import INT32_MAX, INT32_MIN, UINT32_MAX
 from windlass.service import Service
 
 # A job typed by hand is treated as one that the SDK sends.

@@ -32,7 +32,7 @@ from windlass.core.explain.reasons import Explanation
 from windlass.core.ids import format_id
 from windlass.core.job import Blob, Job
 from windlass.core.operations import Edit
-from windlass.core.validation.jobs import INT32_MAX, INT32_MIN, UINT32_MAX
+from windlass.core.validation.bounds import INT32_MAX, INT32_MIN, UINT32_MAX
 from windlass.service import Service
 
 COLUMNS = (

@@ -14,7 +14,7 @@ from windlass.cli.records import record
 from windlass.core.limits.limit import Level, Limit, LimitState, Matcher, Scalar
 from windlass.core.text import limit_text
 from windlass.core.text.transcoding import compact
-from windlass.core.validation.jobs import UINT32_MAX
+from windlass.core.validation.bounds import UINT32_MAX
 from windlass.service import Service
 
 COLUMNS = (

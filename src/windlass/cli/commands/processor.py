@@ -11,8 +11,8 @@ import uvloop
 from windlass.cli.connection import Engine, engine_options
 from windlass.cli.parameters import Duration
 from windlass.core.errors import EngineUnavailable, WindlassError
-from windlass.core.validation import jobs as check
-from windlass.server.stdio import FLUSH_S, LineHandler, Outlet, Terms, run_session
+from windlass.core.validation.bounds import UINT32_MAX
+from windlass.server.stdio import FLUSH_S, LineHandler, OutputPipe, ProcessorOptions, run_session
 
 log = logging.getLogger("windlass.processor")
 
@@ -32,7 +32,7 @@ TRY_AGAIN, FAILED = 75, 1
 )
 @click.option(
     "--attempts",
-    type=click.IntRange(0, check.UINT32_MAX),
+    type=click.IntRange(0, UINT32_MAX),
     default=0,
     show_default=True,
     help="How often a job that is added here may be dispatched; then it fails. 0: any number.",
@@ -75,9 +75,9 @@ def processor(
     """
     if not tick:
         raise click.UsageError("--tick must be longer than nothing.")
-    terms = Terms(tick, expiry or TICKS * tick, lease or TICKS * tick, attempts, keep)
+    terms = ProcessorOptions(tick, expiry or TICKS * tick, lease or TICKS * tick, attempts, keep)
     settings = engine.settings()
-    stderr: Outlet[None] = Outlet(2)
+    stderr: OutputPipe[None] = OutputPipe(2)
     logging.basicConfig(
         level=logging.getLevelNamesMapping()[log_level.upper()], handlers=[LineHandler(stderr)], force=True
     )

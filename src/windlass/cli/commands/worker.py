@@ -21,7 +21,8 @@ from windlass.cli.connection import Engine, engine_options
 from windlass.cli.output import counted, printable
 from windlass.cli.parameters import Duration, Typed
 from windlass.core.errors import WindlassError
-from windlass.core.validation import jobs as check
+from windlass.core.validation.bounds import QUEUE_MAX, TAKE_MAX
+from windlass.core.validation.values import check_text
 from windlass.sdk.app import Windlass
 from windlass.sdk.app_loader import load_app
 from windlass.sdk.worker.logs import LogFormat, configure_logging
@@ -59,7 +60,7 @@ class Queues(Typed):
         names = value if isinstance(value, tuple) else tuple(one.strip() for one in value.split(",") if one.strip())
         try:
             for name in names:
-                check.text("queue", name, check.QUEUE_MAX)
+                check_text("queue", name, QUEUE_MAX)
         except WindlassError as error:
             self.fail(str(error), parameter, context)
         return names
@@ -99,7 +100,7 @@ class Terms(NamedTuple):
 @click.option(
     "-c",
     "--concurrency",
-    type=click.IntRange(1, check.TAKE_MAX),
+    type=click.IntRange(1, TAKE_MAX),
     default=16,
     show_default=True,
     help="Jobs at once, in each process.",
@@ -191,7 +192,7 @@ def _work(terms: Terms, supervised: SupervisorConnection | None) -> None:
     if supervised:
         supervised.tell(described)
     else:
-        click.echo(f"Connecting to {app.reached.endpoint} …")
+        click.echo(f"Connecting to {app.any_store.endpoint} …")
     _complete(_run(made, described, supervised, waits_for_engine=not terms.burst), made)
 
 
@@ -226,7 +227,9 @@ def _loaded(terms: Terms, supervised: SupervisorConnection | None) -> Windlass:
     return app
 
 
-async def _run(made: Worker, described: LoadedMessage, supervised: SupervisorConnection | None, *, waits_for_engine: bool) -> None:
+async def _run(
+    made: Worker, described: LoadedMessage, supervised: SupervisorConnection | None, *, waits_for_engine: bool
+) -> None:
     stopper = Stopper(made)
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopper.signalled)
@@ -284,18 +287,20 @@ async def _announce(made: Worker, described: LoadedMessage, supervised: Supervis
             async with asyncio.timeout(PATIENT_S):
                 await made.wait_until_ready()
         if not made.is_ready:
-            log.warning("Waiting for %s …", made.app.reached.endpoint)
+            log.warning("Waiting for %s …", made.app.any_store.endpoint)
     await made.wait_until_ready()
-    found = made.app.reached.deployment
+    found = made.app.any_store.deployment
     assert found is not None  # noqa: S101 (it is connected)
-    ready = ReadyMessage(f"{found.product} {found.version} at {made.app.reached.endpoint}")
+    ready = ReadyMessage(f"{found.product} {found.version} at {made.app.any_store.endpoint}")
     supervised.tell(ready) if supervised else _show(described, ready, "")
 
 
 # In several
 
 
-def _scaling(terms: Terms, processes: int | None, autoscale: tuple[int, int] | None, scale_down_after: int) -> Autoscaler:
+def _scaling(
+    terms: Terms, processes: int | None, autoscale: tuple[int, int] | None, scale_down_after: int
+) -> Autoscaler:
     if processes and autoscale:
         raise click.UsageError("Give either --processes or --autoscale.")
     if autoscale and terms.burst:

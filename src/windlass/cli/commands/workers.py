@@ -12,7 +12,7 @@ from windlass.cli.parameters import JOB_ID
 from windlass.cli.records import record
 from windlass.core.ids import format_id
 from windlass.core.operations import Worker
-from windlass.core.validation.jobs import PAGE_MAX
+from windlass.core.validation.bounds import PAGE_MAX
 from windlass.service import Service
 
 COLUMNS = (

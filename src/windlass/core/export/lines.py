@@ -17,7 +17,7 @@ from windlass.core.log import LINES_KEPT
 from windlass.core.retry import ENDLESS, Backoff
 from windlass.core.scheduling.schedule import Schedule
 from windlass.core.text.durations import INSTANT_MAX
-from windlass.core.validation.jobs import INT32_MAX, INT32_MIN, MIB, UINT32_MAX
+from windlass.core.validation.bounds import INT32_MAX, INT32_MIN, MIB, UINT32_MAX
 
 FORMAT = "windlass-export"
 VERSION = 1

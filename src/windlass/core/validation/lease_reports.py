@@ -9,18 +9,29 @@ from windlass.core.errors import BadInput
 from windlass.core.event import Emit
 from windlass.core.operations import Conclude, Edit, Fail, Finish, Held, Update
 
-from . import jobs as check
+from .bounds import DURATION_MAX, EMITTED_MAX, ERROR_MAX, NOTE_MAX, PAYLOAD_MAX, REASON_MAX, RESULT_MAX, UNIQUE_MAX
+from .jobs import check_edit
+from .values import (
+    check_boolean,
+    check_free_text,
+    check_id,
+    check_instance,
+    check_integer,
+    check_new_blob,
+    check_number,
+    check_text,
+)
 
 _TOKEN_MAX = 2**48 - 1
 
 
-def held(request: Any, wanted: type = Held) -> None:
-    check.instance("A request", request, wanted)
-    check.id_bytes("id", request.id)
-    check.whole("token", request.token, 0, _TOKEN_MAX)
+def check_lease_ref(request: Any, wanted: type = Held) -> None:
+    check_instance("A request", request, wanted)
+    check_id("id", request.id)
+    check_integer("token", request.token, 0, _TOKEN_MAX)
 
 
-def finishes(requests: Sequence[Finish]) -> None:
+def check_finishes(requests: Sequence[Finish]) -> None:
     """Of all that have ended: a glance is enough for those with nothing to say but that."""
     for request in requests:
         if (
@@ -32,43 +43,43 @@ def finishes(requests: Sequence[Finish]) -> None:
             or type(request.token) is not int
             or not 0 <= request.token <= _TOKEN_MAX
         ):
-            finish(request)
+            check_finish(request)
 
 
-def finish(request: Finish) -> None:
-    held(request, Finish)
+def check_finish(request: Finish) -> None:
+    check_lease_ref(request, Finish)
     if request.result is not None:
-        check.new_blob("result", request.result, check.RESULT_MAX)
-    check.claim("ignore_repeat", request.ignore_repeat)
+        check_new_blob("result", request.result, RESULT_MAX)
+    check_boolean("ignore_repeat", request.ignore_repeat)
 
 
-def fail(request: Fail) -> None:
-    held(request, Fail)
+def check_fail(request: Fail) -> None:
+    check_lease_ref(request, Fail)
     if request.then not in ("retry", "final", "cancelled"):
         raise BadInput(f"then must be retry, final or cancelled, not {request.then!r}.")
-    check.whole("delay_ms", request.delay_ms, 0, check.DURATION_MAX)
-    check.text("reason", request.reason, check.REASON_MAX)
+    check_integer("delay_ms", request.delay_ms, 0, DURATION_MAX)
+    check_text("reason", request.reason, REASON_MAX)
     if request.error is not None:
-        check.new_blob("error", request.error, check.ERROR_MAX)
+        check_new_blob("error", request.error, ERROR_MAX)
 
 
-def update(request: Update, payload_max: int = check.PAYLOAD_MAX) -> None:
-    held(request, Update)
+def check_update(request: Update, payload_max: int = PAYLOAD_MAX) -> None:
+    check_lease_ref(request, Update)
     if request.progress is not None:
-        check.number("progress", request.progress, 0, 1)
+        check_number("progress", request.progress, 0, 1)
     if request.note is not None:
-        check.opaque("note", request.note, check.NOTE_MAX)
+        check_free_text("note", request.note, NOTE_MAX)
     if request.payload is not None:
-        check.new_blob("payload", request.payload, payload_max)
+        check_new_blob("payload", request.payload, payload_max)
 
 
-def emit(request: Emit) -> None:
-    held(request, Emit)
-    check.new_blob("value", request.value, check.EMITTED_MAX)
+def check_emit(request: Emit) -> None:
+    check_lease_ref(request, Emit)
+    check_new_blob("value", request.value, EMITTED_MAX)
 
 
-def complete_with_children(request: Conclude, payload_max: int = check.PAYLOAD_MAX) -> None:
-    held(request, Conclude)
+def check_complete_with_children(request: Conclude, payload_max: int = PAYLOAD_MAX) -> None:
+    check_lease_ref(request, Conclude)
     if request.then not in ("finish", "again", "fail"):
         raise BadInput(f"then must be finish, again or fail, not {request.then!r}.")
     if request.run_at_ms is not None and request.delay_ms is not None:
@@ -76,12 +87,12 @@ def complete_with_children(request: Conclude, payload_max: int = check.PAYLOAD_M
     if request.then == "again" and request.run_at_ms is None and request.delay_ms is None:
         raise BadInput("A job that goes on needs run_at_ms or delay_ms.")
     if request.delay_ms is not None:
-        check.whole("delay_ms", request.delay_ms, 0, check.DURATION_MAX)
-    check.text("unique", request.unique, check.UNIQUE_MAX, may_be_empty=True)
-    check.text("reason", request.reason, check.REASON_MAX)
-    check.claim("if_parent_waits", request.if_parent_waits)
-    check.claim("keeps_members", request.keeps_members)
-    check.edit(
+        check_integer("delay_ms", request.delay_ms, 0, DURATION_MAX)
+    check_text("unique", request.unique, UNIQUE_MAX, may_be_empty=True)
+    check_text("reason", request.reason, REASON_MAX)
+    check_boolean("if_parent_waits", request.if_parent_waits)
+    check_boolean("keeps_members", request.keeps_members)
+    check_edit(
         Edit(
             id=request.id,
             name=request.name,

@@ -8,24 +8,25 @@ from windlass.core.errors import BadInput, TooLarge
 from windlass.core.log import Log, LogLine
 from windlass.core.text.durations import INSTANT_MAX
 
-from . import jobs as check
-from .lease_reports import held
+from .bounds import LOG_LEVEL_MAX, LOG_LINE_MAX, LOG_LINES_MAX
+from .lease_reports import check_lease_ref
+from .values import check_free_text, check_instance, check_integer, check_list, check_text
 
 
-def log(request: Any) -> None:
-    held(request, Log)
-    check.items("lines", request.lines)
+def check_log(request: Any) -> None:
+    check_lease_ref(request, Log)
+    check_list("lines", request.lines)
     if not request.lines:
         raise BadInput("lines must hold at least one line.")
-    if len(request.lines) > check.LOG_LINES_MAX:
-        count, most = len(request.lines), check.LOG_LINES_MAX
+    if len(request.lines) > LOG_LINES_MAX:
+        count, most = len(request.lines), LOG_LINES_MAX
         raise TooLarge(f"A request may bring {most} lines, not {count}; send the others in the next.")
     for one in request.lines:
-        check.instance("A line", one, LogLine)
-        line(one.at_ms, one.level, one.text)
+        check_instance("A line", one, LogLine)
+        check_log_line(one.at_ms, one.level, one.text)
 
 
-def line(at_ms: Any, level: Any, text: Any) -> None:
-    check.whole("at_ms", at_ms, 0, INSTANT_MAX)
-    check.text("level", level, check.LOG_LEVEL_MAX)
-    check.opaque("text", text, check.LOG_LINE_MAX)
+def check_log_line(at_ms: Any, level: Any, text: Any) -> None:
+    check_integer("at_ms", at_ms, 0, INSTANT_MAX)
+    check_text("level", level, LOG_LEVEL_MAX)
+    check_free_text("text", text, LOG_LINE_MAX)

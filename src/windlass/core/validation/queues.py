@@ -8,35 +8,35 @@ from typing import Any
 from windlass.core.errors import BadInput
 from windlass.core.queue import Configuration
 
-from . import jobs as check
+from .values import check_boolean, check_duration_or_forever, check_instance, check_integer
 
 HISTORY_HOURS_MAX = 48
 HISTORY_STEPS_MAX = 200  # of one queue in one answer
 AGING_MAX = 2**20  # about 17 minutes; times an int32 it must stay an exact number
 
 
-def histories(step_minutes: Any, steps: Any) -> None:
-    check.whole("step_minutes", step_minutes, 1, 60)
+def check_history_window(step_minutes: Any, steps: Any) -> None:
+    check_integer("step_minutes", step_minutes, 1, 60)
     if 60 % step_minutes:
         raise BadInput(f"step_minutes must divide an hour evenly, as 1, 5, 15 or 60 do, not {step_minutes}.")
-    check.whole("steps", steps, 1, HISTORY_STEPS_MAX)
+    check_integer("steps", steps, 1, HISTORY_STEPS_MAX)
     if step_minutes * steps > HISTORY_HOURS_MAX * 60:
         raise BadInput(f"The history goes back {HISTORY_HOURS_MAX} hours; ask for fewer or shorter steps.")
 
 
-def configuration(changes: Any) -> None:
-    check.instance("changes", changes, Mapping)
+def check_configuration(changes: Any) -> None:
+    check_instance("changes", changes, Mapping)
     for field, value in changes.items():
         if field not in Configuration.__struct_fields__:
             fields = ", ".join(Configuration.__struct_fields__)
             raise BadInput(f"A queue has no property {field!r}; it has {fields}.")
         if field in ("name_lanes", "fair_share"):
             if value is not None:
-                check.claim(field, value)
+                check_boolean(field, value)
         elif field == "aging_ms":
             if value is not None:
-                check.whole(field, value, 0, AGING_MAX)
+                check_integer(field, value, 0, AGING_MAX)
         elif value is not None:
-            check.kept(field, value)
+            check_duration_or_forever(field, value)
             if field == "lease_ms" and value == 0:
                 raise BadInput("lease_ms of a queue must be at least 1; None is the default again.")

@@ -13,7 +13,7 @@ from windlass.core.errors import BadInput, Refusal, TooLarge
 from windlass.core.ids import format_id
 from windlass.core.job import Durability, NewJob, OnFailure
 from windlass.core.operations import Enqueued
-from windlass.core.validation.jobs import AFTER_MAX, WHOLE_MAX
+from windlass.core.validation.bounds import AFTER_MAX, WHOLE_MAX
 from windlass.sdk.handle import JobHandle
 from windlass.sdk.tasks.arguments import Signature
 
@@ -53,16 +53,16 @@ class FlowPlan:
         self.jobs: list[NewJob] = []
         self.handles: dict[bytes, JobHandle[Any]] = {}
         self._calls: list[Call[Any]] = []  # as many as handles
-        self.whole: FlowHandle[Any] | None = None
+        self.flow_handle: FlowHandle[Any] | None = None
         self._durability: set[Durability | None] = set()
         self._new_id = new_id
         self._parent: dict[str, Any] = {"parent": parent, "held": True} if parent else {}
 
-    def add(self, call: Call[Any], given: Upstream | None) -> Upstream:
+    def add(self, call: Call[Any], upstream: Upstream | None) -> Upstream:
         _refuse_shared_jobs(call)
-        fields = self._fields(call.queue, given)
-        if given is not None and given.passes:
-            fields["meta"] = given.meta()
+        fields = self._fields(call.queue, upstream)
+        if upstream is not None and upstream.passes:
+            fields["meta"] = upstream.meta()
         self._append(_make_job(call, fields))
         self._durability.add(call.durability)
         self._calls.append(call)
@@ -75,14 +75,14 @@ class FlowPlan:
         )
         return Upstream((job_id,))
 
-    def join(self, given: Upstream) -> Upstream:
+    def join(self, upstream: Upstream) -> Upstream:
         """One job that stands for all of them."""
-        queue = next(job.queue for job in reversed(self.jobs) if job.id == given.ids[-1])
-        self._append(NewJob(queue=queue, name=JOIN, joins=True, **self._fields(queue, given)))
+        queue = next(job.queue for job in reversed(self.jobs) if job.id == upstream.ids[-1])
+        self._append(NewJob(queue=queue, name=JOIN, joins=True, **self._fields(queue, upstream)))
         return Upstream((self.jobs[-1].id,))
 
-    def _fields(self, queue: str, given: Upstream | None) -> dict[str, Any]:
-        awaited = {"after": given.ids, "on_failure": given.on_failure} if given else {}
+    def _fields(self, queue: str, upstream: Upstream | None) -> dict[str, Any]:
+        awaited = {"after": upstream.ids, "on_failure": upstream.on_failure} if upstream else {}
         return {"id": self._new_id(queue), **awaited, **self._parent}
 
     def _append(self, job: NewJob) -> None:
@@ -96,14 +96,14 @@ class FlowPlan:
         levels: tuple[Durability, ...] = ("replica", "fsync", "memory")
         return next((level for level in levels if level in self._durability), None)
 
-    def accepted(self, answers: Iterable[Enqueued | Refusal]) -> None:
+    def apply_answers(self, answers: Iterable[Enqueued | Refusal]) -> None:
         for job, answer in zip(self.jobs, answers, strict=True):
             if isinstance(answer, Refusal):
                 raise answer
-            for handle in (self.handles.get(job.id), self.whole):
+            for handle in (self.handles.get(job.id), self.flow_handle):
                 if handle is not None and handle.id_bytes == job.id:
                     handle.status = answer.status
-        self.app.was_enqueued(self._calls, list(self.handles.values()))
+        self.app.notify_enqueued(self._calls, list(self.handles.values()))
 
 
 def _make_job(call: Call[Any], fields: dict[str, Any]) -> NewJob:
@@ -131,7 +131,7 @@ class FlowPart(Generic[R_co]):
     def ends_in_group(self) -> bool:
         return False
 
-    def plan(self, plan: FlowPlan, given: Upstream | None) -> Upstream:
+    def plan(self, plan: FlowPlan, upstream: Upstream | None) -> Upstream:
         """Adds its jobs; answers what a next step waits for."""
         raise NotImplementedError
 
@@ -140,7 +140,7 @@ class FlowPart(Generic[R_co]):
         return Chain(self, _make_next_call(cast("Task[..., R2]", task), args, kwargs), passes=True)
 
     def and_then(self, part: FlowPart[R2]) -> Chain[R2]:
-        """The call, chain or group runs when this has ended well. It is not given the result."""
+        """The call, chain or group runs when this has ended well. It is not upstream the result."""
         if not isinstance(part, FlowPart):
             raise BadInput("and_then takes a call, a chain or a group: and_then(task.call(…)).")
         return Chain(self, part, passes=False)
@@ -164,8 +164,8 @@ class Chain(FlowPart[R_co]):
     def ends_in_group(self) -> bool:
         return self._second.ends_in_group
 
-    def plan(self, plan: FlowPlan, given: Upstream | None) -> Upstream:
-        before = self._first.plan(plan, given)
+    def plan(self, plan: FlowPlan, upstream: Upstream | None) -> Upstream:
+        before = self._first.plan(plan, upstream)
         return self._second.plan(plan, msgspec.structs.replace(before, passes=self._passes))
 
     def enqueue(self) -> FlowHandle[R_co]:
@@ -177,7 +177,7 @@ class Chain(FlowPart[R_co]):
 
 
 class Group(FlowPart[R_co]):
-    """Parts that run side by side; the group's result is the list of theirs, in the order given."""
+    """Parts that run side by side; the group's result is the list of theirs, in the order upstream."""
 
     __slots__ = ("_parts", "on_failure")
 
@@ -193,11 +193,11 @@ class Group(FlowPart[R_co]):
     def ends_in_group(self) -> bool:
         return True
 
-    def plan(self, plan: FlowPlan, given: Upstream | None) -> Upstream:
+    def plan(self, plan: FlowPlan, upstream: Upstream | None) -> Upstream:
         # Each of many would wait for each of many: one job stands between.
-        if given is not None and len(given.ids) > 1 and len(self._parts) > 1:
-            given = msgspec.structs.replace(plan.join(given), passes=False)
-        ids = [job_id for part in self._parts for job_id in part.plan(plan, given).ids]
+        if upstream is not None and len(upstream.ids) > 1 and len(self._parts) > 1:
+            upstream = msgspec.structs.replace(plan.join(upstream), passes=False)
+        ids = [job_id for part in self._parts for job_id in part.plan(plan, upstream).ids]
         return Upstream(tuple(ids), is_list=True, on_failure=self.on_failure)
 
     def enqueue(self) -> GroupHandle[R_co]:
@@ -283,21 +283,21 @@ def plan_flow(
     ids, steps = [job.id for job in plan.jobs], list(plan.handles.values())
     if last.is_list:
         members = [plan.handles[job_id] for job_id in last.ids]
-        plan.whole = GroupHandle(plan.app, whole, steps, ids, members=members, on_failure=last.on_failure)
+        plan.flow_handle = GroupHandle(plan.app, whole, steps, ids, members=members, on_failure=last.on_failure)
     else:
-        plan.whole = FlowHandle(plan.app, whole, steps, ids, like=plan.handles[whole])
-    return plan, plan.whole
+        plan.flow_handle = FlowHandle(plan.app, whole, steps, ids, like=plan.handles[whole])
+    return plan, plan.flow_handle
 
 
 def enqueue(part: FlowPart[Any]) -> FlowHandle[Any]:
     app = part.app
     plan, handle = plan_flow(part, app.new_id)
-    plan.accepted(app.service.enqueue(plan.jobs, durability=plan.durability, whole=True).wait())
+    plan.apply_answers(app.service.enqueue(plan.jobs, durability=plan.durability, whole=True).wait())
     return handle
 
 
 async def aenqueue(part: FlowPart[Any]) -> FlowHandle[Any]:
     service = await part.app.aservice()
     plan, handle = plan_flow(part, service.store.new_id)
-    plan.accepted(await service.enqueue(plan.jobs, durability=plan.durability, whole=True))
+    plan.apply_answers(await service.enqueue(plan.jobs, durability=plan.durability, whole=True))
     return handle

@@ -11,7 +11,7 @@ from windlass.core.job import Codec
 from windlass.core.limits.limit import Level, Limit, LimitState, Matcher
 from windlass.core.queue import Configuration, Minute, Pause, QueueStats
 from windlass.core.scheduling.schedule import Schedule, ScheduleStatus
-from windlass.core.validation.jobs import PAGE_MAX
+from windlass.core.validation.bounds import PAGE_MAX
 from windlass.dialects.native.history import HistoryShape
 from windlass.dialects.native.limits import LimitShape, LimitsShape, LimitStateShape, MatchedShape, MatcherShape
 from windlass.dialects.native.queues import (

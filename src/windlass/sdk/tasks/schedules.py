@@ -9,8 +9,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from windlass.core.errors import BadInput
-from windlass.core.scheduling import schedule as core
 from windlass.core.scheduling.schedule import Misfire, Overlap, Schedule, ScheduleStatus
+from windlass.core.validation.schedules import check_schedule
 from windlass.sdk.durations import Duration, duration_ms, instant_ms
 from windlass.service import Service
 
@@ -27,7 +27,7 @@ T = TypeVar("T", bound=Task[..., Any])
 class ScheduleDecorators:
     """The part of an application that declares schedules."""
 
-    declared: Declarations
+    declarations: Declarations
 
     def cron(
         self,
@@ -108,10 +108,10 @@ class ScheduleDecorators:
             ends_at_ms=0 if ends is None else instant_ms("ends", ends),
         )
         try:
-            core.validate(wanted)
+            check_schedule(wanted)
         except BadInput as refusal:
             raise BadInput(f"The schedule {name!r}: {refusal}") from None
-        self.declared.schedule(wanted)
+        self.declarations.add_schedule(wanted)
 
 
 def _call_without_arguments(task: Task[..., Any]) -> Call[Any]:

@@ -24,7 +24,7 @@ from windlass.core.errors import (
 from windlass.core.job import Job
 from windlass.core.operations import ANYTHING, Exchanged, Fail, Filter, Finish, Held, Take
 from windlass.core.states import State
-from windlass.core.validation.jobs import NAMES_PER_FILTER, TAKE_MAX
+from windlass.core.validation.bounds import NAMES_PER_FILTER, TAKE_MAX
 from windlass.service import Service
 from windlass.store.waiting.take import Acceptance
 

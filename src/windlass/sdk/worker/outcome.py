@@ -11,7 +11,7 @@ import msgspec
 from windlass.core.errors import BadInput
 from windlass.core.job import Blob, Job
 from windlass.core.operations import Fail, Finish
-from windlass.core.validation.jobs import REASON_MAX, RESULT_MAX
+from windlass.core.validation.bounds import REASON_MAX, RESULT_MAX
 from windlass.sdk.failures import GiveUp, Retry, encode_error, encode_exception
 from windlass.sdk.tasks.arguments import BadArguments
 from windlass.sdk.tasks.codec import encode

@@ -13,7 +13,7 @@ from windlass.core.event import Emit
 from windlass.core.job import Blob, Job
 from windlass.core.log import Log, LogLine
 from windlass.core.operations import Update
-from windlass.core.validation.jobs import EMITTED_MAX, LOG_LEVEL_MAX, LOG_LINE_MAX, LOG_LINES_MAX, NOTE_MAX
+from windlass.core.validation.bounds import EMITTED_MAX, LOG_LEVEL_MAX, LOG_LINE_MAX, LOG_LINES_MAX, NOTE_MAX
 from windlass.service import Service
 
 log = logging.getLogger("windlass.worker")

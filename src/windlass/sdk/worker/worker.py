@@ -18,7 +18,7 @@ from windlass.core.gc_tuning import settle
 from windlass.core.job import Job
 from windlass.core.operations import Held, WorkerInfo
 from windlass.core.text.humanize import counted
-from windlass.core.validation.jobs import QUEUES_PER_TAKE, TAKE_MAX
+from windlass.core.validation.bounds import QUEUES_PER_TAKE, TAKE_MAX
 from windlass.processes.children import Children
 from windlass.sdk.durations import Duration, duration_ms
 from windlass.sdk.tasks.versions import META_KEY, read_version, refuse_gaps
@@ -160,19 +160,19 @@ class Worker:
         while True:
             try:
                 service = await self.app.aservice()
-                await self.app.declared.tell(service)
+                await self.app.declarations.apply(service)
                 return service
             except EngineUnavailable as error:
                 log.warning("The engine cannot be reached (%s); still trying.", error)
                 await asyncio.sleep(TROUBLE_PAUSE_S)
 
     def _new_keeper(self) -> HeartbeatThread:
-        is_engine = isinstance(self.app.reached, Store)  # else a server runs the loops
+        is_engine = isinstance(self.app.any_store, Store)  # else a server runs the loops
         info = WorkerInfo(
             host=socket.gethostname()[:255], pid=os.getpid(), queues=self.queues, slots=self.concurrency, name=self.name
         )
         return HeartbeatThread(
-            self.app.reached,
+            self.app.any_store,
             self.id,
             info,
             runs=lambda: list(self._runs.values()),

@@ -5,28 +5,29 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from windlass.core.access.audit import AuditEntry, AuditPage
-from windlass.core.validation import jobs as check
-from windlass.core.validation import tokens
+from windlass.core.validation.bounds import CURSOR_MAX, PAGE_MAX
+from windlass.core.validation.tokens import check_audit_entries
+from windlass.core.validation.values import check_integer, check_text
 from windlass.service.facet import Asking, ask
 from windlass.store.commands.admin import audit
 from windlass.store.commands.command import Flow
-from windlass.store.operation import Asked
+from windlass.store.operation import Operation
 
 
 class Auditing(Asking):
-    def audit(self, entries: Sequence[AuditEntry]) -> Asked[None]:
+    def audit(self, entries: Sequence[AuditEntry]) -> Operation[None]:
         """Appends entries, with the engine's time. The last 10,000 are kept. After a lost answer one may stand there
         twice: better than not at all."""
-        tokens.audit_entries(entries)
-        return Asked(self.store, lambda: self._audit_flow(entries))
+        check_audit_entries(entries)
+        return Operation(self.store, lambda: self._audit_flow(entries))
 
     def _audit_flow(self, entries: Sequence[AuditEntry]) -> Flow[None]:
         if entries:
             yield audit.audit(entries)
 
-    def audits(self, *, most: int = 50, cursor: str = "") -> Asked[AuditPage]:
+    def audits(self, *, most: int = 50, cursor: str = "") -> Operation[AuditPage]:
         """One page, newest first. What is written meanwhile moves no page."""
-        check.whole("most", most, 1, check.PAGE_MAX)
-        check.text("cursor", cursor, check.CURSOR_MAX, may_be_empty=True)
+        check_integer("most", most, 1, PAGE_MAX)
+        check_text("cursor", cursor, CURSOR_MAX, may_be_empty=True)
         audit.check_cursor(cursor)
-        return Asked(self.store, lambda: ask(audit.audits(most, cursor)))
+        return Operation(self.store, lambda: ask(audit.audits(most, cursor)))

@@ -5,31 +5,31 @@ from __future__ import annotations
 from windlass.core.diagnosis import Diagnosis
 from windlass.core.engine_state import EngineState
 from windlass.core.errors import BadInput
-from windlass.core.validation import jobs as check
+from windlass.core.validation.values import check_boolean
 from windlass.service.facet import Asking
 from windlass.store.commands.command import Flow
 from windlass.store.doctor import Follow, doctor_flow
-from windlass.store.operation import Asked
+from windlass.store.operation import Operation
 from windlass.store.topology.node_states import engines_flow
 
 
 class Doctoring(Asking):
-    def doctor(self, repair: bool = False, *, on_progress: Follow | None = None) -> Asked[Diagnosis]:
+    def doctor(self, repair: bool = False, *, on_progress: Follow | None = None) -> Operation[Diagnosis]:
         """Compares all records and indexes, and looks at the engine's configuration; `repair` puts right what needs no
         judgement. Jobs may flow meanwhile. `on_progress` is called after each of its many bounded steps."""
-        check.claim("repair", repair)
+        check_boolean("repair", repair)
         if on_progress is not None and not callable(on_progress):
             raise BadInput("on_progress must be something that can be called.")
-        return Asked(self.store, lambda: self._doctor_flow(repair, on_progress))
+        return Operation(self.store, lambda: self._doctor_flow(repair, on_progress))
 
     def _doctor_flow(self, repair: bool, follow: Follow | None) -> Flow[Diagnosis]:
         homes = range(self.store.partitions)  # known when the store is open: when the flow runs
         return (yield from doctor_flow(homes, repair, self.store.durability, follow, self.store.cuts))
 
-    def engines(self) -> Asked[list[EngineState]]:
+    def engines(self) -> Operation[list[EngineState]]:
         """How each node of the engine does: memory, persistence, round trip, and what is at risk in its settings. No
         job is looked at."""
-        return Asked(self.store, self._engines_flow)
+        return Operation(self.store, self._engines_flow)
 
     def _engines_flow(self) -> Flow[list[EngineState]]:
         return engines_flow(range(self.store.partitions), self.store.durability, self.store.cuts)

@@ -7,10 +7,10 @@ from typing import Any
 
 from windlass.core.errors import BadInput
 from windlass.core.export.lines import Imported
-from windlass.core.validation.jobs import PAYLOAD_STORED_MAX
+from windlass.core.validation.bounds import PAYLOAD_STORED_MAX
 from windlass.service.limits import Limiting
 from windlass.store.export.writer import Exporting
-from windlass.store.operation import AskedToWait
+from windlass.store.operation import WaitingOperation
 
 from .importer import Importer
 
@@ -20,12 +20,14 @@ class Transferring(Limiting):
         """All that is kept, line by line: `async for`, or `for` without an event loop."""
         return Exporting(self.store)
 
-    def import_jobs(self, lines: Iterable[bytes | str] | AsyncIterable[bytes | str]) -> AskedToWait[Imported]:
+    def import_jobs(self, lines: Iterable[bytes | str] | AsyncIterable[bytes | str]) -> WaitingOperation[Imported]:
         """Takes in the lines of an export; answers what was added, was there already, or was refused and why."""
         if isinstance(lines, str | bytes) or not isinstance(lines, Iterable | AsyncIterable):
             raise BadInput("lines must be an iterable of lines, such as a file or an export.")
         importer = Importer(self.store, PAYLOAD_STORED_MAX, self._limit_flow)
-        return AskedToWait(self.store, lambda: self._import(importer, lines), lambda: self._import_now(importer, lines))
+        return WaitingOperation(
+            self.store, lambda: self._import(importer, lines), lambda: self._import_now(importer, lines)
+        )
 
     async def _import(self, importer: Importer, lines: Any) -> Imported:
         await self.store.open()

@@ -12,21 +12,27 @@ from windlass.core.export import lines as export_lines
 from windlass.core.ids import parse_id, rehomed
 from windlass.core.job import NewJob
 from windlass.core.limits.limit import Limit
-from windlass.core.scheduling import schedule as schedules
-from windlass.core.validation import export_lines as check
-from windlass.core.validation import jobs
-from windlass.core.validation import limits as limits_validation
-from windlass.store.batching.partition_split import scatter
+from windlass.core.validation.bounds import MIB
+from windlass.core.validation.export_lines import (
+    check_attempt_entry,
+    check_job_entry,
+    check_job_line,
+    check_queue_line,
+    check_schedule_line,
+)
+from windlass.core.validation.limits import check_limit
+from windlass.core.validation.schedules import check_schedule
+from windlass.store.batching.partition_split import split_by_partition
 from windlass.store.commands import job_admin, queues
 from windlass.store.commands.admin import export as calls
 from windlass.store.commands.command import Flow
-from windlass.store.commands.limits import joined
+from windlass.store.commands.limits import join_keys
 from windlass.store.export import entries as stored_entries
-from windlass.store.limit_matcher import learned, matched
+from windlass.store.limit_matcher import refresh_limits, run_matched
 from windlass.store.store import Store
 
 BATCH_LINES = 500
-BATCH_BYTES = 4 * jobs.MIB
+BATCH_BYTES = 4 * MIB
 AWAITED_WEIGHT = 1024
 CANCELLED_AT_ONCE = 1_000
 _OTHERWISE = {
@@ -44,7 +50,7 @@ class Waiting(NamedTuple):
     line: int
     home: int
     name: str
-    build: Callable[[str], calls.Restoring]
+    build: Callable[[str], calls.RestoreEntry]
     job: NewJob | None = None
     is_cancel_requested: bool = False
 
@@ -102,7 +108,7 @@ class Importer:
         if isinstance(line, export_lines.End):
             return self._read_end(line)
         if isinstance(line, export_lines.LimitLine):
-            limits_validation.limit(line.limit)
+            check_limit(line.limit)
             self._seen["limit"] += 1
             return self._limit(line.limit, self.done.lines, self._send())
         entry = self._entry(line)
@@ -141,14 +147,14 @@ class Importer:
         return self._job(line)
 
     def _queue(self, line: export_lines.QueueLine) -> Waiting:
-        check.queue(line)
+        check_queue_line(line)
         home = self._store.partition_of_queue(line.name)
         return Waiting(self.done.lines, home, line.name, lambda _: stored_entries.read_queue(line))
 
     def _schedule(self, line: export_lines.ScheduleLine) -> Waiting:
         schedule = stored_entries.schedule_in(line)
-        schedules.validate(schedule, self._payload_max)
-        check.schedule(line)
+        check_schedule(schedule, self._payload_max)
+        check_schedule_line(line)
         home = self._store.partition_of_queue(schedule.job.queue)
         return Waiting(
             self.done.lines,
@@ -160,7 +166,7 @@ class Importer:
     def _job(self, line: export_lines.JobLine) -> Waiting | None:
         entry, home = line.job, self._store.partition_of_queue(line.job.queue)
         job = self._content(entry, home)
-        check.job(line, job, self._payload_max)
+        check_job_line(line, job, self._payload_max)
         after = [self._rehomed(one.id, home) for one in line.after]
         others = {entry.parent_queue, *(one.queue for one in line.after)} - {""}
         if any(self._store.partition_of_queue(queue) != home for queue in others):
@@ -180,9 +186,9 @@ class Importer:
     def _callback(self, line: export_lines.CallbackLine) -> Waiting:
         home = self._store.partition_of_queue(line.job.queue)
         job = self._content(line.job, home)
-        check.entry(line.job, job, self._payload_max)
+        check_job_entry(line.job, job, self._payload_max)
         if line.last_attempt is not None:
-            check.attempt(line.last_attempt)
+            check_attempt_entry(line.last_attempt)
         if job.callback is None or line.id != line.job.id or line.job.state not in job.callback.events:
             raise BadInput("a callback is of a job that asked for it, and that has ended so.")
         return Waiting(self.done.lines, home, line.id, lambda _: stored_entries.read_callback(line, job))
@@ -199,7 +205,7 @@ class Importer:
     def _limit(self, limit: Limit, line: int, before: Flow[None]) -> Flow[None]:
         yield from before
         for partition in range(self._store.partitions):
-            table = yield from learned(self._store.known_limits, partition)
+            table = yield from refresh_limits(self._store.known_limits, partition)
             for known in table.limits.values():
                 if known.name == limit.name:
                     self._note(line, "limit", limit.name, "existing" if known == limit else IdConflict())
@@ -218,9 +224,9 @@ class Importer:
         known = self._store.known_limits
 
         def attempt(part: Sequence[Waiting]) -> Flow[list[str | Refusal]]:
-            return scatter(part, lambda one: one.home, self._restore)
+            return split_by_partition(part, lambda one: one.home, self._restore)
 
-        answers = yield from matched(known, batch, lambda one: one.home, attempt)
+        answers = yield from run_matched(known, batch, lambda one: one.home, attempt)
         for one, answer in zip(batch, answers, strict=True):
             self._note(one.line, kind, one.name, answer)
             if one.job and one.is_cancel_requested and answer == "added":
@@ -234,7 +240,7 @@ class Importer:
         table = self._store.known_limits.table(home)
         entries = [
             one.build(
-                joined(table.match(one.job.queue, one.job.name, one.job.lane, one.job.payload)) if one.job else ""
+                join_keys(table.match(one.job.queue, one.job.name, one.job.lane, one.job.payload)) if one.job else ""
             )
             for one in part
         ]
@@ -248,7 +254,7 @@ class Importer:
     def _cancel(self) -> Flow[None]:
         """They were leased, and their workers asked to stop."""
         ids, self._to_cancel = self._to_cancel, []
-        yield from scatter(
+        yield from split_by_partition(
             ids,
             self._store.partition_of_job,
             lambda some, home: job_admin.cancel(some, "cancelled", True, False, False, home),

@@ -7,21 +7,21 @@ import secrets
 from windlass.core.access import tokens as access
 from windlass.core.access.tokens import CreatedToken, NewToken, Tokens
 from windlass.core.errors import Refusal, TokenExists, UnknownToken
-from windlass.core.validation import jobs as check
-from windlass.core.validation import tokens as tokens_validation
+from windlass.core.validation.tokens import check_new_token, check_token_name
+from windlass.core.validation.values import check_instance, check_integer, check_text
 from windlass.service.facet import Asking, ask
 from windlass.store.commands.admin import tokens
 from windlass.store.commands.command import Flow
-from windlass.store.operation import Asked
+from windlass.store.operation import Operation
 
 SESSION_MAX = 100  # characters of its name
 
 
 class Trusting(Asking):
-    def create_token(self, new: NewToken) -> Asked[CreatedToken]:
+    def create_token(self, new: NewToken) -> Operation[CreatedToken]:
         """Makes a token. The answer has its text, which is kept nowhere and never told again."""
-        tokens_validation.new_token(new)
-        return Asked(self.store, lambda: self._create_token_flow(new))
+        check_new_token(new)
+        return Operation(self.store, lambda: self._create_token_flow(new))
 
     def _create_token_flow(self, new: NewToken) -> Flow[CreatedToken]:
         random = (secrets.token_bytes(access.ID_RANDOM_BYTES), secrets.token_bytes(access.SECRET_RANDOM_BYTES))
@@ -33,29 +33,29 @@ class Trusting(Asking):
             raise made
         return CreatedToken(made, access.write_token(shown))
 
-    def revoke_token(self, name: str) -> Asked[None]:
+    def revoke_token(self, name: str) -> Operation[None]:
         """Servers refuse it within a second. After a lost answer `unknown_token` means that it went through."""
-        tokens_validation.token_name(name)
-        return Asked(self.store, lambda: self._revoke_token_flow(name))
+        check_token_name(name)
+        return Operation(self.store, lambda: self._revoke_token_flow(name))
 
     def _revoke_token_flow(self, name: str) -> Flow[None]:
         answer = yield tokens.revoke_token(name)
         if isinstance(answer, UnknownToken):
             raise UnknownToken(f"There is no token {name!r}.")
 
-    def end_session(self, ended: str, until_s: int) -> Asked[None]:
+    def end_session(self, ended: str, until_s: int) -> Operation[None]:
         """End a session of a browser, or all that a token has begun, as `ended` names them. Servers refuse them within
         a second, and forget them at `until_s`."""
-        check.text("ended", ended, SESSION_MAX)
-        check.whole("until_s", until_s, 0, 2**33)
-        return Asked(self.store, lambda: self._end_session_flow(ended, until_s))
+        check_text("ended", ended, SESSION_MAX)
+        check_integer("until_s", until_s, 0, 2**33)
+        return Operation(self.store, lambda: self._end_session_flow(ended, until_s))
 
     def _end_session_flow(self, ended: str, until_s: int) -> Flow[None]:
         yield tokens.end_session(ended, until_s)
 
-    def tokens(self, known: Tokens | None = None) -> Asked[Tokens]:
+    def tokens(self, known: Tokens | None = None) -> Operation[Tokens]:
         """All of them, by name. With `known`, an earlier answer, they only travel when they have changed since."""
         if known is not None:
-            check.instance("known", known, Tokens)
-            check.whole("known.version", known.version, 0, 2**53)
-        return Asked(self.store, lambda: ask(tokens.tokens(known)))
+            check_instance("known", known, Tokens)
+            check_integer("known.version", known.version, 0, 2**53)
+        return Operation(self.store, lambda: ask(tokens.tokens(known)))

@@ -1,0 +1,41 @@
+"""Largest sizes, counts and durations that requests may have."""
+
+from __future__ import annotations
+
+
+
+
+
+MIB = 1024 * 1024
+PAYLOAD_MAX = MIB
+PAYLOAD_STORED_MAX = 4 * MIB  # the most that a setting may allow instead: what a deployment may hold
+RESULT_MAX = MIB
+ERROR_MAX = 16 * 1024  # kept for each of the last attempts
+EMITTED_MAX = 16 * 1024  # thousands of them are kept for those who follow
+QUEUE_MAX = 255
+NAME_MAX = 1020
+LANE_MAX = 255
+UNIQUE_MAX = 512
+TAG_MAX = 128
+TAGS_MAX = 20
+TRACE_MAX = 1024
+REASON_MAX = 64
+NOTE_MAX = 256
+LOG_LEVEL_MAX = 16
+LOG_LINE_MAX = 4 * 1024
+LOG_LINES_MAX = 200  # of one request
+TAKE_MAX = 1000
+HELD_MAX = 10_000  # jobs that a worker names in one heartbeat
+AFTER_MAX = 1000
+WHOLE_MAX = 2000  # jobs that are accepted as a whole
+QUEUES_PER_TAKE = 100
+NAMES_PER_FILTER = 100
+WILDCARDS_MAX = 16
+PAGE_MAX = 500
+SOUGHT_MAX = 255  # text sought in errors
+INT32_MIN, INT32_MAX = -(2**31), 2**31 - 1
+DURATION_MAX = 2**43  # 278 years
+PAUSE_MAX = DURATION_MAX // 2  # its jitter may double it
+UINT32_MAX = 2**32 - 1
+CURSOR_MAX = 1024
+POSITION_MAX = 256 * 1024  # some 40 bytes for each of up to 4096 partitions

@@ -1,0 +1,46 @@
+"""Checks of requests for pages of jobs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from windlass.core.errors import BadInput
+from windlass.core.operations import Listing
+from windlass.core.states import State
+from windlass.core.text.durations import INSTANT_MAX
+from windlass.core.text.error_text import SHAPE_MAX
+
+from .bounds import CURSOR_MAX, PAGE_MAX, QUEUE_MAX, SOUGHT_MAX, TAG_MAX
+from .values import check_boolean, check_glob, check_instance, check_integer, check_text
+
+LISTS = ("queued", "scheduled", "waiting", "running", "finished", "failed", "cancelled", "history")
+
+
+def check_listing(request: Listing) -> None:
+    check_instance("A request", request, Listing)
+    check_text("queue", request.queue, QUEUE_MAX, may_be_empty=True)
+    check_text("tag", request.tag, TAG_MAX, may_be_empty=True)
+    if not request.tag and not request.state:
+        raise BadInput("A list needs a state, or a tag.")
+    allowed = tuple(state.label for state in State) if request.tag else LISTS
+    if request.state != "" and request.state not in allowed:
+        raise BadInput(f"state must be one of {', '.join(allowed)}, not {request.state!r}.")
+    check_glob(request.name)
+    check_text("cursor", request.cursor, CURSOR_MAX, may_be_empty=True)
+    check_boolean("newest_first", request.newest_first)
+    check_integer("most", request.most, 1, PAGE_MAX)
+    check_integer("created_from_ms", request.created_from_ms, 0, INSTANT_MAX)
+    check_integer("created_before_ms", request.created_before_ms, 0, INSTANT_MAX)
+    check_integer("ended_from_ms", request.ended_from_ms, 0, INSTANT_MAX)
+    check_integer("ended_before_ms", request.ended_before_ms, 0, INSTANT_MAX)
+    check_text("error", request.error, SOUGHT_MAX, may_be_empty=True)
+    if type(request.error_shape) is not str or len(request.error_shape) > SHAPE_MAX:
+        raise BadInput(f"error_shape must be text of at most {SHAPE_MAX} characters, as failures are told with.")
+    check_boolean("with_errors", request.with_errors)
+
+
+def check_member_listing(states: Any, most: Any, cursor: Any) -> None:
+    if type(states) is not tuple or any(not isinstance(state, State) for state in states):
+        raise BadInput("states must be a tuple of State.")
+    check_integer("most", most, 1, PAGE_MAX)
+    check_text("cursor", cursor, CURSOR_MAX, may_be_empty=True)

@@ -1,0 +1,78 @@
+"""Checks of workers: ids, descriptions, and reports sent as messages."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, get_args
+
+from windlass.core.callbacks.urls import URL_MAX, is_base_url
+from windlass.core.errors import BadInput
+from windlass.core.operations import Said, Saying, WorkerInfo
+
+from .bounds import DURATION_MAX, HELD_MAX, QUEUE_MAX, QUEUES_PER_TAKE, RESULT_MAX, UNIQUE_MAX
+from .values import (
+    check_id,
+    check_instance,
+    check_integer,
+    check_list,
+    check_new_blob,
+    check_new_name,
+    check_number,
+    check_text,
+)
+
+QUEUES_MAX = 1000  # looked at by one call
+
+
+def check_worker_id(value: Any) -> None:
+    check_id("worker", value)
+    if value == bytes(16):
+        raise BadInput("A worker id of sixteen zero bytes stands for nobody; choose another.")
+
+
+def check_held_ids(values: Any) -> None:
+    check_list("held", values)
+    if len(values) > HELD_MAX:
+        raise BadInput(f"A worker names at most {HELD_MAX} jobs in one heartbeat; beat without them.")
+    for value in values:
+        check_id("held", value)
+
+
+def check_worker_info(info: WorkerInfo) -> None:
+    if type(info) is not WorkerInfo:
+        raise BadInput("A worker describes itself by a WorkerInfo.")
+    check_new_name("host", info.host, 255, may_be_empty=True)
+    check_new_name("name", info.name, 255, may_be_empty=True)
+    check_text("url", info.url, URL_MAX, may_be_empty=True)
+    if info.url and not is_base_url(info.url):
+        raise BadInput("url must be an http or https URL with a host, without user, query and fragment.")
+    check_integer("pid", info.pid, 0, 2**31)
+    check_integer("slots", info.slots, 0, 1_000_000)
+    if type(info.queues) is not tuple or len(info.queues) > QUEUES_PER_TAKE:
+        raise BadInput(f"queues must be a tuple of at most {QUEUES_PER_TAKE} names.")
+    for queue in info.queues:
+        check_text("queue", queue, QUEUE_MAX)
+
+
+def check_worker_report(request: Said) -> None:
+    check_instance("A request", request, Said)
+    check_text("queue", request.queue, QUEUE_MAX)
+    check_worker_id(request.worker)
+    check_worker_info(request.info)
+    if request.says not in get_args(Saying):
+        raise BadInput(f"says must be one of {', '.join(get_args(Saying))}, not {request.says!r}.")
+    check_text("unique", request.unique, UNIQUE_MAX, may_be_empty=True)
+    if request.id != b"":
+        check_id("id", request.id)
+    check_integer("age_ms", request.age_ms, 0, DURATION_MAX)
+    check_integer("idle_ms", request.idle_ms, 0, DURATION_MAX)
+    check_number("progress", request.progress, 0, 1)
+    if request.result is not None:
+        check_new_blob("result", request.result, RESULT_MAX)
+
+
+def check_queue_list(given: Sequence[str]) -> None:
+    if not isinstance(given, (list, tuple)) or not 1 <= len(given) <= QUEUES_MAX:
+        raise BadInput(f"queues must be a list of 1 to {QUEUES_MAX} queues.")
+    for queue in given:
+        check_text("queue", queue, QUEUE_MAX)
