@@ -74,7 +74,7 @@ def _blocked(service: Service) -> None:
 
 
 def _prepare(service: Service, setting: Setting) -> None:
-    setting.say("limits: plain queue, and one lane beside it")
+    setting.say("limits: a queue without lanes, and a queue with one lane")
     put(service, [NewJob(queue="plain", name="n") for _ in range(PLENTY)])
     _one_lane(service)
     setting.say(f"limits: {BLOCKED_LANES:,} lanes held back")
@@ -115,7 +115,7 @@ def beside_blocked(setting: Setting) -> list[Reading]:
         _blocked(service)
         _warm(service, ["blocked"])
         ways = {queue: partial(cost_of_takes, engine, service, queue) for queue in ("lane", "blocked")}
-        return _readings(in_turns(setting, "takes beside lanes held back", ways))
+        return _readings(in_turns(setting, "takes next to lanes held back", ways))
 
 
 def _readings(takes: Mapping[str, list[float]]) -> list[Reading]:

@@ -131,7 +131,7 @@ def text(report: Report) -> str:
         *(_paragraph(sentence) for sentence in report.left_out),
         _losses(report.windows),
         _soak(report.soak),
-        f"## What is not promised\n\n{NOT_PROMISED}",
+        f"## Limits of the guarantees\n\n{NOT_PROMISED}",
     ]
     return "\n".join(part for part in parts if part)
 

@@ -46,7 +46,7 @@ def test_every_figure_is_in_the_document() -> None:
         "9 failed jobs",
     ):
         assert words in text
-    assert "What is not promised" in text
+    assert "Limits of the guarantees" in text
 
 
 def test_a_finding_is_told_and_counted() -> None:
