@@ -13,11 +13,11 @@ from windlass.core.ids import format_id
 from windlass.core.job import NOTHING, Blob, Codec, NewJob
 from windlass.core.retry import ENDLESS, Backoff
 from windlass.core.validation.bounds import DURATION_MAX, QUEUE_MAX, UINT32_MAX
-from windlass.web.app.encoding import Encoding
-from windlass.web.app.problems import headers_of, status_for
 from windlass.web.app.request_context import RequestContext
 from windlass.web.app.router import PRODUCES, Routes
 from windlass.web.listener.messages import Response
+from windlass.wire.encoding import Encoding
+from windlass.wire.problems import headers_of, status_for
 
 QUEUE_PREFIX = "job_queue_"
 TYPE_MAX = QUEUE_MAX - len(QUEUE_PREFIX)

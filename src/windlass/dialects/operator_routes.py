@@ -14,7 +14,6 @@ from weakref import WeakKeyDictionary
 import msgspec
 
 from windlass.web.app.app_state import AppState
-from windlass.web.app.encoding import JSON
 from windlass.web.app.request_context import RequestContext
 from windlass.web.app.router import READS, Route, Routes
 from windlass.web.docs.docs_page import docs_page
@@ -22,6 +21,7 @@ from windlass.web.docs.openapi import document
 from windlass.web.listener.messages import Response
 from windlass.web.metrics.exposition import CONTENT_TYPE
 from windlass.web.metrics.scrape import scrape
+from windlass.wire.encoding import JSON
 
 from .examples import EXAMPLES
 

@@ -89,5 +89,5 @@ def processor(
     except Exception:
         log.exception("It has to end.")
         code = FAILED
-    uvloop.run(stderr.flushed(FLUSH_S))
+    uvloop.run(stderr.flush(FLUSH_S))
     sys.exit(code)

@@ -38,29 +38,31 @@ _ANONYMOUS_HEAD = Head("", "", "", {"host": "localhost"}, "")
 
 class CommandAuth:
     def __init__(self, guard: Guard) -> None:
-        self._guard = guard
+        self._authenticator = guard
 
-    def at_once(self, request: BedrockRequest, verb: Verb, shown: str, peer: str) -> Principal | None:
+    def authorize_now(self, request: BedrockRequest, verb: Verb, authorization: str, peer: str) -> Principal | None:
         """None: only the engine can tell. `shown`: the token of an earlier request of the connection. Raises."""
-        says_nothing = not shown and _AUTH_HEADERS.isdisjoint(request.headers)
-        who = self._guard.admit(_ANONYMOUS_HEAD if says_nothing else _head(request, shown, peer), verb.roles)
-        return who if who is None or verb.roles is None else _check_queue(who)
+        says_nothing = not authorization and _AUTH_HEADERS.isdisjoint(request.headers)
+        principal = self._authenticator.admit(
+            _ANONYMOUS_HEAD if says_nothing else _head(request, authorization, peer), verb.roles
+        )
+        return principal if principal is None or verb.roles is None else _check_queue(principal)
 
-    async def slowly(self, request: BedrockRequest, verb: Verb, shown: str, peer: str) -> Principal:
-        return _check_queue(await self._guard.admit_slowly(_head(request, shown, peer), verb.roles))
-
-
-def _check_queue(who: Principal) -> Principal:
-    if who.queues:
-        who.check(who.roles, QUEUE)
-    return who
+    async def authorize(self, request: BedrockRequest, verb: Verb, authorization: str, peer: str) -> Principal:
+        return _check_queue(await self._authenticator.admit_slowly(_head(request, authorization, peer), verb.roles))
 
 
-def _head(request: BedrockRequest, shown: str, peer: str) -> Head:
+def _check_queue(principal: Principal) -> Principal:
+    if principal.queues:
+        principal.check(principal.roles, QUEUE)
+    return principal
+
+
+def _head(request: BedrockRequest, authorization: str, peer: str) -> Head:
     """No client of Bedrock sends a Host; what does is a browser, and is treated as one."""
     headers = {"host": "localhost"} | request.headers
-    if shown:
-        headers.setdefault("authorization", shown)
+    if authorization:
+        headers.setdefault("authorization", authorization)
     return Head(request.verb, "", "", headers, peer)
 
 

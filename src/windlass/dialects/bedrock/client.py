@@ -15,13 +15,13 @@ from .wire import BedrockRequest, Reply
 
 
 class BedrockClient:
-    __slots__ = ("is_gone", "is_local", "peer", "who")
+    __slots__ = ("is_gone", "is_local", "peer", "principal")
 
     def __init__(self, peer: str, who: Principal = ANYBODY) -> None:
         self.peer = peer  # address
         self.is_local = is_loopback(peer)
         self.is_gone = False  # true from the moment the connection is known to be lost
-        self.who = who  # of the command that is being answered
+        self.principal = who  # of the command that is being answered
 
 
 class PendingReply(msgspec.Struct, frozen=True):
@@ -34,17 +34,17 @@ class PendingReply(msgspec.Struct, frozen=True):
 class CommandHandler(Protocol):
     """The desk as connections see it."""
 
-    def begin(self, request: BedrockRequest) -> PendingReply | Reply | None:
+    def start(self, request: BedrockRequest) -> PendingReply | Reply | None:
         """The short way of a command that has one; None: it is to be asked with `answer`."""
 
     async def answer(self, request: BedrockRequest, client: BedrockClient) -> Reply:
         """Of a command other than Ping and Status. A GetJob that waits is cancelled when its client goes or the server
         stops: what it holds then, it gives back itself."""
 
-    async def undelivered(self, request: BedrockRequest, reply: Reply) -> None:
+    async def return_undelivered(self, request: BedrockRequest, reply: Reply) -> None:
         """Nobody got this reply, and the jobs in it."""
 
-    async def give_back(self, jobs: tuple[tuple[bytes, int], ...]) -> None:
+    async def release_jobs(self, jobs: tuple[tuple[bytes, int], ...]) -> None:
         """The connection that they were bound to is gone. Those that were reported on meanwhile are left alone."""
 
     def stop(self) -> None:

@@ -28,30 +28,30 @@ UNKNOWN_COMMAND = Reply(430, "Unrecognized command")
 
 class CommandRouter:
     def __init__(
-        self, service: Service, gathering: Gathering, *, data_max: int = PAYLOAD_MAX, query_timeout_s: float = 0.0
+        self, service: Service, batcher: Gathering, *, data_max: int = PAYLOAD_MAX, query_timeout_s: float = 0.0
     ) -> None:
         """`data_max`: bytes of a job's data. `query_timeout_s`: 0 for the usual limit."""
         if data_max > PAYLOAD_MAX:
             service = Service(service.store, payload_max=data_max)
-            gathering = Gathering(service)
+            batcher = Gathering(service)
         self._service = service
         self._is_ready = False
-        self._opening = asyncio.Lock()
+        self._setup_lock = asyncio.Lock()
         jobs = NumberedJobs(service, data_max)
         creating, ending, changing, removing = (
-            CreateCommands(jobs, gathering),
+            CreateCommands(jobs, batcher),
             FinishCommands(jobs),
             UpdateCommands(jobs),
             DeleteCommands(jobs),
         )
-        self._creating = creating
-        self._getting = GetCommands(jobs)
-        self._querying = QueryCommand(jobs, query_timeout_s)
+        self._create = creating
+        self._get = GetCommands(jobs)
+        self._query = QueryCommand(jobs, query_timeout_s)
         self._commands: dict[str, Callable[[BedrockRequest], Awaitable[Reply]]] = {
             "createjob": creating.create_job,
             "createjobs": creating.create_jobs,
-            "getjob": self._getting.get_job,
-            "getjobs": self._getting.get_jobs,
+            "getjob": self._get.get_job,
+            "getjobs": self._get.get_jobs,
             "queryjob": changing.query_job,
             "updatejob": changing.update_job,
             "finishjob": ending.finish_job,
@@ -60,14 +60,14 @@ class CommandRouter:
             "canceljob": removing.cancel_job,
             "deletejob": removing.delete_job,
             "requeuejobs": removing.requeue_jobs,
-            "query": self._querying.query,
+            "query": self._query.query,
         }
 
-    def begin(self, request: BedrockRequest) -> PendingReply | Reply | None:
+    def start(self, request: BedrockRequest) -> PendingReply | Reply | None:
         if not self._is_ready or request.verb.lower() != "createjob":
             return None
         try:
-            future = self._creating.begin(request)
+            future = self._create.start(request)
         except CommandRefused as refused:
             return refused.reply
         except Refusal as refusal:
@@ -80,30 +80,30 @@ class CommandRouter:
             return UNKNOWN_COMMAND
         try:
             if not self._is_ready:
-                await self._open()
+                await self._configure_queue()
             return await command(request)
         except CommandRefused as refused:
             return refused.reply
         except Refusal as refusal:
             return reply_to_refusal(refusal)
 
-    async def undelivered(self, request: BedrockRequest, reply: Reply) -> None:
-        await self.give_back(reply.jobs)
+    async def return_undelivered(self, request: BedrockRequest, reply: Reply) -> None:
+        await self.release_jobs(reply.jobs)
 
-    async def give_back(self, jobs: tuple[tuple[bytes, int], ...]) -> None:
-        await self._getting.give_back(jobs)
+    async def release_jobs(self, jobs: tuple[tuple[bytes, int], ...]) -> None:
+        await self._get.release_jobs(jobs)
 
     def stop(self) -> None:
-        self._querying.pool.stop()
+        self._query.pool.stop()
 
     async def close(self) -> None:
-        self._getting.close()
-        await self._querying.pool.close()
+        self._get.close()
+        await self._query.pool.close()
 
-    async def _open(self) -> None:
+    async def _configure_queue(self) -> None:
         """Before the first command: the queue is divided by name, and nothing in it ends by itself. What somebody has
         configured otherwise since then stays."""
-        async with self._opening:
+        async with self._setup_lock:
             if not (await self._service.configuration(QUEUE)).name_lanes:
                 await self._service.configure(QUEUE, QUEUE_SETTINGS)
             self._is_ready = True

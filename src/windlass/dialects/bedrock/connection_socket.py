@@ -20,8 +20,17 @@ TOO_MANY_CONNECTIONS = Reply(503, "Too many connections; try again in a moment")
 class ConnectionSocket(asyncio.Protocol):
     # Ten thousand of them may be idle: no task, no queue and no dictionary each.
     __slots__ = (
-        "_has_eof", "_is_blocked", "_is_paused", "_leaves_at", "_listener", "_moved_at", "_progress_at", "_reader",
-        "_transport", "_unsent", "client",
+        "_abort_at",
+        "_has_eof",
+        "_is_blocked",
+        "_is_paused",
+        "_listener",
+        "_progress_at",
+        "_reader",
+        "_transport",
+        "_unsent",
+        "_write_progress_at",
+        "client",
     )  # fmt: skip
 
     def __init__(self, listener: BedrockListener) -> None:
@@ -31,17 +40,17 @@ class ConnectionSocket(asyncio.Protocol):
         self._has_eof = False
         self._is_blocked = False  # writing is: the client does not read
         self._unsent = 0  # bytes that wait for it
-        self._moved_at = 0.0  # when it last read some
+        self._write_progress_at = 0.0  # when it last read some
         self._progress_at = listener.loop.time()  # when the last request began, or the last reply was written
-        self._leaves_at = 0.0  # when a connection that is closing is cut; 0: it is not closing
+        self._abort_at = 0.0  # when a connection that is closing is cut; 0: it is not closing
 
-    def _open(self, transport: asyncio.BaseTransport) -> None:
+    def _attach(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
         peer = transport.get_extra_info("peername")
         self.client = BedrockClient(peer[0] if isinstance(peer, tuple) else "")
         _keep_alive(transport.get_extra_info("socket"))
 
-    def _put(self, reply: Reply, *, closes: bool, protocol: str = "") -> None:
+    def _write_reply(self, reply: Reply, *, closes: bool, protocol: str = "") -> None:
         if not self.client.is_gone:
             self._transport.write(encode_reply(reply, closes=closes, protocol=protocol))
 
@@ -58,24 +67,24 @@ class ConnectionSocket(asyncio.Protocol):
             self._transport.resume_reading()
 
     def _drop_input(self) -> None:
-        self._listener.gathered -= self._reader.held
+        self._listener.gathered -= self._reader.buffered_bytes
         self._reader = BedrockReader(self._listener.bounds)
 
     # Leaving.
 
-    def _fail(self, reply: Reply) -> None:
-        self._put(reply, closes=True)
-        self._leave(lingers=True)
+    def _reply_and_close(self, reply: Reply) -> None:
+        self._write_reply(reply, closes=True)
+        self._close(lingers=True)
 
-    def _leave(self, *, lingers: bool = False) -> None:
+    def _close(self, *, lingers: bool = False) -> None:
         """Says no more. A client that has not finished sending is let finish for a moment: a socket closed with unread
         bytes in it would take our last reply back."""
-        if self._leaves_at or self.client.is_gone:
+        if self._abort_at or self.client.is_gone:
             return
-        lingers = lingers or self._is_paused or self._reader.is_within
+        lingers = lingers or self._is_paused or self._reader.is_mid_request
         self._drop_input()
-        self._moved_at = self._listener.loop.time()
-        self._leaves_at = self._moved_at + self._listener.bounds.linger_timeout_s
+        self._write_progress_at = self._listener.loop.time()
+        self._abort_at = self._write_progress_at + self._listener.bounds.linger_timeout_s
         if self._has_eof or not lingers:
             self._transport.close()
             return
@@ -88,12 +97,14 @@ class ConnectionSocket(asyncio.Protocol):
             self.client.is_gone = True
             self._transport.abort()
 
-    def _sweep_sending(self, now: float) -> None:
+    def _check_send_timeout(self, now: float) -> None:
         unsent = self._transport.get_write_buffer_size()
         if unsent != self._unsent:
-            self._unsent, self._moved_at = unsent, now
-        is_over = now - self._moved_at > self._listener.bounds.write_timeout_s if unsent else now >= self._leaves_at
-        if is_over and (unsent or self._leaves_at):
+            self._unsent, self._write_progress_at = unsent, now
+        is_over = (
+            now - self._write_progress_at > self._listener.bounds.write_timeout_s if unsent else now >= self._abort_at
+        )
+        if is_over and (unsent or self._abort_at):
             self._abort()
 
 

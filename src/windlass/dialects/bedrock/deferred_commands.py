@@ -20,7 +20,7 @@ TOO_MANY_QUEUED = Reply(503, "Too many commands are queued; try again in a momen
 
 class DeferredCommands:
     def __init__(self, desk: CommandHandler) -> None:
-        self._desk = desk
+        self._handler = desk
         self._loop = asyncio.get_running_loop()
         self._timers: dict[int, asyncio.TimerHandle] = {}
         self._running: set[asyncio.Task[None]] = set()
@@ -29,31 +29,31 @@ class DeferredCommands:
     def __len__(self) -> int:
         return len(self._timers) + len(self._running)
 
-    def put(self, request: BedrockRequest, client: BedrockClient, pause_s: float, timeout_s: float) -> Reply:
+    def add(self, request: BedrockRequest, client: BedrockClient, pause_s: float, timeout_s: float) -> Reply:
         if len(self) >= QUEUED_MAX:
             return TOO_MANY_QUEUED
         self._number += 1
-        arguments = self._number, request, BedrockClient(client.peer, client.who), timeout_s
-        self._timers[self._number] = self._loop.call_later(pause_s, self._begin, *arguments)
+        arguments = self._number, request, BedrockClient(client.peer, client.principal), timeout_s
+        self._timers[self._number] = self._loop.call_later(pause_s, self._start, *arguments)
         return QUEUED
 
-    def _begin(self, number: int, request: BedrockRequest, client: BedrockClient, timeout_s: float) -> None:
+    def _start(self, number: int, request: BedrockRequest, client: BedrockClient, timeout_s: float) -> None:
         del self._timers[number]
         self.run(self._answer(request, client, timeout_s))
 
     async def _answer(self, request: BedrockRequest, client: BedrockClient, timeout_s: float) -> None:
         async with asyncio.timeout(timeout_s):
-            reply = await self._desk.answer(request, client)
+            reply = await self._handler.answer(request, client)
         if reply.jobs:
-            await self._desk.undelivered(request, reply)
+            await self._handler.return_undelivered(request, reply)
 
     def run(self, work: Coroutine[Any, Any, None]) -> None:
         """Beside everything else; `stop` waits for it."""
         task = self._loop.create_task(work)
         self._running.add(task)
-        task.add_done_callback(self._ended)
+        task.add_done_callback(self._on_task_done)
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
+    def _on_task_done(self, task: asyncio.Task[None]) -> None:
         self._running.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             log.error("A command that nobody waits for failed.", exc_info=error)

@@ -70,7 +70,7 @@ class NumberedJobs:
             return None
         return found.job
 
-    async def existing(self, number: int) -> Job:
+    async def require(self, number: int) -> Job:
         job = await self.by_number(number)
         if job is None:
             raise CommandRefused(*NO_SUCH_JOB)

@@ -27,9 +27,9 @@ BOUNDS = Bounds(
 class BedrockListener(Reception[BedrockConnection]):
     def __init__(self, desk: CommandHandler, guard: Guard, bounds: Bounds = BOUNDS) -> None:
         super().__init__(bounds)
-        self.desk = desk
-        self.admission = CommandAuth(guard)
-        self.later = DeferredCommands(desk)
+        self.handler = desk
+        self.auth = CommandAuth(guard)
+        self.deferred = DeferredCommands(desk)
 
     def _connection(self) -> BedrockConnection:
         return BedrockConnection(self)
@@ -50,9 +50,9 @@ class BedrockListener(Reception[BedrockConnection]):
 
     async def stop(self, grace_s: float) -> None:
         self.is_stopping = True
-        self.desk.stop()
+        self.handler.stop()
         for connection in list(self._connections):
             connection.stop_waiting()
         await super().stop(grace_s)
-        await self.later.stop(grace_s)
-        await self.desk.close()
+        await self.deferred.stop(grace_s)
+        await self.handler.close()

@@ -30,7 +30,7 @@ class Parameters:
         self.raw = values if raw is None else raw
 
     @classmethod
-    def of(cls, request: BedrockRequest) -> Parameters:
+    def from_request(cls, request: BedrockRequest) -> Parameters:
         return cls(request.headers, request.raw)
 
     def get(self, name: str) -> str:
@@ -40,7 +40,7 @@ class Parameters:
         """Whether it is there at all, whatever its value."""
         return any(name.lower() in self.values for name in names)
 
-    def test(self, name: str) -> bool:
+    def is_true(self, name: str) -> bool:
         """`true` or a number other than zero."""
         text = self.get(name).lower()
         if not text:
@@ -55,7 +55,7 @@ class Parameters:
             raise CommandRefused(402, f"Malformed {name}")
         return int(text)
 
-    def sized(self, name: str, most: int) -> str:
+    def bounded_text(self, name: str, most: int) -> str:
         text = self.get(name)
         if not text:
             raise CommandRefused(402, f"Missing {name}")
@@ -65,7 +65,7 @@ class Parameters:
 
     def name(self) -> str:
         """Of a job that is to be called so."""
-        name = self.sized("name", NAME_MAX)
+        name = self.bounded_text("name", NAME_MAX)
         if not name.isprintable() and (has_control(name) or any(char < " " for char in name)):
             raise CommandRefused(402, "Malformed name")
         return name
@@ -74,7 +74,7 @@ class Parameters:
         """In Bedrock's numbers; None when none was given. `priority` is the old name of `jobPriority`."""
         return _priority(self.get("jobPriority")) if self.get("jobPriority") else None
 
-    def priority_of_new(self) -> int | None:
+    def new_job_priority(self) -> int | None:
         """A client may send a command's own `priority` with anything: it counts only where it can be meant."""
         if "priority" not in self.values and "jobpriority" not in self.values:
             return None

@@ -27,57 +27,57 @@ class TrackedTakes:
 
     def __init__(self, service: Service) -> None:
         self._service = service
-        self._under_way: set[bytes] = set()  # holders
-        self._doubtful: dict[bytes, int] = {}  # holder -> checks that are left
+        self._pending_holders: set[bytes] = set()  # holders
+        self._checks_left: dict[bytes, int] = {}  # holder -> checks that are left
         self._delivered: dict[bytes, list[Held]] = {}  # of doubtful holders
         self._reconciler = Reconciler(service, self._is_delivered)
-        self._is_doubt_due = False
-        self._checking: asyncio.Task[None] | None = None
-        service.store.hear_interruptions(self._doubt)
+        self._is_check_scheduled = False
+        self._check_task: asyncio.Task[None] | None = None
+        service.store.on_interruption(self._on_interruption)
 
     async def take(self, wants: Filter, most: int, wait_ms: int) -> Taken:
         holder = anonymous_holder()
-        self._under_way.add(holder)
+        self._pending_holders.add(holder)
         try:
             taken = await self._service.take(
                 Take(queues=(QUEUE,), most=most, wants=wants, worker=holder, wait_ms=wait_ms)
             )
-            if holder in self._doubtful:
+            if holder in self._checks_left:
                 taken = Taken(
                     self._reconciler.admit(taken.jobs), taken.next_due_at_ms, taken.started_before, taken.used_up
                 )
                 self._delivered[holder] = [Held(job.id, job.lease_token) for job in taken.jobs]
             return taken
         finally:
-            self._under_way.discard(holder)
+            self._pending_holders.discard(holder)
 
     def close(self) -> None:
-        if self._checking is not None:
-            self._checking.cancel()
+        if self._check_task is not None:
+            self._check_task.cancel()
 
-    def _doubt(self) -> None:
+    def _on_interruption(self) -> None:
         """A connection to the engine broke: any take under way may have jobs of which it will never hear. Each call on
         that connection says so; once is enough."""
-        if self._under_way and not self._is_doubt_due:
-            self._is_doubt_due = True
-            asyncio.get_running_loop().call_soon(self._begin_checks)
+        if self._pending_holders and not self._is_check_scheduled:
+            self._is_check_scheduled = True
+            asyncio.get_running_loop().call_soon(self._start_checks)
 
-    def _begin_checks(self) -> None:
-        self._is_doubt_due = False
-        self._doubtful.update(dict.fromkeys(self._under_way, CHECKS))
-        if self._checking is None:
-            self._checking = asyncio.create_task(self._check())
-            self._checking.add_done_callback(self._checked)
+    def _start_checks(self) -> None:
+        self._is_check_scheduled = False
+        self._checks_left.update(dict.fromkeys(self._pending_holders, CHECKS))
+        if self._check_task is None:
+            self._check_task = asyncio.create_task(self._run_checks())
+            self._check_task.add_done_callback(self._on_check_done)
 
-    def _checked(self, task: asyncio.Task[None]) -> None:
-        self._checking = None
+    def _on_check_done(self, task: asyncio.Task[None]) -> None:
+        self._check_task = None
         if not task.cancelled() and (error := task.exception()) is not None:
             log.error("The search for jobs that no client got has ended.", exc_info=error)
 
-    async def _check(self) -> None:
-        while self._doubtful:
+    async def _run_checks(self) -> None:
+        while self._checks_left:
             await asyncio.sleep(CHECK_EVERY_S)
-            holders = list(self._doubtful)
+            holders = list(self._checks_left)
             try:
                 await self._reconciler.reconcile(await self._unclaimed(holders))
             except WindlassError as error:
@@ -91,9 +91,9 @@ class TrackedTakes:
 
     def _count_check(self, holders: Sequence[bytes]) -> None:
         for holder in holders:
-            self._doubtful[holder] -= 1
-            if self._doubtful[holder] == 0:
-                del self._doubtful[holder]
+            self._checks_left[holder] -= 1
+            if self._checks_left[holder] == 0:
+                del self._checks_left[holder]
                 self._delivered.pop(holder, None)
 
     def _is_delivered(self, lease: Held) -> bool:

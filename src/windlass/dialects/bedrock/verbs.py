@@ -13,8 +13,8 @@ QUEUE = "bedrock"  # in which all jobs of this dialect are
 class Verb(NamedTuple):
     name: str
     roles: frozenset[Role] | None  # None: anybody
-    takes: bool = False  # its reply gives jobs away
-    is_dropped: bool = False  # it ends when its client leaves: it changes nothing, and may take long
+    gives_jobs: bool = False  # its reply gives jobs away
+    is_dropped_on_disconnect: bool = False  # it ends when its client leaves: it changes nothing, and may take long
 
 
 _VERBS = (
@@ -22,8 +22,8 @@ _VERBS = (
     Verb("Status", READS),
     Verb("CreateJob", PRODUCES),
     Verb("CreateJobs", PRODUCES),
-    Verb("GetJob", WORKS, takes=True),
-    Verb("GetJobs", WORKS, takes=True),
+    Verb("GetJob", WORKS, gives_jobs=True),
+    Verb("GetJobs", WORKS, gives_jobs=True),
     Verb("UpdateJob", WORKS),
     Verb("FinishJob", WORKS),
     Verb("RetryJob", WORKS),
@@ -32,6 +32,6 @@ _VERBS = (
     Verb("CancelJob", STEERS),
     Verb("DeleteJob", ADMIN),
     Verb("QueryJob", KNOWS),
-    Verb("Query", READS, is_dropped=True),
+    Verb("Query", READS, is_dropped_on_disconnect=True),
 )
 VERBS = {verb.name.lower(): verb for verb in _VERBS}

@@ -64,12 +64,12 @@ class Reply(msgspec.Struct, frozen=True):
 class BedrockReader:
     """Feed it bytes as they come and take the requests out one by one; what is not taken waits as bytes."""
 
-    __slots__ = ("_body_left", "_bounds", "_buffer", "_looked", "_request")
+    __slots__ = ("_body_left", "_bounds", "_buffer", "_request", "_scanned")
 
     def __init__(self, bounds: Bounds) -> None:
         self._bounds = bounds
         self._buffer = bytearray()
-        self._looked = 0  # bytes in which no head ends
+        self._scanned = 0  # bytes in which no head ends
         self._request: BedrockRequest | None = None  # whose body has not arrived
         self._body_left = 0
 
@@ -77,12 +77,12 @@ class BedrockReader:
         self._buffer += data
 
     @property
-    def held(self) -> int:
+    def buffered_bytes(self) -> int:
         """Bytes that wait."""
         return len(self._buffer)
 
     @property
-    def is_within(self) -> bool:
+    def is_mid_request(self) -> bool:
         """A request has begun, and has not ended."""
         return self._request is not None or bool(self._buffer)
 
@@ -93,7 +93,7 @@ class BedrockReader:
                 return None
             self._request = self._head()
         request = self._request
-        if request is None or (self._body_left and self._is_short_of_body()):
+        if request is None or (self._body_left and self._lacks_body()):
             return None
         self._request = None
         return request
@@ -114,15 +114,15 @@ class BedrockReader:
             buffer.clear()
         else:
             del buffer[:end]
-        self._looked = 0
+        self._scanned = 0
         return request
 
     def _end_of_head(self) -> int:
-        buffer, looked = self._buffer, self._looked
+        buffer, looked = self._buffer, self._scanned
         if looked == 0 and buffer.startswith(_LINE_ENDS):
             self._skip_blank_lines()
         start = looked - 2 if looked > 2 else 0
-        self._looked = size = len(buffer)
+        self._scanned = size = len(buffer)
         end = buffer.find(b"\n\n", start)
         with_returns = buffer.find(b"\n\r\n", start, size if end < 0 else end + 2)
         if with_returns >= 0:
@@ -134,7 +134,7 @@ class BedrockReader:
     def _skip_blank_lines(self) -> None:
         del self._buffer[: len(self._buffer) - len(self._buffer.lstrip(b"\r\n"))]
 
-    def _is_short_of_body(self) -> bool:
+    def _lacks_body(self) -> bool:
         if self._body_left:
             taken = min(self._body_left, len(self._buffer))
             del self._buffer[:taken]

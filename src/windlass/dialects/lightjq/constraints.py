@@ -14,9 +14,9 @@ from windlass.core.errors import BadInput
 from windlass.core.limits.limit import Level, Limit, LimitState, Matcher, Scalar
 from windlass.core.validation.bounds import DURATION_MAX, NAME_MAX, UINT32_MAX
 from windlass.core.validation.limits import FIELDS_PER_MATCHER, INT64_MAX, INT64_MIN, PATH_MAX, VALUE_MAX
-from windlass.web.app.encoding import MSGPACK
 from windlass.web.app.request_context import RequestContext
 from windlass.web.app.router import ADMIN, READS
+from windlass.wire.encoding import MSGPACK
 
 from .jobs import ensure_name_lanes
 from .protocol import QUEUE, make_routes

@@ -17,10 +17,10 @@ from windlass.core.retry import Backoff
 from windlass.core.states import State
 from windlass.core.validation.bounds import DURATION_MAX, INT32_MAX, INT32_MIN, NAME_MAX, UINT32_MAX
 from windlass.web.app.app_state import AppState
-from windlass.web.app.encoding import MSGPACK
-from windlass.web.app.problems import HttpRefusal
 from windlass.web.app.request_context import RequestContext
 from windlass.web.app.router import PRODUCES, READS
+from windlass.wire.encoding import MSGPACK
+from windlass.wire.problems import HttpRefusal
 
 from .protocol import NIL, QUEUE, JobId, Value, check_value, make_routes, parse_job_id
 from .status import DROPS_RESULT, KEEPS_RESULT, StatusShape, is_ours, is_read_once, keeps_result, shape_of, value_of

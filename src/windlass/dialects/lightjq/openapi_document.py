@@ -5,10 +5,10 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-from windlass.web.app.encoding import MSGPACK
 from windlass.web.app.router import Route
 from windlass.web.docs.dialect_document import TAG, document_of_dialect, serve_document
 from windlass.web.docs.openapi import About, Examples
+from windlass.wire.encoding import MSGPACK
 
 from .protocol import PREFIX, make_routes
 

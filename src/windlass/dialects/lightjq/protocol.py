@@ -10,10 +10,11 @@ from msgspec import Meta, Raw
 from windlass.core.errors import BadInput, UnknownJob, UnknownWorker, WindlassError
 from windlass.core.ids import parse_id
 from windlass.core.validation.workers import check_worker_id
-from windlass.web.app.encoding import MSGPACK, Encoding, answer
-from windlass.web.app.problems import headers_of, status_for
+from windlass.web.app.encoding import answer
 from windlass.web.app.router import Routes
 from windlass.web.listener.messages import Response
+from windlass.wire.encoding import MSGPACK, Encoding
+from windlass.wire.problems import headers_of, status_for
 
 PREFIX = "/lightjq"
 QUEUE = "lightjq"

@@ -13,13 +13,13 @@ from windlass.core import errors
 from windlass.core.errors import BadInput
 from windlass.core.job import Blob, Codec, Job
 from windlass.core.operations import Fail, Finish
-from windlass.web.app.encoding import MSGPACK
 from windlass.web.app.request_context import RequestContext
 from windlass.web.app.router import WORKS
+from windlass.wire.encoding import MSGPACK
 
 from .jobs import find_job
 from .protocol import NIL, QUEUE, JobId, Value, check_value, make_routes, parse_job_id
-from .status import Reason, keeps_result, encode_failure
+from .status import Reason, encode_failure, keeps_result
 from .workers import NEEDS_WORKER, parse_worker_header
 
 routes = make_routes("Workers")
@@ -32,7 +32,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True, tag_field="type"):
     id: Annotated[JobId, Meta(description="Another name of `job_id`.")] | UnsetType = UNSET
     finished_at: Annotated[str, Meta(description="ISO 8601.")] | None = None
 
-    def check(self) -> str:
+    def validated_job_id(self) -> str:
         """The job that it is about."""
         if self.job_id is not UNSET and self.id is not UNSET and self.job_id != self.id:
             raise BadInput("job_id and id name two jobs; give one of them.")
@@ -78,7 +78,7 @@ async def report_done(context: RequestContext[Any, None]) -> None:
     before the answer to the push of its job was read."""
     context.check_queue(QUEUE)
     worker, report = parse_worker_header(context), context.body
-    job_id = parse_job_id(report.check())
+    job_id = parse_job_id(report.validated_job_id())
     outcome = _outcome_blob(report)
     job = (await find_job(context, job_id)).job
     if job.state.is_ended:

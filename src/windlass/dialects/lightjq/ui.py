@@ -15,10 +15,10 @@ from windlass.core.job import Blob, Job, Timeline
 from windlass.core.operations import Listing, Worker
 from windlass.core.text.transcoding import as_json, as_msgpack
 from windlass.core.validation.bounds import CURSOR_MAX, NAME_MAX, PAGE_MAX, UINT32_MAX
-from windlass.dialects.native.values import Value
-from windlass.web.app.encoding import Encoding
 from windlass.web.app.request_context import RequestContext
 from windlass.web.app.router import READS, Routes
+from windlass.wire.encoding import Encoding
+from windlass.wire.values import Value
 
 from .constraints import ConstraintShape, constraint_shapes
 from .protocol import PREFIX, QUEUE, JobId, No, format_error_as_accepted

@@ -14,9 +14,9 @@ from windlass.core.errors import BadInput
 from windlass.core.ids import format_id
 from windlass.core.operations import WorkerInfo
 from windlass.core.queue import DAY_MS
-from windlass.web.app.encoding import MSGPACK
 from windlass.web.app.request_context import RequestContext
 from windlass.web.app.router import WORKS
+from windlass.wire.encoding import MSGPACK
 
 from .jobs import ensure_name_lanes
 from .protocol import QUEUE, make_routes, parse_worker_id
@@ -25,7 +25,10 @@ from .worker_url import check_reachable
 routes = make_routes("Workers")
 
 WORKER_ID = "worker-id"
-NEEDS_WORKER = {"headers": {WORKER_ID: "The id that the worker was given when it registered."}, "required_headers": (WORKER_ID,)}
+NEEDS_WORKER = {
+    "headers": {WORKER_ID: "The id that the worker was given when it registered."},
+    "required_headers": (WORKER_ID,),
+}
 # LightJQ's workers do not beat. One with a URL is kept until it cannot be reached any more; any other for a week.
 PUSH_WORKER_TTL_MS, OTHER_WORKER_TTL_MS = 3650 * DAY_MS, 7 * DAY_MS
 
@@ -54,7 +57,9 @@ async def register_worker(context: RequestContext[NewWorker, None]) -> Registere
     context.check_queue(QUEUE)
     body, worker = context.body, uuid.uuid4().bytes
     info = WorkerInfo(name=body.name, slots=body.max_jobs, queues=(QUEUE,), url=(body.url or "").rstrip("/"))
-    registering = context.service.register(worker, info, beat_ms=PUSH_WORKER_TTL_MS if info.url else OTHER_WORKER_TTL_MS)
+    registering = context.service.register(
+        worker, info, beat_ms=PUSH_WORKER_TTL_MS if info.url else OTHER_WORKER_TTL_MS
+    )
     if info.url:
         await check_reachable(info.url, await context.state.policy.current())
     await ensure_name_lanes(context.state)

@@ -12,7 +12,7 @@ import msgspec
 from windlass.core.errors import BadInput
 from windlass.core.job import Codec
 from windlass.core.validation.document_depth import is_too_deep
-from windlass.web.app.encoding import NESTING_MAX
+from windlass.wire.encoding import NESTING_MAX
 
 from . import instants
 

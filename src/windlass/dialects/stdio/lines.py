@@ -21,37 +21,37 @@ class LineBuffer:
 
     def __init__(self, most: int = LINE_MAX) -> None:
         self._most = most
-        self._begun: list[bytes] = []
+        self._parts: list[bytes] = []
         self._size = 0
         self._is_skipping = False
 
     def feed(self, data: bytes) -> list[bytes | TooLong]:
         first, *rest = data.split(b"\n")
         if not rest:
-            self._begin(first)
+            self._append(first)
             return []
-        self._begin(first)
-        found = [self._ended(), *(self._checked(line) for line in rest[:-1])]
-        self._begin(rest[-1])
+        self._append(first)
+        found = [self._take_line(), *(self._check_length(line) for line in rest[:-1])]
+        self._append(rest[-1])
         return [line for line in found if line]
 
     def close(self) -> list[bytes | TooLong]:
-        line = self._ended()
+        line = self._take_line()
         return [line] if line else []
 
-    def _begin(self, part: bytes) -> None:
+    def _append(self, part: bytes) -> None:
         if self._is_skipping or not part:
             return
-        self._begun.append(part)
+        self._parts.append(part)
         self._size += len(part)
         if self._size > self._most:
-            self._begun.clear()
+            self._parts.clear()
             self._is_skipping = True
 
-    def _ended(self) -> bytes | TooLong | None:
-        line = TooLong(self._most) if self._is_skipping else b"".join(self._begun).strip()
-        self._begun, self._size, self._is_skipping = [], 0, False
+    def _take_line(self) -> bytes | TooLong | None:
+        line = TooLong(self._most) if self._is_skipping else b"".join(self._parts).strip()
+        self._parts, self._size, self._is_skipping = [], 0, False
         return line
 
-    def _checked(self, line: bytes) -> bytes | TooLong:
+    def _check_length(self, line: bytes) -> bytes | TooLong:
         return TooLong(self._most) if len(line) > self._most else line.strip()

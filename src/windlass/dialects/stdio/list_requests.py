@@ -21,11 +21,11 @@ ROWS_MAX = 1000
 WORKERS_SCANNED_MAX = 10_000
 
 
-async def answer_list_request(service: Service, asked: ListMessage, terms: ProcessorOptions) -> bytes:
+async def answer_list_request(service: Service, asked: ListMessage, options: ProcessorOptions) -> bytes:
     """The payload of the answer."""
     rows: list[dict[str, Any]] = []
-    what = "workers" if asked.what == "workers" else "jobs"
-    found = _worker_rows(service, asked.queue) if asked.what == "workers" else _job_rows(service, asked, terms)
+    what = "workers" if asked.kind == "workers" else "jobs"
+    found = _worker_rows(service, asked.queue) if asked.kind == "workers" else _job_rows(service, asked, options)
     is_complete = True
     async for at_ms, row in found:
         if not asked.later_than_ms <= at_ms <= asked.earlier_than_ms:
@@ -59,23 +59,23 @@ async def _worker_rows(service: Service, queue: str) -> AsyncIterator[tuple[int,
 
 
 async def _job_rows(
-    service: Service, asked: ListMessage, terms: ProcessorOptions
+    service: Service, asked: ListMessage, options: ProcessorOptions
 ) -> AsyncIterator[tuple[int, dict[str, Any]]]:
-    names = {} if asked.what == "queued" else {one.id: one.info.name async for one in _all_workers(service)}
-    wanted = {"queued": State.QUEUED, "dispatched": State.DISPATCHED, "progress": State.RUNNING}[asked.what]
+    names = {} if asked.kind == "queued" else {one.id: one.info.name async for one in _all_workers(service)}
+    wanted = {"queued": State.QUEUED, "dispatched": State.DISPATCHED, "progress": State.RUNNING}[asked.kind]
     cursor = ""
     while True:
         state = "queued" if wanted is State.QUEUED else "running"
         page = await service.jobs(Listing(queue=asked.queue, state=state, most=PAGE_MAX, cursor=cursor))
         for job in page.jobs:
             if job.state is wanted:
-                yield _job_row(job, names, terms)
+                yield _job_row(job, names, options)
         cursor = page.cursor
         if not cursor:
             return
 
 
-def _job_row(job: Job, names: dict[bytes, str], terms: ProcessorOptions) -> tuple[int, dict[str, Any]]:
+def _job_row(job: Job, names: dict[bytes, str], options: ProcessorOptions) -> tuple[int, dict[str, Any]]:
     row: dict[str, Any] = {
         "uuid": job.unique or job.key,
         "command": job.name,
@@ -89,7 +89,7 @@ def _job_row(job: Job, names: dict[bytes, str], terms: ProcessorOptions) -> tupl
     started_at_ms = job.started_at_ms or 0
     if job.state is State.DISPATCHED:
         return started_at_ms, row | {"dispatched_at": instants.format_instant(started_at_ms)}
-    seen_at_ms = max(started_at_ms, (job.lease_deadline_at_ms or 0) - terms.expiry_ms)
+    seen_at_ms = max(started_at_ms, (job.lease_deadline_at_ms or 0) - options.expiry_ms)
     times = {
         "started_at": instants.format_instant(started_at_ms),
         "last_progress_at": instants.format_instant(seen_at_ms),

@@ -33,16 +33,16 @@ def log_line(record: logging.LogRecord) -> bytes:
 class LineHandler(logging.Handler):
     def __init__(self, outlet: OutputPipe[None]) -> None:
         super().__init__()
-        self._outlet = outlet
+        self._output = outlet
         self._left_out = 0
 
     def emit(self, record: logging.LogRecord) -> None:
-        if not self._outlet.has_room:
+        if not self._output.has_room:
             self._left_out += 1
             return
         if self._left_out:
             count, self._left_out = self._left_out, 0
             said = f"{count} lines of the log were left out: nobody read them."
             left_out = logging.LogRecord(record.name, logging.WARNING, "", 0, said, None, None)
-            self._outlet.put(log_line(left_out))
-        self._outlet.put(log_line(record))
+            self._output.put(log_line(left_out))
+        self._output.put(log_line(record))

@@ -31,37 +31,39 @@ _TRANSIENT_ERRORS = (EngineUnavailable, EngineNotPermitted, PartitionStopped)
 
 
 class MessageRouter:
-    def __init__(self, service: Service, identity: Identity, terms: ProcessorOptions, outlet: OutputPipe[Held]) -> None:
+    def __init__(
+        self, service: Service, identity: Identity, options: ProcessorOptions, outlet: OutputPipe[Held]
+    ) -> None:
         self._service = service
         self._identity = identity
-        self._terms = terms
-        self._outlet = outlet
-        self.watch = IdleWorkerWatch(service, terms, outlet, self._hand_out)
+        self._options = options
+        self._output = outlet
+        self.watch = IdleWorkerWatch(service, options, outlet, self._write_assignments)
 
-    async def perform(self, messages: Sequence[Message]) -> None:
+    async def handle(self, messages: Sequence[Message]) -> None:
         for one in split_into_batches(messages):
             try:
-                await self._perform(one)
+                await self._run_batch(one)
             except WindlassError as error:
-                log.error("%d messages could not be dealt with: %s", len(one.jobs) + len(one.said), error)
+                log.error("%d messages could not be dealt with: %s", len(one.jobs) + len(one.report), error)
             except Exception:
                 # A mistake of ours must not end the talk of everybody else.
-                log.exception("%d messages could not be dealt with.", len(one.jobs) + len(one.said))
+                log.exception("%d messages could not be dealt with.", len(one.jobs) + len(one.report))
 
-    async def _perform(self, one: MessageBatch) -> None:
-        await asyncio.gather(self._add(one.jobs), self._hear(one))
+    async def _run_batch(self, one: MessageBatch) -> None:
+        await asyncio.gather(self._add(one.jobs), self._report_workers(one))
         queues = list(one.queues)
         if one.has_tick:
-            await self._insist(self._service.recover())
+            await self._retry_while_unreachable(self._service.recover())
             queues = self.watch.queues
         for first in range(0, len(queues), QUEUES_AT_ONCE):
             await self._assign(queues[first : first + QUEUES_AT_ONCE])
-        for asked in one.shows:
-            await self._outlet.room()
-            payload = await answer_list_request(self._service, asked, self._terms)
-            await self._write(f"job_queue/{asked.name}_response", payload)
+        for asked in one.list_requests:
+            await self._output.wait_for_room()
+            payload = await answer_list_request(self._service, asked, self._options)
+            await self._write_message(f"job_queue/{asked.name}_response", payload)
 
-    async def _insist(self, question: Operation[T]) -> T:
+    async def _retry_while_unreachable(self, question: Operation[T]) -> T:
         while True:
             try:
                 return await question
@@ -72,7 +74,7 @@ class MessageRouter:
     async def _add(self, new: Sequence[NewJob]) -> None:
         if not new:
             return
-        answers = await self._insist(self._service.enqueue(new))
+        answers = await self._retry_while_unreachable(self._service.enqueue(new))
         for job, answer in zip(new, answers, strict=True):
             if isinstance(answer, Refusal):
                 log.error("Job %s was not added to %s: %s", job.unique, job.queue, answer)
@@ -81,13 +83,15 @@ class MessageRouter:
             else:
                 log.debug("Job %s was added to %s as %s.", job.unique, job.queue, format_id(answer.id))
 
-    async def _hear(self, round_: MessageBatch) -> None:
-        if not round_.said:
+    async def _report_workers(self, round_: MessageBatch) -> None:
+        if not round_.report:
             return
-        answers = await self._insist(self._service.report_worker(round_.said, silent_ms=self._terms.expiry_ms))
-        for one, answer in zip(round_.said, answers, strict=True):
+        answers = await self._retry_while_unreachable(
+            self._service.report_worker(round_.report, silent_ms=self._options.expiry_ms)
+        )
+        for one, answer in zip(round_.report, answers, strict=True):
             if one.idle_ms and one.queue in round_.queues:  # the watch dispatches: not after an old message alone
-                self.watch.note(one.queue, one.idle_ms)
+                self.watch.note_idle(one.queue, one.idle_ms)
             if isinstance(answer, Refusal):
                 log.warning(
                     "Worker %s said %s of job %s in %s: %s", one.info.name, one.says, one.unique, one.queue, answer
@@ -97,37 +101,37 @@ class MessageRouter:
 
     async def _assign(self, queues: Sequence[str]) -> None:
         """While there are jobs and idle workers; only as fast as assignments can be written."""
-        terms = self._terms
+        options = self._options
         while True:
-            await self._outlet.room()
-            if self._outlet.is_broken:
+            await self._output.wait_for_room()
+            if self._output.is_broken:
                 return
             question = self._service.assign(
                 queues,
                 most=ASSIGN_BATCH,
-                accept_ms=terms.accept_ms,
-                spends_attempt=terms.attempts > 0,
-                ring_ms=terms.expiry_ms,  # for those who stay idle the watch hears of jobs that come later
+                accept_ms=options.accept_ms,
+                spends_attempt=options.attempts > 0,
+                ring_ms=options.expiry_ms,  # for those who stay idle the watch hears of jobs that come later
             )
-            found = await self._insist(question)
-            self._hand_out(found)
+            found = await self._retry_while_unreachable(question)
+            self._write_assignments(found)
             if len(found.jobs) < ASSIGN_BATCH:
                 return
 
-    def _hand_out(self, found: Dispatch) -> None:
+    def _write_assignments(self, found: Dispatch) -> None:
         for job in found.jobs:
             worker = _worker_name(job.worker or b"", found)
             topic = f"job_queue/workers/{worker}/job_assignment"
             line = encode_message(self._identity, topic, jobs.encode_assignment(job), job.started_at_ms or 0)
-            self._outlet.put(line, Held(job.id, job.lease_token))
+            self._output.put(line, Held(job.id, job.lease_token))
             log.debug("Job %s of %s was dispatched to worker %s.", job.unique or job.key, job.queue, worker)
 
-    async def _write(self, topic: str, payload: bytes) -> None:
-        self._outlet.put(encode_message(self._identity, topic, payload, await self._service.now()))
+    async def _write_message(self, topic: str, payload: bytes) -> None:
+        self._output.put(encode_message(self._identity, topic, payload, await self._service.now()))
 
-    async def give_back(self) -> None:
+    async def release_unwritten(self) -> None:
         """What was dispatched and could not be written: nobody can have got it."""
-        held = self._outlet.unwritten()
+        held = self._output.take_unwritten()
         if held:
             log.warning("%d jobs go back: their assignments could not be written.", len(held))
             await self._service.release(held)

@@ -38,13 +38,13 @@ class AddJobMessage(NamedTuple):
 
 
 class WorkerMessage(NamedTuple):
-    said: Said
+    report: Said
     warning: str = ""
     is_fresh: bool = True  # less than a tick old: when it makes its sender idle, it triggers a dispatch
 
     @property
     def makes_idle(self) -> bool:
-        return self.said.says in ("idle", "finished")
+        return self.report.says in ("idle", "finished")
 
 
 class TickMessage(NamedTuple):
@@ -56,7 +56,7 @@ ListKind: TypeAlias = Literal["queued", "workers", "progress", "dispatched"]
 
 class ListMessage(NamedTuple):
     name: str  # as it was asked
-    what: ListKind
+    kind: ListKind
     queue: str
     later_than_ms: float
     earlier_than_ms: float
@@ -65,7 +65,7 @@ class ListMessage(NamedTuple):
 class IgnoredMessage(NamedTuple):
     """Nobody here is meant, or nothing follows from it."""
 
-    why: str = ""
+    reason: str = ""
 
 
 Message: TypeAlias = AddJobMessage | WorkerMessage | TickMessage | ListMessage | IgnoredMessage
@@ -102,9 +102,9 @@ def _parse_progress(fields: dict[str, Any]) -> tuple[float, str]:
 class MessageReader:
     """Knows how a line is meant for one processor."""
 
-    def __init__(self, identity: Identity, terms: ProcessorOptions) -> None:
+    def __init__(self, identity: Identity, options: ProcessorOptions) -> None:
         self._prefix = f"{identity.listener}/"
-        self._terms = terms
+        self._options = options
         self._queues: dict[str, tuple[str, ...]] = {}  # worker -> those that it has named
 
     def read(self, line: bytes, now_ms: int) -> Message:
@@ -118,27 +118,27 @@ class MessageReader:
         word = topic.removeprefix("job_queue/")
         found = _WORKER_TOPIC.fullmatch(word) if topic != word else None
         if found:
-            return self._spoken(found[1], envelope, now_ms)
+            return self._read_report(found[1], envelope, now_ms)
         if topic != word and word in _REPORT_TOPICS:
-            return self._spoken(word, envelope, now_ms)
+            return self._read_report(word, envelope, now_ms)
         if topic != word and word == "add_job":
-            return self._added(envelope)
+            return self._read_new_job(envelope)
         if word in _LIST_TOPICS:
             return _list_message(word, envelope)
         return (
             IgnoredMessage("del_job does nothing; `windlass jobs cancel` does.") if word == "del_job" else NOT_ADDRESSED
         )
 
-    def _added(self, envelope: Envelope) -> AddJobMessage:
+    def _read_new_job(self, envelope: Envelope) -> AddJobMessage:
         fields = _decode_payload(envelope.payload)
         _required_text(fields, "uuid", UNIQUE_MAX)
         _required_text(fields, "queue_name", QUEUE_MAX)
-        terms = self._terms
+        options = self._options
         return AddJobMessage(
-            jobs.new_job(bytes(envelope.payload), fields, keep_ms=terms.keep_ms, attempts=terms.attempts)
+            jobs.new_job(bytes(envelope.payload), fields, keep_ms=options.keep_ms, attempts=options.attempts)
         )
 
-    def _spoken(self, word: str, envelope: Envelope, now_ms: int) -> Message:
+    def _read_report(self, word: str, envelope: Envelope, now_ms: int) -> Message:
         says = _REPORT_TOPICS.get(word)
         if says is None:
             return NOT_ADDRESSED
@@ -147,18 +147,18 @@ class MessageReader:
         fields = _decode_payload(envelope.payload)
         queue = _required_text(fields, "queue_name", QUEUE_MAX)
         age_ms = max(0, now_ms - instants.parse_instant(envelope.created_at)) if envelope.created_at else 0
-        idle_ms = max(0, self._terms.expiry_ms - age_ms) if says in ("idle", "finished") else 0
+        idle_ms = max(0, self._options.expiry_ms - age_ms) if says in ("idle", "finished") else 0
         uuid = "" if says == "idle" else _required_text(fields, "uuid", UNIQUE_MAX)
         progress, warning = _parse_progress(fields) if says == "progress" else (0.0, "")
         result = None
         if says == "finished":
             result, warning = _result(bytes(envelope.payload))
         elif says == "idle":
-            warning = self._warn_of_age(envelope.service_uuid, age_ms)
+            warning = self._age_warning(envelope.service_uuid, age_ms)
         said = Said(
             queue=queue,
             worker=jobs.worker_id(envelope.service_uuid),
-            info=self._described(envelope, queue),
+            info=self._worker_info(envelope, queue),
             says=says,
             unique=uuid,
             id=jobs.engine_id(uuid),
@@ -168,19 +168,19 @@ class MessageReader:
             result=result,
         )
         check_worker_report(said)
-        return WorkerMessage(said, warning, is_fresh=age_ms < self._terms.tick_ms)
+        return WorkerMessage(said, warning, is_fresh=age_ms < self._options.tick_ms)
 
-    def _warn_of_age(self, worker: str, age_ms: int) -> str:
-        if age_ms >= self._terms.expiry_ms:
+    def _age_warning(self, worker: str, age_ms: int) -> str:
+        if age_ms >= self._options.expiry_ms:
             return f"Worker {worker} said {age_ms} ms ago that it is idle: too old to give it a job."
-        if age_ms >= self._terms.tick_ms:
+        if age_ms >= self._options.tick_ms:
             return (
                 f"Worker {worker} said {age_ms} ms ago that it is idle, which is more than a tick: it gets a job with "
                 "the next message that triggers a dispatch. Check its clock, and whether messages are held up."
             )
         return ""
 
-    def _described(self, envelope: Envelope, queue: str) -> WorkerInfo:
+    def _worker_info(self, envelope: Envelope, queue: str) -> WorkerInfo:
         name = envelope.service_uuid
         queues = self._queues.get(name, ())
         if queue not in queues:

@@ -73,35 +73,35 @@ class OutputPipe(Generic[T]):
     def has_room(self) -> bool:
         return self._bytes < self._most
 
-    def put(self, line: bytes, made_for: T | None = None) -> None:
+    def put(self, line: bytes, item: T | None = None) -> None:
         """Not bounded by itself: `room` is to be awaited before."""
         with self._changed:
-            self._pending.append((line, made_for))
+            self._pending.append((line, item))
             self._bytes += len(line)
             self._changed.notify()
 
-    async def room(self) -> None:
+    async def wait_for_room(self) -> None:
         """Until a line may be put, or never will be written."""
-        await self._until(lambda: self.has_room or self._is_broken)
+        await self._wait_until(lambda: self.has_room or self._is_broken)
 
-    async def flushed(self, within_s: float | None = None) -> None:
+    async def flush(self, within_s: float | None = None) -> None:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(within_s):
-                await self._until(lambda: not self._pending or self._is_broken)
+                await self._wait_until(lambda: not self._pending or self._is_broken)
 
-    async def broken(self) -> None:
-        await self._until(lambda: self._is_broken)
+    async def wait_until_broken(self) -> None:
+        await self._wait_until(lambda: self._is_broken)
 
-    def unwritten(self) -> list[T]:
+    def take_unwritten(self) -> list[T]:
         """What the lines were made for that nobody has got; none of them is written any more."""
         with self._changed:
             self._is_closed = True
-            left = [made_for for _, made_for in self._pending if made_for is not None]
+            left = [item for _, item in self._pending if item is not None]
             self._pending.clear()
             self._changed.notify()
         return left
 
-    async def _until(self, is_so: Callable[[], bool]) -> None:
+    async def _wait_until(self, is_so: Callable[[], bool]) -> None:
         event = asyncio.Event()
         waiting = (asyncio.get_running_loop(), event)
         with self._changed:
@@ -126,18 +126,18 @@ class OutputPipe(Generic[T]):
                 _write_all(self._fd, b"".join(lines))
             except OSError:
                 self._is_broken = True
-                self._tell()
+                self._notify_waiters()
                 return
-            self._written(len(lines), sum(map(len, lines)))
-            self._tell()
+            self._remove_written(len(lines), sum(map(len, lines)))
+            self._notify_waiters()
 
-    def _written(self, count: int, size: int) -> None:
+    def _remove_written(self, count: int, size: int) -> None:
         with self._changed:
             for _ in range(min(count, len(self._pending))):
                 self._pending.popleft()
             self._bytes -= size
 
-    def _tell(self) -> None:
+    def _notify_waiters(self) -> None:
         with self._changed:
             waiting = list(self._waiting)
         for loop, event in waiting:

@@ -16,7 +16,7 @@ from windlass.service import Service
 from .envelope import Identity
 from .lines import LineBuffer, TooLong
 from .message_router import MessageRouter
-from .messages import Message, IgnoredMessage, MessageReader, WorkerMessage, ProcessorOptions
+from .messages import IgnoredMessage, Message, MessageReader, ProcessorOptions, WorkerMessage
 from .pipes import InputPipe, OutputPipe
 
 log = logging.getLogger("windlass.processor")
@@ -28,12 +28,14 @@ QUOTED_BYTES = 200  # bytes of a bad line that the log shows
 class ProcessorSession:
     """`await run()`; `stop()` ends it as the end of its input does."""
 
-    def __init__(self, service: Service, identity: Identity, terms: ProcessorOptions, *, stdin: int = 0, stdout: int = 1) -> None:
-        self._reader = MessageReader(identity, terms)
+    def __init__(
+        self, service: Service, identity: Identity, options: ProcessorOptions, *, stdin: int = 0, stdout: int = 1
+    ) -> None:
+        self._reader = MessageReader(identity, options)
         self._lines = LineBuffer()
-        self._stdin = stdin
-        self._outlet: OutputPipe[Held] = OutputPipe(stdout)
-        self._desk = MessageRouter(service, identity, terms, self._outlet)
+        self._input_fd = stdin
+        self._output: OutputPipe[Held] = OutputPipe(stdout)
+        self._router = MessageRouter(service, identity, options, self._output)
         self._stopped = asyncio.Event()
 
     def stop(self) -> None:
@@ -41,9 +43,9 @@ class ProcessorSession:
 
     async def run(self) -> bool:
         """False: nobody reads what it writes."""
-        watching = asyncio.create_task(self._desk.watch.run(), name="windlass-processor-watch")
+        watching = asyncio.create_task(self._router.watch.run(), name="windlass-processor-watch")
         reading = asyncio.create_task(self._read(), name="windlass-processor-read")
-        ends = [asyncio.create_task(end) for end in (_wait_for(self._stopped), self._outlet.broken())]
+        ends = [asyncio.create_task(end) for end in (_wait_for(self._stopped), self._output.wait_until_broken())]
         try:
             await asyncio.wait({reading, watching, *ends}, return_when=asyncio.FIRST_COMPLETED)
             for task in (reading, watching):
@@ -53,25 +55,25 @@ class ProcessorSession:
             for task in (reading, watching, *ends):
                 task.cancel()
             await asyncio.wait({reading, watching, *ends})
-            await self._outlet.flushed(FLUSH_S if self._stopped.is_set() else None)
-            await self._desk.give_back()
-        if self._outlet.is_broken:
+            await self._output.flush(FLUSH_S if self._stopped.is_set() else None)
+            await self._router.release_unwritten()
+        if self._output.is_broken:
             log.error("Nobody reads what is written to stdout; start it again when somebody does.")
-        return not self._outlet.is_broken
+        return not self._output.is_broken
 
     async def _read(self) -> None:
-        intake = InputPipe(self._stdin)
+        intake = InputPipe(self._input_fd)
         while chunks := await intake.chunks():
-            await self._deal_with(self._lines.feed(b"".join(chunks)))
-        await self._deal_with(self._lines.close())
+            await self._handle_lines(self._lines.feed(b"".join(chunks)))
+        await self._handle_lines(self._lines.close())
 
-    async def _deal_with(self, lines: list[bytes | TooLong]) -> None:
+    async def _handle_lines(self, lines: list[bytes | TooLong]) -> None:
         if not lines:
             return
         now_ms = time.time_ns() // 1_000_000
         messages = [self._message(line, now_ms) for line in lines]
         # Not to be torn apart when it is told to stop: what was read is dealt with.
-        await _finish_despite_cancel(self._desk.perform([one for one in messages if one is not None]))
+        await _finish_despite_cancel(self._router.handle([one for one in messages if one is not None]))
 
     def _message(self, line: bytes | TooLong, now_ms: int) -> Message | None:
         if isinstance(line, TooLong):
@@ -88,7 +90,7 @@ class ProcessorSession:
 
 
 def _warning(message: WorkerMessage | IgnoredMessage) -> str:
-    return message.warning if isinstance(message, WorkerMessage) else message.why
+    return message.warning if isinstance(message, WorkerMessage) else message.reason
 
 
 async def _wait_for(event: asyncio.Event) -> None:

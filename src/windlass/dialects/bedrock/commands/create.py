@@ -36,37 +36,37 @@ class JobContent(msgspec.Struct, frozen=True):
 
 
 class CreateCommands:
-    def __init__(self, jobs: NumberedJobs, gathering: Gathering) -> None:
+    def __init__(self, jobs: NumberedJobs, batcher: Gathering) -> None:
         self._jobs = jobs
         self._service = jobs.service
-        self._gathering = gathering
+        self._batcher = batcher
 
-    def begin(self, request: BedrockRequest) -> asyncio.Future[Enqueued] | None:
+    def start(self, request: BedrockRequest) -> asyncio.Future[Enqueued] | None:
         """Of a job that has to do with no other one, and gets its number as it comes in; None: it is not such a one."""
         one = read_create_parameters(Parameters(request.headers, request.raw), self._jobs.data_max)
         if one.is_unique or one.parent_number:
             return None
-        return self._gathering.enqueue_numbered(_prepare_independent_job(one, "mockrequest" in request.headers))
+        return self._batcher.enqueue_numbered(_prepare_independent_job(one, "mockrequest" in request.headers))
 
     async def create_job(self, request: BedrockRequest) -> Reply:
-        begun = self.begin(request)
+        begun = self.start(request)
         if begun is not None:
             return reply_for_enqueued(await begun)
-        (number,) = await self._create([Parameters.of(request)], request)
+        (number,) = await self._create([Parameters.from_request(request)], request)
         return _reply_for_number(number)
 
     async def create_jobs(self, request: BedrockRequest) -> Reply:
-        numbers = await self._create(read_jobs(Parameters.of(request)), request)
+        numbers = await self._create(read_jobs(Parameters.from_request(request)), request)
         return Reply(200, "OK", encode_fields({"jobIDs": numbers}))
 
     async def _create(self, given: Sequence[Parameters], request: BedrockRequest) -> list[int]:
-        drawn: list[bytes] = []  # ids that no job was made under yet
+        reserved_ids: list[bytes] = []  # ids that no job was made under yet
         is_mocked = "mockrequest" in request.headers
 
         async def decide() -> list[bytes]:
             wishes = [read_create_parameters(one, self._jobs.data_max) for one in given]
             await self._find_parents(wishes, is_mocked)
-            return await self._make(wishes, drawn)
+            return await self._make(wishes, reserved_ids)
 
         ids = await decide_with_retries(decide)
         numbers = [number_of_id(one) for one in ids]
@@ -81,7 +81,7 @@ class CreateCommands:
                 parents[one.parent_number] = await self._parent(one.parent_number)
         is_mocked = is_mocked or any(parent.is_hidden for parent in parents.values())
         for one in wishes:
-            one.is_mocked = is_mocked or one.says_mocked
+            one.is_mocked = is_mocked or one.is_mocked_in_data
             if one.parent_number:
                 parent = parents[one.parent_number]
                 one.parent, one.is_mocked = parent.id, parent.is_hidden
@@ -95,7 +95,7 @@ class CreateCommands:
             raise CommandRefused(*PARENT_STATE)
         return parent
 
-    async def _make(self, wishes: Sequence[CreateParameters], drawn: list[bytes]) -> list[bytes]:
+    async def _make(self, wishes: Sequence[CreateParameters], reserved_ids: list[bytes]) -> list[bytes]:
         """The id of each; of jobs that exist already, theirs."""
         found: list[Job | None] = []
         made: dict[str, CreateParameters] = {}
@@ -107,7 +107,7 @@ class CreateCommands:
                 raise CommandRefused(405, "Cannot create grandchildren")
             if existing is None:
                 _merge_into_earlier(made, one, self._jobs.data_max)
-        ids = await self._enqueue(wishes, found, drawn)
+        ids = await self._enqueue(wishes, found, reserved_ids)
         for one, existing in zip(wishes, found, strict=True):
             if existing is not None:
                 await self._change(existing.id, one)
@@ -120,27 +120,29 @@ class CreateCommands:
             raise CommandRefused(*OTHER_PARENT)
         return holder
 
-    async def _enqueue(self, wishes: Sequence[CreateParameters], found: Sequence[Job | None], drawn: list[bytes]) -> list[bytes]:
+    async def _enqueue(
+        self, wishes: Sequence[CreateParameters], found: Sequence[Job | None], reserved_ids: list[bytes]
+    ) -> list[bytes]:
         """Makes those that were not found, the first of each unique name."""
         places: dict[str, int] = {}
         new: list[CreateParameters] = []
         for one, existing in zip(wishes, found, strict=True):
             if existing is None and not (one.is_unique and one.key in places):
                 places.setdefault(one.key, len(new))
-                one.place = len(new)
+                one.index = len(new)
                 new.append(one)
             elif existing is None:
-                one.place = places[one.key]
-        if len(new) > len(drawn):
-            drawn += await self._service.reserve_numbers(QUEUE, len(new) - len(drawn))
-        jobs = [prepare_job(one, job_id) for one, job_id in zip(new, drawn, strict=False)]
+                one.index = places[one.key]
+        if len(new) > len(reserved_ids):
+            reserved_ids += await self._service.reserve_numbers(QUEUE, len(new) - len(reserved_ids))
+        jobs = [prepare_job(one, job_id) for one, job_id in zip(new, reserved_ids, strict=False)]
         if len(jobs) == 1:
-            await self._gathering.enqueue(jobs[0])
+            await self._batcher.enqueue(jobs[0])
         elif jobs:
             for answer in await self._service.enqueue(jobs, whole=True):
                 if isinstance(answer, Refusal):
                     raise answer
-        return [drawn[one.place] if job is None else job.id for one, job in zip(wishes, found, strict=True)]
+        return [reserved_ids[one.index] if job is None else job.id for one, job in zip(wishes, found, strict=True)]
 
     async def _change(self, job_id: bytes, one: CreateParameters) -> None:
         """What a wish changes in the job that it found; again, when that was changed meanwhile."""
@@ -175,7 +177,7 @@ def _reply_for_number(number: int) -> Reply:
 
 
 def _prepare_independent_job(one: CreateParameters, is_mocked: bool) -> Filled:
-    one.is_mocked = is_mocked or one.says_mocked
+    one.is_mocked = is_mocked or one.is_mocked_in_data
     one.repeat = "" if one.is_mocked else one.given.repeat()
     return prepare_job(one)
 
@@ -187,7 +189,9 @@ def _merge_into_earlier(made: dict[str, CreateParameters], one: CreateParameters
         return
     if first.parent and first.parent != one.parent:
         raise CommandRefused(*OTHER_PARENT)
-    content = _merge_content(JobContent(first.data, first.repeat, DEFAULT_PRIORITY if first.priority is None else first.priority), one)
+    content = _merge_content(
+        JobContent(first.data, first.repeat, DEFAULT_PRIORITY if first.priority is None else first.priority), one
+    )
     if content is not None:
         first.data = data.check_size(content.data, data_max)
         first.repeat, first.priority = content.repeat, content.priority
@@ -206,7 +210,7 @@ def _merge_content(known: JobContent, one: CreateParameters) -> JobContent | Non
         return JobContent(data.merge_patch(known.data, one.data), one.repeat, priority)
     content = JobContent(
         known.data,
-        one.repeat if one.gives_repeat else known.repeat,
+        one.repeat if one.has_repeat else known.repeat,
         known.priority if one.priority is None else one.priority,
     )
     return None if content == known else content

@@ -41,12 +41,12 @@ class CreateParameters(msgspec.Struct):
     run_at_ms: int
     parent_number: int
     is_unique: bool
-    says_mocked: bool  # by a key in its data
+    is_mocked_in_data: bool  # by a key in its data
     parent: bytes = b""
     parent_has_parent: bool = False
     is_mocked: bool = False
     repeat: str = ""
-    place: int = 0  # among the jobs that are made
+    index: int = 0  # among the jobs that are made
 
     @property
     def key(self) -> str:
@@ -58,7 +58,7 @@ class CreateParameters(msgspec.Struct):
         return self.given.get("overwrite").lower() not in ("", "true")
 
     @property
-    def gives_repeat(self) -> bool:
+    def has_repeat(self) -> bool:
         return self.given.get("repeat") != ""
 
 
@@ -73,13 +73,13 @@ def unique_key(name: str, is_mocked: bool) -> str:
 
 def read_create_parameters(given: Parameters, data_max: int) -> CreateParameters:
     """The checks that come before all others, in their order."""
-    name, priority = given.name(), given.priority_of_new()
+    name, priority = given.name(), given.new_job_priority()
     found = given.data(data_max) or data.EMPTY
     if _UNCOMMON_PARAMETERS.isdisjoint(given.values):
         says_mocked = data.has_key(found, data.MOCKED)
         own = data.without_keys(found, data.MOCKED) if says_mocked else found
         return CreateParameters(given, name, priority, own, "", 0, 0, False, says_mocked)
-    retry_after, is_unique = given.retry_after(), given.test("unique")
+    retry_after, is_unique = given.retry_after(), given.is_true("unique")
     if retry_after and given.get("repeat"):
         raise CommandRefused(402, "Recurring auto-retrying jobs are not supported")
     if retry_after and is_unique:
@@ -93,7 +93,7 @@ def read_create_parameters(given: Parameters, data_max: int) -> CreateParameters
         run_at_ms=given.instant("firstRun") or 0,
         parent_number=given.number("parentJobID") if given.get("parentJobID") else 0,
         is_unique=is_unique,
-        says_mocked=data.has_key(found, data.MOCKED),
+        is_mocked_in_data=data.has_key(found, data.MOCKED),
     )
 
 

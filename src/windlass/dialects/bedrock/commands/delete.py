@@ -33,10 +33,10 @@ class DeleteCommands:
         self._service = jobs.service
 
     async def cancel_job(self, request: BedrockRequest) -> Reply:
-        number = Parameters.of(request).number("jobID")
+        number = Parameters.from_request(request).number("jobID")
 
         async def decide() -> Reply:
-            job = await self._jobs.existing(number)
+            job = await self._jobs.require(number)
             if await self._has_children(job):
                 raise CommandRefused(404, "Invalid jobID - Cannot cancel a job with children")
             if job.parent is None:
@@ -55,10 +55,10 @@ class DeleteCommands:
         return bool(page.members or page.cursor)
 
     async def delete_job(self, request: BedrockRequest) -> Reply:
-        number = Parameters.of(request).number("jobID")
+        number = Parameters.from_request(request).number("jobID")
 
         async def decide() -> Reply:
-            job = await self._jobs.existing(number)
+            job = await self._jobs.require(number)
             if refused := NOT_DELETED.get(state_of(job)):
                 raise CommandRefused(*refused)
             await self._service.delete([job.id], even_leased=job.retake, even_waiting=False).one()
@@ -67,13 +67,15 @@ class DeleteCommands:
         return await decide_with_retries(decide)
 
     async def requeue_jobs(self, request: BedrockRequest) -> Reply:
-        given = Parameters.of(request)
-        numbers = [int(text) for part in given.get("jobIDs").split(",") if _NUMBER.fullmatch(text := part.strip(" "))]
-        name = given.name() if given.get("name") else ""
+        parameters = Parameters.from_request(request)
+        numbers = [
+            int(text) for part in parameters.get("jobIDs").split(",") if _NUMBER.fullmatch(text := part.strip(" "))
+        ]
+        name = parameters.name() if parameters.get("name") else ""
         settled: list[bytes] = []
         for start in range(0, len(numbers), REQUEUE_BATCH):
             some = await self._jobs.by_numbers(numbers[start : start + REQUEUE_BATCH])
-            await self._requeue({job.id: job for job in some}, name, given.test("decrementFailures"))
+            await self._requeue({job.id: job for job in some}, name, parameters.is_true("decrementFailures"))
             settled += [job.id for job in some]
         return Reply(200, "OK", settled=tuple(settled))
 
@@ -83,19 +85,21 @@ class DeleteCommands:
         async def decide() -> None:
             known = list(left.values())
             left.clear()
-            answers = await self._service.complete_with_children([_requeue_operation(job, name, gives_back) for job in known])
+            answers = await self._service.complete_with_children(
+                [_requeue_operation(job, name, gives_back) for job in known]
+            )
             for job, answer in zip(known, answers, strict=True):
                 if isinstance(answer, Refusal) and not isinstance(answer, WrongState):  # a group has no work of its own
                     if not isinstance(answer, STALE_DECISION):
                         raise answer
-                    await self._look_again(job.id, left)
+                    await self._reload(job.id, left)
             if left:
                 raise next(answer for answer in answers if isinstance(answer, STALE_DECISION))
 
         if left:
             await decide_with_retries(decide)
 
-    async def _look_again(self, job_id: bytes, left: dict[bytes, Job]) -> None:
+    async def _reload(self, job_id: bytes, left: dict[bytes, Job]) -> None:
         job = await self._jobs.by_id(job_id)
         if job is not None:
             left[job_id] = job

@@ -42,22 +42,22 @@ class FinishCommands:
         self._service = jobs.service
 
     async def finish_job(self, request: BedrockRequest) -> Reply:
-        return await self._end(request, is_retry=False)
+        return await self._finish_or_retry(request, is_retry=False)
 
     async def retry_job(self, request: BedrockRequest) -> Reply:
-        return await self._end(request, is_retry=True)
+        return await self._finish_or_retry(request, is_retry=True)
 
-    async def _end(self, request: BedrockRequest, *, is_retry: bool) -> Reply:
-        given = Parameters.of(request)
-        number = given.number("jobID")
+    async def _finish_or_retry(self, request: BedrockRequest, *, is_retry: bool) -> Reply:
+        parameters = Parameters.from_request(request)
+        number = parameters.number("jobID")
 
         async def decide() -> Reply:
-            job = await self._jobs.existing(number)
+            job = await self._jobs.require(number)
             await self._check(job)
-            content, drops_repeat = _new_data(given, job, self._jobs.data_max)
-            name = _new_name(given) if is_retry else ""
-            priority = given.priority() if is_retry else None
-            when = await self._when(given, job, is_retry, drops_repeat or given.test("ignoreRepeat"))
+            content, drops_repeat = _new_data(parameters, job, self._jobs.data_max)
+            name = _new_name(parameters) if is_retry else ""
+            priority = parameters.priority() if is_retry else None
+            when = await self._next_run(parameters, job, is_retry, drops_repeat or parameters.is_true("ignoreRepeat"))
             conclusion = Conclude(
                 id=job.id,
                 token=job.lease_token,
@@ -89,25 +89,25 @@ class FinishCommands:
         if parent.job.state is not State.WAITING:
             raise CommandRefused(*PARENT_RUNS)
 
-    async def _when(self, given: Parameters, job: Job, is_retry: bool, ignores_repeat: bool) -> NextRun:
+    async def _next_run(self, parameters: Parameters, job: Job, is_retry: bool, ignores_repeat: bool) -> NextRun:
         if job.repeat and not ignores_repeat:
             now_ms = await self._service.now()
             next_at_ms = parse(job.repeat).next_at_ms(job.run_at_ms, job.started_at_ms or now_ms, now_ms)
             return NextRun(next_at_ms, is_out_of_range=next_at_ms is None)
         if not is_retry:
             return NO_NEXT_RUN
-        run_at_ms = given.instant("nextRun")
-        return NextRun(run_at_ms) if run_at_ms is not None else NextRun(delay_ms=_delay_ms(given))
+        run_at_ms = parameters.instant("nextRun")
+        return NextRun(run_at_ms) if run_at_ms is not None else NextRun(delay_ms=_delay_ms(parameters))
 
     async def fail_job(self, request: BedrockRequest) -> Reply:
-        given = Parameters.of(request)
-        number = given.number("jobID")
+        parameters = Parameters.from_request(request)
+        number = parameters.number("jobID")
 
         async def decide() -> Reply:
-            job = await self._jobs.existing(number)
+            job = await self._jobs.require(number)
             if state_of(job) not in RUNNING_STATES:
                 raise CommandRefused(405, "Can only fail RUNNING or RUNQUEUED jobs")
-            content = given.data(self._jobs.data_max)
+            content = parameters.data(self._jobs.data_max)
             conclusion = Conclude(
                 id=job.id,
                 token=job.lease_token,
@@ -121,9 +121,9 @@ class FinishCommands:
         return await decide_with_retries(decide)
 
 
-def _new_data(given: Parameters, job: Job, data_max: int) -> tuple[Blob | None, bool]:
+def _new_data(parameters: Parameters, job: Job, data_max: int) -> tuple[Blob | None, bool]:
     """The data that replaces the job's, if any, without what the server adds; and whether it asks for no next run."""
-    content = given.data(data_max)
+    content = parameters.data(data_max)
     if content is None:
         return _without_count(job), False
     if data.has_key(content, data.MOCKED) != job.is_hidden:
@@ -138,15 +138,15 @@ def _without_count(job: Job) -> Blob | None:
     return Blob(data.without_keys(known, data.COUNT)) if known[:1] == b"{" and data.has_key(known, data.COUNT) else None
 
 
-def _new_name(given: Parameters) -> str:
-    if not given.get("name"):
+def _new_name(parameters: Parameters) -> str:
+    if not parameters.get("name"):
         return ""
-    given.sized("name", NAME_MAX)
-    return given.name()
+    parameters.bounded_text("name", NAME_MAX)
+    return parameters.name()
 
 
-def _delay_ms(given: Parameters) -> int:
-    text = given.get("delay") or "0"
+def _delay_ms(parameters: Parameters) -> int:
+    text = parameters.get("delay") or "0"
     digits = text.lstrip("+-")
     if not (digits.isascii() and digits.isdigit()) or len(text) - len(digits) > 1 or len(digits) > DELAY_DIGITS_MAX:
         raise CommandRefused(402, "Malformed delay")

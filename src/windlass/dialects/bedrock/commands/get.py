@@ -36,28 +36,28 @@ class GetCommands:
         self._takes.close()
 
     async def get_job(self, request: BedrockRequest) -> Reply:
-        given = Parameters.of(request)
-        name = given.sized("name", NAMES_MAX)
-        if given.is_set("numResults"):
+        parameters = Parameters.from_request(request)
+        name = parameters.bounded_text("name", NAMES_MAX)
+        if parameters.is_set("numResults"):
             raise CommandRefused(402, "Cannot use numResults with GetJob; try GetJobs")
-        taken = await self._take(given, name, 1, request.connection == "wait")
+        taken = await self._take(parameters, name, 1, request.connection == "wait")
         rows = await self._rows(taken)
         return Reply(200, "OK", record.encode_fields(rows[0] if rows else {}), jobs=_lease_pairs(taken.jobs))
 
     async def get_jobs(self, request: BedrockRequest) -> Reply:
-        given = Parameters.of(request)
-        name = given.sized("name", NAMES_MAX)
-        if not given.get("numResults"):
+        parameters = Parameters.from_request(request)
+        name = parameters.bounded_text("name", NAMES_MAX)
+        if not parameters.get("numResults"):
             raise CommandRefused(402, "Missing numResults")
-        most = min(max(given.number("numResults"), 1), TAKE_MAX)
-        taken = await self._take(given, name, most, request.connection == "wait")
+        most = min(max(parameters.number("numResults"), 1), TAKE_MAX)
+        taken = await self._take(parameters, name, most, request.connection == "wait")
         rows = [msgspec.Raw(record.encode_fields(row)) for row in await self._rows(taken)]
         return Reply(200, "OK", record.encode_fields({"jobs": rows}), jobs=_lease_pairs(taken.jobs))
 
-    async def _take(self, given: Parameters, name: str, most: int, waits: bool) -> Taken:
-        is_mocked = given.is_set("mockRequest", "getMockedJobs")
-        wants = name_filter.filter_for_names(name, given.priority(), is_mocked)
-        taken = await self._takes.take(wants, most, _wait_ms(given) if waits else 0)
+    async def _take(self, parameters: Parameters, name: str, most: int, waits: bool) -> Taken:
+        is_mocked = parameters.is_set("mockRequest", "getMockedJobs")
+        wants = name_filter.filter_for_names(name, parameters.priority(), is_mocked)
+        taken = await self._takes.take(wants, most, _wait_ms(parameters) if waits else 0)
         if not taken.jobs and (waits or not taken.used_up):
             raise CommandRefused(*(TIMEOUT if waits else NO_JOB_FOUND))
         return taken
@@ -74,10 +74,10 @@ class GetCommands:
                 for job in taken.jobs
             ]
         except BaseException:  # also a client that has gone: nobody will know of these
-            self._service.store.in_background(self.give_back(_lease_pairs(taken.jobs)))
+            self._service.store.run_in_background(self.release_jobs(_lease_pairs(taken.jobs)))
             raise
 
-    async def give_back(self, jobs: Sequence[tuple[bytes, int]]) -> None:
+    async def release_jobs(self, jobs: Sequence[tuple[bytes, int]]) -> None:
         """Unspent, to the place they were taken from; those that somebody has reported on meanwhile are left alone."""
         if jobs:
             await self._service.release([Held(*one) for one in jobs])
@@ -142,8 +142,8 @@ def _lease_pairs(jobs: Sequence[Job]) -> tuple[tuple[bytes, int], ...]:
     return tuple((job.id, job.lease_token) for job in jobs)
 
 
-def _wait_ms(given: Parameters) -> int:
+def _wait_ms(parameters: Parameters) -> int:
     """Without a timeout: for ever, that is for centuries."""
-    text = given.get("timeout")
+    text = parameters.get("timeout")
     found_ms = int(text) if text.isascii() and text.isdigit() and len(text) <= 18 else 0
     return min(found_ms, DURATION_MAX) if found_ms else DURATION_MAX

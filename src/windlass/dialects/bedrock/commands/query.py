@@ -46,7 +46,7 @@ class QueryCommand:
         self.pool = QueryPool()
 
     async def query(self, request: BedrockRequest) -> Reply:
-        given = Parameters.of(request)
+        given = Parameters.from_request(request)
         text = given.get("query").strip()
         parameters = sql_parameters.read_parameters(request.headers)
         if schema := sqlite_query.schema_query(text):
@@ -54,10 +54,10 @@ class QueryCommand:
         else:
             wanted = push_filter(sqlite_query.check_query(text), parameters)
         with_headers = given.get("format").lower() == "json"
-        async with self.pool.turn():
+        async with self.pool.slot():
             limits = self._limits()
             pages = await self._copy(wanted, limits)
-            answer = await self.pool.ask(QueryRequest(text, pages, parameters, limits, with_headers))
+            answer = await self.pool.run(QueryRequest(text, pages, parameters, limits, with_headers))
         headers = (("error", answer.error),) if answer.error else ()
         return Reply(answer.status, answer.reason, answer.body, headers)
 

@@ -18,21 +18,21 @@ class UpdateCommands:
         self._service = jobs.service
 
     async def query_job(self, request: BedrockRequest) -> Reply:
-        number = Parameters.of(request).number("jobID")
-        job = await self._jobs.existing(number)
+        number = Parameters.from_request(request).number("jobID")
+        job = await self._jobs.require(number)
         return Reply(200, "OK", record.encode_fields(record.fields_of(job, number)))
 
     async def update_job(self, request: BedrockRequest) -> Reply:
-        given = Parameters.of(request)
-        number = given.number("jobID")
-        content = given.data(self._jobs.data_max)
+        parameters = Parameters.from_request(request)
+        number = parameters.number("jobID")
+        content = parameters.data(self._jobs.data_max)
         if content is None:
             raise CommandRefused(402, "Missing data")
-        rule, priority, next_run_ms = given.repeat(), given.priority(), given.instant("nextRun")
-        clears_repeat = given.test("shouldClearRepeat")
+        rule, priority, next_run_ms = parameters.repeat(), parameters.priority(), parameters.instant("nextRun")
+        clears_repeat = parameters.is_true("shouldClearRepeat")
 
         async def decide() -> Reply:
-            job = await self._jobs.existing(number)
+            job = await self._jobs.require(number)
             run_at_ms = next_run_ms
             if run_at_ms is None and rule and not clears_repeat:
                 run_at_ms = await self._next_at_ms(job, rule)

@@ -61,7 +61,9 @@ def run_request(request: bytes) -> bytes:
     # Ends the process by SIGXCPU, should the parent be too busy to kill it.
     _set_limit(resource.RLIMIT_CPU, math.ceil(used.ru_utime + used.ru_stime + question.limits.seconds) + CPU_SPARE_S)
     try:
-        found = sqlite_query.run_query(question.text, _decode_pages(question.pages), question.limits, question.parameters)
+        found = sqlite_query.run_query(
+            question.text, _decode_pages(question.pages), question.limits, question.parameters
+        )
         return encode(QueryReply(200, "OK", sqlite_query.encode_result(found, with_headers=question.with_headers)))
     except sqlite_query.BadQuery as bad:
         return encode(QueryReply(402, "Bad query", error=str(bad)))

@@ -34,7 +34,19 @@ _TABLE = (
 )
 _ALLOWED = frozenset((sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE))
 ABORTED = (502, "Query aborted")
-WRITE_KEYWORDS = ("update", "delete", "insert", "replace", "create", "drop", "alter", "pragma", "attach", "detach", "vacuum")
+WRITE_KEYWORDS = (
+    "update",
+    "delete",
+    "insert",
+    "replace",
+    "create",
+    "drop",
+    "alter",
+    "pragma",
+    "attach",
+    "detach",
+    "vacuum",
+)
 OUT_OF_MEMORY = "The query needs more memory than it may have; ask for less at once."
 TOO_MUCH_SPACE = "The query needs more space than it may have; ask for less at once."
 _SCHEMA = re.compile(r"\.schema(?:\s+([^\s;]+))?\s*;?", re.IGNORECASE)
@@ -107,7 +119,9 @@ def run_query(
         try:
             base.executemany(f"INSERT OR REPLACE INTO jobs VALUES ({', '.join('?' * len(COLUMNS))})", rows)  # noqa: S608
         except (sqlite3.Error, MemoryError):
-            raise CommandRefused(*ABORTED, f"The jobs have more than {limits.copy_bytes:,} bytes; ask for fewer.") from None
+            raise CommandRefused(
+                *ABORTED, f"The jobs have more than {limits.copy_bytes:,} bytes; ask for fewer."
+            ) from None
         base.set_authorizer(_authorise)
         base.set_progress_handler(lambda: time.monotonic() > give_up_at_s, STEPS_PER_CHECK)
         return _select(base, query, limits, parameters)
