@@ -10,7 +10,7 @@ TEST_PACKAGES := redis-server libjemalloc2 locales openssl curl nodejs $(if $(sh
 # Code generators for the OpenAPI documents, from npm.
 GENERATORS := .generators
 GENERATOR_PACKAGES := tests/generators/package.json tests/generators/package-lock.json
-MACHINES := $(wildcard tests/engine/test_*machine.py)
+MACHINES := $(wildcard tests/service/machines/test_*machine.py)
 
 .DEFAULT_GOAL := help
 .PHONY: help setup test-packages serve test test-deep check bench bench-quick bench-setup faults faults-quick fuzz audit mutants \
@@ -85,7 +85,7 @@ bench-setup: setup bench-packages ## Create the environments of the other queues
 	$(BIN)/python -m bench.peers.environment
 
 fuzz: setup ## Send almost valid input for minutes (SECONDS=…); SEED=… repeats a run.
-	PYTHONPATH=tests $(BIN)/python -m fuzz --seconds $(or $(SECONDS),180) $(if $(SEED),--seed $(SEED))
+	$(BIN)/python -m tests.fuzz --seconds $(or $(SECONDS),180) $(if $(SEED),--seed $(SEED))
 
 audit: ## List known vulnerabilities of our dependencies; needs the network.
 	@$(PYTHON) tools/audit.py

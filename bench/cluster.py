@@ -20,9 +20,9 @@ from windlass.store.store import Store
 from .engine import BULK
 from .figures import Setting, Table, in_turns, ratio, spread
 
-# Modules below tests/ import each other by top-level names.
-sys.path.append(str(Path(__file__).resolve().parent.parent / "tests"))
-from topologies.nodes import ClusterProcesses, Node
+# `python -m bench` may be started from another folder.
+sys.path.append(str(Path(__file__).resolve().parents[1]))
+from tests.topologies.nodes import ClusterProcesses, Node
 
 QUEUES = tuple(f"bench{number}" for number in range(48))  # three for each of 16 partitions
 TASKS = 50

@@ -11,8 +11,8 @@ from functools import partial
 import redis
 import redis.asyncio
 import uvloop
-from tests.engine_process import EngineProcess
 
+from tests.support.engine_process import EngineProcess
 from windlass.store.connection.connection import Connection
 from windlass.store.connection.endpoint import parse_url
 from windlass.store.connection.reconnecting import ReconnectingConnection

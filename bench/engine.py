@@ -12,8 +12,7 @@ from statistics import median
 from time import perf_counter
 from typing import NamedTuple, Self
 
-from tests.engine_process import EngineProcess
-
+from tests.support.engine_process import EngineProcess
 from windlass.core.job import NewJob
 from windlass.service import Service
 from windlass.store.connection.endpoint import Endpoint, parse_url
@@ -104,7 +103,7 @@ class Engine:
         try:
             yield Service(store)
         finally:
-            store.close_now()
+            store.close_sync()
 
     def empty(self) -> None:
         self.control.call("FLUSHALL", "SYNC")

@@ -55,7 +55,7 @@ def wait_sync(url: str) -> list[float]:
         if latency_us is None:
             break
         latencies_us.append(latency_us)
-    store.close_now()
+    store.close_sync()
     return latencies_us
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from tests.support.engine_process import _free_port
 from windlass.core.job import Durability
 from windlass.service import Service
 from windlass.store.connection.endpoint import parse_url
@@ -21,8 +22,6 @@ from .engines import Alone, Apart, Embedded, Engine, made
 from .processes import Member
 from .proxy import Link, Proxy
 from .roster import Client, Ports
-
-from engine_process import _free_port  # isort: skip (engines.py shows where it is)
 
 ROOT = Path(__file__).resolve().parent.parent
 SERVERS = {"server-api": "api", "server-loops": "processor,notifier"}

@@ -16,13 +16,13 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from windlass.store.connection.endpoint import Endpoint
-from windlass.store.connection.sync_connection import BlockingConnection
+from windlass.store.connection.sync_connection import SyncConnection
 from windlass.store.embedded.supervisor import SOCKET, STATE, ask, is_ready
 
-# The tests' modules know each other by their own names.
-sys.path.append(str(Path(__file__).resolve().parent.parent / "tests"))
-from engine_process import _binary
-from topologies.nodes import ClusterProcesses, Node, SentinelProcesses
+# `python -m faults` may be started from another folder.
+sys.path.append(str(Path(__file__).resolve().parents[1]))
+from tests.support.engine_process import _binary
+from tests.topologies.nodes import ClusterProcesses, Node, SentinelProcesses
 
 from .cable import Cable  # isort: skip
 
@@ -168,7 +168,7 @@ class Embedded:
 
     def ask(self, *command: str | int) -> Any:
         self._present()
-        with contextlib.closing(BlockingConnection.open(Endpoint(unix_path=str(self.data_dir / SOCKET)))) as one:
+        with contextlib.closing(SyncConnection.open(Endpoint(unix_path=str(self.data_dir / SOCKET)))) as one:
             return one.call(*command)
 
     def kill(self, chance: random.Random) -> None:

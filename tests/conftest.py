@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator
 import pytest
 from hypothesis import settings
 
-from engine_process import EngineProcess
-from second_engine import is_left_to_deep_runs
-from stores import discard, make_store
+from tests.support.engine_process import EngineProcess
+from tests.support.second_engine import is_left_to_deep_runs
+from tests.support.stores import discard, make_store
 from windlass.service import Service
 from windlass.store.store import Store
 
@@ -44,7 +44,7 @@ def anyio_backend() -> str:
 
 @pytest.fixture(scope="session", params=["valkey", "redis"])
 def engine(request: pytest.FixtureRequest) -> Iterator[EngineProcess]:
-    """The same tests run on Valkey 9 and on Debian's Redis 7.0; which of them there daily: tests/second_engine.py."""
+    """The same tests run on Valkey 9 and on Debian's Redis 7.0; which of them there daily: tests/support/second_engine.py."""
     with EngineProcess(request.param, config=("--save", "", "--appendonly", "no")) as process:
         yield process
 
@@ -64,7 +64,7 @@ def divided_store(engine: EngineProcess) -> Iterator[Callable[[int], Store]]:
         def make(partitions: int) -> Store:
             store = make_store(engine, partitions=partitions)
             stack.callback(discard, store)
-            store.open_now()
+            store.open_sync()
             return store
 
         yield make

@@ -1,5 +1,5 @@
-"""Writes the pictures of the main pages to docs/images, light and dark, from a deployment in the middle of its day: the
-one that the tests visit, plainly worded."""
+"""Write the pictures of the main pages to docs/images, light and dark. They show the deployment that the browser tests
+use, with plain names."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path.append(str(ROOT / "tests"))
+sys.path.append(str(ROOT))
 
-from browser.browsing import Visitor, browsing, visiting  # noqa: E402
-from browser.present import populated  # noqa: E402
-from browser.small_png import small_png  # noqa: E402
-from browser.wording import plainly  # noqa: E402
-from engine_process import EngineProcess  # noqa: E402
-from stores import make_store  # noqa: E402
+from tests.browser.browsing import Visitor, browsing, visiting
+from tests.browser.present import populated
+from tests.browser.sentences import plainly
+from tests.browser.small_png import small_png
+from tests.support.engine_process import EngineProcess
+from tests.support.stores import make_store
 from windlass.server import serving  # noqa: E402
 from windlass.settings import Settings  # noqa: E402
 
@@ -24,7 +24,7 @@ IMAGES = ROOT / "docs" / "images"
 SIZE = (1280, 800)
 BYTES_MAX = 150_000
 DAY_MINUTES = 24 * 60
-# Name of the picture: path, with ids of jobs by the words of tests/browser/present.py.
+# Name of the picture -> path, with placeholders for the job ids of tests/browser/present.py.
 PAGES = {
     "overview": "/",
     "queue": "/queues/mail",
@@ -39,13 +39,13 @@ PAGES = {
 
 
 async def main() -> int:
-    socket.gethostname = lambda: "app-1.example"  # whoever makes the pictures is not in them
+    socket.gethostname = lambda: "app-1.example"  # keep the name of this machine out of the pictures
     ago_minutes = [*range(DAY_MINUTES, 60, -5), *range(60, 0, -1)]
     with EngineProcess("valkey", config=("--save", "", "--appendonly", "no")) as engine:
         async with (
             make_store(engine) as store,
             populated(store, plainly, ago_minutes) as ids,
-            serving(store.twin(), Settings(port=0, bedrock_port=None, roles="api")) as running,
+            serving(store.clone(), Settings(port=0, bedrock_port=None, roles="api")) as running,
             browsing() as browser,
             visiting(browser, running.url) as visitor,
         ):

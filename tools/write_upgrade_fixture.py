@@ -136,7 +136,7 @@ def write(directory: Path) -> dict[str, Any]:
         "token": token.text,
         "jobs": list_contents(service, writer.ids),
     }
-    store.close_now()
+    store.close_sync()
     return contents
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import sys
 
 import pytest
-import tests.engine_process as engine_process
+
 from bench.machine import engine_version
+from tests.support import engine_process
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="preloading is for Linux")

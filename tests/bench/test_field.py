@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from bench.field import BEST, GROUPS, table
 from bench.peers import BARE, PEERS, WINDLASS
 from bench.peers.delivery import delivery

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from bench.figures import Reading
-from bench.floors import FLOORS, Floor, is_any_missed, is_missed, table, times_the_floor, verdict
 
 from bench import floors
+from bench.figures import Reading
+from bench.floors import FLOORS, Floor, is_any_missed, is_missed, table, times_the_floor, verdict
 
 RATE = Floor("a rate", "best peer", 4, 7)
 COST = Floor("a cost", "idle", 0.8, 0.4, is_more_better=False)

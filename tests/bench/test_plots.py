@@ -5,10 +5,10 @@ from __future__ import annotations
 from xml.etree import ElementTree
 
 import pytest
-from bench.figures import Bars, Lines, Picture, Reading
-from bench.floors import FLOORS
 
 from bench import plots, svg
+from bench.figures import Bars, Lines, Picture, Reading
+from bench.floors import FLOORS
 
 SVG = "{http://www.w3.org/2000/svg}"
 HOSTILE = "<script>alert('&\"')</script>"

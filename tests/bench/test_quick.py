@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from bench.figures import Reading, Setting
-from bench.floors import FLOORS
 
 from bench import field, quick, standing
+from bench.figures import Reading, Setting
+from bench.floors import FLOORS
 
 SETTING = Setting(True, lambda _: None)
 

@@ -7,11 +7,11 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from bench.figures import Bars, Figures, Finding, Lines, Measured, Picture, Reading, Setting, Table, spread
-from bench.sections import SECTIONS, Chapter
 
 from bench import __main__ as command
 from bench import report
+from bench.figures import Bars, Figures, Finding, Lines, Measured, Picture, Reading, Setting, Table, spread
+from bench.sections import SECTIONS, Chapter
 
 DOCUMENTS = Path(__file__).parents[2] / "docs"
 FINDINGS: list[Finding] = [

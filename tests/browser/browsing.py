@@ -10,7 +10,7 @@ from typing import Any
 
 from playwright.async_api import Browser, BrowserContext, Locator, Page, async_playwright, expect
 
-from browser.watching import Watch
+from tests.browser.watching import Watch
 
 PATIENCE_MS = 60_000  # a busy machine is not a broken page
 # Elements tell the names and roles that they have for assistive technology.

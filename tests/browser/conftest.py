@@ -10,12 +10,12 @@ from typing import NamedTuple
 import pytest
 from playwright.async_api import Browser
 
-from browser.browsing import Visitor, browsing, visiting
-from browser.present import populated
-from browser.wording import hostilely
-from engine_process import EngineProcess
-from former_names import former_names
-from stores import make_store
+from tests.browser.browsing import Visitor, browsing, visiting
+from tests.browser.present import populated
+from tests.browser.sentences import hostilely
+from tests.support.engine_process import EngineProcess
+from tests.support.former_names import former_names
+from tests.support.stores import make_store
 from windlass.server import Serving, serving
 from windlass.service import Service
 from windlass.settings import Settings
@@ -57,7 +57,7 @@ async def ground(browser: Browser, engine: EngineProcess) -> AsyncIterator[Groun
         store = await stack.enter_async_context(make_store(engine))
         with former_names():
             ids = await stack.enter_async_context(populated(store, hostilely, range(60, 0, -5)))
-        running = await stack.enter_async_context(serving(store.twin(), SETTINGS))
+        running = await stack.enter_async_context(serving(store.clone(), SETTINGS))
         yield Ground(running.url, Service(store), ids)
 
 

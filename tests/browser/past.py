@@ -9,7 +9,7 @@ from random import Random
 
 import msgspec
 
-from browser.wording import Wording
+from tests.browser.sentences import Wording
 from windlass.core.job import Blob, Job, NewJob
 from windlass.core.operations import Fail, Finish, Take, WorkerInfo
 from windlass.core.retry import Backoff

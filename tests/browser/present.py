@@ -9,8 +9,8 @@ from collections.abc import AsyncIterator, Sequence
 
 import msgspec
 
-from browser.past import ERRORS, MINUTE_MS, WORKER, Past, register_worker, traceback_of
-from browser.wording import Wording
+from tests.browser.past import ERRORS, MINUTE_MS, WORKER, Past, register_worker, traceback_of
+from tests.browser.sentences import Wording
 from windlass import Context, Windlass, Worker
 from windlass.core.access.audit import AuditEntry
 from windlass.core.bulk_action import Action
@@ -282,7 +282,7 @@ async def populated(store: Store, say: Wording, ago_minutes: Sequence[int]) -> A
     present = Present(service, say)
     await present.arrange()
     app = Windlass()
-    app.connect(store.twin())
+    app.connect(store.clone())
     shop = Shop(app, say)
     worker = Worker(app, concurrency=4, name=say("app-1"), grace=5, has_loops=False)
     working = asyncio.create_task(worker.run())

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from playwright.async_api import Error, expect
 
-from browser.browsing import PHONE, Visitor
-from browser.conftest import Ground
+from tests.browser.browsing import PHONE, Visitor
+from tests.browser.conftest import Ground
 
 pytestmark = pytest.mark.anyio
 

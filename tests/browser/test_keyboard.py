@@ -7,8 +7,8 @@ import re
 import pytest
 from playwright.async_api import expect
 
-from browser.browsing import Visitor
-from browser.conftest import Ground
+from tests.browser.browsing import Visitor
+from tests.browser.conftest import Ground
 
 pytestmark = pytest.mark.anyio
 

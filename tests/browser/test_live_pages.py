@@ -8,12 +8,12 @@ from collections.abc import AsyncIterator
 import pytest
 from playwright.async_api import Browser, Route, expect
 
-from browser.browsing import Visitor, visiting
-from browser.conftest import SETTINGS
-from browser.examining import shifts, watch_shifts
-from engine_process import EngineProcess
-from sdk.conftest import at_work
-from stores import make_store
+from tests.browser.browsing import Visitor, visiting
+from tests.browser.conftest import SETTINGS
+from tests.browser.examining import shifts, watch_shifts
+from tests.sdk.conftest import at_work
+from tests.support.engine_process import EngineProcess
+from tests.support.stores import make_store
 from windlass import Context, Windlass
 from windlass.core.job import NewJob
 from windlass.core.operations import Fail, Take
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.anyio
 @pytest.fixture
 async def app(running: Serving, store: Store) -> AsyncIterator[Windlass]:
     app = Windlass()
-    app.connect(store.twin())
+    app.connect(store.clone())
     yield app
     await app.aclose()
 

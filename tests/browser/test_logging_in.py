@@ -7,7 +7,7 @@ import re
 import pytest
 from playwright.async_api import Page, expect
 
-from browser.browsing import Visitor
+from tests.browser.browsing import Visitor
 from windlass.core.access.tokens import NewToken, Role
 from windlass.core.job import NewJob
 from windlass.server import Serving

@@ -7,8 +7,8 @@ import re
 import pytest
 from playwright.async_api import Locator, expect
 
-from browser.browsing import Visitor
-from browser.crowd import crowd
+from tests.browser.browsing import Visitor
+from tests.browser.crowd import crowd
 from windlass.server import Serving
 
 pytestmark = pytest.mark.anyio

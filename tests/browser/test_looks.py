@@ -8,10 +8,10 @@ from urllib.parse import quote
 import pytest
 from playwright.async_api import Page, expect
 
-from browser.browsing import DESK, PHONE, Visitor
-from browser.conftest import Ground
-from browser.examining import faults
-from browser.wording import hostilely
+from tests.browser.browsing import DESK, PHONE, Visitor
+from tests.browser.conftest import Ground
+from tests.browser.examining import faults
+from tests.browser.sentences import hostilely
 from windlass import dashboard
 from windlass.core.text.control_characters import escape_control
 from windlass.web.app.router import Router

@@ -16,8 +16,8 @@ from aiohttp import web
 from playwright.async_api import BrowserContext, Page, expect
 from prometheus_client.parser import text_string_to_metric_families
 
-from browser.browsing import Visitor
-from browser.watching import PATIENCE_S
+from tests.browser.browsing import Visitor
+from tests.browser.watching import PATIENCE_S
 from windlass import dashboard
 from windlass.core.access.tokens import NewToken, Role
 from windlass.core.ids import format_id

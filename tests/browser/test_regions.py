@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 from playwright.async_api import expect
 
-from browser.browsing import Visitor
+from tests.browser.browsing import Visitor
 from windlass.core.job import NewJob
 from windlass.dashboard.assets import ASSETS
 from windlass.server import Serving
@@ -106,7 +106,7 @@ async def test_what_changes_much_is_asked_for_first_with_and_without_scripts(
     await service.enqueue([NewJob(queue="mail", name="send")])
 
     def harm() -> None:
-        store._blocking.call("SREM", f"{store.root(0)}:queues", "mail")
+        store._sync_connection.call("SREM", f"{store.root(0)}:queues", "mail")
 
     harm()
     page = await visitor.open("/engine")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from cli.console import did, run
-from engine.helpers import new, put, take
+from tests.service.helpers import new, put, take
+from tests.support.console import did, run
 from windlass.core.callbacks.callback import Debt, Undelivered
 from windlass.core.job import Callback
 from windlass.core.operations import Finish

@@ -20,8 +20,8 @@ from pathlib import Path
 import click
 import pytest
 
-from cli.console import environment
-from engine.helpers import counts, new, put
+from tests.service.helpers import counts, new, put
+from tests.support.console import environment
 from windlass.cli.main import windlass
 from windlass.core.ids import format_id
 from windlass.service import Service

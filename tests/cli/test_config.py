@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from acl_user import ask, restricted
-from cli.console import done_by
-from engine_process import EngineProcess
+from tests.support.acl_user import ask, restricted
+from tests.support.console import done_by
+from tests.support.engine_process import EngineProcess
 from windlass.cli.main import windlass
 from windlass.core.errors import BadSetting
 from windlass.settings import load

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from click.testing import CliRunner, Result
 
-from engine_process import EngineProcess
+from tests.support.engine_process import EngineProcess
 from windlass.cli.main import windlass
 from windlass.core.job import NewJob
 from windlass.service import Service
@@ -28,7 +28,7 @@ def engine() -> Iterator[EngineProcess]:
 def service(engine: EngineProcess) -> Iterator[Service]:
     store = Store(parse_url(engine.unix_url))
     yield Service(store)
-    store.close_now()
+    store.close_sync()
 
 
 def run(engine: EngineProcess, *options: str) -> Result:
@@ -37,7 +37,7 @@ def run(engine: EngineProcess, *options: str) -> Result:
 
 def break_it(service: Service) -> None:
     service.enqueue([NewJob(queue="mail", name="send") for _ in range(5)]).wait()
-    service.store._blocking.call("DEL", f"{service.store.root(0)}:ready:mail")
+    service.store._sync_connection.call("DEL", f"{service.store.root(0)}:ready:mail")
 
 
 def test_all_is_well_in_one_line(engine: EngineProcess, service: Service) -> None:
@@ -74,8 +74,8 @@ def test_json_for_machines(engine: EngineProcess, service: Service) -> None:
 
 
 def test_an_engine_that_evicts_is_looked_at_all_the_same(engine: EngineProcess, service: Service) -> None:
-    service.store.open_now()
-    service.store._blocking.call("CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
+    service.store.open_sync()
+    service.store._sync_connection.call("CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
     result = run(engine)
     assert result.exit_code == 1
     assert "eviction" in result.output

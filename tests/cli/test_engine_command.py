@@ -8,13 +8,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from acl_user import PASSWORD, ask, forget_all, restricted
-from cli.console import done_by
-from engine_process import EngineProcess
-from serving_process import environment
+from tests.support.acl_user import PASSWORD, ask, forget_all, restricted
+from tests.support.console import done_by
+from tests.support.engine_process import EngineProcess
+from tests.support.server_process import environment
 from windlass.store.connection.connection import EngineReplyError
 from windlass.store.connection.endpoint import parse_url
-from windlass.store.connection.sync_connection import BlockingConnection
+from windlass.store.connection.sync_connection import SyncConnection
 from windlass.store.scripts import library
 
 
@@ -50,7 +50,7 @@ def test_prepare_loads_the_functions_once_and_prints_a_line_that_works(own_engin
 
 
 def as_user(engine: EngineProcess, *command: str) -> None:
-    connection = BlockingConnection.open(parse_url(f"unix://windlass:{PASSWORD}@{engine.socket_path}?db=0"))
+    connection = SyncConnection.open(parse_url(f"unix://windlass:{PASSWORD}@{engine.socket_path}?db=0"))
     try:
         connection.call(*command)
     finally:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from embedded_process import ask, increment_file, is_stopped, new_data_dir, wait_until
+from tests.support.embedded_process import ask, increment_file, is_stopped, new_data_dir, wait_until
 from windlass.cli.main import windlass
 from windlass.core.engine_state import EngineState
 from windlass.core.errors import EngineUnavailable, EngineUnsuitable
@@ -49,7 +49,7 @@ def engine_states(data_dir: Path) -> list[EngineState]:
     try:
         return Service(store).engines().wait()
     finally:
-        store.close_now()
+        store.close_sync()
 
 
 def damage(data_dir: Path) -> bytes:

@@ -8,8 +8,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from cli.console import did, run
-from engine.helpers import another, counts, new, put, read, take
+from tests.service.helpers import another, counts, new, put, read, take
+from tests.support.console import did, run
 from windlass.core.ids import format_id, parse_id
 from windlass.core.job import Blob, Codec
 from windlass.core.operations import Fail, Finish, Take
@@ -123,7 +123,7 @@ class Working(threading.Thread):
             self._service.finish([Finish(job.id, job.lease_token, self._result)]).wait()
         else:
             self._service.fail([Fail(id=job.id, token=job.lease_token, error=self._error)]).wait()
-        self._service.store.close_now()
+        self._service.store.close_sync()
 
 
 def msgpack(value: object) -> Blob:

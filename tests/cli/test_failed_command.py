@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from cli.console import did, run
-from engine.helpers import counts, new, put, take
+from tests.service.helpers import counts, new, put, take
+from tests.support.console import did, run
 from windlass.core.job import Blob, Codec
 from windlass.core.operations import Fail
 from windlass.service import Service

@@ -7,9 +7,9 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
-from cli.console import did, run
-from engine.helpers import counts, new, put, read, take
-from former_names import former_names
+from tests.service.helpers import counts, new, put, read, take
+from tests.support.console import did, run
+from tests.support.former_names import former_names
 from windlass.core.ids import format_id
 from windlass.core.job import Blob, Callback, Codec
 from windlass.core.limits.limit import Limit, Matcher

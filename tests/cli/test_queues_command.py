@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from cli.console import did, run
-from engine.helpers import counts, new, put, take
+from tests.service.helpers import counts, new, put, take
+from tests.support.console import did, run
 from windlass.core.limits.limit import Limit, Matcher
 from windlass.core.operations import Fail, Finish
 from windlass.core.queue import FOREVER_MS

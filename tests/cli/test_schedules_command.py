@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from cli.console import did, run
-from engine.helpers import new, read
+from tests.service.helpers import new, read
+from tests.support.console import did, run
 from windlass.core.ids import parse_id
 from windlass.core.job import Blob
 from windlass.core.scheduling.schedule import Schedule

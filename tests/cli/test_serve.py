@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from engine_process import EngineProcess
+from tests.support.engine_process import EngineProcess
 from windlass.core.job import NewJob
 from windlass.core.operations import Take
 from windlass.server import build_store
@@ -67,11 +67,11 @@ def test_a_job_enqueued_beside_the_server_outlives_both(data_dir: str) -> None:
     read_until(process, "Stop with")
     service = Service(build_store(Settings(data_dir=data_dir)))
     service.enqueue([NewJob(queue="q", name="n")]).one().wait()
-    service.store.close_now()
+    service.store.close_sync()
     assert end(process, signal.SIGKILL)[0] == -signal.SIGKILL
     again = Service(build_store(Settings(data_dir=data_dir)))
     assert len(again.take(Take(queues=("q",))).wait().jobs) == 1
-    again.store.close_now()
+    again.store.close_sync()
 
 
 def test_the_loops_of_a_server_promote_and_recover(data_dir: str) -> None:
@@ -83,7 +83,7 @@ def test_the_loops_of_a_server_promote_and_recover(data_dir: str) -> None:
     assert first.attempt == 1
     again = service.take(Take(queues=("q",), wait_ms=10_000)).wait().jobs[0]
     assert (again.id, again.attempt) == (first.id, 2)
-    service.store.close_now()
+    service.store.close_sync()
     assert end(process, signal.SIGTERM)[0] == 0
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cli.console import did, run
+from tests.support.console import did, run
 from windlass.core.access.audit import AuditEntry
 from windlass.core.access.tokens import NewToken, Role, parse_token
 from windlass.service import Service

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from rich.console import Console
 
-from cli.console import did, run
-from engine.helpers import new, put, take
+from tests.service.helpers import new, put, take
+from tests.support.console import did, run
 from windlass.cli import top_frame
 from windlass.core.operations import Finish, WorkerInfo
 from windlass.service import Service

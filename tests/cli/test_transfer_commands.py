@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from engine.helpers import counts, new, put
-from engine.transferred import comparable, exported, fill
+from tests.service.export.transferred import comparable, exported, fill
+from tests.service.helpers import counts, new, put
 from windlass.service import Service
 
 
@@ -27,7 +27,7 @@ def windlass(service: Service, *arguments: str, given: bytes = b"") -> subproces
 @pytest.mark.parametrize("name", ["all.jsonl", "all.jsonl.gz"])
 def test_out_and_in_through_a_file(service: Service, target: Service, tmp_path: Path, name: str) -> None:
     fill(service)
-    target.store.open_now()  # marks the namespace as a test's
+    target.store.open_sync()  # marks the namespace as a test's
     file = tmp_path / name
     out = windlass(service, "export", str(file))
     assert (out.returncode, out.stdout) == (0, b"")

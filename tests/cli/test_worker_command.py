@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from engine_process import EngineProcess
+from tests.support.engine_process import EngineProcess
 from windlass.core.job import NewJob
 from windlass.server import build_store
 from windlass.service import Service
@@ -53,7 +53,7 @@ def test_what_it_says_at_its_start_and_end(engine: EngineProcess, directory: Pat
     service = Service(build_store(settings))
     service.enqueue([NewJob(queue="mail", name="send_mail")]).one().wait()
     done = run(directory, "shop.tasks", "--url", engine.unix_url, "--namespace", settings.namespace, "--burst", "-c3")
-    service.store.close_now()
+    service.store.close_sync()
     assert done.returncode == 0, done.stderr
     assert f"engine     valkey {service.store.deployment.version} at unix:" in done.stdout  # type: ignore[union-attr]
     assert "queues     default, mail" in done.stdout
@@ -124,7 +124,7 @@ def test_options_win_over_the_application_in_child_processes_too(engine: EngineP
     service = Service(build_store(settings))
     service.enqueue([NewJob(queue="mail", name="passes_on")]).one().wait()
     done = run(directory, "shop.tasks", "--url", engine.unix_url, "--namespace", settings.namespace, "--burst")
-    service.store.close_now()
+    service.store.close_sync()
     assert "Stopped after 2 jobs." in done.stdout, done.stderr
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from namespace import dump
+from tests.support.namespace import dump
 from windlass.core.access.audit import AuditEntry
 from windlass.core.access.tokens import NewToken, Role, Tokens
 from windlass.core.bulk_action import Action
@@ -256,7 +256,11 @@ def _conclusions() -> Iterator[Case]:
     )
     both = Conclude(id=OK_ID, then="again", run_at_ms=5, delay_ms=5)
     yield "complete_with_children", "two times", lambda service: service.complete_with_children([both])
-    yield "complete_with_children", "unknown", lambda service: service.complete_with_children([Conclude(id=OK_ID, then="finish")])
+    yield (
+        "complete_with_children",
+        "unknown",
+        lambda service: service.complete_with_children([Conclude(id=OK_ID, then="finish")]),
+    )
 
 
 def _numbers() -> Iterator[Case]:
@@ -315,8 +319,16 @@ def _takes() -> Iterator[Case]:
         yield "finish_and_take", label, lambda service, request=request: service.finish_and_take([], [], request)
     fine = Take(queues=("other",))
     for value in WRONG_LISTS:
-        yield "finish_and_take", f"finishes={value!r}", lambda service, value=value: service.finish_and_take(value, [], fine)
-        yield "finish_and_take", f"failures={value!r}", lambda service, value=value: service.finish_and_take([], value, fine)
+        yield (
+            "finish_and_take",
+            f"finishes={value!r}",
+            lambda service, value=value: service.finish_and_take(value, [], fine),
+        )
+        yield (
+            "finish_and_take",
+            f"failures={value!r}",
+            lambda service, value=value: service.finish_and_take([], value, fine),
+        )
     wrong_outcomes = [Finish(b"x", 1)], [None], [Fail(id=OK_ID, token=1)]
     for outcomes in wrong_outcomes:
         yield (
@@ -435,7 +447,11 @@ def _members() -> Iterator[Case]:
     for value in (0, 501, *WRONG_WHOLES):
         yield "list_members", f"most={value!r}", lambda service, value=value: service.list_members(OK_ID, most=value)
     for value in ("x", "bmFuIHg=", *WRONG_TEXTS):
-        yield "list_members", f"cursor={value!r:.30}", lambda service, value=value: service.list_members(OK_ID, cursor=value)
+        yield (
+            "list_members",
+            f"cursor={value!r:.30}",
+            lambda service, value=value: service.list_members(OK_ID, cursor=value),
+        )
     yield "list_members", "unknown", lambda service: service.list_members(OK_ID)
 
 
@@ -843,7 +859,11 @@ def _assignments() -> Iterator[Case]:
                 lambda service, one=request: service.report_worker([one], silent_ms=1),
             )
     for value in (0, *WRONG_WHOLES):
-        yield "report_worker", f"silent_ms={value!r}", lambda service, value=value: service.report_worker([], silent_ms=value)
+        yield (
+            "report_worker",
+            f"silent_ms={value!r}",
+            lambda service, value=value: service.report_worker([], silent_ms=value),
+        )
     for value in (*WRONG_LISTS, [], [5], [""], ["q"] * 1_001):
         yield "assign", f"queues={value!r:.30}", lambda service, value=value: service.assign(value, accept_ms=1)
     terms: dict[str, tuple[Any, ...]] = {

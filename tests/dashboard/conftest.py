@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator
 
 import httpx
 import pytest
-from looking import Looker
 
+from tests.dashboard.page_client import Looker
 from windlass.server import Serving, serving
 from windlass.settings import Settings
 from windlass.store.store import Store

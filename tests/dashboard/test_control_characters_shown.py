@@ -7,12 +7,12 @@ import re
 from urllib.parse import quote
 
 import pytest
-from looking import Looker
 
-from browser.past import Past
-from browser.present import Present
-from browser.wording import cut
-from former_names import former_names
+from tests.browser.past import Past
+from tests.browser.present import Present
+from tests.browser.sentences import cut
+from tests.dashboard.page_client import Looker
+from tests.support.former_names import former_names
 from windlass import dashboard
 from windlass.core.ids import parse_id
 from windlass.core.job import Blob, NewJob
@@ -53,7 +53,7 @@ async def _populated(store: Store) -> dict[str, str]:
 
 
 async def test_no_page_shows_one_raw(looker: Looker, store: Store, running: Serving) -> None:
-    async with store.twin() as another:
+    async with store.clone() as another:
         ids = await _populated(another)
     plain = [path for path in GETS if "{" not in path and path not in ("/login", "/live")]
     paths = [*plain, *(one.format(**ids) for path in GETS if "{" in path for one in ABOUT[path])]

@@ -6,9 +6,9 @@ import time
 
 import httpx
 import pytest
-from looking import Looker
 
-from embedded_process import new_data_dir
+from tests.dashboard.page_client import Looker
+from tests.support.embedded_process import new_data_dir
 from windlass.server import build_store, serving
 from windlass.settings import Settings
 from windlass.store.embedded.data_directory import Cut, add_cut

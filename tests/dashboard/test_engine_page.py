@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from looking import Looker
 
-from acl_user import restricted
-from engine_process import EngineProcess
+from tests.dashboard.page_client import Looker
+from tests.support.acl_user import restricted
+from tests.support.engine_process import EngineProcess
 from windlass.core.access.audit import AuditEntry
 from windlass.core.access.tokens import NewToken, Role
 from windlass.core.job import NewJob
@@ -76,7 +76,7 @@ async def test_the_doctor_is_asked_from_the_page(looker: Looker, service: Servic
 async def test_a_repair_is_asked_for_twice_and_done(looker: Looker, service: Service) -> None:
     service.enqueue([NewJob(queue="mail", name="send")]).wait()
     store = service.store
-    store._blocking.call("SREM", f"{store.root(0)}:queues", "mail")
+    store._sync_connection.call("SREM", f"{store.root(0)}:queues", "mail")
     fields = (await looker.look("/engine")).form("/do/doctor")
     found = await looker.send("/do/doctor", fields)
     assert "Something is wrong" in found.text

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import httpx
 import pytest
-from looking import Looker
 
+from tests.dashboard.page_client import Looker
 from windlass import dashboard
 from windlass.core.access.tokens import NewToken, Role
 from windlass.core.ids import format_id

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from looking import Looker, Page
 
+from tests.dashboard.page_client import Looker, Page
 from windlass.core.access.tokens import NewToken, Role
 from windlass.core.errors import AlreadyEnded, Refusal, UnknownJob
 from windlass.core.ids import format_id, parse_id

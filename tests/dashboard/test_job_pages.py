@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from looking import Looker, Page
 
+from tests.dashboard.page_client import Looker, Page
 from windlass.core.errors import Refusal
 from windlass.core.ids import format_id
 from windlass.core.job import Blob, Callback, Codec, NewJob

@@ -7,9 +7,9 @@ import time
 
 import httpx
 import pytest
-from looking import Looker, Page
 
-from serving_process import ServingProcess, of_store, until
+from tests.dashboard.page_client import Looker, Page
+from tests.support.server_process import ServingProcess, of_store, until
 from windlass.core.access.tokens import NewToken, Role
 from windlass.dashboard import live
 from windlass.server import Serving
@@ -133,7 +133,7 @@ async def test_too_many_logouts_of_a_token_end_all_its_sessions(looker: Looker, 
 
 
 def test_every_process_of_an_engine_knows_of_a_logout(store: Store) -> None:
-    store.open_now()
+    store.open_sync()
     with (
         ServingProcess(of_store(store), token=STATIC) as one,
         ServingProcess(of_store(store), token=STATIC) as other,
@@ -146,4 +146,4 @@ def test_every_process_of_an_engine_knows_of_a_logout(store: Store) -> None:
         client.post("/logout", data=Page(client.get("/")).form("/logout"))
         assert httpx.get(one.url, headers=copied).status_code == 401
         until(lambda: httpx.get(other.url, headers=copied).status_code == 401)
-    store.close_now()
+    store.close_sync()

@@ -8,11 +8,11 @@ from urllib.parse import quote
 
 import httpx
 import pytest
-from looking import Looker
 
-from browser.past import Past
-from browser.present import Present
-from browser.wording import cut
+from tests.browser.past import Past
+from tests.browser.present import Present
+from tests.browser.sentences import cut
+from tests.dashboard.page_client import Looker
 from windlass import dashboard
 from windlass.dashboard.rendering import HEADERS
 from windlass.server import Serving
@@ -99,7 +99,7 @@ async def _populated(store: Store) -> dict[str, str]:
 
 
 async def test_every_page_shows_it_as_text(looker: Looker, store: Store, running: Serving) -> None:
-    async with store.twin() as another:
+    async with store.clone() as another:
         ids = await _populated(another)
     plain = [path for path in GETS if "{" not in path and path != "/login"]
     paths = [*plain, *(one.format(**ids) for path in GETS if "{" in path for one in ABOUT[path])]

@@ -8,8 +8,8 @@ import time
 from types import SimpleNamespace
 
 import pytest
-from looking import Looker, Page
 
+from tests.dashboard.page_client import Looker, Page
 from windlass.core.job import NewJob
 from windlass.core.operations import Fail, Finish, Take
 from windlass.dashboard import response_cache

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from looking import Looker, Page
 
+from tests.dashboard.page_client import Looker, Page
 from windlass import dashboard
 from windlass.core.access.audit import AuditEntry
 from windlass.core.access.tokens import NewToken, Role

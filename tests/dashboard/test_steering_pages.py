@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from looking import Looker, Page
 
+from tests.dashboard.page_client import Looker, Page
 from windlass.core.access.tokens import NewToken, Role
 from windlass.core.callbacks.callback import Undelivered
 from windlass.core.ids import format_id

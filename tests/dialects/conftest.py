@@ -7,11 +7,11 @@ from collections.abc import AsyncIterator
 
 import httpx
 import pytest
-from asking import Asker
-from bedrock_desk import AtDesk
-from light import Light
 
-from api_client import Api
+from tests.dialects.bedrock.command_router import AtDesk
+from tests.dialects.http_requests import Asker
+from tests.dialects.lightjq.lightjq_client import Light
+from tests.support.api_client import Api
 from windlass.server import Serving, serving
 from windlass.service import Service
 from windlass.settings import Settings

@@ -45,15 +45,15 @@ def test_every_route_is_in_it_once_and_says_what_it_does() -> None:
         assert re.fullmatch(r"[A-Z].+[^.]", operation["summary"]), operation["operationId"]
 
 
-@pytest.mark.parametrize("route", [one for one in LISTED if one.takes is not None], ids=lambda route: route.operation)
+@pytest.mark.parametrize("route", [one for one in LISTED if one.body is not None], ids=lambda route: route.operation)
 def test_the_example_of_a_body_is_one(route: Route) -> None:
     content = DOCUMENT["paths"][route.path][route.method.lower()]["requestBody"]["content"]
     example = next(iter(content.values()))["example"]
-    msgspec.json.decode(msgspec.json.encode(example), type=route.takes)
+    msgspec.json.decode(msgspec.json.encode(example), type=route.body)
 
 
 def test_no_example_is_left_over() -> None:
-    assert set(EXAMPLES.bodies) <= {route.operation for route in LISTED if route.takes is not None}
+    assert set(EXAMPLES.bodies) <= {route.operation for route in LISTED if route.body is not None}
     for operation, query in EXAMPLES.queries.items():
         [route] = [one for one in LISTED if one.operation == operation]
         assert route.query is not None

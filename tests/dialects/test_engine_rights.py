@@ -9,9 +9,10 @@ import httpx
 import msgspec
 import pytest
 
-from acl_user import USER, ask, restricted, until
-from dialects import bedrock_talk, processor_talk
-from engine_process import EngineProcess
+from tests.dialects.bedrock import client as bedrock_talk
+from tests.dialects.stdio import processor_client
+from tests.support.acl_user import USER, ask, restricted, until
+from tests.support.engine_process import EngineProcess
 from windlass import Windlass
 from windlass.core.errors import EngineNotPermitted
 from windlass.server import Serving, serving
@@ -114,13 +115,13 @@ async def test_the_processor_keeps_what_it_has_read(
     prepared: EngineProcess, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("windlass.dialects.stdio.message_router.TROUBLE_PAUSE_S", 0.01)
-    async with Store(parse_url(restricted(prepared))) as store, processor_talk.talking(Service(store)) as talk:
+    async with Store(parse_url(restricted(prepared))) as store, processor_client.talking(Service(store)) as talk:
         ask(prepared, "ACL", "SETUSER", USER, "-fcall")
-        talk.say(processor_talk.add(1))
+        talk.say(processor_client.add(1))
         await until(lambda: SENTENCE in caplog.text, "it says what is missing")
         ask(prepared, "ACL", "SETUSER", USER, "+fcall")
         listed = await talk.answered()
-        assert processor_talk.job_uuid(1) in str(listed)
+        assert processor_client.job_uuid(1) in str(listed)
 
 
 async def test_followers_of_events_go_on(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from api_client import Api
+from tests.support.api_client import Api
 from windlass.service import Service
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("engine", ["valkey"], indirect=True)]

@@ -10,11 +10,11 @@ from typing import NamedTuple
 import httpx
 import msgspec
 import pytest
-from bedrock_talk import talking
 from click.testing import CliRunner
-from processor_talk import ProcessorProcess, add, messages_of, until
 
 from faults.engines import Alone
+from tests.dialects.bedrock.client import talking
+from tests.dialects.stdio.processor_client import ProcessorProcess, add, messages_of, until
 from windlass import Windlass, Worker
 from windlass.cli.main import main
 from windlass.core.errors import DiskFull, EngineFull, WindlassError
@@ -76,9 +76,9 @@ def alone() -> Iterator[Alone]:
 @pytest.fixture
 def store(alone: Alone) -> Iterator[Store]:
     store = Store(parse_url(alone.url), patience_s=10)
-    store.open_now()
+    store.open_sync()
     yield store
-    store.close_now()
+    store.close_sync()
 
 
 @pytest.fixture

@@ -11,8 +11,8 @@ import httpx
 import msgspec
 import pytest
 
-from api_client import Api
-from engine_process import EngineProcess
+from tests.support.api_client import Api
+from tests.support.engine_process import EngineProcess
 from windlass import Windlass, Worker
 from windlass.background.recoverer import Recoverer
 from windlass.core.access.tokens import NewToken, Role

@@ -9,11 +9,11 @@ from urllib.parse import quote
 
 import httpx
 import pytest
-from bedrock_desk import AtDesk
-from light import Light
 
-from dialects.processor_talk import IDENTITY, line
-from former_names import former_names
+from tests.dialects.bedrock.command_router import AtDesk
+from tests.dialects.lightjq.lightjq_client import Light
+from tests.dialects.stdio.processor_client import IDENTITY, line
+from tests.support.former_names import former_names
 from windlass.core.access.tokens import NewToken, Role
 from windlass.core.errors import BadInput
 from windlass.core.ids import format_id
@@ -21,8 +21,8 @@ from windlass.core.job import NewJob
 from windlass.core.limits.limit import Limit, Matcher
 from windlass.core.operations import Held, Listing, Take, WorkerInfo
 from windlass.core.scheduling.schedule import Schedule
-from windlass.dialects.stdio.jobs import NAME_OF_A_JOB
-from windlass.dialects.stdio.messages import Add, Reader, Terms
+from windlass.dialects.stdio.jobs import DEFAULT_JOB_NAME
+from windlass.dialects.stdio.messages import AddJobMessage, MessageReader, ProcessorOptions
 from windlass.service import Service
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("engine", ["valkey"], indirect=True)]
@@ -104,14 +104,16 @@ async def test_bedrock_says_so(desk: AtDesk) -> None:
 def test_the_processor_says_so(service: Service) -> None:
     for fields in ({"queue_name": EVIL, "uuid": "u"}, {"queue_name": "q", "uuid": EVIL}):
         with pytest.raises(BadInput, match=SAID):
-            Reader(IDENTITY, Terms()).read(line("job_queue/add_job", fields).encode(), 0)
+            MessageReader(IDENTITY, ProcessorOptions()).read(line("job_queue/add_job", fields).encode(), 0)
     with pytest.raises(BadInput, match=SAID):
-        Reader(IDENTITY, Terms()).read(line("job_queue/worker_idle", {"queue_name": "q"}, EVIL).encode(), 0)
-    added = Reader(IDENTITY, Terms()).read(
+        MessageReader(IDENTITY, ProcessorOptions()).read(
+            line("job_queue/worker_idle", {"queue_name": "q"}, EVIL).encode(), 0
+        )
+    added = MessageReader(IDENTITY, ProcessorOptions()).read(
         line("job_queue/add_job", {"uuid": "u", "queue_name": "q", "command": EVIL}).encode(), 0
     )
-    assert isinstance(added, Add)
-    assert added.job.name == NAME_OF_A_JOB  # as for every command that cannot be a name
+    assert isinstance(added, AddJobMessage)
+    assert added.job.name == DEFAULT_JOB_NAME  # as for every command that cannot be a name
 
 
 async def test_a_download_of_such_an_aggregation_has_a_lane(client: httpx.AsyncClient, service: Service) -> None:

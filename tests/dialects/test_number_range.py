@@ -11,15 +11,15 @@ from typing import Any
 import httpx
 import msgspec
 import pytest
-from bedrock_desk import AtDesk
-from light import Light
 
-from dialects.processor_talk import IDENTITY
+from tests.dialects.bedrock.command_router import AtDesk
+from tests.dialects.lightjq.lightjq_client import Light
+from tests.dialects.stdio.processor_client import IDENTITY
 from windlass.core.errors import BadInput
 from windlass.core.job import Blob, Codec, NewJob
 from windlass.core.operations import Take
 from windlass.dialects.stdio import jobs as processor_jobs
-from windlass.dialects.stdio.messages import Reader, Terms
+from windlass.dialects.stdio.messages import MessageReader, ProcessorOptions
 from windlass.server.serve import ROUTES
 from windlass.service import Service
 from windlass.web.app.router import Router
@@ -142,14 +142,14 @@ class TestBedrock:
 def test_a_line_of_the_processor_is_refused_in_its_words(number: str) -> None:
     line = f'{{"topic": "default/job_queue/add_job", "payload": {{"uuid": "u", "queue_name": "q", "args": {number}}}}}'
     with pytest.raises(BadInput, match=OUT_OF_RANGE):
-        Reader(IDENTITY, Terms()).read(line.encode(), 0)
+        MessageReader(IDENTITY, ProcessorOptions()).read(line.encode(), 0)
 
 
 def test_the_processor_hands_on_what_json_cannot_hold_as_base64(service: Service) -> None:
     payload = Blob(msgspec.msgpack.encode({"a": math.nan}), Codec.MSGPACK)
     made = service.enqueue([NewJob(queue="q", name="n", payload=payload)]).one().wait()
     job = service.job([made.id]).one().wait().job
-    shown = msgspec.json.decode(processor_jobs.assignment(job))
+    shown = msgspec.json.decode(processor_jobs.encode_assignment(job))
     assert (shown["args"], base64.b64decode(shown["args_base64"])) == (None, payload.data)
 
 
@@ -168,7 +168,7 @@ def _numbers(schema: Any, path: str) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def test_numbers_of_requests_have_bounds() -> None:
-    taken = [one for route in Router(ROUTES).routes for one in (route.takes, route.query) if one is not None]
+    taken = [one for route in Router(ROUTES).routes for one in (route.body, route.query) if one is not None]
     _, components = msgspec.json.schema_components(taken)
     found = dict(_numbers(components, "$"))
     assert found

@@ -11,11 +11,11 @@ import pytest
 import schemathesis
 from hypothesis import HealthCheck, reject, settings
 from schemathesis import checks
-from threaded import served_in_thread
 
-from engine.profiles import examples
-from engine_process import EngineProcess
-from stores import make_store
+from tests.support.engine_process import EngineProcess
+from tests.support.profiles import examples
+from tests.support.stores import make_store
+from tests.support.threaded_server import served_in_thread
 from windlass.core.ids import format_id
 from windlass.core.job import Blob, NewJob
 from windlass.core.operations import Take

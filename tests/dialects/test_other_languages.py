@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from threaded import served_in_thread
 
-from sdk.conftest import at_work
+from tests.sdk.conftest import at_work
+from tests.support.threaded_server import served_in_thread
 from windlass import JobFailed, Windlass
 from windlass.settings import Settings
 from windlass.store.store import Store
@@ -31,7 +31,7 @@ def app(store: Store) -> Iterator[Windlass]:
 
 @pytest.fixture
 def server_url(store: Store) -> Iterator[str]:
-    with served_in_thread(store.twin(), Settings(port=0, bedrock_port=0, roles="api")) as url:
+    with served_in_thread(store.clone(), Settings(port=0, bedrock_port=0, roles="api")) as url:
         yield url
 
 

@@ -14,8 +14,8 @@ import httpx
 import msgspec
 import msgspec.inspect as shapes
 import pytest
-from jobs_at_hand import bearer, put
 
+from tests.dialects.sample_jobs import bearer, put
 from windlass.core.access.tokens import Role
 from windlass.core.ids import format_id, parse_id
 from windlass.core.operations import Take, WorkerInfo
@@ -112,7 +112,7 @@ def _texts(kind: shapes.Type, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any,
 
 
 def _places(route: Route) -> Iterator[Place]:
-    for kind, type_ in (("body", route.takes), ("query", route.query), ("form", route.form)):
+    for kind, type_ in (("body", route.body), ("query", route.query), ("form", route.form)):
         if type_ is not None:
             yield from (Place(route, kind, path) for path in dict.fromkeys(_texts(shapes.type_info(type_))))
     yield from (Place(route, "header", (name,)) for name in route.headers)
@@ -159,7 +159,7 @@ def _aimed(example: Any, own: Party) -> Any:
 
 
 def _example(route: Route, own: Party) -> Any:
-    if route.takes is None:
+    if route.body is None:
         return None
     paths = document([msgspec.structs.replace(route, is_listed=True)], EXAMPLES)["paths"]
     content = paths[route.path][route.method.lower()]["requestBody"]["content"]
@@ -189,7 +189,7 @@ async def _ask(client: httpx.AsyncClient, place: Place, value: str, own: Party) 
     """Send what the route wants about our own job, but for one place."""
     route = place.route
     names = {"id": own.worker if "/workers/" in route.path else own.job, "queue": "mine", "name": "n"}
-    headers = {"content-type": route.takes_media or "application/json", "accept": "*/*"}
+    headers = {"content-type": route.body_media or "application/json", "accept": "*/*"}
     query: dict[str, Any] = EXAMPLES.queries.get(route.operation, {}) | {"wait_ms": 0, "timeout": 0, "queue": "mine"}
     body = _example(route, own)
     form = {"queue": "mine", "name": "n", "payload": "{}", "confirmed": "1"}
@@ -213,13 +213,13 @@ async def _ask(client: httpx.AsyncClient, place: Place, value: str, own: Party) 
     else:
         form |= {place.path[0]: value}
     known = () if route.query is None else [field.encode_name for field in msgspec.structs.fields(route.query)]
-    encode = msgspec.msgpack.encode if route.takes_media.endswith("msgpack") else msgspec.json.encode
+    encode = msgspec.msgpack.encode if route.body_media.endswith("msgpack") else msgspec.json.encode
     content = urlencode(form).encode() if route.form else None if body is None else encode(body)
     request = client.build_request(
         route.method, route.path.format(**names), params={name: query[name] for name in query if name in known},
         content=content, headers=headers,
     )  # fmt: skip
-    return await _answer(client, request, is_stream=route.media.startswith("text/event-stream"))
+    return await _answer(client, request, is_stream=route.response_media.startswith("text/event-stream"))
 
 
 async def _answer(client: httpx.AsyncClient, request: httpx.Request, *, is_stream: bool) -> Asked:

@@ -18,7 +18,7 @@ from windlass.core.log import Log, LogLine
 from windlass.core.operations import Fail, Finish, Take, Update, WorkerInfo
 from windlass.core.retry import Backoff
 from windlass.core.scheduling.schedule import Schedule
-from windlass.dialects.examples import EXAMPLES, ID
+from windlass.dialects.examples import EXAMPLE_ID, EXAMPLES
 from windlass.server.serve import ROUTES
 from windlass.service import Service
 from windlass.web.app.router import Route, Router
@@ -28,7 +28,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("engine", ["valkey"], i
 
 ROUTED = Router(ROUTES).routes
 SECRET = "S3CRET"  # noqa: S105 (it stands in everything that only others may see)
-PATHS = {"id": ID, "queue": "mail", "name": "nightly", "version": "v", "file": "windlass.css", "folder": "nig"}
+PATHS = {"id": EXAMPLE_ID, "queue": "mail", "name": "nightly", "version": "v", "file": "windlass.css", "folder": "nig"}
 WANTED = {"queue": "mail", "queues": "mail", "q": "runs"}
 HELD_S = 5.0
 # What is answered otherwise than by 403, and why that gives nothing away. A new route that is not refused is looked at,
@@ -69,7 +69,13 @@ async def _populated(service: Service) -> int:
         NewJob(queue="mail", name="fails", payload=secret, priority=-9, retry=Backoff(tries=1), callback=callback),
         NewJob(queue="mail", name="ends", payload=secret, priority=-8, result_ttl_ms=3_600_000),
         NewJob(
-            queue="mail", name="runs", payload=secret, priority=-7, id=parse_id(ID), unique=SECRET, callback=callback
+            queue="mail",
+            name="runs",
+            payload=secret,
+            priority=-7,
+            id=parse_id(EXAMPLE_ID),
+            unique=SECRET,
+            callback=callback,
         ),
     ]
     await service.enqueue(jobs)
@@ -82,7 +88,9 @@ async def _populated(service: Service) -> int:
     await service.schedule(
         Schedule(name="nightly", job=NewJob(queue="mail", name="n", payload=secret), every_ms=86_400_000)
     )
-    await service.register(parse_id(ID), WorkerInfo(host=SECRET, name=SECRET, queues=("mail",)), beat_ms=3_600_000)
+    await service.register(
+        parse_id(EXAMPLE_ID), WorkerInfo(host=SECRET, name=SECRET, queues=("mail",)), beat_ms=3_600_000
+    )
     await service.pause("lightjq", reason=SECRET)
     return runs.lease_token
 
@@ -90,25 +98,25 @@ async def _populated(service: Service) -> int:
 async def _everything(service: Service) -> list[bytes]:
     """All that is kept, beside when it was asked for; and the lease, which an export leaves out."""
     lines = [line async for line in service.export()]
-    held = (await service.job([parse_id(ID)]))[0]
+    held = (await service.job([parse_id(EXAMPLE_ID)]))[0]
     return [*lines[1:], repr(held).encode()]
 
 
 def _body(route: Route, token: int) -> bytes | None:
     if route.method not in ("POST", "PUT", "PATCH"):
         return None
-    if route.takes is None:
-        return b"queue=mail&name=nightly&confirmed=1&ids=" + ID.encode()
+    if route.body is None:
+        return b"queue=mail&name=nightly&confirmed=1&ids=" + EXAMPLE_ID.encode()
     paths = document([msgspec.structs.replace(route, is_listed=True)], EXAMPLES)["paths"]
     content = paths[route.path][route.method.lower()]["requestBody"]["content"]
     example = next(iter(content.values()))["example"]
-    encode = msgspec.msgpack.encode if route.takes_media.endswith("msgpack") else msgspec.json.encode
+    encode = msgspec.msgpack.encode if route.body_media.endswith("msgpack") else msgspec.json.encode
     return encode(_aimed(example, token))
 
 
 def _aimed(example: Any, token: int) -> Any:
     """At what there is: with the right token, and without waiting."""
-    known = {"token": token, "wait_ms": 0, "id": ID, "job_id": ID}
+    known = {"token": token, "wait_ms": 0, "id": EXAMPLE_ID, "job_id": EXAMPLE_ID}
     if isinstance(example, dict):
         return {name: known.get(name, _aimed(value, token)) for name, value in example.items()}
     return [_aimed(one, token) for one in example] if isinstance(example, list) else example
@@ -118,13 +126,13 @@ async def _asked(client: httpx.AsyncClient, route: Route, token: int) -> tuple[i
     """The status and the beginning of the answer: streams have no end."""
     known = {**WANTED, **EXAMPLES.queries.get(route.operation, {}), "wait_ms": 0}
     query = {name: value for name, value in known.items() if name in _fields(route)}
-    headers = {"content-type": route.takes_media or "application/json", "accept": "*/*"}
+    headers = {"content-type": route.body_media or "application/json", "accept": "*/*"}
     path = route.path.format(**PATHS)
     request = client.build_request(route.method, path, params=query, content=_body(route, token), headers=headers)
     answer = await client.send(request, stream=True)
     said = b""
     try:
-        async with asyncio.timeout(0.3 if route.media.startswith("text/event-stream") else HELD_S):
+        async with asyncio.timeout(0.3 if route.response_media.startswith("text/event-stream") else HELD_S):
             async for part in answer.aiter_raw():
                 said += part
     except TimeoutError:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from engine_process import EngineProcess
+from tests.support.engine_process import EngineProcess
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 ENOUGH_S = 60

@@ -11,8 +11,8 @@ import httpx
 import msgspec
 import pytest
 
-from engine_process import EngineProcess
-from stores import make_store
+from tests.support.engine_process import EngineProcess
+from tests.support.stores import make_store
 from windlass.server import serving
 from windlass.service import Service
 from windlass.settings import Settings

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import msgspec
 
-from engine_process import EngineProcess
 from faults.history import Recorder, Seen
 from faults.judging import Final, Finding, Promises, judge, read_final
 from faults.load.by_engine import EngineBench, EngineCounter
@@ -22,6 +21,7 @@ from faults.load.producing import handed_in
 from faults.load.scene import LIMITED, ORDERED, PLAIN, TICKING, prepare, quieten
 from faults.load.wishes import Menu, Wishes
 from faults.load.working import Conduct, Manner, work
+from tests.support.engine_process import EngineProcess
 from windlass.background import runner
 from windlass.background.callbacks.native_body import native_body
 from windlass.core.callbacks.callback import Debt, HeldDebt, Undelivered

@@ -7,12 +7,12 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from broken import FAULTS, Fault, planted
-from short_load import Stage, jobs_are_worked, schedules_fire
 
-from engine_process import EngineProcess
 from faults.judging import Finding
-from stores import discard, make_store
+from tests.faults.broken import FAULTS, Fault, planted
+from tests.faults.short_load import Stage, jobs_are_worked, schedules_fire
+from tests.support.engine_process import EngineProcess
+from tests.support.stores import discard, make_store
 from windlass.service import Service
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("engine", ["valkey"], indirect=True)]
@@ -25,9 +25,9 @@ OF_SCHEDULES = ("fired twice", "not fired")
 def services(engine: EngineProcess) -> Iterator[list[Service]]:
     """Two programs on one deployment."""
     store = make_store(engine)
-    twin = store.twin()
+    twin = store.clone()
     yield [Service(store), Service(twin)]
-    twin.close_now()
+    twin.close_sync()
     discard(store)
 
 
@@ -55,7 +55,7 @@ async def test_broken_engine_is_found_out(fault: Fault, engine: EngineProcess, t
             stack.enter_context(planted(fault))
             stores = [make_store(engine)]
             stack.callback(discard, stores[0])
-            stores.append(stores[0].twin())
+            stores.append(stores[0].clone())
             findings = await _judged(fault, list(map(Service, stores)), tmp_path / str(seed), seed)
         if fault.rule in {finding.rule for finding in findings}:
             return

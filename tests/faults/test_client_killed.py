@@ -10,14 +10,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from engine_process import EngineProcess
-from stores import make_store
+from tests.support.engine_process import EngineProcess
+from tests.support.stores import make_store
+from tests.support.witness import check_invariants
 from windlass.background.runner import all_loops, turn
 from windlass.core.job import NewJob
 from windlass.core.operations import Finish, Take, Taken
 from windlass.service import Service
 from windlass.store.store import Store
-from witness import check_invariants
 
 JOBS = 6
 
@@ -66,10 +66,10 @@ STEPS = 10
 @pytest.fixture
 def store_of_test(engine: EngineProcess) -> Iterator[Store]:
     store = make_store(engine)
-    store._blocking.call("FLUSHALL")  # the invariants are about all that the engine holds
-    store.open_now()
+    store._sync_connection.call("FLUSHALL")  # the invariants are about all that the engine holds
+    store.open_sync()
     yield store
-    store.close_now()
+    store.close_sync()
 
 
 def _until_waiting(service: Service, takers: int) -> None:

@@ -13,13 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from engine_process import EngineProcess
-from stores import make_store
+from tests.support.engine_process import EngineProcess
+from tests.support.stores import make_store
+from tests.support.witness import Witness, check_invariants, drain, produce, work
 from windlass.service import Service
 from windlass.store.connection.endpoint import parse_url
 from windlass.store.embedded.engine import EmbeddedEngine
 from windlass.store.store import Store
-from witness import Witness, check_invariants, drain, produce, work
 
 ROUNDS = 15
 EMBEDDED_ROUNDS = 5  # the keeper's pauses grow when an engine keeps dying

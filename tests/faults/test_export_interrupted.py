@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from engine.helpers import new, put
-from engine_process import EngineProcess
+from tests.service.helpers import new, put
+from tests.support.engine_process import EngineProcess
 from windlass.core.errors import EngineUnavailable
 from windlass.service import Service
 from windlass.store.connection.endpoint import parse_url
@@ -24,4 +24,4 @@ def test_an_export_does_not_go_on_in_another_run_of_the_engine() -> None:
         with pytest.raises(EngineUnavailable, match="start it again"):
             list(lines)
         assert len(list(service.export())) == 3_003
-        service.store.close_now()
+        service.store.close_sync()

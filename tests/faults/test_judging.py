@@ -12,12 +12,12 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from right_history import CAP, CAPPED, LEASE_MS, MS, PROMISES, Model
 
 from faults.history import CallName, Entry, Seen
 from faults.judging import Final, Indexed, judge_entries
 from faults.judging.final import FinalJob
 from faults.judging.indexed import Deed, JobHistory, Lease
+from tests.faults.right_history import CAP, CAPPED, LEASE_MS, MS, PROMISES, Model
 
 seeds = st.integers(0, 2**32)
 IS_DEEP = bool(os.environ.get("WINDLASS_DEEP"))

@@ -11,7 +11,7 @@ from faults.keeping import forget_jobs, keeping, leaked
 from windlass.core.job import Blob, NewJob
 from windlass.core.operations import Fail, Finish, Take
 from windlass.service import Service
-from windlass.store.connection.sync_connection import BlockingConnection
+from windlass.store.connection.sync_connection import SyncConnection
 from windlass.store.store import Store
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("engine", ["valkey"], indirect=True)]
@@ -24,8 +24,8 @@ async def service(store: Store) -> AsyncIterator[Service]:
 
 
 @pytest.fixture
-def connection(store: Store) -> Iterator[BlockingConnection]:
-    with contextlib.closing(BlockingConnection.open(store.endpoint)) as one:
+def connection(store: Store) -> Iterator[SyncConnection]:
+    with contextlib.closing(SyncConnection.open(store.endpoint)) as one:
         yield one
 
 
@@ -41,7 +41,7 @@ async def _lived(service: Service) -> None:
 
 
 async def test_nothing_of_jobs_is_left_when_all_are_deleted(
-    connection: BlockingConnection, store: Store, service: Service
+    connection: SyncConnection, store: Store, service: Service
 ) -> None:
     await _lived(service)
     full = keeping(connection.call, store.namespace)

@@ -11,9 +11,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from engine_process import EngineProcess
 from faults.history import Entry, Recorder, Seen, entries_of, read_history
 from faults.judging import Indexed
+from tests.support.engine_process import EngineProcess
 
 LIMIT_S = 120.0
 ROOT = Path(__file__).resolve().parents[2]

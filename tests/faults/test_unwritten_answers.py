@@ -6,10 +6,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from short_load import Stage, engine_dies
 
-from engine_process import EngineProcess
-from stores import make_store
+from tests.faults.short_load import Stage, engine_dies
+from tests.support.engine_process import EngineProcess
+from tests.support.stores import make_store
 from windlass.service import Service
 
 pytestmark = pytest.mark.anyio

@@ -8,11 +8,11 @@ import secrets
 import sys
 import time
 
-from fuzz.corpus import inputs_of, keep
-from fuzz.judging import fault
-from fuzz.mutation import Mutator
-from fuzz.parsers import PARSERS
-from fuzz.sql_functions import QueryProcess, statements
+from tests.fuzz.corpus import inputs_of, keep
+from tests.fuzz.judging import fault
+from tests.fuzz.mutation import Mutator
+from tests.fuzz.parsers import PARSERS
+from tests.fuzz.sql_functions import QueryProcess, statements
 
 AT_ONCE = 500  # inputs of one parser before it is the next one's turn
 FAULTS_MAX = 20  # of one parser: one mistake is found in many ways

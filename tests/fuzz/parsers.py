@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import io
 import re
-import sys
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
-from tests.fuzz.judging import Parser
 
+from tests.fuzz.judging import Parser
+from tests.web.http_split import driven
 from windlass.core.access.tokens import parse_token
 from windlass.core.callbacks.signing import is_signed_by
 from windlass.core.errors import BadInput, Refusal, WindlassError
@@ -49,7 +49,6 @@ from windlass.dialects.bedrock.wire import (
 )
 from windlass.dialects.jobber import JobberJob
 from windlass.dialects.lightjq.constraints import NewConstraint
-from windlass.dialects.native.shapes import NewJobShape
 from windlass.dialects.stdio.envelope import Identity
 from windlass.dialects.stdio.lines import LineBuffer
 from windlass.dialects.stdio.messages import MessageReader as ProcessorReader
@@ -68,15 +67,15 @@ from windlass.settings import load
 from windlass.store.connection.endpoint import parse_url
 from windlass.web.app import sessions
 from windlass.web.app.auth import _name_of, is_loopback
-from windlass.web.app.encoding import decode, encoding_of_answer, encoding_of_body
-from windlass.web.app.problems import HttpRefusal
+from windlass.web.app.encoding import encoding_of_answer, encoding_of_body
 from windlass.web.app.query_string import parse_query
 from windlass.web.app.router import Router
 from windlass.web.listener.bounds import Bounds
 from windlass.web.listener.line_splitter import Lines as BodyLines
 from windlass.web.listener.serializer import CONTINUE
-
-from tests.web.http_split import driven
+from windlass.wire.encoding import decode
+from windlass.wire.new_job import NewJobShape
+from windlass.wire.problems import HttpRefusal
 
 NOW_MS = 1_800_000_000_000
 _REFUSALS: tuple[type[Exception], ...] = (WindlassError, HttpRefusal)
@@ -124,9 +123,9 @@ def _bedrock_commands(data: bytes) -> Any:
 
 
 def _meanings(request: BedrockRequest) -> list[Any]:
-    given = Parameters.of(request)
+    given = Parameters.from_request(request)
     ways = [given.name, given.priority, given.priority_of_new, given.repeat, given.retry_after]
-    ways += [lambda: given.instant("firstRun"), lambda: given.number("jobID"), lambda: given.test("mockRequest")]
+    ways += [lambda: given.instant("firstRun"), lambda: given.number("jobID"), lambda: given.is_true("mockRequest")]
     ways += [lambda: given.data(1000)]
     ways += [lambda: name_filter.filter_for_names(given.get("name"), None, False), lambda: request.timeout_s(1.0)]
     ways += [lambda: request.pause_s(0.0), lambda: request.connection]

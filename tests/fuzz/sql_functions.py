@@ -18,7 +18,7 @@ from typing import Self
 
 import msgspec
 
-from windlass.dialects.bedrock.query import child, sqlite_query, sql_functions
+from windlass.dialects.bedrock.query import child, sql_functions, sqlite_query
 from windlass.processes.frames import Answer, FrameReader, Hello, Raised, Ready, Request, ToParent, pack
 
 SECONDS = 0.2  # of one query, as it is asked to keep by itself
@@ -84,7 +84,7 @@ class QueryProcess:
 
     def __init__(self) -> None:
         self.ended = 0  # by the kernel, for the time they used
-        self._limits = sqlite_query.Limits(seconds=SECONDS)
+        self._limits = sqlite_query.QueryLimits(seconds=SECONDS)
         self._pages = [msgspec.msgpack.encode([ROW])]
 
     def __enter__(self) -> Self:
@@ -116,7 +116,7 @@ class QueryProcess:
 
     def fault(self, statement: str) -> str:
         """Run the statement, and return what is wrong with how it went; empty: nothing."""
-        question = child.Question(statement, self._pages, {}, self._limits, False)
+        question = child.QueryRequest(statement, self._pages, {}, self._limits, False)
         used_s = self._cpu_s()
         self._socket.sendall(pack(Request(child.encode(question), MEMORY_BYTES)))
         try:

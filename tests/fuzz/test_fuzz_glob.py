@@ -6,11 +6,11 @@ import sqlite3
 from collections.abc import Callable, Iterator
 
 import pytest
+
 from tests.fuzz.corpus import inputs_of
 from tests.fuzz.mutation import Mutator
 from tests.support.engine_process import EngineProcess
 from tests.support.profiles import examples
-
 from windlass.core.errors import Refusal
 from windlass.core.validation.bounds import NAME_MAX, WILDCARDS_MAX
 from windlass.core.validation.values import check_glob

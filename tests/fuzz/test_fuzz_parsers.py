@@ -8,11 +8,11 @@ from collections.abc import Callable
 
 import pytest
 
-from engine.profiles import examples
-from fuzz.corpus import FOLDER, inputs_of
-from fuzz.judging import Parser, fault, lines_run, outcome
-from fuzz.mutation import Mutator
-from fuzz.parsers import PARSERS
+from tests.fuzz.corpus import FOLDER, inputs_of
+from tests.fuzz.judging import Parser, fault, lines_run, outcome
+from tests.fuzz.mutation import Mutator
+from tests.fuzz.parsers import PARSERS
+from tests.support.profiles import examples
 
 SEED = "windlass"
 MUTATIONS = examples(usual=250, deep=5_000)

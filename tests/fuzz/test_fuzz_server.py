@@ -11,9 +11,9 @@ from urllib.parse import quote
 import httpx
 import pytest
 
-from engine.profiles import examples
-from fuzz.corpus import inputs_of
-from fuzz.mutation import Mutator
+from tests.fuzz.corpus import inputs_of
+from tests.fuzz.mutation import Mutator
+from tests.support.profiles import examples
 from windlass.core.job import Blob, NewJob
 from windlass.server import serving
 from windlass.server.serve import ROUTES
@@ -81,7 +81,7 @@ class Asking:
     def _media(self, body: bytes) -> str:
         if self.route.is_page:
             return FORM
-        return self.route.takes_media or ("application/msgpack" if body[:1] > b"\x7f" else "application/json")
+        return self.route.body_media or ("application/msgpack" if body[:1] > b"\x7f" else "application/json")
 
     def _one(self, mutator: Mutator) -> bytes:
         return next(mutator.inputs(1))

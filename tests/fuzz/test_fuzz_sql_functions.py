@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import itertools
 
-from engine.profiles import examples
-from fuzz.sql_functions import QueryProcess, statements
+from tests.fuzz.sql_functions import QueryProcess, statements
+from tests.support.profiles import examples
 
 SEED = "windlass"
 QUERIES = examples(usual=300, deep=10_000)

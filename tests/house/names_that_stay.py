@@ -25,7 +25,7 @@ from windlass.core import diagnosis, errors
 from windlass.core.event import Happening
 from windlass.core.job import Codec, Flag, Job
 from windlass.core.states import State
-from windlass.dialects.bedrock.refusals import SAID
+from windlass.dialects.bedrock.refusals import STATUS_LINES
 from windlass.dialects.bedrock.verbs import VERBS
 from windlass.dialects.lightjq import openapi_document as lightjq_document
 from windlass.dialects.stdio.logs import log_line
@@ -63,7 +63,7 @@ def collect() -> dict[str, Names]:
         "error codes": _error_codes(),
         "doctor findings": diagnosis.MEANINGS,
         "bedrock commands": (verb.name for verb in VERBS.values()),
-        "bedrock refusals": (f"{kind.code}: {status} {line}" for kind, (status, line) in SAID.items()),
+        "bedrock refusals": (f"{kind.code}: {status} {line}" for kind, (status, line) in STATUS_LINES.items()),
         "json log keys": _log_keys(),
         "metrics and cookies": _metrics(),
         "states": _members(State),

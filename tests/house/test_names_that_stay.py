@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from house.names_that_stay import collect, read
+from tests.house.names_that_stay import collect, read
 
 
 @pytest.mark.parametrize("section", sorted(collect()))

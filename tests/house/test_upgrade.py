@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from embedded_process import new_data_dir
+from tests.support.embedded_process import new_data_dir
 from windlass import Windlass, Worker
 from windlass.core.access.tokens import digest_of, parse_token
 from windlass.core.diagnosis import Severity
@@ -62,7 +62,7 @@ def old(request: pytest.FixtureRequest) -> Iterator[Old]:
         store.clock_offset_ms = contents["written_at_ms"] - time.time_ns() // 1_000_000
         app.connect(store)
         yield Old(app, contents, directory)
-        store.close_now()
+        store.close_sync()
 
 
 def test_everything_is_as_it_was_written(old: Old) -> None:

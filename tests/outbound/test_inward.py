@@ -4,9 +4,9 @@ or a callback (post), a download (get), a redirect of somebody else's, or a prox
 from __future__ import annotations
 
 import pytest
-from test_outbound import Names, Site
-from test_outbound_get import read
 
+from tests.outbound.test_outbound import Names, Site
+from tests.outbound.test_outbound_get import read
 from windlass.core.errors import BadInput, WindlassError
 from windlass.outbound import AddressForbidden, AstrayRedirect, Outbound, Wanted, read_policy
 

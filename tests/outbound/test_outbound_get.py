@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 from aiohttp.abc import ResolveResult
-from test_outbound import LOCAL, Names, Site
 
+from tests.outbound.test_outbound import LOCAL, Names, Site
 from windlass.core.errors import BadInput
 from windlass.outbound import AddressForbidden, Outbound, TlsFailed, Unanswered, Wanted, fetch, read_policy, read_proxy
 

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from dialects.threaded import served_in_thread
-from engine_process import EngineProcess
-from sdk import fault_tasks
-from sdk.worker_process import Place, Staff, staff
+from tests.sdk.apps import fault_tasks
+from tests.support.engine_process import EngineProcess
+from tests.support.threaded_server import served_in_thread
+from tests.support.worker_process import Place, Staff, staff
 from windlass import Windlass, Worker
 from windlass.service import Service
 from windlass.settings import Settings
@@ -65,9 +65,9 @@ def working() -> Callable[..., contextlib.AbstractAsyncContextManager[Worker]]:
 @pytest.fixture
 def served(store: Store) -> Iterator[str]:
     """Its URL."""
-    store.open_now()
+    store.open_sync()
     with served_in_thread(
-        store.twin(), Settings(port=0, bedrock_port=0, roles="api", access_log=True, callback_concurrency=0)
+        store.clone(), Settings(port=0, bedrock_port=0, roles="api", access_log=True, callback_concurrency=0)
     ) as url:
         yield url
 
@@ -75,8 +75,8 @@ def served(store: Store) -> Iterator[str]:
 @pytest.fixture
 async def beside(store: Store) -> AsyncIterator[Service]:
     """The engine itself, awaited: what is looked at there while others ask the server."""
-    store.open_now()
-    async with store.twin() as twin:
+    store.open_sync()
+    async with store.clone() as twin:
         yield Service(twin)
 
 
@@ -96,5 +96,5 @@ def connected(store: Store) -> Service:
 
 @pytest.fixture
 def workers(engine: EngineProcess, store: Store, connected: Service) -> Iterator[Staff]:
-    with staff("fault_tasks:app", engine.unix_url, store.namespace, Path(__file__).parent) as found:
+    with staff("fault_tasks:app", engine.unix_url, store.namespace, Path(__file__).parent / "apps") as found:
         yield found

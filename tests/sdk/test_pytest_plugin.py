@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from small_project import run_pytest
+
+from tests.sdk.small_project import run_pytest
 
 APP = """
 from windlass import Windlass

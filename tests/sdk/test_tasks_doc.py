@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from engine_process import EngineProcess
+from tests.support.engine_process import EngineProcess
 from windlass import Windlass, Worker
 from windlass.sdk.tasks.options import CallOptions, TaskOptions
 

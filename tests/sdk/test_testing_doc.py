@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from small_project import run_pytest
+from tests.sdk.small_project import run_pytest
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "testing.md"
 

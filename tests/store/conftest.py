@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from engine_process import EngineProcess
+from tests.support.engine_process import EngineProcess
 from windlass.store.connection.endpoint import Endpoint, parse_url
 
 

@@ -11,8 +11,8 @@ from typing import Any, Literal
 
 import pytest
 
-from engine_process import EngineProcess
-from namespace import ask
+from tests.support.engine_process import EngineProcess
+from tests.support.namespace import ask
 from windlass.core.errors import EngineFull, EngineUnsuitable
 from windlass.core.job import NewJob
 from windlass.core.operations import Finish, Take
@@ -39,9 +39,9 @@ def namespace() -> str:
 def opened(engine: EngineProcess, namespace: str, **options: Any) -> Store:
     store = Store(parse_url(engine.unix_url), namespace=namespace, patience_s=5.0, **options)
     try:
-        store.open_now()
+        store.open_sync()
     finally:
-        store.close_now()
+        store.close_sync()
     return store
 
 
@@ -145,7 +145,7 @@ def test_tokens_leap_when_another_process_serves_the_partition(some_engine: Engi
         home = store.root(store.partition_of_queue("q"))
         ask(store, "HSET", home, "served_by", "0" * 40)
         ask(store, "SET", f"{home}:token", "0")  # what the last holder was given is forgotten
-        store.close_now()
+        store.close_sync()
     assert tokens[0] == 1
     assert tokens[1] == fencing.LEAP + 1
 
@@ -159,7 +159,7 @@ def test_a_renewed_connection_to_the_same_process_leaps_over_nothing(
         service = Service(store)
         service.enqueue([NewJob(queue="q", name="n")]).wait()
         tokens += [job.lease_token for job in service.take(Take(queues=("q",))).wait().jobs]
-        store.close_now()
+        store.close_sync()
     assert tokens == [1, 2, 3]
 
 
@@ -177,4 +177,4 @@ def test_an_engine_that_comes_back_full_can_be_drained(kind: Literal["valkey", "
             service.enqueue([NewJob(queue="q", name="n")]).wait()
         (job,) = service.take(Take(queues=("q",))).wait().jobs
         assert service.finish([Finish(job.id, job.lease_token)]).wait() == [None]
-        store.close_now()
+        store.close_sync()

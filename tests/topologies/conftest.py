@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from topologies.nodes import ClusterProcesses, SentinelProcesses
+from tests.topologies.nodes import ClusterProcesses, SentinelProcesses
 from windlass.store.connection.endpoint import parse_url
 from windlass.store.store import Store
 

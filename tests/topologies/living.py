@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
+from tests.support.witness import Witness, drain, produce, work
 from windlass.background import runner
 from windlass.core.errors import StaleLease, UnknownJob, WrongState
 from windlass.core.job import Durability
 from windlass.core.operations import Take
 from windlass.service import Service
 from windlass.store.store import Store
-from witness import Witness, drain, produce, work
 
 QUEUES = tuple(f"q{number}" for number in range(24))  # in most of 16 partitions
 LIMIT_S = 40.0

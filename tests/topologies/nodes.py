@@ -7,11 +7,11 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Self
 
-from engine_process import EngineProcess, _free_port
+from tests.support.engine_process import EngineProcess, _free_port
 from windlass.core.partition import SLOTS, hash_tags, slot_of
 from windlass.store.connection.connection import ConnectionLost, EngineReplyError
 from windlass.store.connection.endpoint import Endpoint
-from windlass.store.connection.sync_connection import BlockingConnection
+from windlass.store.connection.sync_connection import SyncConnection
 
 NODE_TIMEOUT_MS = 1_000
 DOWN_AFTER_MS = 700
@@ -42,7 +42,7 @@ class Node(EngineProcess):
         return Endpoint("127.0.0.1", self.port)
 
     def ask(self, *command: str | bytes | int) -> Any:
-        with contextlib.closing(BlockingConnection.open(Endpoint(unix_path=str(self.socket_path)))) as connection:
+        with contextlib.closing(SyncConnection.open(Endpoint(unix_path=str(self.socket_path)))) as connection:
             return connection.call(*command)
 
     def info(self, section: str) -> dict[str, str]:
@@ -195,7 +195,7 @@ class SentinelNode(Node):
 
     def ask(self, *command: str | bytes | int) -> Any:
         endpoint = Endpoint(unix_path=str(self.socket_path), password=self._password)
-        with contextlib.closing(BlockingConnection.open(endpoint)) as connection:
+        with contextlib.closing(SyncConnection.open(endpoint)) as connection:
             return connection.call(*command)
 
 

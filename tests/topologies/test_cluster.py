@@ -9,9 +9,9 @@ import time
 
 import pytest
 
-from topologies.conftest import new_store
-from topologies.living import QUEUES, live_through, wait_for_one
-from topologies.nodes import ClusterNode, ClusterProcesses, Node, until
+from tests.topologies.conftest import new_store
+from tests.topologies.living import QUEUES, live_through, wait_for_one
+from tests.topologies.nodes import ClusterNode, ClusterProcesses, Node, until
 from windlass.background.janitor import Janitor
 from windlass.core.errors import EngineUnsuitable, PartitionStopped
 from windlass.core.job import NewJob
@@ -19,7 +19,7 @@ from windlass.core.operations import Finish, Take
 from windlass.core.partition import hash_tags, slot_of
 from windlass.service import Service
 from windlass.store.connection.endpoint import ClusterSeeds, parse_url
-from windlass.store.connection.reconnecting import BlockingLink, Link
+from windlass.store.connection.reconnecting import ReconnectingConnection, SyncReconnectingConnection
 from windlass.store.store import Store
 from windlass.store.topology.cluster import Cluster
 
@@ -246,7 +246,7 @@ async def test_redirections_are_followed(cluster: ClusterProcesses) -> None:
     slot = slot_of("redirected")
     keys = [f"{{redirected}}{number}".encode() for number in range(2)]
     wrong = next(node for node in cluster.primaries if node is not cluster.primary_of(slot))
-    for kind in (Link, BlockingLink):
+    for kind in (ReconnectingConnection, SyncReconnectingConnection):
         known = Cluster(addresses)
         known.look_now()
         known.moved(slot, wrong.endpoint)
@@ -259,16 +259,16 @@ async def test_redirections_are_followed(cluster: ClusterProcesses) -> None:
             assert await _called(link, "SET", keys[1], "2") == b"OK"
             together = [("INCRBY", keys[0], "1"), ("WAIT", "0", "10")]
             answers = link.call_together(together)
-            assert (await answers if kind is Link else answers)[0] == 2  # type: ignore[misc]
+            assert (await answers if kind is ReconnectingConnection else answers)[0] == 2  # type: ignore[misc]
             assert [await _called(link, "DEL", key) for key in keys] == [1, 1]
         link.close()
-        if isinstance(link, Link):
+        if isinstance(link, ReconnectingConnection):
             await link.wait_closed()
 
 
-async def _called(link: Link | BlockingLink, *command: str | bytes) -> object:
+async def _called(link: ReconnectingConnection | SyncReconnectingConnection, *command: str | bytes) -> object:
     answer = link.call(*command)
-    return await answer if isinstance(link, Link) else answer
+    return await answer if isinstance(link, ReconnectingConnection) else answer
 
 
 async def test_a_cluster_is_not_taken_for_a_single_engine_nor_a_single_engine_for_a_cluster(
@@ -276,10 +276,10 @@ async def test_a_cluster_is_not_taken_for_a_single_engine_nor_a_single_engine_fo
 ) -> None:
     single = new_store(f"redis://127.0.0.1:{cluster.nodes[0].port}")
     with pytest.raises(EngineUnsuitable, match=r"redis\+cluster://"):
-        single.open_now()
-    single.close_now()
+        single.open_sync()
+    single.close_sync()
     with Node(tcp=True) as engine:
         several = new_store(f"redis+cluster://127.0.0.1:{engine.port}")
         with pytest.raises(EngineUnsuitable, match="not a node of a cluster"):
-            several.open_now()
-        several.close_now()
+            several.open_sync()
+        several.close_sync()

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from engine_process import EngineProcess
-from topologies.conftest import new_store
-from topologies.living import QUEUES
-from topologies.nodes import until
+from tests.support.engine_process import EngineProcess
+from tests.topologies.conftest import new_store
+from tests.topologies.living import QUEUES
+from tests.topologies.nodes import until
 from windlass.background import runner
 from windlass.core.errors import BadInput, CrossPartition, UnknownWorker
 from windlass.core.job import Blob, Job, NewJob
@@ -44,7 +44,7 @@ def store(request: pytest.FixtureRequest) -> Iterator[Store]:
     else:
         store = new_store(request.getfixturevalue("lone_engine").unix_url, partitions=7)
     yield store
-    store.close_now()
+    store.close_sync()
 
 
 @pytest.fixture

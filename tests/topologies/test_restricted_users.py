@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
-from acl_user import PASSWORD, USER, until
-from cli.console import done_by
-from topologies.conftest import new_store
-from topologies.nodes import ClusterProcesses, Node, SentinelProcesses
+from tests.support.acl_user import PASSWORD, USER, until
+from tests.support.console import done_by
+from tests.topologies.conftest import new_store
+from tests.topologies.nodes import ClusterProcesses, Node, SentinelProcesses
 from windlass.core.errors import EngineNotPermitted
 from windlass.core.job import NewJob
 from windlass.core.operations import Take
@@ -54,7 +54,7 @@ async def test_every_primary_of_a_cluster_is_prepared(open_cluster: ClusterProce
     allow(open_cluster.nodes, acl_rules("r", is_cluster=True))
     url = as_user(open_cluster.url)
     with pytest.raises(EngineNotPermitted, match="windlass engine prepare"):
-        new_store(url, namespace="r").open_now()
+        new_store(url, namespace="r").open_sync()
 
     done = done_by("engine", "prepare", "--namespace", "r", "--url", open_cluster.url)
     assert done.code == 0
@@ -74,7 +74,7 @@ async def test_every_primary_of_a_cluster_is_prepared(open_cluster: ClusterProce
 async def test_a_right_that_only_a_cluster_needs(open_cluster: ClusterProcesses, right: str, spoken: str) -> None:
     allow(open_cluster.nodes, acl_rules("r", is_cluster=True), f"-{right}")
     with pytest.raises(EngineNotPermitted, match=f"may not call {spoken} \\(needed to"):
-        new_store(as_user(open_cluster.url), namespace="r").open_now()
+        new_store(as_user(open_cluster.url), namespace="r").open_sync()
 
 
 @pytest.mark.xdist_group("sentinel")
@@ -83,7 +83,7 @@ async def test_the_primary_that_sentinels_name_is_prepared(sentinels: SentinelPr
     url = as_user(sentinels.url)
     try:
         with pytest.raises(EngineNotPermitted, match="windlass engine prepare"):
-            new_store(url, namespace="r").open_now()
+            new_store(url, namespace="r").open_sync()
         done = done_by("engine", "prepare", "--namespace", "r", "--url", sentinels.url)
         assert done.code == 0
         assert library().name in libraries(sentinels.primary)
@@ -91,7 +91,7 @@ async def test_the_primary_that_sentinels_name_is_prepared(sentinels: SentinelPr
             assert len(await Service(store).enqueue([NewJob(queue="q", name="n")])) == 1
         allow(sentinels.nodes, acl_rules("r", is_sentinel=True), "-role")
         with pytest.raises(EngineNotPermitted, match="may not call ROLE"):
-            new_store(url, namespace="r").open_now()
+            new_store(url, namespace="r").open_sync()
     finally:
         forget(sentinels.nodes)
 

@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 import pytest
 
-from topologies.conftest import new_store
-from topologies.living import QUEUES
-from topologies.nodes import ClusterProcesses, SentinelProcesses, until
+from tests.topologies.conftest import new_store
+from tests.topologies.living import QUEUES
+from tests.topologies.nodes import ClusterProcesses, SentinelProcesses, until
 from windlass import Call, Windlass, Worker
 from windlass.store.store import Store
 
@@ -45,7 +45,7 @@ async def _work_through(store: Store, trouble: Callable[[], None]) -> None:
         await running
     await app.aclose()
     assert ran == set(range(JOBS))
-    store.close_now()
+    store.close_sync()
 
 
 @pytest.mark.xdist_group("cluster")

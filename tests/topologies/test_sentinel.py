@@ -6,9 +6,9 @@ import asyncio
 
 import pytest
 
-from topologies.conftest import new_store
-from topologies.living import QUEUES, live_through, wait_for_one
-from topologies.nodes import Node, SentinelProcesses, until
+from tests.topologies.conftest import new_store
+from tests.topologies.living import QUEUES, live_through, wait_for_one
+from tests.topologies.nodes import Node, SentinelProcesses, until
 from windlass.core.errors import BadSetting, EngineError, EngineUnavailable
 from windlass.core.job import NewJob
 from windlass.core.operations import Enqueued, Take
@@ -72,22 +72,22 @@ async def test_waiting_takers_outlive_a_failover(sentinels: SentinelProcesses) -
 async def test_sentinels_that_are_away_are_passed_over(sentinels: SentinelProcesses) -> None:
     store = new_store(sentinels.url.replace("127.0.0.1:", "127.0.0.1:1,127.0.0.1:", 1))
     assert isinstance(Service(store).enqueue([NewJob(queue="q", name="n")]).one().wait(), Enqueued)
-    store.close_now()
+    store.close_sync()
 
 
 async def test_what_is_said_when_the_primary_cannot_be_found(sentinels: SentinelProcesses) -> None:
     nobody = new_store("redis+sentinel://127.0.0.1:1,127.0.0.1:2/jobs", patience_s=0.2)
     with pytest.raises(EngineUnavailable, match="No sentinel"):
-        nobody.open_now()
+        nobody.open_sync()
     unknown = new_store(sentinels.url.replace("/jobs/", "/jbos/"))
     with pytest.raises(BadSetting, match="'jbos'"):
-        unknown.open_now()
+        unknown.open_sync()
     refused = new_store(sentinels.url.replace(sentinels.password, "wrong"))
     with pytest.raises(EngineError, match="WRONGPASS") as error:
-        refused.open_now()
+        refused.open_sync()
     assert "wrong" not in str(error.value)
     for store in (nobody, unknown, refused):
-        store.close_now()
+        store.close_sync()
 
 
 async def test_a_confirmation_that_does_not_come_is_said(sentinels: SentinelProcesses) -> None:

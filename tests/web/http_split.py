@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from http_trial import Application, MemoryTransport, answers_in
-
+from tests.web.http_client import Application, MemoryTransport, answers_in
 from windlass.web.listener.bounds import Bounds
 from windlass.web.listener.connection import Connection
 from windlass.web.listener.listener import Listener

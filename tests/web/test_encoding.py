@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from windlass.core.errors import BadInput, UnknownJob
 from windlass.core.job import Codec
-from windlass.web.app.encoding import Encoding, decode, encode, encoding_of_answer, encoding_of_body, refusal_answer
+from windlass.web.app.encoding import encoding_of_answer, encoding_of_body, refusal_answer
 from windlass.web.app.problems import NotAcceptable, UnsupportedMedia
+from windlass.wire.encoding import Encoding, decode, encode
 
 BOTH: tuple[Encoding, ...] = (Codec.JSON, Codec.MSGPACK)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from serving_process import ServingProcess, of_store
+from tests.support.server_process import ServingProcess, of_store
 from windlass.store.store import Store
 
 pytestmark = pytest.mark.parametrize("engine", ["valkey"], indirect=True)

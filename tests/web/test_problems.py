@@ -9,7 +9,8 @@ import pytest
 from windlass.core import errors
 from windlass.core.errors import WindlassError
 from windlass.web.app import problems
-from windlass.web.app.problems import HttpRefusal, headers_of, problem, said, status_of
+from windlass.web.app.problems import said
+from windlass.wire.problems import HttpRefusal, headers_of, problem, status_of
 
 STATUSES: dict[type[WindlassError], int] = {
     # What was asked is wrong.

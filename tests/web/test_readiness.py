@@ -9,9 +9,9 @@ from collections.abc import AsyncIterator, Iterator
 import httpx
 import pytest
 
-from embedded_process import new_data_dir, remove_tree
-from engine_process import EngineProcess
-from stores import make_store
+from tests.support.embedded_process import new_data_dir, remove_tree
+from tests.support.engine_process import EngineProcess
+from tests.support.stores import make_store
 from windlass.background.liveness import LATE_S, Pulse
 from windlass.background.runner import LONGEST_PAUSE_S
 from windlass.server import Serving, build_store, serving

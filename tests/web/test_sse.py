@@ -7,7 +7,8 @@ from collections.abc import AsyncGenerator, AsyncIterator
 
 import pytest
 
-from windlass.web.app import sse
+from windlass.web.app.sse import streamed
+from windlass.wire import sse
 
 pytestmark = pytest.mark.anyio
 
@@ -36,7 +37,7 @@ async def test_what_listens_ends_with_the_answer_even_when_nobody_read_it(is_rea
 
     entered = source()
     await entered.__aenter__()
-    chunks = sse.streamed(frames(), entered).chunks
+    chunks = streamed(frames(), entered).chunks
     if is_read:
         assert await anext(chunks) == b"one"
     for _ in range(2):

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from namespace import ask
+from tests.support.namespace import ask
 from windlass.core.access.tokens import NewToken, Principal, Role, draw, parse_token, write_token
 from windlass.service import Service
 from windlass.store.store import Store

@@ -7,8 +7,8 @@ import time
 
 import pytest
 
-from engine_process import EngineProcess
-from stores import make_store
+from tests.support.engine_process import EngineProcess
+from tests.support.stores import make_store
 from windlass.core.access.tokens import NewToken, Role, draw, write_token
 from windlass.core.errors import EngineUnavailable
 from windlass.service import Service

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from tests.dialects.lightjq.lightjq_client import QUEUE, Light, hold
 from tests.dialects.sample_jobs import ABSENT
-
 from windlass.background.scheduler import Scheduler
 from windlass.core.limits.limit import Limit, Matcher
 from windlass.core.validation.limits import check_limit

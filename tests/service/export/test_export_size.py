@@ -7,7 +7,6 @@ import tracemalloc
 from tests.service.helpers import counts, new, put
 from tests.service.machines.dependents import settled
 from tests.support.namespace import ask
-
 from windlass.core.job import Blob
 from windlass.core.operations import Finish, Take
 from windlass.core.validation.bounds import PAYLOAD_STORED_MAX

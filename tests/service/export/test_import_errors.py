@@ -6,9 +6,9 @@ import json
 from typing import Any
 
 import pytest
+
 from tests.service.export.transferred import comparable, exported, fill, snapshot
 from tests.service.machines import invariants
-
 from windlass.core.errors import BadInput, TooLarge
 from windlass.core.validation.bounds import PAYLOAD_STORED_MAX
 from windlass.service import Service

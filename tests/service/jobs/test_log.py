@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+
 from tests.service.helpers import new, put, read, take
 from tests.support.namespace import dump, keys
-
 from windlass.core.errors import AlreadyEnded, BadInput, StaleLease, TooLarge, UnknownJob, WrongState
 from windlass.core.job import Blob, Job
 from windlass.core.log import BYTES_KEPT, LINES_KEPT, KeptLine, Log, LogLine, Logs

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+
 from tests.service.helpers import new, put, read, take
 from tests.support.engine_process import EngineProcess
 from tests.support.former_names import former_names
-
 from windlass.core.job import Attempt, Blob, Codec, Flag, NewJob
 from windlass.core.operations import Edit, Fail, Held, Update
 from windlass.core.queue import FOREVER_MS

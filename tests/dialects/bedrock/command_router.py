@@ -1,0 +1,101 @@
+"""Bedrock's desk as a connection asks it: requests go through the wire's own reader, replies are read back."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any, NamedTuple
+
+from windlass.dialects.bedrock.client import BedrockClient
+from windlass.dialects.bedrock.command_router import CommandRouter
+from windlass.dialects.bedrock.wire import BedrockReader, BedrockRequest, Reply, escape
+from windlass.service import Service
+from windlass.service.batcher import Gathering
+from windlass.settings import BODY_MAX
+from windlass.web.listener.bounds import Bounds
+
+
+class Said(NamedTuple):
+    line: str
+    text: str
+    reply: Reply
+
+    @property
+    def body(self) -> Any:
+        return json.loads(self.text)
+
+
+def request_of(verb: str, given: dict[str, Any], raw: dict[str, str] | None = None) -> BedrockRequest:
+    lines = [verb, *(f"{name}: {escape(_written(value))}" for name, value in given.items() if value is not None)]
+    lines += [f"{name}: {value}" for name, value in (raw or {}).items()]
+    reader = BedrockReader(Bounds(header_bytes_max=BODY_MAX))
+    reader.feed(("\r\n".join(lines) + "\r\n\r\n").encode())
+    request = reader.next()
+    assert request is not None
+    return request
+
+
+def _written(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return json.dumps(value) if isinstance(value, dict | list) else str(value)
+
+
+class AtDesk:
+    """Ask it a command; the helpers take a good answer for granted."""
+
+    def __init__(self, service: Service, **options: Any) -> None:
+        self.service = service
+        self.desk = CommandRouter(service, Gathering(service), **options)
+        self.client = BedrockClient("127.0.0.1")
+
+    async def __call__(self, verb: str, *, raw: dict[str, str] | None = None, **given: Any) -> Said:
+        reply = await self.desk.answer(request_of(verb, given, raw), self.client)
+        return Said(f"{reply.status} {reply.reason}", reply.body.decode(), reply)
+
+    async def good(self, verb: str, **given: Any) -> Said:
+        said = await self(verb, **given)
+        assert said.line == "200 OK", said
+        return said
+
+    async def create(self, name: str = "job", **given: Any) -> int:
+        return int((await self.good("CreateJob", name=name, **given)).body["jobID"])
+
+    async def get(self, name: str = "*", **given: Any) -> dict[str, Any]:
+        return dict((await self.good("GetJob", name=name, **given)).body)
+
+    async def query(self, number: int) -> dict[str, Any]:
+        return dict((await self.good("QueryJob", jobID=number)).body)
+
+    async def state(self, number: int) -> str:
+        """`gone` when there is no such job."""
+        said = await self("QueryJob", jobID=number)
+        if said.line == "404 No job with this jobID":
+            return "gone"
+        return str(said.body["state"])
+
+    async def running(self, name: str = "job", **given: Any) -> int:
+        number = await self.create(name, **given)
+        mocked = {"mockRequest": ""} if "mockRequest" in given else {}
+        assert (await self.get(name, **mocked))["jobID"] == number
+        return number
+
+    async def parent_and_child(self, **given: Any) -> tuple[int, int]:
+        """The parent runs, the child is held."""
+        parent = await self.running("parent")
+        return parent, await self.create("child", parentJobID=parent, **given)
+
+    async def row(self, number: int) -> dict[str, Any]:
+        """By the query language, with the parent."""
+        query = f"select * from jobs where jobID = {number};"  # noqa: S608
+        said = await self.good("Query", query=query, format="json")
+        (row,) = said.body["rows"]
+        return dict(zip(said.body["headers"], row, strict=True))
+
+    async def waiters(self, count: int) -> None:
+        """Until so many commands wait for a job, as the engine sees it."""
+        while (await self.service.stats(["bedrock"]))[0].waiting_takers < count:  # noqa: ASYNC110
+            await asyncio.sleep(0.001)
+
+    def later(self, seconds: float) -> None:
+        self.service.store.clock_offset_ms += int(seconds * 1000)

@@ -1,0 +1,125 @@
+"""Bedrock's listener on a real socket, with a desk that does what a test wants to see."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+from msgspec import structs
+
+from windlass.dialects.bedrock.client import BedrockClient, PendingReply
+from windlass.dialects.bedrock.listener import BOUNDS, BedrockListener
+from windlass.dialects.bedrock.wire import BedrockRequest, Reply
+from windlass.service import Service
+from windlass.web.app.auth import Guard
+from windlass.web.app.token_table import TokenTable
+
+JOB = (b"a job's id", 7)
+
+
+class Desk:
+    """By the name in the request. `gate` holds back what waits for it."""
+
+    def __init__(self) -> None:
+        self.brief: asyncio.Future[bytes] | None = None  # of the last command that has a short way
+        self.gate = asyncio.Event()
+        self.entered = asyncio.Event()
+        self.cancelled = 0
+        self.answered: list[str] = []
+        self.undeliverable: list[Reply] = []
+        self.given_back: list[tuple[tuple[bytes, int], ...]] = []
+        self.changed = asyncio.Event()
+
+    def start(self, request: BedrockRequest) -> PendingReply | Reply | None:
+        """Those that are called brief have a short way."""
+        name = request.headers.get("name", "")
+        if "brief" not in name:
+            return None
+        if "fail" in name:
+            raise ZeroDivisionError
+        if "refused" in name:
+            return Reply(402, "Malformed name")
+        self.brief = asyncio.get_running_loop().create_future()
+        self.entered.set()
+        return PendingReply(self.brief, lambda done: Reply(200, "OK", done.result()))
+
+    async def answer(self, request: BedrockRequest, client: BedrockClient) -> Reply:
+        name = request.headers.get("name", "")
+        self.entered.set()
+        try:
+            if "wait" in name:
+                await self.gate.wait()
+        except asyncio.CancelledError:
+            self.cancelled += 1
+            raise
+        finally:
+            self.answered.append(name)
+            self._change()
+        if "fail" in name:
+            raise ZeroDivisionError
+        if "large" in name:
+            return Reply(200, "OK", b"x" * 8_000_000)
+        jobs = (JOB,) if "job" in name else ()
+        settled = (JOB[0],) if request.verb == "FinishJob" else ()
+        return Reply(200, "OK", f"{name} for {client.principal.name}".encode(), jobs=jobs, settled=settled)
+
+    async def return_undelivered(self, request: BedrockRequest, reply: Reply) -> None:
+        self.undeliverable.append(reply)
+        self._change()
+
+    async def release_jobs(self, jobs: tuple[tuple[bytes, int], ...]) -> None:
+        self.given_back.append(jobs)
+        self._change()
+
+    def stop(self) -> None:
+        """There are no queries."""
+
+    async def close(self) -> None:
+        """There are no processes."""
+
+    def _change(self) -> None:
+        self.changed.set()
+        self.changed = asyncio.Event()
+
+    async def until(self, is_so: Callable[[], object]) -> None:
+        async with asyncio.timeout(20):
+            while not is_so():
+                await self.changed.wait()
+
+
+async def until(is_so: Callable[[], bool]) -> None:
+    """For what tells nobody."""
+    async with asyncio.timeout(20):
+        while not is_so():  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+
+
+class Trial:
+    def __init__(self, desk: Desk, listener: BedrockListener) -> None:
+        self.desk = desk
+        self.listener = listener
+        self.address = listener.host
+
+
+@contextlib.asynccontextmanager
+async def trying(service: Service, clock: Callable[[], float] = time.monotonic, **bounds: Any) -> AsyncIterator[Trial]:
+    """With a clock that stands still, it is always known at once who asks."""
+    table = TokenTable(service, clock=clock)
+    desk = Desk()
+    try:
+        await table.fresh()
+        guard = Guard(table, is_open=True, is_local=True)
+        listener = BedrockListener(desk, guard, structs.replace(BOUNDS, **bounds))
+        await listener.start("127.0.0.1", 0)
+        try:
+            yield Trial(desk, listener)
+        finally:
+            desk.gate.set()
+            await listener.stop(grace_s=5)
+            assert listener.open == listener.under_way == listener.gathered == len(listener.deferred) == 0
+    finally:
+        await table.close()
+        await service.store.close()

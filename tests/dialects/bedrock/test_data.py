@@ -1,0 +1,103 @@
+"""How much data a job of Bedrock's may have, and how a client hears that it was too much."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from tests.dialects.bedrock.command_router import AtDesk
+from windlass.core.errors import BadSetting
+from windlass.core.operations import Take
+from windlass.service import Service
+from windlass.settings import load
+
+pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("engine", ["valkey"], indirect=True)]
+MIB = 1024 * 1024
+
+
+def data_of(size: int) -> dict[str, str]:
+    """An object of so many bytes, as it is stored."""
+    return {"a": "x" * (size - len('{"a":""}'))}
+
+
+def too_large(size: int, most: int = MIB) -> str:
+    return f"402 Malformed data: it has {size} bytes, at most {most} are allowed"
+
+
+@pytest.fixture
+async def roomy(service: Service) -> AsyncIterator[AtDesk]:
+    """Where the setting allows 4 MiB."""
+    async with service.store:
+        desk = AtDesk(service, data_max=4 * MIB)
+        yield desk
+        await desk.desk.close()
+
+
+@pytest.mark.parametrize("verb", ["UpdateJob", "FinishJob", "RetryJob", "FailJob"])
+async def test_a_command_with_too_much_data_says_so_and_changes_nothing(desk: AtDesk, verb: str) -> None:
+    number = await desk.running("a", data={"b": 1})
+    before = await desk.query(number)
+    said = await desk(verb, jobID=number, data=data_of(MIB + 1))
+    assert said.line == too_large(MIB + 1)
+    assert await desk.query(number) == before
+    await desk.good(verb, jobID=number, data=data_of(MIB))
+
+
+@pytest.mark.parametrize("more", [{}, {"unique": True}, {"repeat": "FINISHED, +1 DAY"}])
+async def test_a_job_that_is_created(desk: AtDesk, more: dict[str, Any]) -> None:
+    assert (await desk("CreateJob", name="a", data=data_of(MIB + 1), **more)).line == too_large(MIB + 1)
+    assert (await desk.good("Query", query="SELECT count(*) FROM jobs;")).body == [[0]]
+    await desk.good("CreateJob", name="a", data=data_of(MIB), **more)
+
+
+async def test_one_of_many_jobs(desk: AtDesk) -> None:
+    jobs = [{"name": "a"}, {"name": "b", "data": data_of(MIB + 5)}]
+    assert (await desk("CreateJobs", jobs=jobs)).line == too_large(MIB + 5)
+    assert (await desk.good("Query", query="SELECT count(*) FROM jobs;")).body == [[0]]
+
+
+async def test_white_space_does_not_count(desk: AtDesk) -> None:
+    await desk.good("CreateJob", name="a", raw={"data": '{"a":' + " " * MIB + '"b"}'})
+
+
+async def test_what_a_unique_job_would_grow_to(desk: AtDesk) -> None:
+    number = await desk.create("a", unique=True, data=data_of(MIB - 100))
+    said = await desk("CreateJob", name="a", unique=True, data={"b": "y" * 200})
+    assert said.line.startswith("402 Malformed data: it has ")
+    assert "b" not in (await desk.query(number))["data"]
+    jobs = [
+        {"name": "c", "unique": True, "data": data_of(MIB - 100)},
+        {"name": "c", "unique": True, "data": {"b": "y" * 200}},
+    ]
+    assert (await desk("CreateJobs", jobs=jobs)).line.startswith("402 Malformed data: it has ")
+
+
+async def test_a_setting_may_allow_more(roomy: AtDesk) -> None:
+    """Created, changed, asked for, taken here and elsewhere."""
+    data = data_of(4 * MIB)
+    number = await roomy.create("a", data=data_of(2 * MIB))
+    await roomy.good("UpdateJob", jobID=number, data=data)
+    assert (await roomy.query(number))["data"] == data
+    said = await roomy.good("Query", query="SELECT length(data), data FROM jobs;")
+    assert said.body == [[4 * MIB, data]]
+    assert (await roomy.get("a"))["data"] == data
+    await roomy.good("RetryJob", jobID=number, data=data)
+    (taken,) = (await roomy.service.take(Take(queues=("bedrock",)))).jobs
+    assert len(taken.payload.data) == 4 * MIB
+    assert (await roomy("CreateJob", name="b", data=data_of(4 * MIB + 1))).line == too_large(4 * MIB + 1, 4 * MIB)
+
+
+async def test_a_setting_may_allow_less(service: Service) -> None:
+    async with service.store:
+        desk = AtDesk(service, data_max=1024)
+        assert (await desk("CreateJob", name="b", data=data_of(1025))).line == too_large(1025, 1024)
+        await desk.good("CreateJob", name="b", data=data_of(1024))
+
+
+@pytest.mark.parametrize("value", ["1023", str(4 * MIB + 1), "1 MiB"])
+def test_what_the_setting_may_be(value: str, engine: object) -> None:
+    assert load({}, {"WINDLASS_BEDROCK_DATA_MAX": str(4 * MIB)})[0].bedrock_data_max == 4 * MIB
+    with pytest.raises(BadSetting, match="bedrock_data_max"):
+        load({}, {"WINDLASS_BEDROCK_DATA_MAX": value})

@@ -1,0 +1,95 @@
+"""Dialogues kept as text. A line `> Ping` is sent, `worker> Ping` on another connection; `>` is the empty line that
+ends a request. What follows is the expected reply, of the connection that spoke last; `worker<` before it says of which
+one, and `<` stands before the next of several. `<time>`, `<number>` and `<words>` stand for what cannot be known.
+`! 60 seconds pass` moves the clock; `! worker leaves` closes a connection; `#` begins a remark. Of a reply's headers
+only those written down are looked at."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from pathlib import Path
+from typing import NamedTuple
+
+from tests.dialects.bedrock.client import Answer, Talk, talking
+from windlass.store.store import Store
+
+FOLDER = Path(__file__).parent / "transcripts"
+PLACEHOLDERS = {
+    "<time>": r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(\.\d{3})?",
+    "<number>": r"\d+",
+    "<words>": r".+",
+}
+_MARK = re.compile(
+    r"(?P<sender>\w*)> ?(?P<sent>.*)|(?P<told>\w*)<|! (?P<s>\d+) seconds? pass|! (?P<leaver>\w+) leaves|#.*"
+)
+
+
+class Step(NamedTuple):
+    kind: str  # sent, expected, passes, leaves
+    who: str = ""
+    text: str = ""
+
+
+def parse(text: str) -> list[Step]:
+    steps: list[Step] = []
+    who, reply = "", list[str]()
+    for line in [*text.splitlines(), "#"]:
+        found = _MARK.fullmatch(line)
+        if found is None:
+            reply.append(line)
+            continue
+        if said := "\n".join(reply).strip("\n"):
+            steps.append(Step("expected", who, said))
+        reply.clear()
+        if found["sent"] is not None:
+            who = found["sender"]
+            steps.append(Step("sent", who, found["sent"]))
+        elif found["told"] is not None:
+            who = found["told"] or who
+        elif found["s"]:
+            steps.append(Step("passes", text=found["s"]))
+        elif found["leaver"]:
+            steps.append(Step("leaves", found["leaver"]))
+    return steps
+
+
+def matches(expected: str, found: str) -> bool:
+    pattern = "".join(PLACEHOLDERS.get(part) or re.escape(part) for part in re.split(r"(<\w+>)", expected))
+    return re.fullmatch(pattern, found) is not None
+
+
+def check(expected: str, answer: Answer) -> None:
+    head, _, body = expected.partition("\n\n")
+    line, *headers = head.split("\n")
+    said = "\n".join([answer.line, *(f"{name}: {value}" for name, value in answer.headers.items())])
+    said += f"\n\n{answer.body.decode()}"
+    assert matches(line, answer.line), f"{line!r} was expected:\n{said}"
+    for header in headers:
+        name, _, value = header.partition(": ")
+        assert matches(value, answer.headers.get(name, "")), f"{header!r} was expected:\n{said}"
+    assert matches(body, answer.body.decode()), f"{body!r} was expected:\n{said}"
+
+
+async def play(text: str, address: str, store: Store) -> int:
+    """Against a real server. Answers how many replies were as expected."""
+    talks: dict[str, Talk] = {}
+    checked = 0
+    async with contextlib.AsyncExitStack() as stack:
+        for step in parse(text):
+            if step.kind == "passes":
+                store.clock_offset_ms += int(step.text) * 1000
+                continue
+            if step.who not in talks:
+                talks[step.who] = await stack.enter_async_context(talking(address))
+            talk = talks[step.who]
+            if step.kind == "sent":
+                await talk.send(step.text.encode() + b"\n")
+            elif step.kind == "expected":
+                check(step.text, await talk.answer())
+                checked += 1
+            else:
+                talk.writer.close()
+                await talk.writer.wait_closed()
+                del talks[step.who]
+    return checked

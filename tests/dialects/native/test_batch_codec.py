@@ -1,0 +1,92 @@
+"""Long lists of jobs have a short way: what is read and written there is what the shapes would make of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from windlass.core.errors import BadInput, QueueFull, Refusal
+from windlass.core.job import Blob, Codec
+from windlass.core.operations import Enqueued
+from windlass.wire.batches import Items, results
+from windlass.wire.encoding import decode, encode
+from windlass.wire.enqueue import all_accepted, enqueued_shape, jobs_in, written
+from windlass.wire.new_job import NewJobShape
+
+ID = bytes(range(16))
+PLAIN = {"queue": "q", "name": "n"}
+
+
+def listed(*items: Any) -> bytes:
+    return msgspec.json.encode({"items": items})
+
+
+def nested(levels: int) -> msgspec.Raw:
+    return msgspec.Raw(b"[" * levels + b"]" * levels)
+
+
+@pytest.mark.parametrize(
+    "items",
+    [
+        [PLAIN],
+        [PLAIN | {"payload": {"order": 7}}, PLAIN | {"payload": None}, PLAIN, {"queue": "other", "name": "n"}],
+        [PLAIN | {"payload": "größer"}],
+        [PLAIN, PLAIN | {"priority": 3, "payload": 1}],
+        [PLAIN | {"payload_base64": "AAE="}],
+        [],
+    ],
+)
+def test_a_list_is_read_as_its_shapes_are(items: list[Any]) -> None:
+    body = listed(*items)
+    expected = [item.filled(Codec.JSON) for item in decode(body, Items[NewJobShape], Codec.JSON).items]
+    found = jobs_in(body, Codec.JSON)
+    assert [job.new_job() for job in found] == [job.new_job() for job in expected]
+    assert [job.form for job in found] == [job.form for job in expected]  # one for both ways: checked and packed once
+
+
+def test_a_list_in_message_pack() -> None:
+    body = msgspec.msgpack.encode({"items": [PLAIN | {"payload": [1]}]})
+    assert [job.payload for job in jobs_in(body, Codec.MSGPACK)] == [Blob(msgspec.msgpack.encode([1]), Codec.MSGPACK)]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"[]",
+        b"{",
+        listed(PLAIN, {"queue": "q"}),
+        listed(PLAIN, PLAIN | {"queue": ""}),
+        listed(PLAIN, PLAIN | {"nonsense": 1}),
+        listed(PLAIN, PLAIN | {"name": 7}),
+        listed(*[PLAIN] * 1001),
+        listed(PLAIN | {"payload": nested(98)}),
+        listed(*[PLAIN] * 200, PLAIN | {"payload": nested(98)}),
+        b'{"items":[{"queue":"q","name":"n","payload":"\xff"}]}',
+    ],
+)
+def test_what_is_wrong_with_it_is_told_in_the_same_words(body: bytes) -> None:
+    with pytest.raises(BadInput) as expected:
+        decode(body, Items[NewJobShape], Codec.JSON)
+    with pytest.raises(BadInput) as found:
+        jobs_in(body, Codec.JSON)
+    assert str(found.value) == str(expected.value)
+
+
+def test_as_deep_as_it_may_be() -> None:
+    [job] = jobs_in(listed(PLAIN | {"payload": nested(97)}), Codec.JSON)
+    assert job.payload == Blob(bytes(nested(97)))
+
+
+def test_it_is_written_as_its_shapes_are() -> None:
+    answers: list[Enqueued | Refusal] = [
+        Enqueued(ID, "queued", 1),
+        Enqueued(ID[::-1], "existing", 2**32 - 1, is_durable=False),
+        Enqueued(bytes(16), "scheduled", 7),
+    ]
+    assert all_accepted(answers)
+    assert written(answers) == encode(results(answers, enqueued_shape), Codec.JSON)
+    assert not all_accepted([*answers, QueueFull()])
+    assert not all_accepted([])

@@ -1,0 +1,403 @@
+"""Queues through the native API: what is answered is what the service says, and what is refused changes nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.dialects.http_requests import Asker, segment
+from windlass.core.access.tokens import NewToken, Role
+from windlass.core.ids import format_id
+from windlass.core.job import NewJob
+from windlass.core.limits.limit import Limit, Matcher
+from windlass.core.operations import Fail, Finish, Take
+from windlass.core.queue import FOREVER_MS, Configuration
+from windlass.service import Service
+from windlass.store.store import Store
+
+pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("engine", ["valkey"], indirect=True)]
+
+HOSTILE = ["a/b", "..", ".", "a b", "ключ 鍵", "%2F", "?x=1#y", "a:b{c}", "\u200bevil", "x" * 255]
+
+
+def enqueue(service: Service, queue: str, count: int = 1, **more: Any) -> list[bytes]:
+    jobs = [NewJob(queue=queue, name="n", **more) for _ in range(count)]
+    return [one.id for one in service.enqueue(jobs).wait()]  # type: ignore[union-attr]
+
+
+def plain(value: Any) -> Any:
+    return msgspec.json.decode(msgspec.json.encode(value))
+
+
+# Looking
+
+
+async def test_queues_are_listed_with_what_they_hold(asker: Asker, service: Service) -> None:
+    enqueue(service, "mail", 2)
+    enqueue(service, "later", delay_ms=60_000)
+    answer = await asker.get("/queues")
+    assert answer["after"] == ""
+    expected = plain(service.stats(["later", "mail"]).wait())
+    for one, wanted in zip(answer["queues"], expected, strict=True):
+        one.pop("oldest_age_ms"), wanted.pop("oldest_age_ms")
+        assert one == wanted
+    assert [one["queued"] for one in answer["queues"]] == [0, 2]
+
+
+async def test_many_queues_come_in_pages(asker: Asker, service: Service) -> None:
+    names = sorted(f"q{number}" for number in range(7))
+    for name in names:
+        enqueue(service, name)
+    seen, after, pages = [], "", 0
+    while True:
+        page = await asker.get(f"/queues?most=3&after={segment(after)}")
+        seen += [one["queue"] for one in page["queues"]]
+        after, pages = page["after"], pages + 1
+        if not after:
+            break
+    assert (seen, pages) == (names, 3)
+
+
+async def test_a_last_page_that_is_just_full_is_the_last(asker: Asker, service: Service) -> None:
+    for name in ("a", "b"):
+        enqueue(service, name)
+    assert (await asker.get("/queues?most=2"))["after"] == ""
+
+
+async def test_no_queues_is_an_empty_page(asker: Asker) -> None:
+    assert await asker.get("/queues") == {"queues": [], "after": ""}
+
+
+BAD_PAGES = ["most=0", "most=501", "most=x", "most=1&most=2", "afer=x", f"after={'x' * 256}"]
+
+
+async def test_a_page_that_cannot_be_is_refused(asker: Asker) -> None:
+    for query in BAD_PAGES:
+        reply = await asker("GET", f"/queues?{query}")
+        assert (reply.status, reply.code) == (400, "bad_input"), query
+
+
+async def test_a_queue_is_shown_with_all_that_is_known_of_it(asker: Asker, service: Service) -> None:
+    enqueue(service, "mail", 3)
+    service.configure("mail", {"fair_share": True, "lease_ms": 5_000}).wait()
+    service.set_weights("mail", {"gold": 3}).wait()
+    service.pause("mail", lane="gold", reason="down").wait()
+    answer = await asker.get("/queues/mail")
+    assert answer["stats"]["queued"] == 3
+    assert answer["configuration"] == plain(service.configuration("mail").wait())
+    assert answer["pauses"] == plain(service.pauses("mail").wait())
+    assert answer["weights"] == {"gold": 3}
+
+
+async def test_a_queue_that_nobody_has_used_is_empty(asker: Asker, service: Service) -> None:
+    answer = await asker.get("/queues/nobody")
+    assert answer["stats"]["queued"] == 0
+    assert answer["configuration"] == plain(Configuration())
+    assert service.queues().wait() == []
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+async def test_names_may_hold_any_character(asker: Asker, service: Service, name: str) -> None:
+    enqueue(service, name)
+    assert (await asker.get(f"/queues/{segment(name)}"))["stats"]["queue"] == name
+    assert await asker.good("POST", f"/queues/{segment(name)}/pause", {"reason": name}) == {"was_paused": False}
+    assert [one["reason"] for one in (await asker.get(f"/queues/{segment(name)}/pauses"))["pauses"]] == [name]
+    assert service.queues().wait() == [name]
+
+
+BAD_NAMES = [
+    (segment("x" * 256), 413, "too_large"),
+    (segment("é" * 128), 413, "too_large"),
+    ("a%00b", 400, "bad_input"),
+    ("a%0Ab", 400, "bad_input"),
+    ("%ff", 400, "bad_input"),
+    ("", 404, "not_found"),
+    ("a/b", 404, "not_found"),
+    ("%2e%2e/queues", 404, "not_found"),
+]
+
+
+async def test_names_that_cannot_be_are_refused(asker: Asker, service: Service) -> None:
+    for path, status, code in BAD_NAMES:
+        reply = await asker("GET", f"/queues/{path}")
+        assert (reply.status, reply.code) == (status, code), path
+        for verb in ("pause", "purge"):
+            assert ((await asker("POST", f"/queues/{path}/{verb}", {})).status) == status
+        assert service.queues().wait() == [], path
+
+
+# Properties
+
+
+async def test_properties_are_changed_while_jobs_flow(asker: Asker, service: Service) -> None:
+    assert await asker.get("/queues/mail/configuration") == plain(Configuration())
+    changes = {"lease_ms": FOREVER_MS, "name_lanes": True, "max_length": 10}
+    answer = await asker.good("PATCH", "/queues/mail/configuration", changes)
+    assert answer == plain(service.configuration("mail").wait())
+    assert answer | changes == answer
+
+
+async def test_null_is_the_default_again_and_the_rest_stays(asker: Asker, service: Service) -> None:
+    service.configure("mail", {"lease_ms": 5_000, "aging_ms": 7}).wait()
+    assert (await asker.good("PATCH", "/queues/mail/configuration", {"lease_ms": None}))["lease_ms"] == 30_000
+    assert service.configuration("mail").wait() == Configuration(aging_ms=7)
+
+
+BAD_PROPERTIES = [
+    {"lease_ms": 0},
+    {"lease_ms": -1},
+    {"lease_ms": 2**43 + 1},
+    {"lease_ms": FOREVER_MS + 1},
+    {"lease_ms": "1"},
+    {"lease_ms": 1.5},
+    {"lease_ms": True},
+    {"aging_ms": 2**20 + 1},
+    {"name_lanes": 1},
+    {"fair_share": "yes"},
+    {"max_length": 5, "colour": "red"},
+    {"max_length": [1]},
+    [],
+    "x",
+]
+
+
+async def test_properties_that_cannot_be_are_refused_whole(asker: Asker, service: Service) -> None:
+    for changes in BAD_PROPERTIES:
+        reply = await asker("PATCH", "/queues/mail/configuration", changes)
+        assert (reply.status, reply.code) == (400, "bad_input"), changes
+        assert service.configuration("mail").wait() == Configuration(), changes
+
+
+async def test_weights_are_as_they_were_put(asker: Asker, service: Service) -> None:
+    service.set_weights("mail", {"old": 9, "gold": 2}).wait()
+    assert await asker.good("PUT", "/queues/mail/weights", {"weights": {"gold": 5, "": 3}}) == {
+        "weights": {"gold": 5, "": 3}
+    }
+    assert service.set_weights("mail", {}).wait() == {"gold": 5, "": 3}
+
+
+BAD_WEIGHTS = [
+    {"weights": {"a": 0}},
+    {"weights": {"a": 101}},
+    {"weights": {"a": "1"}},
+    {"weights": []},
+    {},
+    {"a": 1},
+]
+
+
+async def test_weights_that_cannot_be_are_refused(asker: Asker, service: Service) -> None:
+    service.set_weights("mail", {"old": 9}).wait()
+    for body in BAD_WEIGHTS:
+        reply = await asker("PUT", "/queues/mail/weights", body)
+        assert (reply.status, reply.code) == (400, "bad_input"), body
+        assert service.set_weights("mail", {}).wait() == {"old": 9}, body
+
+
+async def test_a_lane_that_cannot_be_is_weighed_by_nobody(asker: Asker, service: Service) -> None:
+    service.set_weights("mail", {"old": 9}).wait()
+    assert (await asker("PUT", "/queues/mail/weights", {"weights": {"a\x01": 2}})).status == 400
+    assert (await asker("PUT", "/queues/mail/weights", {"weights": {"é" * 200: 2}})).code == "too_large"
+    assert (await asker("PUT", "/queues/mail/weights", {"weights": {str(at): 2 for at in range(1001)}})).status == 400
+    assert service.set_weights("mail", {}).wait() == {"old": 9}
+
+
+# Pauses
+
+
+async def test_a_queue_is_paused_and_resumed(asker: Asker, service: Service) -> None:
+    enqueue(service, "mail")
+    assert await asker.good("POST", "/queues/mail/pause") == {"was_paused": False}
+    assert await asker.good("POST", "/queues/mail/pause", {"reason": "again"}) == {"was_paused": True}
+    assert service.take(Take(queues=("mail",))).wait().jobs == []
+    assert await asker.good("POST", "/queues/mail/resume") == {"was_paused": True}
+    assert await asker.good("POST", "/queues/mail/resume", {}) == {"was_paused": False}
+    assert len(service.take(Take(queues=("mail",))).wait().jobs) == 1
+
+
+async def test_a_lane_and_a_name_are_paused_by_themselves(asker: Asker, service: Service) -> None:
+    service.configure("mail", {"name_lanes": True}).wait()
+    await asker.good("POST", "/queues/mail/pause", {"lane": "gold", "reason": "no gold"})
+    await asker.good("POST", "/queues/mail/pause", {"name": "send"})
+    answer = (await asker.get("/queues/mail/pauses"))["pauses"]
+    assert answer == plain(service.pauses("mail").wait())
+    assert [(one["lane"], one["name"]) for one in answer] == [("", "send"), ("gold", "")]
+    await asker.good("POST", "/queues/mail/resume", {"lane": "gold"})
+    assert [one.name for one in service.pauses("mail").wait()] == ["send"]
+
+
+BAD_PAUSES = [
+    ({"name": "send"}, 409, "names_need_lanes"),
+    ({"name": "send", "lane": "gold"}, 400, "bad_input"),
+    ({"lane": "x" * 256}, 400, "bad_input"),
+    ({"lane": "é" * 200}, 413, "too_large"),
+    ({"reason": "x" * 501}, 400, "bad_input"),
+    ({"reason": "a\nb"}, 400, "bad_input"),
+    ({"reason": 5}, 400, "bad_input"),
+    ({"why": "x"}, 400, "bad_input"),
+]
+
+
+async def test_pauses_that_cannot_be_are_refused(asker: Asker, service: Service) -> None:
+    for body, status, code in BAD_PAUSES:
+        reply = await asker("POST", "/queues/mail/pause", body)
+        assert (reply.status, reply.code) == (status, code), body
+        assert service.pauses("mail").wait() == [], body
+
+
+# Lanes
+
+
+async def test_lanes_come_in_pages_with_what_holds_them_back(asker: Asker, service: Service) -> None:
+    for lane in ("a", "b", "c"):
+        enqueue(service, "mail", 2, lane=lane)
+    service.limit(Limit(name="few", matches=Matcher(queue="mail"), running=1)).wait()
+    held = [job.id for job in service.take(Take(queues=("mail",), most=9)).wait().jobs]
+    page = await asker.get("/queues/mail/lanes?most=2")
+    assert [one["lane"] for one in page["lanes"]] == ["a", "b"]
+    assert all(one["held_by"] == {"limit": "few", "key": None, "pause": ""} for one in page["lanes"])
+    rest = await asker.get(f"/queues/mail/lanes?cursor={segment(page['cursor'])}")
+    assert ([one["lane"] for one in rest["lanes"]], rest["cursor"]) == (["c"], "")
+    holders = await asker.get("/limits/few/holders")
+    assert (holders["count"], [one["id"] for one in holders["holders"]]) == (1, [format_id(one) for one in held])
+    assert (await asker("GET", "/limits/none/holders")).code == "unknown_limit"
+    assert (await asker("GET", "/limits/few/holders?key=x")).code == "bad_input"
+    assert (await asker("GET", "/queues/mail/lanes?cursor=x")).code == "bad_input"
+
+
+# History
+
+
+async def test_history_is_told_minute_by_minute(asker: Asker, service: Service) -> None:
+    enqueue(service, "mail", 3)
+    service.take(Take(queues=("mail",), most=2)).wait()
+    answer = await asker.get("/queues/mail/history?hours=2")
+    minutes = service.history("mail", hours=2).wait()
+    told = ("wait_p50_ms", "wait_p95_ms", "run_p50_ms", "run_p95_ms")
+    assert answer == {"minutes": [plain(one) | {name: getattr(one, name) for name in told} for one in minutes]}
+    assert sum(sum(one["waits"]) for one in answer["minutes"]) == 2
+    assert sum(one["enqueued"] for one in answer["minutes"]) == 3
+    for hours in ("0", "49", "x", ""):
+        assert (await asker("GET", f"/queues/mail/history?hours={hours}")).code == "bad_input"
+
+
+async def test_the_history_of_all_queues_comes_at_once(asker: Asker, service: Service) -> None:
+    enqueue(service, "mail", 3)
+    enqueue(service, "news", 2)
+    answer = await asker.get("/history?step_minutes=60&steps=2")
+    assert sum(one["enqueued"] for one in answer["total"]) == 5
+    assert {name: sum(one["enqueued"] for one in steps) for name, steps in answer["queues"].items()} == {
+        "mail": 3,
+        "news": 2,
+    }
+    assert list((await asker.get("/history?queue=news&queue=none"))["queues"]) == ["news", "none"]
+    for query in ("step_minutes=7", "steps=0", "steps=201", "step_minutes=60&steps=49", "queue="):
+        assert (await asker("GET", f"/history?{query}")).code == "bad_input", query
+
+
+# Purging
+
+
+async def purge(asker: Asker, queue: str, cursor: str = "", **body: Any) -> list[int]:
+    """How many were deleted in each step."""
+    steps = []
+    while True:
+        answer = await asker.good("POST", f"/queues/{queue}/purge", body | ({"cursor": cursor} if cursor else {}))
+        steps.append(answer["deleted"])
+        cursor = answer["cursor"]
+        assert answer["is_done"] == (not cursor)
+        if answer["is_done"]:
+            return steps
+
+
+async def test_a_queue_is_purged_in_bounded_steps(asker: Asker, service: Service) -> None:
+    enqueue(service, "mail", 1_100)
+    enqueue(service, "mail", 3, lane="gold")
+    enqueue(service, "mail", delay_ms=60_000)
+    enqueue(service, "other")
+    steps = await purge(asker, "mail")
+    assert sum(steps) == 1_103
+    assert max(steps) <= 500
+    [mail, elsewhere] = service.stats(["mail", "other"]).wait()
+    assert (mail.queued, mail.scheduled, elsewhere.queued) == (0, 1, 1)
+    assert await purge(asker, "mail", state="scheduled") == [1]
+
+
+@pytest.mark.parametrize("state", ["waiting", "failed", "cancelled", "finished", "history"])
+async def test_every_state_but_running_can_be_purged(asker: Asker, service: Service, state: str) -> None:
+    _fill(service)
+    [before] = service.stats(["mail"]).wait()
+    assert getattr(before, state) == 1
+    assert sum(await purge(asker, "mail", state=state)) == 1
+    [after] = service.stats(["mail"]).wait()
+    changed = {field for field in after.__struct_fields__ if getattr(after, field) != getattr(before, field)}
+    assert changed - {"bytes", "oldest_age_ms"} == {state}
+
+
+def _fill(service: Service) -> None:
+    """One job in each state."""
+    service.configure("mail", {"history_length": 5}).wait()
+    made = NewJob(queue="mail", name="n", priority=-1)
+    kept = NewJob(queue="mail", name="n", priority=-1, result_ttl_ms=60_000)
+    for job, end in ((made, "history"), (kept, "finished"), (made, "failed")):
+        service.enqueue([job]).wait()
+        [taken] = service.take(Take(queues=("mail",))).wait().jobs
+        if end == "failed":
+            service.fail([Fail(id=taken.id, token=taken.lease_token)]).wait()
+        else:
+            service.finish([Finish(taken.id, taken.lease_token)]).wait()
+    [cancelled] = enqueue(service, "mail")
+    service.cancel([cancelled]).wait()
+    [first] = enqueue(service, "mail")
+    enqueue(service, "mail", after=(first,))
+
+
+async def test_what_comes_in_meanwhile_is_not_purged(asker: Asker, service: Service, store: Store) -> None:
+    enqueue(service, "mail", 600)
+    first = await asker.good("POST", "/queues/mail/purge")
+    assert first["is_done"] is False
+    store.clock_offset_ms += 1_000
+    [late] = enqueue(service, "mail")
+    assert first["deleted"] + sum(await purge(asker, "mail", first["cursor"])) == 600
+    assert [job.id for job in service.take(Take(queues=("mail",), most=5)).wait().jobs] == [late]
+
+
+BAD_PURGES = [
+    {"state": "running"},
+    {"state": "dispatched"},
+    {"state": ""},
+    {"state": None},
+    {"cursor": "x"},
+    {"cursor": "1:zzz"},
+    {"cursor": "-1:ready:0"},
+    {"cursor": "²:ready:0"},
+    {"cursor": "9" * 30},
+    {"cursor": "1:ready:zzz"},
+    {"cursor": "1:laned:\x00"},
+    {"cursor": "1:é", "state": "failed"},
+    {"cursor": "1:ready:1:2:3"},
+    {"all": True},
+]
+
+
+async def test_purges_that_cannot_be_are_refused(asker: Asker, service: Service) -> None:
+    enqueue(service, "mail")
+    for body in BAD_PURGES:
+        reply = await asker("POST", "/queues/mail/purge", body)
+        assert (reply.status, reply.code) == (400, "bad_input"), body
+        assert service.stats(["mail"]).wait()[0].queued == 1, body
+
+
+# Tokens for some queues
+
+
+async def test_a_token_for_some_queues_sees_only_these(asker: Asker, service: Service) -> None:
+    for name in ("mail", "mail.eu", "billing"):
+        enqueue(service, name)
+    token = service.create_token(NewToken(name="t", roles=frozenset({Role.READ}), queues=("mail*",))).wait().text
+    assert [one["queue"] for one in (await asker.get("/queues", token=token))["queues"]] == ["mail", "mail.eu"]
+    for path in ("", "/configuration", "/pauses", "/history"):
+        assert (await asker("GET", f"/queues/mail{path}", token=token)).status == 200
+        assert (await asker("GET", f"/queues/billing{path}", token=token)).code == "forbidden"

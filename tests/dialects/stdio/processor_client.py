@@ -1,0 +1,233 @@
+"""Talks to a processor over real pipes: one in this process, or a process of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import queue
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import AsyncIterator, Sequence
+from datetime import UTC, datetime, timedelta
+from types import TracebackType
+from typing import Any, Self
+
+from tests.support.server_process import environment, of_store
+from windlass.dialects.stdio.envelope import Identity
+from windlass.dialects.stdio.messages import ProcessorOptions
+from windlass.dialects.stdio.session import ProcessorSession
+from windlass.service import Service
+from windlass.store.store import Store
+
+LIMIT_S = 120.0  # a busy machine is not a broken processor
+IDENTITY = Identity(uuid="processor-1", host="here")
+# Long, so that a busy machine makes no message old and no worker silent.
+TERMS = ProcessorOptions(tick_ms=60_000, expiry_ms=180_000, accept_ms=180_000)
+
+
+def worker_uuid(number: int) -> str:
+    return f"aaaaaaaa-0000-4000-8000-{number:012}"
+
+
+def job_uuid(number: int) -> str:
+    return f"bbbbbbbb-0000-4000-8000-{number:012}"
+
+
+W = worker_uuid(1)
+
+
+def instant(age_s: float = 0.0) -> str:
+    return (datetime.now(UTC) - timedelta(seconds=age_s)).isoformat().replace("+00:00", "Z")
+
+
+def line(topic: str, payload: Any, worker: str = W, *, age_s: float = 0.0, **more: Any) -> str:
+    envelope = {
+        "topic": f"default/{topic}",
+        "service_name": "test",
+        "service_uuid": worker,
+        "service_host": "there",
+        "created_at": instant(age_s),
+        "payload": payload,
+    }
+    return json.dumps(envelope | more)
+
+
+def add(number: int = 1, queue_name: str = "q", **fields: Any) -> str:
+    return line("job_queue/add_job", {"uuid": job_uuid(number), "queue_name": queue_name} | fields, "producer")
+
+
+def says(
+    word: str, worker: str = W, number: int | None = None, queue_name: str = "q", *, age_s: float = 0.0, **fields: Any
+) -> str:
+    """In the form of a topic that names the worker."""
+    payload = {"queue_name": queue_name} | fields
+    if number is not None:
+        payload["uuid"] = job_uuid(number)
+    return line(f"job_queue/workers/{worker}/{word}", payload, worker, age_s=age_s)
+
+
+def idle(worker: str = W, **more: Any) -> str:
+    return says("worker_idle", worker, **more)
+
+
+def assigned(message: dict[str, Any]) -> tuple[str, str]:
+    """Which worker was given which job."""
+    _, job_queue, workers, worker, word = message["topic"].split("/")
+    assert (job_queue, workers, word) == ("job_queue", "workers", "job_assignment")
+    return worker, message["payload"]["uuid"]
+
+
+class Talk:
+    """A session in this process. `say` writes lines, `heard` reads the next message."""
+
+    def __init__(self, session: ProcessorSession, to_it: int, from_it: int) -> None:
+        self.session = session
+        self._to_it = to_it
+        self._from_it = os.fdopen(from_it, "rb")
+        self.running = asyncio.create_task(session.run())
+        self._is_ended = False
+
+    def say(self, *lines: str | bytes) -> None:
+        for one in lines:
+            os.write(self._to_it, (one.encode() if isinstance(one, str) else one) + b"\n")
+
+    async def heard(self) -> dict[str, Any]:
+        async with asyncio.timeout(LIMIT_S):
+            found = await asyncio.to_thread(self._from_it.readline)
+        message: dict[str, Any] = json.loads(found)
+        return message
+
+    async def assignments(self, count: int) -> list[tuple[str, str]]:
+        return [assigned(await self.heard()) for _ in range(count)]
+
+    async def answered(self, *lines: str) -> dict[str, Any]:
+        """Says them and then asks for a list: what was said before has had its effect when the answer is there."""
+        self.say(*lines, line("job_queue/list_queue_jobs", {"queue_name": "q"}))
+        return await self.heard()
+
+    def end(self) -> None:
+        if not self._is_ended:
+            self._is_ended = True
+            os.close(self._to_it)
+
+    async def ended(self) -> tuple[bool, list[dict[str, Any]]]:
+        """The end of its input: what it came to, and all that it has still written."""
+        self.end()
+        async with asyncio.timeout(LIMIT_S):
+            outcome = await self.running
+        return outcome, [json.loads(one) for one in self._from_it.readlines()]
+
+    def close(self) -> None:
+        self.end()
+        self._from_it.close()
+
+
+@contextlib.asynccontextmanager
+async def talking(
+    service: Service, terms: ProcessorOptions = TERMS, identity: Identity = IDENTITY
+) -> AsyncIterator[Talk]:
+    await service.store.open()
+    its_stdin, to_it = os.pipe()
+    from_it, its_stdout = os.pipe()
+    session = ProcessorSession(service, identity, terms, stdin=its_stdin, stdout=its_stdout)
+    talk = Talk(session, to_it, from_it)
+
+    def hang_up(_: object) -> None:
+        os.close(its_stdout)
+
+    talk.running.add_done_callback(hang_up)
+    try:
+        yield talk
+    finally:
+        talk.end()
+        session.stop()
+        await asyncio.wait({talk.running}, timeout=LIMIT_S)
+        talk.close()
+        await asyncio.to_thread(os.close, its_stdin)
+
+
+class ProcessorProcess:
+    """`windlass processor` on a test's deployment."""
+
+    def __init__(self, store: Store, *options: str, reads: bool = True, **variables: str) -> None:
+        words = [sys.executable, "-m", "windlass", "processor", *of_store(store), *options]
+        self._heard: queue.Queue[bytes] = queue.Queue()
+        self.logs: list[dict[str, Any]] = []
+        self.process = subprocess.Popen(
+            words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment() | variables
+        )
+        assert self.process.stdin
+        assert self.process.stdout
+        assert self.process.stderr
+        self.stdin, self.stdout, self.stderr = self.process.stdin, self.process.stdout, self.process.stderr
+        self._threads = [threading.Thread(target=self._read_logs, daemon=True)]
+        self._threads += [threading.Thread(target=self._read, daemon=True)] if reads else []
+        for thread in self._threads:
+            thread.start()
+
+    def _read(self) -> None:
+        for one in self.stdout:
+            self._heard.put(one)
+
+    def read_from_now_on(self) -> None:
+        self._threads.append(threading.Thread(target=self._read, daemon=True))
+        self._threads[-1].start()
+
+    def _read_logs(self) -> None:
+        for one in self.stderr:
+            self.logs.append(json.loads(one))
+
+    def say(self, *lines: str) -> None:
+        self.stdin.write("".join(f"{one}\n" for one in lines).encode())
+        self.stdin.flush()
+
+    def heard(self, within_s: float = LIMIT_S) -> dict[str, Any]:
+        message: dict[str, Any] = json.loads(self._heard.get(timeout=within_s))
+        return message
+
+    def heard_so_far(self) -> list[dict[str, Any]]:
+        found = []
+        while not self._heard.empty():
+            found.append(json.loads(self._heard.get()))
+        return found
+
+    def ended(self) -> int:
+        """Waits for its end; all that it wrote has been read then."""
+        if not self.stdin.closed:
+            self.stdin.close()
+        code = self.process.wait(LIMIT_S)
+        for thread in self._threads:
+            thread.join(LIMIT_S)
+        return code
+
+    def __enter__(self) -> Self:
+        """Ready: what is said to it is then not old before it is heard."""
+        until(lambda: any("Ready" in one["log_message"] for one in self.logs) or self.process.poll() is not None)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.process.kill()
+        self.process.wait()
+        for thread in self._threads:
+            thread.join(LIMIT_S)
+        with contextlib.suppress(OSError):
+            self.stdin.close()
+        self.stdout.close()
+        self.stderr.close()
+
+
+def until(is_so: Any) -> None:
+    give_up_at_s = time.monotonic() + LIMIT_S
+    while not is_so():
+        assert time.monotonic() < give_up_at_s, "it did not come to pass"
+        time.sleep(0.01)
+
+
+def messages_of(log: Sequence[dict[str, Any]], level: str) -> list[str]:
+    return [one["log_message"] for one in log if one["log_level"] == level]

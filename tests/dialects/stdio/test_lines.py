@@ -1,0 +1,482 @@
+"""The processor's pure part: bytes to lines, lines to messages, jobs there and back, messages to rounds."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.dialects.stdio.processor_client import IDENTITY, W, add, idle, instant, job_uuid, line, says, worker_uuid
+from windlass.core.errors import BadInput, Refusal
+from windlass.core.ids import format_id, parse_id
+from windlass.core.job import Blob, Codec, Job
+from windlass.core.retry import ENDLESS
+from windlass.core.states import State
+from windlass.dialects.stdio import instants, jobs
+from windlass.dialects.stdio.envelope import Identity, encode_message, identity_from, parse_envelope
+from windlass.dialects.stdio.lines import LineBuffer, TooLong
+from windlass.dialects.stdio.logs import log_line
+from windlass.dialects.stdio.message_batches import MESSAGES_MAX, split_into_batches
+from windlass.dialects.stdio.messages import (
+    NOT_ADDRESSED,
+    AddJobMessage,
+    IgnoredMessage,
+    ListMessage,
+    Message,
+    MessageReader,
+    ProcessorOptions,
+    TickMessage,
+    WorkerMessage,
+)
+
+TERMS = ProcessorOptions()
+NOW_MS = 1_800_000_000_000
+TEXTS = st.text(st.characters(codec="utf-8"), max_size=20)
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.floats(allow_nan=False, allow_infinity=False)
+    | TEXTS,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXTS, inner, max_size=4),
+    max_leaves=12,
+)  # fmt: skip
+
+
+def read(
+    text: str | bytes, *, now_ms: int | None = None, identity: Identity = IDENTITY, terms: ProcessorOptions = TERMS
+) -> Message:
+    data = text.encode() if isinstance(text, str) else text
+    return MessageReader(identity, terms).read(
+        data, now_ms if now_ms is not None else instants.parse_instant(instant())
+    )
+
+
+def said_of(text: str | bytes) -> str:
+    """What is wrong with it; empty: nothing."""
+    try:
+        read(text)
+    except Refusal as refusal:
+        return str(refusal)
+    return ""
+
+
+def spoken(text: str, **kw: Any) -> Any:
+    message = read(text, **kw)
+    assert isinstance(message, WorkerMessage)
+    return message.report
+
+
+def added(text: str, **kw: Any) -> Any:
+    message = read(text, **kw)
+    assert isinstance(message, AddJobMessage)
+    return message.job
+
+
+def stored(payload: Blob, **kw: Any) -> Job:
+    """As the engine gives it out."""
+    plain: dict[str, Any] = {
+        "id": bytes(range(16)), "state": State.DISPATCHED, "queue": "q", "name": "n", "payload": payload,
+        "payload_is_whole": True, "priority": 0, "sequence": 1, "created_at_ms": NOW_MS, "run_at_ms": 0,
+        "started_at_ms": NOW_MS, "ended_at_ms": None, "expires_at_ms": None, "lane": "", "unique": None,
+        "retry": ENDLESS, "lease_ms": 0, "timeout_ms": 0, "result_ttl_ms": 0, "tags": (), "trace": "", "repeat": "",
+        "schedule": "", "planned_at_ms": None, "parent": None, "is_held": False, "joins": False,
+        "has_members": False, "on_failure": "collect", "callback": None, "limits": (), "attempt": 1, "revision": 1,
+        "progress": 0.0, "is_cancel_requested": False, "is_overdue": False, "is_history": False, "worker": b"w" * 16,
+        "lease_token": 1, "lease_deadline_at_ms": None,
+    }  # fmt: skip
+    return Job(**(plain | kw))
+
+
+# Bytes to lines
+
+
+@given(st.lists(st.binary(max_size=30).filter(lambda one: b"\n" not in one)), st.data())
+def test_lines_are_the_same_however_they_are_cut(written: list[bytes], data: st.DataObject) -> None:
+    whole = b"\n".join(written)
+    lines, found = LineBuffer(), []
+    while whole:
+        size = data.draw(st.integers(1, len(whole)))
+        found += lines.feed(whole[:size])
+        whole = whole[size:]
+    assert found + lines.close() == [one.strip() for one in written if one.strip()]
+
+
+@pytest.mark.parametrize("size", [1, 3, 7, 100])
+def test_a_line_that_is_too_long_is_passed_over(size: int) -> None:
+    lines, found = LineBuffer(most=10), []
+    data = b"first\n" + b"x" * 11 + b"\nlast one\n" + b"y" * 50
+    for at in range(0, len(data), size):
+        found += lines.feed(data[at : at + size])
+    assert found + lines.close() == [b"first", TooLong(10), b"last one", TooLong(10)]
+
+
+# Lines to messages
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (b"nonsense", "no message"),
+        (b"{", "no message"),
+        (b"[]", "no message"),
+        (b"5", "no message"),
+        (b'"text"', "no message"),
+        (b'{"payload": {}}', "topic"),
+        (b'{"topic": 5, "payload": {}}', "topic"),
+        (b'{"topic": null, "payload": {}}', "topic"),
+        (b'{"topic": "default/job_queue/add_job"}', "must be an object"),
+        (b'{"topic": "default/job_queue/add_job", "payload": null}', "must be an object"),
+        (b'{"topic": "default/job_queue/add_job", "payload": "text"}', "must be an object"),
+        (b'{"topic": "default/job_queue/add_job", "payload": {"x": "\xff"}}', "UTF-8"),
+        (b'{"topic": "default/job_queue/add_job", "payload": {"x": "\\ud800"}}', "no message|cannot be read"),
+        (b'{"topic": "default/job_queue/add_job", "payload": {"x": "a\x00b"}}', "no message"),
+        (b'{"topic": "default/job_queue/add_job", "payload": {"x": 1e999}}', "cannot be read"),
+        (b'{"topic": "default/job_queue/add_job", "payload": ' + b"[" * 50_000 + b"]" * 50_000 + b"}", "nested"),
+        (b'{"topic": "default/job_queue/add_job", "payload": {"x": ' + b"9" * 10_000 + b"}}", "cannot be read"),
+        (b'{"topic": "default/tick"} {"topic": "default/tick"}', "no message"),
+    ],
+)  # fmt: skip
+def test_a_bad_line_says_what_is_wrong_with_it(text: bytes, reason: str) -> None:
+    with pytest.raises(BadInput, match=reason):
+        read(text)
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes_give_a_message_or_a_sentence(text: bytes) -> None:
+    assert re.fullmatch(r"(\S.*\.)?", said_of(text), re.DOTALL)
+
+
+@given(
+    st.sampled_from(["add_job", "worker_idle", "job_accepted", "worker_busy", "job_finished", "list_queue_jobs"]), JSON
+)
+def test_any_payload_gives_a_message_or_a_sentence(word: str, payload: Any) -> None:
+    assert re.fullmatch(r"(\S.*\.)?", said_of(line(f"job_queue/{word}", payload)), re.DOTALL)
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        ({"uuid": None}, "uuid"),
+        ({"uuid": 5}, "uuid"),
+        ({"uuid": ""}, "uuid"),
+        ({"queue_name": ["q"]}, "queue_name"),
+        ({"queue_name": "q" * 300}, "queue_name"),
+        ({"queue_name": "a\u0000b"}, "queue_name"),
+        ({"priority": 10}, "priority"),
+        ({"priority": -1}, "priority"),
+        ({"priority": "high"}, "priority"),
+        ({"priority": 2.5}, "priority"),
+        ({"priority": True}, "priority"),
+        ({"priority": [5]}, "priority"),
+        ({"data": "x" * 1024 * 1024}, "payload"),
+    ],
+)
+def test_a_job_that_cannot_be_added_is_refused(fields: dict[str, Any], reason: str) -> None:
+    with pytest.raises(Refusal, match=reason):
+        read(add(**fields))
+
+
+def test_fields_that_are_missing_are_named() -> None:
+    with pytest.raises(BadInput, match="no field uuid"):
+        read(line("job_queue/add_job", {"queue_name": "q"}))
+    with pytest.raises(BadInput, match="no field queue_name"):
+        read(line("job_queue/worker_idle", {}))
+    with pytest.raises(BadInput, match="no field uuid"):
+        read(says("job_accepted"))
+    with pytest.raises(BadInput, match="service_uuid"):
+        read(line("job_queue/worker_idle", {"queue_name": "q"}, ""))
+
+
+@pytest.mark.parametrize(
+    ("given_priority", "expected"), [(0, -5), (5, 0), (9, 4), ("0", -5), (" 7 ", 2), (None, 0), (3.0, -2)]
+)
+def test_priorities_are_shifted(given_priority: Any, expected: int) -> None:
+    assert added(add(priority=given_priority)).priority == expected
+
+
+def test_a_job_is_what_it_says() -> None:
+    job = added(add(7, command="resize", args=[1]), terms=ProcessorOptions(attempts=3, keep_ms=500))
+    assert (job.queue, job.name, job.unique, job.priority) == ("q", "resize", job_uuid(7), 0)
+    assert (job.retry.tries, job.result_ttl_ms, job.unique_while_kept) == (3, 500, True)
+    assert added(add()).name == "job"
+    assert added(add(command=["not", "a", "name"])).name == "job"
+    assert added(add(command="a\nb")).name == "job"
+
+
+@pytest.mark.parametrize(
+    ("word", "says_what"),
+    [
+        ("worker_idle", "idle"), ("request_job", "idle"), ("lease_job", "idle"), ("job_accepted", "accepted"),
+        ("worker_progress", "progress"), ("worker_busy", "progress"), ("job_finished", "finished"),
+        ("complete_job", "finished"),
+    ],
+)  # fmt: skip
+def test_both_forms_of_a_topic_mean_the_same(word: str, says_what: str) -> None:
+    payload = {"queue_name": "q", "uuid": job_uuid(1)}
+    for topic in (f"job_queue/{word}", f"job_queue/workers/{worker_uuid(9)}/{word}"):
+        said = spoken(line(topic, payload, W))
+        assert (said.says, said.queue, said.info.name, said.info.host) == (says_what, "q", W, "there")
+        assert said.worker == parse_id(W)  # the uuid in the envelope rules
+        assert said.unique == ("" if says_what == "idle" else job_uuid(1))
+
+
+@pytest.mark.parametrize(
+    "topic",
+    [
+        "job_queue/other", "job_queue", "", "add_job", "job_queue/workers/not-a-uuid/worker_idle",
+        "job_queue/add_job/x",
+        f"job_queue/workers/{W}/add_job", f"job_queue/workers/{W}/other", f"workers/{W}/worker_idle", "worker_idle",
+    ],
+)  # fmt: skip
+def test_other_topics_are_passed_over(topic: str) -> None:
+    assert read(line(topic, {"queue_name": "q"})) == NOT_ADDRESSED
+
+
+def test_namespaces() -> None:
+    here = Identity(uuid="u", host="h", listener="a/b", publisher="c")
+    assert read(add(), identity=here) == NOT_ADDRESSED
+    assert isinstance(read(add().replace("default/", "a/b/"), identity=here), AddJobMessage)
+    assert json.loads(encode_message(here, "x", b"{}", 0))["topic"] == "c/x"
+
+
+@pytest.mark.parametrize("topic", ["job_queue/add_job", "tick", "job_queue/worker_idle", "job_queue/list_queue_jobs"])
+def test_a_topic_without_namespace_is_accepted(topic: str) -> None:
+    payload = {"queue_name": "q", "uuid": job_uuid(1)}
+    for here in (IDENTITY, Identity(uuid="u", host="h", listener="a/b", publisher="c")):
+        sent = line(topic, payload, created_at="")
+        with_namespace = read(sent.replace("default/", f"{here.listener}/"), identity=here)
+        assert read(sent.replace("default/", ""), identity=here) == with_namespace != NOT_ADDRESSED
+        assert read(sent.replace("default/", "other/"), identity=here) == NOT_ADDRESSED
+        assert read(sent.replace("default/", "/"), identity=here) == NOT_ADDRESSED
+
+
+@pytest.mark.parametrize("topic", ["add_job", "worker_idle", "list_queue_jobs", "job_queue", "job_queue/other"])
+def test_other_topics_without_namespace_are_passed_over(topic: str) -> None:
+    assert read(line(topic, {"queue_name": "q"}).replace("default/", "")) == NOT_ADDRESSED
+
+
+def test_identity_comes_from_the_environment() -> None:
+    names = ("SERVICE_NAME", "SERVICE_UUID", "SERVICE_HOST", "NAMESPACE_LISTENER", "NAMESPACE_PUBLISHER")
+    found = identity_from(dict(zip(names, "nuhlp", strict=True)))
+    assert found == Identity(name="n", uuid="u", host="h", listener="l", publisher="p")
+    plain = identity_from({"SERVICE_NAME": ""})
+    assert (plain.name, plain.listener, plain.publisher) == ("job_queue", "default", "default")
+    assert plain.host
+    assert plain.uuid != identity_from({}).uuid
+
+
+@pytest.mark.parametrize("word", ["worker_idle", "job_finished"])
+def test_a_worker_counts_as_idle_for_the_expiry_period_after_its_message(word: str) -> None:
+    sent = says(word, number=1)
+    at_ms = instants.parse_instant(json.loads(sent)["created_at"])
+    assert spoken(sent, now_ms=at_ms + 1_000).idle_ms == 8_000
+    assert spoken(sent, now_ms=at_ms - 5_000).idle_ms == 9_000  # its clock is ahead
+    assert spoken(sent, now_ms=at_ms + 8_999).idle_ms == 1
+    assert spoken(sent, now_ms=at_ms + 9_000).idle_ms == 0
+    assert spoken(sent, now_ms=at_ms, terms=ProcessorOptions(tick_ms=5_000, expiry_ms=1_000)).idle_ms == 1_000
+
+
+def test_an_idle_message_older_than_a_tick_triggers_no_dispatch() -> None:
+    sent = idle()
+    at_ms = instants.parse_instant(json.loads(sent)["created_at"])
+    fresh, late, too_late = (read(sent, now_ms=at_ms + age_ms) for age_ms in (2_999, 3_000, 9_000))
+    assert isinstance(fresh, WorkerMessage)
+    assert isinstance(late, WorkerMessage)
+    assert isinstance(too_late, WorkerMessage)
+    assert [message.is_fresh for message in (fresh, late, too_late)] == [True, False, False]
+    assert [list(split_into_batches([message])[0].queues) for message in (fresh, late, too_late)] == [["q"], [], []]
+    other = read(idle(worker_uuid(2)), now_ms=at_ms)
+    assert (
+        len(split_into_batches([other, late])) == 2
+    )  # the first one dispatches before the second makes its sender idle
+    assert len(split_into_batches([late, other])) == 1
+    assert fresh.warning == ""
+    assert "more than a tick" in late.warning
+    assert "too old" in too_late.warning
+
+
+def test_a_message_without_an_instant_is_of_now_and_one_with_a_wrong_one_is_refused() -> None:
+    assert spoken(line("job_queue/worker_idle", {"queue_name": "q"}, created_at="")).age_ms == 0
+    with pytest.raises(BadInput, match="no instant"):
+        read(line("job_queue/worker_idle", {"queue_name": "q"}, created_at="yesterday"))
+
+
+@pytest.mark.parametrize(
+    ("fields", "progress", "warns"),
+    [
+        ({"progress": 0.25}, 0.25, False),
+        ({"progress": 1}, 1.0, False),
+        ({"status": {"progress": 0.5}}, 0.5, False),
+        ({}, 0.0, False),
+        ({"status": {}}, 0.0, False),
+        ({"status": None}, 0.0, False),
+        ({"progress": 50}, 1.0, True),
+        ({"progress": -1}, 0.0, True),
+    ],
+)
+def test_progress(fields: dict[str, Any], progress: float, warns: bool) -> None:
+    message = read(says("worker_progress", W, 1, **fields))
+    assert isinstance(message, WorkerMessage)
+    assert (message.report.progress, bool(message.warning)) == (progress, warns)
+
+
+def test_progress_that_is_no_number_is_refused() -> None:
+    for wrong in ("0.5", None, [1], True):
+        with pytest.raises(BadInput, match="progress"):
+            read(says("worker_progress", W, 1, progress=wrong))
+
+
+def test_what_is_said_with_the_end_is_the_result() -> None:
+    assert json.loads(spoken(says("job_finished", W, 1, answer=42)).result.data)["answer"] == 42
+    message = read(says("job_finished", W, 1, answer="x" * 1_048_576))
+    assert isinstance(message, WorkerMessage)
+    assert message.report.result is None
+    assert "not kept" in message.warning
+
+
+@pytest.mark.parametrize(
+    "uuid", ["words_12-abcd-abcd-abcd-words_123456", W.upper(), "0" * 8 + "-0000-0000-0000-" + "0" * 12]
+)
+def test_workers_whose_uuid_is_none_are_told_apart(uuid: str) -> None:
+    said = spoken(idle(worker=uuid))
+    assert said.info.name == uuid
+    assert len(said.worker) == 16
+    assert said.worker not in (bytes(16), spoken(idle()).worker)
+
+
+def test_a_worker_of_several_queues_is_described_with_all_of_them() -> None:
+    reader = MessageReader(IDENTITY, TERMS)
+    for queue_name in ("b", "a", "b"):
+        message = reader.read(idle(queue_name=queue_name).encode(), NOW_MS)
+    assert isinstance(message, WorkerMessage)
+    assert message.report.info.queues == ("a", "b")
+
+
+def test_ticks_and_lists() -> None:
+    assert read(line("tick", {"uuid": "x", "timestamp": 5})) == TickMessage()
+    assert read('{"topic": "default/tick"}') == TickMessage()
+    for topic in ("list_queue_jobs", "job_queue/list_queue_jobs"):
+        assert read(line(topic, {"queue_name": "q"})) == ListMessage(
+            "list_queue_jobs", "queued", "q", float("-inf"), float("inf")
+        )
+    window = {"queue_name": "q", "later_than": "1970-01-01T00:00:01Z", "earlier_than": "+inf"}
+    assert read(line("list_leased_queue", window)) == ListMessage(
+        "list_leased_queue", "dispatched", "q", 1_000, float("inf")
+    )
+    for wrong in (5, "soon", None):
+        with pytest.raises(BadInput):
+            read(line("list_leased_queue", {"queue_name": "q", "later_than": wrong}))
+    assert isinstance(read(line("job_queue/del_job", {})), IgnoredMessage)
+
+
+# Jobs there and back
+
+
+@given(st.dictionaries(TEXTS, JSON, max_size=5), st.booleans())
+def test_a_job_comes_back_as_it_was_written(fields: dict[str, Any], escapes: bool) -> None:
+    wanted = {key: value for key, value in fields.items() if key not in ("priority", "dispatched_at")}
+    wanted |= {"uuid": job_uuid(1), "queue_name": "q"}
+    payload = json.dumps(wanted, ensure_ascii=escapes)
+    text = '{"topic": "default/job_queue/add_job", "payload": ' + payload + "}"
+    new = added(text)
+    assert new.payload.data == payload.encode()
+    given_out = jobs.encode_assignment(stored(new.payload, unique=new.unique))
+    assert given_out.startswith(payload.encode()[:-1])
+    back = json.loads(encode_message(IDENTITY, "t", given_out, NOW_MS))["payload"]
+    assert back.pop("dispatched_at") == "2027-01-15T08:00:00.000Z"
+    assert back == wanted
+
+
+@pytest.mark.parametrize("before", [None, "then", {"a": 1}])
+def test_an_old_dispatched_at_is_replaced(before: Any) -> None:
+    payload = json.dumps({"dispatched_at": before, "uuid": "u", "n": 1.50, "big": 10**30}).encode()
+    given_out = jobs.encode_assignment(stored(Blob(payload), unique="u"))
+    assert given_out.count(b"dispatched_at") == 1
+    assert json.loads(given_out) == json.loads(payload) | {"dispatched_at": "2027-01-15T08:00:00.000Z"}
+
+
+@pytest.mark.parametrize(
+    ("payload", "args"),
+    [
+        (Blob(b'{"a": 1}'), {"a": 1}),
+        (Blob(b"\x93\x01\x02\x03", Codec.MSGPACK), [1, 2, 3]),
+        (Blob(b"null"), None),
+        (Blob(b'{"uuid": "another"}'), {"uuid": "another"}),
+    ],
+)
+def test_a_job_from_elsewhere_is_described(payload: Blob, args: Any) -> None:
+    job = stored(payload, unique="key", priority=-100)
+    assert json.loads(jobs.encode_assignment(job)) == {
+        "uuid": format_id(job.id), "queue_name": "q", "priority": 0, "created_at": "2027-01-15T08:00:00.000Z",
+        "command": "n", "args": args, "dispatched_at": "2027-01-15T08:00:00.000Z",
+    }  # fmt: skip
+
+
+def test_bytes_that_no_json_holds_are_base64() -> None:
+    shown = json.loads(jobs.encode_assignment(stored(Blob(b"\xff", Codec.RAW))))
+    assert (shown["args"], shown["args_base64"]) == (None, "/w==")
+
+
+def test_messages_are_single_lines_with_the_whole_envelope() -> None:
+    text = encode_message(IDENTITY, "job_queue/x", b'{"a":1}', NOW_MS)
+    assert text.index(b"\n") == len(text) - 1
+    assert json.loads(text) == {
+        "topic": "default/job_queue/x", "service_name": "job_queue", "service_uuid": "processor-1",
+        "service_host": "here", "created_at": "2027-01-15T08:00:00.000Z", "payload": {"a": 1},
+    }  # fmt: skip
+    assert parse_envelope(text).topic == "default/job_queue/x"
+
+
+# Messages to rounds
+
+
+def shapes(*texts: str) -> list[list[str]]:
+    """Per round the jobs that come in and what is heard."""
+    reader = MessageReader(IDENTITY, TERMS)
+    found = split_into_batches(reader.read(text.encode(), NOW_MS) for text in texts)
+    return [
+        [f"+{job.unique[-1]}" for job in one.jobs]
+        + [f"{said.info.name[-1]}:{said.says}{said.unique[-1:]}" for said in one.report]
+        + ["tick"] * one.has_tick
+        + ["show"] * len(one.list_requests)
+        for one in found
+    ]
+
+
+def test_what_does_not_touch_travels_together() -> None:
+    a, b = worker_uuid(1), worker_uuid(2)
+    texts = (add(1), idle(a), says("job_accepted", b, 5), says("job_finished", b, 5), add(2), idle(b))
+    assert shapes(*texts) == [["+1", "+2", "1:idle", "2:accepted5", "2:finished5", "2:idle"]]
+
+
+def test_what_may_be_about_a_job_of_this_round_comes_in_the_next() -> None:
+    assert shapes(add(1), says("job_accepted", W, 1)) == [["+1"], ["1:accepted1"]]
+    assert shapes(idle(), says("job_accepted", W, 7)) == [["1:idle"], ["1:accepted7"]]
+    assert shapes(says("job_finished", W, 1), says("job_accepted", W, 2)) == [["1:finished1"], ["1:accepted2"]]
+    assert shapes(idle(), idle()) == [["1:idle"], ["1:idle"]]
+    assert shapes(says("job_finished", W, 1), add(1)) == [["1:finished1"], ["+1"]]
+    assert shapes(add(1), add(1)) == [["+1"], ["+1"]]
+
+
+def test_ticks_and_lists_end_a_round() -> None:
+    tick, show = line("tick", {}), line("job_queue/list_queue_jobs", {"queue_name": "q"})
+    assert shapes(add(1), tick, add(2), show, line("other", {}), add(3)) == [["+1", "tick"], ["+2", "show"], ["+3"]]
+    assert shapes(line("other", {})) == []
+
+
+def test_rounds_are_bounded() -> None:
+    reader = MessageReader(IDENTITY, TERMS)
+    many = [reader.read(add(number).encode(), NOW_MS) for number in range(MESSAGES_MAX + 1)]
+    assert [len(one.jobs) for one in split_into_batches(many)] == [MESSAGES_MAX, 1]
+    large = [reader.read(add(number, data="x" * 900_000).encode(), NOW_MS) for number in range(3)]
+    assert [len(one.jobs) for one in split_into_batches(large)] == [2, 1]
+
+
+def test_control_characters_are_escapes_in_the_log() -> None:
+    record = logging.makeLogRecord({"msg": "said \x9b31m\u202e", "levelname": "ERROR"})
+    written = log_line(record).decode()
+    assert written.rstrip("\n").isprintable()
+    assert json.loads(written)["log_message"] == "said \x9b31m\u202e"

@@ -1,0 +1,173 @@
+"""`windlass processor` as a process with real pipes: its end, kill -9 in the middle, several on one engine, blocked
+pipes."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections import Counter
+
+import pytest
+
+from tests.dialects.stdio.processor_client import (
+    ProcessorProcess,
+    W,
+    add,
+    assigned,
+    idle,
+    job_uuid,
+    line,
+    messages_of,
+    says,
+    until,
+    worker_uuid,
+)
+from windlass.core.operations import Listing
+from windlass.core.states import State
+from windlass.service import Service
+from windlass.store.store import Store
+
+pytestmark = pytest.mark.parametrize("engine", ["valkey"], indirect=True)
+
+# A busy machine must not make messages old, nor workers silent.
+PATIENT = ("--tick", "60s")
+
+
+def states(service: Service, queue_name: str = "q") -> Counter[str]:
+    found: Counter[str] = Counter()
+    for state in ("queued", "running", "finished"):
+        page = service.jobs(Listing(queue=queue_name, state=state, most=500)).wait()
+        found.update(job.state.label for job in page.jobs)
+    return found
+
+
+def test_a_process_from_its_first_line_to_its_last(service: Service) -> None:
+    variables = {
+        "SERVICE_NAME": "jobs", "SERVICE_UUID": "me", "SERVICE_HOST": "here", "NAMESPACE_LISTENER": "a",
+        "NAMESPACE_PUBLISHER": "b",
+    }  # fmt: skip
+    with ProcessorProcess(service.store, *PATIENT, "--log-level", "debug", **variables) as one:
+        one.say(
+            *(
+                text.replace('"default/', '"a/')
+                for text in ("nonsense\\", add(1, note_idle='a "quote" \\ and\nmore'), idle())
+            )
+        )
+        message = one.heard()
+        assert message["topic"] == f"b/job_queue/workers/{W}/job_assignment"
+        assert message["payload"]["note"] == 'a "quote" \\ and\nmore'
+        assert [message[f"service_{what}"] for what in ("name", "uuid", "host")] == ["jobs", "me", "here"]
+        assert one.ended() == 0
+        assert one.heard_so_far() == []
+    assert {tuple(entry) for entry in one.logs} == {("log_level", "created_at", "log_message")}
+    assert len(messages_of(one.logs, "ERROR")) == 1
+    assert any("was dispatched" in text for text in messages_of(one.logs, "DEBUG"))
+
+
+def test_killed_in_the_middle_and_started_again(service: Service) -> None:
+    """What was dispatched or runs when it dies is known to the next one, and so are those who work on it."""
+    with ProcessorProcess(service.store, *PATIENT) as first:
+        first.say(add(1), add(2), add(3), idle(), idle(worker_uuid(2)))
+        given = dict(assigned(first.heard()) for _ in range(2))
+        first.say(line("job_queue/job_accepted", {"queue_name": "q", "uuid": given[W]}, W))
+        until(lambda: states(service)["running"] == 1)
+        first.process.kill()
+    with ProcessorProcess(service.store, *PATIENT) as second:
+        second.say(line("job_queue/worker_progress", {"queue_name": "q", "uuid": given[W], "progress": 0.5}, W))
+        other = {"queue_name": "q", "uuid": given[worker_uuid(2)]}
+        second.say(
+            line("job_queue/job_accepted", other, worker_uuid(2)), line("job_queue/job_finished", other, worker_uuid(2))
+        )
+        assert assigned(second.heard()) == (worker_uuid(2), job_uuid(3))
+        second.say(line("job_queue/job_finished", {"queue_name": "q", "uuid": given[W]}, W))
+        assert second.ended() == 0
+    assert not any("Worker" in text for text in messages_of(second.logs, "WARNING"))
+    assert states(service) == {"finished": 2, "dispatched": 1}
+
+
+def test_two_processors_never_assign_a_job_twice_and_one_that_is_killed_loses_none(service: Service) -> None:
+    """Workers report through either of them; then one is killed while jobs flow."""
+    count, workers = 600, [worker_uuid(number) for number in range(1, 21)]
+    with ProcessorProcess(service.store, *PATIENT) as a, ProcessorProcess(service.store, *PATIENT) as b:
+        a.say(*(add(number) for number in range(count)))
+        a.say(*(idle(worker) for worker in workers[::2]))
+        b.say(*(idle(worker) for worker in workers[1::2]))
+        given: Counter[str] = Counter()
+        until(lambda: _work([a, b], given) or states_done(service) >= count / 2)
+        assert set(given.values()) == {1}
+        a.process.kill()
+        # Nobody speaks of what was said to the dead one, or by it: that goes back when its time is over.
+        _work([b], given)
+        service.store.clock_offset_ms += 200_000
+        service.recover().wait()
+        b.say(*(idle(worker) for worker in workers))
+        until(lambda: _work([b], given) or states_done(service) == count)
+        assert b.ended() == 0
+    assert len(given) >= count - len(workers)  # what the dead one wrote last may be with nobody
+
+
+def _work(processors: list[ProcessorProcess], given: Counter[str]) -> bool:
+    """Workers do at once what they are given, and tell another processor of it than the one that gave it."""
+    for one, told in zip(processors, reversed(processors), strict=True):
+        for message in one.heard_so_far():
+            worker, uuid = assigned(message)
+            given[uuid] += 1
+            told.say(says("job_accepted", worker, int(uuid[-12:])), says("job_finished", worker, int(uuid[-12:])))
+    return False
+
+
+def states_done(service: Service) -> int:
+    (stats,) = service.stats(["q"]).wait()
+    return stats.finished
+
+
+def test_a_blocked_stdout_loses_nothing(service: Service) -> None:
+    """Assignments that nobody reads go back by their deadline, and are given to others."""
+    options = (*PATIENT, "--lease", "500ms")
+    size, count = 100_000, 40
+    with ProcessorProcess(service.store, *options, reads=False) as stuck:
+        writer = threading.Thread(
+            target=_say_quietly,
+            args=(stuck, [text for n in range(count) for text in (add(n, data="x" * size), idle(worker_uuid(n + 1)))]),
+            daemon=True,
+        )
+        writer.start()
+        until(lambda: states(service)["dispatched"] > 0)
+        with ProcessorProcess(service.store, *options) as other:
+            seen: set[str] = set()
+            while len(seen) < 10:
+                other.say(idle(worker_uuid(100)))
+                message = other.heard()
+                worker, uuid = assigned(message)
+                other.say(says("job_accepted", worker, int(uuid[-12:])), says("job_finished", worker, int(uuid[-12:])))
+                seen.add(uuid)
+            other.stdin.close()
+            other.process.wait(30)
+        stuck.read_from_now_on()
+        writer.join(30)
+        assert not writer.is_alive()
+        assert stuck.ended() == 0
+    assert sum(states(service).values()) == count
+
+
+def _say_quietly(one: ProcessorProcess, texts: list[str]) -> None:
+    one.say(*texts)
+
+
+def test_it_stops_when_it_is_told_to(service: Service) -> None:
+    with ProcessorProcess(service.store, *PATIENT) as one:
+        one.say(add(1), idle())
+        one.heard()
+        one.process.send_signal(signal.SIGTERM)
+        assert one.process.wait(30) == 0
+    (job,) = service.jobs(Listing(queue="q", state="running")).wait().jobs
+    assert job.state is State.DISPATCHED
+
+
+def test_an_engine_that_is_away_is_an_error_in_the_log(service: Service, store: Store) -> None:
+    class Away:
+        endpoint, namespace = "unix:///nowhere/at/all", "n"
+
+    with ProcessorProcess(Away(), WINDLASS_PATIENCE="100ms") as one:  # type: ignore[arg-type]
+        assert one.ended() == 75
+    assert len(messages_of(one.logs, "ERROR")) >= 1

@@ -1,0 +1,42 @@
+"""The talk in docs/processor.md, word for word, and its tables."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.dialects.stdio.processor_client import talking
+from windlass.cli.commands.processor import processor
+from windlass.dialects.stdio.messages import _LIST_TOPICS, _REPORT_TOPICS
+from windlass.service import Service
+from windlass.store.store import Store
+
+DOCUMENT = (Path(__file__).parents[3] / "docs" / "processor.md").read_text()
+INSTANT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("engine", ["valkey"], indirect=True)
+async def test_the_talk_goes_as_it_is_written(store: Store) -> None:
+    (block,) = re.findall(r"^```text\n(.*?)^```", DOCUMENT, re.MULTILINE | re.DOTALL)
+    steps = [(line[0], line[2:]) for line in block.splitlines()]
+    assert [mark for mark, _ in steps].count("<") == 2
+    async with talking(Service(store)) as talk:
+        for mark, text in steps:
+            if mark == ">":
+                talk.say(text)
+            else:
+                said = json.dumps(await talk.heard(), separators=(",", ":"))
+                assert INSTANT.sub("…", said) == INSTANT.sub("…", text)
+        assert await talk.ended() == (True, [])
+    await store.close()
+
+
+def test_every_message_and_every_option_is_documented() -> None:
+    for word in (*_REPORT_TOPICS, *_LIST_TOPICS):
+        assert word in DOCUMENT
+    for option in processor.params:
+        assert f"`{option.opts[0]}`" in DOCUMENT

@@ -1,0 +1,33 @@
+"""An assignment that the engine made and whose answer was lost: it goes back, and is printed for an idle worker."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.dialects.stdio.processor_client import TERMS, add, idle, job_uuid, talking, worker_uuid
+from tests.support.engine_process import EngineProcess
+from tests.support.lost_replies import LossyWay, lossy_way
+from windlass.service import Service
+from windlass.store.store import Store
+
+pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("engine", ["valkey"], indirect=True)]
+
+
+@pytest.fixture
+def way(engine: EngineProcess) -> Iterator[LossyWay]:
+    with lossy_way(engine) as found:
+        yield found
+
+
+async def test_an_assignment_that_was_never_printed_goes_to_the_next_idle_worker(store: Store, way: LossyWay) -> None:
+    async with way.store_like(store) as found, talking(Service(found)) as talk:
+        await talk.answered(add(1))
+        way.lose("assign")
+        listed = await talk.answered(idle())
+        await way.has_lost()
+        assert listed["payload"]["jobs"] == []  # none is queued, and none was printed before this answer
+        store.clock_offset_ms += TERMS.accept_ms
+        talk.say(idle(worker_uuid(2)))
+        assert await talk.assignments(1) == [(worker_uuid(2), job_uuid(1))]

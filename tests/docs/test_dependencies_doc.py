@@ -1,0 +1,26 @@
+"""The examples of docs/dependencies.md run as written."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from windlass.core.job import NewJob
+from windlass.core.operations import Finish, Take
+from windlass.core.states import State
+from windlass.service import Service
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "dependencies.md"
+
+
+def test_the_examples_run(service: Service) -> None:
+    service.enqueue([NewJob(queue="orders", name="order")]).wait()
+    names = {"service": service, "NewJob": NewJob, "Finish": Finish, "Take": Take, "State": State}
+    blocks = re.findall(r"```python\n(.*?)```", DOCUMENT.read_text(), re.DOTALL)
+    assert len(blocks) == 4
+    for block in blocks:
+        exec(block, names)  # noqa: S102
+    queues = ["import", "report", "lines", "orders"]
+    stats = dict(zip(queues, service.stats(queues).wait(), strict=True))
+    assert (stats["import"].queued, stats["import"].waiting) == (52, 1)
+    assert (stats["report"].waiting, stats["lines"].queued, stats["orders"].waiting) == (2, 20, 1)

@@ -1,0 +1,97 @@
+"""The examples of docs/integrations.md, run as they stand."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.engine_process import EngineProcess
+
+on_valkey = pytest.mark.parametrize("engine", ["valkey"], indirect=True)
+DOCUMENT = (Path(__file__).parents[2] / "docs" / "integrations.md").read_text()
+MANAGE = """
+import os, sys
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "mysite.settings")
+from django.core.management import execute_from_command_line
+execute_from_command_line(sys.argv)
+"""
+DATABASE = 'DATABASES = {"default": {"ENGINE": "django.db.backends.sqlite3", "NAME": ":memory:"}}\nUSE_TZ = True\n'
+PRODUCE = """
+import django; django.setup()
+from shop.tasks import send_mail
+{on_commit}
+result = send_mail.enqueue(8, subject="Sorry")
+from windlass.contrib.django import app
+print(app.job(result.id).result(timeout=60)); result.refresh(); print(result.status)
+"""
+SCRAPE = """
+import urllib.request
+assert app.trace_source is not None and len(app.middlewares) == 2
+app.service.configure("mail", {"history_length": 1}).wait()
+with urllib.request.urlopen(f"http://127.0.0.1:{serving.port}/metrics") as answer:
+    print("".join(line for line in answer.read().decode().splitlines(True) if "windlass" in line))
+serving.close()
+app.close()
+"""
+
+
+def section(title: str) -> list[str]:
+    text = re.split(r"^## ", DOCUMENT, flags=re.MULTILINE)
+    (found,) = [part for part in text if part.startswith(f"{title}\n")]
+    return re.findall(r"^```python\n(.*?)^```", found, re.MULTILINE | re.DOTALL)
+
+
+@on_valkey
+def test_the_django_project(engine: EngineProcess, tmp_path: Path) -> None:
+    *files, on_commit = section("Django")
+    for content in files:
+        file = tmp_path / content.partition("\n")[0].removeprefix("# ")
+        file.parent.mkdir()
+        (file.parent / "__init__.py").touch()
+        file.write_text(content.replace("redis://localhost:6379/0", engine.unix_url))
+    with (tmp_path / "mysite" / "settings.py").open("a") as settings:
+        settings.write(DATABASE)
+    (tmp_path / "manage.py").write_text(MANAGE)
+    environment = {
+        **os.environ,
+        "DJANGO_SETTINGS_MODULE": "mysite.settings",
+        "WINDLASS_NAMESPACE": f"doc{os.getpid()}",
+        "PYTHONPATH": str(tmp_path),
+    }
+    worker = subprocess.Popen([sys.executable, "manage.py", "windlass_worker"], cwd=tmp_path, env=environment)
+    try:
+        produce = [sys.executable, "-c", PRODUCE.format(on_commit=on_commit)]
+        told = subprocess.run(produce, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True)
+    finally:
+        worker.terminate()
+        assert worker.wait(60) == 0
+    assert told.stdout == "Sorry (8)\nSUCCESSFUL\n"
+
+
+@on_valkey
+def test_opentelemetry_and_prometheus(engine: EngineProcess, tmp_path: Path) -> None:
+    (tracing,), (figures,) = section("OpenTelemetry"), section("Prometheus")
+    (tmp_path / "shop.py").write_text(f"{tracing}\n{figures.replace('9100', '0')}\n{SCRAPE}")
+    environment = {**os.environ, "WINDLASS_URL": engine.unix_url, "WINDLASS_NAMESPACE": f"figures{os.getpid()}"}
+    told = subprocess.run(
+        [sys.executable, "shop.py"], cwd=tmp_path, env=environment, capture_output=True, text=True, check=True
+    )
+    table = re.findall(r"^\| `(windlass_\w+?)(?:_total)?` \|", DOCUMENT, re.MULTILINE)
+    served = re.findall(r"^# TYPE (\w+?)(?:_total)? (?:counter|gauge|histogram)$", told.stdout, re.MULTILINE)
+    assert len(table) == 10
+    assert {name for name in served if not name.endswith("_created")} == set(table)
+
+
+def test_a_handler_of_ones_own() -> None:
+    names: dict[str, Any] = {}
+    exec(section("Logs")[0], names)  # noqa: S102
+    record = logging.makeLogRecord({"msg": "sent", "levelname": "INFO"})
+    assert names["handler"].filter(record)
+    assert names["handler"].format(record).rstrip() == "INFO sent"

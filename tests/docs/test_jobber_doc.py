@@ -1,0 +1,27 @@
+"""The lines of docs/jobber.md, word for word, against a real server."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.support.server_process import ServingProcess, of_store
+from windlass.store.store import Store
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "jobber.md"
+UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
+
+@pytest.mark.parametrize("engine", ["valkey"], indirect=True)
+def test_the_curl_lines_answer_what_is_written(store: Store) -> None:
+    (block,) = re.findall(r"^```console\n(.*?)^```", DOCUMENT.read_text(), re.MULTILINE | re.DOTALL)
+    steps = re.findall(r"^\$ (curl .*)\n(.*)\n", block, re.MULTILINE)
+    assert len(steps) == 4
+    with ServingProcess(of_store(store)) as server:
+        for command, expected in steps:
+            here = command.replace("http://localhost:8080", f"http://localhost:{server.address[1]}")
+            said = subprocess.run(["sh", "-c", here], capture_output=True, text=True, check=True).stdout
+            assert UUID.sub("<id>", said.strip()) == UUID.sub("<id>", expected), command

@@ -1,0 +1,317 @@
+"""Downloads from the order to the delivered callback: one server, with real origins and receivers on loopback; and its
+roles in processes of their own, each of which is killed in the middle."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import httpx
+import msgspec
+import pytest
+from aiohttp import web
+
+from tests.background.receiver import Received, Receiver
+from tests.downloads.origin import Asked, Origin, answer, files_in, in_turn
+from tests.support.server_process import ServingProcess, of_store
+from windlass.background.callbacks.http_backend import HttpBackend
+from windlass.background.callbacks.notifier import Notifier
+from windlass.core.ids import format_id
+from windlass.downloads.worker import callback_body
+from windlass.outbound import Outbound, read_policy
+from windlass.server import serving
+from windlass.service import Service
+from windlass.settings import Settings
+from windlass.store.store import Store
+
+pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("engine", ["valkey"], indirect=True)]
+LIMIT = "downloads per aggregation"
+PATIENCE_S = 60
+
+
+async def until(is_so: Callable[[], Awaitable[bool]]) -> None:
+    async with asyncio.timeout(PATIENCE_S):
+        while not await is_so():  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+
+
+class Whole:
+    """A server with all roles, and somebody who orders."""
+
+    def __init__(self, client: httpx.AsyncClient, service: Service, directory: Path, receiver: Receiver) -> None:
+        self.client = client
+        self.service = service
+        self.directory = directory
+        self.receiver = receiver
+
+    async def order(self, url: str, **fields: Any) -> str:
+        order = {"url": url, "aggr_id": "shop", "aggr_limit": 3, "callback_url": self.receiver.url} | fields
+        made = await self.client.post("/downloader/download", json=order)
+        assert made.status_code == 201, made.text
+        return str(made.json()["id"])
+
+    async def told(self) -> Received:
+        async with asyncio.timeout(PATIENCE_S):
+            return await self.receiver.got.get()
+
+    async def until_gone(self, download_id: str) -> None:
+        async def is_gone() -> bool:
+            return await self.service.holder("downloads", download_id) is None
+
+        await until(is_gone)
+
+
+@contextlib.asynccontextmanager
+async def at_work(store: Store, directory: Path, **settings: Any) -> AsyncIterator[Whole]:
+    wanted = {
+        "port": 0, "bedrock_port": None, "download_dir": str(directory), "download_retry_delay_ms": 10,
+        "callback_retry_delay_ms": 10,
+    } | settings  # fmt: skip
+    async with (
+        serving(store, Settings(**wanted)) as running,
+        Receiver().open() as receiver,
+        httpx.AsyncClient(base_url=running.url, timeout=PATIENCE_S) as client,
+    ):
+        yield Whole(client, running.service, directory, receiver)
+
+
+async def test_from_the_order_to_the_callback(store: Store, tmp_path: Path) -> None:
+    content = b"<html>" + b"x" * 100_000
+    async with at_work(store, tmp_path) as whole, Origin({"/a": answer(content)}).open() as origin:
+        download_id = await whole.order(origin.url("/a"), extra="mine")
+        told = await whole.told()
+        download_url = f"{whole.client.base_url}/downloader/files/{download_id[:3]}/{download_id}"
+        assert told.body == msgspec.json.encode(
+            {
+                "success": True, "error": "", "extra": "mine", "image_size": "", "resource_url": origin.url("/a"),
+                "download_url": download_url, "job_id": download_id, "response_code": 200, "delivered": True,
+                "delivery_error": "",
+            }
+        )  # fmt: skip
+        assert told.headers["content-type"] == "application/json"
+        assert files_in(tmp_path) == {f"{download_id[:3]}/{download_id}": content}
+        await whole.until_gone(download_id)
+        assert (await whole.client.get(download_url)).content == content
+        (stats,) = await whole.service.stats(["downloads-files"])
+        assert stats.scheduled == 1  # the file goes later
+
+        async def are_told() -> bool:
+            return bool(await whole.service.stats_of("processor"))
+
+        await until(are_told)
+
+
+async def test_a_file_goes_when_its_time_is_over(store: Store, tmp_path: Path) -> None:
+    async with at_work(store, tmp_path, download_keep_ms=1) as whole, Origin(answer(b"x")).open() as origin:
+        await whole.until_gone(await whole.order(origin.url()))
+
+        async def is_gone() -> bool:
+            return not files_in(tmp_path)
+
+        await until(is_gone)
+
+
+async def test_a_failure_is_told(store: Store, tmp_path: Path) -> None:
+    async with at_work(store, tmp_path) as whole, Origin({}).open() as origin:
+        download_id = await whole.order(origin.url("/nobody"))
+        told = (await whole.told()).told
+        assert (told["success"], told["download_url"], told["response_code"]) == (False, "", 404)
+        assert "Received status code 404 Not Found" in told["error"]
+        assert told["job_id"] == download_id
+        await whole.until_gone(download_id)
+        assert files_in(tmp_path) == {}
+
+
+async def test_attempts_are_those_that_were_ordered(store: Store, tmp_path: Path) -> None:
+    trouble = answer(b"", "500 Internal Server Error")
+    routes = {"/once": trouble, "/twice": trouble, "/late": in_turn(trouble, trouble, answer(b"x"))}
+    async with at_work(store, tmp_path) as whole, Origin(routes).open() as origin:
+        for path, retries in (("/once", 0), ("/twice", 1), ("/late", 2)):
+            await whole.order(origin.url(path), max_retries=retries, extra=path)
+        outcomes = {one["extra"]: one["success"] for one in [(await whole.told()).told for _ in range(3)]}
+        assert outcomes == {"/once": False, "/twice": False, "/late": True}
+        assert Counter(asked.target for asked in origin.asked) == {"/once": 1, "/twice": 2, "/late": 3}
+
+
+async def test_a_callback_has_two_attempts_and_two_more(store: Store, tmp_path: Path) -> None:
+    async with at_work(store, tmp_path) as whole, Origin(answer(b"x")).open() as origin:
+        whole.receiver.answer = 500
+        download_id = await whole.order(origin.url())
+        bodies = [(await whole.told()).body for _ in range(2)]
+
+        async def is_given_up() -> bool:
+            return bool((await whole.service.callbacks(given_up=True)).debts)
+
+        await until(is_given_up)
+        assert whole.receiver.got.empty()
+        whole.receiver.answer = 202
+        assert (await whole.client.post(f"/downloader/retry/{download_id}")).status_code == 204
+        bodies.append((await whole.told()).body)
+        assert len(set(bodies)) == 1
+        await whole.until_gone(download_id)
+        assert (await whole.client.post(f"/downloader/retry/{download_id}")).status_code == 400
+
+
+async def test_the_native_api_shows_the_same_job(store: Store, tmp_path: Path) -> None:
+    async with at_work(store, tmp_path, roles="api") as whole:
+        download_id = await whole.order("http://127.0.0.1:9/x")
+        job_id = await whole.service.holder("downloads", download_id)
+        assert job_id is not None
+        shown = (await whole.client.get(f"/api/v1/jobs/{format_id(job_id)}")).json()["job"]
+        assert (shown["queue"], shown["name"], shown["state"]) == ("downloads", "download", "queued")
+        assert shown["payload"]["id"] == download_id
+
+
+class Counting:
+    """An origin's handler that counts how many of each aggregation it serves at once."""
+
+    def __init__(self) -> None:
+        self.now: Counter[str] = Counter()
+        self.most: Counter[str] = Counter()
+
+    async def __call__(self, asked: Asked, writer: asyncio.StreamWriter) -> None:
+        aggregation = asked.target.split("/")[1]
+        self.now[aggregation] += 1
+        self.most[aggregation] = max(self.most[aggregation], self.now[aggregation])
+        await asyncio.sleep(0.005)
+        self.now[aggregation] -= 1
+        await answer(asked.target.encode())(asked, writer)
+
+
+async def test_three_hundred_jobs_over_five_aggregations(store: Store, tmp_path: Path) -> None:
+    """Two servers share the work; each job is delivered once, and no aggregation is ever above its limit."""
+    counting = Counting()
+    async with (
+        at_work(store, tmp_path) as whole,
+        at_work(store.clone(), tmp_path),
+        Origin(counting).open() as origin,
+    ):
+        orders = [
+            whole.order(origin.url(f"/{number % 5}/{number}"), aggr_id=f"shop{number % 5}", aggr_limit=1 + number % 5)
+            for number in range(300)
+        ]
+        ids = await asyncio.gather(*orders)
+        told = [(await whole.told()).told for _ in range(300)]
+        assert Counter(one["job_id"] for one in told) == Counter(ids)
+        assert all(one["success"] for one in told)
+        assert {name: most <= 1 + int(name) for name, most in counting.most.items()} == dict.fromkeys("01234", True)
+        assert counting.most["4"] > 1  # they do run side by side
+        assert len(origin.asked) == 300
+        contents = files_in(tmp_path)
+        assert {contents[f"{one[:3]}/{one}"] for one in ids} == {b"/%d/%d" % (n % 5, n) for n in range(300)}
+        for one in ids:
+            await whole.until_gone(one)
+        assert whole.receiver.got.empty()
+
+
+async def test_one_aggregation_does_not_hold_up_another(store: Store, tmp_path: Path) -> None:
+    async def never(_asked: Asked, _writer: asyncio.StreamWriter) -> None:
+        await asyncio.Event().wait()
+
+    routes = {"/stuck": never, "/fine": answer(b"x")}
+    async with at_work(store, tmp_path, download_slots=2) as whole, Origin(routes).open() as origin:
+        for _ in range(5):
+            await whole.order(origin.url("/stuck"), aggr_id="stuck", aggr_limit=1)
+        await whole.order(origin.url("/fine"), aggr_id="fine", aggr_limit=1)
+        assert (await whole.told()).told["resource_url"] == origin.url("/fine")
+
+
+# Roles in processes of their own
+
+
+class Parts:
+    """Server processes of one deployment."""
+
+    def __init__(self, store: Store, directory: Path, stack: contextlib.ExitStack) -> None:
+        self._store = store
+        self._stack = stack
+        self._settings = {
+            "download_dir": str(directory), "download_url": "http://files.example/f", "allow_private_addresses": "yes",
+            "download_retry_delay": "10ms",
+        }  # fmt: skip
+
+    async def start(self, role: str) -> ServingProcess:
+        arguments = [*of_store(self._store), "--roles", role]
+        arguments += [] if role == "api" else ["--health-port", "0"]
+        process = ServingProcess(arguments, **self._settings)
+        return await asyncio.to_thread(self._stack.enter_context, process)
+
+
+async def _kill(process: ServingProcess) -> None:
+    process.signal(signal.SIGKILL)
+    await asyncio.to_thread(process.ended)
+
+
+async def test_each_role_is_killed_in_the_middle(store: Store, tmp_path: Path) -> None:
+    let_go = asyncio.Event()
+    held = asyncio.Event()
+
+    async def slow(asked: Asked, writer: asyncio.StreamWriter) -> None:
+        await let_go.wait()
+        await answer(b"content")(asked, writer)
+
+    async def silent(_received: Received) -> web.StreamResponse:
+        await held.wait()
+        return web.Response(status=200)
+
+    service = Service(store)
+    async with store, Origin(slow).open() as origin, Receiver(silent).open() as receiver:
+        with contextlib.ExitStack() as stack:
+            parts = Parts(store, tmp_path, stack)
+            api, processor, notifier = [await parts.start(role) for role in ("api", "processor", "notifier")]
+            async with httpx.AsyncClient(timeout=PATIENCE_S) as client:
+                assert (await client.get(f"{processor.url}/healthz")).status_code == 200
+                assert (await client.get(f"{processor.url}/downloader/hb")).status_code == 404
+                order = {"url": origin.url(), "aggr_id": "a", "aggr_limit": 1, "callback_url": receiver.url}
+                download_id = (await client.post(f"{api.url}/downloader/download", json=order)).json()["id"]
+            await _kill(api)
+
+            async def is_asked() -> bool:
+                return bool(origin.asked)
+
+            await until(is_asked)
+            await _kill(processor)
+            store.clock_offset_ms += 60_000  # its lease is over
+            await service.recover()
+            store.clock_offset_ms = 0
+            let_go.set()
+            await parts.start("processor")
+            async with asyncio.timeout(PATIENCE_S):
+                first = await receiver.got.get()
+            assert first.told["success"]
+            assert files_in(tmp_path) == {f"{download_id[:3]}/{download_id}": b"content"}
+            await _kill(notifier)
+            held.set()
+            store.clock_offset_ms += 600_000
+            await _deliver(service)
+        assert receiver.all[-1].body == first.body
+        assert receiver.all[-1].id == first.id
+        assert (await service.callbacks()).debts == []
+
+
+async def _deliver(service: Service) -> None:
+    """What a notifier does that comes later."""
+    async with Outbound(read_policy("yes", is_local=True)) as outbound:
+        backend = HttpBackend(outbound, ())
+        notifier = Notifier({"http": backend}, bodies={"downloads": lambda debt: callback_body(debt, "")})
+        assert await notifier.deliver_once(service) == 1
+
+
+async def test_several_processes_of_a_role_under_one_parent(store: Store, tmp_path: Path) -> None:
+    async with store, Origin(answer(b"x")).open() as origin, Receiver().open() as receiver:
+        arguments = [*of_store(store), "--workers", "2"]
+        settings = {"download_dir": str(tmp_path), "allow_private_addresses": "yes"}
+        with contextlib.ExitStack() as stack:
+            process = await asyncio.to_thread(stack.enter_context, ServingProcess(arguments, **settings))
+            order = {"url": origin.url(), "aggr_id": "a", "aggr_limit": 2, "callback_url": receiver.url}
+            async with httpx.AsyncClient(base_url=process.url, timeout=PATIENCE_S) as client:
+                for _ in range(4):
+                    assert (await client.post("/downloader/download", json=order)).status_code == 201
+            async with asyncio.timeout(PATIENCE_S):
+                told = [(await receiver.got.get()).told for _ in range(4)]
+        assert all(one["download_url"].startswith(f"{process.url}/downloader/files/") for one in told)

@@ -1,0 +1,171 @@
+"""What is sent of a download that has ended, and what happens when it has arrived."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.downloads.origin import BASE, AtWork, Origin, answer, at_work
+from windlass.core.callbacks.callback import Debt, HeldDebt
+from windlass.core.errors import AlreadyEnded, UnknownJob
+from windlass.core.job import Blob, Callback, NewJob
+from windlass.core.operations import Fail, Take
+from windlass.core.retry import Backoff
+from windlass.downloads.worker import FILES_QUEUE, QUEUE, callback_body, delivered
+from windlass.service import Service
+from windlass.store.store import Store
+
+pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("engine", ["valkey"], indirect=True)]
+NAME = "abcdefghijklmn"
+FIELDS = [
+    "success", "error", "extra", "image_size", "resource_url", "download_url", "job_id", "response_code", "delivered",
+    "delivery_error",
+]  # fmt: skip
+
+
+@pytest.fixture
+async def opened(service: Service, store: Store) -> AsyncIterator[Service]:
+    async with store, asyncio.timeout(60):
+        yield service
+
+
+@pytest.fixture
+async def work(opened: Service, tmp_path: Path) -> AsyncIterator[AtWork]:
+    async with at_work(opened, tmp_path) as work:
+        yield work
+
+
+async def owe(service: Service, url: str, *, retry: Backoff = Backoff(tries=0), **fields: Any) -> bytes:  # noqa: B008
+    payload = {"id": NAME, "url": url, "aggr_id": "shop", "extra": "mine", "max_retries": 0} | fields
+    job = NewJob(
+        queue=QUEUE,
+        name="download",
+        payload=Blob(msgspec.json.encode(payload)),
+        unique=NAME,
+        retry=retry,
+        callback=Callback(url="http://receiver.example/"),
+        result_ttl_ms=60_000,
+    )
+    return (await service.enqueue([job]).one()).id
+
+
+async def debt_of(service: Service) -> Debt:
+    (debt,) = (await service.take_callbacks(wait_ms=20_000)).debts
+    return debt
+
+
+async def body_of(service: Service) -> dict[str, Any]:
+    debt = await debt_of(service)
+    body = callback_body(debt, BASE)
+    assert callback_body(debt, BASE) == body
+    decoded: dict[str, Any] = msgspec.json.decode(body)
+    assert list(decoded) == FIELDS
+    return decoded
+
+
+async def test_of_a_success(work: AtWork) -> None:
+    async with Origin(answer(b"x")).open() as origin:
+        await owe(work.service, origin.url())
+        assert await body_of(work.service) == {
+            "success": True,
+            "error": "",
+            "extra": "mine",
+            "image_size": "",
+            "resource_url": origin.url(),
+            "download_url": f"{BASE}/abc/{NAME}",
+            "job_id": NAME,
+            "response_code": 200,
+            "delivered": True,
+            "delivery_error": "",
+        }
+
+
+async def test_of_a_failure(work: AtWork) -> None:
+    async with Origin({}).open() as origin:
+        await owe(work.service, origin.url())
+        assert await body_of(work.service) == {
+            "success": False,
+            "error": "Error while downloading, Received status code 404 Not Found, retriable: false, internal: false",
+            "extra": "mine",
+            "image_size": "",
+            "resource_url": origin.url(),
+            "download_url": "",
+            "job_id": NAME,
+            "response_code": 404,
+            "delivered": True,
+            "delivery_error": "",
+        }
+
+
+async def test_of_a_download_that_was_cancelled(opened: Service) -> None:
+    job_id = await owe(opened, "http://x.example/")
+    await opened.cancel([job_id])
+    body = await body_of(opened)
+    assert (body["success"], body["error"], body["job_id"]) == (False, "The download was cancelled.", NAME)
+
+
+async def test_of_a_download_that_killed_its_processors(opened: Service, store: Store) -> None:
+    await owe(opened, "http://x.example/", retry=Backoff(tries=1))
+    await opened.take(Take(queues=(QUEUE,), lease_ms=1000))
+    store.clock_offset_ms += 2000
+    await opened.recover()
+    body = await body_of(opened)
+    assert (body["success"], body["response_code"], body["extra"]) == (False, 0, "mine")
+    assert body["error"] == "The download was begun several times and never ended."
+
+
+async def test_of_a_failure_in_words_of_somebody_else(opened: Service) -> None:
+    await owe(opened, "http://x.example/")
+    (job,) = (await opened.take(Take(queues=(QUEUE,)))).jobs
+    await opened.fail([Fail(id=job.id, token=job.lease_token, reason="other", error=Blob(b'["?"]'))])
+    assert (await body_of(opened))["error"] == "other"
+
+
+async def test_of_a_report_that_was_too_large_to_be_kept(work: AtWork) -> None:
+    async with Origin(answer(b"x")).open() as origin:
+        await owe(work.service, origin.url(), extra="e" * 70_000)
+        body = await body_of(work.service)
+        assert (body["success"], body["job_id"], body["download_url"]) == (True, NAME, f"{BASE}/abc/{NAME}")
+
+
+async def test_the_file_of_such_a_one_leaves_too(work: AtWork) -> None:
+    async with Origin(answer(b"x")).open() as origin:
+        await owe(work.service, origin.url(), extra="e" * 70_000)
+        await delivered(work.service, await debt_of(work.service), keep_ms=0)
+        while work.files():  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+
+
+async def test_when_it_has_arrived_the_job_goes_at_once_and_the_file_later(
+    opened: Service, store: Store, tmp_path: Path
+) -> None:
+    async with Origin(answer(b"x")).open() as origin, at_work(opened, tmp_path) as work:
+        job_id = await owe(opened, origin.url())
+        debt = await debt_of(opened)
+        for _ in range(2):  # the first may not have been heard of
+            await delivered(opened, debt, keep_ms=3_600_000)
+        await opened.settle_callbacks([HeldDebt(debt.id, debt.token)]).one()
+        with pytest.raises((UnknownJob, AlreadyEnded)):
+            await opened.job([job_id]).one()
+        assert work.files() == {f"abc/{NAME}": b"x"}
+        (stats,) = await opened.stats([FILES_QUEUE])
+        assert (stats.scheduled, stats.queued) == (1, 0)
+    store.clock_offset_ms += 3_600_000
+    async with at_work(opened, tmp_path) as work:
+        while work.files():  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+
+
+async def test_a_failure_leaves_no_file_to_delete(work: AtWork, opened: Service) -> None:
+    async with Origin({}).open() as origin:
+        job_id = await owe(opened, origin.url())
+        await delivered(opened, await debt_of(opened), keep_ms=1)
+        with pytest.raises((UnknownJob, AlreadyEnded)):
+            await opened.job([job_id]).one()
+        (stats,) = await opened.stats([FILES_QUEUE])
+        assert (stats.scheduled, stats.queued) == (0, 0)

@@ -1,0 +1,334 @@
+"""An application that reaches its jobs through a server: the same calls, while a worker is on the engine itself."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+import pytest
+
+from windlass import Context, JobCancelled, JobFailed, ResultGone, Windlass, group
+from windlass.core.errors import AlreadyEnded, BadInput, BadSetting, QueueFull, UnknownJob
+from windlass.core.job import Blob, Codec, NewJob
+from windlass.core.limits.limit import Limit, Matcher
+from windlass.core.operations import Listing
+from windlass.core.scheduling.schedule import Schedule
+from windlass.sdk.remote.store import RemoteStore
+from windlass.service import Service
+
+pytestmark = pytest.mark.anyio
+UNKEPT = r"has ended, and nothing of it is kept.*keep_result"
+NOBODY = "01890a5d-ac96-7000-8000-b5c1d0b7a3f2"
+
+
+class Tasks(NamedTuple):
+    app: Windlass
+    add: Any
+    report: Any
+    fail: Any
+    wait: Any
+    echo: Any
+    nothing: Any
+    gates: dict[str, asyncio.Event]
+
+
+def define(app: Windlass) -> Tasks:
+    gates: dict[str, asyncio.Event] = {}
+
+    @app.task
+    async def add(a: int, b: int) -> int:
+        return a + b
+
+    @app.task
+    async def report(ctx: Context, gate: str) -> str:
+        while not gates[gate].is_set():
+            ctx.progress(0.1)
+            await asyncio.sleep(0.02)
+        ctx.progress(1, 4, "first page")
+        ctx.emit(b"\xff\x00")
+        ctx.log.warning("page %d is long", 2)
+        return "done"
+
+    @app.task(retry=1)
+    async def fail() -> None:
+        raise ValueError("no such page")
+
+    @app.task
+    async def wait(gate: str) -> None:
+        gates[f"{gate} began"].set()
+        await gates[gate].wait()
+
+    @app.task
+    async def echo(data: bytes, at: datetime, more: dict[str, list[int]]) -> tuple[bytes, datetime, dict[str, Any]]:
+        return data, at, more
+
+    @app.task
+    async def nothing() -> None: ...
+
+    return Tasks(app, add, report, fail, wait, echo, nothing, gates)
+
+
+@pytest.fixture
+async def remote(served: str) -> AsyncIterator[Tasks]:
+    app = Windlass(served)
+    yield define(app)
+    await app.aclose()
+
+
+@pytest.fixture
+async def direct(app: Windlass, working: Callable[..., Any]) -> AsyncIterator[Tasks]:
+    """A worker on the engine runs what is enqueued."""
+    tasks = define(app)
+    async with working(app):
+        yield tasks
+
+
+# The same program, with an event loop and without one
+
+
+async def test_results(remote: Tasks, direct: Tasks) -> None:
+    handle = await remote.add.aenqueue(2, b=3)
+    assert handle.status == "queued"
+    assert await handle == 5
+    assert (await handle.ainfo()).state.label == "finished"
+    assert await handle.acancel() == "ended"
+    assert "finished" in (await handle.aexplain()).summary
+    again = remote.app.job(handle.id)
+    assert await again == 5
+
+
+async def test_results_without_an_event_loop(remote: Tasks, direct: Tasks) -> None:
+    def program() -> None:
+        handle = remote.add.enqueue(2, 3)
+        assert handle.result(timeout=20) == 5
+        assert (handle.state, handle.progress) == ("finished", 1.0)
+        assert handle.cancel() == "ended"
+        assert "finished" in handle.explain().summary
+        assert handle.logs().lines == []
+        assert remote.app.job(handle.id).result() == 5
+
+    await asyncio.to_thread(program)
+
+
+async def test_many(remote: Tasks, direct: Tasks, beside: Service) -> None:
+    calls = [remote.add.call(number, 1) for number in range(1500)]
+    handles = await remote.app.aenqueue_many(calls)
+    assert len({handle.id for handle in handles}) == 1500
+    assert [await handles[place] for place in (0, 999, 1000, 1499)] == [1, 1000, 1001, 1500]
+    more = await asyncio.to_thread(remote.app.enqueue_many, calls[:3])
+    assert [await one for one in more] == [1, 2, 3]
+
+
+async def test_values_arrive_as_they_were_sent(remote: Tasks, direct: Tasks) -> None:
+    at = datetime(2026, 3, 1, 12, 30, 15, 250_000, tzinfo=UTC)
+    value = (bytes(range(256)), at, {"ü": [1, -(2**63)]})
+    assert tuple(await (await remote.echo.aenqueue(*value))) == value
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        Blob(b'{"a": 1.10}', Codec.JSON),
+        Blob(b"\xff\x01", Codec.RAW),
+        Blob(b"\x91" * 150 + b"\x00", Codec.MSGPACK),  # deeper than a body may be
+        Blob(b"\x91", Codec.MSGPACK),  # not whole
+    ],
+)
+async def test_payloads_are_stored_byte_for_byte(remote: Tasks, beside: Service, payload: Blob) -> None:
+    there = await remote.app.aservice()
+    made = await there.enqueue([NewJob(queue="q", name="n", payload=payload)]).one()
+    assert (await beside.job([made.id]).one()).job.payload == payload
+
+
+async def test_events_progress_and_logs(remote: Tasks, direct: Tasks) -> None:
+    gate = direct.gates["events"] = asyncio.Event()
+    handle = await remote.report.aenqueue("events")
+    events = []
+    async for event in handle.events():
+        gate.set()  # somebody listens
+        events.append(event)
+    told = [(one.kind, one.progress, one.note, one.value) for one in events if one.progress >= 0.25]
+    assert told == [
+        ("progress", 0.25, "first page", None),
+        ("emitted", 0.25, "", b"\xff\x00"),
+        ("finished", 1.0, "", None),
+    ]
+    logs = await handle.alogs()
+    assert [(line.level, line.text) for line in logs.lines] == [("warning", "page 2 is long")]
+    assert [event async for event in handle.events()] == []  # nothing more will happen
+
+
+async def test_events_without_an_event_loop(remote: Tasks, direct: Tasks) -> None:
+    gate, loop = asyncio.Event(), asyncio.get_running_loop()
+    direct.gates["events"] = gate
+    handle = await remote.report.aenqueue("events")
+
+    def follow() -> list[str]:
+        kinds = []
+        for event in handle.events():
+            loop.call_soon_threadsafe(gate.set)
+            kinds.append(event.kind)
+        return kinds
+
+    assert (await asyncio.to_thread(follow))[-3:] == ["progress", "emitted", "finished"]
+    assert await asyncio.to_thread(lambda: list(handle.events())) == []
+
+
+async def test_cancel(remote: Tasks, direct: Tasks) -> None:
+    began, gate = asyncio.Event(), asyncio.Event()
+    direct.gates.update({"long began": began, "long": gate})
+    running = await remote.wait.aenqueue("long")
+    await asyncio.wait_for(began.wait(), 20)
+    assert await running.acancel() == "requested"
+    with pytest.raises(JobCancelled):
+        await running
+    waiting = await remote.add.using(delay="1h").aenqueue(1, 2)
+    assert (await waiting.ainfo()).state.label == "scheduled"
+    assert await asyncio.to_thread(waiting.cancel) == "cancelled"
+    with pytest.raises(JobCancelled):
+        await asyncio.to_thread(waiting.result)
+
+
+async def test_a_failure_is_raised_with_what_went_wrong(remote: Tasks, direct: Tasks) -> None:
+    with pytest.raises(JobFailed, match="no such page") as caught:
+        await (await remote.fail.aenqueue())
+    assert caught.value.type == "ValueError"
+
+
+async def test_a_result_that_does_not_come(remote: Tasks) -> None:
+    handle = await remote.add.aenqueue(1, 2)
+    with pytest.raises(TimeoutError):
+        await handle.aresult(timeout="10ms")
+    with pytest.raises(TimeoutError):
+        await asyncio.to_thread(handle.result, timeout=0.01)
+
+
+async def test_what_is_not_there(remote: Tasks) -> None:
+    unknown = remote.app.job(NOBODY)
+    for ask in (unknown.aresult, unknown.ainfo, unknown.alogs, unknown.aexplain, unknown.acancel):
+        with pytest.raises(UnknownJob):
+            await ask()
+    with pytest.raises(UnknownJob):
+        _ = [event async for event in unknown.events()]
+
+
+@pytest.mark.parametrize("is_remote", [True, False])
+async def test_a_job_that_ended_and_was_not_kept_says_so(remote: Tasks, direct: Tasks, is_remote: bool) -> None:
+    tasks = remote if is_remote else direct
+    handle = await tasks.nothing.aenqueue()
+    assert await handle is None
+    found = tasks.app.job(handle.id)  # which does not know that the task returns nothing
+    assert [await handle.astate(), await found.astate()] == ["ended", "ended"]
+    assert await asyncio.to_thread(lambda: (handle.state, found.state)) == ("ended", "ended")
+    assert await handle is None
+    for result in (found.aresult(), asyncio.to_thread(found.result)):
+        with pytest.raises(ResultGone, match=f"{handle.id} has ended, and no result of it is kept.*keep_result"):
+            await result
+    for ask in (found.ainfo, found.alogs, found.aexplain):
+        with pytest.raises(AlreadyEnded, match=UNKEPT):
+            await ask()
+    for ask_now in (found.info, found.logs, found.explain, lambda: found.progress):
+        with pytest.raises(AlreadyEnded, match=UNKEPT):
+            await asyncio.to_thread(ask_now)
+
+
+async def test_flows(remote: Tasks, direct: Tasks) -> None:
+    whole = await group(remote.add.call(number, number) for number in range(4)).aenqueue()
+    assert await whole == [0, 2, 4, 6]
+    assert await whole.aprogress() == 1.0
+    chain = remote.add.call(1, 1).then(remote.add, 5)
+    assert await asyncio.to_thread(lambda: chain.enqueue().result(20)) == 7
+    broken = await remote.fail.call().and_then(remote.add.call(1, 2)).aenqueue()
+    with pytest.raises(JobFailed, match="no such page"):
+        await broken
+
+
+async def test_a_flow_is_accepted_whole_or_not_at_all(remote: Tasks, beside: Service) -> None:
+    await beside.configure("default", {"max_length": 2})
+    with pytest.raises(QueueFull):
+        await group(remote.add.call(number, 1) for number in range(3)).aenqueue()
+    [stats] = await beside.stats(["default"])
+    assert (stats.queued, stats.waiting) == (0, 0)
+
+
+async def test_unique_and_refused(remote: Tasks, beside: Service) -> None:
+    once = remote.add.using(unique="one")
+    first, second = await once.aenqueue(1, 1), await once.aenqueue(1, 2)
+    assert (second.id, second.status) == (first.id, "existing")
+    await beside.configure("default", {"max_length": 1})
+    with pytest.raises(QueueFull):
+        await remote.add.aenqueue(1, 1)
+    with pytest.raises(BadInput, match="priority"):
+        await remote.add.using(priority=2**40).aenqueue(1, 1)
+
+
+# The service behind it
+
+
+async def test_the_service_is_the_same_through_a_server(remote: Tasks, direct: Tasks) -> None:
+    there, here = await remote.app.aservice(), await direct.app.aservice()
+    later = remote.add.using(queue="a/b ?%", tags=("t",), delay="1h")
+    handles = [await later.aenqueue(number, 0) for number in range(3)]
+    ids = [one.id_bytes for one in handles]
+    assert [_shown(one) for one in await there.job(ids)] == [_shown(one) for one in await here.job(ids)]
+    listing = Listing(queue="a/b ?%", state="scheduled", most=2)
+    page, same = await there.jobs(listing), await here.jobs(listing)
+    assert [job.id for job in page.jobs] == [job.id for job in same.jobs]
+    assert page.cursor == same.cursor
+    assert await there.configure("a/b ?%", {"aging_ms": 5, "max_length": None}) == await here.configuration("a/b ?%")
+    assert await there.configuration("a/b ?%") == await here.configuration("a/b ?%")
+    assert await there.stats(["a/b ?%"]) == await here.stats(["a/b ?%"])
+    assert "a/b ?%" in await there.queues()
+    assert await there.pause("a/b ?%", reason="x") is True
+    assert await there.pause("a/b ?%") is False
+    assert [one.reason for one in await there.pauses("a/b ?%")] == [""]
+    assert await there.resume("a/b ?%") is True
+    assert abs(await there.now() - await here.now()) < 60_000
+    assert [one.id for one in await there.workers()] == [one.id for one in await here.workers()]
+    assert await there.delete(ids) == ["deleted"] * 3
+
+
+def _shown(timeline: Any) -> dict[str, Any]:
+    """Two fields are the engine's own matter."""
+    fields = {name: getattr(timeline.job, name) for name in timeline.job.__struct_fields__}
+    return {name: value for name, value in fields.items() if name not in ("sequence", "limits")}
+
+
+async def test_limits_and_schedules_are_told_as_declared(remote: Tasks, direct: Tasks) -> None:
+    there, here = await remote.app.aservice(), await direct.app.aservice()
+    template = remote.add.call(1, 2).new_job()
+    wanted = Schedule(name="nightly/ä", job=template, cron="0 3 * * *", timezone="Europe/Berlin")
+    assert (await there.schedule(wanted)).schedule == wanted
+    assert await there.schedules() == await here.schedules()
+    await there.unschedule("nightly/ä")
+    assert await here.schedules() == []
+    limit = Limit(name="per/user", matches=Matcher(queue="default", payload={"kind": "x"}), running=2, key="user")
+    assert await there.limit(limit) == 0
+    assert await there.limits() == await here.limits()
+    assert [one.limit for one in await there.limits()] == [limit]
+    await there.unlimit("per/user")
+    assert await here.limits() == []
+
+
+# What it does not offer
+
+
+async def test_what_only_the_engine_offers_is_refused(remote: Tasks) -> None:
+    with pytest.raises(BadSetting, match=r"through the server at http://127.*redis://"):
+        _ = remote.app.store
+    service = await remote.app.aservice()
+    for ask in (service.promote, service.doctor, lambda: service.take_callbacks(most=1), service.tokens):
+        with pytest.raises(BadSetting, match="not offered over HTTP"):
+            await ask()
+    with pytest.raises(BadSetting, match="not offered over HTTP"):
+        _ = [line async for line in service.export()]
+
+
+async def test_a_test_of_the_application_needs_no_server(remote: Tasks) -> None:
+    async with remote.app.testing() as trial:
+        handle = await remote.add.aenqueue(1, 2)
+        await trial.arun_all()
+        assert await handle == 3
+    assert isinstance(remote.app.any_store, RemoteStore)

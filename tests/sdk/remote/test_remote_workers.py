@@ -1,0 +1,204 @@
+"""Workers that reach their jobs through a server, beside programs that are on the engine itself."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.sdk.apps import fault_tasks
+from tests.support.worker_process import Place, WorkerProcess, listed, until
+from windlass import Context, JobCancelled, Limit, Windlass, Worker
+from windlass.core.access.tokens import NewToken, Role
+from windlass.core.errors import Unauthorized
+from windlass.service import Service
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+async def remote(served: str) -> AsyncIterator[Windlass]:
+    app = Windlass(served)
+    yield app
+    await app.aclose()
+
+
+async def test_a_worker_over_http_does_what_is_enqueued_on_the_engine(
+    app: Windlass, remote: Windlass, working: Callable[..., Any], beside: Service
+) -> None:
+    def define(app: Windlass) -> Any:
+        @app.task
+        async def half(ctx: Context, number: int) -> float:
+            ctx.progress(0.5, note="half way")
+            ctx.log.info("halving")
+            return number / 2
+
+        return half
+
+    define(remote)
+    half = define(app)
+    async with working(remote) as worker:
+        handles = await app.aenqueue_many(half.call(number) for number in range(200))
+        assert [await handle for handle in handles] == [number / 2 for number in range(200)]
+        assert [line.text for line in (await handles[0].alogs()).lines] == ["halving"]
+        [known] = await beside.workers()
+        assert (known.id, known.info.queues) == (worker.id, ("default",))
+    assert await beside.workers() == []
+    await app.aclose()
+
+
+async def test_children_over_http(app: Windlass, remote: Windlass, working: Callable[..., Any]) -> None:
+    def define(app: Windlass) -> Any:
+        @app.task
+        async def part(number: int) -> int:
+            return number
+
+        @app.task
+        async def whole(ctx: Context) -> int:
+            if not ctx.is_resumed:
+                await ctx.aspawn_many(part.call(number) for number in (1, 2, 3))
+                return 0
+            return sum(child.result for child in ctx.children)
+
+        return whole
+
+    define(remote)
+    async with working(remote):
+        assert await (await define(app).aenqueue()) == 6
+    await app.aclose()
+
+
+async def test_a_worker_waits_without_polling(
+    app: Windlass, remote: Windlass, working: Callable[..., Any], beside: Service, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The request that waits is the one that brings the job."""
+    caplog.set_level(logging.INFO, "windlass.access")
+
+    def define(app: Windlass) -> Any:
+        @app.task
+        async def answered() -> int:
+            return sum(record.getMessage().count('"path":"/api/v1/take"') for record in caplog.records)
+
+        return answered
+
+    define(remote)
+    async with working(remote, concurrency=1):
+        while (await beside.stats(["default"]))[0].waiting_takers < 1:  # noqa: ASYNC110 (of the engine)
+            await asyncio.sleep(0.01)
+        for _ in range(3):  # it is left alone for some heartbeats of the event loop
+            await asyncio.sleep(0.1)
+        assert await (await define(app).aenqueue()) <= 1
+    await app.aclose()
+
+
+async def test_a_running_job_is_asked_to_stop(app: Windlass, remote: Windlass, working: Callable[..., Any]) -> None:
+    began = asyncio.Event()
+
+    def define(app: Windlass) -> Any:
+        @app.task(lease="1s")
+        async def endless() -> None:
+            began.set()
+            await asyncio.Event().wait()
+
+        return endless
+
+    define(remote)
+    async with working(remote):
+        handle = await define(app).aenqueue()
+        await asyncio.wait_for(began.wait(), 20)
+        assert await handle.acancel() == "requested"
+        with pytest.raises(JobCancelled):
+            await asyncio.wait_for(handle.aresult(), 20)
+    await app.aclose()
+
+
+# Real processes
+
+
+@pytest.fixture
+def start(served: str) -> Iterator[Callable[..., WorkerProcess]]:
+    started: list[WorkerProcess] = []
+
+    def start(*arguments: str, **environment: str) -> WorkerProcess:
+        process = WorkerProcess(
+            "fault_tasks:app",
+            "--url",
+            served,
+            *arguments,
+            directory=Path(__file__).parents[1] / "apps",
+            environment=environment,
+        )
+        started.append(process)
+        return process
+
+    yield start
+    for process in started:
+        process.remove()
+
+
+async def test_the_job_of_a_killed_worker_comes_back(
+    start: Callable[..., WorkerProcess], connected: Service, place: Place
+) -> None:
+    handle = await asyncio.to_thread(fault_tasks.in_loop.enqueue, place.path, 1)
+    first = await asyncio.to_thread(start().ready)
+    await asyncio.to_thread(until, lambda: place.started() == [1], "the job runs")
+    first.kill()
+    second = await asyncio.to_thread(start().ready)
+    await asyncio.to_thread(until, lambda: place.started() == [1, 1], "the job runs again")
+    place.go()
+    assert await asyncio.to_thread(handle.result, 20) == 1
+    assert second.stop() == 0
+    assert "Windlass server" in second.said
+    assert [one.info.pid for one in listed(connected)] == [first.pid]  # until it counts as lost
+
+
+async def test_processes_and_children_of_a_worker_over_http(
+    start: Callable[..., WorkerProcess], connected: Service, place: Place
+) -> None:
+    handles = await asyncio.to_thread(
+        lambda: [fault_tasks.in_process.enqueue(place.path, number) for number in range(4)]
+    )
+    worker = await asyncio.to_thread(start("--processes", "2", "--concurrency", "2").ready)
+    place.go()
+    assert [await asyncio.to_thread(one.result, 30) for one in handles] == [0, 1, 2, 3]
+    assert await asyncio.to_thread(worker.stop) == 0
+
+
+# Tokens
+
+
+async def _token(beside: Service, *roles: Role) -> str:
+    made = await beside.create_token(NewToken(name="-".join(roles), roles=frozenset(roles)))
+    return made.text
+
+
+async def test_a_token_for_work_is_enough(
+    served: str, app: Windlass, working: Callable[..., Any], beside: Service, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What it may not do, declare limits and divide queues, is said, and does not stop it."""
+
+    def define(app: Windlass) -> Any:
+        @app.task(limits=[Limit(running=1)])
+        async def add(a: int, b: int) -> int:
+            return a + b
+
+        return add
+
+    remote = Windlass(served, token=await _token(beside, Role.WORK))
+    define(remote)
+    async with working(remote):
+        assert await (await define(app).aenqueue(1, 2)) == 3
+    assert "may not set what the code declares" in caplog.text
+    await app.aclose()
+
+
+async def test_a_worker_with_a_wrong_token_does_not_start(served: str, beside: Service) -> None:
+    token = await _token(beside, Role.WORK)
+    remote = Windlass(served, token=token[:-4] + "xxxx")
+    with pytest.raises(Unauthorized):
+        await Worker(remote).run()
+    await remote.aclose()

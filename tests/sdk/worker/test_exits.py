@@ -1,0 +1,62 @@
+"""Tasks that raise SystemExit or KeyboardInterrupt fail like others, in every pool; the worker process lives on."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.sdk.apps import exit_tasks
+from tests.support.engine_process import EngineProcess
+from tests.support.worker_process import LIMIT_S, Staff, WorkerProcess, staff
+from windlass import JobFailed
+
+HERE = Path(__file__).parents[1] / "apps"
+KINDS = (
+    exit_tasks.in_loop,
+    exit_tasks.in_thread,
+    exit_tasks.in_process,
+    exit_tasks.in_loop_of_process,
+    exit_tasks.in_subtask,
+    exit_tasks.in_task_group,
+    exit_tasks.in_batch,
+    exit_tasks.in_dependency,
+)
+
+
+@pytest.fixture(scope="module")
+def workers(engine: EngineProcess) -> Iterator[Staff]:
+    exit_tasks.app.redirect(url=engine.unix_url, namespace="exits")
+    with staff("exit_tasks:app", engine.unix_url, "exits", HERE) as workers:
+        yield workers
+    exit_tasks.app.close()
+
+
+@pytest.fixture(scope="module")
+def worker(workers: Staff) -> WorkerProcess:
+    return workers.start("-c", "4").ready()
+
+
+@pytest.mark.parametrize("how", ["SystemExit", "KeyboardInterrupt"])
+@pytest.mark.parametrize("task", KINDS, ids=lambda task: task.name)
+def test_the_job_fails_after_its_tries(worker: WorkerProcess, task: Any, how: str) -> None:
+    expected = "SystemExit" if task is exit_tasks.in_dependency else how
+    with pytest.raises(JobFailed) as failed:
+        task.enqueue(how).result(LIMIT_S)
+    assert (failed.value.reason, failed.value.type, failed.value.attempts) == ("error", expected, 2)
+    assert exit_tasks.add.enqueue(1, 2).result(LIMIT_S) == 3
+    assert worker.is_alive
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_signals_still_stop_the_worker(workers: Staff, worker: WorkerProcess, number: signal.Signals) -> None:
+    assert worker.is_alive
+    other = workers.start("-q", "other").ready()
+    exit_tasks.leave_behind.using(queue="other").enqueue("KeyboardInterrupt").result(LIMIT_S)
+    assert exit_tasks.add.using(queue="other").enqueue(1, 2).result(LIMIT_S) == 3
+    other.signal(number)
+    assert other.ended() == 0
+    assert "KeyboardInterrupt" in other.said

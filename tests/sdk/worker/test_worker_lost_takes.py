@@ -1,0 +1,122 @@
+"""A take that the engine carried out and whose answer was lost: the worker gives the job back, and it runs."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable, Iterator
+from typing import Any
+
+import pytest
+
+from tests.sdk.conftest import at_work
+from tests.support.engine_process import EngineProcess
+from tests.support.lost_replies import LIMIT_S, SETTLED_MS, LossyWay, lossy_way
+from windlass import Windlass
+from windlass.background import reconciler
+from windlass.core.ids import parse_id
+from windlass.core.job import NewJob
+from windlass.core.operations import Take
+from windlass.core.queue import FOREVER_MS
+from windlass.core.states import State
+from windlass.sdk.worker import worker as worker_module
+from windlass.service import Service
+from windlass.store.store import Store
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def way(engine: EngineProcess) -> Iterator[LossyWay]:
+    with lossy_way(engine) as found:
+        yield found
+
+
+@pytest.fixture
+def lossy_app(store: Store, way: LossyWay) -> Iterator[Windlass]:
+    """In the namespace of `store`, over the lossy way."""
+    app = Windlass()
+    app.connect(way.store_like(store))
+    yield app
+    app.close()
+
+
+@pytest.fixture(autouse=True)
+def short_beats(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reconciler, "SETTLE_S", 0.05)
+    monkeypatch.setattr(worker_module, "BEAT_EVERY_S", 0.1)
+    monkeypatch.setattr(worker_module, "REMOTE_BEAT_EVERY_S", 0.1)
+
+
+async def until(is_so: Callable[[], Any]) -> None:
+    async with asyncio.timeout(LIMIT_S):
+        while not is_so():  # noqa: ASYNC110 (a condition of the engine)
+            await asyncio.sleep(0.01)
+
+
+@contextlib.asynccontextmanager
+async def stranded(app: Windlass, service: Service, way: LossyWay, lease_ms: int) -> AsyncIterator[list[int]]:
+    """A living worker that does not know of the only job, which is leased to it. Yields what ran."""
+    ran: list[int] = []
+
+    @app.task
+    def work(number: int) -> None:
+        ran.append(number)
+
+    queue = work.queue
+    await service.configure(queue, {"lease_ms": lease_ms})
+    handle = await work.aenqueue(7)
+    way.lose("take")
+    async with at_work(app, concurrency=2) as worker:
+        await way.has_lost()
+        found = (await service.job([parse_id(handle.id)]).one()).job
+        assert (found.state, found.worker, worker.running) == (State.RUNNING, worker.id, 0)
+        yield ran
+
+
+@pytest.mark.parametrize("lease_ms", [FOREVER_MS, 3_600_000], ids=["without end", "an hour"])
+async def test_the_worker_gives_it_back_and_it_runs(
+    lossy_app: Windlass, store: Store, way: LossyWay, lease_ms: int
+) -> None:
+    async with store, stranded(lossy_app, Service(store), way, lease_ms) as ran:
+        store.clock_offset_ms += SETTLED_MS
+        await until(lambda: ran == [7])
+
+
+async def test_a_worker_over_http_gives_back_what_it_never_got(served: str, store: Store, beside: Service) -> None:
+    """Taken in its name and not by it, as when the answer is lost between the engine and its server."""
+    async with at_work(Windlass(served), queues=["served"]) as worker:
+        job_id = (await beside.enqueue([NewJob(queue="elsewhere", name="n")]).one()).id
+        request = Take(queues=("elsewhere",), worker=worker.id, lease_ms=FOREVER_MS)
+        assert [job.id for job in (await beside.take(request)).jobs] == [job_id]
+        store.clock_offset_ms += SETTLED_MS
+        await until_queued(beside, job_id)
+
+
+async def test_a_job_that_runs_stays_with_its_worker(app: Windlass, store: Store, beside: Service) -> None:
+    may_end = asyncio.Event()
+    ran: list[int] = []
+
+    @app.task
+    async def work(number: int) -> None:
+        await may_end.wait()
+        ran.append(number)
+
+    await beside.configure(work.queue, {"lease_ms": FOREVER_MS})
+    async with at_work(app, queues=[work.queue]) as worker:
+        handle = await work.aenqueue(7)
+        await until(lambda: worker.running == 1)
+        job_id = (await beside.enqueue([NewJob(queue="elsewhere", name="n")]).one()).id
+        await beside.take(Take(queues=("elsewhere",), worker=worker.id, lease_ms=FOREVER_MS))
+        store.clock_offset_ms += SETTLED_MS
+        await until_queued(beside, job_id)  # beside the running job a heartbeat has found another, and gave it back
+        job = (await beside.job([parse_id(handle.id)]).one()).job
+        assert (job.state, job.worker, job.attempt) == (State.RUNNING, worker.id, 1)
+        may_end.set()
+        await until(lambda: ran == [7])
+
+
+async def until_queued(service: Service, job_id: bytes) -> None:
+    async with asyncio.timeout(LIMIT_S):
+        while (await service.job([job_id]).one()).job.state is not State.QUEUED:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)

@@ -1,0 +1,120 @@
+"""Queries of Bedrock against a real `windlass serve`: no query outlives its bound, the server or its stop."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.engine_process import EngineProcess
+from tests.support.server_process import ServingProcess, is_alive, of_store, until
+from tests.support.stores import make_store
+from windlass.dialects.bedrock.query.child import NICENESS
+from windlass.store.store import Store
+
+pytestmark = pytest.mark.parametrize("engine", ["valkey"], indirect=True)
+ENDLESS = b"Query: WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x+1 FROM c) SELECT COUNT(*) FROM c;\n\n"
+LONG = "3600s"  # a bound that no test waits for
+
+
+@pytest.fixture
+def store(engine: EngineProcess) -> Iterator[Store]:
+    store = make_store(engine)
+    store.open_sync()
+    yield store
+    store.close_sync()
+
+
+def ask(server: ServingProcess, request: bytes) -> socket.socket:
+    connection = socket.create_connection(server.bedrock, timeout=60)
+    connection.sendall(request)
+    return connection
+
+
+def answer(connection: socket.socket) -> bytes:
+    """Read until the server closes its side."""
+    with connection:
+        connection.shutdown(socket.SHUT_WR)
+        return b"".join(iter(lambda: connection.recv(65536), b""))
+
+
+def children_of(pid: int) -> list[int]:
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def is_confined(pid: int) -> bool:
+    """Whether the process has set itself up: its niceness is the last thing it changes before the first query."""
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[16]) == NICENESS
+
+
+def start_endless(server: ServingProcess, count: int) -> tuple[list[socket.socket], list[int]]:
+    """Ask so many queries that never end, and wait until each has its process."""
+    connections = [ask(server, ENDLESS) for _ in range(count)]
+    until(lambda: len(children_of(server.pid)) == count)
+    pids = children_of(server.pid)
+    until(lambda: all(map(is_confined, pids)))
+    return connections, pids
+
+
+@pytest.mark.parametrize("function", ["printf", "format"])
+def test_a_query_that_pads_for_ever_is_refused_and_blocks_no_other(store: Store, function: str) -> None:
+    query = f"Query: select length({function}('%.*c',2000000000,'x'));\n\n".encode()
+    with ServingProcess(of_store(store)) as server:
+        bad = [ask(server, query) for _ in range(2)]
+        assert answer(ask(server, b"Query: select 1;\n\n")).endswith(b"\r\n\r\n[[1]]")
+        for connection in bad:
+            head = answer(connection)
+            assert head.startswith(b"502 Query aborted\r\n")
+            assert b"error: A text or blob of the query has more than 8,388,608 bytes" in head
+        server.signal()
+        assert server.ended() == 0
+
+
+def test_queries_that_hang_block_neither_others_nor_the_stop(store: Store) -> None:
+    with ServingProcess(of_store(store), bedrock_query_timeout=LONG) as server:
+        bad, pids = start_endless(server, 2)
+        for pid in pids:
+            os.kill(pid, signal.SIGSTOP)  # stuck where no progress handler runs
+        assert answer(ask(server, b"Query: select 1;\n\n")).endswith(b"\r\n\r\n[[1]]")
+        pids = children_of(server.pid)
+        server.signal(signal.SIGTERM)
+        for connection in bad:
+            head = answer(connection)
+            assert head.startswith(b"502 Query aborted\r\n")
+            assert b"error: The server is stopping" in head
+        assert server.ended() == 0
+        until(lambda: not any(map(is_alive, pids)))
+        assert "Traceback" not in server.errors
+
+
+def test_a_server_that_is_killed_leaves_no_query_behind(store: Store) -> None:
+    with ServingProcess(of_store(store), bedrock_query_timeout=LONG) as server:
+        (connection,), pids = start_endless(server, 1)
+        with connection:
+            server.signal(signal.SIGKILL)
+            assert server.ended() == -signal.SIGKILL
+        until(lambda: not any(map(is_alive, pids)))
+
+
+def test_a_process_is_started_by_the_first_query_and_used_again(store: Store) -> None:
+    with ServingProcess(of_store(store)) as server:
+        answer(ask(server, b"CreateJob\nname: a\n\nPing\n\n"))
+        assert children_of(server.pid) == []
+        pids = set()
+        for _ in range(3):
+            assert answer(ask(server, b"Query: select name from jobs;\n\n")).endswith(b'[["a"]]')
+            pids |= set(children_of(server.pid))
+        assert len(pids) == 1
+
+
+def test_a_query_ends_when_its_client_leaves(store: Store) -> None:
+    with ServingProcess(of_store(store), bedrock_query_timeout=LONG) as server:
+        (connection,), pids = start_endless(server, 1)
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        connection.close()  # with a reset: a mere end of sending may be a client that still reads
+        until(lambda: not any(map(is_alive, pids)))

@@ -1,0 +1,112 @@
+"""Bedrock's port of a real `windlass serve`."""
+
+from __future__ import annotations
+
+import resource
+import signal
+import socket
+import ssl
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.support.engine_process import EngineProcess
+from tests.support.server_process import COMMAND, ServingProcess, environment, of_store, until
+from tests.support.stores import make_store
+from windlass.store.store import Store
+
+pytestmark = pytest.mark.parametrize("engine", ["valkey"], indirect=True)
+PONG = b"200 OK\r\nContent-Length: 0\r\n\r\n"
+
+
+@pytest.fixture
+def store(engine: EngineProcess) -> Iterator[Store]:
+    """Opened before any server, so that its deployment is a test's."""
+    store = make_store(engine)
+    store.open_sync()
+    yield store
+    store.close_sync()
+
+
+def said_to(server: ServingProcess, data: bytes) -> bytes:
+    """All that is answered to a client that says this and closes its side."""
+    with socket.create_connection(server.bedrock, timeout=20) as talk:
+        talk.sendall(data)
+        talk.shutdown(socket.SHUT_WR)
+        return b"".join(iter(lambda: talk.recv(65536), b""))
+
+
+def test_it_answers_beside_http_and_ends_with_it(store: Store) -> None:
+    with ServingProcess(of_store(store)) as server:
+        assert said_to(server, b"Ping\n\nPing\r\n\r\n") == PONG * 2
+        assert httpx.get(f"{server.url}/healthz").status_code == 200
+        with socket.create_connection(server.bedrock, timeout=20) as idle:
+            server.signal(signal.SIGTERM)
+            assert idle.recv(10) == b""
+        assert server.ended() == 0
+        assert "Traceback" not in server.errors
+
+
+def test_several_processes_share_the_port(store: Store) -> None:
+    with ServingProcess([*of_store(store), "--workers", "2"]) as server:
+        until(lambda: len(server.children) == 2)
+        assert [said_to(server, b"Ping\n\n") for _ in range(20)] == [PONG] * 20
+        server.signal()
+        assert server.ended() == 0
+
+
+def test_who_shows_no_token_is_refused_where_tokens_exist(store: Store) -> None:
+    token = "correct-horse-battery-staple"  # noqa: S105
+    with ServingProcess([*of_store(store), "--host", "0.0.0.0"], token=token) as server:  # noqa: S104
+        assert said_to(server, b"Status\n\n").startswith(b"401 Unauthorized\r\n")
+        assert said_to(server, b"Status\nAuthorization: Bearer %b\n\n" % token.encode()).startswith(b"200 OK\r\n")
+
+
+def test_it_can_be_switched_off(store: Store) -> None:
+    with ServingProcess(of_store(store), bedrock_port="off") as server:
+        assert "bedrock     off\n" in server.said
+        assert httpx.get(f"{server.url}/healthz").status_code == 200
+
+
+def test_a_port_that_is_in_use_is_one_sentence(store: Store) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        command = [*COMMAND, *of_store(store), "--bedrock-port", str(port)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, env=environment(), check=False)
+    assert done.returncode == 2
+    assert done.stderr == (
+        f"windlass: Port {port} of 127.0.0.1 is in use; stop what listens there, or choose another port with "
+        "--bedrock-port or WINDLASS_BEDROCK_PORT (`off` for none).\n"
+    )
+
+
+def test_with_a_certificate_it_speaks_tls(store: Store, tmp_path: Path) -> None:
+    file = str(tmp_path / "both.pem")
+    made = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
+    made += ["-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1", "-days", "1"]
+    subprocess.run([*made, "-out", file, "-keyout", str(tmp_path / "key.pem")], check=True, capture_output=True)
+    options = ["--tls-certificate", file, "--tls-key", str(tmp_path / "key.pem")]
+    context = ssl.create_default_context(cafile=file)
+    with (
+        ServingProcess([*of_store(store), *options]) as server,
+        socket.create_connection(server.bedrock, timeout=20) as plain,
+        context.wrap_socket(plain, server_hostname="127.0.0.1") as talk,
+    ):
+        talk.sendall(b"Ping\nConnection: close\n\n")
+        assert b"".join(iter(lambda: talk.recv(65536), b"")).startswith(b"200 OK\r\n")
+
+
+def test_it_may_have_as_many_connections_as_the_system_lets_it(store: Store) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(soft, 1000), hard))
+    try:
+        with ServingProcess(of_store(store)) as server:
+            (line,) = [
+                one for one in Path(f"/proc/{server.pid}/limits").read_text().splitlines() if "open files" in one
+            ]
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert line.split()[3:5] == [str(hard), str(hard)]

@@ -1,0 +1,228 @@
+"""Callbacks by destination: whoever has no room for one passes over all of its callbacks at once, and misses none."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from tests.service.admin.examined import findings
+from tests.service.helpers import new, put, take
+from tests.service.machines import invariants
+from windlass.core.callbacks.callback import Debt, HeldDebt, Room, Undelivered, destination_mark
+from windlass.core.errors import BadInput, StaleLease, UnknownCallback, WrongState
+from windlass.core.job import Blob, Callback
+from windlass.core.operations import Finish
+from windlass.service import Service
+from windlass.store.commands.command import NodeCommand
+from windlass.store.store import Store
+from windlass.store.waiting.callbacks import Opening
+
+
+def hook(host: str) -> Callback:
+    return Callback(url=f"http://{host}/path", data=Blob(b"\xff"))
+
+
+def owe(service: Service, *hosts: str, **terms: Any) -> None:
+    put(service, *(new(callback=hook(host), **terms) for host in hosts))
+    service.finish([Finish(job.id, job.lease_token) for job in take(service, most=len(hosts))]).wait()
+
+
+def taken(service: Service, most: int = 100, usual: int = 100, **of: int) -> list[Debt]:
+    marks = {destination_mark(hook(host)): count for host, count in of.items()}
+    opening = Opening(lambda: Room(most=most, usual=usual, of=marks))
+    return service.take_callbacks(opening=opening).wait().debts
+
+
+def hosts(debts: list[Debt]) -> Counter[str]:
+    return Counter(debt.callback.url.split("/")[2] for debt in debts)
+
+
+def sound(store: Store) -> None:
+    root = store.root(0)
+    invariants.check(invariants.snapshot(store._sync_connection, root, 0, among=f"{root}*"))
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "is_same"),
+    [
+        (Callback(url="http://h/a"), Callback(url="http://h:80/b?c"), True),
+        (Callback(url="https://H/a"), Callback(url="https://h:443/"), True),
+        (Callback(url="http://h/"), Callback(url="https://h/"), False),
+        (Callback(url="http://h/"), Callback(url="http://i/"), False),
+        (Callback(url="http://h:1/"), Callback(url="http://h:2/"), False),
+        (Callback(type="http", destination="http://h/x"), Callback(url="http://h/"), True),
+        (Callback(type="kafka", destination="h"), Callback(type="kafka", destination="i"), False),
+        (Callback(type="kafka", destination="http://[h"), Callback(type="other", destination="http://[h"), False),
+    ],
+)
+def test_what_one_destination_is(one: Callback, other: Callback, is_same: bool) -> None:
+    assert (destination_mark(one) == destination_mark(other)) == is_same
+
+
+def test_only_so_many_of_a_destination_are_leased(service: Service, store: Store) -> None:
+    owe(service, *["dead"] * 10, "b", "c", "b")
+    debts = taken(service, usual=2)
+    assert hosts(debts) == {"dead": 2, "b": 2, "c": 1}
+    assert all(debt.destination == destination_mark(debt.callback) for debt in debts)
+    sound(store)
+    assert hosts(taken(service, usual=2, dead=0)) == {}
+    assert hosts(taken(service, most=3, usual=9, dead=5)) == {"dead": 3}
+    assert hosts(taken(service)) == {"dead": 5}
+    sound(store)
+
+
+def test_a_destination_without_room_holds_up_nobody_behind_it(service: Service) -> None:
+    owe(service, *["dead"] * 50)
+    owe(service, *["dead"] * 50, "b")
+    found = service.take_callbacks(opening=Opening(lambda: Room(most=1, of={destination_mark(hook("dead")): 0}))).wait()
+    assert hosts(found.debts) == {"b": 1}
+    # The next instant is that of b's lease, not that of what nobody wants.
+    assert found.next_due_at_ms is not None
+    assert found.next_due_at_ms > service.now().wait()
+
+
+def test_many_destinations_share_by_what_is_due_first(service: Service) -> None:
+    owe(service, *[f"h{number}" for number in range(30)])
+    assert len(hosts(taken(service, most=20))) == 20
+    assert len(hosts(taken(service, most=20))) == 10
+
+
+def test_a_job_that_repeats_has_its_destination_too(service: Service, store: Store) -> None:
+    (answer,) = put(service, new(callback=hook("a"), repeat="FINISHED, +1 DAY"))
+    service.cancel([answer.id]).one().wait()
+    assert hosts(taken(service, a=0)) == {}
+    assert hosts(taken(service)) == {"a": 1}
+    sound(store)
+
+
+def test_one_that_was_not_tried_keeps_its_attempt(service: Service, store: Store) -> None:
+    owe(service, "a")
+    for _ in range(3):
+        (debt,) = taken(service)
+        assert debt.attempt == 1
+        back = Undelivered(id=debt.id, token=debt.token, is_unspent=True, error="not shown")
+        assert service.retry_callbacks([back]).one().wait() == "owed"
+        sound(store)
+    assert service.callbacks().wait().debts[0].error == ""
+    assert isinstance(service.retry_callbacks([back]).wait()[0], StaleLease)
+
+
+def _given_up(service: Service, *names: str) -> list[Debt]:
+    owe(service, *names)
+    debts = taken(service)
+    service.retry_callbacks([Undelivered(id=debt.id, token=debt.token, give_up=True) for debt in debts]).wait()
+    return debts
+
+
+def test_redeliver_by_job(service: Service, store: Store) -> None:
+    first, second = _given_up(service, "a", "b")
+    assert service.redeliver([first.job.id]).one().wait() == "owed"
+    sound(store)
+    (again,) = taken(service)
+    assert (again.id, again.attempt) == (first.id, 1)
+    assert isinstance(service.redeliver([first.job.id]).wait()[0], UnknownCallback)  # it is owed
+    assert isinstance(service.redeliver([first.id]).wait()[0], WrongState)
+    assert [debt.id for debt in service.callbacks(given_up=True).wait().debts] == [second.id]
+
+
+def test_redeliver_takes_all_that_were_given_up_of_a_job(service: Service, store: Store) -> None:
+    (answer,) = put(service, new(callback=hook("a")))
+    for _ in range(2):
+        service.cancel([answer.id]).one().wait()
+        (debt,) = taken(service)
+        service.retry_callbacks([Undelivered(id=debt.id, token=debt.token, give_up=True)]).one().wait()
+        service.retry([answer.id]).one().wait()
+    service.redeliver([answer.id]).one().wait()
+    assert len(taken(service)) == 2
+    sound(store)
+
+
+@pytest.mark.anyio
+async def test_room_that_appears_while_somebody_waits(service: Service, store: Store) -> None:
+    async with store, asyncio.timeout(30):
+        dead = destination_mark(hook("dead"))
+        room = {dead: 0}
+        opening = Opening(lambda: Room(most=10, of=room))
+        await asyncio.to_thread(owe, service, "dead")
+        waiting = asyncio.ensure_future(service.take_callbacks(opening=opening, wait_ms=20_000))
+        while not await service.store.run(_is_registered(service)):  # noqa: ASYNC110 (the engine's news, not ours)
+            await asyncio.sleep(0.002)
+        assert not waiting.done()
+        room[dead] = 1
+        opening.look_again()
+        (debt,) = (await waiting).debts
+        await service.settle_callbacks([HeldDebt(debt.id, debt.token)]).one()
+
+
+def _is_registered(service: Service) -> Any:
+    return (yield NodeCommand(("EXISTS", f"{service.store.root(0)}:waiters:\2owed"), 0))
+
+
+@pytest.mark.anyio
+async def test_a_wait_without_any_room_ends_when_it_is_closed(service: Service, store: Store) -> None:
+    async with store, asyncio.timeout(30):
+        await asyncio.to_thread(owe, service, "a")
+        opening = Opening(lambda: Room(most=0))
+        waiting = asyncio.ensure_future(service.take_callbacks(opening=opening, wait_ms=20_000))
+        await asyncio.sleep(0)
+        opening.close()
+        assert (await waiting).debts == []
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"type": "kafka"},
+        {"destination": "topic"},
+        {"url": "http://h/", "type": "kafka", "destination": "topic"},
+        {"type": 5, "destination": "topic"},
+    ],
+)
+def test_a_destination_that_cannot_be(service: Service, bad: dict[str, Any]) -> None:
+    with pytest.raises(BadInput):
+        service.enqueue([new(callback=Callback(**bad))])
+
+
+def test_a_type_that_nobody_may_know_is_accepted(service: Service) -> None:
+    callback = Callback(type="pigeon", destination="the old town")
+    put(service, new(callback=callback))
+    (job,) = take(service)
+    assert job.callback == callback
+
+
+def test_the_doctor_lists_callbacks_by_destination_again(service: Service, store: Store) -> None:
+    _given_up(service, "c")
+    owe(service, "a", "b", "b")
+    root = store.root(0)
+    mark = destination_mark(hook("b"))
+    for command in (
+        ("DEL", f"{root}:od:{mark}"),
+        ("DEL", f"{root}:owed_to"),
+        ("ZADD", f"{root}:owed_to", 2**47, mark),
+        ("ZADD", f"{root}:od:{mark}", 5, b"g" * 22),
+        ("ZADD", f"{root}:given_up_ids", 0, b"g" * 22),
+    ):
+        store._sync_connection.call(*command)
+        while any(one.repaired for one in findings(service, repair=True).values()):
+            pass
+        sound(store)
+    assert hosts(taken(service)) == {"a": 1, "b": 2}
+
+
+def test_one_that_was_written_without_a_destination(service: Service, store: Store) -> None:
+    """By an earlier build: the doctor lists it under an empty mark, which is what its taker is told."""
+    owe(service, "a", "a")
+    for debt in service.callbacks().wait().debts:
+        store._sync_connection.call("HDEL", f"{store.root(0)}:b:".encode() + debt.id, "to")
+    store._sync_connection.call("DEL", f"{store.root(0)}:owed_to", f"{store.root(0)}:od:{destination_mark(hook('a'))}")
+    assert taken(service) == []
+    assert findings(service, repair=True).keys() == {"callback_not_listed"}
+    (debt,) = taken(service, usual=1)
+    assert debt.destination == ""
+    service.settle_callbacks([HeldDebt(debt.id, debt.token)]).one().wait()
+    (other,) = taken(service)
+    service.settle_callbacks([HeldDebt(other.id, other.token)]).one().wait()
+    sound(store)

@@ -1,0 +1,57 @@
+"""job_callbacks: what is owed, or was given up, of one job."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.service.helpers import new, put, take
+from windlass.core.callbacks.callback import Undelivered
+from windlass.core.job import Callback
+from windlass.core.operations import Fail, Finish
+from windlass.service import Service
+
+HOSTILE = b"[a*?]\\^-x\x00\xff-][??"  # patterns would mean something
+
+
+def end(service: Service, job_id: bytes = b"", **more: object) -> bytes:
+    callback = Callback(url="http://receiver.test/")
+    (made,) = put(service, new(id=job_id, callback=callback, **more))
+    (job,) = take(service)
+    service.finish([Finish(job.id, job.lease_token)]).one().wait()
+    return made.id
+
+
+def test_callbacks_of_one_job_are_told(service: Service) -> None:
+    mine, other = end(service), end(service)
+    found = service.job_callbacks(mine).wait()
+    assert found.is_all
+    assert [(debt.job.id, debt.attempt) for debt in found.debts] == [(mine, 0)]
+    assert found.debts[0].due_at_ms is not None
+    assert service.job_callbacks(b"n" * 16).wait().debts == []
+    taken = service.take_callbacks(most=2).wait().debts
+    (held,) = (debt for debt in taken if debt.job.id == mine)
+    service.retry_callbacks([Undelivered(id=held.id, token=held.token, error="refused", give_up=True)]).one().wait()
+    (debt,) = service.job_callbacks(mine).wait().debts
+    assert (debt.due_at_ms, debt.error) == (None, "refused")
+    assert debt.removed_at_ms is not None
+    assert len(service.job_callbacks(other).wait().debts) == 1
+
+
+def test_each_end_of_a_job_owes_one(service: Service) -> None:
+    put(service, new(callback=Callback(url="http://receiver.test/")))
+    for _ in range(2):
+        (job,) = take(service)
+        service.fail([Fail(id=job.id, token=job.lease_token)]).one().wait()
+        service.retry([job.id]).one().wait()
+    debts = service.job_callbacks(job.id).wait().debts
+    assert [debt.job.id for debt in debts] == [job.id] * 2
+    assert debts[0].id < debts[1].id
+
+
+@pytest.mark.parametrize("many", [3, 200])
+def test_an_id_is_no_pattern(service: Service, many: int) -> None:
+    for _ in range(many):
+        end(service)
+    mine = end(service, HOSTILE)
+    assert [debt.job.id for debt in service.job_callbacks(mine).wait().debts] == [HOSTILE]
+    assert service.job_callbacks(b"?" * 16).wait().debts == []

@@ -1,0 +1,77 @@
+"""What a take must return, reckoned from the stored jobs alone: shared by the machines that test limits."""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+
+from tests.service.machines.invariants import Snapshot, Stored
+from tests.service.machines.limit_invariants import number_of, room
+from windlass.core.job import Job
+from windlass.core.limits.limit import Limit
+from windlass.core.operations import Filter, Take
+from windlass.core.states import State
+
+
+def wants(filter_: Filter, job: Job) -> bool:
+    if filter_.priority is not None and job.priority != filter_.priority:
+        return False
+    if filter_.only:
+        return job.name in filter_.only
+    return job.name not in filter_.all_but and (not filter_.glob or fnmatchcase(job.name, filter_.glob))
+
+
+def takeable(seen: Snapshot, queue: str) -> list[Stored]:
+    """In the order of a queue that is not fair: score, ready time, sequence."""
+    aging = seen.number(queue, b"aging_ms")
+    found = [
+        one for one in seen.jobs.values()
+        if one.job.queue == queue and (one.job.state is State.QUEUED or one.job.is_overdue)
+    ]  # fmt: skip
+    return sorted(
+        found,
+        key=lambda one: (one.job.priority * aging + one.job.run_at_ms if aging else one.job.priority, one.place),
+    )
+
+
+def may_run(seen: Snapshot, job: Job, rooms: dict[str, float]) -> bool:
+    pauses = seen.values.get(f"pauses:{job.queue}", {})
+    if b"paused" in seen.values.get(f"q:{job.queue}", {}):
+        return False
+    if f"l{job.lane}".encode() in pauses or f"n{job.name}".encode() in pauses:
+        return False
+    for limit in job.limits:
+        rooms.setdefault(limit, room(seen, job.queue, limit))
+    return all(rooms[limit] > 0 for limit in job.limits)
+
+
+def expected(seen: Snapshot, request: Take) -> list[bytes]:
+    """What a take of queues that are not fair must return, given that nothing comes due."""
+    rooms: dict[str, float] = {}
+    found: list[bytes] = []
+    for queue in request.queues:
+        for one in takeable(seen, queue):
+            if len(found) < request.most and wants(request.wants, one.job) and may_run(seen, one.job, rooms):
+                found.append(one.job.id)
+                for limit in one.job.limits:
+                    rooms[limit] -= 1
+    return found
+
+
+def is_settled(seen: Snapshot, queue: str) -> bool:
+    """Nothing has come due that the next take brings in first."""
+    scores = [seen.zset(f"{index}:{queue}") for index in ("scheduled", "running", "rates")]
+    return all(score > seen.now_ms for members in scores for score in members.values())
+
+
+def note_starts(starts: dict[str, list[int]], limits: dict[int, Limit], taken: list[Job], now_ms: int) -> None:
+    """Within any time there are no more starts than the burst and what flowed in meanwhile."""
+    for job in taken:
+        for holdup in job.limits:
+            limit = limits[int(number_of(holdup))]
+            if limit.rate is None:
+                continue
+            instants = starts.setdefault(holdup, [])
+            instants.append(now_ms)
+            for first in range(len(instants)):
+                flowed = (instants[-1] - instants[first]) * limit.rate / limit.per_ms
+                assert len(instants) - first <= (limit.burst or limit.rate) + flowed + 1e-6, f"{limit}: {instants}"

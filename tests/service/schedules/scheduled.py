@@ -1,0 +1,60 @@
+"""Builders shared by the tests of schedules."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.service.helpers import new
+from tests.service.machines import invariants
+from windlass.core.scheduling.schedule import Schedule
+from windlass.service import Service
+from windlass.store.commands.command import EngineTime, Flow
+from windlass.store.connection.reconnecting import SyncReconnectingConnection
+
+_OF_SCHEDULE = frozenset(Schedule.__struct_fields__)
+
+
+def scheduled(name: str = "s", **kw: Any) -> Schedule:
+    """Every second, unless it is said otherwise; fields of the job may be among the others."""
+    of_schedule = {field: value for field, value in kw.items() if field in _OF_SCHEDULE}
+    of_job = {field: value for field, value in kw.items() if field not in _OF_SCHEDULE}
+    if not {"cron", "repeat"} & kw.keys():
+        of_schedule.setdefault("every_ms", 1_000)
+    return Schedule(**{"name": name, "job": new(**of_job)} | of_schedule)
+
+
+def pass_time(service: Service, by_ms: int) -> None:
+    service.store.clock_offset_ms += by_ms
+
+
+def now_ms(service: Service) -> int:
+    def flow() -> Flow[int]:
+        return (yield EngineTime())  # type: ignore[no-any-return]
+
+    return service.store.run_sync(flow())
+
+
+def fire(service: Service) -> int:
+    """Steps until nothing is due any more; how many jobs were made."""
+    made = 0
+    while True:
+        step = service.fire().wait()
+        made += step.done
+        if step.next_at_ms is None or step.next_at_ms > step.now_ms:
+            return made
+
+
+def check(service: Service) -> None:
+    """The namespace agrees with itself, as far as schedules go."""
+    link = SyncReconnectingConnection(service.store.endpoint)
+    root, found = f"{service.store.root(0)}:".encode(), invariants.Snapshot(now_ms(service))
+    for key in link.call("KEYS", root + b"s*"):
+        kind = link.call("TYPE", key)
+        command = {b"hash": ("HGETALL",), b"zset": ("ZRANGE", 0, -1, "WITHSCORES"), b"list": ("LRANGE", 0, -1)}.get(
+            kind
+        )
+        if command:
+            value = link.call(command[0], key, *command[1:])
+            found.values[key.removeprefix(root).decode("latin-1")] = invariants._read(kind, value)
+    link.close()
+    invariants.check_schedules(found)

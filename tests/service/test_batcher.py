@@ -1,0 +1,132 @@
+"""Jobs that come one by one at the same time travel together, and each caller has an answer of its own."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from tests.support.engine_process import EngineProcess
+from windlass.core.errors import BadInput, EngineUnavailable, IdConflict, TooLarge
+from windlass.core.ids import number_of_id
+from windlass.core.job import Blob, NewJob
+from windlass.core.job_template import Filled, Form
+from windlass.core.operations import Listing
+from windlass.service import Service
+from windlass.service.batcher import Gathering
+from windlass.store.connection.endpoint import parse_url
+from windlass.store.store import Store
+
+pytestmark = pytest.mark.anyio
+one_engine = pytest.mark.parametrize("engine", ["valkey"], indirect=True)
+
+
+def new(number: int = 0, **more: object) -> NewJob:
+    return NewJob(queue="q", name="n", payload=Blob(b"%d" % number), **more)  # type: ignore[arg-type]
+
+
+async def calls_of(service: Service) -> int:
+    info = await service.store._link("calls").call("INFO", "commandstats")
+    return next((int(line.split("=")[1].split(",")[0]) for line in info.decode().splitlines() if "_fcall:" in line), 0)
+
+
+async def listed(service: Service) -> list[bytes]:
+    page = await service.jobs(Listing(queue="q", state="queued", most=500))
+    return [job.payload.data for job in page.jobs]
+
+
+@one_engine
+async def test_many_callers_need_few_calls_and_keep_their_order(service: Service) -> None:
+    async with service.store:
+        gathering = Gathering(service)
+        await gathering.enqueue(new())
+        before = await calls_of(service)
+        answers = await asyncio.gather(*(gathering.enqueue(new(number)) for number in range(1, 301)))
+        assert await calls_of(service) - before < 10
+        assert [answer.status for answer in answers] == ["queued"] * 300
+        assert len({answer.id for answer in answers}) == 300
+        assert await listed(service) == [b"%d" % number for number in range(301)]
+
+
+@one_engine
+async def test_what_is_refused_concerns_nobody_else(service: Service) -> None:
+    async with service.store:
+        gathering = Gathering(service)
+        taken = await gathering.enqueue(new(1))
+        answers = await asyncio.gather(
+            gathering.enqueue(new(2)),
+            gathering.enqueue(new(3, priority=2**40)),  # seen before anything is sent
+            gathering.enqueue(new(4)),
+            gathering.enqueue(NewJob(queue="", name="n")),
+            gathering.enqueue(NewJob(queue="q", name="n", payload=Blob(b"x" * 2_000_000))),
+            return_exceptions=True,
+        )
+        assert [type(answer).__name__ for answer in answers] == [
+            "Enqueued", "BadInput", "Enqueued", "BadInput", "TooLarge",
+        ]  # fmt: skip
+        assert isinstance(answers[1], BadInput)
+        assert isinstance(answers[4], TooLarge)
+        with pytest.raises(IdConflict):  # seen by the engine
+            await gathering.enqueue(new(5, id=taken.id))
+        assert sorted(await listed(service)) == [b"1", b"2", b"4"]
+
+
+@one_engine
+async def test_levels_of_durability_are_kept_apart(service: Service) -> None:
+    async with service.store:
+        gathering = Gathering(service)
+        answers = await asyncio.gather(
+            gathering.enqueue(new(1), "memory"),
+            gathering.enqueue(new(2), "nonsense"),  # type: ignore[arg-type]
+            gathering.enqueue(new(3), None),
+            return_exceptions=True,
+        )
+        assert [type(answer).__name__ for answer in answers] == ["Enqueued", "BadInput", "Enqueued"]
+
+
+@one_engine
+async def test_a_caller_who_goes_takes_nobody_along(service: Service) -> None:
+    async with service.store:
+        gathering = Gathering(service)
+        gone, stays = gathering.enqueue(new(1)), gathering.enqueue(new(2))
+        gone.cancel()
+        assert (await stays).status == "queued"
+
+
+async def test_an_engine_that_is_away_is_told_to_all_and_work_goes_on_after_it() -> None:
+    with EngineProcess("valkey") as engine:
+        async with Store(parse_url(engine.unix_url), patience_s=0.2) as store:
+            gathering = Gathering(Service(store))
+            await gathering.enqueue(new())
+            engine.kill()
+            answers = await asyncio.gather(*(gathering.enqueue(new(n)) for n in range(3)), return_exceptions=True)
+            assert [type(answer) for answer in answers] == [EngineUnavailable] * 3
+            engine.start()
+            assert (await gathering.enqueue(new(9))).status == "queued"
+
+
+@one_engine
+async def test_jobs_that_get_numbers_travel_together_and_their_numbers_follow_each_other(service: Service) -> None:
+    async with service.store:
+        gathering = Gathering(service)
+        first = number_of_id((await gathering.enqueue_numbered(new())).id)
+        assert first is not None
+        before = await calls_of(service)
+        made = await asyncio.gather(*(gathering.enqueue_numbered(new(number)) for number in range(100)))
+        assert await calls_of(service) - before < 10
+        assert [number_of_id(one.id) for one in made] == list(range(first + 1, first + 101))
+        assert await listed(service) == [b"0", *(b"%d" % number for number in range(100))]
+        assert number_of_id((await service.reserve_numbers("q"))[0]) == first + 101
+
+
+@one_engine
+async def test_jobs_of_one_form_have_the_ids_that_they_were_given(service: Service) -> None:
+    async with service.store:
+        gathering, form = Gathering(service), Form(new())
+        given = [Filled(form, Blob(b"1"), b"i" * 16), Filled(form, Blob(b"2")), Filled(form, Blob(b"3"), b"j" * 16)]
+        answers = await asyncio.gather(*map(gathering.enqueue, given))
+        assert [answers[0].id, answers[2].id] == [b"i" * 16, b"j" * 16]
+        assert answers[1].id not in (b"", answers[0].id, answers[2].id)
+        assert sorted(await listed(service)) == [b"1", b"2", b"3"]
+        with pytest.raises(BadInput, match="16 bytes"):
+            await gathering.enqueue(Filled(form, Blob(b"4"), b"short"))

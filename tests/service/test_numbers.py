@@ -1,0 +1,94 @@
+"""Numbers of jobs: drawn for new ones, given to others when somebody asks, gone with the job."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.service.admin.examined import assert_healthy, findings
+from tests.service.helpers import new, put, read, take
+from tests.service.machines.dependents import sound
+from tests.support.namespace import dump
+from windlass.core.errors import AlreadyEnded, UnknownJob
+from windlass.core.ids import NUMBER_MAX, make_id, number_of_id, numbered_id, partition_of_id
+from windlass.core.operations import Finish
+from windlass.service import Service
+
+
+def test_an_id_is_made_of_a_number() -> None:
+    for number in (1, 77, NUMBER_MAX):
+        job_id = numbered_id(number, 7)
+        assert (number_of_id(job_id), partition_of_id(job_id)) == (number, 7)
+    assert number_of_id(make_id(1, 7, 77)) is None
+    assert number_of_id(b"number" + make_id(1, 7, 77)[6:]) is None
+
+
+def test_numbers_follow_each_other(service: Service) -> None:
+    drawn = service.reserve_numbers("q", 3).wait() + service.reserve_numbers("q").wait()
+    assert [number_of_id(one) for one in drawn] == [1, 2, 3, 4]
+    put(service, new(id=drawn[1]))
+    assert service.number([drawn[1]]).wait() == [2]
+    assert service.numbered_id("q", 2) == drawn[1]
+    sound(service)
+
+
+def test_a_job_gets_a_number_once_and_keeps_it(service: Service) -> None:
+    first, second = put(service, new(), new())
+    service.reserve_numbers("q").wait()
+    assert service.number([second.id, first.id, second.id]).wait() == [2, 3, 2]
+    assert service.number([first.id]).wait() == [3]
+    assert service.numbered("q", [3, 2]).wait() == [first.id, second.id]
+    (missing,) = service.numbered("q", [1]).wait()
+    assert isinstance(missing, UnknownJob)
+    assert read(service, first.id).revision == 1, "its content is the same"
+    sound(service)
+
+
+def test_a_number_goes_with_its_job(service: Service) -> None:
+    (made,) = put(service, new())
+    service.number([made.id]).wait()
+    (job,) = take(service)
+    service.finish([Finish(job.id, job.lease_token)]).wait()
+    (missing,) = service.numbered("q", [1]).wait()
+    assert isinstance(missing, UnknownJob)
+    (gone,) = service.number([made.id]).wait()
+    assert isinstance(gone, AlreadyEnded)
+    assert number_of_id(service.reserve_numbers("q").wait()[0]) == 2, "and is never given out again"
+    sound(service)
+
+
+def test_an_import_draws_behind_the_numbers_it_brought(service: Service, target: Service) -> None:
+    drawn = service.reserve_numbers("q", 5).wait()
+    put(service, new(id=drawn[3]))
+    target.import_jobs(list(service.export())).wait()
+    assert read(target, drawn[3]).id == drawn[3]
+    assert number_of_id(target.draw("q").wait()[0]) == 5
+
+
+@pytest.mark.parametrize(
+    ("damage", "kind"),
+    [
+        (("DEL", "numbers"), "belongings_lost"),
+        (("DEL", "numbered"), "belongings_unmarked"),
+        (("SET", "number", "0"), "counter_behind"),
+        (("HSET", "numbers", "x" * 16, "9"), "ghost"),
+        (("HSET", "numbered", "9", "x" * 16), "ghost"),
+    ],
+)
+def test_the_doctor_knows_them(service: Service, damage: tuple[str, ...], kind: str) -> None:
+    (made,) = put(service, new())
+    service.number([made.id]).wait()
+    assert_healthy(service)
+    command, key, *rest = damage
+    service.store._sync_connection.call(command, f"{service.store.root(0)}:{key}", *rest)
+    assert kind in findings(service, repair=True)
+    findings(service, repair=True)
+    assert_healthy(service)
+    sound(service)
+
+
+def test_a_refused_question_changes_nothing(service: Service) -> None:
+    put(service, new())
+    before = dump(service.store)
+    service.numbered("q", [1, 2]).wait()
+    assert service.holder("q", "key").wait() is None
+    assert dump(service.store) == before

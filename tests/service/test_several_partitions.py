@@ -1,0 +1,102 @@
+"""Callbacks and events over several partitions: they are merged, and every position knows all of them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+from tests.service.admin.examined import findings
+from tests.service.helpers import new, put
+from tests.support.namespace import ask
+from windlass.core.callbacks.callback import HeldDebt, Undelivered
+from windlass.core.errors import BadInput
+from windlass.core.job import Callback
+from windlass.service import Service
+from windlass.store.store import Store
+
+PARTITIONS = 3
+QUEUES = tuple(f"q{number}" for number in range(8))
+HOOK = Callback(url="http://h/")
+
+
+@pytest.fixture
+def divided(divided_store: Callable[[int], Store]) -> Service:
+    store = divided_store(PARTITIONS)
+    assert {store.partition_of_queue(queue) for queue in QUEUES} == set(range(PARTITIONS))
+    return Service(store)
+
+
+def test_pages_hold_events_of_all_partitions(divided: Service) -> None:
+    position = divided.events().wait().position
+    put(divided, *(new(queue) for queue in QUEUES))
+    seen: list[str] = []
+    while page := divided.events(position, most=PARTITIONS).wait():
+        seen += [event.queue for event in page.events]
+        position = page.position
+        if not page.events:
+            break
+    assert sorted(seen) == sorted(QUEUES)
+    with pytest.raises(BadInput, match="position"):
+        divided.events(position, queue=QUEUES[0]).wait()
+
+
+def test_the_doctor_looks_at_all_partitions(divided: Service) -> None:
+    store = divided.store
+    put(divided, *(new(queue) for queue in QUEUES))
+    for partition in range(PARTITIONS):
+        ask(store, "HINCRBY", f"{store.root(partition)}:q:{QUEUES[0]}", "bytes", 1)
+    diagnosis = divided.doctor(repair=True).wait()
+    assert (diagnosis.jobs, diagnosis.queues) == (len(QUEUES), len(QUEUES) + PARTITIONS - 1)
+    found = findings(divided)
+    assert not found
+
+
+@pytest.mark.anyio
+async def test_a_follower_sees_all_partitions_and_goes_on_from_any_event(divided: Service) -> None:
+    async with divided.follow() as following, asyncio.timeout(10):
+        await divided.enqueue([new(queue) for queue in QUEUES])
+        events = [await following.next() for _ in QUEUES]
+    assert sorted(event.queue for event in events) == sorted(QUEUES)
+    for at, event in enumerate(events[:-1]):
+        rest = (await divided.events(event.position, most=500)).events
+        assert {one.job for one in rest} == {one.job for one in events[at + 1 :]}
+    await divided.store.close()
+
+
+@pytest.mark.anyio
+async def test_one_queue_is_followed_in_its_partition(divided: Service) -> None:
+    async with divided.follow(queue=QUEUES[3]) as following, asyncio.timeout(10):
+        await divided.enqueue([new(queue) for queue in QUEUES])
+        assert (await following.next()).queue == QUEUES[3]
+        assert following.position.count(":") == 1
+    await divided.store.close()
+
+
+def test_callbacks_are_taken_from_all_partitions(divided: Service) -> None:
+    answers = put(divided, *(new(queue, callback=HOOK) for queue in QUEUES))
+    divided.cancel([answer.id for answer in answers]).wait()
+    page = divided.callbacks(most=5).wait()
+    listed = [*page.debts, *divided.callbacks(most=5, cursor=page.cursor).wait().debts]
+    assert {debt.job.queue for debt in listed} == set(QUEUES)
+    debts = [debt for _ in range(3) for debt in divided.take_callbacks(most=3).wait().debts]
+    assert sorted(debt.job.queue for debt in debts) == sorted(QUEUES)
+    divided.retry_callbacks([Undelivered(id=debt.id, token=debt.token, give_up=True) for debt in debts[:4]]).wait()
+    assert divided.settle_callbacks([HeldDebt(debt.id, debt.token) for debt in debts[4:]]).wait() == [None] * 4
+    assert divided.redeliver([debt.id for debt in debts[:4]]).wait() == ["owed"] * 4
+
+
+@pytest.mark.anyio
+async def test_an_end_in_any_partition_wakes_whoever_waits(divided: Service) -> None:
+    answers = await divided.enqueue([new(queue, callback=HOOK) for queue in QUEUES])
+    for answer in answers:
+        assert not isinstance(answer, Exception)
+        waiting = asyncio.ensure_future(divided.take_callbacks(wait_ms=20_000))
+        await asyncio.sleep(0.05)
+        await divided.cancel([answer.id]).one()
+        async with asyncio.timeout(10):
+            (debt,) = (await waiting).debts
+        assert debt.job.id == answer.id
+        await divided.settle_callbacks([HeldDebt(debt.id, debt.token)]).one()
+    await divided.store.close()

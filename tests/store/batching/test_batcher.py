@@ -1,0 +1,230 @@
+"""Concurrent calls of one kind travel together, bounded in number and bytes, and do not disturb each other."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.support.engine_process import EngineProcess
+from windlass.core.errors import EngineError, Refusal
+from windlass.core.job import Blob, NewJob
+from windlass.core.operations import Take
+from windlass.service import Service
+from windlass.store.batching.batcher import BYTES_MAX, IN_FLIGHT_MAX, Batcher
+from windlass.store.commands.command import ITEMS_MAX, Argument
+from windlass.store.connection.endpoint import parse_url
+from windlass.store.store import Store
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture(scope="module", params=["valkey", "redis"])
+def shared_engine(request: pytest.FixtureRequest) -> Iterator[EngineProcess]:
+    with EngineProcess(request.param) as engine:
+        yield engine
+
+
+@pytest.fixture
+def service(shared_engine: EngineProcess, request: pytest.FixtureRequest) -> Service:
+    return Service(Store(parse_url(shared_engine.unix_url), namespace=request.node.name, is_test=True))
+
+
+def job(**kw: Any) -> NewJob:
+    return NewJob(**({"queue": "q", "name": "n"} | kw))
+
+
+async def function_calls(service: Service) -> int:
+    info = await service.store._link("calls").call("INFO", "commandstats")
+    for line in info.splitlines():
+        if line.startswith(b"cmdstat_fcall:calls="):
+            return int(line.split(b"=")[1].split(b",")[0])
+    return 0
+
+
+async def test_a_hundred_concurrent_enqueues_are_few_calls(service: Service) -> None:
+    await service.enqueue([job()])
+    before = await function_calls(service)
+    answers = await asyncio.gather(*(service.enqueue([job(priority=number)]).one() for number in range(100)))
+    calls = await function_calls(service) - before
+    assert calls <= IN_FLIGHT_MAX + 1
+    assert len({answer.id for answer in answers}) == 100
+    for number, answer in enumerate(answers):
+        assert (await service.job([answer.id]).one()).job.priority == number
+    await service.store.close()
+
+
+async def test_order_is_that_of_the_callers(service: Service) -> None:
+    await service.store.open()
+    answers = await asyncio.gather(*(service.enqueue([job(), job()]) for _ in range(300)))
+    ids = [one.id for pair in answers for one in pair if not isinstance(one, Refusal)]
+    taken: list[bytes] = []
+    while found := (await service.take(Take(queues=("q",), most=1_000))).jobs:
+        taken += [one.id for one in found]
+    assert taken == ids
+    await service.store.close()
+
+
+async def test_one_refusal_is_that_of_its_caller_alone(service: Service) -> None:
+    job_id = service.store.new_id("q")
+    await service.enqueue([job(id=job_id)])
+    answers = await asyncio.gather(
+        service.enqueue([job()]).one(),
+        service.enqueue([job(id=job_id, name="other")]).one(),
+        service.enqueue([job()]).one(),
+        return_exceptions=True,
+    )
+    assert [getattr(one, "status", getattr(one, "code", None)) for one in answers] == [
+        "queued",
+        "id_conflict",
+        "queued",
+    ]
+    await service.store.close()
+
+
+async def test_a_caller_that_is_cancelled_does_not_disturb_the_others(service: Service) -> None:
+    await service.store.open()
+
+    async def ask(number: int) -> Any:
+        return await service.enqueue([job(priority=number)]).one()
+
+    tasks = [asyncio.create_task(ask(number)) for number in range(10)]
+    await asyncio.sleep(0)
+    tasks[3].cancel()
+    answers = await asyncio.gather(*tasks, return_exceptions=True)
+    assert isinstance(answers[3], asyncio.CancelledError)
+    for number, answer in enumerate(answers):
+        if number != 3:
+            assert not isinstance(answer, BaseException)
+            assert (await service.job([answer.id]).one()).job.priority == number
+    await service.store.close()
+
+
+async def test_an_error_of_the_engine_reaches_all(service: Service) -> None:
+    await service.store.open()
+    service.store.clock_offset_ms = 5
+    await service.store._link("calls").call("HDEL", service.store.root(0), "test")
+    answers = await asyncio.gather(*(service.enqueue([job()]) for _ in range(20)), return_exceptions=True)
+    assert {type(one) for one in answers} == {type(answers[0])}
+    assert all(isinstance(one, EngineError) and "marked as a test" in str(one) for one in answers)
+    service.store.clock_offset_ms = 0
+    assert (await service.enqueue([job()]).one()).status == "queued"
+    await service.store.close()
+
+
+async def test_more_than_a_batch_in_one_question_is_split(service: Service) -> None:
+    await service.enqueue([job()])
+    before = await function_calls(service)
+    answers = await service.enqueue([job() for _ in range(2_500)])
+    assert await function_calls(service) - before == 3
+    assert len(answers) == 2_500
+    await service.store.close()
+
+
+async def test_a_megabyte_each_arrives_whole(service: Service) -> None:
+    payloads = [bytes([number]) * 1_000_000 for number in range(12)]
+    answers = await asyncio.gather(*(service.enqueue([job(payload=Blob(one))]).one() for one in payloads))
+    for answer, payload in zip(answers, payloads, strict=True):
+        assert (await service.job([answer.id]).one()).job.payload.data == payload
+    await service.store.close()
+
+
+# The coalescer alone: what it sends
+
+
+class Sender:
+    """Holds each batch back until it is let go; answers each item by itself."""
+
+    def __init__(self, arguments_per_item: int = 1) -> None:
+        self.batches: list[list[Argument]] = []
+        self.go = asyncio.Event()
+        self.fails: Exception | None = None
+        self._each = arguments_per_item
+
+    async def __call__(self, arguments: list[Argument]) -> list[Any]:
+        self.batches.append(arguments)
+        await self.go.wait()
+        if self.fails:
+            raise self.fails
+        return arguments[:: self._each]
+
+
+async def turn() -> None:
+    for _ in range(3):
+        await asyncio.sleep(0)
+
+
+async def test_callers_of_one_turn_leave_together_and_get_their_own_replies() -> None:
+    sender = Sender()
+    coalescer = Batcher(sender)
+    futures = [coalescer.submit([(f"{number}a",), (f"{number}b",)]) for number in range(5)]
+    await turn()
+    assert len(sender.batches) == 1
+    sender.go.set()
+    assert await asyncio.gather(*futures) == [[f"{number}a", f"{number}b"] for number in range(5)]
+    await turn()
+    assert coalescer.is_idle
+
+
+async def test_at_most_so_many_are_under_way_while_the_rest_gathers() -> None:
+    sender = Sender()
+    coalescer = Batcher(sender)
+    futures = []
+    for number in range(IN_FLIGHT_MAX + 6):
+        futures.append(coalescer.submit([(number,)]))
+        await turn()
+    assert [len(batch) for batch in sender.batches] == [1] * IN_FLIGHT_MAX
+    sender.go.set()
+    await asyncio.gather(*futures)
+    assert [len(batch) for batch in sender.batches] == [1] * IN_FLIGHT_MAX + [6]
+
+
+async def test_a_batch_is_bounded_in_items_and_never_splits_a_caller() -> None:
+    sender = Sender()
+    sender.go.set()
+    coalescer = Batcher(sender)
+    futures = [coalescer.submit([(number,) for number in range(400)]) for _ in range(5)]
+    replies = await asyncio.gather(*futures)
+    assert all(len(batch) <= ITEMS_MAX for batch in sender.batches)
+    assert [len(batch) for batch in sender.batches] == [800, 800, 400]
+    assert replies == [list(range(400))] * 5
+
+
+async def test_a_batch_is_bounded_in_bytes() -> None:
+    sender = Sender()
+    sender.go.set()
+    coalescer = Batcher(sender)
+    futures = [coalescer.submit([(b"x" * 1_500_000,)]) for _ in range(5)]
+    await asyncio.gather(*futures)
+    sizes = [sum(len(part) for part in batch if isinstance(part, bytes)) for batch in sender.batches]
+    assert sizes == [3_000_000, 3_000_000, 1_500_000]
+    assert max(sizes) <= BYTES_MAX
+    big = await coalescer.submit([(b"y" * (BYTES_MAX + 1),)])
+    assert len(big) == 1
+
+
+async def test_an_error_reaches_all_of_its_batch_and_nobody_else() -> None:
+    sender = Sender()
+    coalescer = Batcher(sender)
+    sender.fails = EngineError("no")
+    first = [coalescer.submit([(number,)]) for number in range(3)]
+    await turn()
+    sender.go.set()
+    answers = await asyncio.gather(*first, return_exceptions=True)
+    assert answers == [sender.fails] * 3
+    sender.fails = None
+    assert await coalescer.submit([(7,)]) == [7]
+
+
+async def test_a_cancelled_caller_leaves_the_places_of_the_others() -> None:
+    sender = Sender()
+    coalescer = Batcher(sender)
+    futures = [coalescer.submit([(number,)]) for number in range(4)]
+    await turn()
+    futures[1].cancel()
+    sender.go.set()
+    answers = await asyncio.gather(*futures, return_exceptions=True)
+    assert [answers[0], answers[2], answers[3]] == [[0], [2], [3]]
+    assert isinstance(answers[1], asyncio.CancelledError)

@@ -1,0 +1,133 @@
+"""Questions that are sent before anybody waits for their answers, on one connection with others."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.engine_process import EngineProcess
+from tests.support.forked import in_forked_child
+from tests.support.opened import opened_blocking
+from windlass.core.errors import Refusal
+from windlass.core.job import NewJob
+from windlass.core.operations import Enqueued, Finish, Take
+from windlass.service import Service
+from windlass.store.connection.connection import ConnectionLost, EngineReplyError
+from windlass.store.connection.endpoint import Endpoint, parse_url
+from windlass.store.store import Store
+
+
+def jobs(count: int = 3) -> list[NewJob]:
+    return [NewJob(queue="q", name="n") for _ in range(count)]
+
+
+def queued(service: Service) -> int:
+    (stats,) = service.stats(["q"]).wait()
+    return stats.queued
+
+
+def statuses(answers: list[Enqueued | Refusal]) -> set[str]:
+    return {answer.status for answer in answers if isinstance(answer, Enqueued)}
+
+
+def test_replies_go_to_those_who_asked_in_any_order(endpoint: Endpoint) -> None:
+    with opened_blocking(endpoint) as connection:
+        first, second = connection.send("ECHO", 1), connection.send("ECHO", 2)
+        wrong = connection.send("NONSENSE")
+        assert connection.call("ECHO", 3) == b"3"
+        assert connection.receive(second) == b"2"
+        with pytest.raises(EngineReplyError):
+            connection.receive(wrong)
+        assert connection.receive(first) == b"1"
+        connection.send("ECHO", "nobody waits for it")
+        assert connection.call("ECHO", 4) == b"4"
+
+
+def test_what_was_sent_on_a_lost_connection_is_not_answered(engine: EngineProcess) -> None:
+    with opened_blocking(parse_url(engine.url)) as connection:
+        came = connection.send("ECHO", 1)
+        lost = connection.send("ECHO", 2)
+        assert connection.receive(came) == b"1"
+        connection.close()
+        with pytest.raises(ConnectionLost):
+            connection.receive(lost)
+
+
+def test_a_child_process_does_not_read_the_replies_of_its_parent(endpoint: Endpoint) -> None:
+    with opened_blocking(endpoint) as connection:
+        sent = connection.send("ECHO", "for the parent")
+
+        def in_child() -> str:
+            try:
+                return str(connection.receive(sent))
+            except ConnectionLost as lost:
+                return str(lost)
+
+        assert "before a fork" in in_forked_child(in_child)
+        assert connection.receive(sent) == b"for the parent"
+
+
+def test_a_question_is_sent_before_its_answer_is_waited_for(service: Service) -> None:
+    queued(service)
+    wait = service.enqueue(jobs()).begin()
+    assert queued(service) == 3
+    assert statuses(wait()) == {"queued"}
+    assert queued(service) == 3
+
+
+def test_nothing_to_ask_is_answered(service: Service) -> None:
+    assert service.enqueue([]).begin()() == []
+
+
+def test_a_question_about_time_begins_with_that(service: Service) -> None:
+    wait = service.enqueue([NewJob(queue="q", name="n", delay_ms=60_000)]).begin()
+    assert statuses(wait()) == {"scheduled"}
+
+
+def test_a_question_is_asked_again_when_the_engine_was_away(engine: EngineProcess, service: Service) -> None:
+    queued(service)
+    engine.freeze()
+    waits = [service.enqueue(jobs()).begin(), service.enqueue(jobs()).begin()]
+    engine.kill()
+    engine.start()
+    assert [len(wait()) for wait in waits] == [3, 3]
+    assert queued(service) == 6
+
+
+def test_an_engine_that_lost_its_functions_is_given_them(engine: EngineProcess, service: Service) -> None:
+    queued(service)
+    with opened_blocking(parse_url(engine.unix_url)) as connection:
+        connection.call("FUNCTION", "FLUSH", "SYNC")
+    assert statuses(service.enqueue(jobs()).begin()()) == {"queued"}
+
+
+@pytest.mark.anyio
+async def test_in_an_event_loop_a_question_is_sent_when_it_is_asked(store: Store) -> None:
+    store.open_sync()
+    async with store.clone() as twin:
+        service = Service(twin)
+        await service.enqueue(jobs(4))
+        taking = Take(queues=("q",), most=2)
+        held = (await service.take(taking)).jobs
+        answer = service.finish_and_take([Finish(job.id, job.lease_token) for job in held], [], taking).sent()
+        before = await service.stats(["q"])  # on the same connection: it sees what was sent before it
+        assert [(one.queued, one.running) for one in before] == [(0, 2)]
+        assert len((await answer).taken.jobs) == 2
+
+
+@pytest.mark.anyio
+async def test_in_an_event_loop_it_is_asked_again_when_the_connection_is_lost(
+    engine: EngineProcess, store: Store
+) -> None:
+    store.open_sync()
+    async with store.clone() as twin:
+        service = Service(twin)
+        await service.enqueue(jobs(4))
+        held = (await service.take(Take(queues=("q",), most=2))).jobs
+        engine.freeze()
+        ends = [Finish(job.id, job.lease_token) for job in held]
+        answer = service.finish_and_take(ends, [], Take(queues=("q",), most=2)).sent()
+        engine.kill()
+        engine.start()
+        found = await answer
+        assert [type(one) for one in found.finished] == [type(None)] * 2
+        assert len(found.taken.jobs) == 2

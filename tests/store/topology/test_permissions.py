@@ -1,0 +1,284 @@
+"""Users of the engine that may not do everything: Windlass says what is missing, and does without what it can."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.acl_user import USER, ask, forget_all, restricted, until
+from tests.support.engine_process import EngineProcess
+from windlass.core.errors import EngineError, EngineNotPermitted
+from windlass.core.job import NewJob
+from windlass.core.operations import Finish, Take
+from windlass.service import Service
+from windlass.store.connection.connection import EngineReplyError
+from windlass.store.connection.endpoint import parse_url
+from windlass.store.scripts import library, operation_source, operations, shared_files, shared_source
+from windlass.store.store import Store
+from windlass.store.topology import permissions
+from windlass.store.topology.preparation import prepare
+
+pytestmark = pytest.mark.anyio
+DOCS = Path(__file__).parents[3] / "docs" / "engines.md"
+REQUIRED = [right for right in (*permissions.SENT, *permissions.INSIDE) if right.is_required]
+
+
+@pytest.fixture(scope="module", params=["valkey", "redis"])
+def shared_engine(request: pytest.FixtureRequest) -> Iterator[EngineProcess]:
+    with EngineProcess(request.param, config=("--appendonly", "yes", "--appendfsync", "no")) as engine:
+        yield engine
+
+
+@pytest.fixture
+def own_engine(shared_engine: EngineProcess) -> Iterator[EngineProcess]:
+    yield shared_engine
+    forget_all(shared_engine)
+
+
+@pytest.fixture
+def prepared(own_engine: EngineProcess) -> EngineProcess:
+    prepare(new_store(own_engine.unix_url).topology, 5.0)
+    return own_engine
+
+
+def new_store(url: str, **options: Any) -> Store:
+    return Store(parse_url(url), **({"namespace": "wl", "patience_s": 5.0} | options))
+
+
+def job(**kw: Any) -> NewJob:
+    return NewJob(**({"queue": "q", "name": "n"} | kw))
+
+
+def opening_refused(url: str, **options: Any) -> str:
+    store = new_store(url, **options)
+    try:
+        with pytest.raises(EngineNotPermitted) as refused:
+            store.open_sync()
+    finally:
+        store.close_sync()
+    return str(refused.value)
+
+
+# The documented rights are enough
+
+
+async def test_a_user_with_the_documented_rights_does_everything(prepared: EngineProcess) -> None:
+    async with new_store(restricted(prepared)) as store:
+        service = Service(store)
+        (added,) = await service.enqueue([job()])
+        taking = asyncio.ensure_future(service.take(Take(queues=("later",), most=1, wait_ms=60_000)))
+        (taken,) = (await service.take(Take(queues=("q",), most=1))).jobs
+        await service.finish([Finish(taken.id, taken.lease_token)])
+        await service.enqueue([job(queue="later")])
+        assert len((await taking).jobs) == 1  # woken over its list
+        assert added.id == taken.id
+        diagnosis = await service.doctor(repair=True)
+        assert diagnosis.is_healthy
+        assert store.deployment is not None
+        assert [right.name for right in store.deployment.lacking] == ["function|load"]
+
+
+def test_without_an_event_loop_too(prepared: EngineProcess) -> None:
+    store = new_store(restricted(prepared))
+    assert len(Service(store).enqueue([job()]).wait()) == 1
+    Service(store).ping().wait()
+    store.close_sync()
+
+
+def test_the_rights_that_are_asked_for_are_those_that_the_functions_use() -> None:
+    sources = [operation_source(name) for name in operations()] + [shared_source(name) for name in shared_files()]
+    called = re.compile(r"redis\.p?call\('([A-Z]+)'(?:, '(ENCODING)')?|call_in_steps\('([A-Z]+)'|= '([SHZ]?SCAN)'")
+    used = {"|".join(word for word in found if word).lower() for source in sources for found in called.findall(source)}
+    asked = {right.name for right in (*permissions.INSIDE, *permissions.SENT)}
+    assert used <= asked, f"src/windlass/store/topology/permissions.py does not ask for {used - asked}"
+    words = {word.lower() for source in sources for word in re.findall(r"'([A-Z]+)'", source)}
+    idle = {right.name for right in permissions.INSIDE if right.name.partition("|")[0] not in words}
+    assert not idle, "asked for, and used by no function"
+
+
+def test_every_right_is_asked_for_by_a_whole_call(own_engine: EngineProcess) -> None:
+    """The engine crashes when it is asked about a call that is cut off."""
+    for right in permissions.needed(is_cluster=True):
+        (about,) = ask(own_engine, "COMMAND", "INFO", right.name)
+        if about is None:
+            assert right.name == "waitaof"  # from 7.2 on
+            continue
+        count, arity = len(right.example.split()), about[1]
+        assert count == arity if arity > 0 else count >= -arity, right
+    assert ask(own_engine, "PING") == b"PONG"
+
+
+# What is missing is said
+
+
+@pytest.mark.parametrize("right", REQUIRED, ids=lambda right: right.name)
+def test_a_missing_right_is_named_with_its_purpose_before_anything_is_written(
+    prepared: EngineProcess, right: permissions.Right
+) -> None:
+    said = opening_refused(restricted(prepared, f"-{right.name}"))
+    assert (
+        f"The engine's user '{USER}' may not call {right.spoken} (needed {permissions.purpose_of(right.name)})." in said
+    )
+    assert f"`ACL SETUSER {USER} +{right.name}`" in said
+    assert "docs/engines.md" in said
+    assert "NOPERM" not in said
+    assert ask(prepared, "DBSIZE") == 0
+
+
+def test_several_missing_rights_are_named_at_once(prepared: EngineProcess) -> None:
+    said = opening_refused(restricted(prepared, "-fcall", "-blpop", "-zadd", "-hset"))
+    assert "FCALL (needed to call the functions of Windlass)" in said
+    assert "HSET, ZADD (needed inside the functions of Windlass)" in said
+    assert "+fcall +blpop +hset +zadd`" in said
+
+
+def test_a_user_of_other_keys(prepared: EngineProcess) -> None:
+    said = opening_refused(restricted(prepared, namespace="other"))
+    assert "may not use keys such as 'wl:{0}'" in said
+    assert f"`ACL SETUSER {USER} ~wl:*`" in said
+
+
+def test_an_engine_without_the_functions_and_a_user_that_may_not_load_them(own_engine: EngineProcess) -> None:
+    said = opening_refused(restricted(own_engine))
+    assert library().name in said
+    assert "may not call FUNCTION LOAD" in said
+    assert "`windlass engine prepare --url URL`" in said
+    assert ask(own_engine, "DBSIZE") == 0
+
+
+async def test_functions_that_are_gone_later_are_not_sent_in_vain(prepared: EngineProcess) -> None:
+    async with new_store(restricted(prepared)) as store:
+        ask(prepared, "FUNCTION", "FLUSH")
+        ask(prepared, "CONFIG", "RESETSTAT")
+        for _ in range(3):
+            with pytest.raises(EngineNotPermitted, match="windlass engine prepare"):
+                await Service(store).enqueue([job()])
+        with pytest.raises(EngineNotPermitted, match="windlass engine prepare"):
+            Service(store).enqueue([job()]).wait()
+        assert b"cmdstat_function|load" not in ask(prepared, "INFO", "commandstats")
+        prepare(new_store(prepared.unix_url).topology, 5.0)
+        assert len(await Service(store).enqueue([job()])) == 1
+
+
+@pytest.mark.parametrize(("rule", "spoken"), [("-fcall", "FCALL"), ("-time", "TIME")])
+def test_a_right_that_is_withdrawn_later(prepared: EngineProcess, rule: str, spoken: str) -> None:
+    store = new_store(restricted(prepared))
+    store.open_sync()
+    ask(prepared, "ACL", "SETUSER", USER, rule)
+    with pytest.raises(EngineNotPermitted, match=f"may not call {spoken}") as refused:
+        Service(store).enqueue([job()]).wait() if spoken == "FCALL" else Service(store).now().wait()
+    assert "NOPERM" not in str(refused.value)
+    store.close_sync()
+
+
+async def test_a_right_that_is_withdrawn_later_when_awaited(prepared: EngineProcess) -> None:
+    async with new_store(restricted(prepared)) as store:
+        ask(prepared, "ACL", "SETUSER", USER, "-fcall")
+        with pytest.raises(EngineNotPermitted, match="may not call FCALL"):
+            await Service(store).enqueue([job()])
+
+
+def test_a_right_that_a_function_lacks_later(prepared: EngineProcess) -> None:
+    store = new_store(restricted(prepared))
+    store.open_sync()
+    ask(prepared, "ACL", "SETUSER", USER, "-exists", "-get", "-hget", "-hmget")
+    with pytest.raises(EngineNotPermitted, match=r"The engine's user.*docs/engines"):
+        Service(store).enqueue([job(unique="u")]).wait()
+    store.close_sync()
+
+
+async def test_who_waits_for_jobs_goes_on_when_the_right_is_back(
+    prepared: EngineProcess, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("windlass.store.connection.retry_policy.LASTING_PAUSE_S", 0.01)
+    async with new_store(restricted(prepared)) as store:
+        service = Service(store)
+        taking = asyncio.ensure_future(service.take(Take(queues=("q",), most=1, wait_ms=60_000)))
+        await until(lambda: is_blocked(prepared), "it waits")
+        ask(prepared, "ACL", "SETUSER", USER, "-blpop")
+        ask(prepared, "CLIENT", "KILL", "TYPE", "normal")
+        await until(lambda: "may not call BLPOP" in caplog.text, "it says what is missing")
+        ask(prepared, "ACL", "SETUSER", USER, "+blpop")
+        await until(lambda: is_blocked(prepared), "it waits again")
+        await service.enqueue([job()])
+        assert len((await taking).jobs) == 1
+
+
+def is_blocked(engine: EngineProcess) -> bool:
+    return b"blocked_clients:1" in ask(engine, "INFO", "clients")
+
+
+# What Windlass can do without
+
+
+@pytest.mark.parametrize("rule", ["-config|get", "-function|list", "-client|setname", "-wait"])
+def test_rights_that_can_be_done_without(prepared: EngineProcess, rule: str, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "windlass.store")
+    store = new_store(restricted(prepared, rule))
+    assert len(Service(store).enqueue([job()]).wait()) == 1
+    assert Service(store).doctor().wait().is_healthy
+    store.close_sync()
+    lines = [line for line in caplog.messages if "CONFIG GET" in line]
+    assert len(lines) == (rule == "-config|get"), "one line, and only for what is lost"
+
+
+def test_a_durability_that_cannot_be_confirmed_is_refused_before_the_write(prepared: EngineProcess) -> None:
+    url = restricted(prepared, "-wait")
+    assert "WAIT (needed to confirm" in opening_refused(url, durability="replica")
+    store = new_store(url)
+    with pytest.raises(EngineNotPermitted, match="WAIT"):
+        Service(store).enqueue([job()], durability="replica").wait()
+    (stats,) = Service(store).stats(["q"]).wait()
+    assert stats.queued == 0
+    store.close_sync()
+
+
+# In words
+
+
+def test_it_is_an_error_of_the_engine_with_a_code_of_its_own() -> None:
+    assert issubclass(EngineNotPermitted, EngineError)
+    assert EngineNotPermitted.code == "engine_not_permitted"
+
+
+@pytest.mark.parametrize(
+    ("reply", "words"),
+    [
+        ("NOPERM this user has no permissions to run the 'info' command", "may not call INFO (needed to check"),
+        ("NOPERM User ann has no permissions to run the 'xread' command", "user 'ann' may not call XREAD"),
+        ("NOPERM User ann has no permissions to run the 'function|load' command", "windlass engine prepare"),
+        ("NOPERM User ann has no permissions to run the 'newer' command", "may not call NEWER"),
+        ("NOPERM No permissions to access a key", "~NAMESPACE:*"),
+        ("NOPERM this user has no permissions to access one of the keys used as arguments", "~NAMESPACE:*"),
+        ("NOPERM something else", "docs/engines.md"),
+        ("ERR ACL failure in script: User w has no permissions to run the 'hset' command", "may not call HSET"),
+        ("ERR The user executing the script can't run this command or subcommand script: f", "docs/engines.md"),
+        ("ERR The user executing the script can't access at least one of the keys mentioned", "~NAMESPACE:*"),
+    ],
+)  # fmt: skip
+def test_how_a_refusal_reads(reply: str, words: str) -> None:
+    found = permissions.explained(EngineReplyError(reply))
+    assert type(found) is EngineNotPermitted
+    assert words in str(found)
+    assert "docs/engines.md" in str(found)
+
+
+@pytest.mark.parametrize("reply", ["ERR Function not found", "OOM command not allowed", "WRONGPASS invalid"])
+def test_what_is_no_refusal_of_a_right_stays_as_it_is(reply: str) -> None:
+    error = EngineReplyError(reply)
+    assert permissions.explained(error) is error
+
+
+def test_the_documented_table_and_line_are_the_ones_that_are_asked_for() -> None:
+    text = DOCS.read_text()
+    for right in (*permissions.SENT, *permissions.SENT_TO_CLUSTER, *permissions.SENT_FIRST):
+        assert f"`{right.spoken}`" in text, f"docs/engines.md does not name {right.spoken}"
+    line = re.search(r"^ACL SETUSER windlass on >PASSWORD (.+)$", text, re.MULTILINE)
+    assert line is not None
+    assert line[1].split() == permissions.acl_rules("wl")

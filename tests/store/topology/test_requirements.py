@@ -1,0 +1,254 @@
+"""What kind of engine is this? What is refused, what is warned about, and what heals by itself."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterator
+from typing import Any
+from unittest import mock
+
+import pytest
+
+from tests.support.engine_process import EngineProcess
+from windlass.core.errors import BadSetting, EngineError, EngineFull, EngineUnsuitable
+from windlass.core.job import Blob, NewJob
+from windlass.core.log import Log, LogLine
+from windlass.core.operations import Finish, Take, Update
+from windlass.service import Service
+from windlass.store import store as store_module
+from windlass.store.connection.endpoint import parse_url
+from windlass.store.connection.sync_connection import SyncConnection
+from windlass.store.scripts import Library, library
+from windlass.store.store import Store
+from windlass.store.topology.requirements import Deployment, examine, of_all_nodes
+
+GOOD = b"redis_version:7.2.4\r\nvalkey_version:9.1.0\r\nmaxmemory_policy:noeviction\r\naof_enabled:1\r\n"
+ALWAYS = [b"appendfsync", b"always"]
+
+
+@pytest.fixture(scope="module", params=["valkey", "redis"])
+def shared_engine(request: pytest.FixtureRequest) -> Iterator[EngineProcess]:
+    with EngineProcess(request.param) as engine:
+        yield engine
+
+
+@pytest.fixture
+def own_engine(shared_engine: EngineProcess) -> Iterator[EngineProcess]:
+    """Emptied and with its usual settings after a test that turned some of them."""
+    yield shared_engine
+    for command in (
+        ("CONFIG", "SET", "maxmemory", "0"),
+        ("CONFIG", "SET", "maxmemory-policy", "noeviction"),
+        ("FLUSHALL",),
+        ("FUNCTION", "FLUSH"),
+    ):
+        ask(shared_engine, *command)
+
+
+def ask(engine: EngineProcess, *command: str) -> Any:
+    connection = SyncConnection.open(parse_url(engine.unix_url))
+    try:
+        return connection.call(*command)
+    finally:
+        connection.close()
+
+
+def new_store(engine: EngineProcess, **options: Any) -> Store:
+    return Store(parse_url(engine.unix_url), **({"namespace": "wl", "patience_s": 5.0} | options))
+
+
+@pytest.fixture
+def store(own_engine: EngineProcess) -> Iterator[Store]:
+    store = new_store(own_engine, is_test=True)
+    yield store
+    store.close_sync()
+
+
+@pytest.fixture
+def service(store: Store) -> Service:
+    return Service(store)
+
+
+def job(**kw: Any) -> NewJob:
+    return NewJob(**({"queue": "q", "name": "n"} | kw))
+
+
+# Pure: what the answers of an engine mean
+
+
+def test_what_a_good_engine_says() -> None:
+    found = examine([GOOD, ALWAYS], allow_eviction=False)
+    assert found == Deployment("valkey", "9.1.0", True, True, True, partitions=1)
+
+
+@pytest.mark.parametrize("version", [b"6.2.14", b"5.0", b"0.0", b"garbage"])
+def test_an_engine_that_is_too_old_is_refused(version: bytes) -> None:
+    with pytest.raises(EngineUnsuitable, match=r"needs Redis 7\.0 or Valkey 7\.2"):
+        examine([b"redis_version:" + version + b"\r\n", ALWAYS], allow_eviction=False)
+
+
+def test_redis_7_0_has_no_confirmation_of_a_single_write() -> None:
+    info = b"redis_version:7.0.15\r\naof_enabled:1\r\n"
+    found = examine([info, [b"appendfsync", b"everysec"]], allow_eviction=False)
+    assert (found.product, found.has_waitaof, found.is_fsynced) == ("redis", False, False)
+    with pytest.raises(BadSetting, match="appendfsync always"):
+        found.command_for("fsync", 100)
+    assert examine([info, ALWAYS], allow_eviction=False).command_for("fsync", 100) is None
+
+
+def test_what_each_durability_needs() -> None:
+    lazy = examine([GOOD, [b"appendfsync", b"everysec"]], allow_eviction=False)
+    assert lazy.command_for("memory", 100) is None
+    assert lazy.command_for("fsync", 100) == ("WAITAOF", "1", "0", "100")
+    assert lazy.command_for("replica", 100) == ("WAIT", "1", "100")
+    without = examine([GOOD.replace(b"aof_enabled:1", b"aof_enabled:0"), ALWAYS], allow_eviction=False)
+    with pytest.raises(BadSetting, match="append-only file"):
+        without.command_for("fsync", 100)
+
+
+def test_a_provider_that_forbids_config_is_not_trusted_with_fsync() -> None:
+    found = examine([GOOD, EngineError("NOPERM")], allow_eviction=False)
+    assert (found.is_persistent, found.is_fsynced) == (True, False)
+
+
+@pytest.mark.parametrize("policy", [b"allkeys-lru", b"volatile-ttl", b"allkeys-random"])
+def test_an_engine_that_throws_keys_away_is_refused_unless_allowed(policy: bytes) -> None:
+    info = GOOD.replace(b"noeviction", policy)
+    with pytest.raises(EngineUnsuitable, match=policy.decode()):
+        examine([info, ALWAYS], allow_eviction=False)
+    assert examine([info, ALWAYS], allow_eviction=True).product == "valkey"
+
+
+def test_a_warning_when_jobs_would_be_lost_with_the_engine(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING, "windlass.store"):
+        good = examine([GOOD, ALWAYS], allow_eviction=False)
+        assert of_all_nodes([good, good], 16) == good._replace(partitions=16)
+        assert caplog.messages == []
+        bad = examine([GOOD.replace(b"aof_enabled:1", b"aof_enabled:0"), ALWAYS], allow_eviction=False)
+        both = of_all_nodes([good, bad], 16)
+    assert (both.is_persistent, both.is_fsynced) == (False, False), "a deployment is as safe as its weakest node"
+    assert len(caplog.messages) == 1
+    assert "appendonly yes" in caplog.messages[0]
+
+
+# With a real engine
+
+
+def test_an_evicting_engine_is_refused_before_anything_is_written(own_engine: EngineProcess) -> None:
+    ask(own_engine, "CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
+    refused = new_store(own_engine)
+    with pytest.raises(EngineUnsuitable):
+        Service(refused).enqueue([job()]).wait()
+    refused.close_sync()
+    assert ask(own_engine, "DBSIZE") == 0
+    allowed = new_store(own_engine, allow_eviction=True)
+    assert len(Service(allowed).enqueue([job()]).wait()) == 1
+    allowed.close_sync()
+
+
+def test_another_layout_is_refused(own_engine: EngineProcess) -> None:
+    ask(own_engine, "HSET", "wl:{0}", "layout", "2")
+    store = new_store(own_engine)
+    with pytest.raises(EngineUnsuitable, match="layout 2"):
+        Service(store).enqueue([job()]).wait()
+    store.close_sync()
+    assert ask(own_engine, "DBSIZE") == 1
+    other = new_store(own_engine, namespace="other")
+    assert len(Service(other).enqueue([job()]).wait()) == 1
+    other.close_sync()
+
+
+def test_a_durability_that_cannot_be_given_is_refused_on_opening(own_engine: EngineProcess) -> None:
+    store = new_store(own_engine, durability="fsync")
+    with pytest.raises(BadSetting, match="append-only file"):
+        store.open_sync()
+    store.close_sync()
+    assert ask(own_engine, "DBSIZE") == 0
+
+
+def test_a_moved_clock_is_accepted_only_by_a_deployment_marked_as_a_test(own_engine: EngineProcess) -> None:
+    store = new_store(own_engine)
+    service = Service(store)
+    service.enqueue([job()]).one().wait()
+    store.clock_offset_ms = 60_000
+    with pytest.raises(EngineError, match="marked as a test"):
+        service.take(Take(queues=("q",))).wait()
+    store.clock_offset_ms = 0
+    assert len(service.take(Take(queues=("q",))).wait().jobs) == 1
+    store.close_sync()
+
+
+def test_a_flushed_function_library_is_loaded_again(service: Service, own_engine: EngineProcess) -> None:
+    service.enqueue([job()]).one().wait()
+    ask(own_engine, "FUNCTION", "FLUSH")
+    assert len(service.take(Take(queues=("q",))).wait().jobs) == 1
+
+
+@pytest.mark.anyio
+async def test_a_flush_in_the_middle_of_many_calls_is_healed(
+    service: Service, store: Store, own_engine: EngineProcess
+) -> None:
+    async def produce() -> None:
+        for _ in range(20):
+            await asyncio.gather(*(service.enqueue([job()]).one() for _ in range(10)))
+
+    async def flush() -> None:
+        for _ in range(15):
+            await asyncio.to_thread(ask, own_engine, "FUNCTION", "FLUSH")
+
+    await asyncio.gather(produce(), produce(), flush())
+    (stats,) = await service.stats(["q"])
+    assert stats.queued == 400
+    await store.close()
+
+
+def test_two_versions_of_the_library_side_by_side(service: Service, own_engine: EngineProcess) -> None:
+    mine = library()
+    suffix = "feedbeef0000"
+    newer = Library(f"windlass_{suffix}", mine.source.replace(mine.suffix, suffix), suffix)
+    other = Service(new_store(own_engine))
+    service.enqueue([job(name="old")]).one().wait()
+    with mock.patch.object(store_module, "library", return_value=newer):
+        other.enqueue([job(name="new")]).one().wait()
+        (first,) = other.take(Take(queues=("q",))).wait().jobs
+    (second,) = service.take(Take(queues=("q",))).wait().jobs
+    assert (first.name, second.name) == ("old", "new")
+    assert second.lease_token == first.lease_token + 1
+    names = {entry[entry.index(b"library_name") + 1] for entry in ask(own_engine, "FUNCTION", "LIST")}
+    assert names == {mine.name.encode(), newer.name.encode()}
+    other.store.close_sync()
+
+
+def test_a_full_engine_refuses_new_jobs_and_lets_the_others_end(service: Service, own_engine: EngineProcess) -> None:
+    service.enqueue([job(payload=Blob(b"x" * 1_000)) for _ in range(20)]).wait()
+    service.stats(["q"]).wait()
+    ask(own_engine, "CONFIG", "SET", "maxmemory", "1")
+    with pytest.raises(EngineFull, match="maxmemory"):
+        service.enqueue([job()]).one().wait()
+    jobs = service.take(Take(queues=("q",), most=20)).wait().jobs
+    assert len(jobs) == 20
+    assert service.stats(["q"]).wait()[0].running == 20
+    service.update([Update(id=jobs[0].id, token=jobs[0].lease_token, progress=0.5, note="full")]).one().wait()
+    with pytest.raises(EngineFull):
+        service.log([Log(jobs[0].id, jobs[0].lease_token, [LogLine(1, "info", "x")])]).one().wait()
+    service.cancel([jobs[0].id]).one().wait()
+    service.finish([Finish(one.id, one.lease_token) for one in jobs]).wait()
+    assert service.stats(["q"]).wait()[0].running == 0
+    ask(own_engine, "CONFIG", "SET", "maxmemory", "0")
+    assert service.enqueue([job()]).one().wait().status == "queued"
+
+
+def test_twins_share_one_clock(store: Store) -> None:
+    twin = store.clone()
+    store.clock_offset_ms = 60_000
+    moved = Service(twin).promote().wait().now_ms - Service(store).promote().wait().now_ms
+    assert (twin.clock_offset_ms, abs(moved) < 60_000) == (60_000, True)
+    twin.clock_offset_ms = 0
+    assert store.clock_offset_ms == 0
+    twin.close_sync()
+
+
+def test_a_test_is_not_warned_of_what_it_could_lose(store: Store, caplog: pytest.LogCaptureFixture) -> None:
+    store.open_sync()
+    assert caplog.records == []

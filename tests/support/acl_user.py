@@ -1,0 +1,44 @@
+"""Restricted users of a private engine: real users of its ACL, each with the rules that a test gives it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from tests.support.engine_process import EngineProcess
+from windlass.store.connection.endpoint import parse_url
+from windlass.store.connection.sync_connection import SyncConnection
+from windlass.store.topology.permissions import acl_rules
+
+USER, PASSWORD = "worker", "pass"
+LIMIT_S = 30.0
+
+
+def ask(engine: EngineProcess, *command: str) -> Any:
+    """As admin."""
+    connection = SyncConnection.open(parse_url(engine.unix_url))
+    try:
+        return connection.call(*command)
+    finally:
+        connection.close()
+
+
+def restricted(engine: EngineProcess, *more: str, namespace: str = "wl") -> str:
+    """The URL of a user with the documented rights and no others, but for the rules in `more`, which come last."""
+    ask(engine, "ACL", "SETUSER", USER, "reset", "on", f">{PASSWORD}", *acl_rules(namespace), *more)
+    return f"unix://{USER}:{PASSWORD}@{engine.socket_path}?db=0"
+
+
+def forget_all(engine: EngineProcess) -> None:
+    ask(engine, "FLUSHALL")
+    ask(engine, "FUNCTION", "FLUSH")
+
+
+async def until(is_so: Callable[[], bool], what: str) -> None:
+    try:
+        async with asyncio.timeout(LIMIT_S):
+            while not is_so():  # noqa: ASYNC110 (another process decides)
+                await asyncio.sleep(0.01)
+    except TimeoutError:
+        raise AssertionError(f"not within {LIMIT_S:g} s: {what}") from None

@@ -1,0 +1,42 @@
+"""Connections and links that a test opens and that are closed when it ends."""
+
+import contextlib
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+from windlass.store.connection.connection import Connection
+from windlass.store.connection.endpoint import Endpoint
+from windlass.store.connection.reconnecting import ReconnectingConnection, SyncReconnectingConnection
+from windlass.store.connection.sync_connection import SyncConnection
+
+
+@contextlib.asynccontextmanager
+async def opened(endpoint: Endpoint) -> AsyncIterator[Connection]:
+    connection = await Connection.open(endpoint)
+    try:
+        yield connection
+    finally:
+        connection.close()
+        await connection.wait_closed()
+
+
+@contextlib.asynccontextmanager
+async def linked(endpoint: Endpoint, **options: Any) -> AsyncIterator[ReconnectingConnection]:
+    link = ReconnectingConnection(endpoint, **options)
+    try:
+        yield link
+    finally:
+        link.close()
+        await link.wait_closed()
+
+
+@contextlib.contextmanager
+def opened_blocking(endpoint: Endpoint) -> Iterator[SyncConnection]:
+    with contextlib.closing(SyncConnection.open(endpoint)) as connection:
+        yield connection
+
+
+@contextlib.contextmanager
+def linked_blocking(endpoint: Endpoint, **options: Any) -> Iterator[SyncReconnectingConnection]:
+    with contextlib.closing(SyncReconnectingConnection(endpoint, **options)) as link:
+        yield link

@@ -1,0 +1,67 @@
+"""`windlass serve` as a real process on a fixed port: one that can be killed and comes back under the same address."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+
+from tests.support.worker_process import LIMIT_S
+
+
+class ServerProcess:
+    def __init__(self, url: str, namespace: str, **environment: str) -> None:
+        self._engine = ("--url", url, "--namespace", namespace)
+        self._environment = environment
+        self.port = _free_port()
+        self._process: subprocess.Popen[str] | None = None
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def start(self) -> None:
+        """Returns when it answers."""
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("WINDLASS_")}
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "windlass", "serve", *self._engine, "--port", str(self.port), "--bedrock-port", "0"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            env={**kept, **self._environment},
+        )
+        assert self._process.stdout is not None
+        said = ""
+        for line in self._process.stdout:
+            said += line
+            if "Stop with" in line:
+                return
+        raise AssertionError(f"the server ended: {said}")
+
+    def kill(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait(LIMIT_S)
+            assert self._process.stdout is not None
+            self._process.stdout.close()
+            self._process = None
+
+
+def _free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        port: int = one.getsockname()[1]
+        return port
+
+
+@contextlib.contextmanager
+def server_process(url: str, namespace: str, **environment: str) -> Iterator[ServerProcess]:
+    server = ServerProcess(url, namespace, **environment)
+    server.start()
+    try:
+        yield server
+    finally:
+        server.kill()

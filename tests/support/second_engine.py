@@ -1,0 +1,39 @@
+"""What `make test` runs on Valkey only, of the tests that have the `engine` fixture; `make test-deep`
+(`WINDLASS_DEEP=1`) runs these on Redis 7.0 too. All others run on both engines always, every operation among them."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.profiles import IS_DEEP
+
+RANDOM = "many examples: what they vary is our rules, not the engine"
+LARGE = "many jobs: the operation has smaller tests, and those run on both"
+
+LEFT_TO_DEEP_RUNS = {
+    "test_export_property.py": RANDOM,
+    "test_doctor_damage.py": RANDOM,
+    "test_take.py::test_glob_agrees_with_sqlite": RANDOM,
+    "test_take.py::test_glob_ranges_agree_with_sqlite": RANDOM,
+    "test_record.py::test_any_job_comes_back_as_it_was_given": RANDOM,
+    "test_doctor.py::test_thousands_of_jobs_in_bounded_steps": LARGE,
+    "test_many_dependencies.py": LARGE,
+    "test_export_partitions.py": LARGE,
+    "test_export_size.py": LARGE,
+    "test_after.py::test_many_dependents_hear_in_steps": LARGE,
+    "test_events.py::test_what_was_trimmed_away_is_counted": LARGE,
+    "test_fanout.py::test_what_the_engine_has_let_go_is_told_to_who_returns_too_late": LARGE,
+    "test_take.py::test_a_pattern_that_only_the_last_of_thousands_of_lanes_matches": LARGE,
+    "test_take.py::test_a_big_answer_is_cut_and_the_rest_stays": LARGE,
+    "test_promote.py::test_five_thousand_due_jobs_are_promoted_in_steps": LARGE,
+    "test_job_search.py::test_a_merged_page_is_full_also_when_one_queue_comes_before_all_others": LARGE,
+    "test_import_errors.py": "files that are wrong: they are refused before the engine hears of them",
+}
+
+
+def is_left_to_deep_runs(item: pytest.Item) -> bool:
+    chosen = getattr(item, "callspec", None)
+    if IS_DEEP or chosen is None or chosen.params.get("engine") != "redis":
+        return False
+    function = item.name.partition("[")[0]
+    return not {item.path.name, f"{item.path.name}::{function}"}.isdisjoint(LEFT_TO_DEEP_RUNS)

@@ -1,0 +1,163 @@
+"""`windlass worker` as a real process, and what a test must know of it. Nothing here sleeps for a fixed time: a test
+waits for what it wants to see, and for so long that a slow machine gets there, too."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Self
+
+from windlass.core.operations import Worker
+from windlass.service import Service
+
+LIMIT_S = 60.0
+LOOK_EVERY_S = 0.02
+
+
+def until(is_so: Callable[[], object], what: str, limit_s: float = LIMIT_S) -> None:
+    give_up_at = time.monotonic() + limit_s
+    while not is_so():
+        assert time.monotonic() < give_up_at, f"not in time: {what}"
+        time.sleep(LOOK_EVERY_S)
+
+
+class WorkerProcess:
+    def __init__(self, *arguments: str, directory: Path, environment: dict[str, str] | None = None) -> None:
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("WINDLASS_")}
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "windlass", "worker", *arguments],
+            cwd=directory,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            env={**kept, "PYTHONUNBUFFERED": "1", **(environment or {})},
+        )
+        self._pool: list[str] = []
+        self._children: list[int] = []  # of this one, when it was killed
+        self._reading = threading.Thread(target=self._read, daemon=True)
+        self._reading.start()
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            self._pool.append(line)
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def said(self) -> str:
+        return "".join(self._pool)
+
+    @property
+    def is_alive(self) -> bool:
+        return self._process.poll() is None
+
+    def until_said(self, words: str, times: int = 1) -> None:
+        def is_said() -> bool:
+            assert self.is_alive or words in self.said, f"it ended without saying {words!r}:\n{self.said}"
+            return self.said.count(words) >= times
+
+        try:
+            until(is_said, words)
+        except AssertionError as error:
+            raise AssertionError(f"{error}\n{self.said}") from None
+
+    def ready(self) -> Self:
+        self.until_said("Stop with Ctrl-C")
+        return self
+
+    def signal(self, number: signal.Signals) -> None:
+        self._process.send_signal(number)
+
+    def kill(self) -> None:
+        self._children += _children_of(self.pid)
+        self.signal(signal.SIGKILL)
+        self._process.wait(LIMIT_S)
+
+    def ended(self) -> int:
+        """Its exit code."""
+        code = self._process.wait(LIMIT_S)
+        self._reading.join(LIMIT_S)
+        return code
+
+    def stop(self) -> int:
+        self.signal(signal.SIGTERM)
+        return self.ended()
+
+    def remove(self) -> None:
+        if self.is_alive:
+            self.signal(signal.SIGCONT)
+            self.kill()
+        for pid in self._children:  # workers of a parent that was killed, if they have not ended by themselves
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        self._reading.join(LIMIT_S)
+        assert self._process.stdout is not None
+        self._process.stdout.close()
+
+
+def _children_of(pid: int) -> list[int]:
+    with contextlib.suppress(OSError):
+        return [int(one) for one in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    return []
+
+
+class Staff:
+    """Starts workers of one application against one engine; what is left of them ends with the test."""
+
+    def __init__(self, stack: contextlib.ExitStack, target: str, engine: Sequence[str], directory: Path) -> None:
+        self._stack = stack
+        self._target = target
+        self._engine = engine
+        self._directory = directory
+
+    def start(self, *arguments: str) -> WorkerProcess:
+        process = WorkerProcess(self._target, *self._engine, *arguments, directory=self._directory)
+        self._stack.callback(process.remove)
+        return process
+
+
+@contextlib.contextmanager
+def staff(target: str, url: str, namespace: str, directory: Path) -> Iterator[Staff]:
+    with contextlib.ExitStack() as stack:
+        yield Staff(stack, target, ("--url", url, "--namespace", namespace), directory)
+
+
+class Place:
+    """A directory in which jobs note what they do and wait for a go."""
+
+    def __init__(self, directory: Path) -> None:
+        self.path = str(directory)
+        self._notes = directory / "notes"
+        self._go = directory / "go"
+
+    def notes(self) -> list[tuple[str, int, int]]:
+        """(word, number of the job, process) in the order in which they were written."""
+        if not self._notes.exists():
+            return []
+        rows = [line.split() for line in self._notes.read_text().splitlines()]
+        return [(word, int(number), int(pid)) for word, number, pid in rows]
+
+    def started(self) -> list[int]:
+        return [number for word, number, _ in self.notes() if word == "start"]
+
+    def go(self) -> None:
+        self._go.touch()
+
+
+def finished(service: Service, queue: str = "default") -> int:
+    """Ends that the engine has counted."""
+    return sum(minute.finished for minute in service.history(queue).wait())
+
+
+def listed(service: Service) -> list[Worker]:
+    return service.workers().wait()

@@ -1,0 +1,52 @@
+"""However a stream of requests is cut into packets, the same requests are seen and the same answers given."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.web.http_client import chunked, request
+from tests.web.http_split import answers, driven
+
+UPGRADE = {"Connection": "Upgrade", "Upgrade": "h2c"}
+
+one_request = st.one_of(
+    st.builds(lambda body: request("/echo?q=1", body), st.binary(max_size=30)),
+    st.builds(lambda pieces: chunked("/count", pieces), st.lists(st.binary(min_size=1, max_size=9), max_size=4)),
+    st.builds(lambda pieces: chunked("/echo", pieces), st.lists(st.binary(min_size=1, max_size=9), max_size=4)),
+    st.sampled_from(
+        [
+            request("/echo", X_One="1", X_Two="2"),
+            request("/forbidden", b"short"),
+            request("/echo", b"with an upgrade", **UPGRADE),
+            request("/echo", **UPGRADE),
+            request("/fail", b"x"),
+            request("/echo", b"x" * 1001),
+            request("/echo", version="1.0", Connection="keep-alive"),
+            b"\r\n" + request("/sized?12"),
+        ]
+    ),
+)
+last = st.sampled_from(
+    [b"", request("/echo", Connection="close"), b"GET nonsense\r\n\r\n", request("/echo", b"abc")[:-1]]
+)
+
+
+@given(requests=st.lists(one_request, min_size=1, max_size=6), end=last, data=st.data())
+def test_any_split_gives_the_same(requests: list[bytes], end: bytes, data: st.DataObject) -> None:
+    stream = b"".join(requests) + end
+    cuts = sorted(data.draw(st.sets(st.integers(1, len(stream) - 1), max_size=12)))
+    pieces = [stream[start:stop] for start, stop in zip([0, *cuts], [*cuts, len(stream)], strict=True)]
+    heads, written = driven([stream])
+    split_heads, split_written = driven(pieces)
+    assert split_heads == heads
+    assert answers(split_written) == answers(written)
+    assert len(heads) >= len(requests)
+
+
+@given(body=st.binary(min_size=1, max_size=40))
+def test_byte_by_byte(body: bytes) -> None:
+    stream = request("/echo", body, **UPGRADE) + chunked("/echo", [body, body]) + request("/echo", body)
+    _, written = driven([stream[at : at + 1] for at in range(len(stream))])
+    assert [status for status, _ in answers(written)] == [200, 200, 200]
+    assert [answer[12:] for _, answer in answers(written)] == [body, body + body, body]
