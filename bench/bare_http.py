@@ -10,7 +10,7 @@ from typing import Any
 import uvicorn
 import uvloop
 
-from windlass.web.listener.listener import Listener
+from windlass.web.listener.listener import HttpListener
 from windlass.web.listener.messages import Head, Plan, Request, Response
 
 ANSWER = b'{"id":"01890a5d-ac96-774b-bcce-b302099a8057","status":"queued","revision":1,"is_durable":true}'
@@ -36,7 +36,7 @@ class Bare:
 
 
 async def listen(port: int) -> None:
-    await Listener(Bare()).start("127.0.0.1", port)
+    await HttpListener(Bare()).start("127.0.0.1", port)
     await asyncio.Event().wait()
 
 

@@ -6,7 +6,7 @@ from time import perf_counter
 from typing import TypeAlias
 
 from windlass.core.job import NewJob
-from windlass.core.operations import Filter, Held, Take
+from windlass.core.operations import Filter, LeaseRef, Take
 from windlass.service import Service
 
 from .engine import BULK, Engine
@@ -55,7 +55,7 @@ def _cost(engine: Engine, service: Service, queue: str, pattern: str) -> float:
             taken += service.take(request).wait().jobs
             takes += 1
     if taken:
-        service.release([Held(job.id, job.lease_token) for job in taken]).wait()
+        service.release([LeaseRef(job.id, job.lease_token) for job in taken]).wait()
     return meter.spent.script_us / takes
 
 

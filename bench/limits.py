@@ -6,7 +6,7 @@ from functools import partial
 
 from windlass.core.job import Blob, Job, NewJob
 from windlass.core.limits.limit import Limit, Matcher
-from windlass.core.operations import Finish, Held, Take
+from windlass.core.operations import Finish, LeaseRef, Take
 from windlass.service import Service
 
 from .engine import BULK, Engine
@@ -37,7 +37,7 @@ def cost_of_takes(engine: Engine, service: Service, queue: str) -> float:
         taken.extend(service.take(Take(queues=(queue,))).wait().jobs)
 
     usual_us = engine.usual_us([take] * TAKES)
-    service.release([Held(job.id, job.lease_token) for job in taken]).wait()
+    service.release([LeaseRef(job.id, job.lease_token) for job in taken]).wait()
     return usual_us
 
 
@@ -105,7 +105,7 @@ def _warm(service: Service, queues: Sequence[str]) -> None:
     """Take once from each queue: the first takes move blocked lanes aside, and the figures are about later takes."""
     for queue in queues:
         jobs = service.take(Take(queues=(queue,))).wait().jobs
-        service.release([Held(job.id, job.lease_token) for job in jobs]).wait()
+        service.release([LeaseRef(job.id, job.lease_token) for job in jobs]).wait()
 
 
 def beside_blocked(setting: Setting) -> list[Reading]:

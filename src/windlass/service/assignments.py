@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 from windlass.core.errors import BadInput, Refusal
-from windlass.core.operations import Dispatch, Finish, Heard, Held, Said
+from windlass.core.operations import Dispatch, Finish, WorkerReportOutcome, LeaseRef, WorkerReport
 from windlass.core.validation.bounds import DURATION_MAX, TAKE_MAX
 from windlass.core.validation.values import check_boolean, check_integer, check_list
 from windlass.core.validation.workers import check_queue_list, check_worker_report
@@ -24,7 +24,7 @@ from .repeat import finish_flow
 
 
 class Assigning(Asking):
-    def report_worker(self, requests: Sequence[Said], *, silent_ms: int) -> BatchOperation[Heard]:
+    def report_worker(self, requests: Sequence[WorkerReport], *, silent_ms: int) -> BatchOperation[WorkerReportOutcome]:
         """Messages of workers, in their order. A worker that is silent for `silent_ms` is gone, and what it works on
         goes back; so does a job that its worker has not spoken of for so long, though it has said that it is idle."""
         check_list("requests", requests)
@@ -33,7 +33,7 @@ class Assigning(Asking):
         check_integer("silent_ms", silent_ms, 1, DURATION_MAX)
         return BatchOperation(self.store, lambda: self._hear_flow(requests, silent_ms))
 
-    def _hear_flow(self, requests: Sequence[Said], silent_ms: int) -> Flow[list[Heard | Refusal]]:
+    def _hear_flow(self, requests: Sequence[WorkerReport], silent_ms: int) -> Flow[list[WorkerReportOutcome | Refusal]]:
         answers: list[Any] = yield from split_by_partition(
             requests,
             lambda one: self.store.partition_of_queue(one.queue),
@@ -42,18 +42,18 @@ class Assigning(Asking):
         yield from self._show_workers(requests, silent_ms)
         return (yield from self._with_repeated(requests, answers))
 
-    def _show_workers(self, requests: Sequence[Said], silent_ms: int) -> Flow[None]:
+    def _show_workers(self, requests: Sequence[WorkerReport], silent_ms: int) -> Flow[None]:
         """Lists of workers begin in the first partition: those of others must be known there too."""
         elsewhere = {one.worker: one for one in requests if self.store.partition_of_queue(one.queue) != 0}
         if elsewhere:
             yield split_batch(calls.report_presence(list(elsewhere.values()), silent_ms, 0))
 
     def _with_repeated(
-        self, requests: Sequence[Said], answers: Sequence[Heard | Held | Refusal]
-    ) -> Flow[list[Heard | Refusal]]:
-        repeating = {place: one for place, one in enumerate(answers) if isinstance(one, Held)}
+        self, requests: Sequence[WorkerReport], answers: Sequence[WorkerReportOutcome | LeaseRef | Refusal]
+    ) -> Flow[list[WorkerReportOutcome | Refusal]]:
+        repeating = {place: one for place, one in enumerate(answers) if isinstance(one, LeaseRef)}
         if not repeating:
-            return cast(list[Heard | Refusal], answers)
+            return cast(list[WorkerReportOutcome | Refusal], answers)
         finishes = [Finish(held.id, held.token, requests[place].result) for place, held in repeating.items()]
         done = yield from finish_flow(finishes, self.store.partition_of_job)
         told = dict(zip(repeating, done, strict=True))
@@ -85,7 +85,7 @@ class Assigning(Asking):
         return WaitingOperation(
             self.store,
             lambda: self._assign(tuple(queues), terms, wait_ms, until or asyncio.Event(), ring_ms),
-            lambda: self.store.run_now(self._assign_flow(queues, terms)),
+            lambda: self.store.run_sync(self._assign_flow(queues, terms)),
         )
 
     async def _assign(

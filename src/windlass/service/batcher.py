@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from windlass.core.errors import Refusal
 from windlass.core.job import Durability, NewJob
-from windlass.core.job_template import Filled
+from windlass.core.job_template import PreparedJob
 from windlass.core.operations import Enqueued
 from windlass.store.commands.command import ITEMS_MAX
 
@@ -25,17 +25,17 @@ IN_FLIGHT_MAX = 2  # one is worked on by the engine while the next is filled
 class Gathering:
     def __init__(self, service: Service) -> None:
         self._service = service
-        self._jobs: dict[Durability | None, _Line[NewJob | Filled, Enqueued]] = {}
-        self._numbered: _Line[NewJob | Filled, Enqueued] | None = None
+        self._jobs: dict[Durability | None, _Line[NewJob | PreparedJob, Enqueued]] = {}
+        self._numbered: _Line[NewJob | PreparedJob, Enqueued] | None = None
 
-    def enqueue(self, job: NewJob | Filled, durability: Durability | None = None) -> asyncio.Future[Enqueued]:
+    def enqueue(self, job: NewJob | PreparedJob, durability: Durability | None = None) -> asyncio.Future[Enqueued]:
         """As `service.enqueue` of one job: a refusal is raised, and concerns nobody else."""
         line = self._jobs.get(durability)
         if line is None:
             line = self._jobs[durability] = _Line(lambda jobs: self._service.enqueue(jobs, durability=durability))
         return line.join(job)
 
-    def enqueue_numbered(self, job: NewJob | Filled) -> asyncio.Future[Enqueued]:
+    def enqueue_numbered(self, job: NewJob | PreparedJob) -> asyncio.Future[Enqueued]:
         """As `service.enqueue_numbered` of one job."""
         if self._numbered is None:
             self._numbered = _Line(self._service.enqueue_numbered)

@@ -10,7 +10,7 @@ from windlass.core import bulk_action as actions
 from windlass.core.bulk_action import Action, ActionStatus, Carried
 from windlass.core.errors import Refusal, UnknownJob
 from windlass.core.job import Job, NewJob, Timeline
-from windlass.core.job_template import alone
+from windlass.core.job_template import prepare_single
 from windlass.core.operations import Enqueued, Listing, Page
 from windlass.core.queue import DAY_MS
 from windlass.core.validation.bulk_actions import check_action
@@ -40,7 +40,7 @@ class Acting(Failing, Producing):
             action=msgspec.structs.replace(action, listing=listing), total=(yield from self._total(listing))
         )
         new = NewJob(queue=actions.QUEUE, name=action.verb, payload=actions.written(carried), result_ttl_ms=KEPT_MS)
-        (made,) = yield from self._enqueue_flow([alone(new)], [], self.store.durability, False)
+        (made,) = yield from self._enqueue_flow([prepare_single(new)], [], self.store.durability, False)
         if isinstance(made, Refusal):
             raise made
         assert isinstance(made, Enqueued)  # noqa: S101

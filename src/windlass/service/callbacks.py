@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from windlass.core.callbacks.callback import CALLBACKS_MAX, DebtPage, Debts, HeldDebt, JobCallbacks, Room, Undelivered
+from windlass.core.callbacks.callback import CALLBACKS_MAX, PendingCallbackPage, PendingCallbacks, HeldDebt, JobCallbacks, Room, Undelivered
 from windlass.core.validation.bounds import CURSOR_MAX, DURATION_MAX
 from windlass.core.validation.callbacks import (
     check_callback_or_job_id,
@@ -34,7 +34,7 @@ LOOKED_AT_MAX = 10_000  # callbacks of all jobs, to find those of one
 class Notifying(Asking):
     def take_callbacks(
         self, *, most: int = 10, lease_ms: int = 60_000, wait_ms: int = 0, opening: Opening | None = None
-    ) -> Operation[Debts]:
+    ) -> Operation[PendingCallbacks]:
         """Leases callbacks that are due; waits up to `wait_ms` for the first. One that is neither settled nor retried
         is due again when its lease is over: a receiver may hear of an end more than once. `opening`, instead of `most`:
         how many of which destination, asked at each look."""
@@ -71,7 +71,7 @@ class Notifying(Asking):
             lambda: split_by_partition(requests, lambda one: self._home_of_debt(one.id), callbacks.retry_callbacks),
         )
 
-    def callbacks(self, *, given_up: bool = False, most: int = 50, cursor: str = "") -> Operation[DebtPage]:
+    def callbacks(self, *, given_up: bool = False, most: int = 50, cursor: str = "") -> Operation[PendingCallbackPage]:
         """One page of what is owed, the next due first; or of what was given up, the oldest first."""
         check_boolean("given_up", given_up)
         check_integer("most", most, 1, CALLBACKS_MAX)

@@ -9,7 +9,7 @@ from typing import TypeAlias
 from windlass.core.errors import BadInput, CrossPartition, Refusal, TooLarge
 from windlass.core.ids import numbered_id
 from windlass.core.job import Blob, Codec, Durability, NewJob
-from windlass.core.job_template import Filled, alone
+from windlass.core.job_template import PreparedJob, prepare_single
 from windlass.core.operations import Enqueued
 from windlass.core.text.transcoding import has_unreadable_number
 from windlass.core.validation.bounds import WHOLE_MAX
@@ -27,12 +27,12 @@ from windlass.store.operation import BatchOperation, Operation
 from .facet import Asking
 from .single_enqueue import AskedForOne
 
-Entry: TypeAlias = tuple[bytes, Filled]  # a job with its id
+Entry: TypeAlias = tuple[bytes, PreparedJob]  # a job with its id
 
 
 class Producing(Asking):
     def enqueue(
-        self, jobs: Sequence[NewJob | Filled], *, durability: Durability | None = None, whole: bool = False
+        self, jobs: Sequence[NewJob | PreparedJob], *, durability: Durability | None = None, whole: bool = False
     ) -> BatchOperation[Enqueued]:
         """Accepts jobs. Answers in order; an id or a unique key that is there already is no error. `whole`: accepts all
         of them or none, in one step; when none, all have the same refusal."""
@@ -45,7 +45,7 @@ class Producing(Asking):
         return BatchOperation(self.store, lambda: self._enqueue_flow(checked, with_ids, level, whole))
 
     def enqueue_numbered(
-        self, jobs: Sequence[NewJob | Filled], *, durability: Durability | None = None
+        self, jobs: Sequence[NewJob | PreparedJob], *, durability: Durability | None = None
     ) -> BatchOperation[Enqueued]:
         """As `enqueue` of jobs without ids: these are made of numbers, which are drawn as the jobs come in, one after
         the other. Asked twice it accepts the jobs twice."""
@@ -56,30 +56,30 @@ class Producing(Asking):
         level = _known_level(durability or self.store.durability)
         return BatchOperation(self.store, lambda: self._enqueue_numbered_flow(checked, level))
 
-    def _enqueue_numbered_flow(self, jobs: Sequence[Filled], level: Durability) -> Flow[list[Enqueued | Refusal]]:
+    def _enqueue_numbered_flow(self, jobs: Sequence[PreparedJob], level: Durability) -> Flow[list[Enqueued | Refusal]]:
         without = {queue: numbered_id(0, self.store.partition_of_queue(queue)) for queue in _queues_of(jobs)}
         made = [(without[job.form.job.queue], job) for job in jobs]
-        return (yield from self._enqueue_flow(jobs, made, level, False, draws=True))
+        return (yield from self._enqueue_flow(jobs, made, level, False, reserves_numbers=True))
 
     @cached_property
     def _straight(self) -> FastEnqueue:
         return FastEnqueue(self.store)
 
-    def enqueue_one(self, job: NewJob | Filled, *, durability: Durability | None = None) -> Operation[Enqueued]:
+    def enqueue_one(self, job: NewJob | PreparedJob, *, durability: Durability | None = None) -> Operation[Enqueued]:
         """As `enqueue` of one job; a refusal is raised. The quickest way of a caller that blocks."""
-        if type(job) is not Filled or (durability or self.store.durability) != "memory":
+        if type(job) is not PreparedJob or (durability or self.store.durability) != "memory":
             return self.enqueue((job,), durability=durability).one()
         return AskedForOne(self._straight, self._checked(job), self._generally)
 
-    def _generally(self, job: Filled) -> Operation[Enqueued]:
+    def _generally(self, job: PreparedJob) -> Operation[Enqueued]:
         return self.enqueue((job,), durability="memory").one()
 
-    def _all_checked(self, jobs: Sequence[NewJob | Filled]) -> list[Filled]:
+    def _all_checked(self, jobs: Sequence[NewJob | PreparedJob]) -> list[PreparedJob]:
         """Most are filled forms that were seen before: of these little is left to be looked at."""
-        checked: list[Filled] = []
+        checked: list[PreparedJob] = []
         most = self._payload_max
         for job in jobs:
-            is_seen = type(job) is Filled and job.form.is_checked and job.id == b""
+            is_seen = type(job) is PreparedJob and job.form.is_checked and job.id == b""
             payload = job.payload if is_seen else None
             if (
                 type(payload) is Blob
@@ -93,8 +93,8 @@ class Producing(Asking):
                 checked.append(self._checked(job))
         return checked
 
-    def _checked(self, job: NewJob | Filled) -> Filled:
-        if type(job) is Filled:
+    def _checked(self, job: NewJob | PreparedJob) -> PreparedJob:
+        if type(job) is PreparedJob:
             check_new_blob("payload", job.payload, self._payload_max)
             if job.id != b"":
                 check_id("id", job.id)
@@ -103,7 +103,7 @@ class Producing(Asking):
                 job.form.is_checked = True
             return job
         self._check_new(job)  # type: ignore[arg-type]  # whatever it is
-        return alone(job)  # type: ignore[arg-type]
+        return prepare_single(job)  # type: ignore[arg-type]
 
     def _check_new(self, job: NewJob) -> None:
         check_new_job(job, self._payload_max)
@@ -112,7 +112,7 @@ class Producing(Asking):
         if job.cap is not None:
             check_cap(job.cap)
 
-    def _with_ids(self, jobs: Sequence[Filled], made: list[Entry]) -> list[Entry]:
+    def _with_ids(self, jobs: Sequence[PreparedJob], made: list[Entry]) -> list[Entry]:
         """Made once, when it is known where queues are at home: a question asked twice is about the same jobs."""
         if not made:
             without = [job.form.job.queue for job in jobs if not (job.id or job.form.job.id)]
@@ -125,7 +125,13 @@ class Producing(Asking):
         return made
 
     def _enqueue_flow(
-        self, given: Sequence[Filled], made: list[Entry], level: Durability, whole: bool, *, draws: bool = False
+        self,
+        given: Sequence[PreparedJob],
+        made: list[Entry],
+        level: Durability,
+        whole: bool,
+        *,
+        reserves_numbers: bool = False,
     ) -> Flow[list[Enqueued | Refusal]]:
         jobs = self._with_ids(given, made)
         now_ms = 0
@@ -133,11 +139,13 @@ class Producing(Asking):
             now_ms = yield EngineTime()
         if whole and len({self._home_of(one) for one in jobs}) > 1:
             raise CrossPartition("What is accepted as a whole lies in one partition: give its queues a common {tag}.")
-        known = self.store.known_limits
+        known = self.store.limit_cache
         confirmed = None if level == "memory" else level
 
         def call(some: Sequence[Entry], home: int) -> BatchCommand[Enqueued | Refusal]:
-            return enqueue.enqueue(some, now_ms, known.table(home), home, confirmed, is_whole=whole, draws=draws)
+            return enqueue.enqueue(
+                some, now_ms, known.table(home), home, confirmed, is_whole=whole, reserves_numbers=reserves_numbers
+            )
 
         def attempt(part: Sequence[Entry]) -> Flow[list[Enqueued | Refusal]]:
             is_simple = self.store.partitions == 1 and part
@@ -168,11 +176,11 @@ def _known_level(level: Durability) -> Durability:
     return level
 
 
-def _queues_of(jobs: Sequence[Filled]) -> set[str]:
+def _queues_of(jobs: Sequence[PreparedJob]) -> set[str]:
     return {job.form.job.queue for job in jobs}
 
 
-def _check_whole(jobs: Sequence[Filled]) -> None:
+def _check_whole(jobs: Sequence[PreparedJob]) -> None:
     """One step of the engine is bounded, and cannot take back what a unique key decided."""
     if len(jobs) > WHOLE_MAX:
         raise TooLarge(f"At most {WHOLE_MAX} jobs can be accepted as a whole, not {len(jobs)}.")

@@ -8,7 +8,7 @@ from typing import Self, TypeAlias, TypeVar
 from windlass.core.errors import Refusal
 from windlass.core.event import Emit
 from windlass.core.log import Log
-from windlass.core.operations import Edit, Fail, Finish, Held, Update
+from windlass.core.operations import Edit, Fail, Finish, LeaseRef, Update
 from windlass.core.validation.bounds import PAYLOAD_MAX
 from windlass.core.validation.values import check_id, check_list, check_partition
 from windlass.store.batching.partition_split import split_by_partition
@@ -17,7 +17,7 @@ from windlass.store.operation import BatchOperation
 from windlass.store.store import Store
 
 T = TypeVar("T")
-R = TypeVar("R", Held, Finish, Fail, Update, Emit, Log, Edit)
+R = TypeVar("R", LeaseRef, Finish, Fail, Update, Emit, Log, Edit)
 S = TypeVar("S")
 Builder: TypeAlias = Callable[[Sequence[S], int], BatchCommand[T | Refusal]]
 

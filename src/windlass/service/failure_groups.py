@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from windlass.core.operations import Listing, Page
-from windlass.core.stats.failure_groups import FailureGroup, Failures, grouped, joined
+from windlass.core.stats.failure_groups import LOOKED_AT_MAX, FailureGroup, Failures, grouped, joined
 from windlass.core.validation.bounds import PAGE_MAX, QUEUE_MAX
 from windlass.core.validation.tokens import check_queue_patterns
 from windlass.core.validation.values import check_glob, check_integer, check_text
@@ -14,7 +14,6 @@ from windlass.store.operation import Operation
 
 from .jobs import Reading
 
-LOOKED_AT_MAX = 10_000
 REMEMBERED_MS = 5_000
 
 
@@ -30,7 +29,7 @@ class Failing(Reading):
         check_integer("looked_at", looked_at, 1, LOOKED_AT_MAX)
         check_queue_patterns(queues)
         key = ("failures", queue, name, looked_at, queues)
-        lately = self.store.lately
+        lately = self.store.ttl_cache
         return Operation(
             self.store,
             lambda: lately.read(

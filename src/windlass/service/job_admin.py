@@ -63,7 +63,7 @@ class Intervening(Asking):
         for job_id in ids:
             check_id("id", job_id)
         store = self.store
-        return BatchOperation(store, lambda: requeue_jobs(store.known_limits, ids, store.partition_of_job, build))
+        return BatchOperation(store, lambda: requeue_jobs(store.limit_cache, ids, store.partition_of_job, build))
 
     def edit(self, requests: Sequence[Edit]) -> BatchOperation[Edited]:
         """Changes waiting jobs: name, priority, time, payload."""
@@ -72,7 +72,7 @@ class Intervening(Asking):
             check_edit(request, self._payload_max)
         store = self.store
         return BatchOperation(
-            store, lambda: edit_jobs(store.known_limits, requests, lambda one: store.partition_of_job(one.id))
+            store, lambda: edit_jobs(store.limit_cache, requests, lambda one: store.partition_of_job(one.id))
         )
 
     def delete(

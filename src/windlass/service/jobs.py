@@ -11,7 +11,7 @@ from windlass.core.explain.reasons import Explanation
 from windlass.core.explain.rules import explain
 from windlass.core.job import Ending, Timeline
 from windlass.core.log import Logs
-from windlass.core.operations import Listing, Members, Page
+from windlass.core.operations import Listing, MemberPage, Page
 from windlass.core.queue import QueueStats
 from windlass.core.states import State
 from windlass.core.validation.bounds import DURATION_MAX
@@ -134,13 +134,13 @@ class Reading(Queueing):
 
     def list_members(
         self, job_id: bytes, states: tuple[State, ...] = (), *, most: int = 50, cursor: str = ""
-    ) -> Operation[Members]:
+    ) -> Operation[MemberPage]:
         """One page of a job's children and of the jobs it waits for, with payloads and outcomes; by state if wanted."""
         check_id("id", job_id)
         check_member_listing(states, most, cursor)
         return Operation(self.store, lambda: self._members_flow(job_id, states, most, cursor))
 
-    def _members_flow(self, job_id: bytes, states: tuple[State, ...], most: int, cursor: str) -> Flow[Members]:
+    def _members_flow(self, job_id: bytes, states: tuple[State, ...], most: int, cursor: str) -> Flow[MemberPage]:
         found = yield jobs_commands.list_members(job_id, states, most, cursor, self.store.partition_of_job(job_id))
         if isinstance(found, Refusal):
             raise found

@@ -9,15 +9,15 @@ from windlass.core.errors import BadInput
 from windlass.core.event import Emit
 from windlass.core.log import Log
 from windlass.core.operations import (
-    Conclude,
-    Concluded,
-    Exchanged,
+    CompleteWithChildren,
+    CompletionOutcome,
+    FinishedAndTaken,
     Extended,
     Fail,
-    Failed,
+    FailOutcome,
     Finish,
-    Finished,
-    Held,
+    FinishOutcome,
+    LeaseRef,
     Take,
     Taken,
     Update,
@@ -68,7 +68,7 @@ class Working(Asking):
 
     def finish_and_take(
         self, finishes: Sequence[Finish], failures: Sequence[Fail], request: Take
-    ) -> Operation[Exchanged]:
+    ) -> Operation[FinishedAndTaken]:
         """Reports outcomes and takes the next jobs: in one call when all are in one partition. Does not wait."""
         check_list("finishes", finishes)
         check_list("failures", failures)
@@ -81,18 +81,20 @@ class Working(Asking):
         return WaitingOperation(
             self.store,
             lambda: take_waiting.take_at_once(self.store, self._exchange_flow(finishes, failures, request)),
-            lambda: self.store.run_now(self._exchange_flow(finishes, failures, request)),
+            lambda: self.store.run_sync(self._exchange_flow(finishes, failures, request)),
         )
 
-    def _exchange_flow(self, finishes: Sequence[Finish], failures: Sequence[Fail], request: Take) -> Flow[Exchanged]:
+    def _exchange_flow(
+        self, finishes: Sequence[Finish], failures: Sequence[Fail], request: Take
+    ) -> Flow[FinishedAndTaken]:
         return (yield from exchange_flow(self.store, request, self._parts_for(request), finishes, failures))
 
-    def accept(self, requests: Sequence[Held], *, lease_ms: int = 0) -> BatchOperation[int | None]:
+    def accept(self, requests: Sequence[LeaseRef], *, lease_ms: int = 0) -> BatchOperation[int | None]:
         """Takes on dispatched jobs; answers their deadlines."""
         check_duration_or_forever("lease_ms", lease_ms)
         return self._about_jobs(requests, check_lease_ref, lambda part, home: reports.accept(part, lease_ms, home))
 
-    def extend(self, requests: Sequence[Held], *, lease_ms: int = 0) -> BatchOperation[Extended]:
+    def extend(self, requests: Sequence[LeaseRef], *, lease_ms: int = 0) -> BatchOperation[Extended]:
         """Heartbeat of many leases; says which are lost and which jobs are asked to stop."""
         check_duration_or_forever("lease_ms", lease_ms)
         return self._about_jobs(requests, check_lease_ref, lambda part, home: reports.extend(part, lease_ms, home))
@@ -109,14 +111,14 @@ class Working(Asking):
         """Lines of running code, from the holder of the lease; the last ones are kept as long as the job is."""
         return self._about_jobs(requests, check_log, logs_commands.log)
 
-    def finish(self, requests: Sequence[Finish]) -> BatchOperation[Finished]:
+    def finish(self, requests: Sequence[Finish]) -> BatchOperation[FinishOutcome]:
         """Ends jobs well. One whose members have not all ended hands over to them instead, and waits. One that repeats
         goes back to wait for its next run, unless the request says otherwise."""
         check_list("requests", requests)
         check_finishes(requests)
         return BatchOperation(self.store, lambda: finish_flow(requests, self.store.partition_of_job))
 
-    def complete_with_children(self, requests: Sequence[Conclude]) -> BatchOperation[Concluded]:
+    def complete_with_children(self, requests: Sequence[CompleteWithChildren]) -> BatchOperation[CompletionOutcome]:
         """Ends runs with another content, in one step and under guards: well, badly, or to go on at another time. For
         dialects whose report carries the content of the next run."""
         check_list("requests", requests)
@@ -124,13 +126,13 @@ class Working(Asking):
             check_complete_with_children(request, self._payload_max)
         store = self.store
         return BatchOperation(
-            store, lambda: complete_jobs(store.known_limits, requests, lambda one: store.partition_of_job(one.id))
+            store, lambda: complete_jobs(store.limit_cache, requests, lambda one: store.partition_of_job(one.id))
         )
 
-    def fail(self, requests: Sequence[Fail]) -> BatchOperation[Failed]:
+    def fail(self, requests: Sequence[Fail]) -> BatchOperation[FailOutcome]:
         """Ends attempts badly: to be retried, for good, or as cancelled."""
         return self._about_jobs(requests, check_fail, reports.fail)
 
-    def release(self, requests: Sequence[Held]) -> BatchOperation[str]:
+    def release(self, requests: Sequence[LeaseRef]) -> BatchOperation[str]:
         """Gives jobs back unworked; no attempt is spent."""
         return self._about_jobs(requests, check_lease_ref, reports.release)

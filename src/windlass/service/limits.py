@@ -90,7 +90,7 @@ class Limiting(Asking):
         known: StoredLimits = yield limits.limits(partition)
         if not known.unmatched_version:
             return 0
-        return (yield from limit_matcher.rematch_jobs(self.store.known_limits, partition))
+        return (yield from limit_matcher.rematch_jobs(self.store.limit_cache, partition))
 
     def _settle(self, changed: LimitChange, reached: set[str], partition: int) -> Flow[int]:
         """First what is held back and may go now, then each job's own limits."""
@@ -100,7 +100,7 @@ class Limiting(Asking):
             if cursor == "0":
                 break
         only = () if "" in reached else reached
-        return (yield from limit_matcher.rematch_jobs(self.store.known_limits, partition, only))
+        return (yield from limit_matcher.rematch_jobs(self.store.limit_cache, partition, only))
 
     def _levels(self, number: int, partition: int) -> Flow[list[Level]]:
         found: dict[str | None, Level] = {}

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from windlass.core.errors import BadInput
-from windlass.core.operations import Dispatch, Pushed, Redirect
+from windlass.core.operations import Dispatch, PushResult, Redirect
 from windlass.core.validation.bounds import DURATION_MAX, TAKE_MAX
 from windlass.core.validation.push import check_push_result, check_redirect
 from windlass.core.validation.values import check_integer, check_list
@@ -29,7 +29,7 @@ class Dispatching(Asking):
         return WaitingOperation(
             self.store,
             lambda: self._dispatch(most, accept_ms, wait_ms),
-            lambda: self.store.run_now(self._dispatch_flow(most, accept_ms)),
+            lambda: self.store.run_sync(self._dispatch_flow(most, accept_ms)),
         )
 
     async def _dispatch(self, most: int, accept_ms: int, wait_ms: int) -> Dispatch:
@@ -50,7 +50,7 @@ class Dispatching(Asking):
             found = Dispatch(found.jobs + more.taken.jobs, found.workers | more.workers, min(instants, default=None))
         return found
 
-    def pushed(self, requests: Sequence[Pushed]) -> BatchOperation[calls.PushedState]:
+    def pushed(self, requests: Sequence[PushResult]) -> BatchOperation[calls.PushedState]:
         """What pushes came to. Jobs that were not accepted go back, no attempt spent; a worker that does not know a
         name is not offered it again until it registers anew, one that cannot be reached is left alone for a while,
         and counts as lost after 10 s."""

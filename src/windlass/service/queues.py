@@ -56,7 +56,7 @@ class Queueing(Asking):
     def overview(self) -> Operation[list[QueueStats]]:
         """The same of all queues, by name. An answer is remembered for a second by this process, so that many who look
         cost what one does."""
-        return Operation(self.store, lambda: self.store.lately.read("overview", OVERVIEW_MS, self._overview_flow))
+        return Operation(self.store, lambda: self.store.ttl_cache.read("overview", OVERVIEW_MS, self._overview_flow))
 
     def _overview_flow(self, _now_ms: int) -> Flow[list[QueueStats]]:
         return (yield from self._stats_flow((yield from self._queues_flow())))
@@ -81,7 +81,7 @@ class Queueing(Asking):
         for name in names:
             check_text("queue", name, QUEUE_MAX)
         check_history_window(step_minutes, steps)
-        return Operation(self.store, lambda: self.store.chronicle.read(self.store, names, step_minutes, steps))
+        return Operation(self.store, lambda: self.store.history_cache.read(self.store, names, step_minutes, steps))
 
     def lanes(self, queue: str, *, most: int = 100, cursor: str = "") -> Operation[Lanes]:
         """One page of the lanes in which jobs wait: how many, how long, and what holds each back; by name."""

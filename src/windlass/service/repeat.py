@@ -7,25 +7,27 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from windlass.core.errors import Refusal
-from windlass.core.operations import Exchanged, Fail, Failed, Finish, Finished, Take
+from windlass.core.operations import FinishedAndTaken, Fail, FailOutcome, Finish, FinishOutcome, Take
 from windlass.core.scheduling.repeat import parse
-from windlass.store.batching.partition_split import scatter
+from windlass.store.batching.partition_split import split_by_partition
 from windlass.store.commands import reports, take
-from windlass.store.commands.command import Flow, ItemsCall
-from windlass.store.commands.reports import Continued, Repeats, Report
+from windlass.store.commands.command import BatchCommand, Flow
+from windlass.store.commands.reports import FinishReport, FinishWithNextRun, NextRunNeeded
 from windlass.store.store import Store
 from windlass.store.waiting.take import Part, look_flow
 
 
-def finish_flow(requests: Sequence[Finish], partition_of: Callable[[bytes], int]) -> Flow[list[Finished | Refusal]]:
+def finish_flow(
+    requests: Sequence[Finish], partition_of: Callable[[bytes], int]
+) -> Flow[list[FinishOutcome | Refusal]]:
     """Jobs that run once end with the first call, those that repeat go on with the second."""
-    items: dict[int, Report] = dict(enumerate(requests))
-    answers: list[Finished | Refusal] = [None] * len(requests)
+    items: dict[int, FinishReport] = dict(enumerate(requests))
+    answers: list[FinishOutcome | Refusal] = [None] * len(requests)
     while items:
-        replies = yield from scatter(list(items.values()), lambda one: partition_of(one.id), reports.finish)
-        asked: dict[int, Report] = {}
+        replies = yield from split_by_partition(list(items.values()), lambda one: partition_of(one.id), reports.finish)
+        asked: dict[int, FinishReport] = {}
         for place, reply in zip(items, replies, strict=True):
-            if isinstance(reply, Repeats):
+            if isinstance(reply, NextRunNeeded):
                 asked[place] = _continued(requests[place], reply)
             else:
                 answers[place] = reply
@@ -35,14 +37,14 @@ def finish_flow(requests: Sequence[Finish], partition_of: Callable[[bytes], int]
 
 def exchange_flow(
     store: Store, request: Take, parts: Sequence[Part], finishes: Sequence[Finish], failures: Sequence[Fail]
-) -> Flow[Exchanged]:
+) -> Flow[FinishedAndTaken]:
     """One call when all is in one partition. Otherwise outcomes are reported where their jobs are, and then taken."""
     if len(parts) == 1 and _are_at_home(store, parts[0].partition, finishes, failures):
         return (yield from _exchange_at_once(request, parts[0], finishes, failures))
     finished = yield from finish_flow(finishes, store.partition_of_job)
     failed = yield from _failed(store, failures)
     found = yield from look_flow(request, parts, [take.UNREGISTERED] * len(parts), waits=True)
-    return Exchanged(list(finished), list(failed), found.taken)
+    return FinishedAndTaken(list(finished), list(failed), found.taken)
 
 
 def _are_at_home(store: Store, home: int, finishes: Sequence[Finish], failures: Sequence[Fail]) -> bool:
@@ -52,25 +54,25 @@ def _are_at_home(store: Store, home: int, finishes: Sequence[Finish], failures: 
     return set(map(store.partition_of_job, reported)) <= {home}
 
 
-def _failed(store: Store, failures: Sequence[Fail]) -> Flow[list[Failed | Refusal]]:
-    build: Callable[[Sequence[Fail], int], ItemsCall[Any]] = reports.fail
-    return scatter(failures, lambda one: store.partition_of_job(one.id), build)
+def _failed(store: Store, failures: Sequence[Fail]) -> Flow[list[FailOutcome | Refusal]]:
+    build: Callable[[Sequence[Fail], int], BatchCommand[Any]] = reports.fail
+    return split_by_partition(failures, lambda one: store.partition_of_job(one.id), build)
 
 
 def _exchange_at_once(
     request: Take, part: Part, finishes: Sequence[Finish], failures: Sequence[Fail]
-) -> Flow[Exchanged]:
+) -> Flow[FinishedAndTaken]:
     """With a job that repeats the first call only asks: the reports still come before the take, in one step."""
-    items: list[Report] = list(finishes)
+    items: list[FinishReport] = list(finishes)
     while True:
         reply = yield take.finish_and_take(request, part.queues, part.partition, items, failures)
-        if isinstance(reply, Exchanged):
+        if isinstance(reply, FinishedAndTaken):
             return reply
         for place, asked in enumerate(reply):
             if asked is not None:
                 items[place] = _continued(finishes[place], asked)
 
 
-def _continued(request: Finish, asked: Repeats) -> Continued:
+def _continued(request: Finish, asked: NextRunNeeded) -> FinishWithNextRun:
     next_at_ms = parse(asked.rule).next_at_ms(asked.planned_at_ms, asked.started_at_ms, asked.now_ms)
-    return Continued(request, next_at_ms, asked.revision)
+    return FinishWithNextRun(request, next_at_ms, asked.revision)

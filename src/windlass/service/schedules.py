@@ -104,7 +104,7 @@ class Scheduling(Asking):
             status, place = yield from self._known(name)
             now_ms = yield EngineTime()
             job_id = self.store.new_id(status.schedule.job.queue)
-            known = self.store.known_limits
+            known = self.store.limit_cache
             answer = yield calls.run_schedule(status, job_id, now_ms, known.table(place), place)
             if isinstance(answer, Enqueued):
                 return answer
@@ -176,7 +176,7 @@ class Scheduling(Asking):
             except BadInput as error:  # its time zone is not known here, for example: the others must go on
                 log.warning("The schedule %r is paused: %s", one.schedule.name, error)
                 yield calls.pause_schedule(one.schedule.name, str(error), partition)
-        known, done = self.store.known_limits, 0
+        known, done = self.store.limit_cache, 0
         for part in _in_parts(fires):
             answers = yield calls.fire(part, found.now_ms, known.table(partition), partition)
             if any(isinstance(answer, LimitsChanged) for answer in answers):

@@ -7,22 +7,22 @@ from collections.abc import Callable, Coroutine, Generator
 from typing import Any
 
 from windlass.core.errors import Refusal
-from windlass.core.job_template import Filled
+from windlass.core.job_template import PreparedJob
 from windlass.core.operations import Enqueued
-from windlass.store.batching.fast_enqueue import Straight
-from windlass.store.operation import Asked
+from windlass.store.batching.fast_enqueue import FastEnqueue
+from windlass.store.operation import Operation
 
 
-class AskedForOne(Asked[Enqueued]):
+class AskedForOne(Operation[Enqueued]):
     """A question asked twice is about the same job."""
 
     __slots__ = ("_general", "_generally", "_job", "_straight")
 
-    def __init__(self, straight: Straight, job: Filled, general: Callable[[Filled], Asked[Enqueued]]) -> None:
+    def __init__(self, straight: FastEnqueue, job: PreparedJob, general: Callable[[PreparedJob], Operation[Enqueued]]) -> None:
         self._straight = straight
         self._job = job
         self._general = general
-        self._generally: Asked[Enqueued] | None = None
+        self._generally: Operation[Enqueued] | None = None
 
     def wait(self) -> Enqueued:
         if self._generally is None and self._straight.fits(self._job.form):
@@ -35,7 +35,7 @@ class AskedForOne(Asked[Enqueued]):
                 return answer
         return self._asked().wait()
 
-    def _asked(self) -> Asked[Enqueued]:
+    def _asked(self) -> Operation[Enqueued]:
         if self._generally is None:
             self._generally = self._general(self._job)
         return self._generally

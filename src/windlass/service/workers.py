@@ -8,7 +8,7 @@ import msgspec
 
 from windlass.core.access.tokens import is_within
 from windlass.core.errors import Refusal
-from windlass.core.operations import HeartbeatReply, Held, Worker, WorkerInfo
+from windlass.core.operations import HeartbeatReply, LeaseRef, Worker, WorkerInfo
 from windlass.core.validation.bounds import DURATION_MAX, PAGE_MAX, UINT32_MAX
 from windlass.core.validation.tokens import check_queue_patterns
 from windlass.core.validation.values import check_instance, check_integer, check_list
@@ -33,7 +33,7 @@ class Staffing(Asking):
         """In all partitions: each recovers what a silent worker held there."""
         answers = yield [
             workers.register(
-                worker, beat_ms, self.store.cancels_heard_by(home), info, self._pushed_from(info, home), home
+                worker, beat_ms, self.store.cancel_wakeup_list(home), info, self._pushed_from(info, home), home
             )
             for home in range(self.store.partitions)
         ]
@@ -86,7 +86,7 @@ class Staffing(Asking):
             any(one.is_asked_to_stop for one in answers), [lease for one in answers for lease in one.unclaimed]
         )
 
-    def unclaimed(self, holders: Sequence[tuple[bytes, Sequence[bytes]]]) -> Operation[list[Held]]:
+    def unclaimed(self, holders: Sequence[tuple[bytes, Sequence[bytes]]]) -> Operation[list[LeaseRef]]:
         """Leases under the names of holders that do not beat, each with the ids of all jobs that it holds: those that
         it does not hold, once they are two seconds old."""
         check_list("holders", holders)
@@ -95,7 +95,7 @@ class Staffing(Asking):
             check_held_ids(held)
         return Operation(self.store, lambda: self._unclaimed_flow(holders))
 
-    def _unclaimed_flow(self, holders: Sequence[tuple[bytes, Sequence[bytes]]]) -> Flow[list[Held]]:
+    def _unclaimed_flow(self, holders: Sequence[tuple[bytes, Sequence[bytes]]]) -> Flow[list[LeaseRef]]:
         homes = range(self.store.partitions)
         replies = yield [part for home in homes for part in split_batch(workers.unclaimed(holders, home))]
         return [lease for reply in replies for leases in reply for lease in leases]

@@ -13,7 +13,7 @@ from windlass.core.job import Durability
 
 from .commands import queues
 from .commands.admin import doctor, maintenance
-from .commands.command import Flow, Inquiry, Torn
+from .commands.command import Flow, MigratingPartitions, NodeCommand
 from .embedded.data_directory import Cut
 from .scripts import library
 from .topology.health import CONFIG, INFO, LIBRARIES, TIME, check_cuts, check_engine, read_engine
@@ -87,7 +87,7 @@ def doctor_flow(
 
 def _keep_off_torn(found: Round) -> Flow[list[int]]:
     """What is torn between two nodes shows only half of its keys on each: nothing can be judged there."""
-    torn: list[int] = yield Torn()
+    torn: list[int] = yield MigratingPartitions()
     for home in torn:
         yield maintenance.keep_off(home)
         found.note("slot_torn", f"partition {home}", False)
@@ -112,7 +112,7 @@ def _look_at_keys(found: Round, home: int) -> Flow[None]:
 def _examine(found: Round, names: Sequence[bytes], home: int, *, is_last: bool = False) -> Flow[None]:
     left = [(name, b"0") for name in names]
     while left:
-        step: doctor.Examined = yield doctor.examine(left, found.repair, home)
+        step: doctor.ExamineStep = yield doctor.examine(left, found.repair, home)
         for row in step.rows:
             if row.code in AT_LAST and not is_last:
                 found.again.append(b"j:" + row.example[1:])
@@ -137,7 +137,7 @@ def _look_at_queues(found: Round, home: int) -> Flow[None]:
 
 def _recount(found: Round, queue: str, home: int) -> Flow[None]:
     for _ in range(TRIES if found.are_indexes_complete else 0):
-        step = doctor.Weighed("more", doctor.START)
+        step = doctor.RecountStep("more", doctor.START)
         while step.status == "more":
             step = yield doctor.recount(queue, step.position, found.repair, home)
         if step.status == "done":
@@ -153,7 +153,7 @@ def _look_at_engines(found: Round, homes: Sequence[int], durability: Durability)
     """Each node once, whatever number of partitions it serves."""
     met = set[str]()
     for home in homes:
-        replies = yield [Inquiry(command, home) for command in (INFO, CONFIG, LIBRARIES, TIME)]
+        replies = yield [NodeCommand(command, home) for command in (INFO, CONFIG, LIBRARIES, TIME)]
         engine = read_engine(replies, int(time.time() * 1000), durability, library().name)
         if engine.run_id not in met:
             met.add(engine.run_id)

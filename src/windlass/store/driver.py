@@ -12,7 +12,7 @@ A = TypeVar("A")
 T = TypeVar("T")
 
 
-async def drive(flow: Generator[A, Any, T], perform: Callable[[A], Awaitable[Any]], asked: A | None = None) -> T:
+async def run(flow: Generator[A, Any, T], perform: Callable[[A], Awaitable[Any]], asked: A | None = None) -> T:
     """`asked`: what a flow that has begun has asked first."""
     try:
         asked = next(flow) if asked is None else asked
@@ -27,7 +27,7 @@ async def drive(flow: Generator[A, Any, T], perform: Callable[[A], Awaitable[Any
         return cast(T, end.value)
 
 
-def drive_now(flow: Generator[A, Any, T], perform: Callable[[A], Any], asked: A | None = None) -> T:
+def run_sync(flow: Generator[A, Any, T], perform: Callable[[A], Any], asked: A | None = None) -> T:
     """The same without an event loop."""
     try:
         asked = next(flow) if asked is None else asked
@@ -46,7 +46,7 @@ def drive_now(flow: Generator[A, Any, T], perform: Callable[[A], Any], asked: A 
 # where it cannot be sent ahead. Where no reply comes it is asked again in the ordinary way.
 
 
-def begin(
+def start(
     flow: Generator[A, Any, T],
     perform: Callable[[A], Awaitable[Any]],
     send: Callable[[A], Coroutine[Any, Any, Any] | None],
@@ -57,7 +57,7 @@ def begin(
         return _answered(cast(T, end.value))
     sent = send(first)
     if sent is None:
-        return drive(flow, perform, first)
+        return run(flow, perform, first)
 
     async def received(asked: A) -> Any:
         if asked is not first:
@@ -68,14 +68,14 @@ def begin(
             return await perform(asked)
         return cast(Any, asked).answer(reply)
 
-    return drive(flow, received, first)
+    return run(flow, received, first)
 
 
 async def _answered(value: T) -> T:
     return value
 
 
-def begin_now(
+def start_sync(
     flow: Generator[A, Any, T], perform: Callable[[A], Any], send: Callable[[A], Callable[[], Any] | None]
 ) -> Callable[[], T]:
     try:
@@ -94,4 +94,4 @@ def begin_now(
             return perform(asked)
         return cast(Any, asked).answer(reply)
 
-    return lambda: drive_now(flow, received, first)
+    return lambda: run_sync(flow, received, first)

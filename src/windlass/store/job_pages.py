@@ -12,21 +12,21 @@ from windlass.core.queue import QueueStats
 
 from .commands import jobs as jobs_commands
 from .commands.command import Flow
-from .commands.jobs import Found, Position
+from .commands.jobs import IndexPage, IndexPosition
 
 QUEUED_INDEXES = ("ready", "laned")  # the default lane, then all others
 LOOKED_AT_TOGETHER = 2_000  # jobs, for a page over several queues; each has its share
 ROUNDS_MAX = 10  # until such a page is full
 
 
-def page(listing: Listing, partition: int) -> Flow[Page]:
+def read_page(listing: Listing, partition: int) -> Flow[Page]:
     if listing.state == "queued":
         return (yield from _page_of_queued(listing, partition))
-    found: Found = yield jobs_commands.jobs(listing.state, listing.queue, listing, partition)
+    found: IndexPage = yield jobs_commands.jobs(listing.state, listing.queue, listing, partition)
     return found.page
 
 
-def page_by_tag(listing: Listing, partitions: int) -> Flow[Page]:
+def read_page_by_tag(listing: Listing, partitions: int) -> Flow[Page]:
     """Partition after partition, the empty ones passed over; with several of them the cursor says in which it is."""
     home, rest = _home_in(listing.cursor, partitions)
     while True:
@@ -62,7 +62,7 @@ def _page_of_queued(listing: Listing, partition: int) -> Flow[Page]:
     return msgspec.structs.replace(found, cursor="laned:" if index == "ready" else "")
 
 
-def page_of_all(listing: Listing, queues: Sequence[QueueStats], home_of: Callable[[str], int]) -> Flow[Page]:
+def read_page_of_queues(listing: Listing, queues: Sequence[QueueStats], home_of: Callable[[str], int]) -> Flow[Page]:
     """Of several queues, merged. The cursor is a position in the order that they share: every index goes on from there.
     Nothing is shown from beyond the place that the least advanced of them has seen; while that makes the page short, it
     alone is asked to go on."""
@@ -72,7 +72,7 @@ def page_of_all(listing: Listing, queues: Sequence[QueueStats], home_of: Callabl
     share = max(2, min(listing.most, 4 * listing.most // len(sources)))
     looked_at = max(share, LOOKED_AT_TOGETHER // len(sources))
     narrowed = msgspec.structs.replace(listing, most=share)
-    replies: list[Found] = yield [
+    replies: list[IndexPage] = yield [
         jobs_commands.jobs(index, queue, narrowed, home, min(looked_at, jobs_commands.LOOKED_AT))
         for index, queue, home in sources
     ]
@@ -82,12 +82,12 @@ def page_of_all(listing: Listing, queues: Sequence[QueueStats], home_of: Callabl
             break
         index, queue, home = sources[behind]
         further = msgspec.structs.replace(listing, cursor=_cursor_of(replies[behind]))
-        more: Found = yield jobs_commands.jobs(index, queue, further, home)
+        more: IndexPage = yield jobs_commands.jobs(index, queue, further, home)
         replies[behind] = _continued(replies[behind], more)
     return _merged(listing, replies)
 
 
-def _behind(listing: Listing, replies: Sequence[Found]) -> int | None:
+def _behind(listing: Listing, replies: Sequence[IndexPage]) -> int | None:
     """The one that ends a page too early; None: the page is full, all is seen, or enough was looked at."""
     ends = [(found.until, at) for at, found in enumerate(replies) if found.until]
     if not ends or sum(found.looked_at for found in replies) >= LOOKED_AT_TOGETHER:
@@ -97,16 +97,16 @@ def _behind(listing: Listing, replies: Sequence[Found]) -> int | None:
     return at if seen < listing.most else None
 
 
-def _is_within(listing: Listing, place: Position, bound: Position) -> bool:
+def _is_within(listing: Listing, place: IndexPosition, bound: IndexPosition) -> bool:
     return place >= bound if listing.newest_first else place <= bound
 
 
-def _cursor_of(found: Found) -> str:
+def _cursor_of(found: IndexPage) -> str:
     return found.until.cursor if found.until else ""
 
 
-def _continued(found: Found, more: Found) -> Found:
-    return Found(
+def _continued(found: IndexPage, more: IndexPage) -> IndexPage:
+    return IndexPage(
         found.jobs + more.jobs,
         found.positions + more.positions,
         more.until,
@@ -121,7 +121,7 @@ def _indexes(state: str, stats: QueueStats) -> Sequence[str]:
     return QUEUED_INDEXES if stats.lanes or stats.blocked_lanes else QUEUED_INDEXES[:1]
 
 
-def _merged(listing: Listing, replies: Sequence[Found]) -> Page:
+def _merged(listing: Listing, replies: Sequence[IndexPage]) -> Page:
     ends = [found.until for found in replies if found.until]
     bound = (max(ends) if listing.newest_first else min(ends)) if ends else None
     entries = sorted(

@@ -10,28 +10,28 @@ import msgspec
 from windlass.core.errors import LimitsChanged, Refusal, RevisionConflict
 from windlass.core.job import Job
 from windlass.core.limits.limit import LimitTable
-from windlass.core.operations import Conclude, Concluded, Edit, Edited, Listing
+from windlass.core.operations import CompleteWithChildren, CompletionOutcome, Edit, Edited, Listing
 
-from .batching.partition_split import scatter
+from .batching.partition_split import split_by_partition
 from .cache.limits import KnownLimits
 from .commands import job_admin, limits, queues, reports
 from .commands import jobs as jobs_commands
-from .commands.command import Flow, ItemsCall
-from .job_pages import page
+from .commands.command import BatchCommand, Flow
+from .job_pages import read_page
 
 R = TypeVar("R")
 T = TypeVar("T")
-C = TypeVar("C", Edit, Conclude)
+C = TypeVar("C", Edit, CompleteWithChildren)
 LIVE = ("queued", "scheduled", "waiting", "running")
 PAGE = 200
 
 
-def learned(known: KnownLimits, partition: int) -> Flow[LimitTable]:
-    found: limits.Limits = yield limits.limits(partition)
+def refresh_limits(known: KnownLimits, partition: int) -> Flow[LimitTable]:
+    found: limits.StoredLimits = yield limits.limits(partition)
     return known.learn(partition, found.table)
 
 
-def matched(
+def run_matched(
     known: KnownLimits,
     requests: Sequence[R],
     partition_of: Callable[[R], int],
@@ -42,23 +42,23 @@ def matched(
     while LimitsChanged in map(type, answers):  # by the thousand, and hardly ever
         stale = [place for place, answer in enumerate(answers) if type(answer) is LimitsChanged]
         for partition in sorted({partition_of(requests[place]) for place in stale}):
-            yield from learned(known, partition)
+            yield from refresh_limits(known, partition)
         again = yield from attempt([requests[place] for place in stale])
         for place, answer in zip(stale, again, strict=True):
             answers[place] = answer
     return answers
 
 
-def edited(
+def edit_jobs(
     known: KnownLimits, requests: Sequence[Edit], partition_of: Callable[[Edit], int]
 ) -> Flow[list[Edited | Refusal]]:
     """Edits; where there are limits, a new name or payload is matched against them, guarded by the job's revision."""
     return _guarded(known, requests, partition_of, job_admin.edit)
 
 
-def concluded(
-    known: KnownLimits, requests: Sequence[Conclude], partition_of: Callable[[Conclude], int]
-) -> Flow[list[Concluded | Refusal]]:
+def complete_jobs(
+    known: KnownLimits, requests: Sequence[CompleteWithChildren], partition_of: Callable[[CompleteWithChildren], int]
+) -> Flow[list[CompletionOutcome | Refusal]]:
     """As edits; one that goes on after its end is matched too, whatever it is made of."""
     return _guarded(known, requests, partition_of, reports.complete_with_children)
 
@@ -67,11 +67,11 @@ def _guarded(
     known: KnownLimits,
     requests: Sequence[C],
     partition_of: Callable[[C], int],
-    build: Callable[[Sequence[tuple[C, str | None]], int, int], ItemsCall[Any]],
+    build: Callable[[Sequence[tuple[C, str | None]], int, int], BatchCommand[Any]],
 ) -> Flow[list[Any]]:
     def attempt(part: Sequence[C]) -> Flow[list[Any]]:
         prepared = yield from _with_limits(known, part, partition_of)
-        answers: list[Any] = yield from scatter(
+        answers: list[Any] = yield from split_by_partition(
             prepared,
             lambda one: partition_of(one[0]),
             lambda some, home: build(some, known.table(home).version, home),
@@ -82,11 +82,11 @@ def _guarded(
             for request, answer in zip(part, answers, strict=True)
         ]
 
-    return matched(known, requests, partition_of, attempt)
+    return run_matched(known, requests, partition_of, attempt)
 
 
-def _may_match_others(request: Edit | Conclude) -> bool:
-    return isinstance(request, Conclude) or bool(request.name) or request.payload is not None
+def _may_match_others(request: Edit | CompleteWithChildren) -> bool:
+    return isinstance(request, CompleteWithChildren) or bool(request.name) or request.payload is not None
 
 
 def _with_limits(
@@ -95,7 +95,7 @@ def _with_limits(
     changing = [
         request for request in requests if known.table(partition_of(request)).limits and _may_match_others(request)
     ]
-    replies = yield from scatter(
+    replies = yield from split_by_partition(
         changing, partition_of, lambda some, home: jobs_commands.job([one.id for one in some], home)
     )
     found = {
@@ -110,49 +110,49 @@ def _with_limits(
         job, table = timeline.job, known.table(partition_of(request))
         wanted = table.match(job.queue, request.name or job.name, job.lane, request.payload or job.payload)
         guarded = msgspec.structs.replace(request, if_revision=request.if_revision or job.revision)
-        prepared.append((guarded, limits.joined(wanted)))
+        prepared.append((guarded, limits.join_keys(wanted)))
     return prepared
 
 
-def revived(
+def requeue_jobs(
     known: KnownLimits,
     ids: Sequence[bytes],
     partition_of: Callable[[bytes], int],
-    build: Callable[[Sequence[limits.Match], int, int], ItemsCall[str | Refusal]],
+    build: Callable[[Sequence[limits.LimitMatch], int, int], BatchCommand[str | Refusal]],
 ) -> Flow[list[str | Refusal]]:
     """Jobs that may have ended go on: against the limits as they are now, not as they were at their end."""
 
     def attempt(part: Sequence[bytes]) -> Flow[list[str | Refusal]]:
         matches = yield from _matches(known, part, partition_of)
         return (
-            yield from scatter(
+            yield from split_by_partition(
                 matches,
                 lambda one: partition_of(one.id),
                 lambda some, home: build(some, known.table(home).version, home),
             )
         )
 
-    return matched(known, ids, partition_of, attempt)
+    return run_matched(known, ids, partition_of, attempt)
 
 
 def _matches(
     known: KnownLimits, ids: Sequence[bytes], partition_of: Callable[[bytes], int]
-) -> Flow[list[limits.Match]]:
+) -> Flow[list[limits.LimitMatch]]:
     limited = [job_id for job_id in ids if known.table(partition_of(job_id)).version]
-    replies = yield from scatter(limited, partition_of, jobs_commands.job)
+    replies = yield from split_by_partition(limited, partition_of, jobs_commands.job)
     found = {}
     for job_id, reply in zip(limited, replies, strict=True):
         timeline = jobs_commands.timeline(job_id, reply)
         if not isinstance(timeline, Refusal):
             job, table = timeline.job, known.table(partition_of(job_id))
             wanted = table.match(job.queue, job.name, job.lane, job.payload)
-            found[job_id] = limits.Match(job_id, job.revision, wanted)
-    return [found.get(job_id, limits.Match(job_id, 0, ())) for job_id in ids]
+            found[job_id] = limits.LimitMatch(job_id, job.revision, wanted)
+    return [found.get(job_id, limits.LimitMatch(job_id, 0, ())) for job_id in ids]
 
 
 def rematch_jobs(known: KnownLimits, partition: int, only: Collection[str] = ()) -> Flow[int]:
     """Matches every job that has not ended (of some queues) against the limits as they are now, in bounded steps."""
-    table = yield from learned(known, partition)
+    table = yield from refresh_limits(known, partition)
     changed = 0
     if only:
         for queue in sorted(only):
@@ -178,7 +178,7 @@ def _rematch_queue(queue: str, table: LimitTable, partition: int) -> Flow[int]:
     for state in LIVE:
         cursor = ""
         while True:
-            found = yield from page(Listing(queue=queue, state=state, most=PAGE, cursor=cursor), partition)
+            found = yield from read_page(Listing(queue=queue, state=state, most=PAGE, cursor=cursor), partition)
             changed += yield from _rematch_jobs(found.jobs, table, partition)
             cursor = found.cursor
             if not cursor:
@@ -189,15 +189,17 @@ def _rematch_queue(queue: str, table: LimitTable, partition: int) -> Flow[int]:
 def _rematch_jobs(jobs: Sequence[Job], table: LimitTable, partition: int) -> Flow[int]:
     cut = [job.id for job in jobs if not job.payload_is_whole]
     whole = {job.id: job for job in jobs if job.payload_is_whole}
-    replies = yield from scatter(cut, lambda _: partition, jobs_commands.job)
+    replies = yield from split_by_partition(cut, lambda _: partition, jobs_commands.job)
     for job_id, reply in zip(cut, replies, strict=True):
         timeline = jobs_commands.timeline(job_id, reply)
         if not isinstance(timeline, Refusal):
             whole[job_id] = timeline.job
     matches = [
-        limits.Match(job.id, job.revision, wanted)
+        limits.LimitMatch(job.id, job.revision, wanted)
         for job in whole.values()
         if (wanted := table.match(job.queue, job.name, job.lane, job.payload)) != job.limits
     ]
-    yield from scatter(matches, lambda _: partition, lambda part, home: limits.rematch(part, table.version, home))
+    yield from split_by_partition(
+        matches, lambda _: partition, lambda part, home: limits.rematch(part, table.version, home)
+    )
     return len(matches)

@@ -12,22 +12,22 @@ T = TypeVar("T")
 Flow: TypeAlias = Generator[Any, Any, T]  # of whatever its performer can perform
 
 
-class Performer(Protocol):
+class FlowRunner(Protocol):
     """A store; or what stands in its place where the engine is behind a server."""
 
     async def run(self, flow: Flow[T]) -> T: ...
 
-    def run_now(self, flow: Flow[T]) -> T: ...
+    def run_sync(self, flow: Flow[T]) -> T: ...
 
-    def begin_now(self, flow: Flow[T]) -> Callable[[], T]: ...
+    def start_sync(self, flow: Flow[T]) -> Callable[[], T]: ...
 
     def begin(self, flow: Flow[T]) -> Coroutine[Any, Any, T]: ...
 
 
-class Asked(Generic[T]):
+class Operation(Generic[T]):
     __slots__ = ("_flow", "_store")
 
-    def __init__(self, store: Performer, flow: Callable[[], Flow[T]]) -> None:
+    def __init__(self, store: FlowRunner, flow: Callable[[], Flow[T]]) -> None:
         self._store = store
         self._flow = flow
 
@@ -35,23 +35,23 @@ class Asked(Generic[T]):
         return self._store.run(self._flow()).__await__()
 
     def wait(self) -> T:
-        return self._store.run_now(self._flow())
+        return self._store.run_sync(self._flow())
 
     def begin(self) -> Callable[[], T]:
         """Sends it, if it can be; what it answers waits, as `wait` does. For who has more to ask meanwhile."""
-        return self._store.begin_now(self._flow())
+        return self._store.start_sync(self._flow())
 
     def sent(self) -> Coroutine[Any, Any, T]:
         """The same in an event loop: mostly on its way when this returns; its answer is to be awaited."""
         return self._store.begin(self._flow())
 
 
-class AskedMany(Asked[list[T | Refusal]]):
+class BatchOperation(Operation[list[T | Refusal]]):
     """Answered per item, refusals among them."""
 
     __slots__ = ()
 
-    def one(self) -> Asked[T]:
+    def one(self) -> Operation[T]:
         """For a single item: its answer itself; a refusal is raised."""
 
         def flow() -> Flow[T]:
@@ -60,16 +60,16 @@ class AskedMany(Asked[list[T | Refusal]]):
                 raise answer
             return answer
 
-        return Asked(self._store, flow)
+        return Operation(self._store, flow)
 
 
-class AskedToWait(Asked[T]):
+class WaitingOperation(Operation[T]):
     """A question that may wait for something to happen: its two drivers differ in how they wait."""
 
     __slots__ = ("_driver", "_driver_now")
 
     def __init__(
-        self, store: Performer, driver: Callable[[], Coroutine[Any, Any, T]], driver_now: Callable[[], T]
+        self, store: FlowRunner, driver: Callable[[], Coroutine[Any, Any, T]], driver_now: Callable[[], T]
     ) -> None:
         self._store = store
         self._driver = driver

@@ -10,7 +10,7 @@ from functools import cache, cached_property
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 
-from windlass.core.event import Happening
+from windlass.core.event import EventKind
 from windlass.core.job import Flag
 from windlass.core.log import BYTES_KEPT, LINES_KEPT
 from windlass.core.queue import Configuration
@@ -114,7 +114,7 @@ def constants() -> str:
         (
             _table("STATE", {state.label: state.value for state in State}),
             _table("FLAG", {str(flag.name).lower(): flag.value for flag in Flag}),
-            _table("EVENT", {happening.label: happening.value for happening in Happening}),
+            _table("EVENT", {happening.label: happening.value for happening in EventKind}),
             _table("LOG", {"lines_kept": LINES_KEPT, "bytes_kept": BYTES_KEPT}),
             _table("DEFAULT", {field: int(getattr(defaults, field)) for field in defaults.__struct_fields__}),
         )

@@ -14,32 +14,41 @@ from typing import Any, TypeVar, cast
 from windlass.core.errors import EngineFull, EngineNotPermitted, WindlassError
 from windlass.core.ids import make_id, make_ids, partition_of_id
 from windlass.core.job import Durability, Job
-from windlass.core.operations import Held
+from windlass.core.operations import LeaseRef
 from windlass.core.partition import hash_tags, partition_of, slot_of
 
-from .batching.batcher import Coalescer
+from .batching.batcher import Batcher
 from .batching.random_ids import random_64
-from .batching.request_ids import Slip, Slips
+from .batching.request_ids import RequestId, RequestIds
 from .cache.history import Chronicle
 from .cache.limits import KnownLimits
 from .cache.ttl import Lately
 from .clock import EngineClock
 from .commands import reports
 from .commands.admin import maintenance
-from .commands.command import Argument, Call, Effect, Flow, Inquiry, ItemsCall, Now, Torn
-from .connection.connection import Command, EngineReplyError
+from .commands.command import (
+    Argument,
+    BatchCommand,
+    Command,
+    Effect,
+    EngineTime,
+    Flow,
+    MigratingPartitions,
+    NodeCommand,
+)
+from .connection.connection import CommandArgs, EngineReplyError
 from .connection.endpoint import Address
-from .connection.pool import Lines, topology_of
-from .connection.reconnecting import BlockingLink, Link
+from .connection.pool import ConnectionPool, topology_of
+from .connection.reconnecting import ReconnectingConnection, SyncReconnectingConnection
 from .connection.replies import check_library_missing, confirmed, is_library_there, without_bound
-from .driver import begin, begin_now, drive, drive_now
+from .driver import run, run_sync, start, start_sync
 from .embedded.data_directory import Cut
 from .embedded.engine import EmbeddedEngine
 from .events.fanout import Fanout
 from .scripts import library
-from .topology.bootstrap import Terms, open_deployment, root_of
+from .topology.bootstrap import DeploymentOptions, open_deployment, root_of
 from .topology.requirements import Deployment
-from .topology.topology import inquire, inquire_now
+from .topology.topology import run_search, run_search_sync
 from .waiting.wakeups import Bell, BlockingBell, Listener
 
 log = logging.getLogger("windlass.store")
@@ -69,20 +78,20 @@ class Store:
         self.topology = topology_of(endpoint)
         self.deployment: Deployment | None = None
         self._engine = engine
-        self._is_twin = False  # then the engine is left by the other
+        self._is_clone = False  # then the engine is left by the other
         self.durability: Durability = durability
-        self._terms = Terms(namespace, partitions, durability, DURABLE_WAIT_MS, allow_eviction, is_test)
+        self._terms = DeploymentOptions(namespace, partitions, durability, DURABLE_WAIT_MS, allow_eviction, is_test)
         self._patience_s = patience_s
         self._opening = threading.Lock()
         self._clock = EngineClock()
-        self.known_limits = KnownLimits()
-        self.chronicle = Chronicle()
-        self.lately = Lately()
+        self.limit_cache = KnownLimits()
+        self.history_cache = Chronicle()
+        self.ttl_cache = Lately()
         self._tags: tuple[str, ...] = ("0",)
         self._roots = [root_of(namespace, "0")]
-        self._lines = Lines(self.topology, engine, patience_s)
-        self._coalescers: dict[tuple[Any, ...], Coalescer] = {}
-        self._slips = Slips()
+        self._pool = ConnectionPool(self.topology, engine, patience_s)
+        self._batchers: dict[tuple[Any, ...], Batcher] = {}
+        self._request_ids = RequestIds()
         self._bells: dict[int, Bell] = {}
         self._on_cancel: Callable[[bytes], None] | None = None
         self._background: set[asyncio.Task[Any]] = set()
@@ -141,10 +150,10 @@ class Store:
 
     async def open(self) -> Deployment:
         if self.deployment is None:
-            await asyncio.to_thread(self.open_now)
+            await asyncio.to_thread(self.open_sync)
         return cast(Deployment, self.deployment)
 
-    def open_now(self) -> Deployment:
+    def open_sync(self) -> Deployment:
         """Joins the embedded engine if there is one, and checks what it finds before anything is written."""
         with self._opening:
             if self.deployment is None:
@@ -157,17 +166,17 @@ class Store:
     def _opened(self, found: Deployment) -> None:
         self._tags = hash_tags(found.partitions)
         self._roots = [root_of(self.namespace, tag) for tag in self._tags]
-        self._lines.lead_to(self._tags, self._roots)
+        self._pool.set_partitions(self._tags, self._roots)
         self.deployment = found
 
-    def _inquire(self, inquiry: Inquiry) -> Any:
+    def _inquire(self, inquiry: NodeCommand) -> Any:
         """What it refuses is an answer; an engine that is away is not."""
         try:
-            return self._lines.blocking_link("calls", inquiry.partition).call(*inquiry.command)
+            return self._pool.sync_connection("calls", inquiry.partition).call(*inquiry.command)
         except (EngineReplyError, EngineNotPermitted) as error:
             return error
 
-    def twin(self) -> Store:
+    def clone(self) -> Store:
         """Another store for the same deployment, for another event loop; close it."""
         other = Store(
             self.endpoint,
@@ -176,8 +185,8 @@ class Store:
             durability=self.durability,
             patience_s=self._patience_s,
         )
-        other._is_twin, other._clock = True, self._clock
-        other._opened(self.open_now())
+        other._is_clone, other._clock = True, self._clock
+        other._opened(self.open_sync())
         return other
 
     async def close(self) -> None:
@@ -187,14 +196,14 @@ class Store:
         for bell in self._bells.values():
             await bell.settle()
             bell.close()
-        await self._lines.close()
+        await self._pool.close()
         self._bells.clear()
-        self._coalescers.clear()
-        await asyncio.to_thread(self.close_now)
+        self._batchers.clear()
+        await asyncio.to_thread(self.close_sync)
 
-    def close_now(self) -> None:
-        self._lines.close_now()
-        if self._engine is not None and not self._is_twin:
+    def close_sync(self) -> None:
+        self._pool.close_sync()
+        if self._engine is not None and not self._is_clone:
             self._engine.leave()
 
     async def __aenter__(self) -> Store:
@@ -205,17 +214,17 @@ class Store:
         await self.close()
 
     @property
-    def _blocking(self) -> BlockingLink:
-        return self._lines.blocking_link("calls", 0)
+    def _sync_connection(self) -> SyncReconnectingConnection:
+        return self._pool.sync_connection("calls", 0)
 
-    def _link(self, purpose: str, partition: int = 0) -> Link:
-        return self._lines.link(purpose, partition)
+    def _link(self, purpose: str, partition: int = 0) -> ReconnectingConnection:
+        return self._pool.link(purpose, partition)
 
-    def new_link(self, partition: int, connecting: Callable[[], None]) -> Link:
+    def new_connection(self, partition: int, connecting: Callable[[], None]) -> ReconnectingConnection:
         """A link that its owner closes; `connecting` is called before each of its connections."""
-        return self._lines.new_link(partition, connecting)
+        return self._pool.new_connection(partition, connecting)
 
-    def in_background(self, work: Coroutine[Any, Any, Any]) -> None:
+    def run_in_background(self, work: Coroutine[Any, Any, Any]) -> None:
         """What must still be done for a caller that is gone; close waits for it."""
         task = asyncio.create_task(work)
         self._background.add(task)
@@ -231,80 +240,80 @@ class Store:
     async def run(self, flow: Flow[T]) -> T:
         if self.deployment is None:
             await self.open()
-        return await drive(flow, self._perform)
+        return await run(flow, self._perform)
 
-    def run_now(self, flow: Flow[T]) -> T:
+    def run_sync(self, flow: Flow[T]) -> T:
         """The same without an event loop: one round trip per call, in this thread."""
         if self.deployment is None:
-            self.open_now()
-        return drive_now(flow, self._perform_now)
+            self.open_sync()
+        return run_sync(flow, self._perform_sync)
 
-    def begin_now(self, flow: Flow[T]) -> Callable[[], T]:
+    def start_sync(self, flow: Flow[T]) -> Callable[[], T]:
         """The first call of a flow is sent before this returns, so that the engine is at work meanwhile."""
         if self.deployment is None:
-            self.open_now()
-        return begin_now(flow, self._perform_now, self._send_ahead_now)
+            self.open_sync()
+        return start_sync(flow, self._perform_sync, self._send_ahead_sync)
 
     def begin(self, flow: Flow[T]) -> Coroutine[Any, Any, T]:
         """The same in an event loop, once the store is open."""
-        return self.run(flow) if self.deployment is None else begin(flow, self._perform, self._send_ahead)
+        return self.run(flow) if self.deployment is None else start(flow, self._perform, self._send_ahead)
 
-    def _send_ahead_now(self, effect: Effect) -> Callable[[], Any] | None:
+    def _send_ahead_sync(self, effect: Effect) -> Callable[[], Any] | None:
         """Only what is one command: a confirmation comes on another link. And nothing that draws: what goes wrong is
         asked again in the ordinary way, and would draw by another slip."""
         if (
-            isinstance(effect, Call | ItemsCall)
-            and not effect.draws
+            isinstance(effect, Command | BatchCommand)
+            and not effect.reserves_numbers
             and len(commands := self._commands_of(effect)) == 1
         ):
             with contextlib.suppress(WindlassError):
-                return self._lines.blocking_link("calls", effect.partition).begin(*commands[0])
+                return self._pool.sync_connection("calls", effect.partition).begin(*commands[0])
         return None
 
     def _send_ahead(self, effect: Effect) -> Coroutine[Any, Any, Any] | None:
         """The same here: not what is confirmed, nor what draws. It does not wait for others (coalesce.py)."""
-        if not isinstance(effect, Call | ItemsCall) or effect.draws or effect.durability is not None:
+        if not isinstance(effect, Command | BatchCommand) or effect.reserves_numbers or effect.durability is not None:
             return None
         beginning = self._beginning(effect.operation, effect.partition)
-        return self._lines.link("calls", effect.partition).begin(effect.packed(beginning))
+        return self._pool.link("calls", effect.partition).begin(effect.packed(beginning))
 
     async def _perform(self, effect: Effect) -> Any:
         if isinstance(effect, list):
             return await asyncio.gather(*(self._perform(one) for one in effect))
-        if isinstance(effect, ItemsCall):
-            return effect.answer(await self._coalescer(effect).submit(effect.items, effect.size))
-        if isinstance(effect, Now):
+        if isinstance(effect, BatchCommand):
+            return effect.answer(await self._batcher(effect).submit(effect.items, effect.size))
+        if isinstance(effect, EngineTime):
             return self._clock.now_ms() or self._clock.learn(await self._link("calls").call("TIME"))
-        if isinstance(effect, Torn):
-            return self._torn(await inquire(self.topology.search_for_torn_slots()))
-        if isinstance(effect, Inquiry):
-            return await asyncio.to_thread(self._perform_now, effect)
+        if isinstance(effect, MigratingPartitions):
+            return self._torn(await run_search(self.topology.find_migrating_slots()))
+        if isinstance(effect, NodeCommand):
+            return await asyncio.to_thread(self._perform_sync, effect)
         return effect.answer(await self._call(effect.operation, effect.partition, effect.args, effect.durability))
 
-    def _perform_now(self, effect: Effect) -> Any:
+    def _perform_sync(self, effect: Effect) -> Any:
         if isinstance(effect, list):
-            return [self._perform_now(one) for one in effect]
-        if isinstance(effect, Now):
-            return self._clock.now_ms() or self._clock.learn(self._blocking.call("TIME"))
-        if isinstance(effect, Torn):
-            return self._torn(inquire_now(self.topology.search_for_torn_slots()))
-        if isinstance(effect, Inquiry):
+            return [self._perform_sync(one) for one in effect]
+        if isinstance(effect, EngineTime):
+            return self._clock.now_ms() or self._clock.learn(self._sync_connection.call("TIME"))
+        if isinstance(effect, MigratingPartitions):
+            return self._torn(run_search_sync(self.topology.find_migrating_slots()))
+        if isinstance(effect, NodeCommand):
             return self._inquire(effect)
-        return effect.answer(self._call_now(effect))
+        return effect.answer(self._call_sync(effect))
 
-    def _coalescer(self, call: ItemsCall[Any]) -> Coalescer:
-        kind = (call.operation, call.partition, call.head, call.durability, call.draws)
-        found = self._coalescers.get(kind)
+    def _batcher(self, call: BatchCommand[Any]) -> Batcher:
+        kind = (call.operation, call.partition, call.head, call.durability, call.reserves_numbers)
+        found = self._batchers.get(kind)
         if found is None:
-            if len(self._coalescers) > 100:  # heads can differ, e.g. by their lease
-                self._coalescers = {key: kept for key, kept in self._coalescers.items() if not kept.is_idle}
+            if len(self._batchers) > 100:  # heads can differ, e.g. by their lease
+                self._batchers = {key: kept for key, kept in self._batchers.items() if not kept.is_idle}
 
             async def send(arguments: list[Argument]) -> list[Any]:
-                with self._slips.of(call) as slip:
+                with self._request_ids.of(call) as slip:
                     args = [*slip, *call.head, *arguments]
                     return cast("list[Any]", await self._call(call.operation, call.partition, args, call.durability))
 
-            found = self._coalescers[kind] = Coalescer(send)
+            found = self._batchers[kind] = Batcher(send)
         return found
 
     # Calling the engine's functions
@@ -329,7 +338,7 @@ class Store:
         self, operation: str, partition: int, args: Sequence[Argument], durability: Durability | None
     ) -> Any:
         commands = self._commands(operation, partition, args, durability)
-        link = self._lines.link("calls" if len(commands) == 1 else "durable", partition)
+        link = self._pool.link("calls" if len(commands) == 1 else "durable", partition)
         while True:
             try:
                 if len(commands) == 1:
@@ -339,7 +348,7 @@ class Store:
                 check_library_missing(error)
             await self._load_library(link)
 
-    async def _load_library(self, link: Link) -> None:
+    async def _load_library(self, link: ReconnectingConnection) -> None:
         cast(Deployment, self.deployment).check_may_load()
         try:
             await link.call("FUNCTION", "LOAD", library().source)
@@ -349,16 +358,18 @@ class Store:
             elif not is_library_there(error):
                 raise
 
-    def _commands_of(self, effect: Call[Any] | ItemsCall[Any], slip: Slip = ()) -> list[tuple[Argument, ...]]:
+    def _commands_of(
+        self, effect: Command[Any] | BatchCommand[Any], slip: RequestId = ()
+    ) -> list[tuple[Argument, ...]]:
         return self._commands(effect.operation, effect.partition, (*slip, *effect.args), effect.durability)
 
-    def _call_now(self, effect: Call[Any] | ItemsCall[Any]) -> Any:
-        with self._slips.of(effect) as slip:
-            return self._send_now(effect, self._commands_of(effect, slip))
+    def _call_sync(self, effect: Command[Any] | BatchCommand[Any]) -> Any:
+        with self._request_ids.of(effect) as slip:
+            return self._send_sync(effect, self._commands_of(effect, slip))
 
-    def _send_now(self, effect: Call[Any] | ItemsCall[Any], commands: list[tuple[Argument, ...]]) -> Any:
+    def _send_sync(self, effect: Command[Any] | BatchCommand[Any], commands: list[tuple[Argument, ...]]) -> Any:
         # Apart: a confirmation may take its time.
-        link = self._lines.blocking_link("calls" if len(commands) == 1 else "durable", effect.partition)
+        link = self._pool.sync_connection("calls" if len(commands) == 1 else "durable", effect.partition)
         while True:
             try:
                 if len(commands) == 1:
@@ -366,13 +377,13 @@ class Store:
                 return confirmed(link.call_together(commands, timeout_s=CONFIRMATION_LIMIT_S))
             except EngineReplyError as error:
                 check_library_missing(error)
-            self._load_library_now(link)
+            self._load_library_sync(link)
 
     def call_packed(self, packed: bytes) -> Any:
         """One command as bytes, where all partitions are at one node."""
-        return self._lines.blocking_link("calls", 0).call_packed(packed)
+        return self._pool.sync_connection("calls", 0).call_packed(packed)
 
-    def _load_library_now(self, link: BlockingLink) -> None:
+    def _load_library_sync(self, link: SyncReconnectingConnection) -> None:
         cast(Deployment, self.deployment).check_may_load()
         try:
             link.call("FUNCTION", "LOAD", library().source)
@@ -382,7 +393,7 @@ class Store:
             elif not is_library_there(error):
                 raise
 
-    def _loading_when_full(self, refusal: EngineReplyError) -> list[Command]:
+    def _loading_when_full(self, refusal: EngineReplyError) -> list[CommandArgs]:
         if self._engine is None:
             raise EngineFull() from refusal
         memory_max = cast(Deployment, self.deployment).memory_max
@@ -398,11 +409,11 @@ class Store:
                 return await self._perform(maintenance.pass_wakeup(name, queue, filters, partition))
 
             def give_back(job: Job) -> None:
-                self.in_background(self._perform(reports.release([Held(job.id, job.lease_token)], partition)))
+                self.run_in_background(self._perform(reports.release([LeaseRef(job.id, job.lease_token)], partition)))
 
             # Looked up when it connects: the bell does not exist before its link.
             purpose = f"bell {partition}"
-            link = self._lines.link(purpose, partition, lambda: self._bells[partition].connecting())  # noqa: PLW0108
+            link = self._pool.link(purpose, partition, lambda: self._bells[partition].connecting())  # noqa: PLW0108
             found = self._bells[partition] = Bell(link, self.root(partition), pass_on, give_back)
             if self._on_cancel is not None:
                 found.hear_cancels(self._on_cancel)
@@ -414,14 +425,14 @@ class Store:
         for partition in range(self.partitions) if self.deployment else self._bells:
             self.bell(partition).hear_cancels(handler)
 
-    def cancels_heard_by(self, partition: int) -> str:
+    def cancel_wakeup_list(self, partition: int) -> str:
         """The name of the bell that hears of cancel requests in a partition; empty when nobody listens."""
         return self.bell(partition).name if self._on_cancel is not None else ""
 
-    def hear_interruptions(self, handler: Callable[[], None]) -> None:
+    def on_interruption(self, handler: Callable[[], None]) -> None:
         """Call `handler` when calls of this store lose their connection. They are repeated; whether the engine has
         carried them out before is not known."""
-        self._lines.on_interruption.append(handler)
+        self._pool.on_interruption.append(handler)
 
     # Slots of a cluster
 
@@ -429,7 +440,7 @@ class Store:
         return [partition for partition, tag in enumerate(self._tags) if slot_of(tag) in slots]
 
     @contextlib.asynccontextmanager
-    async def listening(self, partition: int, listener: Listener) -> AsyncIterator[Bell]:
+    async def listen(self, partition: int, listener: Listener) -> AsyncIterator[Bell]:
         bell = self.bell(partition)
         bell.add(listener)
         try:
@@ -438,8 +449,8 @@ class Store:
             bell.remove(listener)
 
     @contextlib.contextmanager
-    def listening_now(self, partition: int) -> Iterator[BlockingBell]:
-        bell = BlockingBell(self._lines.new_blocking_link(partition), self.root(partition))
+    def listen_sync(self, partition: int) -> Iterator[BlockingBell]:
+        bell = BlockingBell(self._pool.new_sync_connection(partition), self.root(partition))
         try:
             yield bell
         finally:

@@ -43,11 +43,11 @@ class Transferring(Limiting):
         return importer.done
 
     def _import_now(self, importer: Importer, lines: Any) -> Imported:
-        self.store.open_now()
+        self.store.open_sync()
         if not isinstance(lines, Iterable):
             raise BadInput("Lines that come asynchronously must be awaited.")
         for line in lines:
             if (flow := importer.read(line)) is not None:
-                self.store.run_now(flow)
-        self.store.run_now(importer.finish())
+                self.store.run_sync(flow)
+        self.store.run_sync(importer.finish())
         return importer.done

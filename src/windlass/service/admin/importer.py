@@ -205,7 +205,7 @@ class Importer:
     def _limit(self, limit: Limit, line: int, before: Flow[None]) -> Flow[None]:
         yield from before
         for partition in range(self._store.partitions):
-            table = yield from refresh_limits(self._store.known_limits, partition)
+            table = yield from refresh_limits(self._store.limit_cache, partition)
             for known in table.limits.values():
                 if known.name == limit.name:
                     self._note(line, "limit", limit.name, "existing" if known == limit else IdConflict())
@@ -221,7 +221,7 @@ class Importer:
         return self._sending(batch, self._kind)
 
     def _sending(self, batch: Sequence[Waiting], kind: str) -> Flow[None]:
-        known = self._store.known_limits
+        known = self._store.limit_cache
 
         def attempt(part: Sequence[Waiting]) -> Flow[list[str | Refusal]]:
             return split_by_partition(part, lambda one: one.home, self._restore)
@@ -237,7 +237,7 @@ class Importer:
             yield from self._cancel()
 
     def _restore(self, part: Sequence[Waiting], home: int) -> Any:
-        table = self._store.known_limits.table(home)
+        table = self._store.limit_cache.table(home)
         entries = [
             one.build(
                 join_keys(table.match(one.job.queue, one.job.name, one.job.lane, one.job.payload)) if one.job else ""

@@ -25,7 +25,7 @@ class _Part:
         self.bytes = size
 
 
-class Coalescer:
+class Batcher:
     """One per kind of call (script, head, durability). Callers give no more than ITEMS_MAX items at a time."""
 
     def __init__(self, send: Send) -> None:

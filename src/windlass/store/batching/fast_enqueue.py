@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from windlass.core.errors import LimitsChanged, Refusal
-from windlass.core.job_template import Filled, Form
+from windlass.core.job_template import PreparedJob, JobTemplate
 from windlass.core.operations import Enqueued
 from windlass.store.commands.enqueue import item, read
 from windlass.store.connection.connection import EngineReplyError, pack
@@ -18,24 +18,24 @@ _ARGUMENTS = 8  # of the command, with its name
 _NO_TERMS = b"\r\n$0\r\n\r\n"
 
 
-class Straight:
+class FastEnqueue:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._common = b""
         self._common_of: tuple[str, int, int] = ("", 0, 0)
 
-    def fits(self, form: Form) -> bool:
+    def fits(self, form: JobTemplate) -> bool:
         """Nothing of such a job is asked or decided here, and one node has all jobs."""
         found = self._store.deployment
         is_simple = form.is_plain and not form.is_relative and not form.job.id
         return is_simple and found is not None and found.partitions == 1 and not self._store.topology.has_slots
 
-    def named(self, job: Filled) -> Filled:
-        return Filled(job.form, job.payload, self._store.new_id(job.form.job.queue))
+    def named(self, job: PreparedJob) -> PreparedJob:
+        return PreparedJob(job.form, job.payload, self._store.new_id(job.form.job.queue))
 
-    def enqueue(self, job: Filled) -> Enqueued | Refusal | None:
+    def enqueue(self, job: PreparedJob) -> Enqueued | Refusal | None:
         """None: it is to be tried in the general way, with the same id."""
-        limits = self._store.known_limits.table(0)
+        limits = self._store.limit_cache.table(0)
         entry, _ = item(job.id, job, 0, limits)
         size = b"$%d\r\n" % len(entry)
         try:

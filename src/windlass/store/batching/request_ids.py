@@ -9,25 +9,25 @@ import os
 from collections.abc import Iterator
 from typing import Any, TypeAlias
 
-from windlass.store.commands.command import Argument, Call, ItemsCall
+from windlass.store.commands.command import Argument, BatchCommand, Command
 
-Slip: TypeAlias = tuple[Argument, ...]
-_NONE: contextlib.nullcontext[Slip] = contextlib.nullcontext(())
+RequestId: TypeAlias = tuple[Argument, ...]
+_NONE: contextlib.nullcontext[RequestId] = contextlib.nullcontext(())
 
 
-class Slips:
+class RequestIds:
     def __init__(self) -> None:
         self._owner = os.urandom(12).hex()
         self._free: list[int] = []
         self._places = itertools.count()
         self._calls = itertools.count(1)
 
-    def of(self, call: Call[Any] | ItemsCall[Any]) -> contextlib.AbstractContextManager[Slip]:
+    def of(self, call: Command[Any] | BatchCommand[Any]) -> contextlib.AbstractContextManager[RequestId]:
         """What stands before the items of a call, as often as it is sent; nothing for one that draws none."""
-        return self._one() if call.draws else _NONE
+        return self._one() if call.reserves_numbers else _NONE
 
     @contextlib.contextmanager
-    def _one(self) -> Iterator[Slip]:
+    def _one(self) -> Iterator[RequestId]:
         place = self._free.pop() if self._free else next(self._places)
         try:
             # The process is part of its name: one that was forked off has the same slips.

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from windlass.core.queue import Minute
 from windlass.core.stats.rollup import in_steps
-from windlass.store.commands.command import Flow, Now
-from windlass.store.commands.queues import MINUTE_MS, Histories, history
+from windlass.store.commands.command import EngineTime, Flow
+from windlass.store.commands.queues import MINUTE_MS, QueueHistories, history
 
 if TYPE_CHECKING:
     from windlass.store.store import Store
@@ -40,7 +40,7 @@ class Chronicle:
     def read(self, store: Store, names: Sequence[str], step_minutes: int, steps: int) -> Flow[dict[str, list[Minute]]]:
         names = list(dict.fromkeys(names))
         step_ms = step_minutes * MINUTE_MS
-        now_ms: int = yield Now()
+        now_ms: int = yield EngineTime()
         window_ms = (now_ms // step_ms - steps + 1) * step_ms
         groups: dict[tuple[int, int], list[str]] = {}
         for name in names:
@@ -49,7 +49,7 @@ class Chronicle:
         found: dict[str, list[Minute]] = {}
         for (home, missing_ms), group in groups.items():
             for part in _parts(group, missing_ms, now_ms):
-                told: Histories = yield history(part, BACK, home, first=missing_ms // MINUTE_MS)
+                told: QueueHistories = yield history(part, BACK, home, first=missing_ms // MINUTE_MS)
                 for name, minutes in zip(part, told.minutes, strict=True):
                     found[name] = self._learn((name, step_ms), in_steps(minutes, step_ms), window_ms, told.now_ms)
         return {name: found[name] for name in names}

@@ -6,7 +6,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from typing import Any, TypeVar
 
-from windlass.store.commands.command import Flow, Now
+from windlass.store.commands.command import EngineTime, Flow
 
 T = TypeVar("T")
 KEPT = 100
@@ -18,7 +18,7 @@ class Lately:
 
     def read(self, key: Hashable, for_ms: int, find: Callable[[int], Flow[T]]) -> Flow[T]:
         """What was found last, or it is found now; `find` is given the time."""
-        now_ms: int = yield Now()
+        now_ms: int = yield EngineTime()
         known = self._found.get(key)
         if known is not None and abs(now_ms - known[0]) < for_ms:
             return known[1]  # type: ignore[no-any-return]

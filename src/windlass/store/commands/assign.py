@@ -8,17 +8,17 @@ from typing import Any, cast
 import msgspec
 
 from windlass.core.errors import Refusal
-from windlass.core.operations import Heard, Held, Said
+from windlass.core.operations import WorkerReportOutcome, LeaseRef, WorkerReport
 from windlass.store.records.record import pack_blob
 
-from .command import Argument, Call, ItemsCall, answer, answering, text
-from .push import Found, read_found
-from .take import UNREGISTERED, Registration
+from .command import Argument, BatchCommand, Command, decode_text, parse_reply, reply_parser
+from .push import PushResult, read_push_result
+from .take import UNREGISTERED, WaitRegistration
 
 _encode = msgspec.msgpack.Encoder().encode
 
 
-def _item(one: Said, says: str) -> tuple[Argument, ...]:
+def _item(one: WorkerReport, says: str) -> tuple[Argument, ...]:
     return (
         one.queue,
         one.worker,
@@ -33,20 +33,20 @@ def _item(one: Said, says: str) -> tuple[Argument, ...]:
     )
 
 
-def _heard(reply: Any) -> Heard | Held:
+def _read_report(reply: Any) -> WorkerReportOutcome | LeaseRef:
     """Held: the finished job repeats, and is to be finished with its next run."""
-    return Held(*reply) if isinstance(reply, list) else cast(Heard, text(reply))
+    return LeaseRef(*reply) if isinstance(reply, list) else cast(WorkerReportOutcome, decode_text(reply))
 
 
-def report_worker(ones: Sequence[Said], silent_ms: int, partition: int) -> ItemsCall[Any]:
+def report_worker(ones: Sequence[WorkerReport], silent_ms: int, partition: int) -> BatchCommand[Any]:
     items = [_item(one, one.says) for one in ones]
-    return ItemsCall("report_worker", (silent_ms,), items, answering(_heard), partition=partition)
+    return BatchCommand("report_worker", (silent_ms,), items, reply_parser(_read_report), partition=partition)
 
 
-def hear_of(ones: Sequence[Said], silent_ms: int, partition: int) -> ItemsCall[Any]:
+def report_presence(ones: Sequence[WorkerReport], silent_ms: int, partition: int) -> BatchCommand[Any]:
     """Only that these workers are there."""
     items = [_item(one, "heard") for one in ones]
-    return ItemsCall("report_worker", (silent_ms,), items, answering(_heard), partition=partition)
+    return BatchCommand("report_worker", (silent_ms,), items, reply_parser(_read_report), partition=partition)
 
 
 def assign(
@@ -55,7 +55,7 @@ def assign(
     accept_ms: int,
     spends_attempt: bool,
     partition: int,
-    registration: Registration = UNREGISTERED,
-) -> Call[Found | Refusal]:
+    registration: WaitRegistration = UNREGISTERED,
+) -> Command[PushResult | Refusal]:
     args: list[Argument] = [most, accept_ms, int(spends_attempt), registration.bell, registration.for_ms, *queues]
-    return Call("assign", args, lambda reply: answer(reply, read_found), partition=partition)
+    return Command("assign", args, lambda reply: parse_reply(reply, read_push_result), partition=partition)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from windlass.core.callbacks.callback import (
     GIVEN_UP_KEPT_MS,
     GIVEN_UP_MOST,
-    Debt,
+    PendingCallback,
     HeldDebt,
     JobCallbacks,
     Room,
@@ -18,22 +18,22 @@ from windlass.core.errors import Refusal
 from windlass.core.job import Callback
 from windlass.store.records.record import unpack, unpack_attempt, unpack_blob
 
-from .command import Call, ItemsCall, answering, nothing, text
+from .command import BatchCommand, Command, decode_text, ignore_reply, reply_parser
 
 _NO_CALLBACK = Callback()
 
 
-class Found(NamedTuple):
+class TakenCallbacks(NamedTuple):
     now_ms: int
     next_at_ms: int | None
-    debts: list[Debt]
+    debts: list[PendingCallback]
 
 
-def _debt(fields: Sequence[bytes], due_at_ms: int | None = None, removed_at_ms: int | None = None) -> Debt:
+def _debt(fields: Sequence[bytes], due_at_ms: int | None = None, removed_at_ms: int | None = None) -> PendingCallback:
     debt, entry, is_whole, result, is_too_big, attempt, tries, error, token, to = fields
     job = unpack(entry, is_whole=is_whole == b"1")
     is_held = due_at_ms is None and removed_at_ms is None
-    return Debt(
+    return PendingCallback(
         id=debt,
         job=job,
         callback=job.callback or _NO_CALLBACK,
@@ -49,7 +49,7 @@ def _debt(fields: Sequence[bytes], due_at_ms: int | None = None, removed_at_ms: 
     )
 
 
-class Waiting(NamedTuple):
+class CallbackRegistration(NamedTuple):
     """What is registered while none is due; nothing when there is no bell."""
 
     bell: str = ""
@@ -57,12 +57,12 @@ class Waiting(NamedTuple):
     others_wait: bool = False  # behind the same bell
 
 
-def take_callbacks(room: Room, lease_ms: int, waiting: Waiting, partition: int) -> Call[Found]:
-    def read(reply: Any) -> Found:
-        return Found(reply[0], reply[1] or None, [_debt(fields) for fields in reply[2]])
+def take_callbacks(room: Room, lease_ms: int, waiting: CallbackRegistration, partition: int) -> Command[TakenCallbacks]:
+    def read(reply: Any) -> TakenCallbacks:
+        return TakenCallbacks(reply[0], reply[1] or None, [_debt(fields) for fields in reply[2]])
 
     less = [part for pair in room.of.items() for part in pair]
-    return Call(
+    return Command(
         "take_callbacks",
         [room.most, lease_ms, waiting.bell, waiting.for_ms, int(waiting.others_wait), room.usual, *less],
         read,
@@ -70,39 +70,39 @@ def take_callbacks(room: Room, lease_ms: int, waiting: Waiting, partition: int) 
     )
 
 
-def settle_callbacks(requests: Sequence[HeldDebt], partition: int) -> ItemsCall[Refusal | None]:
+def settle_callbacks(requests: Sequence[HeldDebt], partition: int) -> BatchCommand[Refusal | None]:
     items = [(one.id, one.token) for one in requests]
-    return ItemsCall("settle_callbacks", (), items, answering(nothing), partition=partition)
+    return BatchCommand("settle_callbacks", (), items, reply_parser(ignore_reply), partition=partition)
 
 
-def retry_callbacks(requests: Sequence[Undelivered], partition: int) -> ItemsCall[str | Refusal]:
+def retry_callbacks(requests: Sequence[Undelivered], partition: int) -> BatchCommand[str | Refusal]:
     items = [(one.id, one.token, one.delay_ms, _becomes(one), one.error.encode(errors="replace")) for one in requests]
     head = (GIVEN_UP_KEPT_MS, GIVEN_UP_MOST)
-    return ItemsCall("retry_callbacks", head, items, answering(text), partition=partition)
+    return BatchCommand("retry_callbacks", head, items, reply_parser(decode_text), partition=partition)
 
 
 def _becomes(one: Undelivered) -> str:
     return "given_up" if one.give_up else "unspent" if one.is_unspent else "again"
 
 
-def redeliver(ids: Sequence[bytes], partition: int) -> ItemsCall[str | Refusal]:
-    return ItemsCall("redeliver", (), [(debt,) for debt in ids], answering(text), partition=partition)
+def redeliver(ids: Sequence[bytes], partition: int) -> BatchCommand[str | Refusal]:
+    return BatchCommand("redeliver", (), [(debt,) for debt in ids], reply_parser(decode_text), partition=partition)
 
 
-def callbacks(given_up: bool, start: int, most: int, partition: int) -> Call[list[Debt]]:
-    def read(reply: Any) -> list[Debt]:
+def callbacks(given_up: bool, start: int, most: int, partition: int) -> Command[list[PendingCallback]]:
+    def read(reply: Any) -> list[PendingCallback]:
         if given_up:
             return [_debt(fields, removed_at_ms=at_ms) for at_ms, fields in reply]
         return [_debt(fields, due_at_ms=at_ms) for at_ms, fields in reply]
 
-    return Call("callbacks", ["given_up" if given_up else "owed", start, most], read, partition=partition)
+    return Command("callbacks", ["given_up" if given_up else "owed", start, most], read, partition=partition)
 
 
-def job_callbacks(job_id: bytes, looked_at: int, partition: int) -> Call[JobCallbacks]:
+def job_callbacks(job_id: bytes, looked_at: int, partition: int) -> Command[JobCallbacks]:
     def read(reply: Any) -> JobCallbacks:
         is_all, owed, given_up = reply
         debts = [_debt(fields, due_at_ms=at_ms) for at_ms, fields in owed]
         debts += [_debt(fields, removed_at_ms=at_ms) for at_ms, fields in given_up]
         return JobCallbacks(sorted({debt.id: debt for debt in debts}.values(), key=lambda debt: debt.id), bool(is_all))
 
-    return Call("job_callbacks", [job_id, looked_at], read, partition=partition)
+    return Command("job_callbacks", [job_id, looked_at], read, partition=partition)

@@ -11,7 +11,7 @@ from windlass.core.errors import Refusal
 from windlass.core.job import Cap
 from windlass.core.limits.limit import Aggregation, AggregationPage, key_shown
 
-from .command import Call, answering
+from .command import Command, reply_parser
 
 KEY_SHOWN_MAX = 1024  # characters
 _HEAD = struct.Struct(">I")
@@ -30,12 +30,12 @@ def _aggregation(row: list[Any]) -> Aggregation:
     return Aggregation(key=key, queued=queued, scheduled=scheduled, running=running, cap=cap, note=note)
 
 
-def aggregations(limit: str, after: str, most: int, partition: int) -> Call[AggregationPage | Refusal]:
+def aggregations(limit: str, after: str, most: int, partition: int) -> Command[AggregationPage | Refusal]:
     def read(reply: Any) -> AggregationPage:
         return AggregationPage(aggregations=[_aggregation(row) for row in reply[1]], cursor=reply[0].decode())
 
-    return Call("aggregations", [limit, after, most], answering(read), partition=partition)
+    return Command("aggregations", [limit, after, most], reply_parser(read), partition=partition)
 
 
-def aggregation(limit: str, key: str, partition: int) -> Call[Aggregation | Refusal]:
-    return Call("aggregation", [limit, key], answering(_aggregation), partition=partition)
+def aggregation(limit: str, key: str, partition: int) -> Command[Aggregation | Refusal]:
+    return Command("aggregation", [limit, key], reply_parser(_aggregation), partition=partition)

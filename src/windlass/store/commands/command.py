@@ -18,11 +18,11 @@ BYTES_MAX = 4 * 1024 * 1024
 _CODES = {code.encode(): code for code in REFUSALS}
 
 
-class Call(Generic[T]):
+class Command(Generic[T]):
     """One call in one partition."""
 
     __slots__ = ("_args", "durability", "operation", "partition", "read")
-    draws = False
+    reserves_numbers = False
 
     def __init__(
         self,
@@ -51,10 +51,20 @@ class Call(Generic[T]):
         return pack((*beginning, *self.args))
 
 
-class ItemsCall(Generic[T]):
+class BatchCommand(Generic[T]):
     """A call about many items, answered per item. Concurrent ones with the same head travel together."""
 
-    __slots__ = ("_size", "draws", "durability", "head", "is_whole", "items", "operation", "partition", "read")
+    __slots__ = (
+        "_size",
+        "durability",
+        "head",
+        "is_whole",
+        "items",
+        "operation",
+        "partition",
+        "read",
+        "reserves_numbers",
+    )
 
     def __init__(
         self,
@@ -66,13 +76,13 @@ class ItemsCall(Generic[T]):
         partition: int = 0,
         durability: Durability | None = None,
         is_whole: bool = False,  # its items must not be divided
-        draws: bool = False,  # numbers for its jobs: it is sent with a slip
+        reserves_numbers: bool = False,  # numbers for its jobs: it is sent with a slip
         size: int = -1,  # bytes of all items, if they were counted already
     ) -> None:
         self.operation = operation
         self.head = head
         self.is_whole = is_whole
-        self.draws = draws
+        self.reserves_numbers = reserves_numbers
         self.items = items
         self.read = read
         self.partition = partition
@@ -99,12 +109,12 @@ class ItemsCall(Generic[T]):
 
 
 @lru_cache(1024)
-def packed_words(words: tuple[Argument, ...]) -> bytes:
+def encode_words(words: tuple[Argument, ...]) -> bytes:
     """As they are sent, but for how many they are. For those that stay the same."""
     return pack(words).partition(b"\r\n")[2]
 
 
-class Relations(bytes):
+class DependencyIds(bytes):
     """Ids of other jobs that a call must look up: they weigh more than their bytes."""
 
     __slots__ = ()
@@ -118,12 +128,12 @@ def size_of(item: tuple[Argument, ...]) -> int:
     for part in item:
         if type(part) is bytes:
             size += len(part)
-        elif type(part) is Relations:
+        elif type(part) is DependencyIds:
             size += len(part) * _WEIGHT
     return size
 
 
-def bounded(call: ItemsCall[T]) -> list[ItemsCall[T]]:
+def split_batch(call: BatchCommand[T]) -> list[BatchCommand[T]]:
     """The same items in as many calls as their number and their bytes demand."""
     if call.is_whole or (len(call.items) <= ITEMS_MAX and call.size <= BYTES_MAX):
         return [call]
@@ -137,14 +147,14 @@ def bounded(call: ItemsCall[T]) -> list[ItemsCall[T]]:
         parts[-1].append(item)
         bytes_so_far += size
     return [
-        ItemsCall(
+        BatchCommand(
             call.operation,
             call.head,
             items,
             call.read,
             partition=call.partition,
             durability=call.durability,
-            draws=call.draws,
+            reserves_numbers=call.reserves_numbers,
         )
         for items in parts
     ]
@@ -156,18 +166,18 @@ class NotConfirmed:
     __slots__ = ("answer",)
 
     def __init__(self, answer: Any) -> None:
-        self.answer = answer
+        self.answer = parse_reply
 
 
-class Now:
+class EngineTime:
     """Asks for the engine's time in milliseconds."""
 
 
-class Torn:
+class MigratingPartitions:
     """Asks which partitions are being moved key by key."""
 
 
-class Inquiry:
+class NodeCommand:
     """Asks the engine itself, e.g. for INFO. What it refuses (a provider may forbid CONFIG) is an answer too."""
 
     __slots__ = ("command", "partition")
@@ -177,30 +187,32 @@ class Inquiry:
         self.partition = partition  # whose node is asked
 
 
-Effect: TypeAlias = Call[Any] | ItemsCall[Any] | Now | Torn | Inquiry | list[Any]  # a list of effects: side by side
+Effect: TypeAlias = (
+    Command[Any] | BatchCommand[Any] | EngineTime | MigratingPartitions | NodeCommand | list[Any]
+)  # a list of effects: side by side
 Flow: TypeAlias = Generator[Effect, Any, T]
 
 
-def answer(reply: Any, read: Callable[[Any], T]) -> T | Refusal:
+def parse_reply(reply: Any, read: Callable[[Any], T]) -> T | Refusal:
     """The value read from a reply, or the refusal it stands for."""
     if isinstance(reply, bytes) and reply in _CODES:
         return refusal(_CODES[reply])
     return read(reply)
 
 
-def read_reply(reply: Any, read: Callable[[Any], T]) -> T | Refusal:
+def parse_read_reply(reply: Any, read: Callable[[Any], T]) -> T | Refusal:
     """Do as `answer` for a read: when the job has ended, the refusal says that nothing of it is kept."""
-    answered = answer(reply, read)
+    answered = parse_reply(reply, read)
     return AlreadyEnded(AlreadyEnded.unkept) if isinstance(answered, AlreadyEnded) else answered
 
 
-def answering(read: Callable[[Any], T]) -> Callable[[Any], T | Refusal]:
-    return lambda reply: answer(reply, read)
+def reply_parser(read: Callable[[Any], T]) -> Callable[[Any], T | Refusal]:
+    return lambda reply: parse_reply(reply, read)
 
 
-def nothing(_reply: Any) -> None:
+def ignore_reply(_reply: Any) -> None:
     return None
 
 
-def text(reply: Any) -> str:
+def decode_text(reply: Any) -> str:
     return str(reply, "ascii")

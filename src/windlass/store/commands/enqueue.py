@@ -7,14 +7,14 @@ from typing import Any
 
 from windlass.core.errors import Refusal, refusal
 from windlass.core.job import Blob, Cap, Codec, Durability, NewJob
-from windlass.core.job_template import Filled, Form
+from windlass.core.job_template import PreparedJob, JobTemplate
 from windlass.core.limits.limit import LimitTable
 from windlass.core.operations import Enqueued
 from windlass.store.records import record
 
 from .caps import pack_cap
-from .command import Argument, ItemsCall, NotConfirmed, Relations
-from .limits import joined
+from .command import Argument, BatchCommand, DependencyIds, NotConfirmed
+from .limits import join_keys
 
 _TOGETHER = b"\xff"  # with the next job, or not at all
 _CAPPED = b"\xfe"  # a cap follows
@@ -30,7 +30,7 @@ def _terms(job: NewJob, limits: LimitTable, matched: Sequence[str], payload: Blo
     unique = _unique_terms(job)
     cap = b"" if job.cap is None else _cap_terms(job.cap, limits.capped(job.cap.limit, matched, payload))
     if job.after:
-        return Relations(cap + (unique or _NONE) + b"".join(job.after))
+        return DependencyIds(cap + (unique or _NONE) + b"".join(job.after))
     return cap + unique
 
 
@@ -76,7 +76,7 @@ def _instants(job: NewJob, now_ms: int) -> tuple[int, int]:
 
 
 def item(
-    job_id: bytes, job: Filled, now_ms: int, limits: LimitTable, origin: record.Origin = record.NO_ORIGIN
+    job_id: bytes, job: PreparedJob, now_ms: int, limits: LimitTable, origin: record.Origin = record.NO_ORIGIN
 ) -> tuple[bytes, bytes]:
     """Id and record, and what to do about the unique key: a new job as every script that adds one reads it."""
     form, payload = job.form, job.payload
@@ -86,34 +86,34 @@ def item(
     return packed, b"" if form.is_plain else _terms(common, limits, matched, payload)
 
 
-def _prepared(form: Form, codec: Codec, now_ms: int, matched: Sequence[str], origin: record.Origin) -> record.Prepared:
+def _prepared(form: JobTemplate, codec: Codec, now_ms: int, matched: Sequence[str], origin: record.Origin) -> record.Prepared:
     if form.is_relative or origin is not record.NO_ORIGIN:
-        return record.prepare(form.job, codec, *_instants(form.job, now_ms), joined(matched), origin)
+        return record.prepare(form.job, codec, *_instants(form.job, now_ms), join_keys(matched), origin)
     key = codec, matched
     found: record.Prepared | None = form.packed.get(key)
     if found is None:
         if len(form.packed) >= PREPARED_MAX:  # keys of limits differ with the payloads
             form.packed.clear()
-        found = form.packed[key] = record.prepare(form.job, codec, *_instants(form.job, 0), joined(matched))
+        found = form.packed[key] = record.prepare(form.job, codec, *_instants(form.job, 0), join_keys(matched))
     return found
 
 
 def enqueue(
-    jobs: Sequence[tuple[bytes, Filled]],
+    jobs: Sequence[tuple[bytes, PreparedJob]],
     now_ms: int,
     limits: LimitTable,
     partition: int,
     durability: Durability | None,
     *,
     is_whole: bool = False,
-    draws: bool = False,
-) -> ItemsCall[Enqueued | Refusal]:
+    reserves_numbers: bool = False,
+) -> BatchCommand[Enqueued | Refusal]:
     """`now_ms` is the engine's time when any of the jobs has a delay or a relative expiry. `draws`: the engine makes
     their ids, of numbers."""
     items, size = _items(jobs, now_ms, limits)
     if is_whole:
         items, size = _together(items), -1
-    return ItemsCall(
+    return BatchCommand(
         "enqueue",
         (limits.version,),
         items,
@@ -121,18 +121,18 @@ def enqueue(
         partition=partition,
         durability=durability,
         is_whole=is_whole,
-        draws=draws,
+        reserves_numbers=reserves_numbers,
         size=size,
     )
 
 
 def _items(
-    jobs: Sequence[tuple[bytes, Filled]], now_ms: int, limits: LimitTable
+    jobs: Sequence[tuple[bytes, PreparedJob]], now_ms: int, limits: LimitTable
 ) -> tuple[list[tuple[Argument, ...]], int]:
     """With their bytes, or -1. What neighbours of one form have in common is looked up once."""
     items: list[tuple[Argument, ...]] = []
     size = 0
-    last: Form | None = None
+    last: JobTemplate | None = None
     codec: Codec | None = None
     prepared: record.Prepared
     for job_id, job in jobs:

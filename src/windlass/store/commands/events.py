@@ -5,16 +5,16 @@ from __future__ import annotations
 import struct
 from typing import Any, NamedTuple, TypeAlias
 
-from windlass.core.event import Event, Happening
+from windlass.core.event import Event, EventKind
 from windlass.store.records.record import unpack_blob
 
-from .command import Argument, Call
+from .command import Argument, Command
 
 _EVENT = struct.Struct(">BHIII16sB")  # kind, instant in two halves, attempt, progress, job, length of the queue's name
 Entry: TypeAlias = list[Any]  # id, [b"e", event]
 
 
-class Place(NamedTuple):
+class EventPosition(NamedTuple):
     """Which event comes next: ids in the stream are <epoch>-<ordinal>, see lua/lib/events.lua."""
 
     epoch: int
@@ -26,19 +26,21 @@ class Place(NamedTuple):
         return f"{self.epoch}-{self.ordinal - 1}" if self.ordinal else f"{self.epoch - 1}-{2**64 - 1}"
 
 
-class Followed(NamedTuple):
-    coming: Place  # of the next event that will be written
+class StreamPage(NamedTuple):
+    coming: EventPosition  # of the next event that will be written
     entries: list[Entry]
 
 
-def follow(place: Place | None, most: int, partition: int) -> Call[Followed]:
+def follow(place: EventPosition | None, most: int, partition: int) -> Command[StreamPage]:
     args: list[Argument] = [*(place or ("", "")), most]
-    return Call("follow", args, lambda reply: Followed(Place(reply[0], reply[1]), reply[2]), partition=partition)
+    return Command(
+        "follow", args, lambda reply: StreamPage(EventPosition(reply[0], reply[1]), reply[2]), partition=partition
+    )
 
 
-def place_of(entry: Entry) -> Place:
+def entry_position(entry: Entry) -> EventPosition:
     epoch, _, ordinal = entry[0].partition(b"-")
-    return Place(int(epoch), int(ordinal))
+    return EventPosition(int(epoch), int(ordinal))
 
 
 def event_of(entry: Entry) -> Event:
@@ -46,9 +48,9 @@ def event_of(entry: Entry) -> Event:
     kind, at_high, at, attempt, progress, job, queue_bytes = _EVENT.unpack_from(stored)
     name_at = _EVENT.size + queue_bytes + 2
     value_at = name_at + int.from_bytes(stored[name_at - 2 : name_at], "big")
-    is_progress = kind == Happening.PROGRESS
+    is_progress = kind == EventKind.PROGRESS
     return Event(
-        kind=Happening(kind),
+        kind=EventKind(kind),
         job=job,
         queue=stored[_EVENT.size : name_at - 2].decode(),
         name=stored[name_at:value_at].decode(),

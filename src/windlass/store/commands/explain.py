@@ -9,12 +9,12 @@ from windlass.core.errors import Refusal
 from windlass.core.explain.inputs import Awaited, Employed, Facts, FullLimit, Place, Relative, Takers
 from windlass.core.explain.references import Step
 from windlass.core.limits.limit import key_in
-from windlass.core.operations import ANYTHING, Filter
+from windlass.core.operations import ANY_JOB, Filter
 from windlass.core.queue import Pause
 from windlass.core.states import State
 from windlass.store.records.record import unpack, unpack_attempt
 
-from .command import Argument, Call, read_reply
+from .command import Argument, Command, parse_read_reply
 from .limits import read_limit
 from .queues import read_pause
 from .workers import read_info
@@ -33,10 +33,10 @@ _STEPS: dict[bytes, Step] = {
 }
 
 
-def explain(job_id: bytes, partition: int) -> Call[Facts | Refusal]:
+def explain(job_id: bytes, partition: int) -> Command[Facts | Refusal]:
     args: list[Argument] = [job_id, LISTED, WORKERS_LOOKED_AT]
-    return Call(
-        "explain", args, lambda reply: read_reply(reply, lambda parts: _facts(job_id, parts)), partition=partition
+    return Command(
+        "explain", args, lambda reply: parse_read_reply(reply, lambda parts: _facts(job_id, parts)), partition=partition
     )
 
 
@@ -105,7 +105,7 @@ def _takers(fact: Any) -> Takers:
 def read_filter(text: str) -> Filter:
     """The inverse of `filter_text`."""
     if not text:
-        return ANYTHING
+        return ANY_JOB
     priority, kind, rest = text.split("\1", 2)
     names = tuple(rest.split("\0")) if rest else ()
     return Filter(

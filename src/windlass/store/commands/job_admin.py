@@ -7,30 +7,34 @@ from collections.abc import Sequence
 from windlass.core.errors import Refusal
 from windlass.core.operations import Edit, Edited
 
-from .command import Argument, ItemsCall, answering, text
-from .limits import Match, match_item
+from .command import Argument, BatchCommand, decode_text, reply_parser
+from .limits import LimitMatch, match_item
 
 
 def cancel(
     ids: Sequence[bytes], reason: str, counts_waiting: bool, even_failed: bool, spares_running: bool, partition: int
-) -> ItemsCall[str | Refusal]:
+) -> BatchCommand[str | Refusal]:
     items = [(job_id, reason, int(counts_waiting), int(even_failed), int(spares_running)) for job_id in ids]
-    return ItemsCall("cancel", (), items, answering(text), partition=partition)
+    return BatchCommand("cancel", (), items, reply_parser(decode_text), partition=partition)
 
 
-def retry(matches: Sequence[Match], version: int, partition: int) -> ItemsCall[str | Refusal]:
-    return ItemsCall("retry", (version,), [match_item(one) for one in matches], answering(text), partition=partition)
+def retry(matches: Sequence[LimitMatch], version: int, partition: int) -> BatchCommand[str | Refusal]:
+    return BatchCommand(
+        "retry", (version,), [match_item(one) for one in matches], reply_parser(decode_text), partition=partition
+    )
 
 
-def wake(ids: Sequence[bytes], partition: int) -> ItemsCall[str | Refusal]:
-    return ItemsCall("wake", (), [(job_id,) for job_id in ids], answering(text), partition=partition)
+def wake(ids: Sequence[bytes], partition: int) -> BatchCommand[str | Refusal]:
+    return BatchCommand("wake", (), [(job_id,) for job_id in ids], reply_parser(decode_text), partition=partition)
 
 
 def requeue(
-    matches: Sequence[Match], gives_attempt_back: bool, version: int, partition: int
-) -> ItemsCall[str | Refusal]:
+    matches: Sequence[LimitMatch], gives_attempt_back: bool, version: int, partition: int
+) -> BatchCommand[str | Refusal]:
     head = (int(gives_attempt_back), version)
-    return ItemsCall("requeue", head, [match_item(one) for one in matches], answering(text), partition=partition)
+    return BatchCommand(
+        "requeue", head, [match_item(one) for one in matches], reply_parser(decode_text), partition=partition
+    )
 
 
 def _edit_item(request: Edit, limits: str | None) -> tuple[Argument, ...]:
@@ -57,12 +61,14 @@ def _repeat(rule: str | None) -> str:
     return rule or "-"
 
 
-def edit(requests: Sequence[tuple[Edit, str | None]], version: int, partition: int) -> ItemsCall[Edited | Refusal]:
+def edit(requests: Sequence[tuple[Edit, str | None]], version: int, partition: int) -> BatchCommand[Edited | Refusal]:
     """Each with the limits that its new content matches, where these may be others than before."""
     items = [_edit_item(*request) for request in requests]
-    return ItemsCall("edit", (version,), items, answering(lambda reply: Edited(*reply)), partition=partition)
+    return BatchCommand("edit", (version,), items, reply_parser(lambda reply: Edited(*reply)), partition=partition)
 
 
-def delete(ids: Sequence[bytes], even_leased: bool, even_waiting: bool, partition: int) -> ItemsCall[str | Refusal]:
+def delete(ids: Sequence[bytes], even_leased: bool, even_waiting: bool, partition: int) -> BatchCommand[str | Refusal]:
     items = [(job_id,) for job_id in ids]
-    return ItemsCall("delete", (int(even_leased), int(even_waiting)), items, answering(text), partition=partition)
+    return BatchCommand(
+        "delete", (int(even_leased), int(even_waiting)), items, reply_parser(decode_text), partition=partition
+    )

@@ -12,12 +12,12 @@ import msgspec
 
 from windlass.core.errors import BadInput, Refusal
 from windlass.core.job import Attempt, Ending, Job, Member, Timeline
-from windlass.core.operations import Listing, Members, Page
+from windlass.core.operations import Listing, MemberPage, Page
 from windlass.core.states import State
 from windlass.core.text.error_text import error_shape, plain_parts, says
 from windlass.store.records.record import unpack, unpack_attempt, unpack_blob
 
-from .command import Argument, Call, ItemsCall, answering, read_reply
+from .command import Argument, BatchCommand, Command, parse_read_reply, reply_parser
 
 LOOKED_AT = 500  # jobs one page looks at, however few of them match
 ERRORS_LOOKED_AT = 200  # the same when their errors are looked through
@@ -26,20 +26,20 @@ PEEK_BYTES = 1024  # as in lua/lib/jobs/record.lua
 _SCORE = re.compile(rb"-?(inf|\d+(\.\d+)?(e[-+]?\d+)?)")
 
 
-def job(ids: Sequence[bytes], partition: int) -> ItemsCall[Any]:
+def job(ids: Sequence[bytes], partition: int) -> BatchCommand[Any]:
     """Answers (record, attempts) per id; `timeline` puts id and answer together."""
-    return ItemsCall("job", (), [(job_id,) for job_id in ids], lambda reply: reply, partition=partition)
+    return BatchCommand("job", (), [(job_id,) for job_id in ids], lambda reply: reply, partition=partition)
 
 
 def timeline(job_id: bytes, reply: Any) -> Timeline | Refusal:
-    return read_reply(
+    return parse_read_reply(
         reply, lambda parts: Timeline(unpack(job_id + parts[0]), [unpack_attempt(one) for one in parts[1]])
     )
 
 
-def queue_of(ids: Sequence[bytes], partition: int) -> ItemsCall[str | Refusal]:
-    read = answering(lambda parts: str(parts[0], "utf-8"))
-    return ItemsCall("queue_of", (), [(job_id,) for job_id in ids], read, partition=partition)
+def queue_of(ids: Sequence[bytes], partition: int) -> BatchCommand[str | Refusal]:
+    read = reply_parser(lambda parts: str(parts[0], "utf-8"))
+    return BatchCommand("queue_of", (), [(job_id,) for job_id in ids], read, partition=partition)
 
 
 def _read_ending(reply: Any) -> Ending:
@@ -51,17 +51,19 @@ def _read_ending(reply: Any) -> Ending:
     )
 
 
-def result(job_id: bytes, consume: bool, bell: str, partition: int, *, leaves: bool = False) -> Call[Ending | Refusal]:
+def result(
+    job_id: bytes, consume: bool, bell: str, partition: int, *, leaves: bool = False
+) -> Command[Ending | Refusal]:
     """`bell` is rung at the end of a job that has not ended yet; `leaves` takes it away again."""
     args: list[Argument] = [job_id, int(consume), bell, int(leaves)]
-    return Call("result", args, lambda reply: read_reply(reply, _read_ending), partition=partition)
+    return Command("result", args, lambda reply: parse_read_reply(reply, _read_ending), partition=partition)
 
 
-def _cursor(score: bytes, member: bytes) -> str:
+def _encode_cursor(score: bytes, member: bytes) -> str:
     return base64.urlsafe_b64encode(score + b" " + member).decode() if score else ""
 
 
-def _uncursor(cursor: str) -> tuple[bytes, bytes]:
+def _decode_cursor(cursor: str) -> tuple[bytes, bytes]:
     try:
         score, _, member = base64.b64decode(cursor.encode(), b"-_", validate=True).partition(b" ")
     except ValueError:
@@ -71,7 +73,7 @@ def _uncursor(cursor: str) -> tuple[bytes, bytes]:
     return score, member
 
 
-class Position(NamedTuple):
+class IndexPosition(NamedTuple):
     """Of an entry in the order of an index."""
 
     score: float
@@ -80,15 +82,15 @@ class Position(NamedTuple):
 
     @property
     def cursor(self) -> str:
-        return _cursor(self.text, self.member)
+        return _encode_cursor(self.text, self.member)
 
 
-class Found(NamedTuple):
+class IndexPage(NamedTuple):
     """A page of one index. `until` is how far it has looked; None: to the end."""
 
     jobs: list[Job]
-    positions: list[Position]  # of these jobs
-    until: Position | None
+    positions: list[IndexPosition]  # of these jobs
+    until: IndexPosition | None
     looked_at: int
     last_attempts: dict[bytes, Attempt]
 
@@ -97,29 +99,29 @@ class Found(NamedTuple):
         return Page(self.jobs, self.until.cursor if self.until else "", self.looked_at, self.last_attempts)
 
 
-def _position(score: bytes, member: bytes) -> Position:
-    return Position(float(score), member, score)
+def _position(score: bytes, member: bytes) -> IndexPosition:
+    return IndexPosition(float(score), member, score)
 
 
-def _read_page(listing: Listing, reply: Any) -> Found:
+def _read_page(listing: Listing, reply: Any) -> IndexPage:
     score, member, entries, places, looked_at, said = reply
     jobs = [unpack(entry, is_whole=len(entry) < 16 + PEEK_BYTES) for entry in entries]
     positions = [_position(places[i], places[i + 1]) for i in range(0, len(places), 2)]
     attempts = {job.id: unpack_attempt(one) for job, one in zip(jobs, said, strict=bool(said)) if one}
     if listing.error or listing.error_shape:
-        kept = [at for at, job in enumerate(jobs) if _is_sought(listing, attempts.get(job.id))]
+        kept = [at for at, job in enumerate(jobs) if _matches_error(listing, attempts.get(job.id))]
         jobs, positions = [jobs[at] for at in kept], [positions[at] for at in kept]
         attempts = {job.id: attempts[job.id] for job in jobs} if listing.with_errors else {}
-    return Found(jobs, positions, _position(score, member) if score else None, looked_at, attempts)
+    return IndexPage(jobs, positions, _position(score, member) if score else None, looked_at, attempts)
 
 
-def _is_sought(listing: Listing, attempt: Attempt | None) -> bool:
+def _matches_error(listing: Listing, attempt: Attempt | None) -> bool:
     if listing.error and not says(attempt, listing.error):
         return False
     return not listing.error_shape or error_shape(attempt) == listing.error_shape
 
 
-def _sought(listing: Listing) -> list[bytes]:
+def _error_texts(listing: Listing) -> list[bytes]:
     """Texts that an error must hold so that its line can be as wanted: the line is put together from parts, and JSON
     may write them in two ways. The page is looked through again with the line itself."""
     texts = [listing.error, *plain_parts(listing.error_shape)]
@@ -132,11 +134,11 @@ def _sought(listing: Listing) -> list[bytes]:
 _TIMED = {"t": "created", "waiting": "created"} | dict.fromkeys(("finished", "failed", "cancelled", "history"), "ended")
 
 
-def jobs(index: str, owner: str, listing: Listing, partition: int, looked_at: int = 0) -> Call[Found]:
+def jobs(index: str, owner: str, listing: Listing, partition: int, looked_at: int = 0) -> Command[IndexPage]:
     """`index` and `owner` name the sorted set: a state's of a queue, or a tag's."""
-    score, member = _uncursor(listing.cursor) if listing.cursor else (b"", b"")
+    score, member = _decode_cursor(listing.cursor) if listing.cursor else (b"", b"")
     is_by_tag = index == "t"
-    sought = _sought(listing)
+    sought = _error_texts(listing)
     state = State[listing.state.upper()] if is_by_tag and listing.state else 0
     args: list[Argument] = [
         index,
@@ -157,7 +159,7 @@ def jobs(index: str, owner: str, listing: Listing, partition: int, looked_at: in
         int(listing.with_errors or bool(listing.error or listing.error_shape)),
         *sought,
     ]
-    return Call("jobs", args, lambda reply: _read_page(listing, reply), partition=partition)
+    return Command("jobs", args, lambda reply: _read_page(listing, reply), partition=partition)
 
 
 def _read_member(reply: Any) -> Member:
@@ -169,14 +171,14 @@ def _read_member(reply: Any) -> Member:
     )
 
 
-def _read_members(reply: Any) -> Members:
+def _read_members(reply: Any) -> MemberPage:
     score, member, found = reply
-    return Members([_read_member(one) for one in found], _cursor(score, member))
+    return MemberPage([_read_member(one) for one in found], _encode_cursor(score, member))
 
 
 def list_members(
     job_id: bytes, states: Sequence[State], most: int, cursor: str, partition: int
-) -> Call[Members | Refusal]:
-    score, member = _uncursor(cursor) if cursor else (b"", b"")
+) -> Command[MemberPage | Refusal]:
+    score, member = _decode_cursor(cursor) if cursor else (b"", b"")
     args: list[Argument] = [job_id, most, LOOKED_AT, MEMBERS_BYTES, score, member, *(int(state) for state in states)]
-    return Call("list_members", args, lambda reply: read_reply(reply, _read_members), partition=partition)
+    return Command("list_members", args, lambda reply: parse_read_reply(reply, _read_members), partition=partition)

@@ -10,19 +10,19 @@ from windlass.core.limits.limit import LimitTable
 from windlass.core.queue import HeldUp, Lane, Lanes
 from windlass.store.records.record import LIMITS_SEPARATOR
 
-from .command import Argument, Call
+from .command import Argument, Command
 
 CURSOR_MAX = 8 * 1024  # a line is known by lane, name and limits
 _HIDDEN = "\1"  # before the lane of hidden jobs, see lua/lib/queues/lanes.lua
 
 
-def lanes(queue: str, cursor: str, most: int, table: LimitTable, partition: int) -> Call[Lanes]:
+def lanes(queue: str, cursor: str, most: int, table: LimitTable, partition: int) -> Command[Lanes]:
     """The table names the limits, which the engine knows by number."""
-    args: list[Argument] = [queue, _uncursor(cursor), most]
-    return Call("lanes", args, lambda reply: _read(table, reply), partition=partition)
+    args: list[Argument] = [queue, _decode_cursor(cursor), most]
+    return Command("lanes", args, lambda reply: _read(table, reply), partition=partition)
 
 
-def _uncursor(cursor: str) -> bytes:
+def _decode_cursor(cursor: str) -> bytes:
     try:
         return base64.b64decode(cursor.encode(), b"-_", validate=True)
     except ValueError as error:
@@ -30,7 +30,7 @@ def _uncursor(cursor: str) -> bytes:
 
 
 def check_cursor(cursor: str) -> None:
-    _uncursor(cursor)
+    _decode_cursor(cursor)
 
 
 def _read(table: LimitTable, reply: Any) -> Lanes:

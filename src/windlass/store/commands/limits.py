@@ -12,7 +12,7 @@ from windlass.core.errors import Refusal
 from windlass.core.limits.limit import Level, Limit, LimitHolder, LimitHolders, LimitTable, key_in
 from windlass.store.records.record import LIMITS_SEPARATOR
 
-from .command import Argument, Call, ItemsCall, answering, nothing
+from .command import Argument, BatchCommand, Command, ignore_reply, reply_parser
 
 KEYS_PER_STEP = 100
 _HEAD = struct.Struct(">Bdd")  # kind, amount, burst: as lua/lib/limits/limits.lua reads them
@@ -21,18 +21,18 @@ _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Limit).decode
 
 
-class Changed(NamedTuple):
+class LimitChange(NamedTuple):
     number: int
     version: int
     before: Limit | None
 
 
-class Limits(NamedTuple):
+class StoredLimits(NamedTuple):
     table: LimitTable
     unmatched_version: int  # jobs are still being matched against it; 0: none
 
 
-def joined(limits: Sequence[str]) -> str:
+def join_keys(limits: Sequence[str]) -> str:
     return LIMITS_SEPARATOR.join(limits)
 
 
@@ -46,27 +46,27 @@ def read_limit(stored: bytes) -> Limit:
     return _decode(stored[_HEAD.size :])
 
 
-def _read_changed(reply: Any) -> Changed:
+def _read_changed(reply: Any) -> LimitChange:
     number, version, before = reply
-    return Changed(number, version, read_limit(before) if before else None)
+    return LimitChange(number, version, read_limit(before) if before else None)
 
 
-def set_limit(limit: Limit, partition: int) -> Call[Changed]:
-    return Call("limit", [limit.name, _pack(limit)], _read_changed, partition=partition)
+def set_limit(limit: Limit, partition: int) -> Command[LimitChange]:
+    return Command("limit", [limit.name, _pack(limit)], _read_changed, partition=partition)
 
 
-def unlimit(name: str, partition: int) -> Call[Changed | Refusal]:
-    return Call("unlimit", [name], answering(_read_changed), partition=partition)
+def unlimit(name: str, partition: int) -> Command[LimitChange | Refusal]:
+    return Command("unlimit", [name], reply_parser(_read_changed), partition=partition)
 
 
-def _read_limits(reply: Any) -> Limits:
+def _read_limits(reply: Any) -> StoredLimits:
     version, unmatched, flat = reply
     limits = {int(flat[i]): read_limit(flat[i + 1]) for i in range(0, len(flat), 2)}
-    return Limits(LimitTable(version, limits), unmatched)
+    return StoredLimits(LimitTable(version, limits), unmatched)
 
 
-def limits(partition: int) -> Call[Limits]:
-    return Call("limits", [], _read_limits, partition=partition)
+def limits(partition: int) -> Command[StoredLimits]:
+    return Command("limits", [], _read_limits, partition=partition)
 
 
 class LevelPage(NamedTuple):
@@ -85,8 +85,8 @@ def _level(row: list[Any]) -> Level:
     )
 
 
-def levels(number: int, cursor: str, partition: int) -> Call[LevelPage]:
-    return Call(
+def levels(number: int, cursor: str, partition: int) -> Command[LevelPage]:
+    return Command(
         "levels",
         [number, cursor, KEYS_PER_STEP],
         lambda reply: LevelPage(reply[1].decode(), [_level(row) for row in reply[2]]),
@@ -94,34 +94,34 @@ def levels(number: int, cursor: str, partition: int) -> Call[LevelPage]:
     )
 
 
-def holders(holdup: str, start: int, most: int, partition: int) -> Call[LimitHolders]:
+def holders(holdup: str, start: int, most: int, partition: int) -> Command[LimitHolders]:
     def read(reply: Any) -> LimitHolders:
         count, flat = reply
         found = [LimitHolder(flat[i], int(flat[i + 1])) for i in range(0, len(flat), 2)]
         return LimitHolders(count=count, holders=found)
 
-    return Call("holders", [holdup, start, most], read, partition=partition)
+    return Command("holders", [holdup, start, most], read, partition=partition)
 
 
-def reopen(number: int, cursor: str, partition: int) -> Call[str]:
+def reopen(number: int, cursor: str, partition: int) -> Command[str]:
     """Answers the next cursor, '0' at the end."""
-    return Call("reopen", [number, cursor, KEYS_PER_STEP], lambda reply: str(reply, "ascii"), partition=partition)
+    return Command("reopen", [number, cursor, KEYS_PER_STEP], lambda reply: str(reply, "ascii"), partition=partition)
 
 
-class Match(NamedTuple):
+class LimitMatch(NamedTuple):
     id: bytes
     revision: int
     limits: tuple[str, ...]
 
 
-def match_item(match: Match) -> tuple[Argument, ...]:
-    return match.id, match.revision, joined(match.limits)
+def match_item(match: LimitMatch) -> tuple[Argument, ...]:
+    return match.id, match.revision, join_keys(match.limits)
 
 
-def rematch(matches: Sequence[Match], version: int, partition: int) -> ItemsCall[Refusal | None]:
+def rematch(matches: Sequence[LimitMatch], version: int, partition: int) -> BatchCommand[Refusal | None]:
     items = [match_item(one) for one in matches]
-    return ItemsCall("rematch", (version,), items, answering(nothing), partition=partition)
+    return BatchCommand("rematch", (version,), items, reply_parser(ignore_reply), partition=partition)
 
 
-def rematched(version: int, partition: int) -> Call[bool]:
-    return Call("rematched", [version], bool, partition=partition)
+def rematched(version: int, partition: int) -> Command[bool]:
+    return Command("rematched", [version], bool, partition=partition)

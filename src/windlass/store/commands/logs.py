@@ -9,7 +9,7 @@ from typing import Any
 from windlass.core.errors import Refusal
 from windlass.core.log import KeptLine, Log, LogLine, Logs
 
-from .command import Call, ItemsCall, answering, nothing, read_reply
+from .command import BatchCommand, Command, ignore_reply, parse_read_reply, reply_parser
 
 _LINE = struct.Struct(">HIB")  # instant in two halves, bytes of the level; then level and text
 _ENTRY = struct.Struct(">IHIIHIB")  # entries before it, bytes before it in two halves, attempt; then as above
@@ -21,13 +21,13 @@ def _pack_line(line: LogLine) -> bytes:
     return len(packed).to_bytes(2, "big") + packed
 
 
-def log(requests: Sequence[Log], partition: int) -> ItemsCall[Refusal | None]:
+def log(requests: Sequence[Log], partition: int) -> BatchCommand[Refusal | None]:
     items = [(request.id, request.token, b"".join(map(_pack_line, request.lines))) for request in requests]
-    return ItemsCall("log", (), items, answering(nothing), partition=partition)
+    return BatchCommand("log", (), items, reply_parser(ignore_reply), partition=partition)
 
 
-def logs(job_id: bytes, partition: int) -> Call[Logs | Refusal]:
-    return Call("logs", [job_id], lambda reply: read_reply(reply, read_logs), partition=partition)
+def logs(job_id: bytes, partition: int) -> Command[Logs | Refusal]:
+    return Command("logs", [job_id], lambda reply: parse_read_reply(reply, read_logs), partition=partition)
 
 
 def read_logs(entries: Sequence[Any]) -> Logs:

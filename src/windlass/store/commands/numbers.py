@@ -6,20 +6,20 @@ from collections.abc import Sequence
 
 from windlass.core.errors import Refusal
 
-from .command import ItemsCall, answering
+from .command import BatchCommand, reply_parser
 
 
-def reserve_numbers(count: int, partition: int) -> ItemsCall[int]:
-    return ItemsCall("reserve_numbers", (), [(count,)], int, partition=partition)
+def reserve_numbers(count: int, partition: int) -> BatchCommand[int]:
+    return BatchCommand("reserve_numbers", (), [(count,)], int, partition=partition)
 
 
-def number(ids: Sequence[bytes], partition: int) -> ItemsCall[int | Refusal]:
-    return ItemsCall("number", (), [(job_id,) for job_id in ids], answering(int), partition=partition)
+def number(ids: Sequence[bytes], partition: int) -> BatchCommand[int | Refusal]:
+    return BatchCommand("number", (), [(job_id,) for job_id in ids], reply_parser(int), partition=partition)
 
 
-def numbered(numbers: Sequence[int], partition: int) -> ItemsCall[bytes | Refusal]:
-    return ItemsCall("numbered", (), [(one,) for one in numbers], answering(bytes), partition=partition)
+def numbered(numbers: Sequence[int], partition: int) -> BatchCommand[bytes | Refusal]:
+    return BatchCommand("numbered", (), [(one,) for one in numbers], reply_parser(bytes), partition=partition)
 
 
-def holder(queue: str, keys: Sequence[str], partition: int) -> ItemsCall[bytes | Refusal]:
-    return ItemsCall("holder", (), [(queue, key) for key in keys], answering(bytes), partition=partition)
+def holder(queue: str, keys: Sequence[str], partition: int) -> BatchCommand[bytes | Refusal]:
+    return BatchCommand("holder", (), [(queue, key) for key in keys], reply_parser(bytes), partition=partition)

@@ -6,18 +6,18 @@ from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple, TypeAlias, cast
 
 from windlass.core.errors import Refusal
-from windlass.core.operations import Dispatch, Pushed, Redirect, Taken, WorkerInfo
+from windlass.core.operations import Dispatch, PushResult, Redirect, Taken, WorkerInfo
 from windlass.store.records.record import unpack
 from windlass.store.waiting.wakeups import Place
 
-from .command import Argument, Call, ItemsCall, answer, answering, text
-from .take import UNREGISTERED, Registration
+from .command import Argument, BatchCommand, Command, decode_text, parse_reply, reply_parser
+from .take import UNREGISTERED, WaitRegistration
 from .workers import read_info
 
-Given: TypeAlias = Literal["running", "queued", "scheduled", "cancelled"]
+PushedState: TypeAlias = Literal["running", "queued", "scheduled", "cancelled"]
 
 
-class Found(NamedTuple):
+class PushResult(NamedTuple):
     """What one look found, and where the engine rings when there is more."""
 
     now_ms: int
@@ -34,9 +34,9 @@ def _pairs(flat: Sequence[bytes]) -> list[tuple[bytes, bytes]]:
     return list(zip(flat[::2], flat[1::2], strict=True))
 
 
-def read_found(reply: Any) -> Found:
+def read_push_result(reply: Any) -> PushResult:
     now_ms, next_due, entries, descriptions, places = reply
-    return Found(
+    return PushResult(
         now_ms,
         Taken([unpack(entry) for entry in entries], next_due or None),
         {worker: read_info(description) for worker, description in _pairs(descriptions)},
@@ -45,8 +45,8 @@ def read_found(reply: Any) -> Found:
 
 
 def dispatch(
-    most: int, accept_ms: int, partition: int, registration: Registration = UNREGISTERED
-) -> Call[Found | Refusal]:
+    most: int, accept_ms: int, partition: int, registration: WaitRegistration = UNREGISTERED
+) -> Command[PushResult | Refusal]:
     args: list[Argument] = [
         most,
         accept_ms,
@@ -54,18 +54,18 @@ def dispatch(
         registration.for_ms,
         int(registration.others_wait),
     ]
-    return Call("dispatch", args, lambda reply: answer(reply, read_found), partition=partition)
+    return Command("dispatch", args, lambda reply: parse_reply(reply, read_push_result), partition=partition)
 
 
-def pushed(ones: Sequence[Pushed], partition: int) -> ItemsCall[Given | Refusal]:
+def pushed(ones: Sequence[PushResult], partition: int) -> BatchCommand[PushedState | Refusal]:
     items = [(one.id, one.token, one.worker, one.outcome, one.lease_ms) for one in ones]
-    read = answering(lambda reply: cast(Given, text(reply)))
-    return ItemsCall("pushed", (), items, read, partition=partition)
+    read = reply_parser(lambda reply: cast(PushedState, decode_text(reply)))
+    return BatchCommand("pushed", (), items, read, partition=partition)
 
 
-def redirect(one: Redirect, partition: int) -> Call[Dispatch | Literal["later", "nobody"] | Refusal]:
+def redirect(one: Redirect, partition: int) -> Command[Dispatch | Literal["later", "nobody"] | Refusal]:
     args: list[Argument] = [one.id, one.token, one.accept_ms, *one.refused_by]
-    return Call("redirect", args, lambda reply: answer(reply, _redirected), partition=partition)
+    return Command("redirect", args, lambda reply: parse_reply(reply, _redirected), partition=partition)
 
 
 def _redirected(reply: Any) -> Dispatch | Literal["later", "nobody"]:

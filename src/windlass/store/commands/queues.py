@@ -12,7 +12,7 @@ from windlass.core.errors import Refusal
 from windlass.core.queue import Configuration, Minute, Pause, QueueStats
 from windlass.core.stats import histogram
 
-from .command import Argument, Call, answering
+from .command import Argument, Command, reply_parser
 
 RELANED_PER_CALL = 500
 MINUTE_MS = 60_000
@@ -32,30 +32,30 @@ def _read_configuration(reply: Any) -> Configuration:
     return msgspec.convert(known, Configuration, strict=False)
 
 
-def configure(queue: str, changes: Mapping[str, int | None], partition: int) -> Call[Configuration]:
+def configure(queue: str, changes: Mapping[str, int | None], partition: int) -> Command[Configuration]:
     """No changes: only read. None sets a field back to its default."""
     args: list[Argument] = [queue]
     for field, value in changes.items():
         args += (field, "" if value is None else int(value))
-    return Call("configure", args, _read_configuration, partition=partition)
+    return Command("configure", args, _read_configuration, partition=partition)
 
 
-def relane(queue: str, partition: int) -> Call[bool]:
+def relane(queue: str, partition: int) -> Command[bool]:
     """Says whether there is more to do."""
-    return Call("relane", [queue, RELANED_PER_CALL], bool, partition=partition)
+    return Command("relane", [queue, RELANED_PER_CALL], bool, partition=partition)
 
 
 def _paused(lane: str, name: str) -> str:
     return f"l{lane}" if lane else f"n{name}" if name else ""
 
 
-def pause(queue: str, lane: str, name: str, reason: str, partition: int) -> Call[bool | Refusal]:
+def pause(queue: str, lane: str, name: str, reason: str, partition: int) -> Command[bool | Refusal]:
     args: list[Argument] = [queue, _paused(lane, name), reason]
-    return Call("pause", args, answering(bool), partition=partition)
+    return Command("pause", args, reply_parser(bool), partition=partition)
 
 
-def resume(queue: str, lane: str, name: str, partition: int) -> Call[bool]:
-    return Call("resume", [queue, _paused(lane, name)], bool, partition=partition)
+def resume(queue: str, lane: str, name: str, partition: int) -> Command[bool]:
+    return Command("resume", [queue, _paused(lane, name)], bool, partition=partition)
 
 
 def read_pause(queue: str, what: bytes, content: bytes) -> Pause:
@@ -74,24 +74,24 @@ def _read_pauses(queue: str, reply: Any) -> list[Pause]:
     return sorted(found, key=lambda one: (one.lane, one.name))
 
 
-def pauses(queue: str, partition: int) -> Call[list[Pause]]:
-    return Call("pauses", [queue], lambda reply: _read_pauses(queue, reply), partition=partition)
+def pauses(queue: str, partition: int) -> Command[list[Pause]]:
+    return Command("pauses", [queue], lambda reply: _read_pauses(queue, reply), partition=partition)
 
 
-def set_weights(queue: str, weights: Mapping[str, int], partition: int) -> Call[dict[str, int]]:
+def set_weights(queue: str, weights: Mapping[str, int], partition: int) -> Command[dict[str, int]]:
     """No weights: only read."""
     args: list[Argument] = [queue]
     for lane, weight in weights.items():
         args += (lane, weight)
-    return Call("set_weights", args, _read_weights, partition=partition)
+    return Command("set_weights", args, _read_weights, partition=partition)
 
 
 def _read_weights(reply: Any) -> dict[str, int]:
     return {lane.decode(): int(weight) for lane, weight in _pairs(reply).items()}
 
 
-def stats(queues: Sequence[str], partition: int) -> Call[list[QueueStats]]:
-    return Call("stats", list(queues), lambda reply: _read_stats(queues, reply), partition=partition)
+def stats(queues: Sequence[str], partition: int) -> Command[list[QueueStats]]:
+    return Command("stats", list(queues), lambda reply: _read_stats(queues, reply), partition=partition)
 
 
 def _read_stats(queues: Sequence[str], reply: Any) -> list[QueueStats]:
@@ -137,24 +137,24 @@ def _stats_of(queue: str, now_ms: int, row: list[int]) -> QueueStats:
     )
 
 
-class Histories(NamedTuple):
+class QueueHistories(NamedTuple):
     """Of each queue its minutes, in the order in which they were asked for."""
 
     now_ms: int
     minutes: list[list[Minute]]
 
 
-def history(names: Sequence[str], back: int, partition: int, *, first: int = 0) -> Call[Histories]:
+def history(names: Sequence[str], back: int, partition: int, *, first: int = 0) -> Command[QueueHistories]:
     """From the minute `back` before the present one, but not from before minute `first` (since 1970)."""
-    return Call(
+    return Command(
         "history", [first, back, *names], lambda reply: _read_histories(first, back, reply), partition=partition
     )
 
 
-def _read_histories(first: int, back: int, reply: Any) -> Histories:
+def _read_histories(first: int, back: int, reply: Any) -> QueueHistories:
     now_ms, rows = reply
     from_ms = max(first, now_ms // MINUTE_MS - back) * MINUTE_MS
-    return Histories(now_ms, [[one for one in _read_minutes(row) if one.at_ms >= from_ms] for row in rows])
+    return QueueHistories(now_ms, [[one for one in _read_minutes(row) if one.at_ms >= from_ms] for row in rows])
 
 
 def _read_minutes(parts: Any) -> list[Minute]:
@@ -179,8 +179,8 @@ def _spans(counted: Mapping[str, int], kind: str) -> tuple[int, ...]:
     return histogram.counts({int(what[1:]): value for what, value in counted.items() if what in _SPANS[kind]})
 
 
-def queues(cursor: str, about: int, partition: int) -> Call[tuple[str, list[str]]]:
-    return Call(
+def queues(cursor: str, about: int, partition: int) -> Command[tuple[str, list[str]]]:
+    return Command(
         "queues",
         [cursor, about],
         lambda reply: (reply[0].decode(), [name.decode() for name in reply[1]]),

@@ -8,23 +8,23 @@ from typing import Any, NamedTuple, TypeAlias, cast
 from windlass.core.errors import Refusal
 from windlass.core.event import Emit
 from windlass.core.operations import (
-    Conclude,
-    Concluded,
+    CompleteWithChildren,
+    CompletionOutcome,
     Extended,
     Fail,
-    Failed,
+    FailOutcome,
     Finish,
-    Finished,
-    Held,
+    FinishOutcome,
+    LeaseRef,
     Update,
     Updated,
 )
 from windlass.store.records.record import pack_blob
 
-from .command import Argument, Call, ItemsCall, answer, answering, nothing, packed_words, text
+from .command import Argument, BatchCommand, Command, decode_text, encode_words, ignore_reply, parse_reply, reply_parser
 
 
-class Repeats(NamedTuple):
+class NextRunNeeded(NamedTuple):
     """A finished job has a next run, which has to be computed; nothing was changed."""
 
     rule: str
@@ -34,7 +34,7 @@ class Repeats(NamedTuple):
     revision: int
 
 
-class Continued(NamedTuple):
+class FinishWithNextRun(NamedTuple):
     """A finish with the next run that was computed; None: the rule leads nowhere."""
 
     request: Finish
@@ -46,18 +46,18 @@ class Continued(NamedTuple):
         return self.request.id
 
 
-Report: TypeAlias = Finish | Continued
+FinishReport: TypeAlias = Finish | FinishWithNextRun
 
 
 _NO_NEXT = bytes(5)  # revision, and length of the instant
 
 
-def finish_item(one: Report) -> tuple[Argument, ...]:
+def finish_item(one: FinishReport) -> tuple[Argument, ...]:
     """One argument (lua/lib/leases/reports.lua): each of several would cost the engine as much as a short command."""
     if type(one) is Finish:
         then = _NO_NEXT if not one.ignore_repeat else _next("end", 0)
         return (b"".join((one.id, one.token.to_bytes(6, "big"), then, pack_blob(one.result))),)
-    request, next_at_ms, revision = cast(Continued, one)
+    request, next_at_ms, revision = cast(FinishWithNextRun, one)
     then = _next("never" if next_at_ms is None else str(next_at_ms), revision)
     return (b"".join((request.id, request.token.to_bytes(6, "big"), then, pack_blob(request.result))),)
 
@@ -72,7 +72,7 @@ _REST = _NO_NEXT + b"\r\n"
 _SIZED = [b"\r\n$%d\r\n" % size for size in range(16)]  # what stands between an id and its token
 
 
-def packed_finishes(finishes: Sequence[Report]) -> list[bytes] | None:
+def encode_finishes(finishes: Sequence[FinishReport]) -> list[bytes] | None:
     """The items of ends that say nothing of the next run, as they are sent: a worker's are mostly such, and many. None:
     one does."""
     parts: list[bytes] = []
@@ -88,12 +88,12 @@ def packed_finishes(finishes: Sequence[Report]) -> list[bytes] | None:
     return parts
 
 
-def asked_as(reply: Any) -> Repeats | None:
-    return Repeats(reply[0].decode(), *reply[1:]) if isinstance(reply, list) else None
+def read_next_run_needed(reply: Any) -> NextRunNeeded | None:
+    return NextRunNeeded(reply[0].decode(), *reply[1:]) if isinstance(reply, list) else None
 
 
-def finished_as(reply: Any) -> Finished:
-    return None if reply == b"ok" else cast(Finished, text(reply))
+def read_finished(reply: Any) -> FinishOutcome:
+    return None if reply == b"ok" else cast(FinishOutcome, decode_text(reply))
 
 
 def fail_item(request: Fail) -> tuple[Argument, ...]:
@@ -107,22 +107,22 @@ def fail_item(request: Fail) -> tuple[Argument, ...]:
     )
 
 
-def failed_as(reply: Any) -> Failed:
-    return cast(Failed, text(reply))
+def read_failed(reply: Any) -> FailOutcome:
+    return cast(FailOutcome, decode_text(reply))
 
 
-def finish(ones: Sequence[Report], partition: int) -> ItemsCall[Repeats | Finished | Refusal]:
+def finish(ones: Sequence[FinishReport], partition: int) -> BatchCommand[NextRunNeeded | FinishOutcome | Refusal]:
     items = [finish_item(one) for one in ones]
-    read = answering(lambda reply: asked_as(reply) or finished_as(reply))
-    return ItemsCall("finish", (), items, read, partition=partition)
+    read = reply_parser(lambda reply: read_next_run_needed(reply) or read_finished(reply))
+    return BatchCommand("finish", (), items, read, partition=partition)
 
 
-def fail(requests: Sequence[Fail], partition: int) -> ItemsCall[Failed | Refusal]:
+def fail(requests: Sequence[Fail], partition: int) -> BatchCommand[FailOutcome | Refusal]:
     items = [fail_item(request) for request in requests]
-    return ItemsCall("fail", (), items, answering(failed_as), partition=partition)
+    return BatchCommand("fail", (), items, reply_parser(read_failed), partition=partition)
 
 
-def _conclude_item(request: Conclude, limits: str | None) -> tuple[Argument, ...]:
+def _completion_item(request: CompleteWithChildren, limits: str | None) -> tuple[Argument, ...]:
     payload = request.payload
     claims = {"a": request.in_any_state, "p": request.if_parent_waits, "k": request.keeps_members}
     return (
@@ -147,25 +147,27 @@ def _conclude_item(request: Conclude, limits: str | None) -> tuple[Argument, ...
 
 
 def complete_with_children(
-    requests: Sequence[tuple[Conclude, str | None]], version: int, partition: int
-) -> ItemsCall[Concluded | Refusal]:
+    requests: Sequence[tuple[CompleteWithChildren, str | None]], version: int, partition: int
+) -> BatchCommand[CompletionOutcome | Refusal]:
     """Each with the limits that it matches from now on, where there are any."""
-    items = [_conclude_item(*request) for request in requests]
-    read = answering(lambda reply: cast(Concluded, text(reply)))
-    return ItemsCall("complete_with_children", (version,), items, read, partition=partition)
+    items = [_completion_item(*request) for request in requests]
+    read = reply_parser(lambda reply: cast(CompletionOutcome, decode_text(reply)))
+    return BatchCommand("complete_with_children", (version,), items, read, partition=partition)
 
 
-def release(requests: Sequence[Held], partition: int) -> ItemsCall[str | Refusal]:
+def release(requests: Sequence[LeaseRef], partition: int) -> BatchCommand[str | Refusal]:
     items = [(request.id, request.token) for request in requests]
-    return ItemsCall("release", (), items, answering(text), partition=partition)
+    return BatchCommand("release", (), items, reply_parser(decode_text), partition=partition)
 
 
-def accept(requests: Sequence[Held], lease_ms: int, partition: int) -> ItemsCall[int | Refusal | None]:
+def accept(requests: Sequence[LeaseRef], lease_ms: int, partition: int) -> BatchCommand[int | Refusal | None]:
     items = [(request.id, request.token) for request in requests]
-    return ItemsCall("accept", (lease_ms,), items, answering(lambda reply: int(reply) or None), partition=partition)
+    return BatchCommand(
+        "accept", (lease_ms,), items, reply_parser(lambda reply: int(reply) or None), partition=partition
+    )
 
 
-class _Acceptance(Call[int | Refusal | None]):
+class _AcceptCommand(Command[int | Refusal | None]):
     """Of one job, whose code waits for it to be sent."""
 
     __slots__ = ("_job_id", "_token")
@@ -177,16 +179,16 @@ class _Acceptance(Call[int | Refusal | None]):
 
     def packed(self, beginning: tuple[Argument, ...]) -> bytes:
         size, token = b"*%d\r\n" % (len(beginning) + len(self.args)), self._token
-        start = packed_words((*beginning, 0))
+        start = encode_words((*beginning, 0))
         return b"".join((size, start, b"$16\r\n", self._job_id, _SIZED[len(token)], token, b"\r\n"))
 
 
 def _read_accepted(reply: Any) -> int | Refusal | None:
-    return answer(reply[0], lambda deadline_at_ms: int(deadline_at_ms) or None)
+    return parse_reply(reply[0], lambda deadline_at_ms: int(deadline_at_ms) or None)
 
 
-def accept_one(job_id: bytes, token: int, partition: int) -> Call[int | Refusal | None]:
-    return _Acceptance(job_id, token, partition)
+def accept_one(job_id: bytes, token: int, partition: int) -> Command[int | Refusal | None]:
+    return _AcceptCommand(job_id, token, partition)
 
 
 def _read_extended(reply: Any) -> Extended:
@@ -194,9 +196,9 @@ def _read_extended(reply: Any) -> Extended:
     return Extended(deadline or None, bool(is_asked_to_stop))
 
 
-def extend(requests: Sequence[Held], lease_ms: int, partition: int) -> ItemsCall[Extended | Refusal]:
+def extend(requests: Sequence[LeaseRef], lease_ms: int, partition: int) -> BatchCommand[Extended | Refusal]:
     items = [(request.id, request.token) for request in requests]
-    return ItemsCall("extend", (lease_ms,), items, answering(_read_extended), partition=partition)
+    return BatchCommand("extend", (lease_ms,), items, reply_parser(_read_extended), partition=partition)
 
 
 def _update_item(request: Update) -> tuple[Argument, ...]:
@@ -206,13 +208,13 @@ def _update_item(request: Update) -> tuple[Argument, ...]:
     return request.id, request.token, progress, *note, *payload
 
 
-def update(requests: Sequence[Update], partition: int) -> ItemsCall[Updated | Refusal]:
+def update(requests: Sequence[Update], partition: int) -> BatchCommand[Updated | Refusal]:
     items = [_update_item(request) for request in requests]
-    return ItemsCall(
-        "update", (), items, answering(lambda reply: Updated(reply[0], bool(reply[1]))), partition=partition
+    return BatchCommand(
+        "update", (), items, reply_parser(lambda reply: Updated(reply[0], bool(reply[1]))), partition=partition
     )
 
 
-def emit(requests: Sequence[Emit], partition: int) -> ItemsCall[Refusal | None]:
+def emit(requests: Sequence[Emit], partition: int) -> BatchCommand[Refusal | None]:
     items = [(request.id, request.token, pack_blob(request.value)) for request in requests]
-    return ItemsCall("emit", (), items, answering(nothing), partition=partition)
+    return BatchCommand("emit", (), items, reply_parser(ignore_reply), partition=partition)

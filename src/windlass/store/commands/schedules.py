@@ -9,14 +9,14 @@ import msgspec
 
 from windlass.core.errors import Refusal
 from windlass.core.job import NewJob
-from windlass.core.job_template import alone
+from windlass.core.job_template import prepare_single
 from windlass.core.limits.limit import LimitTable
 from windlass.core.operations import Enqueued
 from windlass.core.scheduling.schedule import Schedule, ScheduleStatus
 from windlass.store.records.record import Origin
 
 from . import enqueue
-from .command import Argument, Call, ItemsCall, answer, answering
+from .command import Argument, BatchCommand, Command, parse_reply, reply_parser
 
 DUE_PER_STEP = 50
 NAMES_PER_PAGE = 100
@@ -24,35 +24,35 @@ _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Schedule).decode
 
 
-def schedule(one: Schedule, known_revision: int, next_at_ms: int | None, partition: int) -> Call[int | Refusal]:
+def schedule(one: Schedule, known_revision: int, next_at_ms: int | None, partition: int) -> Command[int | Refusal]:
     """`known_revision` 0: there is none yet. `next_at_ms` None: its next occurrence stays as it is."""
     args: list[Argument] = [one.name, known_revision, _encode(one), "" if next_at_ms is None else next_at_ms]
-    return Call("schedule", args, lambda reply: answer(reply, int), partition=partition)
+    return Command("schedule", args, lambda reply: parse_reply(reply, int), partition=partition)
 
 
-def unschedule(name: str, if_revision: int, partition: int) -> Call[int | Refusal]:
-    return Call("unschedule", [name, if_revision], lambda reply: answer(reply, int), partition=partition)
+def unschedule(name: str, if_revision: int, partition: int) -> Command[int | Refusal]:
+    return Command("unschedule", [name, if_revision], lambda reply: parse_reply(reply, int), partition=partition)
 
 
-def pause_schedule(name: str, reason: str, partition: int) -> Call[int | Refusal]:
-    return Call("pause_schedule", [name, reason], lambda reply: answer(reply, int), partition=partition)
+def pause_schedule(name: str, reason: str, partition: int) -> Command[int | Refusal]:
+    return Command("pause_schedule", [name, reason], lambda reply: parse_reply(reply, int), partition=partition)
 
 
-def resume_schedule(name: str, known_revision: int, next_at_ms: int | None, partition: int) -> Call[int | Refusal]:
+def resume_schedule(name: str, known_revision: int, next_at_ms: int | None, partition: int) -> Command[int | Refusal]:
     args: list[Argument] = [name, known_revision, next_at_ms or 0]
-    return Call("resume_schedule", args, lambda reply: answer(reply, int), partition=partition)
+    return Command("resume_schedule", args, lambda reply: parse_reply(reply, int), partition=partition)
 
 
 def run_schedule(
     status: ScheduleStatus, job_id: bytes, now_ms: int, limits: LimitTable, partition: int
-) -> Call[Enqueued | Refusal]:
+) -> Command[Enqueued | Refusal]:
     name = status.schedule.name
-    job = enqueue.item(job_id, alone(status.schedule.job), now_ms, limits, Origin(name, now_ms))
+    job = enqueue.item(job_id, prepare_single(status.schedule.job), now_ms, limits, Origin(name, now_ms))
     args: list[Argument] = [name, status.revision, now_ms, *job, limits.version]
-    return Call("run_schedule", args, lambda reply: answer(reply, enqueue.read), partition=partition)
+    return Command("run_schedule", args, lambda reply: parse_reply(reply, enqueue.read), partition=partition)
 
 
-class Due(NamedTuple):
+class DueSchedule(NamedTuple):
     """A schedule whose time has come."""
 
     schedule: Schedule
@@ -60,48 +60,50 @@ class Due(NamedTuple):
     revision: int
 
 
-class DueStep(NamedTuple):
+class DueSchedules(NamedTuple):
     now_ms: int
     next_at_ms: int | None  # of any schedule
-    due: list[Due]
+    due: list[DueSchedule]
 
 
-def due(partition: int) -> Call[DueStep]:
-    return Call("due", [DUE_PER_STEP], _read_due, partition=partition)
+def due(partition: int) -> Command[DueSchedules]:
+    return Command("due", [DUE_PER_STEP], _read_due, partition=partition)
 
 
-def _read_due(reply: Any) -> DueStep:
+def _read_due(reply: Any) -> DueSchedules:
     now_ms, next_at_ms, entries = reply
-    found = [Due(_decode(definition), at_ms, revision) for _name, at_ms, revision, definition in entries]
-    return DueStep(now_ms, next_at_ms or None, found)
+    found = [DueSchedule(_decode(definition), at_ms, revision) for _name, at_ms, revision, definition in entries]
+    return DueSchedules(now_ms, next_at_ms or None, found)
 
 
-class Fire(NamedTuple):
+class ScheduleFiring(NamedTuple):
     """What a schedule that is due does: the jobs of its occurrences, and where it goes on."""
 
-    due: Due
+    due: DueSchedule
     next_at_ms: int | None
     skipped: int
     missed: int
     jobs: list[tuple[int, bytes, NewJob]]  # planned instant, id
 
 
-def _fire_item(fire: Fire, now_ms: int, limits: LimitTable) -> tuple[Argument, ...]:
+def _fire_item(fire: ScheduleFiring, now_ms: int, limits: LimitTable) -> tuple[Argument, ...]:
     schedule = fire.due.schedule
     item: list[Argument] = [schedule.name, fire.due.next_at_ms, fire.due.revision, fire.next_at_ms or 0]
     item += (fire.skipped, fire.missed, schedule.overlap, len(fire.jobs))
     for planned_at_ms, job_id, job in fire.jobs:
-        item += (planned_at_ms, *enqueue.item(job_id, alone(job), now_ms, limits, Origin(schedule.name, planned_at_ms)))
+        item += (planned_at_ms, *enqueue.item(job_id, prepare_single(job), now_ms, limits, Origin(schedule.name, planned_at_ms)))
     return tuple(item)
 
 
-def fire(fires: Sequence[Fire], now_ms: int, limits: LimitTable, partition: int) -> ItemsCall[int | Refusal]:
+def fire(
+    fires: Sequence[ScheduleFiring], now_ms: int, limits: LimitTable, partition: int
+) -> BatchCommand[int | Refusal]:
     items = [_fire_item(one, now_ms, limits) for one in fires]
-    return ItemsCall("fire", (limits.version,), items, answering(int), partition=partition)
+    return BatchCommand("fire", (limits.version,), items, reply_parser(int), partition=partition)
 
 
-def schedule_of(names: Sequence[str], partition: int) -> Call[list[ScheduleStatus | None]]:
-    return Call(
+def schedule_of(names: Sequence[str], partition: int) -> Command[list[ScheduleStatus | None]]:
+    return Command(
         "schedule_of", list(names), lambda reply: [_read_status(fields) for fields in reply], partition=partition
     )
 
@@ -130,9 +132,9 @@ def _read_status(flat: list[bytes]) -> ScheduleStatus | None:
     )
 
 
-def schedules(after: str, partition: int) -> Call[list[str]]:
+def schedules(after: str, partition: int) -> Command[list[str]]:
     """Names, a page at a time."""
-    return Call(
+    return Command(
         "schedules",
         [after, NAMES_PER_PAGE],
         lambda reply: [name.decode() for name in reply],

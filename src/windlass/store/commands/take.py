@@ -6,17 +6,26 @@ from collections.abc import Sequence
 from typing import Any
 
 from windlass.core.errors import PartitionStopped, Refusal
-from windlass.core.operations import ANYTHING, Exchanged, Fail, Filter, Take, Taken
-from windlass.store.records.leased_record import unpack_held
+from windlass.core.operations import ANY_JOB, FinishedAndTaken, Fail, Filter, Take, Taken
+from windlass.store.records.leased_record import unpack_leased
 from windlass.store.records.record import NOBODY
 
-from .command import Argument, Call, answer, packed_words
-from .reports import Repeats, Report, asked_as, fail_item, failed_as, finish_item, finished_as, packed_finishes
+from .command import Argument, Command, encode_words, parse_reply
+from .reports import (
+    FinishReport,
+    NextRunNeeded,
+    encode_finishes,
+    fail_item,
+    finish_item,
+    read_failed,
+    read_finished,
+    read_next_run_needed,
+)
 
 
 def filter_text(wants: Filter) -> str:
     """The filter as the scripts read it (lua/lib/workers/filter.lua)."""
-    if wants == ANYTHING:
+    if wants == ANY_JOB:
         return ""
     priority = ("h" if wants.hidden else "") + ("" if wants.priority is None else str(wants.priority))
     if wants.glob:
@@ -25,7 +34,7 @@ def filter_text(wants: Filter) -> str:
     return "\1".join((priority, kind, "\0".join(wants.only or wants.all_but)))
 
 
-class Registration:
+class WaitRegistration:
     """Under which bell a taker waits when there is nothing for it."""
 
     __slots__ = ("bell", "by_hand", "for_ms", "others_wait")
@@ -42,10 +51,10 @@ class Registration:
         return 1 if self.others_wait else 2 if self.by_hand else 0
 
 
-UNREGISTERED = Registration()
+UNREGISTERED = WaitRegistration()
 
 
-class Partial:
+class TakeResult:
     """What one call of take found; `resume` is where a long walk over lanes goes on."""
 
     __slots__ = ("now_ms", "resume", "taken")
@@ -56,7 +65,7 @@ class Partial:
         self.resume = resume
 
 
-def _head(request: Take, registration: Registration, resume: int) -> list[Argument]:
+def _head(request: Take, registration: WaitRegistration, resume: int) -> list[Argument]:
     return [
         filter_text(request.wants),
         request.most,
@@ -70,36 +79,36 @@ def _head(request: Take, registration: Registration, resume: int) -> list[Argume
     ]
 
 
-def _read(reply: Any) -> Partial:
+def _read(reply: Any) -> TakeResult:
     now_ms, next_due, resume, entries, before, used_up = reply
     started_before = dict(zip(before[::2], before[1::2], strict=True)) if before else {}
-    taken = Taken([unpack_held(entry) for entry in entries], next_due or None, started_before, used_up)
-    return Partial(taken, now_ms, resume)
+    taken = Taken([unpack_leased(entry) for entry in entries], next_due or None, started_before, used_up)
+    return TakeResult(taken, now_ms, resume)
 
 
 def take(
     request: Take,
     queues: Sequence[str],
     partition: int,
-    registration: Registration = UNREGISTERED,
+    registration: WaitRegistration = UNREGISTERED,
     resume: int = 0,
-) -> Call[Partial | Refusal]:
+) -> Command[TakeResult | Refusal]:
     args = [*_head(request, registration, resume), *queues]
-    return Call("take", args, lambda reply: answer(reply, _read), partition=partition)
+    return Command("take", args, lambda reply: parse_reply(reply, _read), partition=partition)
 
 
 def finish_and_take(
     request: Take,
     queues: Sequence[str],
     partition: int,
-    finishes: Sequence[Report],
+    finishes: Sequence[FinishReport],
     failures: Sequence[Fail],
-) -> Call[Exchanged | list[Repeats | None]]:
+) -> Command[FinishedAndTaken | list[NextRunNeeded | None]]:
     """Answers questions alone when some of the finished jobs repeat; see `reports.Repeats`."""
-    return _Exchange(_head(request, UNREGISTERED, 0), queues, partition, finishes, failures)
+    return _FinishAndTake(_head(request, UNREGISTERED, 0), queues, partition, finishes, failures)
 
 
-class _Exchange(Call[Exchanged | list[Repeats | None]]):
+class _FinishAndTake(Command[FinishedAndTaken | list[NextRunNeeded | None]]):
     """Where nothing failed, its arguments are not made one by one: a worker with many slots reports many."""
 
     __slots__ = ("_failures", "_finishes", "_head", "_queues")
@@ -109,10 +118,10 @@ class _Exchange(Call[Exchanged | list[Repeats | None]]):
         head: list[Argument],
         queues: Sequence[str],
         partition: int,
-        finishes: Sequence[Report],
+        finishes: Sequence[FinishReport],
         failures: Sequence[Fail],
     ) -> None:
-        super().__init__("finish_and_take", (), _read_exchange, partition=partition)
+        super().__init__("finish_and_take", (), _read_finished_and_taken, partition=partition)
         self._head = (*head, len(finishes), len(failures))
         self._queues = queues
         self._finishes = finishes
@@ -128,25 +137,25 @@ class _Exchange(Call[Exchanged | list[Repeats | None]]):
         return [*args, *self._queues]
 
     def packed(self, beginning: tuple[Argument, ...]) -> bytes:
-        finishes = None if self._failures else packed_finishes(self._finishes)
+        finishes = None if self._failures else encode_finishes(self._finishes)
         if finishes is None:
             return super().packed(beginning)
         start = (*beginning, *self._head)
         size = b"*%d\r\n" % (len(start) + len(self._finishes) + len(self._queues))
-        return b"".join((size, packed_words(start), *finishes, packed_words(tuple(self._queues))))
+        return b"".join((size, encode_words(start), *finishes, encode_words(tuple(self._queues))))
 
 
-def _read_exchange(reply: Any) -> Exchanged | list[Repeats | None]:
+def _read_finished_and_taken(reply: Any) -> FinishedAndTaken | list[NextRunNeeded | None]:
     finished, failed, partial = reply
     if partial is None:
-        return [asked_as(one) for one in finished]
-    found = answer(partial, _read)
+        return [read_next_run_needed(one) for one in finished]
+    found = parse_reply(partial, _read)
     if isinstance(found, PartitionStopped):  # the outcomes are reported all the same
-        found = Partial(Taken([], None), 0, 0)
+        found = TakeResult(Taken([], None), 0, 0)
     if isinstance(found, Refusal):
         raise found
-    return Exchanged(
-        [None] * finished if type(finished) is int else [answer(one, finished_as) for one in finished],
-        [answer(one, failed_as) for one in failed],
+    return FinishedAndTaken(
+        [None] * finished if type(finished) is int else [parse_reply(one, read_finished) for one in finished],
+        [parse_reply(one, read_failed) for one in failed],
         found.taken,
     )

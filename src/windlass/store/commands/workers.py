@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 
 from windlass.core.errors import Refusal
-from windlass.core.operations import HeartbeatReply, Held, Running, Worker, WorkerInfo
+from windlass.core.operations import HeartbeatReply, LeaseRef, RunningJob, Worker, WorkerInfo
 
-from .command import Argument, Call, ItemsCall, answer, answering
+from .command import Argument, BatchCommand, Command, parse_reply, reply_parser
 
 GIVEN_BACK_PER_CALL = 500
 SHOWN_PER_WORKER = 100
@@ -20,49 +20,51 @@ _decode_info = msgspec.msgpack.Decoder(WorkerInfo).decode
 
 def register(
     worker: bytes, beat_ms: int, bell: str, info: WorkerInfo, pushed_from: Sequence[str], partition: int
-) -> Call[int]:
+) -> Command[int]:
     """`pushed_from`: the queues whose jobs are pushed to it from this partition."""
     push = "\1".join((str(info.slots), *pushed_from)) if pushed_from else ""
-    return Call("register", [worker, beat_ms, bell, _encode(info), push], int, partition=partition)
+    return Command("register", [worker, beat_ms, bell, _encode(info), push], int, partition=partition)
 
 
-def beat(workers: Sequence[bytes], partition: int) -> ItemsCall[bool | Refusal]:
+def beat(workers: Sequence[bytes], partition: int) -> BatchCommand[bool | Refusal]:
     """Answers whether it was asked to stop."""
     items = [(worker, b"") for worker in workers]
-    return ItemsCall("beat", (), items, answering(lambda reply: bool(reply == b"stop")), partition=partition)
+    return BatchCommand("beat", (), items, reply_parser(lambda reply: bool(reply == b"stop")), partition=partition)
 
 
-def beat_holding(worker: bytes, held: Sequence[bytes], partition: int) -> ItemsCall[HeartbeatReply | Refusal]:
+def beat_holding(worker: bytes, held: Sequence[bytes], partition: int) -> BatchCommand[HeartbeatReply | Refusal]:
     """`held`: the ids of all jobs of this partition that the worker holds."""
-    return ItemsCall("beat", (), [(worker, b"=" + b"".join(held))], answering(_heard), partition=partition)
+    return BatchCommand(
+        "beat", (), [(worker, b"=" + b"".join(held))], reply_parser(_read_heartbeat), partition=partition
+    )
 
 
-def _heard(reply: Any) -> HeartbeatReply:
+def _read_heartbeat(reply: Any) -> HeartbeatReply:
     if isinstance(reply, bytes):
         return HeartbeatReply(reply == b"stop", [])
     return HeartbeatReply(reply[0] == b"stop", _leases(reply[1]))
 
 
-def unclaimed(holders: Sequence[tuple[bytes, Sequence[bytes]]], partition: int) -> ItemsCall[list[Held]]:
+def unclaimed(holders: Sequence[tuple[bytes, Sequence[bytes]]], partition: int) -> BatchCommand[list[LeaseRef]]:
     """Per holder, with the ids of all jobs that it holds."""
     items = [(holder, b"".join(held)) for holder, held in holders]
-    return ItemsCall("unclaimed", (), items, _leases, partition=partition)
+    return BatchCommand("unclaimed", (), items, _leases, partition=partition)
 
 
-def _leases(flat: Sequence[Any]) -> list[Held]:
-    return [Held(*pair) for pair in zip(flat[::2], flat[1::2], strict=True)]
+def _leases(flat: Sequence[Any]) -> list[LeaseRef]:
+    return [LeaseRef(*pair) for pair in zip(flat[::2], flat[1::2], strict=True)]
 
 
-def stop_worker(worker: bytes, partition: int) -> Call[bool | Refusal]:
-    return Call("stop_worker", [worker], answering(bool), partition=partition)
+def stop_worker(worker: bytes, partition: int) -> Command[bool | Refusal]:
+    return Command("stop_worker", [worker], reply_parser(bool), partition=partition)
 
 
-def forget(worker: bytes, partition: int) -> Call[tuple[int, bool] | Refusal]:
+def forget(worker: bytes, partition: int) -> Command[tuple[int, bool] | Refusal]:
     """Answers how many jobs went back, and whether the worker is gone (else call again)."""
-    return Call(
+    return Command(
         "forget",
         [worker, GIVEN_BACK_PER_CALL],
-        lambda reply: answer(reply, lambda parts: (parts[0], bool(parts[1]))),
+        lambda reply: parse_reply(reply, lambda parts: (parts[0], bool(parts[1]))),
         partition=partition,
     )
 
@@ -80,18 +82,18 @@ def _worker(row: Any) -> Worker:
         silent_at_ms=silent_at,
         beat_at_ms=silent_at - beat_ms,
         running_count=running_count,
-        running=[Running(jobs[i], int(jobs[i + 1])) for i in range(0, len(jobs), 2)],
+        running=[RunningJob(jobs[i], int(jobs[i + 1])) for i in range(0, len(jobs), 2)],
         stopping_since_ms=stopping_at or None,
     )
 
 
-def workers(start: int, most: int, partition: int, ids: Sequence[bytes] = ()) -> Call[list[Worker]]:
+def workers(start: int, most: int, partition: int, ids: Sequence[bytes] = ()) -> Command[list[Worker]]:
     """A page of them; with ids, these instead."""
     args: list[Argument] = [start, most, SHOWN_PER_WORKER, *ids]
-    return Call("workers", args, lambda reply: [_worker(row) for row in reply], partition=partition)
+    return Command("workers", args, lambda reply: [_worker(row) for row in reply], partition=partition)
 
 
-def together(same: Sequence[Worker]) -> Worker:
+def merge_worker(same: Sequence[Worker]) -> Worker:
     """A worker as several partitions know it: they agree in all but what it holds there."""
     return msgspec.structs.replace(
         same[0],

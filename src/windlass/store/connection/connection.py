@@ -20,10 +20,10 @@ CONNECT_LIMIT_S = 5.0
 KEEPALIVE_IDLE_S = 60
 
 Argument: TypeAlias = bytes | str | int | float
-Command: TypeAlias = tuple[Argument, ...]
+CommandArgs: TypeAlias = tuple[Argument, ...]
 
 INCOMPLETE: Any = object()
-pack: Callable[[Command], bytes] = hiredis.pack_command  # type: ignore[assignment]  # its stub: a tuple of one
+pack: Callable[[CommandArgs], bytes] = hiredis.pack_command  # type: ignore[assignment]  # its stub: a tuple of one
 
 
 class ConnectionLost(EngineUnavailable):
@@ -42,7 +42,7 @@ def new_reader() -> hiredis.Reader:
     return hiredis.Reader(replyError=EngineReplyError, notEnoughData=INCOMPLETE)
 
 
-def handshake(endpoint: Endpoint) -> Iterator[Command]:
+def handshake(endpoint: Endpoint) -> Iterator[CommandArgs]:
     if endpoint.username:
         yield "AUTH", endpoint.username, endpoint.password or ""
     elif endpoint.password:
@@ -52,7 +52,7 @@ def handshake(endpoint: Endpoint) -> Iterator[Command]:
     yield "CLIENT", "SETNAME", "windlass"
 
 
-def check_refusal(endpoint: Endpoint, command: Command, refusal: EngineReplyError) -> None:
+def check_refusal(endpoint: Endpoint, command: CommandArgs, refusal: EngineReplyError) -> None:
     """Raise, with the endpoint named, what the engine refused in the handshake."""
     if command[0] == "CLIENT" and refusal.kind == "NOPERM":
         return  # the name only helps people who read CLIENT LIST
@@ -125,7 +125,7 @@ class Connection(asyncio.Protocol):
         """Without a reply in time the connection is aborted: a half-open socket must hold nobody for ever."""
         return await self._within(timeout_s, self.call(*args))
 
-    def begin_within(self, timeout_s: float, packed: bytes) -> Coroutine[Any, Any, Any]:
+    def start_within(self, timeout_s: float, packed: bytes) -> Coroutine[Any, Any, Any]:
         """The same, on its way when this returns, with what was called before it in this turn."""
         future = self.call_packed(packed)
         self._flush()
@@ -138,7 +138,7 @@ class Connection(asyncio.Protocol):
         finally:
             watchdog.cancel()
 
-    async def pipeline_within(self, timeout_s: float, commands: Sequence[Command]) -> list[Any]:
+    async def pipeline_within(self, timeout_s: float, commands: Sequence[CommandArgs]) -> list[Any]:
         """All replies, in order; an error reply stands in the list as a value. All must come in time."""
         futures = self._send_together(commands)
         watchdog = self._loop.call_later(timeout_s, self._abort_unanswered, futures[-1], timeout_s)
@@ -212,7 +212,7 @@ class Connection(asyncio.Protocol):
             except EngineReplyError as refusal:
                 check_refusal(endpoint, command, refusal)
 
-    def _send_together(self, commands: Sequence[Command]) -> list[asyncio.Future[Any]]:
+    def _send_together(self, commands: Sequence[CommandArgs]) -> list[asyncio.Future[Any]]:
         if self._lost_because is not None:
             raise ConnectionLost(self._lost_because)
         packed = b"".join(map(pack, commands))  # first: with a wrong argument none of them leaves

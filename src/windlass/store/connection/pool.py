@@ -15,7 +15,7 @@ from windlass.store.topology.topology import Standalone, Topology
 
 from .endpoint import Address, ClusterSeeds, SentinelGroup
 from .node_connections import NodeConnections
-from .reconnecting import BlockingLink, Link
+from .reconnecting import ReconnectingConnection, SyncReconnectingConnection
 
 
 def topology_of(address: Address) -> Topology:
@@ -26,25 +26,27 @@ def topology_of(address: Address) -> Topology:
     return Standalone(address)
 
 
-class Lines:
+class ConnectionPool:
     def __init__(self, topology: Topology, engine: EmbeddedEngine | None, patience_s: float) -> None:
         self._topology = topology
         self._engine = engine
         self._patience_s = patience_s
         self._tags: Sequence[str] = ("0",)
         self._roots: Sequence[str] = ()
-        self._links: dict[tuple[str, int], Link] = {}
-        self._apart: weakref.WeakSet[Link] = weakref.WeakSet()
+        self._links: dict[tuple[str, int], ReconnectingConnection] = {}
+        self._apart: weakref.WeakSet[ReconnectingConnection] = weakref.WeakSet()
         self._shared_nodes = NodeConnections()
-        self._blocking_links: dict[tuple[str, int], BlockingLink] = {}
+        self._blocking_links: dict[tuple[str, int], SyncReconnectingConnection] = {}
         self._watching: asyncio.Task[None] | None = None
         self.on_interruption: list[Callable[[], None]] = []
 
-    def lead_to(self, tags: Sequence[str], roots: Sequence[str]) -> None:
+    def set_partitions(self, tags: Sequence[str], roots: Sequence[str]) -> None:
         """The hash tags and the roots of all partitions, once they are known."""
         self._tags, self._roots = tags, roots
 
-    def link(self, purpose: str, partition: int, connecting: Callable[[], None] | None = None) -> Link:
+    def link(
+        self, purpose: str, partition: int, connecting: Callable[[], None] | None = None
+    ) -> ReconnectingConnection:
         """Links of different purposes never wait for each other: calls, durable calls, the bell."""
         key = purpose, self._line(purpose, partition)
         found = self._links.get(key)
@@ -54,22 +56,22 @@ class Lines:
                 self._watching = asyncio.create_task(self._topology.watch(self._renew), name="windlass-watch")
         return found
 
-    def new_link(self, partition: int, connecting: Callable[[], None]) -> Link:
+    def new_connection(self, partition: int, connecting: Callable[[], None]) -> ReconnectingConnection:
         """A link apart, which its owner closes."""
         found = self._new_link("apart", partition, connecting)
         self._apart.add(found)
         return found
 
-    def blocking_link(self, purpose: str, partition: int) -> BlockingLink:
+    def sync_connection(self, purpose: str, partition: int) -> SyncReconnectingConnection:
         key = purpose, self._line(purpose, partition)
         found = self._blocking_links.get(key)
         if found is None:
             # Two threads at once: the first to arrive wins, the other's was never connected.
-            found = self._blocking_links.setdefault(key, self.new_blocking_link(partition))
+            found = self._blocking_links.setdefault(key, self.new_sync_connection(partition))
         return found
 
-    def new_blocking_link(self, partition: int) -> BlockingLink:
-        return BlockingLink(
+    def new_sync_connection(self, partition: int) -> SyncReconnectingConnection:
+        return SyncReconnectingConnection(
             self._topology.route(slot_of(self._tags[partition])),
             before_connect=self._engine.ensure if self._engine else None,
             patience_s=self._patience_s,
@@ -87,7 +89,7 @@ class Lines:
             await link.wait_closed()
         self._links.clear()
 
-    def close_now(self) -> None:
+    def close_sync(self) -> None:
         for link in self._blocking_links.values():
             link.close()
 
@@ -99,7 +101,7 @@ class Lines:
     def _roots_reached(self, partition: int) -> Sequence[str]:
         return self._roots[partition : partition + 1] if self._topology.has_slots else self._roots
 
-    def _new_link(self, purpose: str, partition: int, connecting: Callable[[], None] | None) -> Link:
+    def _new_link(self, purpose: str, partition: int, connecting: Callable[[], None] | None) -> ReconnectingConnection:
         engine = self._engine
 
         async def before_connect() -> None:
@@ -108,7 +110,7 @@ class Lines:
             if connecting is not None:
                 connecting()
 
-        return Link(
+        return ReconnectingConnection(
             self._topology.route(slot_of(self._tags[partition])),
             before_connect=before_connect,
             patience_s=self._patience_s,
@@ -125,4 +127,4 @@ class Lines:
 
     def _renew(self) -> None:
         for link in (*self._links.values(), *self._apart):
-            link.renew()
+            link.reconnect()

@@ -17,11 +17,11 @@ from windlass.store.topology import fencing
 from windlass.store.topology.permissions import raise_explained
 from windlass.store.topology.topology import Route, Standalone
 
-from .connection import CONNECT_LIMIT_S, Argument, Command, Connection, ConnectionLost, EngineReplyError
+from .connection import CONNECT_LIMIT_S, Argument, CommandArgs, Connection, ConnectionLost, EngineReplyError
 from .endpoint import Endpoint
 from .node_connections import NodeConnections
-from .retry_policy import Patience
-from .sync_connection import BlockingConnection
+from .retry_policy import RetryPolicy
+from .sync_connection import SyncConnection
 
 REPLY_LIMIT_S = 10.0  # shorter than a connection's own: we repeat, so a half-open socket should cost little
 PATIENCE_S = 30.0
@@ -38,7 +38,7 @@ def _raise_first_error(replies: Sequence[Any]) -> None:
             raise_explained(reply)
 
 
-def _asking_for(commands: Sequence[Command], functions: Callable[[], str]) -> list[Command]:
+def _asking_for(commands: Sequence[CommandArgs], functions: Callable[[], str]) -> list[CommandArgs]:
     """What a node is sent that was named for one call. A function may never have been called there: it is brought."""
     brought = ("FUNCTION", "LOAD", functions()) if commands[0][0] == "FCALL" else ("PING",)
     return [brought, ("ASKING",), *commands]
@@ -49,7 +49,7 @@ def _asked_for(replies: list[Any], is_one: bool) -> Any:
     return replies[2] if is_one else replies[2:]
 
 
-class Link:
+class ReconnectingConnection:
     """A `Connection` that opens at the first call and is renewed when it breaks; it repeats calls then."""
 
     def __init__(
@@ -87,9 +87,9 @@ class Link:
         connection = self._connection
         if connection is None or connection.is_closed:
             return None
-        return connection.begin_within(self._reply_limit_s, packed)
+        return connection.start_within(self._reply_limit_s, packed)
 
-    async def call_together(self, commands: Sequence[Command], timeout_s: float | None = None) -> list[Any]:
+    async def call_together(self, commands: Sequence[CommandArgs], timeout_s: float | None = None) -> list[Any]:
         """All replies, from one connection and with no other call in between.
 
         A lost connection, or a passing answer to the first command, repeats them all. Any other error is
@@ -101,7 +101,7 @@ class Link:
         _raise_first_error(replies)
         return replies
 
-    def renew(self) -> None:
+    def reconnect(self) -> None:
         """The next call finds its node anew; calls under way are repeated there."""
         if self._connection is not None:
             self._connection.close()
@@ -122,7 +122,7 @@ class Link:
         self, send: Callable[..., Awaitable[Any]], what: Sequence[Any], timeout_s: float | None
     ) -> Any:
         limit_s = self._reply_limit_s if timeout_s is None else timeout_s
-        patience: Patience | None = None
+        patience: RetryPolicy | None = None
         named: Endpoint | None = None  # by the engine, for this one time
         while True:
             connection = self._connection
@@ -137,9 +137,9 @@ class Link:
                     self._interrupted()
                 if self._is_closed:
                     raise
-                patience = patience or Patience(self.route, self._patience_s)
+                patience = patience or RetryPolicy(self.route, self._patience_s)
                 pause_s = patience.pause_s_after(problem)
-                named = self.route.noticed(problem, named or self._node)
+                named = self.route.handle_problem(problem, named or self._node)
                 self._drop(connection, getattr(problem, "kind", ""))
             await asyncio.sleep(pause_s)
 
@@ -189,7 +189,7 @@ class Link:
         self._connection = connection
         return connection
 
-    async def _examine(self, question: Command, connection: Connection, node: Endpoint) -> None:
+    async def _examine(self, question: CommandArgs, connection: Connection, node: Endpoint) -> None:
         try:
             self.route.examine(node, await connection.call_within(self._reply_limit_s, *question))
         except BaseException:
@@ -202,13 +202,13 @@ class Link:
             attempt.exception()  # seen, even if every caller was cancelled meanwhile
 
 
-async def _pipeline(connection: Connection, limit_s: float, *commands: Command) -> list[Any]:
+async def _pipeline(connection: Connection, limit_s: float, *commands: CommandArgs) -> list[Any]:
     replies = await connection.pipeline_within(limit_s, commands)
     _raise_first_error(replies[:1])
     return replies
 
 
-class BlockingLink:
+class SyncReconnectingConnection:
     """The same for threads, which take turns. A call that blocks in the engine wants a link of its own."""
 
     def __init__(
@@ -229,18 +229,18 @@ class BlockingLink:
         self._patience_s = patience_s
         self._reply_limit_s = reply_limit_s
         self._lock = threading.Lock()
-        self._connection: BlockingConnection | None = None
+        self._connection: SyncConnection | None = None
         self._failed_connect: EngineUnavailable | None = None
         self._is_closed = False
         _blocking_links.add(self)
 
     def call(self, *args: Argument, timeout_s: float | None = None) -> Any:
         """`timeout_s` replaces the reply limit; a blocking command needs one longer than its own."""
-        return self._repeating(BlockingConnection.call, args, timeout_s)
+        return self._repeating(SyncConnection.call, args, timeout_s)
 
     def call_packed(self, packed: bytes) -> Any:
         """The same with the bytes of one command; not where the engine may name another node for it."""
-        return self._repeating(BlockingConnection.call_packed, (packed,), None)
+        return self._repeating(SyncConnection.call_packed, (packed,), None)
 
     def begin(self, *args: Argument) -> Callable[[], Any]:
         """Sends a call; what it answers waits for the reply. Other calls may go in between. Nothing is repeated: what
@@ -258,7 +258,7 @@ class BlockingLink:
 
         return receive
 
-    def call_together(self, commands: Sequence[Command], timeout_s: float | None = None) -> list[Any]:
+    def call_together(self, commands: Sequence[CommandArgs], timeout_s: float | None = None) -> list[Any]:
         """As `Link.call_together`."""
         if len(commands) < 2:
             return [self.call(*command, timeout_s=timeout_s) for command in commands]
@@ -275,7 +275,7 @@ class BlockingLink:
 
     def _repeating(self, send: Callable[..., Any], what: Sequence[Any], timeout_s: float | None) -> Any:
         limit_s = self._reply_limit_s if timeout_s is None else timeout_s
-        patience: Patience | None = None
+        patience: RetryPolicy | None = None
         named: Endpoint | None = None
         while True:
             try:
@@ -283,9 +283,9 @@ class BlockingLink:
             except WindlassError as problem:
                 if self._is_closed:
                     raise
-                patience = patience or Patience(self.route, self._patience_s)
+                patience = patience or RetryPolicy(self.route, self._patience_s)
                 pause_s = patience.pause_s_after(problem)
-                named = self.route.noticed(problem, named or self._node)
+                named = self.route.handle_problem(problem, named or self._node)
             time.sleep(pause_s)
 
     def _attempt(self, send: Callable[..., Any], what: Sequence[Any], limit_s: float, named: Endpoint | None) -> Any:
@@ -307,13 +307,13 @@ class BlockingLink:
         """As `Link._asking`, on a connection for this one time."""
         is_one = send is not _pipeline_blocking
         commands = _asking_for([tuple(what)] if is_one else what, self._functions)
-        connection = BlockingConnection.open(named, min(CONNECT_LIMIT_S, self._patience_s))
+        connection = SyncConnection.open(named, min(CONNECT_LIMIT_S, self._patience_s))
         try:
             return _asked_for(connection.pipeline(commands, limit_s), is_one)
         finally:
             connection.close()
 
-    def _connect(self, failure_seen: EngineUnavailable | None) -> BlockingConnection:
+    def _connect(self, failure_seen: EngineUnavailable | None) -> SyncConnection:
         if self._is_closed:
             raise ConnectionLost("This link to the engine is closed.")
         if self._failed_connect is not None and self._failed_connect is not failure_seen:
@@ -322,8 +322,8 @@ class BlockingLink:
         try:
             if self._before_connect is not None:
                 self._before_connect()
-            self._node = self.route.find_now()
-            connection = BlockingConnection.open(self._node, min(CONNECT_LIMIT_S, self._patience_s))
+            self._node = self.route.find_sync()
+            connection = SyncConnection.open(self._node, min(CONNECT_LIMIT_S, self._patience_s))
             self._prepare(connection, self._node)
             self._connection = connection
         except EngineUnavailable as failure:
@@ -332,7 +332,7 @@ class BlockingLink:
         self._failed_connect = None
         return self._connection
 
-    def _prepare(self, connection: BlockingConnection, node: Endpoint) -> None:
+    def _prepare(self, connection: SyncConnection, node: Endpoint) -> None:
         try:
             if self.route.check is not None:
                 self.route.examine(node, connection.call(*self.route.check, timeout_s=self._reply_limit_s))
@@ -350,13 +350,13 @@ class BlockingLink:
             self._connection.close()
 
 
-def _pipeline_blocking(connection: BlockingConnection, *commands: Command, timeout_s: float) -> list[Any]:
+def _pipeline_blocking(connection: SyncConnection, *commands: CommandArgs, timeout_s: float) -> list[Any]:
     replies = connection.pipeline(commands, timeout_s)
     _raise_first_error(replies[:1])
     return replies
 
 
-_blocking_links: "weakref.WeakSet[BlockingLink]" = weakref.WeakSet()
+_blocking_links: "weakref.WeakSet[SyncReconnectingConnection]" = weakref.WeakSet()
 
 
 def _renew_links_after_fork() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 from windlass.core.errors import EngineFull
 from windlass.store.commands.command import NotConfirmed
 
-from .connection import Command, EngineReplyError
+from .connection import CommandArgs, EngineReplyError
 
 
 def check_library_missing(error: EngineReplyError) -> None:
@@ -18,7 +18,7 @@ def check_library_missing(error: EngineReplyError) -> None:
         raise error
 
 
-def without_bound(load: Command, memory_max: int) -> list[Command]:
+def without_bound(load: CommandArgs, memory_max: int) -> list[CommandArgs]:
     """Load functions into an engine of ours that is full: without them it could not even be drained."""
     return [("CONFIG", "SET", "maxmemory", 0), load, ("CONFIG", "SET", "maxmemory", memory_max)]
 

@@ -23,7 +23,7 @@ CANNOT_STORE = "MISCONF"
 TORN_SLOT = "non local key"
 
 
-class Patience:
+class RetryPolicy:
     """Decides whether a failed call is repeated, and after which pause. It begins with the first failure.
 
     Every repeat is safe, even of a call that was carried out and only its reply was lost: enqueue recognises

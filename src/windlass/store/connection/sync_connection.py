@@ -14,7 +14,7 @@ from .connection import (
     CONNECT_LIMIT_S,
     INCOMPLETE,
     Argument,
-    Command,
+    CommandArgs,
     ConnectionLost,
     EngineReplyError,
     check_refusal,
@@ -31,7 +31,7 @@ READ_BYTES = 65_536
 _TIMEVAL = struct.Struct("ll")  # seconds, microseconds
 
 
-class Sent:
+class SentCommands:
     """Commands on their way, and those of their replies that have come."""
 
     __slots__ = ("count", "replies")
@@ -41,7 +41,7 @@ class Sent:
         self.replies: list[Any] = []
 
 
-class BlockingConnection:
+class SyncConnection:
     """For one thread at a time; it notices that it was opened before a fork."""
 
     def __init__(self, sock: socket.socket) -> None:
@@ -49,7 +49,7 @@ class BlockingConnection:
         self._reader = new_reader()
         self._pid = os.getpid()
         self._lost_because: str | None = None
-        self._sent: deque[Sent] = deque()  # replies come in this order
+        self._sent: deque[SentCommands] = deque()  # replies come in this order
         self._limit_s = -1.0
 
     @classmethod
@@ -89,7 +89,7 @@ class BlockingConnection:
             raise reply
         return reply
 
-    def pipeline(self, commands: Sequence[Command], timeout_s: float | None = None) -> list[Any]:
+    def pipeline(self, commands: Sequence[CommandArgs], timeout_s: float | None = None) -> list[Any]:
         """All replies, in order; an error reply stands in the list as a value."""
         return self._exchange(b"".join(map(pack, commands)), len(commands), timeout_s)
 
@@ -100,11 +100,11 @@ class BlockingConnection:
     def close(self) -> None:
         self._lose("The connection to the engine was closed by this process.")
 
-    def send(self, *args: Argument, timeout_s: float | None = None) -> Sent:
+    def send(self, *args: Argument, timeout_s: float | None = None) -> SentCommands:
         """Whoever wants the reply calls `receive`; other calls may go in between."""
         return self._send(pack(args), 1, REPLY_LIMIT_S if timeout_s is None else timeout_s)
 
-    def receive(self, sent: Sent, timeout_s: float | None = None) -> Any:
+    def receive(self, sent: SentCommands, timeout_s: float | None = None) -> Any:
         if not sent.replies:
             self._refuse_if_lost()
         [reply] = self._receive(sent, REPLY_LIMIT_S if timeout_s is None else timeout_s)
@@ -116,7 +116,7 @@ class BlockingConnection:
         limit_s = REPLY_LIMIT_S if timeout_s is None else timeout_s
         return self._receive(self._send(packed, reply_count, limit_s), limit_s)
 
-    def _send(self, packed: bytes, reply_count: int, limit_s: float) -> Sent:
+    def _send(self, packed: bytes, reply_count: int, limit_s: float) -> SentCommands:
         self._refuse_if_lost()
         try:
             if limit_s != self._limit_s:
@@ -127,7 +127,7 @@ class BlockingConnection:
         except BaseException:
             self.close()  # interrupted half way: the rest of this reply would be taken for the next call's
             raise
-        sent = Sent(reply_count)
+        sent = SentCommands(reply_count)
         self._sent.append(sent)
         return sent
 
@@ -137,7 +137,7 @@ class BlockingConnection:
         if self._lost_because is not None:
             raise ConnectionLost(self._lost_because)
 
-    def _receive(self, sent: Sent, limit_s: float) -> list[Any]:
+    def _receive(self, sent: SentCommands, limit_s: float) -> list[Any]:
         try:
             while len(sent.replies) < sent.count:
                 oldest = self._sent[0]

@@ -43,20 +43,20 @@ def open_trial() -> Store:
     # Named after the process: one that was forked shares the engine.
     namespace = f"trial-{os.getpid()}-{next(_numbers)}"
     store = Store(parse_url(engine.url), namespace=namespace, is_test=True, patience_s=PATIENCE_S)
-    store.deployment = Confirmed(*store.open_now())
+    store.deployment = Confirmed(*store.open_sync())
     return store
 
 
 def close_trial(store: Store) -> None:
-    _remove(store, store._blocking.call("KEYS", f"{store.namespace}:*"))
-    store.close_now()
+    _remove(store, store._sync_connection.call("KEYS", f"{store.namespace}:*"))
+    store.close_sync()
 
 
 def clear_trial(store: Store) -> None:
     """All jobs and what belongs to them, and all that was configured, except limits: these are taken back one by one,
     since whoever knows them must learn of it."""
     prefix = f"{store.root(0)}:".encode()
-    found = store._blocking.call("KEYS", f"{store.root(0)}:*")
+    found = store._sync_connection.call("KEYS", f"{store.root(0)}:*")
     _remove(store, [key for key in found if not _is_lasting(key.removeprefix(prefix).decode(errors="replace"))])
 
 
@@ -66,7 +66,7 @@ def _is_lasting(name: str) -> bool:
 
 def _remove(store: Store, keys: list[bytes]) -> None:
     for start in range(0, len(keys), KEYS_AT_ONCE):
-        store._blocking.call("UNLINK", *keys[start : start + KEYS_AT_ONCE])
+        store._sync_connection.call("UNLINK", *keys[start : start + KEYS_AT_ONCE])
 
 
 def _private_engine() -> EmbeddedEngine:

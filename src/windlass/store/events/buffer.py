@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from windlass.core.event import Event, Happening
-from windlass.store.commands.events import Place
+from windlass.core.event import Event, EventKind
+from windlass.store.commands.events import EventPosition
 
 from .stream_position import Happened, part_of
 
@@ -93,12 +93,12 @@ class _Lost:
 
     def add(self, told: Told) -> None:
         event = told.event
-        count = event.missed if event.kind is Happening.MISSED else 1
+        count = event.missed if event.kind is EventKind.MISSED else 1
         self._count = None if self._count is None or count is None else self._count + count
         self._goes_back = self._goes_back or told.goes_back
         self._at_ms = event.at_ms
-        self._place: Place = told.place
+        self._place: EventPosition = told.place
 
     def told(self, partition: int) -> Told:
-        event = Event(kind=Happening.MISSED, missed=self._count, at_ms=self._at_ms)
+        event = Event(kind=EventKind.MISSED, missed=self._count, at_ms=self._at_ms)
         return Told(Happened(partition, self._place, event), goes_back=self._goes_back)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from windlass.core.errors import EngineUnavailable
-from windlass.store.commands.events import Place
+from windlass.store.commands.events import EventPosition
 from windlass.store.connection.connection import ConnectionLost
 
 from .buffer import Told
@@ -68,7 +68,9 @@ class SharedReader:
         self.audience = Audience()
         self._retire = retire
         self._followers: set[Follower] = set()  # also those who are not in the audience yet
-        self.place = Place(0, 0)  # who joins the audience hears what comes from here on; known when it has started
+        self.place = EventPosition(
+            0, 0
+        )  # who joins the audience hears what comes from here on; known when it has started
         self._reader = Reader(store, Tail(partition, None), store.run, self._give)
         self._ended_by: Exception | None = None
         self._lingering: asyncio.TimerHandle | None = None

@@ -34,7 +34,7 @@ class Following:
         self._job = job
         self._ready: deque[Event] = deque()
         self._inbox: asyncio.Queue[Read] = asyncio.Queue()
-        self._places: dict[int, events.Place] = {}
+        self._places: dict[int, events.EventPosition] = {}
         self._readers: list[Reader] = []
         self._loop: asyncio.AbstractEventLoop | None = None  # our own, for a caller who has none
 
@@ -69,7 +69,7 @@ class Following:
     # Without one: the same, in a loop of our own that runs while the caller waits
 
     def __enter__(self) -> Following:
-        self._store.open_now()
+        self._store.open_sync()
         self._loop = asyncio.new_event_loop()
         try:
             self._in_loop(self._begin(self._run_now))
@@ -97,7 +97,7 @@ class Following:
         return self._in_loop(self.next())
 
     async def _run_now(self, flow: Flow[Any]) -> Any:
-        return self._store.run_now(flow)
+        return self._store.run_sync(flow)
 
     def _in_loop(self, work: Coroutine[Any, Any, T]) -> T:
         if self._loop is None:

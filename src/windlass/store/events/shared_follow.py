@@ -14,7 +14,7 @@ from windlass.core.errors import EngineUnavailable
 from windlass.core.event import Event
 from windlass.store.commands import events
 from windlass.store.commands.command import Flow
-from windlass.store.commands.events import Followed, Place
+from windlass.store.commands.events import EventPosition, StreamPage
 from windlass.store.connection.retry_policy import pause_s_between
 from windlass.store.store import Store
 
@@ -44,11 +44,11 @@ class SharedFollowing:
         self._parts: dict[int, str] = {}  # of the position, by partition and in their order
         self._shared: dict[int, SharedReader] = {}
         self._tails: dict[int, Tail] = {}  # of the partitions in which we are still behind
-        self._targets: dict[int, Place] = {}  # where their shared readers stood when we joined; empty: not yet
+        self._targets: dict[int, EventPosition] = {}  # where their shared readers stood when we joined; empty: not yet
         self._turn = asyncio.Lock()
         self._pages: deque[Told] = deque()
         self._backlog = Backlog()
-        self._places: dict[int, Place] = {}  # the shared readers tell nothing new up to here
+        self._places: dict[int, EventPosition] = {}  # the shared readers tell nothing new up to here
         self._has_news = asyncio.Event()
         self._ended_by: Exception | None = None
 
@@ -170,7 +170,7 @@ class SharedFollowing:
             if self._has_arrived(tail, is_at_end=has_joined and not page.entries):
                 del self._tails[tail.partition]
 
-    def _take_in(self, tail: Tail, page: Followed) -> None:
+    def _take_in(self, tail: Tail, page: StreamPage) -> None:
         for happened in tail.registered(page):
             if is_wanted(happened.event, self.queue, self.job):
                 self._pages.append(Told(happened))
@@ -193,9 +193,9 @@ class SharedFollowing:
         return target is not None and (is_at_end or _place(tail) >= target)
 
 
-def _place(tail: Tail) -> Place:
-    return cast(Place, tail.place)  # known from the first page on
+def _place(tail: Tail) -> EventPosition:
+    return cast(EventPosition, tail.place)  # known from the first page on
 
 
-def _pages_flow(behind: Sequence[Tail], most: int) -> Flow[list[Followed]]:
+def _pages_flow(behind: Sequence[Tail], most: int) -> Flow[list[StreamPage]]:
     return (yield [events.follow(tail.place, most, tail.partition) for tail in behind])  # type: ignore[no-any-return]

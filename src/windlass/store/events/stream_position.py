@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from windlass.core.errors import BadInput
-from windlass.core.event import Event, Happening
-from windlass.store.commands.events import Entry, Followed, Place, event_of, place_of
+from windlass.core.event import Event, EventKind
+from windlass.store.commands.events import Entry, EventPosition, StreamPage, entry_position, event_of
 
 _PLACE = re.compile(r"(\d{1,4}):(\d{1,15})-(\d{1,15})")
 
@@ -17,14 +17,14 @@ class Happened(NamedTuple):
     """An event, and where its partition's follower stands behind it."""
 
     partition: int
-    place: Place
+    place: EventPosition
     event: Event
 
 
 class Tail:
     """Reads one partition's stream in order, and notices what is missing from it."""
 
-    def __init__(self, partition: int, place: Place | None) -> None:
+    def __init__(self, partition: int, place: EventPosition | None) -> None:
         self.partition = partition
         self.place = place
 
@@ -33,7 +33,7 @@ class Tail:
         """The id after which it reads."""
         return self.place.behind if self.place else "$"
 
-    def registered(self, followed: Followed) -> list[Happened]:
+    def registered(self, followed: StreamPage) -> list[Happened]:
         """After a registration: what was there; or that it is no longer known how this goes on from its place."""
         if self.place is None:
             self.place = followed.coming
@@ -48,18 +48,18 @@ class Tail:
         return [happened for entry in entries for happened in self._read_one(entry)]
 
     def _read_one(self, entry: Entry) -> list[Happened]:
-        at, event, expected = place_of(entry), event_of(entry), self.place or place_of(entry)
+        at, event, expected = entry_position(entry), event_of(entry), self.place or entry_position(entry)
         found = []
         if at != expected:
             # Within an epoch the ordinals tell how many; between two of them nobody followed, so nobody counted.
             count = at.ordinal - expected.ordinal if at.epoch == expected.epoch else None
             found.append(self._gap(at, count, event.at_ms))
-        self.place = Place(at.epoch, at.ordinal + 1)
+        self.place = EventPosition(at.epoch, at.ordinal + 1)
         return [*found, Happened(self.partition, self.place, event)]
 
-    def _gap(self, place: Place, count: int | None, at_ms: int) -> Happened:
+    def _gap(self, place: EventPosition, count: int | None, at_ms: int) -> Happened:
         self.place = place
-        return Happened(self.partition, place, Event(kind=Happening.MISSED, missed=count, at_ms=at_ms))
+        return Happened(self.partition, place, Event(kind=EventKind.MISSED, missed=count, at_ms=at_ms))
 
 
 def tails(position: str, partitions: Sequence[int]) -> dict[int, Tail]:
@@ -72,20 +72,20 @@ def tails(position: str, partitions: Sequence[int]) -> dict[int, Tail]:
     return {partition: Tail(partition, place) for partition, place in places.items()}
 
 
-def _parse(position: str) -> dict[int, Place]:
+def _parse(position: str) -> dict[int, EventPosition]:
     places = {}
     for part in position.split(","):
         found = _PLACE.fullmatch(part)
         if found is None or int(found[2]) == 0:
             raise BadInput("The position is not one that an event or a page gave out; start without it.")
-        places[int(found[1])] = Place(int(found[2]), int(found[3]))
+        places[int(found[1])] = EventPosition(int(found[2]), int(found[3]))
     return places
 
 
-def position_of(places: Mapping[int, Place]) -> str:
+def position_of(places: Mapping[int, EventPosition]) -> str:
     return ",".join(part_of(partition, place) for partition, place in sorted(places.items()))
 
 
-def part_of(partition: int, place: Place) -> str:
+def part_of(partition: int, place: EventPosition) -> str:
     """One partition's part of a position."""
     return f"{partition}:{place.epoch}-{place.ordinal}"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from windlass.core.errors import EngineNotPermitted, EngineUnavailable
 from windlass.store.commands import events
 from windlass.store.commands.command import Flow
-from windlass.store.connection.reconnecting import Link
+from windlass.store.connection.reconnecting import ReconnectingConnection
 from windlass.store.connection.retry_policy import pause_s_between
 
 from .stream_position import Happened, Tail
@@ -42,17 +42,17 @@ class Reader:
         self._run = run
         self._give = give
         self._key = f"{store.root(tail.partition)}:events"
-        self._link: Link = store.new_link(tail.partition, self._connecting)
+        self._link: ReconnectingConnection = store.new_connection(tail.partition, self._connecting)
         self._connections = 0
         self._tasks: set[asyncio.Task[Any]] = set()
 
     async def register(self) -> list[Happened]:
         given = self.tail.place
         followed = await self._run(self._follow())
-        self.start: events.Place = given or followed.coming
+        self.start: events.EventPosition = given or followed.coming
         return self.tail.registered(followed)
 
-    def _follow(self) -> Flow[events.Followed]:
+    def _follow(self) -> Flow[events.StreamPage]:
         return (yield events.follow(self.tail.place, READ_AT_ONCE, self.tail.partition))  # type: ignore[no-any-return]
 
     def begin(self) -> None:
@@ -91,12 +91,12 @@ class Reader:
         except Exception as error:
             await self._give(error)
 
-    def _begin_again_if_behind(self, place: events.Place | None) -> None:
+    def _begin_again_if_behind(self, place: events.EventPosition | None) -> None:
         """An engine that has lost its last events gives their numbers again: a read that waits for higher ones would
         not see them. It is given up with its connection, which it blocks."""
         if place is not None and self.tail.place is not None and self.tail.place < place:
             self._reading.cancel()
-            self._link.renew()
+            self._link.reconnect()
             self.begin()
 
     async def _read_until_closed(self) -> None:

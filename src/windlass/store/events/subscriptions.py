@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol, TypeAlias
 
-from windlass.core.event import Event, Happening
+from windlass.core.event import Event, EventKind
 
 from .buffer import Told
 
@@ -23,7 +23,7 @@ class Follower(Protocol):
 
 def is_wanted(event: Event, queue: str, job: bytes) -> bool:
     """A gap concerns everybody: what is missing may have been wanted."""
-    return event.kind is Happening.MISSED or (queue in ("", event.queue) and job in (b"", event.job))
+    return event.kind is EventKind.MISSED or (queue in ("", event.queue) and job in (b"", event.job))
 
 
 class Audience:
@@ -53,6 +53,6 @@ class Audience:
 
     def wishes_for(self, event: Event) -> list[Wish]:
         """The wishes of followers that this event answers."""
-        if event.kind is Happening.MISSED:
+        if event.kind is EventKind.MISSED:
             return list(self._by_wish)
         return [wish for wish in ("", event.queue, event.job) if wish in self._by_wish]

@@ -10,12 +10,12 @@ import msgspec
 from windlass.core.callbacks.callback import destination_mark
 from windlass.core.export import lines
 from windlass.core.ids import format_id, parse_id
-from windlass.core.job import NOTHING, Attempt, Flag, Job, NewJob
+from windlass.core.job import NULL_BLOB, Attempt, Flag, Job, NewJob
 from windlass.core.log import KeptLine, Logs
 from windlass.core.queue import Configuration
 from windlass.core.scheduling.schedule import Schedule
 from windlass.core.states import LEASED, State
-from windlass.store.commands.admin.export import Restoring, StoredJob
+from windlass.store.commands.admin.export import RestoreEntry, StoredJob
 from windlass.store.commands.logs import pack_entries, read_logs
 from windlass.store.records.record import (
     NO_ORIGIN,
@@ -27,7 +27,7 @@ from windlass.store.records.record import (
     unpack_attempt,
     unpack_blob,
 )
-from windlass.store.records.snapshot import Standing, pack_standing, standing_of
+from windlass.store.records.snapshot import Snapshot, pack_snapshot, read_snapshot
 
 _CONFIGURED = tuple(field.encode() for field in Configuration.__struct_fields__)
 _CLAIMS = (b"name_lanes", b"fair_share")
@@ -71,7 +71,7 @@ def _write_pause(what: bytes, content: bytes) -> lines.QueuePause:
     )
 
 
-def read_queue(line: lines.QueueLine) -> Restoring:
+def read_queue(line: lines.QueueLine) -> RestoreEntry:
     pauses = {
         f"l{pause.lane}" if pause.lane else f"n{pause.name}" if pause.name else "": pause.since_ms.to_bytes(6, "big")
         + pause.reason.encode()
@@ -81,7 +81,7 @@ def read_queue(line: lines.QueueLine) -> Restoring:
     fields = {field: str(int(value)) for field, value in line.configuration.items()}
     weights = {lane: str(weight) for lane, weight in line.weights.items()}
     body = {"fields": fields, "paused": paused, "pauses": pauses, "weights": weights}
-    return Restoring("q", line.name.encode(), body)
+    return RestoreEntry("q", line.name.encode(), body)
 
 
 # Schedules
@@ -95,7 +95,7 @@ def write_schedule(parts: Sequence[Any]) -> lines.ScheduleLine:
         return int(fields.get(field, 0))
 
     return lines.ScheduleLine(
-        schedule=msgspec.structs.replace(schedule, job=msgspec.structs.replace(schedule.job, payload=NOTHING)),
+        schedule=msgspec.structs.replace(schedule, job=msgspec.structs.replace(schedule.job, payload=NULL_BLOB)),
         payload=lines.write_blob(schedule.job.payload),
         revision=number(b"revision"),
         created_at_ms=number(b"created_at"),
@@ -115,7 +115,7 @@ def schedule_in(line: lines.ScheduleLine) -> Schedule:
     return msgspec.structs.replace(line.schedule, job=msgspec.structs.replace(line.schedule.job, payload=payload))
 
 
-def read_schedule(line: lines.ScheduleLine, schedule: Schedule, rehome: Rehome) -> Restoring:
+def read_schedule(line: lines.ScheduleLine, schedule: Schedule, rehome: Rehome) -> RestoreEntry:
     jobs = [rehome(written) for written in line.jobs]
     fields: dict[str, bytes | str] = {
         "definition": _encode_schedule(schedule),
@@ -130,7 +130,7 @@ def read_schedule(line: lines.ScheduleLine, schedule: Schedule, rehome: Rehome) 
     for field in ("fired", "skipped", "missed"):
         if getattr(line, field):
             fields[field] = str(getattr(line, field))
-    return Restoring("s", schedule.name.encode(), {"fields": fields, "next_at": line.next_at_ms, "jobs": jobs})
+    return RestoreEntry("s", schedule.name.encode(), {"fields": fields, "next_at": line.next_at_ms, "jobs": jobs})
 
 
 # Jobs
@@ -149,7 +149,7 @@ def _state_of(job: Job, parent_queue: str, now_ms: int) -> State:
 
 
 def write_entry(entry: bytes, parent_queue: str, now_ms: int) -> lines.JobEntry:
-    job, standing = unpack(entry), standing_of(entry)
+    job, standing = unpack(entry), read_snapshot(entry)
     flags = int.from_bytes(entry[18:22], "big")
     return lines.JobEntry(
         id=format_id(job.id),
@@ -269,7 +269,7 @@ def record_of(entry: lines.JobEntry, job: NewJob, limits: str) -> bytes:
     origin = Origin(entry.schedule, entry.schedule_planned_at_ms) if entry.schedule else NO_ORIGIN
     # A repeat rule is packed with its planned instant; the time at which the job runs is set afterwards.
     packed = pack(job, job.id, entry.planned_at_ms, entry.expires_at_ms, limits, origin, entry.note)
-    standing = Standing(
+    standing = Snapshot(
         fingerprint=bytes.fromhex(entry.fingerprint),
         state=int(State[entry.state.upper()]),
         flags=_flags_of(entry),
@@ -282,7 +282,7 @@ def record_of(entry: lines.JobEntry, job: NewJob, limits: str) -> bytes:
         revision=entry.revision,
         progress=entry.progress,
     )
-    return pack_standing(packed, standing)
+    return pack_snapshot(packed, standing)
 
 
 def attempt_in(entry: lines.AttemptEntry) -> Attempt:
@@ -300,7 +300,7 @@ def _logs_in(line: lines.JobLine) -> Logs:
     return Logs([KeptLine(one.attempt, one.at_ms, one.level, one.text) for one in line.logs], line.logs_dropped)
 
 
-def read_job(line: lines.JobLine, job: NewJob, limits: str, after: Sequence[bytes]) -> Restoring:
+def read_job(line: lines.JobLine, job: NewJob, limits: str, after: Sequence[bytes]) -> RestoreEntry:
     body = {
         "record": record_of(line.job, job, limits),
         "attempts": [pack_attempt(attempt_in(one)) for one in line.attempts],
@@ -310,7 +310,7 @@ def read_job(line: lines.JobLine, job: NewJob, limits: str, after: Sequence[byte
         "is_shared": line.is_unique_shared,
         "after": b"".join(after),
     }
-    return Restoring("j", job.id, body)
+    return RestoreEntry("j", job.id, body)
 
 
 # Callbacks
@@ -335,7 +335,7 @@ def write_callback(debt: bytes, parts: Sequence[Any]) -> lines.CallbackLine:
     )
 
 
-def read_callback(line: lines.CallbackLine, job: NewJob) -> Restoring:
+def read_callback(line: lines.CallbackLine, job: NewJob) -> RestoreEntry:
     fields: dict[str, bytes | str] = {
         "job": job.id + record_of(line.job, job, ""),
         "tries": str(line.tries),
@@ -347,4 +347,4 @@ def read_callback(line: lines.CallbackLine, job: NewJob) -> Restoring:
         "to": "" if job.callback is None else destination_mark(job.callback),
     }
     body = {"list": "given_up" if line.is_given_up else "owed", "at": line.at_ms, "fields": fields}
-    return Restoring("b", job.id + line.number.to_bytes(6, "big"), body)
+    return RestoreEntry("b", job.id + line.number.to_bytes(6, "big"), body)

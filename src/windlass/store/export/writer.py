@@ -12,7 +12,7 @@ from windlass.core.errors import EngineUnavailable
 from windlass.core.export import lines as export_lines
 from windlass.store.commands import limits, queues, schedules
 from windlass.store.commands.admin import export as calls
-from windlass.store.commands.command import Flow, Now
+from windlass.store.commands.command import EngineTime, Flow
 from windlass.store.store import Store
 
 from .entries import write_callback, write_job, write_queue, write_schedule
@@ -43,9 +43,9 @@ class Exporting:
                 yield line
 
     def __iter__(self) -> Iterator[bytes]:
-        self._store.open_now()
+        self._store.open_sync()
         for flow in self._flows():
-            yield from self._store.run_now(flow)
+            yield from self._store.run_sync(flow)
 
     def _flows(self) -> Iterator[Flow[Lines]]:
         yield self._header()
@@ -76,7 +76,7 @@ class Exporting:
 
     def _header(self) -> Flow[Lines]:
         store = self._store
-        now_ms: int = yield Now()
+        now_ms: int = yield EngineTime()
         for partition in range(store.partitions):
             yield from self._estimate(partition)
         return [
@@ -106,7 +106,7 @@ class Exporting:
                 return
 
     def _end(self) -> Flow[Lines]:
-        yield Now()
+        yield EngineTime()
         return [
             export_lines.encode_line(export_lines.End(counts={kind: self._counts[kind] for kind in export_lines.KINDS}))
         ]
@@ -121,7 +121,7 @@ class Exporting:
         return self._counted("queue", [write_queue(name, parts) for name, parts in found])
 
     def _limits(self, partition: int) -> Flow[Lines]:
-        known: limits.Limits = yield limits.limits(partition)
+        known: limits.StoredLimits = yield limits.limits(partition)
         return self._counted("limit", [export_lines.LimitLine(limit=limit) for limit in known.table.limits.values()])
 
     def _schedule_page(self, partition: int) -> Flow[Lines]:
@@ -147,7 +147,7 @@ class Exporting:
         return lines
 
     def _next_names(self, kind: str, partition: int) -> Flow[None]:
-        page: calls.Walked = yield calls.walk(kind, self._cursor, partition)
+        page: calls.NamePage = yield calls.walk(kind, self._cursor, partition)
         if self._run not in ("", page.run):
             raise EngineUnavailable("The engine was restarted or replaced during the export; start it again.")
         self._run, self._cursor = page.run, page.cursor
@@ -162,7 +162,7 @@ class Exporting:
         return True
 
     def _jobs(self, found: list[Found], partition: int) -> Flow[Lines]:
-        now_ms: int = yield Now()
+        now_ms: int = yield EngineTime()
         lines = []
         for job_id, reply in found:
             stored = calls.read_job(reply)
@@ -174,7 +174,7 @@ class Exporting:
         return self._counted("job", lines)
 
     def _callbacks(self, found: list[Found], _partition: int) -> Flow[Lines]:
-        yield Now()
+        yield EngineTime()
         return self._counted("callback", [write_callback(debt, parts) for debt, parts in found])
 
 

@@ -19,7 +19,7 @@ _TAIL_AT = 16 + HEADER_BYTES + FINGERPRINT_BYTES
 _number = int.from_bytes
 
 
-def unpack_held(entry: bytes) -> Job:
+def unpack_leased(entry: bytes) -> Job:
     """The same as `record.unpack`."""
     parts = _ENTRY.unpack_from(entry)
     job_id, standing, sequence, created, ready, started, ended, token, deadline, holder, size = parts

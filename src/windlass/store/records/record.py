@@ -12,7 +12,7 @@ import msgspec
 from msgspec.structs import replace
 
 from windlass.core.callbacks.callback import destination_mark
-from windlass.core.job import NOTHING, Attempt, Blob, Callback, Codec, Flag, Job, NewJob, OnFailure
+from windlass.core.job import NULL_BLOB, Attempt, Blob, Callback, Codec, Flag, Job, NewJob, OnFailure
 from windlass.core.retry import ENDLESS, Backoff
 from windlass.core.states import LEASED, State
 from windlass.store.waiting.holder_ids import NOBODY as NOBODY
@@ -285,7 +285,7 @@ def _alike(tail: bytes, flags: int, priority: int, is_whole: bool) -> Job:
         state=State.QUEUED,
         queue=queue.decode(),
         name=name.decode(),
-        payload=NOTHING,
+        payload=NULL_BLOB,
         payload_is_whole=is_whole,
         priority=priority,
         sequence=0,

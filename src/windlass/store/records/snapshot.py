@@ -10,7 +10,7 @@ from windlass.core.job import Flag
 from .record import FINGERPRINT_BYTES, FORMAT, HEADER, HEADER_BYTES, NOBODY
 
 
-class Standing(msgspec.Struct, frozen=True, kw_only=True):
+class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     """What a record says of a job beyond what was given when it was enqueued."""
 
     fingerprint: bytes
@@ -29,7 +29,7 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
 _KEPT_FLAGS = int(Flag.HIDDEN | Flag.IN_HISTORY | Flag.HAS_MEMBERS | Flag.ODD_ROUND)
 
 
-def pack_standing(entry: bytes, standing: Standing) -> bytes:
+def pack_snapshot(entry: bytes, standing: Snapshot) -> bytes:
     """The record of a job as it stands, from the id + record of the same job as a new one. Nobody holds it."""
     _, _, flags, priority, *_, head_bytes = HEADER.unpack_from(entry, 16)
     at = 16 + HEADER_BYTES
@@ -41,11 +41,11 @@ def pack_standing(entry: bytes, standing: Standing) -> bytes:
     return header + standing.fingerprint + entry[at + FINGERPRINT_BYTES :]
 
 
-def standing_of(entry: bytes) -> Standing:
+def read_snapshot(entry: bytes) -> Snapshot:
     _, state, flags, _, *halves, _worker, attempt, revision, progress, _ = HEADER.unpack_from(entry, 16)
     numbers = [high << 32 | low for high, low in zip(halves[::2], halves[1::2], strict=True)]
     at = 16 + HEADER_BYTES
-    return Standing(
+    return Snapshot(
         fingerprint=entry[at : at + FINGERPRINT_BYTES],
         state=state,
         flags=flags & _KEPT_FLAGS,

@@ -12,11 +12,11 @@ from windlass.core.errors import EngineUnsuitable, WindlassError
 from windlass.core.ids import PARTITIONS_MAX
 from windlass.core.job import Durability
 from windlass.core.partition import hash_tags, slot_of
-from windlass.store.connection.connection import CONNECT_LIMIT_S, Command, EngineReplyError
+from windlass.store.connection.connection import CONNECT_LIMIT_S, CommandArgs, EngineReplyError
 from windlass.store.connection.endpoint import Endpoint
 from windlass.store.connection.replies import check_library_missing
-from windlass.store.connection.retry_policy import Patience
-from windlass.store.connection.sync_connection import BlockingConnection
+from windlass.store.connection.retry_policy import RetryPolicy
+from windlass.store.connection.sync_connection import SyncConnection
 from windlass.store.scripts import library
 
 from . import permissions
@@ -24,7 +24,7 @@ from .requirements import LAYOUT, QUESTIONS, Deployment, examine, of_all_nodes
 from .topology import Route, Topology
 
 
-class Terms(NamedTuple):
+class DeploymentOptions(NamedTuple):
     """What the deployment must be like, and how it is marked when it is new."""
 
     namespace: str
@@ -40,32 +40,32 @@ def root_of(namespace: str, tag: str) -> str:
 
 
 def open_deployment(
-    topology: Topology, terms: Terms, patience_s: float, before_connect: Callable[[], None] | None = None
+    topology: Topology, terms: DeploymentOptions, patience_s: float, before_connect: Callable[[], None] | None = None
 ) -> Deployment:
     """Tries again while the engine cannot be reached, within the patience."""
-    patience: Patience | None = None
+    patience: RetryPolicy | None = None
     while True:
-        survey = Survey(topology, terms, min(CONNECT_LIMIT_S, patience_s))
+        survey = Bootstrap(topology, terms, min(CONNECT_LIMIT_S, patience_s))
         try:
             if before_connect is not None:
                 before_connect()
             with contextlib.closing(survey):
                 return survey.run()
         except WindlassError as problem:
-            patience = patience or Patience(survey.route, patience_s)
+            patience = patience or RetryPolicy(survey.route, patience_s)
             pause_s = patience.pause_s_after(problem)
-            survey.route.noticed(problem, survey.node)
+            survey.route.handle_problem(problem, survey.node)
         time.sleep(pause_s)
 
 
-class Survey:
+class Bootstrap:
     """One look at all nodes; each is connected to once."""
 
-    def __init__(self, topology: Topology, terms: Terms, connect_limit_s: float) -> None:
+    def __init__(self, topology: Topology, terms: DeploymentOptions, connect_limit_s: float) -> None:
         self._topology = topology
         self._terms = terms
         self._connect_limit_s = connect_limit_s
-        self._connections: dict[Endpoint, BlockingConnection] = {}
+        self._connections: dict[Endpoint, SyncConnection] = {}
         self.route: Route = topology.route(slot_of("0"))  # that was asked last, and its node: where a problem arose
         self.node: Endpoint | None = None
 
@@ -139,7 +139,7 @@ class Survey:
             raise permissions.functions_missing(self._user) from error
 
     def _one_tag_per_node(self, tags: Sequence[str]) -> list[str]:
-        return list({self._topology.route(slot_of(tag)).find_now(): tag for tag in tags}.values())
+        return list({self._topology.route(slot_of(tag)).find_sync(): tag for tag in tags}.values())
 
     def _mark(self, tags: Sequence[str]) -> bool:
         """False when somebody else has begun this deployment with another number of partitions meanwhile."""
@@ -161,21 +161,21 @@ class Survey:
             *_, found = self._ask(tag, [*(("HSETNX", root, mark, value) for mark, value in wanted.items()), reading])
         return found  # type: ignore[no-any-return]
 
-    def _ask(self, tag: str, commands: Sequence[Command], may_lack: Sequence[str] = ()) -> list[Any]:
+    def _ask(self, tag: str, commands: Sequence[CommandArgs], may_lack: Sequence[str] = ()) -> list[Any]:
         """All replies. The refusal of a command that the user may lack stands among them; any other is raised."""
         self.route = self._topology.route(slot_of(tag))
         self.node = None
-        self.node = self.route.find_now()
+        self.node = self.route.find_sync()
         replies = self._connected(self.node).pipeline(commands)
         for command, reply in zip(commands, replies, strict=True):
             if isinstance(reply, EngineReplyError) and command[0] not in may_lack:
                 permissions.raise_explained(reply, self._user)
         return replies
 
-    def _connected(self, node: Endpoint) -> BlockingConnection:
+    def _connected(self, node: Endpoint) -> SyncConnection:
         found = self._connections.get(node)
         if found is None:
-            found = self._connections[node] = BlockingConnection.open(node, self._connect_limit_s)
+            found = self._connections[node] = SyncConnection.open(node, self._connect_limit_s)
             if self.route.check is not None:
                 self.route.examine(node, found.call(*self.route.check))
         return found

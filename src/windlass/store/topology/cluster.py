@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from windlass.core.errors import EngineUnavailable, EngineUnsuitable, WindlassError
-from windlass.store.connection.connection import Command, EngineReplyError
+from windlass.store.connection.connection import CommandArgs, EngineReplyError
 from windlass.store.connection.endpoint import ClusterSeeds, Endpoint
 
-from .topology import Inquiry, Question, Route, inquire, inquire_now, nobody_knows
+from .topology import NodeQuery, NodeSearch, Route, run_search, run_search_sync, search_error
 
 DEFAULT_PARTITIONS = 16
 LOOK_AGAIN_S = 0.05  # many links lose one node at once: they share what one of them finds out
@@ -22,7 +22,7 @@ _ON_THE_MOVE = re.compile(r"\[(\d+)-[<>]-")
 _DOUBTFUL_KINDS = frozenset({"CLUSTERDOWN", "MASTERDOWN", "READONLY", "UNBLOCKED"})
 
 
-class Range(NamedTuple):
+class SlotRange(NamedTuple):
     first: int
     last: int
     primary: Endpoint
@@ -35,7 +35,7 @@ class Cluster:
     def __init__(self, seeds: ClusterSeeds) -> None:
         self._address = seeds
         self._nodes = list(seeds.seeds)  # whom to ask, in this order; replicas too
-        self._ranges: list[Range] = []
+        self._ranges: list[SlotRange] = []
         self._moved: dict[int, Endpoint] = {}  # slots that were redirected since the last look
         self._is_doubtful = True
         self._looked_at_s = 0.0
@@ -56,7 +56,7 @@ class Cluster:
         self.doubt()
         raise EngineUnavailable(f"No node of {self} serves slot {slot} now.")
 
-    def find_primaries_now(self) -> list[Endpoint]:
+    def find_primaries(self) -> list[Endpoint]:
         self.look_now()
         return self.primaries
 
@@ -79,7 +79,7 @@ class Cluster:
         if not self._must_look:
             return
         if self._looking is None:
-            self._looking = asyncio.create_task(inquire(self._search()))
+            self._looking = asyncio.create_task(run_search(self._search()))
             self._looking.add_done_callback(self._looked)
         await asyncio.shield(self._looking)
 
@@ -91,12 +91,12 @@ class Cluster:
     def look_now(self) -> None:
         """Threads may do so at once: what they find replaces the same."""
         if self._must_look:
-            inquire_now(self._search())
+            run_search_sync(self._search())
 
-    def _search(self) -> Inquiry[None]:
+    def _search(self) -> NodeSearch[None]:
         problems: list[WindlassError] = []
         for node in tuple(self._nodes):
-            answer = yield Question(node, ("CLUSTER", "SLOTS"))
+            answer = yield NodeQuery(node, ("CLUSTER", "SLOTS"))
             if isinstance(answer, EngineReplyError) and "cluster support disabled" in str(answer):
                 raise EngineUnsuitable(f"{node} is not a node of a cluster: write its URL with redis:// or rediss://.")
             if isinstance(answer, WindlassError):
@@ -106,21 +106,21 @@ class Cluster:
             else:
                 self._learn(node, answer)
                 return
-        raise nobody_knows(f"No node of {self} can be asked for its slots", problems)
+        raise search_error(f"No node of {self} can be asked for its slots", problems)
 
     def _learn(self, asked: Endpoint, answer: Any) -> None:
-        self._ranges = [Range(first, last, _node(asked, nodes[0])) for first, last, *nodes in answer]
+        self._ranges = [SlotRange(first, last, _node(asked, nodes[0])) for first, last, *nodes in answer]
         known = [_node(asked, node) for _, _, *nodes in answer for node in nodes]
         self._nodes = list(dict.fromkeys([asked, *known, *self._nodes, *self._address.seeds]))[:100]
         self._moved = {}
         self._is_doubtful = False
         self._looked_at_s = time.monotonic()
 
-    def search_for_torn_slots(self) -> Inquiry[set[int]]:
+    def find_migrating_slots(self) -> NodeSearch[set[int]]:
         """Only the primaries themselves know; one that cannot be asked is left out."""
         found: set[int] = set()
         for node in self.primaries:
-            answer = yield Question(node, ("CLUSTER", "NODES"))
+            answer = yield NodeQuery(node, ("CLUSTER", "NODES"))
             if not isinstance(answer, WindlassError):
                 found.update(_slots_in_motion(answer.decode()))
         return found
@@ -141,7 +141,7 @@ def _node(asked: Endpoint, entry: Any) -> Endpoint:
 class ClusterRoute:
     """The way to one slot."""
 
-    check: Command | None = None
+    check: CommandArgs | None = None
 
     def __init__(self, cluster: Cluster, slot: int) -> None:
         self._cluster = cluster
@@ -154,13 +154,13 @@ class ClusterRoute:
         await self._cluster.look()
         return self._cluster.primary_of(self._slot)
 
-    def find_now(self) -> Endpoint:
+    def find_sync(self) -> Endpoint:
         self._cluster.look_now()
         return self._cluster.primary_of(self._slot)
 
     def examine(self, endpoint: Endpoint, reply: Any) -> None: ...
 
-    def noticed(self, problem: WindlassError, endpoint: Endpoint | None) -> Endpoint | None:
+    def handle_problem(self, problem: WindlassError, endpoint: Endpoint | None) -> Endpoint | None:
         kind = getattr(problem, "kind", "")
         if kind in ("MOVED", "ASK") and endpoint is not None:
             target = _target(str(problem), endpoint)

@@ -8,7 +8,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from windlass.store.connection.connection import Command, EngineReplyError
+from windlass.store.connection.connection import CommandArgs, EngineReplyError
 
 LEAP = 1 << 20  # more than are given out while a replica lags or an fsync is due; there are 2^48
 FIELD = "served_by"  # of the root: the run id of the process
@@ -19,11 +19,11 @@ return redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])"""
 _RUN_ID = re.compile(rb"run_id:([0-9a-f]+)")
 
 
-def questions(roots: Sequence[str]) -> list[Command]:
+def questions(roots: Sequence[str]) -> list[CommandArgs]:
     return [("INFO", "server"), *(("HGET", root, FIELD) for root in roots)]
 
 
-def leaps(roots: Sequence[str], replies: Sequence[Any]) -> list[Command]:
+def leaps(roots: Sequence[str], replies: Sequence[Any]) -> list[CommandArgs]:
     """What must be done before the first call. Two who do it at once leap twice, which harms nobody."""
     for reply in replies:
         if isinstance(reply, EngineReplyError):
@@ -32,7 +32,7 @@ def leaps(roots: Sequence[str], replies: Sequence[Any]) -> list[Command]:
     found = _RUN_ID.search(info)
     if found is None:  # a provider that hides it
         return []
-    commands: list[Command] = []
+    commands: list[CommandArgs] = []
     for root, known in zip(roots, served_by, strict=True):
         if known != found[1]:
             leap = 0 if known is None else LEAP

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from windlass.core.diagnosis import Finding
 from windlass.core.engine_state import EngineState
 from windlass.core.job import Durability
-from windlass.store.commands.command import Flow, Inquiry
+from windlass.store.commands.command import Flow, NodeCommand
 from windlass.store.embedded.data_directory import Cut
 from windlass.store.scripts import library
 
@@ -23,9 +23,9 @@ def engines_flow(homes: Sequence[int], durability: Durability, cuts: Sequence[Cu
     found = []
     for partitions in nodes:
         begin_s = time.perf_counter()
-        yield Inquiry(TIME, partitions[0])
+        yield NodeCommand(TIME, partitions[0])
         round_trip_us = round((time.perf_counter() - begin_s) * 1_000_000)
-        replies = yield [Inquiry(command, partitions[0]) for command in (INFO, CONFIG, LIBRARIES, TIME)]
+        replies = yield [NodeCommand(command, partitions[0]) for command in (INFO, CONFIG, LIBRARIES, TIME)]
         now_ms = int(time.time() * 1000)
         engine = read_engine(replies, now_ms, durability, library().name)
         findings = [*check_engine(engine), *check_cuts(cuts, now_ms)]
@@ -36,7 +36,7 @@ def engines_flow(homes: Sequence[int], durability: Durability, cuts: Sequence[Cu
 def _nodes(homes: Sequence[int]) -> Flow[list[tuple[int, ...]]]:
     """The partitions, by the node that serves them."""
     by_node: dict[str, list[int]] = {}
-    replies = yield [Inquiry(SERVER, home) for home in homes]
+    replies = yield [NodeCommand(SERVER, home) for home in homes]
     for home, reply in zip(homes, replies, strict=True):
         fields = info_fields(reply.decode(errors="replace")) if isinstance(reply, bytes) else {}
         by_node.setdefault(fields.get("run_id", ""), []).append(home)

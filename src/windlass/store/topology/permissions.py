@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple, NoReturn
 
 from windlass.core.errors import EngineNotPermitted, WindlassError
-from windlass.store.connection.connection import Command, EngineReplyError
+from windlass.store.connection.connection import CommandArgs, EngineReplyError
 from windlass.store.scripts import library
 
 PREPARE = "windlass engine prepare"
@@ -105,7 +105,7 @@ def purpose_of(name: str) -> str:
     return _BY_NAME[name].purpose
 
 
-def question(key: str, rights: Sequence[Right]) -> Command:
+def question(key: str, rights: Sequence[Right]) -> CommandArgs:
     """The command that asks which of these rights the user lacks. It names no key of its own: that could be refused."""
     return ("EVAL", _QUESTION, 0, key, *(right.example for right in rights))
 

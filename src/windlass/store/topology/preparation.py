@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from windlass.core.errors import EngineUnsuitable
-from windlass.store.connection.connection import Command, EngineReplyError
+from windlass.store.connection.connection import CommandArgs, EngineReplyError
 from windlass.store.connection.endpoint import Endpoint
 from windlass.store.connection.replies import is_library_there
 from windlass.store.scripts import library
@@ -22,7 +22,7 @@ class PreparedNode(NamedTuple):
 
 def prepare(topology: Topology, patience_s: float) -> list[PreparedNode]:
     """Load the functions of this version on every primary; replicas get them from there."""
-    load: Command = ("FUNCTION", "LOAD", library().source)
+    load: CommandArgs = ("FUNCTION", "LOAD", library().source)
     return [_prepared(found) for found in ask_primaries(topology, [load], patience_s)]
 
 

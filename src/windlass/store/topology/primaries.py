@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 
 from windlass.core.errors import WindlassError
 from windlass.core.partition import slot_of
-from windlass.store.connection.connection import CONNECT_LIMIT_S, Command
+from windlass.store.connection.connection import CONNECT_LIMIT_S, CommandArgs
 from windlass.store.connection.endpoint import Endpoint
-from windlass.store.connection.retry_policy import Patience
-from windlass.store.connection.sync_connection import BlockingConnection
+from windlass.store.connection.retry_policy import RetryPolicy
+from windlass.store.connection.sync_connection import SyncConnection
 
 from .topology import Route, Topology
 
@@ -21,28 +21,28 @@ class PrimaryReplies(NamedTuple):
     replies: list[Any]  # an error reply is a value among them
 
 
-def ask_primaries(topology: Topology, commands: Sequence[Command], patience_s: float) -> list[PrimaryReplies]:
+def ask_primaries(topology: Topology, commands: Sequence[CommandArgs], patience_s: float) -> list[PrimaryReplies]:
     """Ask each primary once. While a primary is away all are asked again, within the patience."""
     route = topology.route(slot_of("0"))
-    patience: Patience | None = None
+    patience: RetryPolicy | None = None
     while True:
         try:
             return ask_primaries_now(topology, commands, patience_s)
         except WindlassError as problem:
-            patience = patience or Patience(route, patience_s)
+            patience = patience or RetryPolicy(route, patience_s)
             pause_s = patience.pause_s_after(problem)
-            route.noticed(problem, None)
+            route.handle_problem(problem, None)
         time.sleep(pause_s)
 
 
-def ask_primaries_now(topology: Topology, commands: Sequence[Command], limit_s: float) -> list[PrimaryReplies]:
+def ask_primaries_now(topology: Topology, commands: Sequence[CommandArgs], limit_s: float) -> list[PrimaryReplies]:
     """Ask each primary once, or raise."""
     route = topology.route(slot_of("0"))
-    return [_ask(route, node, commands, limit_s) for node in topology.find_primaries_now()]
+    return [_ask(route, node, commands, limit_s) for node in topology.find_primaries()]
 
 
-def _ask(route: Route, node: Endpoint, commands: Sequence[Command], limit_s: float) -> PrimaryReplies:
-    connection = BlockingConnection.open(node, min(CONNECT_LIMIT_S, limit_s))
+def _ask(route: Route, node: Endpoint, commands: Sequence[CommandArgs], limit_s: float) -> PrimaryReplies:
+    connection = SyncConnection.open(node, min(CONNECT_LIMIT_S, limit_s))
     try:
         if route.check is not None:
             route.examine(node, connection.call(*route.check))

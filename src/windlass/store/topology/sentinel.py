@@ -9,11 +9,20 @@ from collections.abc import Callable
 from typing import Any
 
 from windlass.core.errors import BadSetting, EngineUnavailable, WindlassError
-from windlass.store.connection.connection import Command, Connection, ConnectionLost, EngineReplyError
+from windlass.store.connection.connection import CommandArgs, Connection, ConnectionLost, EngineReplyError
 from windlass.store.connection.endpoint import Endpoint, SentinelGroup
 
 from .permissions import explained
-from .topology import QUESTION_LIMIT_S, Inquiry, Question, Route, inquire, inquire_now, no_torn_slots, nobody_knows
+from .topology import (
+    QUESTION_LIMIT_S,
+    NodeQuery,
+    NodeSearch,
+    Route,
+    no_migrating_slots,
+    run_search,
+    run_search_sync,
+    search_error,
+)
 
 log = logging.getLogger("windlass.store")
 
@@ -25,7 +34,7 @@ class Sentinel:
 
     default_partitions = 1
     has_slots = False
-    check: Command | None = ("ROLE",)
+    check: CommandArgs | None = ("ROLE",)
 
     def __init__(self, group: SentinelGroup) -> None:
         self._group = group
@@ -37,23 +46,23 @@ class Sentinel:
     def route(self, _slot: int) -> Route:
         return self
 
-    def find_primaries_now(self) -> list[Endpoint]:
-        return [self.find_now()]
+    def find_primaries(self) -> list[Endpoint]:
+        return [self.find_sync()]
 
-    def search_for_torn_slots(self) -> Inquiry[set[int]]:
-        return no_torn_slots()
+    def find_migrating_slots(self) -> NodeSearch[set[int]]:
+        return no_migrating_slots()
 
     async def find(self) -> Endpoint:
-        return await inquire(self._search())
+        return await run_search(self._search())
 
-    def find_now(self) -> Endpoint:
-        return inquire_now(self._search())
+    def find_sync(self) -> Endpoint:
+        return run_search_sync(self._search())
 
     def examine(self, endpoint: Endpoint, reply: Any) -> None:
         if reply[0] != b"master":
             raise ConnectionLost(f"{endpoint} is not the primary of {self._group.service} (any more, or yet).")
 
-    def noticed(self, problem: WindlassError, _endpoint: Endpoint | None) -> Endpoint | None:
+    def handle_problem(self, problem: WindlassError, _endpoint: Endpoint | None) -> Endpoint | None:
         """Another sentinel may know better than the one that was asked first."""
         if isinstance(problem, EngineUnavailable):
             self._sentinels = [*self._sentinels[1:], self._sentinels[0]]
@@ -91,14 +100,14 @@ class Sentinel:
             self._sentinels = [*self._sentinels[1:], self._sentinels[0]]
             await asyncio.sleep(WATCH_PAUSE_S)
 
-    def _search(self) -> Inquiry[Endpoint]:
+    def _search(self) -> NodeSearch[Endpoint]:
         problems: list[WindlassError] = []
         for sentinel in self._sentinels:
-            answer = yield Question(sentinel, ("SENTINEL", "GET-MASTER-ADDR-BY-NAME", self._group.service))
+            answer = yield NodeQuery(sentinel, ("SENTINEL", "GET-MASTER-ADDR-BY-NAME", self._group.service))
             if isinstance(answer, WindlassError):
                 problems.append(answer)
             elif answer is not None:
                 return dataclasses.replace(self._group.node, host=answer[0].decode(), port=int(answer[1]))
         if not problems:
             raise BadSetting(f"No sentinel knows the service {self._group.service!r}: check the path of {self}.")
-        raise nobody_knows(f"No sentinel of {self} names the primary", problems)
+        raise search_error(f"No sentinel of {self} names the primary", problems)

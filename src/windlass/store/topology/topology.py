@@ -7,38 +7,38 @@ from collections.abc import Generator
 from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from windlass.core.errors import EngineUnavailable, WindlassError
-from windlass.store.connection.connection import Command, Connection, EngineReplyError
+from windlass.store.connection.connection import CommandArgs, Connection, EngineReplyError
 from windlass.store.connection.endpoint import Endpoint
-from windlass.store.connection.sync_connection import BlockingConnection
+from windlass.store.connection.sync_connection import SyncConnection
 
 T = TypeVar("T")
 QUESTION_LIMIT_S = 2.0  # another node is asked then
 
 
-class Question(NamedTuple):
+class NodeQuery(NamedTuple):
     endpoint: Endpoint
-    command: Command
+    command: CommandArgs
 
 
 # What is sent back is the reply, or why there was none.
-Inquiry: TypeAlias = Generator[Question, Any, T]
+NodeSearch: TypeAlias = Generator[NodeQuery, Any, T]
 
 
 class Route(Protocol):
     """The way to whichever node serves one partition. Links ask for it each time they connect."""
 
-    check: Command | None  # what a fresh connection is asked before it is used
+    check: CommandArgs | None  # what a fresh connection is asked before it is used
 
     def __str__(self) -> str: ...
 
     async def find(self) -> Endpoint: ...
 
-    def find_now(self) -> Endpoint: ...
+    def find_sync(self) -> Endpoint: ...
 
     def examine(self, endpoint: Endpoint, reply: Any) -> None:
         """Raises when the reply to `check` shows that this is the wrong node."""
 
-    def noticed(self, problem: WindlassError, endpoint: Endpoint | None) -> Endpoint | None:
+    def handle_problem(self, problem: WindlassError, endpoint: Endpoint | None) -> Endpoint | None:
         """A call on this way failed, at the given node. Answers where to ask this one time, if another node was named
         for it."""
 
@@ -49,10 +49,10 @@ class Topology(Protocol):
 
     def route(self, slot: int) -> Route: ...
 
-    def find_primaries_now(self) -> list[Endpoint]:
+    def find_primaries(self) -> list[Endpoint]:
         """Every node that accepts writes, also those that serve no partition."""
 
-    def search_for_torn_slots(self) -> Inquiry[set[int]]:
+    def find_migrating_slots(self) -> NodeSearch[set[int]]:
         """Slots that are being moved key by key, as their nodes see it."""
 
 
@@ -61,7 +61,7 @@ class Standalone:
 
     default_partitions = 1
     has_slots = False
-    check: Command | None = None
+    check: CommandArgs | None = None
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
@@ -72,30 +72,30 @@ class Standalone:
     def route(self, _slot: int) -> Route:
         return self
 
-    def find_primaries_now(self) -> list[Endpoint]:
+    def find_primaries(self) -> list[Endpoint]:
         return [self._endpoint]
 
-    def search_for_torn_slots(self) -> Inquiry[set[int]]:
-        return no_torn_slots()
+    def find_migrating_slots(self) -> NodeSearch[set[int]]:
+        return no_migrating_slots()
 
     async def find(self) -> Endpoint:
         return self._endpoint
 
-    def find_now(self) -> Endpoint:
+    def find_sync(self) -> Endpoint:
         return self._endpoint
 
     def examine(self, endpoint: Endpoint, reply: Any) -> None: ...
 
-    def noticed(self, _problem: WindlassError, _endpoint: Endpoint | None) -> Endpoint | None:
+    def handle_problem(self, _problem: WindlassError, _endpoint: Endpoint | None) -> Endpoint | None:
         return None
 
 
-def no_torn_slots() -> Inquiry[set[int]]:
+def no_migrating_slots() -> NodeSearch[set[int]]:
     yield from ()
     return set()
 
 
-async def inquire(inquiry: Inquiry[T]) -> T:
+async def run_search(inquiry: NodeSearch[T]) -> T:
     try:
         question = next(inquiry)
         while True:
@@ -104,7 +104,7 @@ async def inquire(inquiry: Inquiry[T]) -> T:
         return end.value  # type: ignore[no-any-return]
 
 
-def inquire_now(inquiry: Inquiry[T]) -> T:
+def run_search_sync(inquiry: NodeSearch[T]) -> T:
     try:
         question = next(inquiry)
         while True:
@@ -113,7 +113,7 @@ def inquire_now(inquiry: Inquiry[T]) -> T:
         return end.value  # type: ignore[no-any-return]
 
 
-async def _asked(question: Question) -> Any:
+async def _asked(question: NodeQuery) -> Any:
     try:
         connection = await Connection.open(question.endpoint, QUESTION_LIMIT_S)
         try:
@@ -125,9 +125,9 @@ async def _asked(question: Question) -> Any:
         return problem
 
 
-def _asked_now(question: Question) -> Any:
+def _asked_now(question: NodeQuery) -> Any:
     try:
-        connection = BlockingConnection.open(question.endpoint, QUESTION_LIMIT_S)
+        connection = SyncConnection.open(question.endpoint, QUESTION_LIMIT_S)
         try:
             return connection.call(*question.command, timeout_s=QUESTION_LIMIT_S)
         finally:
@@ -136,7 +136,7 @@ def _asked_now(question: Question) -> Any:
         return problem
 
 
-def nobody_knows(what: str, problems: list[WindlassError]) -> WindlassError:
+def search_error(what: str, problems: list[WindlassError]) -> WindlassError:
     """Why a search failed. When all nodes refused us, that is the reason: waiting would not help."""
     if problems and all(isinstance(problem, EngineReplyError) for problem in problems):
         return problems[0]

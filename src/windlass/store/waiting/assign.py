@@ -10,8 +10,8 @@ from windlass.core.errors import Refusal
 from windlass.core.operations import Dispatch
 from windlass.store.commands.assign import assign
 from windlass.store.commands.command import Flow
-from windlass.store.commands.push import Found
-from windlass.store.commands.take import UNREGISTERED, Registration
+from windlass.store.commands.push import PushResult
+from windlass.store.commands.take import UNREGISTERED, WaitRegistration
 from windlass.store.store import Store
 
 from .take import GRACE_MS, take_once
@@ -25,8 +25,8 @@ class Terms(NamedTuple):
 
 
 def assign_flow(
-    queues: tuple[str, ...], terms: Terms, partition: int, registration: Registration = UNREGISTERED
-) -> Flow[Found]:
+    queues: tuple[str, ...], terms: Terms, partition: int, registration: WaitRegistration = UNREGISTERED
+) -> Flow[PushResult]:
     found = yield assign(queues, *terms, partition, registration)
     if isinstance(found, Refusal):
         raise found
@@ -42,7 +42,7 @@ async def assign_waiting(
     give_up_at_s = time.monotonic() + wait_ms / 1000
     while True:
         listener = Listener(places, event=asyncio.Event())
-        async with store.listening(partition, listener) as bell:
+        async with store.listen(partition, listener) as bell:
             looks_again = False
             try:
                 left_s = max(0.0, give_up_at_s - time.monotonic())
@@ -66,10 +66,10 @@ async def _either(one: asyncio.Event, other: asyncio.Event, within_s: float) -> 
             wait.cancel()
 
 
-def _registered(bell: Bell, left_s: float) -> Registration:
-    return Registration(bell.name, int(min(left_s, BLOCK_S) * 1000) + GRACE_MS)
+def _registered(bell: Bell, left_s: float) -> WaitRegistration:
+    return WaitRegistration(bell.name, int(min(left_s, BLOCK_S) * 1000) + GRACE_MS)
 
 
-def _pause_s(found: Found, left_s: float) -> float:
+def _pause_s(found: PushResult, left_s: float) -> float:
     due_at_ms = found.taken.next_due_at_ms
     return left_s if due_at_ms is None else min(left_s, max(0, due_at_ms - found.now_ms) / 1000)

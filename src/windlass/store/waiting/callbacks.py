@@ -8,7 +8,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import TypeAlias
 
-from windlass.core.callbacks.callback import Debt, DebtPage, Debts, Room
+from windlass.core.callbacks.callback import PendingCallback, PendingCallbackPage, PendingCallbacks, Room
 from windlass.core.errors import BadInput
 from windlass.store.commands import callbacks
 from windlass.store.commands.command import Flow
@@ -43,7 +43,7 @@ class Opening:
         self._event = event
 
 
-def _less(room: Room, debts: Sequence[Debt]) -> Room:
+def _less(room: Room, debts: Sequence[PendingCallback]) -> Room:
     """What is left of it behind these."""
     of = dict(room.of)
     for debt in debts:
@@ -52,24 +52,24 @@ def _less(room: Room, debts: Sequence[Debt]) -> Room:
 
 
 def take_flow(
-    homes: Sequence[int], room: Room, lease_ms: int, waits: Sequence[callbacks.Waiting] = ()
-) -> Flow[callbacks.Found]:
+    homes: Sequence[int], room: Room, lease_ms: int, waits: Sequence[callbacks.CallbackRegistration] = ()
+) -> Flow[callbacks.TakenCallbacks]:
     """One look at all these partitions. The instants are those of the last one looked at, the next the earliest."""
-    debts: list[Debt] = []
+    debts: list[PendingCallback] = []
     now_ms, following = 0, []
     for at, partition in enumerate(homes):
         if len(debts) == room.most:
             break
-        waiting = waits[at] if waits else callbacks.Waiting()
+        waiting = waits[at] if waits else callbacks.CallbackRegistration()
         left = _less(room, debts) if debts else room
         found = yield callbacks.take_callbacks(left, lease_ms, waiting, partition)
         now_ms = found.now_ms
         debts += found.debts
         following += [found.next_at_ms] if found.next_at_ms is not None else []
-    return callbacks.Found(now_ms, min(following, default=None), debts)
+    return callbacks.TakenCallbacks(now_ms, min(following, default=None), debts)
 
 
-async def take_waiting(store: Store, homes: Homes, opening: Opening, lease_ms: int, wait_ms: int) -> Debts:
+async def take_waiting(store: Store, homes: Homes, opening: Opening, lease_ms: int, wait_ms: int) -> PendingCallbacks:
     await store.open()
     partitions = homes()
     give_up_at_s = time.monotonic() + wait_ms / 1000
@@ -103,19 +103,23 @@ async def _listening(store: Store, homes: Sequence[int]) -> AsyncIterator[list[t
         for partition in homes:
             listener = Listener((OWED,))
             listener.event = event
-            found.append((await stack.enter_async_context(store.listening(partition, listener)), listener))
+            found.append((await stack.enter_async_context(store.listen(partition, listener)), listener))
         yield found
 
 
 def _registering(
     homes: Sequence[int], room: Room, lease_ms: int, listeners: list[tuple[Bell, Listener]], left_s: float
-) -> Flow[callbacks.Found]:
+) -> Flow[callbacks.TakenCallbacks]:
     for_ms = int(min(left_s, BLOCK_S) * 1000) + GRACE_MS
-    waits = [callbacks.Waiting(bell.name, for_ms, bell.others_wait(one)) for bell, one in listeners] if left_s else ()
+    waits = (
+        [callbacks.CallbackRegistration(bell.name, for_ms, bell.others_wait(one)) for bell, one in listeners]
+        if left_s
+        else ()
+    )
     return take_flow(homes, room, lease_ms, waits)
 
 
-def _until_due_s(found: callbacks.Found) -> float:
+def _until_due_s(found: callbacks.TakenCallbacks) -> float:
     return BLOCK_S if found.next_at_ms is None else max(0.001, (found.next_at_ms - found.now_ms) / 1000)
 
 
@@ -125,27 +129,27 @@ async def _rung(listeners: list[tuple[Bell, Listener]], within_s: float) -> None
             await listeners[0][1].event.wait()
 
 
-def take_now(store: Store, homes: Homes, room: Room, lease_ms: int, wait_ms: int) -> Debts:
+def take_now(store: Store, homes: Homes, room: Room, lease_ms: int, wait_ms: int) -> PendingCallbacks:
     if wait_ms:
         raise BadInput("Callbacks are waited for in an event loop; await this, or ask with wait_ms=0.")
-    store.open_now()
-    return _debts(store.run_now(take_flow(homes(), room, lease_ms)))
+    store.open_sync()
+    return _debts(store.run_sync(take_flow(homes(), room, lease_ms)))
 
 
-def _debts(found: callbacks.Found) -> Debts:
-    return Debts(found.debts, found.next_at_ms)
+def _debts(found: callbacks.TakenCallbacks) -> PendingCallbacks:
+    return PendingCallbacks(found.debts, found.next_at_ms)
 
 
-def page_flow(partitions: int, given_up: bool, most: int, cursor: str) -> Flow[DebtPage]:
+def page_flow(partitions: int, given_up: bool, most: int, cursor: str) -> Flow[PendingCallbackPage]:
     """The cursor says in which partition, and behind how many of its callbacks."""
     partition, start = _read_cursor(cursor)
-    found: list[Debt] = []
+    found: list[PendingCallback] = []
     while partition < partitions and len(found) < most:
         wanted = most - len(found)
         part = yield callbacks.callbacks(given_up, start, wanted, partition)
         found += part
         partition, start = (partition, start + len(part)) if len(part) == wanted else (partition + 1, 0)
-    return DebtPage(found, f"{partition}.{start}" if partition < partitions else "")
+    return PendingCallbackPage(found, f"{partition}.{start}" if partition < partitions else "")
 
 
 def _read_cursor(cursor: str) -> tuple[int, int]:

@@ -14,12 +14,12 @@ import msgspec
 
 from windlass.core.errors import PartitionStopped, Refusal, WindlassError
 from windlass.core.job import Job
-from windlass.core.operations import ANYTHING, Fail, Finish, Held, Take, Taken
-from windlass.store.batching.partition_split import scatter
+from windlass.core.operations import ANY_JOB, Fail, Finish, LeaseRef, Take, Taken
+from windlass.store.batching.partition_split import split_by_partition
 from windlass.store.commands import reports
 from windlass.store.commands.admin import maintenance
 from windlass.store.commands.command import Flow
-from windlass.store.commands.take import UNREGISTERED, Partial, Registration, filter_text, take
+from windlass.store.commands.take import UNREGISTERED, TakeResult, WaitRegistration, filter_text, take
 from windlass.store.store import Store
 
 from .wakeups import BLOCK_S, Bell, Listener, Place, heard
@@ -47,7 +47,7 @@ class Found(NamedTuple):
     """What a look at several partitions gave: one answer per partition that was looked at."""
 
     taken: Taken
-    partials: list[Partial]
+    partials: list[TakeResult]
 
 
 def parts_of(store: Store, queues: Sequence[str]) -> list[Part]:
@@ -59,8 +59,8 @@ def parts_of(store: Store, queues: Sequence[str]) -> list[Part]:
 
 
 def take_flow(
-    request: Take, queues: list[str], partition: int, registration: Registration = UNREGISTERED
-) -> Flow[Partial]:
+    request: Take, queues: list[str], partition: int, registration: WaitRegistration = UNREGISTERED
+) -> Flow[TakeResult]:
     """One look at the queues of one partition; a long walk over lanes is continued until it is through."""
     resume = 0
     while True:
@@ -73,11 +73,11 @@ def take_flow(
 
 
 def look_flow(
-    request: Take, parts: Sequence[Part], registrations: Sequence[Registration], *, waits: bool = False
+    request: Take, parts: Sequence[Part], registrations: Sequence[WaitRegistration], *, waits: bool = False
 ) -> Flow[Found]:
     """One call per partition in the order given, until there are enough jobs. What goes wrong in one partition does not
     take away what another gave."""
-    partials: list[Partial] = []
+    partials: list[TakeResult] = []
     problem: WindlassError | None = None
     left = request.most
     for part, registration in zip(parts, registrations, strict=True):
@@ -87,10 +87,10 @@ def look_flow(
         try:
             partial = yield from take_flow(wanted, part.queues, part.partition, registration)
         except WindlassError as error:
-            partial = Partial(Taken([], None), 0, 0)
+            partial = TakeResult(Taken([], None), 0, 0)
             if waits and isinstance(error, PartitionStopped):
                 log.warning("Nothing is taken from %s: %s", ", ".join(part.queues), error)
-                partial = Partial(Taken([], STOPPED_LOOK_MS), 0, 0)
+                partial = TakeResult(Taken([], STOPPED_LOOK_MS), 0, 0)
             elif len(parts) == 1:
                 raise
             else:
@@ -100,7 +100,7 @@ def look_flow(
     return _found(partials, problem)
 
 
-def _found(partials: list[Partial], problem: WindlassError | None) -> Found:
+def _found(partials: list[TakeResult], problem: WindlassError | None) -> Found:
     jobs = [job for partial in partials for job in partial.taken.jobs]
     if problem is not None:
         if not jobs:
@@ -112,8 +112,8 @@ def _found(partials: list[Partial], problem: WindlassError | None) -> Found:
     return Found(Taken(jobs, min(due, default=None), before, used_up), partials)
 
 
-def _registration(bell: str, left_s: float, others_wait: bool = False, by_hand: bool = False) -> Registration:
-    return Registration(bell, int(min(left_s, BLOCK_S) * 1000) + GRACE_MS, others_wait, by_hand)
+def _registration(bell: str, left_s: float, others_wait: bool = False, by_hand: bool = False) -> WaitRegistration:
+    return WaitRegistration(bell, int(min(left_s, BLOCK_S) * 1000) + GRACE_MS, others_wait, by_hand)
 
 
 def _pause_s(found: Found, left_s: float) -> float:
@@ -142,14 +142,14 @@ async def _taken_once(store: Store, call: asyncio.Future[T]) -> T:
     try:
         return await asyncio.shield(call)
     except asyncio.CancelledError:
-        store.in_background(_give_back(store, call))
+        store.run_in_background(_give_back(store, call))
         raise
 
 
 async def _give_back(store: Store, call: asyncio.Future[Any]) -> None:
-    held = [Held(job.id, job.lease_token) for job in (await call).taken.jobs]
+    held = [LeaseRef(job.id, job.lease_token) for job in (await call).taken.jobs]
     if held:
-        await store.run(scatter(held, lambda one: store.partition_of_job(one.id), reports.release))
+        await store.run(split_by_partition(held, lambda one: store.partition_of_job(one.id), reports.release))
 
 
 class _Post:
@@ -175,13 +175,13 @@ class _Post:
     async def listen(self, store: Store, event: asyncio.Event, stack: contextlib.AsyncExitStack) -> None:
         receive = self._received if self._receive else None
         self.listener = Listener(self.places, event=event, worker=self.worker, receive=receive)
-        self.bell = await stack.enter_async_context(store.listening(self.part.partition, self.listener))
+        self.bell = await stack.enter_async_context(store.listen(self.part.partition, self.listener))
         self.owed = set(self.places)
 
-    def registration(self, left_s: float) -> Registration:
+    def registration(self, left_s: float) -> WaitRegistration:
         return _registration(self.bell.name, left_s, self.bell.others_wait(self.listener), bool(self.worker))
 
-    def looked(self, found: Partial | None, registration: Registration, since_s: float) -> None:
+    def looked(self, found: TakeResult | None, registration: WaitRegistration, since_s: float) -> None:
         """None: this partition was not looked at, since another had enough."""
         if found is not None:
             self._zero_s = since_s - found.now_ms / 1000
@@ -230,7 +230,7 @@ async def take_waiting(
     if request.wait_ms == 0:
         return (await take_once(store, look_flow(request, parts, [UNREGISTERED] * len(parts)))).taken
     give_up_at_s = time.monotonic() + request.wait_ms / 1000
-    worker = request.worker if request.by_hand and request.wants == ANYTHING and not request.accept_ms else b""
+    worker = request.worker if request.by_hand and request.wants == ANY_JOB and not request.accept_ms else b""
     posts = [_Post(store, part, filter_text(request.wants), worker, receive) for part in parts]
     while True:
         event = asyncio.Event()
@@ -285,7 +285,7 @@ async def _look(store: Store, request: Take, posts: Sequence[_Post], give_up_at_
     return found
 
 
-def _without_used_ring(registered: set[Place], rung: Place | None, found: Partial | None) -> set[Place]:
+def _without_used_ring(registered: set[Place], rung: Place | None, found: TakeResult | None) -> set[Place]:
     """Where the engine may still ring, or has rung for something else than what was taken."""
     if rung is None or found is None or rung[0] not in {job.queue for job in found.taken.jobs}:
         return registered
@@ -293,10 +293,10 @@ def _without_used_ring(registered: set[Place], rung: Place | None, found: Partia
 
 
 def take_waiting_now(store: Store, request: Take, choose: Callable[[], list[Part]]) -> Taken:
-    store.open_now()
+    store.open_sync()
     parts = choose()
     if request.wait_ms == 0:
-        return store.run_now(look_flow(request, parts, [UNREGISTERED] * len(parts))).taken
+        return store.run_sync(look_flow(request, parts, [UNREGISTERED] * len(parts))).taken
     if len(parts) > 1:
         return _on_a_loop_of_its_own(store, request, parts)
     return _wait_in_one_partition(store, request, parts[0])
@@ -307,17 +307,17 @@ def _wait_in_one_partition(store: Store, request: Take, part: Part) -> Taken:
     wanted = filter_text(request.wants)
     registered: set[Place] = set()
     rung: Place | None = None
-    with store.listening_now(part.partition) as bell:
+    with store.listen_sync(part.partition) as bell:
         while True:
             left_s = max(0.0, give_up_at_s - time.monotonic())
             registration = _registration(bell.name, left_s)
-            found = store.run_now(look_flow(request, [part], [registration], waits=True))
+            found = store.run_sync(look_flow(request, [part], [registration], waits=True))
             left_s = give_up_at_s - time.monotonic()
             if not found.taken.jobs:
                 registered = {(queue, wanted) for queue in part.queues}
             if found.taken.jobs or left_s <= 0:
                 for queue, _ in _without_used_ring(registered, rung, found.partials[0]):
-                    store.run_now(_pass_ring_flow(bell.name, queue, wanted, part.partition))
+                    store.run_sync(_pass_ring_flow(bell.name, queue, wanted, part.partition))
                 return found.taken
             message = bell.wait(_pause_s(found, left_s))
             rung = (message[1:].decode().partition("\1")[0], wanted) if message[:1] == b"Q" else None
@@ -332,7 +332,7 @@ def _on_a_loop_of_its_own(store: Store, request: Take, parts: list[Part]) -> Tak
     outcome: list[Taken | BaseException] = []
 
     async def wait() -> Taken:
-        async with store.twin() as twin:
+        async with store.clone() as twin:
             return await take_waiting(twin, request, lambda: parts)
 
     def run() -> None:

@@ -12,9 +12,9 @@ from typing import Any, TypeAlias, cast
 
 from windlass.core.errors import EngineNotPermitted, EngineUnavailable
 from windlass.core.job import Job
-from windlass.store.connection.reconnecting import BlockingLink, Link
+from windlass.store.connection.reconnecting import ReconnectingConnection, SyncReconnectingConnection
 from windlass.store.connection.retry_policy import pause_s_between
-from windlass.store.records.leased_record import unpack_held
+from windlass.store.records.leased_record import unpack_leased
 
 log = logging.getLogger("windlass.store")
 
@@ -68,7 +68,7 @@ class Bell:
 
     def __init__(
         self,
-        link: Link,
+        link: ReconnectingConnection,
         root: str,
         pass_on: Callable[[str, str, tuple[str, ...]], Coroutine[Any, Any, Any]],
         give_back: Callable[[Job], None],
@@ -189,7 +189,7 @@ class Bell:
             queue, _, filter_text = content.decode().partition("\1")
             self._wake_first((queue, filter_text))
         elif kind == b"H":
-            self._hand(unpack_held(content))
+            self._hand(unpack_leased(content))
         elif kind == b"E":
             for listener in self._awaiting.get(content[:16], ()):
                 listener.ended_as = int(content[16:])
@@ -231,7 +231,7 @@ class Bell:
 class BlockingBell:
     """A bell of one blocking caller, on a link of its own."""
 
-    def __init__(self, link: BlockingLink, root: str) -> None:
+    def __init__(self, link: SyncReconnectingConnection, root: str) -> None:
         self.name = secrets.token_urlsafe(9)
         self._link = link
         self._key = f"{root}:bell:{self.name}"

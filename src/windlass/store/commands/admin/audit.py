@@ -10,7 +10,7 @@ import msgspec
 
 from windlass.core.access.audit import ENTRIES_KEPT, AuditEntry, AuditPage
 from windlass.core.errors import BadInput
-from windlass.store.commands.command import Call, ItemsCall, nothing
+from windlass.store.commands.command import BatchCommand, Command, ignore_reply
 
 HOME = 0  # the partition in which it is
 _AT_BYTES = 6
@@ -32,14 +32,14 @@ _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(_Stored).decode
 
 
-def audit(entries: Sequence[AuditEntry]) -> ItemsCall[None]:
+def audit(entries: Sequence[AuditEntry]) -> BatchCommand[None]:
     items = [(_encode(_Stored(one.who, one.what, one.target, one.detail, one.outcome, one.peer)),) for one in entries]
-    return ItemsCall("audit", (ENTRIES_KEPT,), items, nothing, partition=HOME)
+    return BatchCommand("audit", (ENTRIES_KEPT,), items, ignore_reply, partition=HOME)
 
 
-def audits(most: int, cursor: str) -> Call[AuditPage]:
+def audits(most: int, cursor: str) -> Command[AuditPage]:
     """One more is asked for, to know whether there is a next page."""
-    return Call("audits", [cursor, most + 1], lambda reply: _read_page(reply, most), partition=HOME)
+    return Command("audits", [cursor, most + 1], lambda reply: _read_page(reply, most), partition=HOME)
 
 
 def check_cursor(cursor: str) -> None:

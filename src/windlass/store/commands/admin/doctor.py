@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from windlass.store.commands.command import Argument, Call
+from windlass.store.commands.command import Argument, Command
 
 KEYS_PER_STEP = 500
 ENTRIES_PER_STEP = 500  # looked at by one call, about: a page of an index is not cut
 JOBS_PER_STEP = 250  # weighed by one call
 
 
-def survey(cursor: str, partition: int) -> Call[tuple[str, list[bytes]]]:
-    return Call(
+def survey(cursor: str, partition: int) -> Command[tuple[str, list[bytes]]]:
+    return Command(
         "survey", [cursor, KEYS_PER_STEP], lambda reply: (reply[0].decode(), list(reply[1])), partition=partition
     )
 
 
-class Row(NamedTuple):
+class FindingRow(NamedTuple):
     """One thing that was found; the example begins with its kind: j(ob), q(ueue), l(ane), k(ey)."""
 
     code: str
@@ -26,30 +26,30 @@ class Row(NamedTuple):
     is_repaired: bool
 
 
-class Examined(NamedTuple):
+class ExamineStep(NamedTuple):
     jobs: int
-    rows: list[Row]
+    rows: list[FindingRow]
     left: list[tuple[bytes, bytes]]  # key and cursor: where to go on
 
 
-def _read_examined(reply: Any) -> Examined:
+def _read_examine(reply: Any) -> ExamineStep:
     jobs, rows, left = reply
-    found = [Row(code.decode(), example, bool(done)) for code, example, done in _groups(rows, 3)]
-    return Examined(jobs, found, [(name, cursor) for name, cursor in _groups(left, 2)])
+    found = [FindingRow(code.decode(), example, bool(done)) for code, example, done in _groups(rows, 3)]
+    return ExamineStep(jobs, found, [(name, cursor) for name, cursor in _groups(left, 2)])
 
 
 def _groups(flat: Sequence[Any], size: int) -> list[tuple[Any, ...]]:
     return [tuple(flat[at : at + size]) for at in range(0, len(flat), size)]
 
 
-def examine(keys: Sequence[tuple[bytes, bytes]], repair: bool, partition: int) -> Call[Examined]:
+def examine(keys: Sequence[tuple[bytes, bytes]], repair: bool, partition: int) -> Command[ExamineStep]:
     args: list[Argument] = [int(repair), ENTRIES_PER_STEP]
     for name, cursor in keys:
         args += (name, cursor)
-    return Call("examine", args, _read_examined, partition=partition)
+    return Command("examine", args, _read_examine, partition=partition)
 
 
-class Weighed(NamedTuple):
+class RecountStep(NamedTuple):
     """How far a count has come, or its outcome."""
 
     status: str  # more, changed, unreadable, done
@@ -62,12 +62,12 @@ class Weighed(NamedTuple):
 START: tuple[Argument, ...] = (1, 0, 0, 0, "")
 
 
-def _read_weighed(reply: Any) -> Weighed:
+def _read_recount(reply: Any) -> RecountStep:
     status = reply[0].decode()
     if status == "done":
-        return Weighed(status, off=reply[1], history_off=reply[2], is_repaired=bool(reply[3]))
-    return Weighed(status, tuple(reply[1:]))
+        return RecountStep(status, off=reply[1], history_off=reply[2], is_repaired=bool(reply[3]))
+    return RecountStep(status, tuple(reply[1:]))
 
 
-def recount(queue: str, position: tuple[Argument, ...], repair: bool, partition: int) -> Call[Weighed]:
-    return Call("recount", [int(repair), queue, JOBS_PER_STEP, *position], _read_weighed, partition=partition)
+def recount(queue: str, position: tuple[Argument, ...], repair: bool, partition: int) -> Command[RecountStep]:
+    return Command("recount", [int(repair), queue, JOBS_PER_STEP, *position], _read_recount, partition=partition)

@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from windlass.core.errors import Refusal
-from windlass.store.commands.command import Argument, Call, ItemsCall, answering, text
+from windlass.store.commands.command import Argument, BatchCommand, Command, decode_text, reply_parser
 
 WALKED_PER_CALL = 500
-REUNITED_PER_CALL = 200
+RELINKED_PER_CALL = 200
 
 
-class Walked(NamedTuple):
+class NamePage(NamedTuple):
     """A page of names; the cursor holds only for this run of the engine, and is '0' at the end."""
 
     run: str
@@ -21,18 +21,18 @@ class Walked(NamedTuple):
     names: list[bytes]
 
 
-def walk(kind: str, cursor: str, partition: int) -> Call[Walked]:
-    return Call(
+def walk(kind: str, cursor: str, partition: int) -> Command[NamePage]:
+    return Command(
         "walk",
         [kind, cursor, WALKED_PER_CALL],
-        lambda reply: Walked(reply[0].decode(), reply[1].decode(), reply[2]),
+        lambda reply: NamePage(reply[0].decode(), reply[1].decode(), reply[2]),
         partition=partition,
     )
 
 
-def export(kind: str, names: Sequence[bytes | str], partition: int) -> Call[list[Any]]:
+def export(kind: str, names: Sequence[bytes | str], partition: int) -> Command[list[Any]]:
     """What is stored under each name, as far as one answer goes; None: it is gone."""
-    return Call("export", [kind, *names], list, partition=partition)
+    return Command("export", [kind, *names], list, partition=partition)
 
 
 class StoredJob(NamedTuple):
@@ -62,16 +62,18 @@ def read_job(reply: Sequence[Any]) -> StoredJob:
     )
 
 
-def awaited(job_id: bytes, cursor: str, partition: int) -> Call[tuple[str, list[bytes]]]:
-    return Call("awaited", [job_id, cursor], lambda reply: (reply[0].decode(), reply[1]), partition=partition)
+def awaited(job_id: bytes, cursor: str, partition: int) -> Command[tuple[str, list[bytes]]]:
+    return Command("awaited", [job_id, cursor], lambda reply: (reply[0].decode(), reply[1]), partition=partition)
 
 
-def packed(value: Any) -> bytes:
+def pack_value(value: Any) -> bytes:
     """MessagePack as the engine's Lua reads it: bytes travel as strings, which it takes for what they are."""
     if isinstance(value, Mapping):
-        return struct.pack(">BI", 0xDF, len(value)) + b"".join(packed(key) + packed(one) for key, one in value.items())
+        return struct.pack(">BI", 0xDF, len(value)) + b"".join(
+            pack_value(key) + pack_value(one) for key, one in value.items()
+        )
     if isinstance(value, list):
-        return struct.pack(">BI", 0xDD, len(value)) + b"".join(packed(one) for one in value)
+        return struct.pack(">BI", 0xDD, len(value)) + b"".join(pack_value(one) for one in value)
     if isinstance(value, bool):
         return b"\xc3" if value else b"\xc2"
     if isinstance(value, int):
@@ -80,7 +82,7 @@ def packed(value: Any) -> bytes:
     return struct.pack(">BI", 0xDB, len(content)) + content
 
 
-class Restoring(NamedTuple):
+class RestoreEntry(NamedTuple):
     """An entry on its way in: what restore.lua reads."""
 
     kind: str
@@ -88,18 +90,20 @@ class Restoring(NamedTuple):
     body: dict[str, Any]
 
     def item(self) -> tuple[Argument, ...]:
-        return self.kind.encode(), self.name, packed(self.body)
+        return self.kind.encode(), self.name, pack_value(self.body)
 
 
-def restore(entries: Sequence[Restoring], version: int, partition: int) -> ItemsCall[str | Refusal]:
+def restore(entries: Sequence[RestoreEntry], version: int, partition: int) -> BatchCommand[str | Refusal]:
     items = [one.item() for one in entries]
-    return ItemsCall("restore", (version,), items, answering(text), partition=partition)
+    return BatchCommand("restore", (version,), items, reply_parser(decode_text), partition=partition)
 
 
-class Reunited(NamedTuple):
+class RelinkStep(NamedTuple):
     is_more: bool
     unknown_awaited: int
 
 
-def restored(partition: int) -> Call[Reunited]:
-    return Call("restored", [REUNITED_PER_CALL], lambda reply: Reunited(reply[0] == 1, reply[1]), partition=partition)
+def restored(partition: int) -> Command[RelinkStep]:
+    return Command(
+        "restored", [RELINKED_PER_CALL], lambda reply: RelinkStep(reply[0] == 1, reply[1]), partition=partition
+    )

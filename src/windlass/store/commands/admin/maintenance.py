@@ -7,14 +7,14 @@ from typing import Any, Literal, NamedTuple
 
 from windlass.core.errors import Refusal
 from windlass.core.job import Job
-from windlass.store.commands.command import Argument, Call, ItemsCall, answering, text
+from windlass.store.commands.command import Argument, BatchCommand, Command, decode_text, reply_parser
 from windlass.store.records.record import unpack
 
 QUEUES_PER_STEP = 50
 JOBS_PER_STEP = 200
 
 
-class Step(NamedTuple):
+class MaintenanceStep(NamedTuple):
     """What one step of a loop did; `next_at_ms` is None when nothing is due that anybody knows of."""
 
     now_ms: int
@@ -22,35 +22,35 @@ class Step(NamedTuple):
     next_at_ms: int | None
 
 
-def together(steps: Sequence[Step]) -> Step:
+def merge_steps(steps: Sequence[MaintenanceStep]) -> MaintenanceStep:
     """Steps of several partitions as one. Each counts by the clock of its own node: what is next is a distance."""
     now_ms = steps[0].now_ms
     due_in_ms = [step.next_at_ms - step.now_ms for step in steps if step.next_at_ms is not None]
-    return Step(now_ms, sum(step.done for step in steps), now_ms + min(due_in_ms) if due_in_ms else None)
+    return MaintenanceStep(now_ms, sum(step.done for step in steps), now_ms + min(due_in_ms) if due_in_ms else None)
 
 
-def promote(partition: int) -> Call[Step]:
-    return Call(
+def promote(partition: int) -> Command[MaintenanceStep]:
+    return Command(
         "promote",
         [QUEUES_PER_STEP, JOBS_PER_STEP],
-        lambda reply: Step(reply[0], reply[1], reply[2] or None),
+        lambda reply: MaintenanceStep(reply[0], reply[1], reply[2] or None),
         partition=partition,
     )
 
 
-class Recovered(NamedTuple):
-    step: Step
+class RecoveryStep(NamedTuple):
+    step: MaintenanceStep
     timed_out: list[Job]  # attempts to be ended, by `time_out`
 
 
-def _read_recovered(reply: Any) -> Recovered:
+def _read_recovered(reply: Any) -> RecoveryStep:
     now_ms, returned, next_at_ms, entries = reply
     timed_out = [unpack(entry, is_whole=False) for entry in entries]
-    return Recovered(Step(now_ms, returned, next_at_ms or None), timed_out)
+    return RecoveryStep(MaintenanceStep(now_ms, returned, next_at_ms or None), timed_out)
 
 
-def recover(partition: int) -> Call[Recovered]:
-    return Call("recover", [QUEUES_PER_STEP, JOBS_PER_STEP], _read_recovered, partition=partition)
+def recover(partition: int) -> Command[RecoveryStep]:
+    return Command("recover", [QUEUES_PER_STEP, JOBS_PER_STEP], _read_recovered, partition=partition)
 
 
 class TimeOut(NamedTuple):
@@ -60,51 +60,53 @@ class TimeOut(NamedTuple):
     delay_ms: int
 
 
-def time_out(decisions: Sequence[TimeOut], partition: int) -> ItemsCall[str | Refusal]:
-    return ItemsCall("time_out", (), [tuple(one) for one in decisions], answering(text), partition=partition)
+def time_out(decisions: Sequence[TimeOut], partition: int) -> BatchCommand[str | Refusal]:
+    return BatchCommand(
+        "time_out", (), [tuple(one) for one in decisions], reply_parser(decode_text), partition=partition
+    )
 
 
-def clean(partition: int) -> Call[Step]:
-    return Call(
+def clean(partition: int) -> Command[MaintenanceStep]:
+    return Command(
         "clean",
         [JOBS_PER_STEP],
-        lambda reply: Step(reply[0], reply[1] + reply[2], reply[3] or None),
+        lambda reply: MaintenanceStep(reply[0], reply[1] + reply[2], reply[3] or None),
         partition=partition,
     )
 
 
-class Swept(NamedTuple):
+class SweepStep(NamedTuple):
     cursor: str
     to_relane: list[str]
     forgotten: int
 
 
-def sweep(cursor: str, partition: int) -> Call[Swept]:
-    return Call(
+def sweep(cursor: str, partition: int) -> Command[SweepStep]:
+    return Command(
         "sweep",
         [cursor, QUEUES_PER_STEP],
-        lambda reply: Swept(reply[0].decode(), [name.decode() for name in reply[1]], reply[2]),
+        lambda reply: SweepStep(reply[0].decode(), [name.decode() for name in reply[1]], reply[2]),
         partition=partition,
     )
 
 
-def pass_wakeup(bell: str, queue: str, filters: Sequence[str], partition: int) -> Call[bool]:
+def pass_wakeup(bell: str, queue: str, filters: Sequence[str], partition: int) -> Command[bool]:
     args: list[Argument] = [bell, queue, *filters]
-    return Call("pass_wakeup", args, bool, partition=partition)
+    return Command("pass_wakeup", args, bool, partition=partition)
 
 
-def listen(bell: str, for_ms: int, partition: int) -> Call[tuple[int, int | None]]:
-    return Call("listen", [bell, for_ms], lambda reply: (reply[0], reply[1] or None), partition=partition)
+def listen(bell: str, for_ms: int, partition: int) -> Command[tuple[int, int | None]]:
+    return Command("listen", [bell, for_ms], lambda reply: (reply[0], reply[1] or None), partition=partition)
 
 
 STOPPED_FOR_MS = 180_000  # unless renewed: the janitor looks each minute
 
 
-def keep_off(partition: int) -> Call[Any]:
+def keep_off(partition: int) -> Command[Any]:
     """Takers keep off a partition that is torn between two nodes, for some minutes."""
     return stop(STOPPED_FOR_MS, "its slot is being moved key by key", partition)
 
 
-def stop(for_ms: int, reason: str, partition: int) -> Call[bool]:
+def stop(for_ms: int, reason: str, partition: int) -> Command[bool]:
     """Nothing is taken from a partition for this long, 0: from now on again. Answers whether that is new."""
-    return Call("stop", [for_ms, reason], bool, partition=partition)
+    return Command("stop", [for_ms, reason], bool, partition=partition)

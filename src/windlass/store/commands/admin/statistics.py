@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from windlass.core.errors import Refusal, TooLarge
-from windlass.store.commands.command import Argument, Call, answer
+from windlass.store.commands.command import Argument, Command, parse_reply
 
 HOME = 0  # the partition in which they are
 INSTANCES_MAX = 1_000
@@ -16,18 +16,18 @@ _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(dict[str, int]).decode
 
 
-def publish_stats(component: str, instance: str, numbers: Mapping[str, int], for_ms: int) -> Call[Refusal | None]:
+def publish_stats(component: str, instance: str, numbers: Mapping[str, int], for_ms: int) -> Command[Refusal | None]:
     def read(reply: Any) -> Refusal | None:
         if reply == TooLarge.code.encode():
             return TooLarge(f"At most {INSTANCES_MAX:,} instances of {component} can say what they count.")
-        return answer(reply, lambda _: None)
+        return parse_reply(reply, lambda _: None)
 
     args: list[Argument] = [component, instance, for_ms, _encode(dict(numbers)), INSTANCES_MAX]
-    return Call("publish_stats", args, read, partition=HOME)
+    return Command("publish_stats", args, read, partition=HOME)
 
 
-def stats_of(component: str) -> Call[dict[str, dict[str, int]]]:
+def stats_of(component: str) -> Command[dict[str, dict[str, int]]]:
     def read(reply: list[bytes]) -> dict[str, dict[str, int]]:
         return {reply[at].decode(): _decode(reply[at + 1]) for at in range(0, len(reply), 2)}
 
-    return Call("stats_of", [component], read, partition=HOME)
+    return Command("stats_of", [component], read, partition=HOME)

@@ -9,7 +9,7 @@ import msgspec
 
 from windlass.core.access.tokens import NewToken, Presented, Role, Token, Tokens, digest_of
 from windlass.core.errors import Refusal, TooLarge
-from windlass.store.commands.command import Argument, Call, answer, answering
+from windlass.store.commands.command import Argument, Command, parse_reply, reply_parser
 
 TOKENS_MAX = 1_000  # servers hold all of them in memory
 HOME = 0  # the partition in which they are
@@ -31,7 +31,7 @@ _encode = msgspec.msgpack.Encoder(order="deterministic").encode
 _decode = msgspec.msgpack.Decoder(_Definition).decode
 
 
-def create_token(new: NewToken, shown: Presented) -> Call[Token | Refusal]:
+def create_token(new: NewToken, shown: Presented) -> Command[Token | Refusal]:
     kept = _Definition(shown.id, digest_of(shown.secret), new.roles, new.queues, new.rate, new.note)
 
     def read(stamps: Any) -> Token:
@@ -40,17 +40,17 @@ def create_token(new: NewToken, shown: Presented) -> Call[Token | Refusal]:
     def read_or_refuse(reply: Any) -> Token | Refusal:
         if reply == TooLarge.code.encode():
             return TooLarge(f"There are {TOKENS_MAX:,} tokens already; remove those that nobody uses any more.")
-        return answer(reply, read)
+        return parse_reply(reply, read)
 
     args: list[Argument] = [new.name, _encode(kept), new.expires_in_ms, TOKENS_MAX]
-    return Call("create_token", args, read_or_refuse, partition=HOME)
+    return Command("create_token", args, read_or_refuse, partition=HOME)
 
 
-def revoke_token(name: str) -> Call[int | Refusal]:
-    return Call("revoke_token", [name], answering(int), partition=HOME)
+def revoke_token(name: str) -> Command[int | Refusal]:
+    return Command("revoke_token", [name], reply_parser(int), partition=HOME)
 
 
-def tokens(known: Tokens | None) -> Call[Tokens]:
+def tokens(known: Tokens | None) -> Command[Tokens]:
     """With `known`, what was read before, they are sent only when they have changed."""
 
     def read(reply: Any) -> Tokens:
@@ -60,11 +60,11 @@ def tokens(known: Tokens | None) -> Call[Tokens]:
         tokens, ended = changed
         return Tokens(version, now_ms, _read_tokens(tokens), _read_ended(ended))
 
-    return Call("tokens", [-1 if known is None else known.version], read, partition=HOME)
+    return Command("tokens", [-1 if known is None else known.version], read, partition=HOME)
 
 
-def end_session(ended: str, until_s: int) -> Call[int]:
-    return Call("end_session", [ended, until_s], int, partition=HOME)
+def end_session(ended: str, until_s: int) -> Command[int]:
+    return Command("end_session", [ended, until_s], int, partition=HOME)
 
 
 def _read_ended(flat: list[bytes]) -> dict[str, int]:
