@@ -14,12 +14,12 @@ import msgspec
 from tests.fuzz.judging import Parser
 from tests.web.http_split import driven
 from windlass.core.access.tokens import parse_token
-from windlass.core.callbacks.signing import is_signed_by
+from windlass.core.callbacks.signing import verify_signature
 from windlass.core.errors import BadInput, Refusal, WindlassError
 from windlass.core.export import lines as export_lines
 from windlass.core.ids import format_id, parse_id
 from windlass.core.job import Blob, Codec
-from windlass.core.limits.limit import Limit, LimitTable, Matcher, key_shown
+from windlass.core.limits.limit import Limit, LimitTable, Matcher, display_key
 from windlass.core.scheduling import cron, repeat
 from windlass.core.text.durations import format_duration, parse_duration_ms
 from windlass.core.text.transcoding import as_json, as_msgpack
@@ -66,12 +66,12 @@ from windlass.server.serve import ROUTES
 from windlass.settings import load
 from windlass.store.connection.endpoint import parse_url
 from windlass.web.app import sessions
-from windlass.web.app.auth import _name_of, is_loopback
+from windlass.web.app.auth import _hostname, is_loopback
 from windlass.web.app.encoding import encoding_of_answer, encoding_of_body
 from windlass.web.app.query_string import parse_query
 from windlass.web.app.router import Router
 from windlass.web.listener.bounds import Bounds
-from windlass.web.listener.line_splitter import Lines as BodyLines
+from windlass.web.listener.line_splitter import LineSplitter as BodyLines
 from windlass.web.listener.serializer import CONTINUE
 from windlass.wire.encoding import decode
 from windlass.wire.new_job import NewJobShape
@@ -233,7 +233,7 @@ def _matcher(data: bytes) -> Any:
     for codec in (Codec.JSON, Codec.MSGPACK):
         for text in table.match(limit.matches.queue, limit.matches.name, limit.matches.lane, Blob(payload, codec)):
             assert len(text.encode()) < 200
-            key_shown(text)
+            display_key(text)
     return limit
 
 
@@ -313,11 +313,11 @@ def _id(data: bytes) -> bytes:
 def _headers(data: bytes) -> Any:
     """Cookie, Accept, Content-Type, Host, Range: one a line."""
     cookie, accept, content_type, host, span = _lines(data, 5)
-    flash.read(sessions.cookies({"cookie": cookie}))
-    session = sessions.shown({"cookie": cookie})
+    flash.read(sessions.parse_cookies({"cookie": cookie}))
+    session = sessions.session_of({"cookie": cookie})
     if session is not None:
         assert not session.is_made_with(b"digest")
-    is_loopback(_name_of(host))
+    is_loopback(_hostname(host))
     _answered_or(Unsatisfiable, lambda: _part(span, 1000))
     return encoding_of_answer(accept, encoding_of_body(content_type))
 
@@ -331,7 +331,7 @@ def _answered_or(refusal: type[Exception], way: Any) -> Any:
 
 def _signature(data: bytes) -> Any:
     callback_id, written, body = _lines(data, 3)
-    assert is_signed_by([_KEY], written, callback_id, body.encode()) is None
+    assert verify_signature([_KEY], written, callback_id, body.encode()) is None
     return verify_callback(body.encode(), {"Windlass-Signature": written, "Windlass-Callback-Id": callback_id}, _KEY)
 
 

@@ -9,7 +9,7 @@ import pytest
 from windlass.core import errors
 from windlass.core.errors import WindlassError
 from windlass.web.app import problems
-from windlass.web.app.problems import said
+from windlass.web.app.problems import protocol_refusal
 from windlass.wire.problems import HttpRefusal, headers_of, problem, status_of
 
 STATUSES: dict[type[WindlassError], int] = {
@@ -107,5 +107,5 @@ def test_a_problem_says_it_all(error: type[WindlassError]) -> None:
     ],
 )
 def test_what_the_protocol_says_has_its_status_and_a_code(status: int, code: str) -> None:
-    written = problem(said(status, "So it is."))
+    written = problem(protocol_refusal(status, "So it is."))
     assert (written.status, written.code, written.detail) == (status, code, "So it is.")

@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, AsyncIterator
 
 import pytest
 
-from windlass.web.app.sse import streamed
+from windlass.web.app.sse import event_stream
 from windlass.wire import sse
 
 pytestmark = pytest.mark.anyio
@@ -37,7 +37,7 @@ async def test_what_listens_ends_with_the_answer_even_when_nobody_read_it(is_rea
 
     entered = source()
     await entered.__aenter__()
-    chunks = streamed(frames(), entered).chunks
+    chunks = event_stream(frames(), entered).chunks
     if is_read:
         assert await anext(chunks) == b"one"
     for _ in range(2):

@@ -9,9 +9,10 @@ import msgspec
 from windlass.core import errors
 from windlass.core.errors import WindlassError
 from windlass.web.app.app_state import AppState
-from windlass.web.app.problems import NotFound, headers_of, status_for
+from windlass.web.app.problems import NotFound
 from windlass.web.app.request_context import RequestContext
 from windlass.web.listener.messages import Head, Response
+from windlass.wire.problems import headers_of, status_for
 
 from .page_context import Visit, own_path
 from .rendering import shown

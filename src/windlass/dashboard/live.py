@@ -13,15 +13,16 @@ from msgspec import Meta
 
 from windlass.core.access.audit import AuditEntry
 from windlass.core.errors import WindlassError
-from windlass.core.event import Event, Happening
+from windlass.core.event import Event, EventKind
 from windlass.core.validation.bounds import QUEUE_MAX
 from windlass.store.events.buffer import ROOM as BUFFER_MAX
 from windlass.store.events.shared_follow import Arrival, SharedFollowing
-from windlass.web.app import sse
 from windlass.web.app.app_state import AppState
 from windlass.web.app.request_context import RequestContext
 from windlass.web.app.router import READS, Routes
-from windlass.web.listener.messages import Streamed
+from windlass.web.app.sse import event_stream
+from windlass.web.listener.messages import StreamedResponse
+from windlass.wire import sse
 
 from .response_cache import shared
 
@@ -53,13 +54,13 @@ class Look(NamedTuple):
 
 
 @routes.get("/live", roles=READS, query=LiveQuery, response_media=sse.EVENT_STREAM, waits=True, is_listed=False)
-async def live(context: RequestContext[None, LiveQuery]) -> Streamed:
+async def live(context: RequestContext[None, LiveQuery]) -> StreamedResponse:
     """That something happens, as server-sent events."""
     if context.query.queue:
         context.check_queue(context.query.queue)
     following = context.service.follow(queue=context.query.queue, shared=True)
     counted = await context.state.page_followers.begin(context.principal, following)
-    return sse.streamed(_told(context, following), counted)
+    return event_stream(_told(context, following), counted)
 
 
 async def _told(context: RequestContext[None, LiveQuery], following: SharedFollowing) -> AsyncGenerator[bytes, None]:
@@ -134,5 +135,5 @@ def _for_us(context: RequestContext[None, LiveQuery], arrivals: Iterable[Arrival
     return [
         told.event
         for told, _ in arrivals
-        if told.event.kind is Happening.MISSED or context.principal.may_use(told.event.queue)
+        if told.event.kind is EventKind.MISSED or context.principal.may_use(told.event.queue)
     ]

@@ -12,13 +12,13 @@ import msgspec
 from windlass.core.access.audit import DONE
 from windlass.core.access.tokens import Role
 from windlass.core.errors import BadInput, EngineUnavailable, Forbidden, WindlassError
-from windlass.web.app.audit import write_down
+from windlass.web.app.audit import write_audit_entry
 from windlass.web.app.auth import is_same_origin
-from windlass.web.app.problems import HttpRefusal
 from windlass.web.app.query_string import parse_query
 from windlass.web.app.request_context import RequestContext
 from windlass.web.app.router import ADMIN, READS, Routes
 from windlass.web.listener.messages import Response
+from windlass.wire.problems import HttpRefusal
 
 from . import flash
 from .flash import Flash
@@ -186,7 +186,7 @@ async def _audited(
         raise
     finally:
         forget(context.state)
-        await write_down(context, operation, outcome)
+        await write_audit_entry(context, operation, outcome)
 
 
 def _confirmation(visit: Visit[Any], question: str, form: Form) -> Confirmation:

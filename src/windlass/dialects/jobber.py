@@ -10,7 +10,7 @@ from msgspec import UNSET, Meta, Raw, UnsetType
 from windlass.core import errors
 from windlass.core.errors import WindlassError
 from windlass.core.ids import format_id
-from windlass.core.job import NOTHING, Blob, Codec, NewJob
+from windlass.core.job import NULL_BLOB, Blob, Codec, NewJob
 from windlass.core.retry import ENDLESS, Backoff
 from windlass.core.validation.bounds import DURATION_MAX, QUEUE_MAX, UINT32_MAX
 from windlass.web.app.request_context import RequestContext
@@ -53,7 +53,7 @@ class JobberJob(msgspec.Struct, frozen=True, kw_only=True):
         return NewJob(
             queue=QUEUE_PREFIX + self.type,
             name=self.type,
-            payload=NOTHING if self.payload is UNSET else Blob(bytes(self.payload), Codec.JSON),
+            payload=NULL_BLOB if self.payload is UNSET else Blob(bytes(self.payload), Codec.JSON),
             lease_ms=0 if self.visibility_timeout is None else max(1, round(self.visibility_timeout * 1000)),
             retry=Backoff(tries=self.max_attempts) if self.max_attempts else ENDLESS,
         )

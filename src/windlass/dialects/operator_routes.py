@@ -16,8 +16,8 @@ import msgspec
 from windlass.web.app.app_state import AppState
 from windlass.web.app.request_context import RequestContext
 from windlass.web.app.router import READS, Route, Routes
-from windlass.web.docs.docs_page import docs_page
-from windlass.web.docs.openapi import document
+from windlass.web.docs.docs_page import render_docs_page
+from windlass.web.docs.openapi import build_document
 from windlass.web.listener.messages import Response
 from windlass.web.metrics.exposition import CONTENT_TYPE
 from windlass.web.metrics.scrape import scrape
@@ -65,7 +65,7 @@ class _ApiDocuments:
 
     @cached_property
     def _document(self) -> dict[str, Any]:
-        return document(self._routes, EXAMPLES)
+        return build_document(self._routes, EXAMPLES)
 
     @cached_property
     def openapi(self) -> _CachedPage:
@@ -74,7 +74,7 @@ class _ApiDocuments:
     @cached_property
     def docs(self) -> _CachedPage:
         others = [route.path for route in self._routes if route.path.endswith("/openapi.json") and not route.is_listed]
-        return _make_page(docs_page(self._document, others))
+        return _make_page(render_docs_page(self._document, others))
 
     @cached_property
     def css(self) -> _CachedPage:

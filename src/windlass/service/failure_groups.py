@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from windlass.core.operations import Listing, Page
-from windlass.core.stats.failure_groups import LOOKED_AT_MAX, FailureGroup, Failures, grouped, joined
+from windlass.core.stats.failure_groups import LOOKED_AT_MAX, FailureGroup, Failures, group_failures, merge_groups
 from windlass.core.validation.bounds import PAGE_MAX, QUEUE_MAX
 from windlass.core.validation.tokens import check_queue_patterns
 from windlass.core.validation.values import check_glob, check_integer, check_text
@@ -44,7 +44,7 @@ class Failing(Reading):
         while looked_at < most:
             page: Page = yield from self._jobs_flow(listing, queues)
             looked_at += max(1, page.looked_at)
-            groups = joined((*groups, *grouped(page.jobs, page.last_attempts)))
+            groups = merge_groups((*groups, *group_failures(page.jobs, page.last_attempts)))
             listing = msgspec.structs.replace(listing, cursor=page.cursor)
             if not page.cursor:
                 break

@@ -14,7 +14,7 @@ from tests.support.namespace import ask
 from windlass.core.event import Emit
 from windlass.core.ids import format_id
 from windlass.core.job import Blob, Codec, Job
-from windlass.core.operations import Finish, Held, Update
+from windlass.core.operations import Finish, LeaseRef, Update
 from windlass.server import serving
 from windlass.service import Service
 from windlass.settings import Settings
@@ -339,7 +339,7 @@ async def test_a_token_that_is_revoked_ends_its_streams(
         while not heard.done():  # what happens within a second may still be told
             if not is_idle:
                 job = await take(service)
-                await service.release([Held(job.id, job.lease_token)]).one()
+                await service.release([LeaseRef(job.id, job.lease_token)]).one()
             await asyncio.wait([heard], timeout=0.05)
         await heard
 

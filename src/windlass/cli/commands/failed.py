@@ -17,8 +17,8 @@ from windlass.cli.parameters import DURATION_OR_INSTANT, When
 from windlass.cli.records import record
 from windlass.core.errors import Refusal
 from windlass.core.job import Job
+from windlass.core.stats.failure_groups import LOOKED_AT_MAX
 from windlass.service import Service
-from windlass.service.failure_groups import LOOKED_AT_MAX
 
 READ_AT_ONCE = 100
 COLUMNS = (

@@ -10,6 +10,7 @@ from windlass.core.job import Attempt, Job
 from windlass.core.text.error_text import error_line, error_shape
 
 LINE_MAX = 1_000
+LOOKED_AT_MAX = 10_000  # failed jobs, for one answer
 
 
 class FailureGroup(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,7 +35,7 @@ class Failures(msgspec.Struct, frozen=True, kw_only=True):
     at_ms: int  # when this was read
 
 
-def grouped(jobs: Iterable[Job], said: Mapping[bytes, Attempt]) -> list[FailureGroup]:
+def group_failures(jobs: Iterable[Job], said: Mapping[bytes, Attempt]) -> list[FailureGroup]:
     """Of jobs in the order of their ends, the last one first."""
     found: dict[tuple[str, str, str], FailureGroup] = {}
     for job in jobs:
@@ -58,7 +59,7 @@ def grouped(jobs: Iterable[Job], said: Mapping[bytes, Attempt]) -> list[FailureG
     return list(found.values())
 
 
-def joined(groups: Iterable[FailureGroup]) -> list[FailureGroup]:
+def merge_groups(groups: Iterable[FailureGroup]) -> list[FailureGroup]:
     """Groups of one page after another: equal ones become one."""
     found: dict[tuple[str, str, str], FailureGroup] = {}
     for one in groups:

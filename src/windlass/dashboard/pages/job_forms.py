@@ -13,9 +13,9 @@ from windlass.dashboard.forms.payload import editable
 from windlass.dashboard.page_context import Visit
 from windlass.dashboard.rendering import shown
 from windlass.dashboard.routes import DashboardRoutes, Form
-from windlass.web.app.problems import status_for
 from windlass.web.app.router import ADMIN, PRODUCES
 from windlass.web.listener.messages import Response
+from windlass.wire.problems import status_for
 
 from .job import read_job
 

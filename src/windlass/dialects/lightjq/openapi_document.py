@@ -7,14 +7,14 @@ from typing import Any
 
 from windlass.web.app.router import Route
 from windlass.web.docs.dialect_document import TAG, document_of_dialect, serve_document
-from windlass.web.docs.openapi import About, Examples
+from windlass.web.docs.openapi import DocumentInfo, Examples
 from windlass.wire.encoding import MSGPACK
 
 from .protocol import PREFIX, make_routes
 
 routes = make_routes(TAG)
 
-_ABOUT = About(
+_ABOUT = DocumentInfo(
     "LightJQ",
     "A job queue that speaks MessagePack and pushes jobs to its workers over HTTP. Worker-API: a worker serves "
     "`POST /worker-job` below the URL that it registers; see `webhooks`.",

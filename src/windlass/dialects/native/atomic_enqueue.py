@@ -2,34 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-import msgspec
-from msgspec import Meta
-
 from windlass.core import errors
 from windlass.core.errors import Refusal
-from windlass.core.job_template import alone
+from windlass.core.job_template import prepare_single
 from windlass.core.operations import Enqueued
-from windlass.core.validation.bounds import WHOLE_MAX
 from windlass.web.app.request_context import RequestContext
 from windlass.web.app.router import PRODUCES, Routes
+from windlass.wire.enqueue import AcceptedWholeShape, EnqueueQuery, WholeShape, enqueued_shape
 
-from .enqueue import EnqueuedShape, EnqueueQuery, enqueued_shape
 from .relations import read_relations
-from .shapes import Given, NewJobShape
 
 routes = Routes("/api/v1", tag="Producing")
-
-
-class WholeShape(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    items: Annotated[list[NewJobShape], Meta(min_length=1, max_length=WHOLE_MAX)]
-
-
-class AcceptedWholeShape(Given, frozen=True, kw_only=True):
-    """In the order of the items."""
-
-    jobs: list[EnqueuedShape]
 
 
 @routes.post(
@@ -47,7 +30,7 @@ async def enqueue_whole(context: RequestContext[WholeShape, EnqueueQuery]) -> Ac
     has a unique key. Sent again with the same ids, it changes nothing."""
     for item in context.body.items:
         context.check_queue(item.queue)
-    jobs = [alone(item.new_job(context.body_encoding)) for item in context.body.items]
+    jobs = [prepare_single(item.new_job(context.body_encoding)) for item in context.body.items]
     relations = await read_relations(context, jobs)
     if relations is not None:
         relations.check_whole(jobs)

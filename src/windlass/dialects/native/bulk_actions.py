@@ -2,87 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Any
 
 import msgspec
-from msgspec import Meta
 
 from windlass.core import errors
-from windlass.core.bulk_action import Action, ActionStatus, Verb
+from windlass.core.bulk_action import Action, ActionStatus
 from windlass.core.ids import format_id
 from windlass.core.operations import Listing
-from windlass.core.text.error_text import SHAPE_MAX
-from windlass.core.validation.bounds import NAME_MAX, QUEUE_MAX, REASON_MAX, SOUGHT_MAX, TAG_MAX
 from windlass.web.app.request_context import RequestContext
 from windlass.web.app.router import ADMIN, READS, Routes
+from windlass.wire.job_admin import ActionShape, ActionsShape, ActionStatusShape, CancelledShape, _shape
 
-from .job_admin import CancelledShape
-from .jobs import ABSENT, StateName, looked_at
-from .shapes import Given, Id, Instant, Shape
+from .jobs import ABSENT, looked_at
 
 routes = Routes("/api/v1", tag="Acting")
-
-Sought = Annotated[str, Meta(max_length=SOUGHT_MAX, description="Text that the last error holds, in any case.")]
-
-
-class SoughtJobsShape(Shape, frozen=True, kw_only=True):
-    """Which jobs: as GET /jobs would list them now."""
-
-    queue: Annotated[str, Meta(max_length=QUEUE_MAX, description="Empty: all queues.")] = ""
-    state: Annotated[str, Meta(description="Needed unless there is a tag.", examples=["queued"])] = ""
-    tag: Annotated[str, Meta(max_length=TAG_MAX)] = ""
-    name: Annotated[str, Meta(max_length=NAME_MAX, description="A pattern: * and ?.")] = ""
-    created_from_ms: Instant = 0
-    created_before_ms: Instant = 0
-    ended_from_ms: Instant = 0
-    ended_before_ms: Instant = 0
-    error: Sought = ""
-    error_shape: Annotated[str, Meta(max_length=SHAPE_MAX)] = ""
-
-
-class ActionShape(Shape, frozen=True, kw_only=True):
-    """`retry` is for failed and cancelled jobs, `cancel` for those that have not ended, `delete` for those that nobody
-    works on, `requeue` for those that are not queued."""
-
-    verb: Verb
-    matches: SoughtJobsShape
-    reason: Annotated[str, Meta(min_length=1, max_length=REASON_MAX, description="Of a cancel.")] = "cancelled"
-
-
-class ActionStatusShape(Given, frozen=True, kw_only=True):
-    """An action as it stands. `gone`: jobs that went their way meanwhile."""
-
-    id: Id
-    verb: Verb
-    matches: SoughtJobsShape
-    reason: str
-    asked_by: str
-    asked_at_ms: int
-    state: StateName
-    is_cancel_requested: bool
-    started_at_ms: int | None
-    ended_at_ms: int | None
-    total: Annotated[int, Meta(description="Jobs in the list when it was asked for, about; 0: not known.")]
-    looked_at: int
-    done: int
-    gone: int
-    refused: int
-    refusals: Annotated[dict[str, int], Meta(description="How many, by code.")]
-
-
-class ActionsShape(Given, frozen=True, kw_only=True):
-    """The newest first."""
-
-    actions: list[ActionStatusShape]
-
-
-def _shape(status: ActionStatus) -> ActionStatusShape:
-    given = msgspec.structs.asdict(status) | {"id": format_id(status.id), "matches": _matches(status.listing)}
-    return ActionStatusShape(**{name: given[name] for name in ActionStatusShape.__struct_fields__})
-
-
-def _matches(listing: Listing) -> SoughtJobsShape:
-    return SoughtJobsShape(**{name: getattr(listing, name) for name in SoughtJobsShape.__struct_fields__})
 
 
 def _may_use(context: RequestContext[Any, Any], listing: Listing) -> None:

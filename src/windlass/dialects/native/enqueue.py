@@ -4,27 +4,36 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import AsyncIterator, Awaitable, Sequence
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
 import msgspec
-from msgspec import Meta
 
 from windlass.core import errors
 from windlass.core.errors import BadInput, Refusal, WindlassError
-from windlass.core.ids import format_id
-from windlass.core.job import Codec, Durability
-from windlass.core.job_template import Filled
+from windlass.core.job import Codec
+from windlass.core.job_template import PreparedJob
 from windlass.core.operations import Enqueued
-from windlass.web.app.encoding import Encoding, decode, json_answer
-from windlass.web.app.problems import Problem, problem
+from windlass.web.app.encoding import json_answer
 from windlass.web.app.request_context import RequestContext
 from windlass.web.app.router import PRODUCES, Answer, DeferredAnswer, Routes
-from windlass.web.listener.line_splitter import Lines, batches
-from windlass.web.listener.messages import Response, Streamed
+from windlass.web.listener.line_splitter import LineSplitter, batches
+from windlass.web.listener.messages import Response, StreamedResponse
+from windlass.wire.batches import Items, Results, results
+from windlass.wire.encoding import Encoding, decode
+from windlass.wire.enqueue import (
+    EnqueuedShape,
+    EnqueueQuery,
+    StreamRefusal,
+    StreamStep,
+    all_accepted,
+    enqueued_shape,
+    jobs_in,
+    written,
+)
+from windlass.wire.new_job import NewJobShape
+from windlass.wire.problems import problem
 
-from .batch_codec import all_accepted, jobs_in, written
 from .relations import named_by, read_relations
-from .shapes import Given, Id, Items, NewJobShape, Results, Shape, results
 
 routes = Routes("/api/v1", tag="Producing")
 
@@ -39,31 +48,6 @@ _REFUSES = (
     errors.UniqueConflict, errors.UnknownParent, errors.ParentState, errors.UnknownMember, errors.CrossPartition,
     errors.Unsettled, errors.WrongState, errors.BadSetting,
 )  # fmt: skip
-
-
-class EnqueueQuery(Shape, frozen=True, kw_only=True):
-    durability: Annotated[
-        Durability | None, Meta(description="memory, fsync or replica; default: the deployment's.")
-    ] = None
-
-
-class EnqueuedShape(Given, frozen=True, kw_only=True, gc=False):
-    """`existing`: the id, the key or the unique key was there before. `is_durable` false: accepted, but the asked-for
-    durability was not confirmed in time."""
-
-    id: Id
-    status: Literal["queued", "scheduled", "waiting", "existing", "replaced", "ended"]
-    revision: int
-    is_durable: bool
-
-
-def enqueued_shape(enqueued: Enqueued) -> EnqueuedShape:
-    return EnqueuedShape(
-        id=format_id(enqueued.id),
-        status=enqueued.status,
-        revision=enqueued.revision,
-        is_durable=enqueued.is_durable,
-    )
 
 
 AskOne: TypeAlias = RequestContext[NewJobShape, EnqueueQuery]
@@ -88,7 +72,7 @@ def enqueue(context: AskOne) -> DeferredAnswer[Enqueued] | Awaitable[Answer]:
     return DeferredAnswer(context.state.gathering.enqueue(job, context.query.durability), _accepted)
 
 
-async def _enqueue_related(context: AskOne, job: Filled) -> Answer:
+async def _enqueue_related(context: AskOne, job: PreparedJob) -> Answer:
     """Enqueue a job that names others, for a token that is for some queues."""
     [answer] = await _enqueued(context, [job])
     if isinstance(answer, Refusal):
@@ -97,7 +81,7 @@ async def _enqueue_related(context: AskOne, job: Filled) -> Answer:
 
 
 async def _enqueued(
-    context: RequestContext[Any, EnqueueQuery], jobs: Sequence[Filled], *, refuses_all: bool = False
+    context: RequestContext[Any, EnqueueQuery], jobs: Sequence[PreparedJob], *, refuses_all: bool = False
 ) -> Sequence[Enqueued | Refusal]:
     """Enqueue jobs as the token may. `refuses_all`: a relation to a job of another queue refuses all of them."""
     relations = await read_relations(context, jobs)
@@ -118,7 +102,7 @@ def _accepted(done: Enqueued) -> Answer:
     "/jobs:batch", roles=PRODUCES, body=Items[NewJobShape], decode_body=jobs_in, query=EnqueueQuery,
     response=Results[EnqueuedShape], refuses=(errors.TooLarge, errors.BadSetting), headers=_HEADERS,
 )  # fmt: skip
-async def enqueue_many(context: RequestContext[list[Filled], EnqueueQuery]) -> Response | Results[EnqueuedShape]:
+async def enqueue_many(context: RequestContext[list[PreparedJob], EnqueueQuery]) -> Response | Results[EnqueuedShape]:
     """Enqueue up to 1,000 jobs.
 
     Each is accepted or refused by itself; the results are in the order of the items. An `Idempotency-Key` is for the
@@ -131,7 +115,7 @@ async def enqueue_many(context: RequestContext[list[Filled], EnqueueQuery]) -> R
     return results(answers, enqueued_shape)
 
 
-def _with_ids(context: RequestContext[Any, Any], jobs: Sequence[Filled]) -> Sequence[Filled]:
+def _with_ids(context: RequestContext[Any, Any], jobs: Sequence[PreparedJob]) -> Sequence[PreparedJob]:
     """With a key, ids follow from it and from who asks: what is repeated is recognised by the engine itself."""
     key = context.request.head.headers.get("idempotency-key")
     if key is None:
@@ -141,7 +125,9 @@ def _with_ids(context: RequestContext[Any, Any], jobs: Sequence[Filled]) -> Sequ
     if any(job.form.job.id for job in jobs):
         raise BadInput("Give an id or an Idempotency-Key, not both: the key decides the id.")
     return [
-        Filled(job.form, job.payload, _id_for(context, f"{context.principal.name}\0{key}\0{number}", job.form.job.queue))
+        PreparedJob(
+            job.form, job.payload, _id_for(context, f"{context.principal.name}\0{key}\0{number}", job.form.job.queue)
+        )
         for number, job in enumerate(jobs)
     ]
 
@@ -153,32 +139,16 @@ def _id_for(context: RequestContext[Any, Any], text: str, queue: str) -> bytes:
     return digest[:6] + home.to_bytes(2, "big") + bytes([digest[8] & 0x3F | 0x80]) + digest[9:]
 
 
-class StreamStep(Given, frozen=True, kw_only=True):
-    """How far a stream has come. What these lines say of earlier lines is durable."""
-
-    lines: int
-    accepted: int
-    existing: int
-    refused: int
-    is_end: bool = False
-    error: Problem | None = None  # why it ended before the stream did
-
-
-class StreamRefusal(Given, frozen=True, kw_only=True):
-    line: int
-    error: Problem
-
-
 @routes.post(
     "/jobs:stream", roles=PRODUCES, body=NewJobShape, body_media="application/x-ndjson", query=EnqueueQuery,
     response=StreamStep, response_media="application/x-ndjson", streams_body=True, refuses=(),
 )  # fmt: skip
-async def enqueue_stream(context: RequestContext[None, EnqueueQuery]) -> Streamed:
+async def enqueue_stream(context: RequestContext[None, EnqueueQuery]) -> StreamedResponse:
     """Enqueue any number of jobs, one JSON object per line.
 
     The answer is a stream of lines, too: one `{"line", "error"}` for each line that was refused, and again and
     again how far it has come; what a line counts as accepted is safe. The last line has `is_end`."""
-    return Streamed(200, _enqueue_stream(context), (), "application/x-ndjson")
+    return StreamedResponse(200, _enqueue_stream(context), (), "application/x-ndjson")
 
 
 class _Progress:
@@ -210,7 +180,7 @@ def _line(value: msgspec.Struct) -> bytes:
 
 async def _enqueue_stream(context: RequestContext[None, EnqueueQuery]) -> AsyncIterator[bytes]:
     progress = _Progress()
-    lines = Lines(LINE_MAX)
+    lines = LineSplitter(LINE_MAX)
     assert context.request.chunks is not None  # noqa: S101 (the route streams)
     try:
         async for chunk in context.request.chunks:
@@ -225,7 +195,7 @@ async def _enqueue_stream(context: RequestContext[None, EnqueueQuery]) -> AsyncI
 
 async def _step(context: RequestContext[None, EnqueueQuery], batch: Sequence[bytes], progress: _Progress) -> bytes:
     """One call of the engine; answers with what was refused and how far we are."""
-    jobs: list[tuple[int, Filled]] = []
+    jobs: list[tuple[int, PreparedJob]] = []
     said: list[bytes] = []
     encoding: Encoding = Codec.JSON
 

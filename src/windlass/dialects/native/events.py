@@ -4,27 +4,28 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Sequence
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Any
 
 import msgspec
-from msgspec import UNSET, Meta, UnsetType
+from msgspec import UNSET
 
 from windlass.core import errors
 from windlass.core.errors import Refusal
-from windlass.core.event import Event, Happening
+from windlass.core.event import Event, EventKind
 from windlass.core.ids import format_id
 from windlass.core.job import Codec, Job, Timeline
-from windlass.core.validation.bounds import PAGE_MAX, POSITION_MAX, QUEUE_MAX
+from windlass.core.validation.bounds import PAGE_MAX
 from windlass.store.events.buffer import Told
 from windlass.store.events.shared_follow import Arrival, SharedFollowing
-from windlass.web.app import sse
 from windlass.web.app.request_context import RequestContext
 from windlass.web.app.router import KNOWS, READS, Routes
-from windlass.web.listener.messages import Response, Streamed
+from windlass.web.app.sse import event_stream
+from windlass.web.listener.messages import Response, StreamedResponse
+from windlass.wire import sse
+from windlass.wire.events import EventShape, EventsQuery, JobEventsQuery
+from windlass.wire.values import write, write_bytes
 
-from .jobs import ABSENT, Gone, StateName
-from .shapes import Given, Id, Shape
-from .values import CodecName, Value, write, write_bytes
+from .jobs import ABSENT, Gone
 
 routes = Routes("/api/v1", tag="Following")
 
@@ -33,64 +34,18 @@ _HEADERS = {"Last-Event-ID": "The id of the last event that was seen; what came 
 PAGE = PAGE_MAX
 AT_ONCE = 500  # events that are taken from a follower's buffer in one turn
 ENDED = "ended"  # the position behind a job's end, when it was not followed up to there
-_LAST = frozenset({Happening.FINISHED, Happening.FAILED, Happening.CANCELLED, Happening.DELETED})
-Position: TypeAlias = Annotated[
-    str,
-    Meta(
-        max_length=POSITION_MAX,
-        description="Go on behind this event (its `id`); empty: from now. The header Last-Event-ID has precedence.",
-    ),
-]
-
-
-Values: TypeAlias = Annotated[
-    Literal["plain", "base64"],
-    Meta(description="Emitted values as JSON where they can be, or all of them byte for byte."),
-]
-
-
-class EventsQuery(Shape, frozen=True, kw_only=True):
-    queue: Annotated[str, Meta(max_length=QUEUE_MAX, description="Only of this one.")] = ""
-    position: Position = ""
-    values: Values = "plain"
-
-
-class JobEventsQuery(Shape, frozen=True, kw_only=True):
-    position: Position = ""
-    values: Values = "plain"
-
-
-class EventShape(Given, frozen=True, kw_only=True):
-    """The data of an event, as JSON; its `event` is the kind, its `id` the position. `snapshot`: the job as it is,
-    first in a stream about one. `missed`: so many events are lost to this follower; null: nobody knows how many."""
-
-    kind: Literal[
-        "snapshot", "missed", "scheduled", "queued", "waiting", "dispatched", "running", "finished", "failed",
-        "cancelled", "deleted", "progress", "emitted",
-    ]  # fmt: skip
-    job: Id | UnsetType = UNSET
-    queue: str | UnsetType = UNSET
-    name: str | UnsetType = UNSET
-    state: StateName | UnsetType = UNSET  # that it has entered, or of a snapshot: is in
-    at_ms: int | UnsetType = UNSET
-    attempt: int | UnsetType = UNSET
-    progress: float | UnsetType = UNSET
-    note: str | UnsetType = UNSET
-    value: Value | UnsetType = UNSET
-    value_base64: str | UnsetType = UNSET
-    value_codec: CodecName | UnsetType = UNSET
-    missed: int | UnsetType | None = UNSET
+_LAST = frozenset({EventKind.FINISHED, EventKind.FAILED, EventKind.CANCELLED, EventKind.DELETED})
 
 
 def _frame(context: RequestContext[Any, Any], event: Event) -> bytes:
-    if event.kind is Happening.MISSED:
+    if event.kind is EventKind.MISSED:
         return sse.at_position(_missed_body(context, event), event.position)
     return sse.at_position(_body(event, context.query.values), event.position)
 
 
 def _shared_frame(context: RequestContext[Any, Any], told: Told, position: str) -> bytes:
     """As `_frame`; the part that is the same for all followers is encoded for the first of them."""
-    if told.event.kind is Happening.MISSED:
+    if told.event.kind is EventKind.MISSED:
         return sse.at_position(_missed_body(context, told.event), position)
     body = told.forms.get(context.query.values)
     if body is None:
@@ -164,7 +119,7 @@ async def _pause(context: RequestContext[Any, Any]) -> None:
     "/events", roles=READS, query=EventsQuery, response=EventShape, response_media=sse.EVENT_STREAM, waits=True,
     headers=_HEADERS, refuses=(errors.TooLarge,),
 )  # fmt: skip
-async def events(context: RequestContext[None, EventsQuery]) -> Streamed:
+async def events(context: RequestContext[None, EventsQuery]) -> StreamedResponse:
     """Follow what happens, as server-sent events.
 
     From now on, or behind the event whose id is given. Whoever was away for too long is told how many events they have
@@ -173,7 +128,7 @@ async def events(context: RequestContext[None, EventsQuery]) -> Streamed:
         context.check_queue(context.query.queue)
     following = context.service.follow(_position(context), queue=context.query.queue, shared=True)
     counted = await context.state.followers.begin(context.principal, following)
-    return sse.streamed(_everything(context, following), counted)
+    return event_stream(_everything(context, following), counted)
 
 
 async def _everything(
@@ -203,7 +158,7 @@ def _chunks(frames: Sequence[bytes]) -> Iterable[bytes]:
 
 
 def _is_for(context: RequestContext[Any, Any], event: Event) -> bool:
-    return event.kind is Happening.MISSED or context.principal.may_use(event.queue)
+    return event.kind is EventKind.MISSED or context.principal.may_use(event.queue)
 
 
 # Of one job, until its end
@@ -213,7 +168,7 @@ def _is_for(context: RequestContext[Any, Any], event: Event) -> bool:
     "/jobs/{id}/events", roles=KNOWS, query=JobEventsQuery, response=EventShape, other_responses={204: None},
     response_media=sse.EVENT_STREAM, waits=True, headers=_HEADERS, refuses=(*ABSENT, errors.TooLarge),
 )  # fmt: skip
-async def job_events(context: RequestContext[None, JobEventsQuery]) -> Streamed | Response:
+async def job_events(context: RequestContext[None, JobEventsQuery]) -> StreamedResponse | Response:
     """Follow one job until its end, as server-sent events.
 
     The first event is a snapshot of the job; the stream ends after the one that tells its end, or at once when it has
@@ -234,7 +189,7 @@ async def job_events(context: RequestContext[None, JobEventsQuery]) -> Streamed 
     try:
         found = await _look(context, job_id)  # once more: what happens from here on is told
         if isinstance(found, Job):
-            return sse.streamed(_until_its_end(context, counted.following, found), counted)
+            return event_stream(_until_its_end(context, counted.following, found), counted)
     except BaseException:
         await counted.__aexit__()
         raise
@@ -274,7 +229,7 @@ async def _up_to_its_end(
     for told, position in arrivals:
         frames.append(_shared_frame(context, told, position))
         is_over = told.event.kind in _LAST
-        if told.event.kind is Happening.MISSED:  # perhaps its end
+        if told.event.kind is EventKind.MISSED:  # perhaps its end
             found = await _look(context, job_id)
             if isinstance(found, Job):
                 frames.append(_snapshot(found, position))
@@ -286,7 +241,7 @@ async def _up_to_its_end(
 
 async def _past(
     context: RequestContext[None, JobEventsQuery], job_id: bytes, found: Job | Refusal, position: str
-) -> Streamed | Response:
+) -> StreamedResponse | Response:
     """Of a job that has ended: what its follower has not heard yet."""
     told = _since(context, job_id, position)
     first = await anext(told, None) if position else None
@@ -294,7 +249,7 @@ async def _past(
         raise found
     if first is None and position and "last-event-id" in context.request.head.headers:
         return Response(204)
-    return sse.streamed(_ending(context, found, first, told, position or ENDED))
+    return event_stream(_ending(context, found, first, told, position or ENDED))
 
 
 async def _ending(

@@ -3,20 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
-from msgspec import UNSET, Meta, UnsetType
+from msgspec import UNSET
 
 from windlass.core import errors
 from windlass.core.errors import BadInput, Refusal
-from windlass.core.operations import Edit, Edited
-from windlass.core.states import State
-from windlass.core.validation.bounds import REASON_MAX, UINT32_MAX
+from windlass.core.operations import Edit
 from windlass.web.app.request_context import RequestContext
 from windlass.web.app.router import ADMIN, STEERS, Routes
+from windlass.wire.job_admin import (
+    CancelItem,
+    CancelledShape,
+    CancelShape,
+    DeletedShape,
+    DeleteItem,
+    DeleteShape,
+    EditedShape,
+    EditItem,
+    EditShape,
+    PlainItem,
+    Plainly,
+    RequeueItem,
+    RequeueShape,
+    RevivedShape,
+    WokenShape,
+    _edited,
+)
+from windlass.wire.values import read
 
-from .shapes import Given, Id, Instant, Name, Priority, Shape
-from .values import CodecName, Value, read
 from .verbs import verb
 
 routes = Routes("/api/v1", tag="Acting")
@@ -43,31 +58,6 @@ async def _asked(pairs: Pairs, question: Callable[..., Any], options: Sequence[s
     ]
 
 
-class Plainly(Shape, frozen=True, kw_only=True):
-    """There is nothing more to say."""
-
-
-class PlainItem(Shape, frozen=True, kw_only=True):
-    id: Id
-
-
-class CancelShape(Shape, frozen=True, kw_only=True):
-    reason: Annotated[str, Meta(min_length=1, max_length=REASON_MAX)] = "cancelled"
-    counts_waiting: Annotated[
-        bool, Meta(description="False: children that wait do not keep a parent that waits for them.")
-    ] = True
-    even_failed: Annotated[bool, Meta(description="A job that failed becomes cancelled too.")] = False
-    spares_running: Annotated[bool, Meta(description="One that runs is left alone: it is refused.")] = False
-
-
-class CancelItem(CancelShape, frozen=True, kw_only=True):
-    id: Id
-
-
-class CancelledShape(Given, frozen=True, kw_only=True):
-    outcome: Literal["cancelled", "requested"]
-
-
 @verb(
     routes, "cancel", roles=STEERS, body=CancelShape, item=CancelItem, response=CancelledShape,
     refuses=(*_ABSENT, errors.TooLarge, errors.WrongState),
@@ -81,10 +71,6 @@ async def cancel(context: RequestContext[Any, Any], pairs: Pairs) -> list[Any]:
     return await _asked(pairs, context.service.cancel, options, CancelledShape)  # type: ignore[no-any-return]
 
 
-class RevivedShape(Given, frozen=True, kw_only=True):
-    outcome: Literal["queued"]
-
-
 @verb(
     routes, "retry", roles=ADMIN, body=Plainly, item=PlainItem, response=RevivedShape, is_audited=True,
     refuses=(*_ABSENT, errors.WrongState, errors.UniqueConflict, errors.Unsettled, errors.LimitsChanged),
@@ -92,14 +78,6 @@ class RevivedShape(Given, frozen=True, kw_only=True):
 async def retry(context: RequestContext[Any, Any], pairs: Pairs) -> list[Any]:
     """Send a failed or cancelled job on its way again."""
     return await _asked(pairs, context.service.retry, (), RevivedShape)  # type: ignore[no-any-return]
-
-
-class RequeueShape(Shape, frozen=True, kw_only=True):
-    gives_attempt_back: Annotated[bool, Meta(description="The attempt that it was in does not count.")] = False
-
-
-class RequeueItem(RequeueShape, frozen=True, kw_only=True):
-    id: Id
 
 
 @verb(
@@ -111,12 +89,6 @@ async def requeue(context: RequestContext[Any, Any], pairs: Pairs) -> list[Any]:
     return await _asked(pairs, context.service.requeue, ("gives_attempt_back",), RevivedShape)  # type: ignore[no-any-return]
 
 
-class WokenShape(Given, frozen=True, kw_only=True):
-    """`finished`: of a group, which ends when its wait does."""
-
-    outcome: Literal["queued", "scheduled", "finished"]
-
-
 @verb(
     routes, "wake", roles=ADMIN, body=Plainly, item=PlainItem, response=WokenShape, is_audited=True,
     refuses=(*_ABSENT, errors.WrongState, errors.Unsettled),
@@ -126,19 +98,6 @@ async def wake(context: RequestContext[Any, Any], pairs: Pairs) -> list[Any]:
     return await _asked(pairs, context.service.wake, (), WokenShape)  # type: ignore[no-any-return]
 
 
-class DeleteShape(Shape, frozen=True, kw_only=True):
-    even_leased: Annotated[bool, Meta(description="Also when somebody works on it.")] = False
-    even_waiting: Annotated[bool, Meta(description="Also when it waits for others.")] = True
-
-
-class DeleteItem(DeleteShape, frozen=True, kw_only=True):
-    id: Id
-
-
-class DeletedShape(Given, frozen=True, kw_only=True):
-    outcome: Literal["deleted"]
-
-
 @verb(
     routes, "delete", method="DELETE", roles=ADMIN, body=DeleteShape, item=DeleteItem, response=DeletedShape,
     is_audited=True, refuses=(*_ABSENT, errors.WrongState),
@@ -146,31 +105,6 @@ class DeletedShape(Given, frozen=True, kw_only=True):
 async def delete(context: RequestContext[Any, Any], pairs: Pairs) -> list[Any]:
     """Remove a job and all that belongs to it."""
     return await _asked(pairs, context.service.delete, ("even_leased", "even_waiting"), DeletedShape)  # type: ignore[no-any-return]
-
-
-class EditShape(Shape, frozen=True, kw_only=True):
-    """What is not given stays as it is."""
-
-    name: Name | UnsetType = UNSET
-    priority: Priority | UnsetType = UNSET
-    run_at_ms: Instant | UnsetType = UNSET
-    payload: Value | UnsetType = UNSET
-    payload_base64: str | UnsetType = UNSET
-    payload_codec: CodecName | UnsetType = UNSET
-    repeat: Annotated[str, Meta(description="Another rule; empty: it repeats no more.")] | UnsetType = UNSET
-    if_revision: Annotated[
-        int, Meta(ge=0, le=UINT32_MAX, description="Only when the job has this revision; 0: whichever it has.")
-    ] = 0
-    in_any_state: Annotated[bool, Meta(description="Else only a job that waits can be changed.")] = False
-
-
-class EditItem(EditShape, frozen=True, kw_only=True):
-    id: Id
-
-
-class EditedShape(Given, frozen=True, kw_only=True):
-    revision: int
-    state: str
 
 
 def _edit(context: RequestContext[Any, Any], job_id: bytes, shape: EditShape) -> Edit:
@@ -187,10 +121,6 @@ def _edit(context: RequestContext[Any, Any], job_id: bytes, shape: EditShape) ->
         if_revision=shape.if_revision,
         in_any_state=shape.in_any_state,
     )
-
-
-def _edited(answer: Edited) -> EditedShape:
-    return EditedShape(revision=answer.revision, state=State(answer.state).label)
 
 
 @verb(

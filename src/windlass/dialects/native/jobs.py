@@ -3,48 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable
-from typing import Annotated, Literal, TypeAlias, TypeVar
-
-from msgspec import UNSET, Meta, UnsetType
+from typing import TypeVar
 
 from windlass.core import errors
 from windlass.core.explain.reasons import Explanation
 from windlass.core.ids import format_id
-from windlass.core.job import End, Ending, Member
 from windlass.core.log import Logs
 from windlass.core.operations import Listing
 from windlass.core.states import State
-from windlass.core.text.error_text import SHAPE_MAX
-from windlass.core.validation.bounds import CURSOR_MAX, NAME_MAX, PAGE_MAX, QUEUE_MAX, SOUGHT_MAX, TAG_MAX
-from windlass.web.app.encoding import Encoding
-from windlass.web.app.problems import HttpRefusal
 from windlass.web.app.request_context import RequestContext
 from windlass.web.app.router import KNOWS, READS, STEERS, Answer, Routes
-
-from .shapes import (
-    AttemptShape,
-    Given,
-    Instant,
-    JobShape,
-    Shape,
+from windlass.wire.jobs import (
+    EndingShape,
+    JobsQuery,
+    MembersQuery,
+    MembersShape,
+    NotEndedShape,
+    PageShape,
+    ResultQuery,
     TimelineShape,
+    _member_shape,
     attempt_shape,
+    ending_shape,
     job_shape,
     timeline_shape,
 )
-from .values import CodecName, Value, write
+from windlass.wire.problems import HttpRefusal
 
 routes = Routes("/api/v1", tag="Looking")
 
 T = TypeVar("T")
-WAIT_MAX_MS = 60_000
-StateName: TypeAlias = Literal[
-    "scheduled", "queued", "waiting", "dispatched", "running", "finished", "failed", "cancelled"
-]
-Cursor: TypeAlias = Annotated[
-    str, Meta(max_length=CURSOR_MAX, description="Of the page before; empty: from the start.")
-]
-Most: TypeAlias = Annotated[int, Meta(ge=1, le=PAGE_MAX, description="On this page.")]
 
 
 class Gone(HttpRefusal):
@@ -74,41 +62,6 @@ async def job(context: RequestContext[None, None]) -> TimelineShape:
 
 
 # How it ended
-
-
-class ResultQuery(Shape, frozen=True, kw_only=True):
-    wait_ms: Annotated[int, Meta(ge=0, le=WAIT_MAX_MS, description="Wait so long for its end, in milliseconds.")] = 0
-    consume: Annotated[
-        bool, Meta(description="Read the result once: it is not kept any longer. Needs the role produce.")
-    ] = False
-
-
-class EndingShape(Given, frozen=True, kw_only=True):
-    """How a job ended. `last_attempt` is of one that did not end well."""
-
-    state: End
-    result: Value | UnsetType = UNSET
-    result_base64: str | UnsetType = UNSET
-    result_codec: CodecName | UnsetType = UNSET
-    last_attempt: AttemptShape | None
-
-
-class NotEndedShape(Given, frozen=True, kw_only=True):
-    """The job has not ended yet."""
-
-    state: StateName
-
-
-def ending_shape(ending: Ending, encoding: Encoding) -> EndingShape:
-    result = write(ending.result, encoding)
-    last = ending.last_attempt
-    return EndingShape(
-        state=ending.state.label,  # type: ignore[arg-type]
-        result=result.value,
-        result_base64=result.base64,
-        result_codec=result.codec,
-        last_attempt=None if last is None else attempt_shape(last, encoding),
-    )
 
 
 @routes.get(
@@ -159,41 +112,6 @@ async def logs(context: RequestContext[None, None]) -> Logs:
     return await looked_at(context.service.logs(job_id))
 
 
-class MembersQuery(Shape, frozen=True, kw_only=True):
-    state: tuple[StateName, ...] = ()
-    most: Most = 50
-    cursor: Cursor = ""
-
-
-class MemberShape(Given, frozen=True, kw_only=True):
-    """A child, or a job that is waited for, with its outcome once it has ended."""
-
-    job: JobShape
-    result: Value | UnsetType = UNSET
-    result_base64: str | UnsetType = UNSET
-    result_codec: CodecName | UnsetType = UNSET
-    last_attempt: AttemptShape | None
-
-
-class MembersShape(Given, frozen=True, kw_only=True):
-    """`cursor` is empty at the end; a page may be short, even empty, and still go on."""
-
-    members: list[MemberShape]
-    cursor: str
-
-
-def _member_shape(member: Member, encoding: Encoding) -> MemberShape:
-    outcome = write(member.result, encoding)
-    last = member.last_attempt
-    return MemberShape(
-        job=job_shape(member.job, encoding),
-        result=outcome.value,
-        result_base64=outcome.base64,
-        result_codec=outcome.codec,
-        last_attempt=None if last is None else attempt_shape(last, encoding),
-    )
-
-
 @routes.get(
     "/jobs/{id}/members", roles=KNOWS, query=MembersQuery, response=MembersShape, refuses=(*ABSENT, errors.TooLarge)
 )
@@ -217,40 +135,6 @@ async def members(context: RequestContext[None, MembersQuery]) -> MembersShape:
 
 
 # Pages of jobs
-
-
-class JobsQuery(Shape, frozen=True, kw_only=True):
-    queue: Annotated[str, Meta(max_length=QUEUE_MAX, description="Empty: all queues, merged.")] = ""
-    state: Annotated[
-        StateName | Literal["history", ""],
-        Meta(description="Needed unless there is a tag; dispatched jobs are among the running ones."),
-    ] = ""
-    tag: Annotated[str, Meta(max_length=TAG_MAX)] = ""
-    name: Annotated[str, Meta(max_length=NAME_MAX, description="A pattern: * and ?.")] = ""
-    created_from_ms: Instant = 0
-    created_before_ms: Instant = 0
-    ended_from_ms: Instant = 0
-    ended_before_ms: Instant = 0
-    error: Annotated[str, Meta(max_length=SOUGHT_MAX, description="Text that the last error holds, in any case.")] = ""
-    error_shape: Annotated[
-        str, Meta(max_length=SHAPE_MAX, description="The shape of the last error, as GET /failures tells it.")
-    ] = ""
-    with_errors: Annotated[bool, Meta(description="Tell what went wrong last with the jobs of the page.")] = False
-    newest_first: bool = False
-    most: Most = 50
-    cursor: Cursor = ""
-
-
-class PageShape(Given, frozen=True, kw_only=True):
-    """`cursor` is empty at the end; a page may hold fewer jobs than asked for, even none, and still go on. Of a long
-    payload a page has only the beginning, in base64, and `payload_is_whole` is false."""
-
-    jobs: list[JobShape]
-    cursor: str
-    looked_at: Annotated[int, Meta(description="Jobs that were looked at to find these.")]
-    last_attempts: Annotated[
-        dict[str, AttemptShape], Meta(description="By the ids of jobs that did not go well; with `with_errors`.")
-    ]
 
 
 @routes.get("/jobs", roles=READS, query=JobsQuery, response=PageShape, refuses=(errors.TooLarge,))

@@ -10,14 +10,10 @@ from windlass.core.ids import parse_id
 from windlass.core.job import Timeline
 from windlass.web.app.request_context import RequestContext
 from windlass.web.app.router import KNOWS, Routes
-
-from .shapes import Id, Items, Results, Shape, TimelineShape, results, timeline_shape
+from windlass.wire.batches import Items, Results, results
+from windlass.wire.jobs import TimelineShape, WantedItem, timeline_shape
 
 routes = Routes("/api/v1", tag="Looking")
-
-
-class WantedItem(Shape, frozen=True, kw_only=True):
-    id: Id
 
 
 @routes.post("/jobs:get", roles=KNOWS, body=Items[WantedItem], response=Results[TimelineShape])

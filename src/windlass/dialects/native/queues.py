@@ -2,135 +2,45 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
 import msgspec
-from msgspec import UNSET, Meta, UnsetType
 
 from windlass.core import errors
 from windlass.core.errors import BadInput, Refusal
 from windlass.core.operations import Listing
-from windlass.core.queue import FOREVER_MS, Lanes
+from windlass.core.queue import Lanes
 from windlass.core.states import State
-from windlass.core.validation.bounds import CURSOR_MAX, LANE_MAX, NAME_MAX, PAGE_MAX, QUEUE_MAX
-from windlass.core.validation.limits import PAUSE_REASON_MAX, WEIGHT_MAX, check_weights
-from windlass.core.validation.queues import AGING_MAX
+from windlass.core.validation.bounds import QUEUE_MAX
+from windlass.core.validation.limits import check_weights
 from windlass.core.validation.values import check_text
 from windlass.web.app.request_context import RequestContext
 from windlass.web.app.router import ADMIN, READS, Routes
-
-from .shapes import Given, Shape, shaped
+from windlass.wire.fields import shaped
+from windlass.wire.queues import (
+    ActivePauseShape,
+    AllWeightsShape,
+    ConfigurationChangesShape,
+    ConfigurationShape,
+    LanesQuery,
+    PauseShape,
+    PausesShape,
+    PurgedShape,
+    PurgeShape,
+    QueueShape,
+    QueuesQuery,
+    QueuesShape,
+    QueueStatsShape,
+    ResumeShape,
+    WasPausedShape,
+    WeightsShape,
+)
 
 routes = Routes("/api/v1", tag="Queues")
 
 PURGED_AT_ONCE = 500
-WEIGHTS_MAX = 1000  # lanes of one request
 _READING = {"roles": READS, "refuses": (errors.TooLarge,)}
 _CHANGING = {"roles": ADMIN, "refuses": (errors.TooLarge, errors.EngineFull), "is_audited": True}
-
-Lane: TypeAlias = Annotated[str, Meta(max_length=LANE_MAX)]
-Weights: TypeAlias = dict[Lane, Annotated[int, Meta(ge=1, le=WEIGHT_MAX)]]
-# None is the default again; what is not given stays as it is.
-LeaseChange: TypeAlias = Annotated[int, Meta(ge=1, le=FOREVER_MS)] | UnsetType | None
-Change: TypeAlias = Annotated[int, Meta(ge=0, le=FOREVER_MS)] | UnsetType | None
-AgingChange: TypeAlias = Annotated[int, Meta(ge=0, le=AGING_MAX)] | UnsetType | None
-Choice: TypeAlias = bool | UnsetType | None
-
-
-class QueueStatsShape(Given, frozen=True, kw_only=True):
-    """What a queue holds, read at one instant."""
-
-    queue: str
-    queued: Annotated[int, Meta(description="May be taken now.")]
-    scheduled: Annotated[int, Meta(description="Wait for their time.")]
-    waiting: Annotated[int, Meta(description="Wait for other jobs.")]
-    running: Annotated[int, Meta(description="Held by workers, dispatched ones included.")]
-    finished: Annotated[int, Meta(description="Kept for their result.")]
-    failed: int
-    cancelled: int
-    history: Annotated[int, Meta(description="Finished ones that are kept to be looked at.")]
-    bytes: Annotated[int, Meta(description="Of jobs that have not ended.")]
-    lanes: Annotated[int, Meta(description="Lanes with waiting jobs, besides the default one.")]
-    waiting_takers: int
-    oldest_age_ms: Annotated[int | None, Meta(description="How long the oldest takeable job has been takeable.")]
-    next_due_at_ms: Annotated[int | None, Meta(description="When the next scheduled job is due.")]
-    blocked_lanes: Annotated[int, Meta(description="Lanes that a limit or a pause holds back.")]
-    is_paused: bool
-
-
-_LEASE = Meta(description="How long a lease holds without a heartbeat.")
-_LENGTH = Meta(description="Waiting jobs; 0: no bound.")
-_BYTES = Meta(description="Bytes of jobs that have not ended; 0: no bound.")
-_HISTORY_LENGTH = Meta(description="Finished jobs that are kept to be looked at.")
-_HISTORY_BYTES = Meta(description="Bytes of that history.")
-_RETENTION = Meta(description="How long failed and cancelled jobs stay.")
-_NAME_LANES = Meta(description="One lane per name, so that jobs can be taken by name.")
-_AGING = Meta(description="Waiting that is worth one step of priority; 0: strict priority.")
-_FAIR_SHARE = Meta(description="Lanes of equal priority take turns by weight.")
-
-
-class ConfigurationShape(Given, frozen=True, kw_only=True):
-    """The properties of a queue."""
-
-    lease_ms: Annotated[int, _LEASE]
-    max_length: Annotated[int, _LENGTH]
-    max_bytes: Annotated[int, _BYTES]
-    history_length: Annotated[int, _HISTORY_LENGTH]
-    history_bytes: Annotated[int, _HISTORY_BYTES]
-    retention_ms: Annotated[int, _RETENTION]
-    name_lanes: Annotated[bool, _NAME_LANES]
-    aging_ms: Annotated[int, _AGING]
-    fair_share: Annotated[bool, _FAIR_SHARE]
-
-
-class ConfigurationChangesShape(Shape, frozen=True, kw_only=True):
-    """What to change of a queue's properties; null is the default again, what is not given stays as it is."""
-
-    lease_ms: Annotated[LeaseChange, _LEASE] = UNSET
-    max_length: Annotated[Change, _LENGTH] = UNSET
-    max_bytes: Annotated[Change, _BYTES] = UNSET
-    history_length: Annotated[Change, _HISTORY_LENGTH] = UNSET
-    history_bytes: Annotated[Change, _HISTORY_BYTES] = UNSET
-    retention_ms: Annotated[Change, _RETENTION] = UNSET
-    name_lanes: Annotated[Choice, _NAME_LANES] = UNSET
-    aging_ms: Annotated[AgingChange, _AGING] = UNSET
-    fair_share: Annotated[Choice, _FAIR_SHARE] = UNSET
-
-    def changes(self) -> dict[str, int | bool | None]:
-        return {field: value for field, value in msgspec.structs.asdict(self).items() if value is not UNSET}
-
-
-class ActivePauseShape(Given, frozen=True, kw_only=True):
-    """What is paused: the queue, or one lane or name of it."""
-
-    queue: str
-    lane: str
-    name: str
-    since_ms: int
-    reason: str
-
-
-class PausesShape(Given, frozen=True, kw_only=True):
-    pauses: list[ActivePauseShape]
-
-
-class QueueShape(Given, frozen=True, kw_only=True):
-    """One queue: what it holds, its properties, what is paused of it, and the weights of lanes that are not 1."""
-
-    stats: QueueStatsShape
-    configuration: ConfigurationShape
-    pauses: list[ActivePauseShape]
-    weights: dict[str, int]
-
-
-class QueuesShape(Given, frozen=True, kw_only=True):
-    queues: list[QueueStatsShape]
-    after: Annotated[str, Meta(description="To be given as `after` for the next page; empty at the end.")]
-
-
-class QueuesQuery(Shape, frozen=True, kw_only=True):
-    after: Annotated[str, Meta(max_length=QUEUE_MAX, description="Only queues whose names come after this one.")] = ""
-    most: Annotated[int, Meta(ge=1, le=PAGE_MAX)] = 100
 
 
 AskQueue: TypeAlias = RequestContext[None, None]
@@ -195,18 +105,6 @@ async def configure_queue(context: RequestContext[ConfigurationChangesShape, Non
     return shaped(await context.service.configure(_queue(context), changes), ConfigurationShape)
 
 
-class WeightsShape(Shape, frozen=True, kw_only=True):
-    """How many turns each lane has in a queue with `fair_share`."""
-
-    weights: Annotated[Weights, Meta(max_length=WEIGHTS_MAX)]
-
-
-class AllWeightsShape(Given, frozen=True, kw_only=True):
-    """Of lanes that are not 1."""
-
-    weights: dict[str, int]
-
-
 @routes.put("/queues/{queue}/weights", body=WeightsShape, response=AllWeightsShape, **_CHANGING)
 async def weigh_lanes(context: RequestContext[WeightsShape, None]) -> AllWeightsShape:
     """Set the weights of lanes, 1 to 100.
@@ -219,11 +117,6 @@ async def weigh_lanes(context: RequestContext[WeightsShape, None]) -> AllWeights
     return AllWeightsShape(weights=await context.service.set_weights(name, dict.fromkeys(before, 1) | wanted))
 
 
-class LanesQuery(Shape, frozen=True, kw_only=True):
-    most: Annotated[int, Meta(ge=1, le=PAGE_MAX)] = 100
-    cursor: Annotated[str, Meta(max_length=8192, description="Of the page before; empty: from the start.")] = ""
-
-
 @routes.get("/queues/{queue}/lanes", query=LanesQuery, response=Lanes, **_READING)
 async def queue_lanes(context: RequestContext[None, LanesQuery]) -> Lanes:
     """One page of the lanes in which jobs wait: how many, how long, and what holds each back."""
@@ -231,27 +124,6 @@ async def queue_lanes(context: RequestContext[None, LanesQuery]) -> Lanes:
 
 
 # Pauses
-
-
-class ResumeShape(Shape, frozen=True, kw_only=True):
-    """Nothing given: the queue itself."""
-
-    lane: Annotated[str, Meta(max_length=LANE_MAX, description="Only this lane.")] = ""
-    name: Annotated[
-        str, Meta(max_length=NAME_MAX, description="Only jobs of this name; the queue needs name_lanes.")
-    ] = ""
-
-
-class PauseShape(ResumeShape, frozen=True, kw_only=True):
-    """Nothing given: the queue itself."""
-
-    reason: Annotated[str, Meta(max_length=PAUSE_REASON_MAX, description="Shown to whoever asks why nothing runs.")] = (
-        ""
-    )
-
-
-class WasPausedShape(Given, frozen=True, kw_only=True):
-    was_paused: Annotated[bool, Meta(description="Whether it was paused before.")]
 
 
 @routes.get("/queues/{queue}/pauses", response=PausesShape, **_READING)
@@ -287,19 +159,6 @@ def _part(body: ResumeShape) -> str:
 
 
 # Purging
-
-
-class PurgeShape(Shape, frozen=True, kw_only=True):
-    """Which jobs, and where the last step ended."""
-
-    state: Literal["queued", "scheduled", "waiting", "failed", "cancelled", "finished", "history"] = "queued"
-    cursor: Annotated[str, Meta(max_length=CURSOR_MAX, description="Of the last answer; empty: begin.")] = ""
-
-
-class PurgedShape(Given, frozen=True, kw_only=True):
-    deleted: int
-    is_done: Annotated[bool, Meta(description="False: ask again, with the cursor.")]
-    cursor: str
 
 
 @routes.post("/queues/{queue}/purge", body=PurgeShape, response=PurgedShape, **_CHANGING)

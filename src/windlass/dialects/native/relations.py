@@ -9,7 +9,7 @@ from windlass.core.access.tokens import Principal
 from windlass.core.errors import Forbidden, Refusal, UnknownJob, UnknownMember, UnknownParent
 from windlass.core.ids import format_id
 from windlass.core.job import Durability, NewJob
-from windlass.core.job_template import Filled
+from windlass.core.job_template import PreparedJob
 from windlass.core.operations import Enqueued
 from windlass.service import Service
 from windlass.web.app.request_context import RequestContext
@@ -20,7 +20,7 @@ def named_by(job: NewJob) -> tuple[bytes, ...]:
     return (job.parent, *job.after) if job.parent else job.after
 
 
-def _id_of(job: Filled) -> bytes:
+def _id_of(job: PreparedJob) -> bytes:
     return job.id or job.form.job.id
 
 
@@ -36,7 +36,7 @@ class Relations:
         self._who = who
         self._queues = queues
 
-    def check(self, jobs: Sequence[Filled]) -> None:
+    def check(self, jobs: Sequence[PreparedJob]) -> None:
         """Raise Forbidden when one of the jobs names a job of another queue."""
         for job in jobs:
             for related in named_by(job.form.job):
@@ -44,7 +44,7 @@ class Relations:
                 if isinstance(queue, str):
                     self._who.check_found(queue, f"job {format_id(related)}")
 
-    def check_whole(self, jobs: Sequence[Filled]) -> None:
+    def check_whole(self, jobs: Sequence[PreparedJob]) -> None:
         """Raise the first refusal. Ids of earlier jobs count as accepted: if another client takes one of them in this
         moment, the engine refuses the whole list with `id_conflict`."""
         self.check(jobs)
@@ -55,7 +55,7 @@ class Relations:
                 raise refusal
             accepted.add(_id_of(job))
 
-    def _refusal_of(self, job: Filled, accepted: set[bytes]) -> Refusal | None:
+    def _refusal_of(self, job: PreparedJob, accepted: set[bytes]) -> Refusal | None:
         """Return why a job cannot be enqueued. `accepted`: ids that this request itself made jobs of."""
         try:
             self.check([job])
@@ -69,7 +69,7 @@ class Relations:
                 return UnknownParent() if related == new.parent else UnknownMember()
         return None
 
-    async def enqueue(self, jobs: Sequence[Filled], durability: Durability | None) -> list[Enqueued | Refusal]:
+    async def enqueue(self, jobs: Sequence[PreparedJob], durability: Durability | None) -> list[Enqueued | Refusal]:
         """Enqueue jobs, each accepted or refused by itself. A job that names another one of the list is sent after the
         answer about that one: if its id was taken by a job of another queue in this moment, the relation is refused."""
         answers: dict[int, Enqueued | Refusal] = {}
@@ -83,7 +83,7 @@ class Relations:
             accepted.update(answer.id for answer in given if isinstance(answer, Enqueued))
         return [answers[place] for place in range(len(jobs))]
 
-    def _rounds(self, jobs: Sequence[Filled]) -> Iterator[range]:
+    def _rounds(self, jobs: Sequence[PreparedJob]) -> Iterator[range]:
         """Cut the list before each job that names a new job of the same part."""
         start = 0
         new: set[bytes] = set()
@@ -97,7 +97,7 @@ class Relations:
         yield range(start, len(jobs))
 
 
-async def read_relations(context: RequestContext[Any, Any], jobs: Sequence[Filled]) -> Relations | None:
+async def read_relations(context: RequestContext[Any, Any], jobs: Sequence[PreparedJob]) -> Relations | None:
     """Read the queues of all jobs that these name, in one call. None: there is nothing to check, as the token is for
     all queues or the jobs name no others."""
     if not context.principal.queues:

@@ -4,54 +4,49 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal
-
-from msgspec import UNSET, Meta, UnsetType
+from typing import Any
 
 from windlass.core import errors
 from windlass.core.errors import Refusal
 from windlass.core.event import Emit
 from windlass.core.job import Timeline
 from windlass.core.log import Log, LogLine
-from windlass.core.operations import Fail, Finish, Held, Update
-from windlass.core.validation.bounds import LOG_LEVEL_MAX, LOG_LINE_MAX, LOG_LINES_MAX, NOTE_MAX, REASON_MAX
+from windlass.core.operations import Fail, Finish, LeaseRef, Update
 from windlass.web.app.request_context import RequestContext
 from windlass.web.app.router import WORKS, Routes
+from windlass.wire.leases import (
+    SAID,
+    AcceptedShape,
+    EmitItem,
+    EmitShape,
+    ExtendedShape,
+    FailedShape,
+    FailItem,
+    FailShape,
+    FinishedShape,
+    FinishItem,
+    FinishShape,
+    HeldItem,
+    HeldShape,
+    LeaseItem,
+    LeaseShape,
+    LogItem,
+    LogShape,
+    ProgressItem,
+    ProgressShape,
+    ReleasedShape,
+    Said,
+    UpdatedShape,
+    failed,
+    finished,
+)
+from windlass.wire.values import read
 
-from .shapes import Duration, Given, Id, Instant, Shape, Term, Token
-from .values import CodecName, Value, read
 from .verbs import verb
 
 routes = Routes("/api/v1", tag="Working")
 
 _NO_LEASE = (errors.UnknownJob, errors.StaleLease, errors.AlreadyEnded, errors.WrongState)
-
-
-class HeldShape(Shape, frozen=True, kw_only=True):
-    token: Token
-
-
-class HeldItem(HeldShape, frozen=True, kw_only=True):
-    id: Id
-
-
-class LeaseShape(HeldShape, frozen=True, kw_only=True):
-    lease_ms: Annotated[Term, Meta(description="How long it holds from now; 0: as before.")] = 0
-
-
-class LeaseItem(LeaseShape, frozen=True, kw_only=True):
-    id: Id
-
-
-class AcceptedShape(Given, frozen=True, kw_only=True):
-    deadline_at_ms: int | None
-
-
-class ExtendedShape(Given, frozen=True, kw_only=True):
-    """`is_cancel_requested`: somebody wants it stopped; end it with `fail`, then `cancelled`."""
-
-    deadline_at_ms: int | None
-    is_cancel_requested: bool
 
 
 async def _by_lease(
@@ -61,7 +56,7 @@ async def _by_lease(
     answers: dict[int, Any] = {}
     for lease_ms in dict.fromkeys(shape.lease_ms for _, shape in pairs):
         places = [place for place, (_, shape) in enumerate(pairs) if shape.lease_ms == lease_ms]
-        held = [Held(pairs[place][0], pairs[place][1].token) for place in places]
+        held = [LeaseRef(pairs[place][0], pairs[place][1].token) for place in places]
         answers |= zip(places, await ask_for(held, lease_ms=lease_ms), strict=True)
     return [answers[place] for place in range(len(pairs))]
 
@@ -82,23 +77,6 @@ async def extend(context: RequestContext[Any, Any], pairs: Sequence[tuple[bytes,
         else ExtendedShape(deadline_at_ms=one.deadline_at_ms, is_cancel_requested=one.is_cancel_requested)
         for one in await _by_lease(context, pairs, context.service.extend)
     ]
-
-
-class ProgressShape(HeldShape, frozen=True, kw_only=True):
-    progress: Annotated[float, Meta(ge=0, le=1)] | None = None
-    note: Annotated[str, Meta(max_length=NOTE_MAX, description="For people; empty: none any more.")] | None = None
-    payload: Value | UnsetType = UNSET
-    payload_base64: str | UnsetType = UNSET
-    payload_codec: CodecName | UnsetType = UNSET
-
-
-class ProgressItem(ProgressShape, frozen=True, kw_only=True):
-    id: Id
-
-
-class UpdatedShape(Given, frozen=True, kw_only=True):
-    revision: int
-    is_cancel_requested: bool
 
 
 @verb(
@@ -125,31 +103,9 @@ async def progress(context: RequestContext[Any, Any], pairs: Sequence[tuple[byte
     ]
 
 
-class FinishShape(HeldShape, frozen=True, kw_only=True):
-    result: Value | UnsetType = UNSET
-    result_base64: str | UnsetType = UNSET
-    result_codec: CodecName | UnsetType = UNSET
-    ignore_repeat: Annotated[bool, Meta(description="A job that repeats ends for good.")] = False
-
-
-class FinishItem(FinishShape, frozen=True, kw_only=True):
-    id: Id
-
-
-class FinishedShape(Given, frozen=True, kw_only=True):
-    """`waiting`: it has children or members that have not ended. `failed`, `cancelled`: by its policy, as one of them
-    ended so, or as a cancel was requested."""
-
-    outcome: Literal["finished", "waiting", "failed", "cancelled"]
-
-
 def finish_of(context: RequestContext[Any, Any], job_id: bytes, shape: FinishShape) -> Finish:
     result = read("result", shape.result, shape.result_base64, shape.result_codec, context.body_encoding)
     return Finish(job_id, shape.token, result, shape.ignore_repeat)
-
-
-def finished(answer: Any) -> Any:
-    return answer if isinstance(answer, Refusal) else FinishedShape(outcome=answer or "finished")
 
 
 @verb(
@@ -159,26 +115,6 @@ def finished(answer: Any) -> Any:
 async def finish(context: RequestContext[Any, Any], pairs: Sequence[tuple[bytes, FinishShape]]) -> list[Any]:
     """Finish a job, with its result."""
     return [finished(one) for one in await context.service.finish([finish_of(context, *pair) for pair in pairs])]
-
-
-class FailShape(HeldShape, frozen=True, kw_only=True):
-    """`then`: `auto` as the job's own `retry` says, pause and number of tries; `retry` after `delay_ms`; `final`;
-    `cancelled`, of one that was asked to stop."""
-
-    then: Literal["auto", "retry", "final", "cancelled"] = "auto"
-    delay_ms: Duration = 0
-    reason: Annotated[str, Meta(min_length=1, max_length=REASON_MAX)] = "error"
-    error: Value | UnsetType = UNSET
-    error_base64: str | UnsetType = UNSET
-    error_codec: CodecName | UnsetType = UNSET
-
-
-class FailItem(FailShape, frozen=True, kw_only=True):
-    id: Id
-
-
-class FailedShape(Given, frozen=True, kw_only=True):
-    outcome: Literal["retried", "failed", "cancelled"]
 
 
 async def failures_of(context: RequestContext[Any, Any], pairs: Sequence[tuple[bytes, FailShape]]) -> list[Fail]:
@@ -205,10 +141,6 @@ def _failure(context: RequestContext[Any, Any], job_id: bytes, shape: FailShape,
     )
 
 
-def failed(answer: Any) -> Any:
-    return answer if isinstance(answer, Refusal) else FailedShape(outcome=answer)
-
-
 @verb(
     routes, "fail", roles=WORKS, body=FailShape, item=FailItem, response=FailedShape,
     refuses=(*_NO_LEASE, errors.TooLarge),
@@ -218,39 +150,14 @@ async def fail(context: RequestContext[Any, Any], pairs: Sequence[tuple[bytes, F
     return [failed(one) for one in await context.service.fail(await failures_of(context, pairs))]
 
 
-class ReleasedShape(Given, frozen=True, kw_only=True):
-    state: str
-
-
 @verb(routes, "release", roles=WORKS, body=HeldShape, item=HeldItem, response=ReleasedShape, refuses=_NO_LEASE)
 async def release(context: RequestContext[Any, Any], pairs: Sequence[tuple[bytes, HeldShape]]) -> list[Any]:
     """Give a job back unworked; no attempt is spent."""
-    answers = await context.service.release([Held(job_id, shape.token) for job_id, shape in pairs])
+    answers = await context.service.release([LeaseRef(job_id, shape.token) for job_id, shape in pairs])
     return [one if isinstance(one, Refusal) else ReleasedShape(state=one) for one in answers]
 
 
 # What running code says
-
-
-class LineShape(Shape, frozen=True, kw_only=True):
-    at_ms: Annotated[Instant, Meta(description="By the writer's own clock.")]
-    level: Annotated[str, Meta(min_length=1, max_length=LOG_LEVEL_MAX)] = "info"
-    text: Annotated[str, Meta(max_length=LOG_LINE_MAX)]
-
-
-class LogShape(HeldShape, frozen=True, kw_only=True):
-    lines: Annotated[tuple[LineShape, ...], Meta(min_length=1, max_length=LOG_LINES_MAX)]
-
-
-class LogItem(LogShape, frozen=True, kw_only=True):
-    id: Id
-
-
-class Said(Given, frozen=True, kw_only=True):
-    """It was heard."""
-
-
-SAID = Said()
 
 
 @verb(routes, "log", roles=WORKS, body=LogShape, item=LogItem, response=Said, refuses=(*_NO_LEASE, errors.TooLarge))
@@ -261,16 +168,6 @@ async def log(context: RequestContext[Any, Any], pairs: Sequence[tuple[bytes, Lo
         for job_id, shape in pairs
     ]
     return [one if isinstance(one, Refusal) else SAID for one in await context.service.log(requests)]
-
-
-class EmitShape(HeldShape, frozen=True, kw_only=True):
-    value: Value | UnsetType = UNSET
-    value_base64: str | UnsetType = UNSET
-    value_codec: CodecName | UnsetType = UNSET
-
-
-class EmitItem(EmitShape, frozen=True, kw_only=True):
-    id: Id
 
 
 @verb(routes, "emit", roles=WORKS, body=EmitShape, item=EmitItem, response=Said, refuses=(*_NO_LEASE, errors.TooLarge))

@@ -4,63 +4,28 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import Annotated, Any
-
-from msgspec import Meta
+from typing import Any
 
 from windlass.core import errors
 from windlass.core.errors import Refusal
 from windlass.core.ids import parse_id
-from windlass.core.operations import Filter, Held, Take, Taken
-from windlass.core.validation.bounds import INT32_MAX, INT32_MIN, NAME_MAX, NAMES_PER_FILTER, QUEUES_PER_TAKE, TAKE_MAX
+from windlass.core.operations import LeaseRef, Take, Taken
 from windlass.web.app.request_context import RequestContext
 from windlass.web.app.router import WORKS, Routes
+from windlass.wire.batches import results
+from windlass.wire.jobs import job_shape
+from windlass.wire.leases import (
+    ExchangedShape,
+    ExchangeShape,
+    TakenShape,
+    TakeShape,
+    failed,
+    finished,
+)
 
-from .reports import FailedShape, FailItem, FinishedShape, FinishItem, failed, failures_of, finish_of, finished
-from .shapes import Duration, Given, JobShape, Name, Outcome, QueueName, Shape, Term, job_shape, results
+from .reports import failures_of, finish_of
 
 routes = Routes("/api/v1", tag="Working")
-
-WAIT_MAX_MS = 60_000  # longer polls are cut by what stands between; ask again
-
-
-class TakeShape(Shape, frozen=True, kw_only=True):
-    """Which jobs are wanted, and how many. At most one of `only`, `all_but` and `glob`; they need a queue that is
-    divided by name."""
-
-    queues: Annotated[tuple[QueueName, ...], Meta(min_length=1, max_length=QUEUES_PER_TAKE)]
-    most: Annotated[int, Meta(ge=1, le=TAKE_MAX)] = 1
-    wait_ms: Annotated[int, Meta(ge=0, le=WAIT_MAX_MS, description="How long to wait for the first one.")] = 0
-    lease_ms: Annotated[Term, Meta(description="Of the lease; 0: the job's or the queue's.")] = 0
-    accept_ms: Annotated[Duration, Meta(description="Over 0: dispatched only, to be accepted within this time.")] = 0
-    weights: tuple[Annotated[int, Meta(ge=1, le=1_000_000)], ...] = ()
-    only: Annotated[tuple[Name, ...], Meta(max_length=NAMES_PER_FILTER)] = ()
-    all_but: Annotated[tuple[Name, ...], Meta(max_length=NAMES_PER_FILTER)] = ()
-    glob: Annotated[str, Meta(max_length=NAME_MAX)] = ""
-    priority: Annotated[int, Meta(ge=INT32_MIN, le=INT32_MAX)] | None = None
-    hidden: Annotated[bool, Meta(description="Hidden jobs too.")] = False
-    worker: Annotated[str | None, Meta(description="The id under which the worker is registered, a UUID.")] = None
-
-    def request(self, *, wait_ms: int) -> Take:
-        return Take(
-            queues=self.queues,
-            most=self.most,
-            weights=self.weights,
-            wants=Filter(
-                only=self.only, all_but=self.all_but, glob=self.glob, priority=self.priority, hidden=self.hidden
-            ),
-            worker=b"" if self.worker is None else parse_id(self.worker),
-            lease_ms=self.lease_ms,
-            accept_ms=self.accept_ms,
-            wait_ms=wait_ms,
-        )
-
-
-class TakenShape(Given, frozen=True, kw_only=True):
-    """Each job has its `lease_token`, which every report wants, and its `lease_deadline_at_ms`."""
-
-    jobs: list[JobShape]
-    next_due_at_ms: int | None
 
 
 _REFUSES_TAKE = (
@@ -89,7 +54,7 @@ async def _may_take(context: RequestContext[Any, Any], wanted: Take) -> None:
 
 async def _handed_over(context: RequestContext[Any, Any], taken: Taken) -> TakenShape:
     if taken.jobs and context.request.client.is_gone:
-        await context.service.release([Held(job.id, job.lease_token) for job in taken.jobs])
+        await context.service.release([LeaseRef(job.id, job.lease_token) for job in taken.jobs])
         taken = NOTHING
     return TakenShape(
         jobs=[job_shape(job, context.response_encoding) for job in taken.jobs], next_due_at_ms=taken.next_due_at_ms
@@ -97,21 +62,6 @@ async def _handed_over(context: RequestContext[Any, Any], taken: Taken) -> Taken
 
 
 # Both at once
-
-
-class ExchangeShape(Shape, frozen=True, kw_only=True):
-    """Reports and the next taking in one request: what a worker sends in its loop."""
-
-    finishes: tuple[FinishItem, ...] = ()
-    failures: tuple[FailItem, ...] = ()
-    take: TakeShape
-
-
-class ExchangedShape(Given, frozen=True, kw_only=True):
-    finished: list[Outcome[FinishedShape]]
-    failed: list[Outcome[FailedShape]]
-    jobs: list[JobShape]
-    next_due_at_ms: int | None
 
 
 @routes.post(

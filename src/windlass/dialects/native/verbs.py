@@ -10,8 +10,8 @@ from windlass.core.errors import Refusal, WindlassError
 from windlass.core.ids import format_id, parse_id
 from windlass.web.app.request_context import RequestContext
 from windlass.web.app.router import Routes
-
-from .shapes import Items, Results, Shape, results
+from windlass.wire.batches import Items, Results, results
+from windlass.wire.fields import Shape
 
 S = TypeVar("S", bound=Shape)
 TOLD = 10  # ids of many

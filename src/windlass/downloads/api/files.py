@@ -12,9 +12,10 @@ from typing import BinaryIO, NamedTuple
 from windlass.directories import download_dir
 from windlass.downloads.worker.content_type import EMPTY, LOOKED_AT, UNKNOWN, mime_type_of
 from windlass.downloads.worker.order import is_id, path_of
-from windlass.web.app.problems import HttpRefusal, NotFound
+from windlass.web.app.problems import NotFound
 from windlass.web.app.request_context import RequestContext
-from windlass.web.listener.messages import Streamed
+from windlass.web.listener.messages import StreamedResponse
+from windlass.wire.problems import HttpRefusal
 
 from .refusals import routes_of
 
@@ -50,7 +51,7 @@ class Part(NamedTuple):
     "/files/{folder}/{name}", operation="downloaded_file", roles=None, response_media="application/octet-stream", waits=True,
     other_responses={206: None}, headers={"range": "One part of it, as bytes=0-1023."}, refuses=(NotFound, Unsatisfiable),
 )  # fmt: skip
-async def downloaded_file(context: RequestContext[None, None]) -> Streamed:
+async def downloaded_file(context: RequestContext[None, None]) -> StreamedResponse:
     """A downloaded file.
 
     It needs no token: who was told its URL, by the callback, may have it; nobody guesses it."""
@@ -66,7 +67,7 @@ async def downloaded_file(context: RequestContext[None, None]) -> Streamed:
         raise
     wanted = part or Part(0, size)
     told = ((("Content-Range", f"bytes {wanted.first}-{wanted.first + wanted.length - 1}/{size}"),)) if part else ()
-    return Streamed(206 if part else 200, _Chunks(file, wanted), (*_HARMLESS, *told), media, wanted.length)
+    return StreamedResponse(206 if part else 200, _Chunks(file, wanted), (*_HARMLESS, *told), media, wanted.length)
 
 
 def _open(path: Path) -> tuple[BinaryIO, int, str]:

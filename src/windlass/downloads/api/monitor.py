@@ -15,10 +15,11 @@ from windlass.core.limits.limit import Aggregation
 from windlass.downloads.worker import QUEUE
 from windlass.service import Service
 from windlass.service.aggregations import COMPONENT_MAX
-from windlass.web.app.problems import HttpRefusal, NotFound
+from windlass.web.app.problems import NotFound
 from windlass.web.app.request_context import RequestContext
 from windlass.web.app.router import READS, Answer
 from windlass.web.listener.messages import Response
+from windlass.wire.problems import HttpRefusal
 
 from .aggregation import LIMIT
 from .refusals import routes_of

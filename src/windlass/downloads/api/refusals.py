@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from windlass.core import errors
 from windlass.core.errors import WindlassError
-from windlass.web.app.encoding import Encoding
-from windlass.web.app.problems import headers_of, status_for
 from windlass.web.app.router import Routes
 from windlass.web.listener.messages import Response
+from windlass.wire.encoding import Encoding
+from windlass.wire.problems import headers_of, status_for
 
 PREFIX = "/downloader"
 _ENGINE_TROUBLE = (errors.EngineUnavailable, errors.EngineError, errors.EngineUnsuitable, errors.EngineFull)

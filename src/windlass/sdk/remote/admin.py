@@ -12,11 +12,12 @@ from windlass.core.limits.limit import Level, Limit, LimitState, Matcher
 from windlass.core.queue import Configuration, Minute, Pause, QueueStats
 from windlass.core.scheduling.schedule import Schedule, ScheduleStatus
 from windlass.core.validation.bounds import PAGE_MAX
-from windlass.dialects.native.history import HistoryShape
-from windlass.dialects.native.limits import LimitShape, LimitsShape, LimitStateShape, MatchedShape, MatcherShape
-from windlass.dialects.native.queues import (
+from windlass.store.operation import Operation
+from windlass.wire.limits import LimitShape, LimitsShape, LimitStateShape, MatchedShape, MatcherShape
+from windlass.wire.queues import (
     ConfigurationChangesShape,
     ConfigurationShape,
+    HistoryShape,
     PauseShape,
     PausesShape,
     QueueShape,
@@ -24,8 +25,7 @@ from windlass.dialects.native.queues import (
     ResumeShape,
     WasPausedShape,
 )
-from windlass.dialects.native.schedules import ScheduleShape, SchedulesShape, ScheduleStatusShape
-from windlass.store.operation import Operation
+from windlass.wire.schedules import ScheduleShape, SchedulesShape, ScheduleStatusShape
 
 from .facet import RemoteAsking
 from .request import Request, Requests, get, post, segment

@@ -7,12 +7,12 @@ from collections.abc import Iterator, Sequence
 from windlass.core.errors import BadInput, Refusal
 from windlass.core.ids import parse_id
 from windlass.core.job import Durability, NewJob
-from windlass.core.job_template import Filled
+from windlass.core.job_template import PreparedJob
 from windlass.core.operations import Enqueued
-from windlass.dialects.native.atomic_enqueue import AcceptedWholeShape, WholeShape
-from windlass.dialects.native.enqueue import EnqueuedShape
-from windlass.dialects.native.shapes import Items, NewJobShape, Results
 from windlass.store.operation import BatchOperation, Operation
+from windlass.wire.batches import Items, Results
+from windlass.wire.enqueue import AcceptedWholeShape, EnqueuedShape, WholeShape
+from windlass.wire.new_job import NewJobShape
 
 from .facet import AT_ONCE, RemoteAsking
 from .request import Requests, post
@@ -23,17 +23,17 @@ BYTES_MAX = 8 * 1024 * 1024  # payloads in a request; a body may have twice as m
 
 class RemoteProducing(RemoteAsking):
     def enqueue(
-        self, jobs: Sequence[NewJob | Filled], *, durability: Durability | None = None, whole: bool = False
+        self, jobs: Sequence[NewJob | PreparedJob], *, durability: Durability | None = None, whole: bool = False
     ) -> BatchOperation[Enqueued]:
         super().enqueue(jobs, durability=durability, whole=whole)
-        whole_jobs = [one.new_job() if isinstance(one, Filled) else one for one in jobs]
+        whole_jobs = [one.new_job() if isinstance(one, PreparedJob) else one for one in jobs]
         if any(job.cap is not None for job in whole_jobs):
             raise BadInput("A cap cannot be given over HTTP; enqueue such jobs at the engine itself.")
         made: list[NewJobShape] = []
         level = durability or self.remote.asked_durability
         return BatchOperation(self.remote, lambda: self._send(whole_jobs, made, level, whole))
 
-    def enqueue_one(self, job: NewJob | Filled, *, durability: Durability | None = None) -> Operation[Enqueued]:
+    def enqueue_one(self, job: NewJob | PreparedJob, *, durability: Durability | None = None) -> Operation[Enqueued]:
         return self.enqueue((job,), durability=durability).one()
 
     def _send(

@@ -16,21 +16,20 @@ import msgspec
 from msgspec import UNSET
 
 from windlass.core.errors import AlreadyEnded, Refusal, WindlassError
-from windlass.core.event import Event, Happening
+from windlass.core.event import Event, EventKind
 from windlass.core.ids import format_id, parse_id
 from windlass.core.job import Blob, Codec
-from windlass.dialects.native.events import EventShape
-from windlass.web.app.sse import EVENT_STREAM, KEEP_ALIVE_S
+from windlass.wire.events import EventShape
+from windlass.wire.sse import EVENT_STREAM, KEEP_ALIVE_S, Frame, Frames
 
 from .request import Request, Response, failure, get, unanswered
 from .retry_policy import Patience
-from .sse import Frame, Frames
 from .store import RemoteStore
 from .translation import blob_of
 
 SILENT_S = 3 * KEEP_ALIVE_S  # a stream that says nothing for so long is dead
 CHUNK = 64 * 1024
-_KINDS = {one.label: one for one in Happening}
+_KINDS = {one.label: one for one in EventKind}
 _read = msgspec.json.Decoder(EventShape).decode
 
 
@@ -77,7 +76,7 @@ class Heard:
             self.position = self.position or frame.position
             return
         self.ready.append(_event(shape, frame.position))
-        self._has_ended = self.ready[-1].kind.state in _ENDS or self.ready[-1].kind is Happening.DELETED
+        self._has_ended = self.ready[-1].kind.state in _ENDS or self.ready[-1].kind is EventKind.DELETED
 
     def ended(self) -> None:
         """The stream is over. Its last word may be missing: then what was seen of the job says it."""
@@ -93,11 +92,11 @@ class Heard:
         """Before anything was heard, the caller is told; afterwards a job that is gone has ended well, as bad ends are
         kept for days."""
         if isinstance(error, AlreadyEnded) and self.position and not self._has_ended:
-            self._end(Happening.FINISHED, None)
+            self._end(EventKind.FINISHED, None)
         else:
             self.refusal = error
 
-    def _end(self, kind: Happening, seen: EventShape | None) -> None:
+    def _end(self, kind: EventKind, seen: EventShape | None) -> None:
         self._has_ended = True
         known = {} if seen is None else {"queue": seen.queue, "name": seen.name, "attempt": seen.attempt}
         self.ready.append(
@@ -110,7 +109,7 @@ class Heard:
         return event
 
 
-_ENDS = frozenset(one.state for one in (Happening.FINISHED, Happening.FAILED, Happening.CANCELLED))
+_ENDS = frozenset(one.state for one in (EventKind.FINISHED, EventKind.FAILED, EventKind.CANCELLED))
 
 
 def _given(fields: dict[str, Any]) -> dict[str, Any]:
@@ -241,7 +240,7 @@ class RemoteFollowing:
     # Without one
 
     def __enter__(self) -> RemoteFollowing:
-        self._store.open_now()
+        self._store.open_sync()
         self._begin_now()
         self._is_within = True
         return self

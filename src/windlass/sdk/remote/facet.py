@@ -6,10 +6,11 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar, cast
 
 from windlass.core.errors import Refusal
-from windlass.dialects.native.shapes import Items, Results, Shape
 from windlass.service import Service
 from windlass.store.operation import BatchOperation, Operation
 from windlass.store.store import Store
+from windlass.wire.batches import Items, Results
+from windlass.wire.fields import Shape
 
 from .request import Request, Requests, post
 from .store import RemoteStore

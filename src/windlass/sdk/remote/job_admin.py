@@ -9,7 +9,8 @@ from msgspec import UNSET
 
 from windlass.core.ids import format_id
 from windlass.core.operations import Edit, Edited
-from windlass.dialects.native.job_admin import (
+from windlass.store.operation import BatchOperation
+from windlass.wire.job_admin import (
     CancelItem,
     CancelledShape,
     DeletedShape,
@@ -21,7 +22,6 @@ from windlass.dialects.native.job_admin import (
     RevivedShape,
     WokenShape,
 )
-from windlass.store.operation import BatchOperation
 
 from .facet import RemoteAsking
 from .translation import state_of, value_fields

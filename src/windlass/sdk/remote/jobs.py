@@ -13,13 +13,12 @@ from windlass.core.explain.reasons import Explanation
 from windlass.core.ids import format_id, parse_id
 from windlass.core.job import Ending, Member, Timeline
 from windlass.core.log import Logs
-from windlass.core.operations import Listing, Members, Page
+from windlass.core.operations import Listing, MemberPage, Page
 from windlass.core.states import ENDED, State
-from windlass.dialects.native.admin import InfoShape
-from windlass.dialects.native.jobs import WAIT_MAX_MS, MemberShape, MembersShape, PageShape
-from windlass.dialects.native.jobs_by_id import WantedItem
-from windlass.dialects.native.shapes import AttemptShape, TimelineShape
 from windlass.store.operation import BatchOperation, Operation
+from windlass.wire.admin import InfoShape
+from windlass.wire.fields import WAIT_MAX_MS
+from windlass.wire.jobs import AttemptShape, MemberShape, MembersShape, PageShape, TimelineShape, WantedItem
 
 from .facet import RemoteAsking
 from .request import Requests, get
@@ -72,12 +71,12 @@ class RemoteReading(RemoteAsking):
 
     def list_members(
         self, job_id: bytes, states: tuple[State, ...] = (), *, most: int = 50, cursor: str = ""
-    ) -> Operation[Members]:
+    ) -> Operation[MemberPage]:
         super().list_members(job_id, states, most=most, cursor=cursor)
         query = {"state": [state.label for state in states] or None, "most": most, "cursor": cursor or None}
         return self._one(
             get(f"/jobs/{format_id(job_id)}/members", MembersShape, query=query),
-            lambda page: Members([_member(one) for one in page.members], page.cursor),
+            lambda page: MemberPage([_member(one) for one in page.members], page.cursor),
         )
 
 

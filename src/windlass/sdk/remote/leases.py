@@ -9,21 +9,26 @@ from windlass.core.event import Emit
 from windlass.core.ids import format_id
 from windlass.core.log import Log
 from windlass.core.operations import (
-    Exchanged,
+    FinishedAndTaken,
     Extended,
     Fail,
-    Failed,
+    FailOutcome,
     Finish,
-    Finished,
-    Held,
+    FinishOutcome,
+    LeaseRef,
     Take,
     Taken,
     Update,
     Updated,
 )
-from windlass.dialects.native.reports import (
+from windlass.store.operation import BatchOperation, Operation
+from windlass.store.waiting.take import Receive
+from windlass.wire.fields import WAIT_MAX_MS
+from windlass.wire.leases import (
     AcceptedShape,
     EmitItem,
+    ExchangedShape,
+    ExchangeShape,
     ExtendedShape,
     FailedShape,
     FailItem,
@@ -36,11 +41,10 @@ from windlass.dialects.native.reports import (
     ProgressItem,
     ReleasedShape,
     Said,
+    TakenShape,
+    TakeShape,
     UpdatedShape,
 )
-from windlass.dialects.native.take import WAIT_MAX_MS, ExchangedShape, ExchangeShape, TakenShape, TakeShape
-from windlass.store.operation import BatchOperation, Operation
-from windlass.store.waiting.take import Receive
 
 from .facet import RemoteAsking
 from .request import post
@@ -59,7 +63,7 @@ class RemoteWorking(RemoteAsking):
 
     def finish_and_take(
         self, finishes: Sequence[Finish], failures: Sequence[Fail], request: Take
-    ) -> Operation[Exchanged]:
+    ) -> Operation[FinishedAndTaken]:
         super().finish_and_take(finishes, failures, request)
         body = ExchangeShape(
             finishes=tuple(map(_finish_item, finishes)),
@@ -68,11 +72,11 @@ class RemoteWorking(RemoteAsking):
         )
         return self._one(post("/exchange", ExchangedShape, body, is_repeatable=False), _exchanged)
 
-    def accept(self, requests: Sequence[Held], *, lease_ms: int = 0) -> BatchOperation[int | None]:
+    def accept(self, requests: Sequence[LeaseRef], *, lease_ms: int = 0) -> BatchOperation[int | None]:
         super().accept(requests, lease_ms=lease_ms)
         return self._about("accept", _leases(requests, lease_ms), AcceptedShape, lambda one: one.deadline_at_ms)
 
-    def extend(self, requests: Sequence[Held], *, lease_ms: int = 0) -> BatchOperation[Extended]:
+    def extend(self, requests: Sequence[LeaseRef], *, lease_ms: int = 0) -> BatchOperation[Extended]:
         super().extend(requests, lease_ms=lease_ms)
         return self._about(
             "extend",
@@ -114,16 +118,16 @@ class RemoteWorking(RemoteAsking):
         ]
         return self._about("log", items, Said, _nothing, is_repeatable=False)
 
-    def finish(self, requests: Sequence[Finish]) -> BatchOperation[Finished]:
+    def finish(self, requests: Sequence[Finish]) -> BatchOperation[FinishOutcome]:
         """Sent again after a lost answer, it is refused as already ended: then the first one went through."""
         super().finish(requests)
         return self._about("finish", [_finish_item(one) for one in requests], FinishedShape, _finished)
 
-    def fail(self, requests: Sequence[Fail]) -> BatchOperation[Failed]:
+    def fail(self, requests: Sequence[Fail]) -> BatchOperation[FailOutcome]:
         super().fail(requests)
         return self._about("fail", [_fail_item(one) for one in requests], FailedShape, lambda one: one.outcome)
 
-    def release(self, requests: Sequence[Held]) -> BatchOperation[str]:
+    def release(self, requests: Sequence[LeaseRef]) -> BatchOperation[str]:
         super().release(requests)
         items = [HeldItem(id=format_id(one.id), token=one.token) for one in requests]
         return self._about("release", items, ReleasedShape, lambda one: one.state)
@@ -133,7 +137,7 @@ def _nothing(_said: Said) -> None:
     return None
 
 
-def _leases(requests: Sequence[Held], lease_ms: int) -> list[LeaseItem]:
+def _leases(requests: Sequence[LeaseRef], lease_ms: int) -> list[LeaseItem]:
     return [LeaseItem(id=format_id(one.id), token=one.token, lease_ms=lease_ms) for one in requests]
 
 
@@ -172,11 +176,11 @@ def _fail_item(one: Fail) -> FailItem:
     )
 
 
-def _finished(shape: FinishedShape) -> Finished:
+def _finished(shape: FinishedShape) -> FinishOutcome:
     return None if shape.outcome == "finished" else shape.outcome
 
 
-def _exchanged(found: ExchangedShape) -> Exchanged:
+def _exchanged(found: ExchangedShape) -> FinishedAndTaken:
     finished: list[Any] = outcomes_of(found.finished, _finished)
     failed: list[Any] = outcomes_of(found.failed, lambda one: one.outcome)
-    return Exchanged(finished, failed, Taken([job_of(one) for one in found.jobs], found.next_due_at_ms))
+    return FinishedAndTaken(finished, failed, Taken([job_of(one) for one in found.jobs], found.next_due_at_ms))

@@ -11,8 +11,8 @@ import msgspec
 
 from windlass.core import errors
 from windlass.core.errors import REFUSALS, EngineError, EngineUnavailable, EngineUnsuitable, Refusal, WindlassError
-from windlass.web.app.encoding import JSON, MSGPACK
-from windlass.web.app.problems import Problem
+from windlass.wire.encoding import JSON, MSGPACK
+from windlass.wire.problems import Problem
 
 from .address import ServerAddress
 

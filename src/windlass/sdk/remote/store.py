@@ -90,34 +90,34 @@ class RemoteStore:
 
     async def open(self) -> Server:
         if self.deployment is None:
-            await asyncio.to_thread(self.open_now)
+            await asyncio.to_thread(self.open_sync)
         return cast(Server, self.deployment)
 
-    def open_now(self) -> Server:
+    def open_sync(self) -> Server:
         """Asks how the deployment is divided; a wrong address or token is found out here."""
         with self._opening:
             if self.deployment is None:
-                self._opened(self._perform_now(get("/info", Info)))
+                self._opened(self._perform_sync(get("/info", Info)))
             return cast(Server, self.deployment)
 
     def _opened(self, found: Info) -> None:
         self.partitions = found.partitions
         self.deployment = Server(version=found.version)
 
-    def twin(self) -> RemoteStore:
+    def clone(self) -> RemoteStore:
         """Another one for the same server, for another event loop; close it."""
         other = RemoteStore(
             self.endpoint, token=self._token, durability=self.asked_durability, patience_s=self._patience_s
         )
-        self.open_now()
+        self.open_sync()
         other.partitions, other.deployment = self.partitions, self.deployment
         return other
 
     async def close(self) -> None:
         await self._session.close()
-        self.close_now()
+        self.close_sync()
 
-    def close_now(self) -> None:
+    def close_sync(self) -> None:
         self._connections.close()
 
     async def __aenter__(self) -> RemoteStore:
@@ -133,13 +133,13 @@ class RemoteStore:
         await self.open()
         return await run(flow, self.perform)
 
-    def run_now(self, flow: Requests[T]) -> T:
-        self.open_now()
-        return run_sync(flow, self._perform_now)
+    def run_sync(self, flow: Requests[T]) -> T:
+        self.open_sync()
+        return run_sync(flow, self._perform_sync)
 
-    def begin_now(self, flow: Requests[T]) -> Callable[[], T]:
+    def start_sync(self, flow: Requests[T]) -> Callable[[], T]:
         """Over HTTP nothing is sent ahead."""
-        return lambda: self.run_now(flow)
+        return lambda: self.run_sync(flow)
 
     def begin(self, flow: Requests[T]) -> Coroutine[Any, Any, T]:
         return self.run(flow)
@@ -154,7 +154,7 @@ class RemoteStore:
                 pause_s = patience.pause_s(error, request, time.monotonic())
             await asyncio.sleep(pause_s)
 
-    def _perform_now(self, asked: Any) -> Any:
+    def _perform_sync(self, asked: Any) -> Any:
         request = _request(asked)
         patience = Patience(self._patience_s, time.monotonic())
         while True:

@@ -11,22 +11,16 @@ from msgspec import UNSET, Raw, UnsetType
 
 from windlass.core.errors import Refusal
 from windlass.core.ids import format_id, parse_id
-from windlass.core.job import NOTHING, Attempt, Blob, Callback, Codec, Job, NewJob, Timeline
+from windlass.core.job import NULL_BLOB, Attempt, Blob, Callback, Codec, Job, NewJob, Timeline
 from windlass.core.retry import Backoff
 from windlass.core.states import State
 from windlass.core.text.transcoding import as_msgpack
 from windlass.core.validation.document_depth import is_too_deep
-from windlass.dialects.native import shapes
-from windlass.dialects.native.shapes import (
-    AttemptShape,
-    CallbackShape,
-    JobShape,
-    NewJobShape,
-    Results,
-    RetryShape,
-    TimelineShape,
-    id_or_none,
-)
+from windlass.wire import new_job
+from windlass.wire.batches import Results
+from windlass.wire.fields import id_or_none
+from windlass.wire.jobs import AttemptShape, JobShape, TimelineShape
+from windlass.wire.new_job import CallbackShape, NewJobShape, RetryShape
 
 from .request import refused
 from .store import not_offered
@@ -76,7 +70,7 @@ def new_job_shape(job_id: bytes, job: NewJob) -> NewJobShape:
         parent=id_or_none(job.parent or None),
         after=tuple(map(format_id, job.after)),
         callback=None if job.callback is None else _callback_shape(job.callback),
-        **value_fields("payload", None if job.payload == NOTHING else job.payload),
+        **value_fields("payload", None if job.payload == NULL_BLOB else job.payload),
         **{name: getattr(job, name) for name in _SAME},
     )
 
@@ -84,11 +78,11 @@ def new_job_shape(job_id: bytes, job: NewJob) -> NewJobShape:
 def _callback_shape(callback: Callback) -> CallbackShape:
     if callback.data is not None:
         raise not_offered("`data` of a callback")
-    return shapes.callback_shape(callback)
+    return new_job.callback_shape(callback)
 
 
 def callback_of(shape: CallbackShape | None) -> Callback | None:
-    return None if shape is None else shapes.callback_of(shape)
+    return None if shape is None else new_job.callback_of(shape)
 
 
 def state_of(label: str) -> State:
@@ -107,7 +101,7 @@ def job_of(shape: JobShape) -> Job:
     return Job(
         id=parse_id(shape.id),
         state=state_of(shape.state),
-        payload=blob_of(shape.payload, shape.payload_base64, shape.payload_codec) or NOTHING,
+        payload=blob_of(shape.payload, shape.payload_base64, shape.payload_codec) or NULL_BLOB,
         sequence=0,
         retry=Backoff(**msgspec.structs.asdict(shape.retry)),
         parent=id_of(shape.parent),

@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 
 from windlass.core.errors import Refusal
 from windlass.core.ids import format_id, parse_id
-from windlass.core.operations import HeartbeatReply, Held, Running, Worker, WorkerInfo
-from windlass.dialects.native.workers import (
+from windlass.core.operations import HeartbeatReply, LeaseRef, RunningJob, Worker, WorkerInfo
+from windlass.store.operation import BatchOperation, Operation
+from windlass.wire.workers import (
     AskedToStopShape,
     BeatShape,
     ExpectedShape,
@@ -17,7 +18,6 @@ from windlass.dialects.native.workers import (
     WorkerShape,
     WorkersShape,
 )
-from windlass.store.operation import BatchOperation, Operation
 
 from .facet import RemoteAsking
 from .request import Request, Requests, get, post
@@ -72,7 +72,7 @@ def _beat(ids: Sequence[bytes]) -> Requests[list[bool | Refusal]]:
 
 
 def _heard(shape: HeardShape) -> HeartbeatReply:
-    return HeartbeatReply(shape.is_asked_to_stop, [Held(parse_id(one.id), one.token) for one in shape.unclaimed])
+    return HeartbeatReply(shape.is_asked_to_stop, [LeaseRef(parse_id(one.id), one.token) for one in shape.unclaimed])
 
 
 def _worker(shape: RegisteredShape) -> Worker:
@@ -85,6 +85,6 @@ def _worker(shape: RegisteredShape) -> Worker:
         silent_at_ms=shape.silent_at_ms,
         beat_at_ms=shape.beat_at_ms,
         running_count=shape.running_count,
-        running=[Running(parse_id(one.id), one.since_ms) for one in shape.running],
+        running=[RunningJob(parse_id(one.id), one.since_ms) for one in shape.running],
         stopping_since_ms=shape.stopping_since_ms,
     )

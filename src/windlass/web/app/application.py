@@ -13,26 +13,28 @@ from windlass.core.errors import BadInput, WindlassError
 from windlass.core.job import Codec
 from windlass.settings import BODY_MAX
 from windlass.web.listener.body_headers import check_body_headers
-from windlass.web.listener.messages import Deferred, Head, Plan, Reply, Request, Response, Streamed
+from windlass.web.listener.messages import DeferredReply, Head, Plan, Reply, Request, Response, StreamedResponse
+from windlass.wire.encoding import Encoding, decode
+from windlass.wire.problems import HttpRefusal
 
 from .app_state import AppState
-from .audit import write_down
-from .auth import Guard
-from .encoding import Encoding, answer, decode, encoding_named, encoding_of_answer, encoding_of_body, refusal_answer
-from .problems import HttpRefusal, said
+from .audit import write_audit_entry
+from .auth import Authenticator
+from .encoding import answer, encoding_named, encoding_of_answer, encoding_of_body, refusal_answer
+from .problems import protocol_refusal
 from .query_string import parse_query
 from .request_context import RequestContext
 from .router import Answer, DeferredAnswer, Route, Router
 
-STRANGERS_BODY_MAX = 64 * 1024  # of those who may still be let in, but are not known yet
+UNKNOWN_BODY_MAX = 64 * 1024  # of those who may still be let in, but are not known yet
 Encodings: TypeAlias = tuple[Encoding, Encoding]
-_REPLIES = (Response, Streamed)
+_REPLIES = (Response, StreamedResponse)
 
 
 class WebApplication:
     """Answers requests by its routes."""
 
-    def __init__(self, router: Router, state: AppState, guard: Guard, body_max: int = BODY_MAX) -> None:
+    def __init__(self, router: Router, state: AppState, guard: Authenticator, body_max: int = BODY_MAX) -> None:
         self._router = router
         self._state = state
         state.routes = router.routes
@@ -54,12 +56,12 @@ class WebApplication:
         except WindlassError as error:
             return self._refused(error, head)
         is_trusted = who is not None or self._guard.is_probable(head)
-        body_max = (route.body_max or self._body_max) if is_trusted else STRANGERS_BODY_MAX
+        body_max = (route.body_max or self._body_max) if is_trusted else UNKNOWN_BODY_MAX
         return Plan(partial(self._handle, route, names, who), body_max, route.streams_body, route.waits)
 
     def refuse(self, status: int, detail: str, head: Head | None) -> Response:
         """What the protocol has to say itself."""
-        error = said(status, detail)
+        error = protocol_refusal(status, detail)
         return refusal_answer(error, Codec.JSON) if head is None else self._refused(error, head)
 
     def _refused(
@@ -70,21 +72,21 @@ class WebApplication:
         context: RequestContext[Any, Any] | None = None,
     ) -> Response:
         page = self._state.refusal_page
-        if page is not None and (head.is_page or _is_lost(head)):
+        if page is not None and (head.is_page or _wants_html_not_found(head)):
             return page(self._state, error, head, context)
         words = self._router.error_formatter_at(head.path) or refusal_answer
-        return words(error, _encoding_for_trouble(head) if encoding is None else encoding)
+        return words(error, _error_encoding(head) if encoding is None else encoding)
 
     def _handle(
         self, route: Route, names: Mapping[str, str], who: Principal | None, request: Request
-    ) -> Awaitable[Reply] | Deferred | Response:
+    ) -> Awaitable[Reply] | DeferredReply | Response:
         headers = request.head.headers
         try:
             encodings = _encodings(
                 route.body_media, route.response_media, headers.get("content-type", ""), headers.get("accept", "")
             )
         except WindlassError as error:
-            return self._refused(error, request.head, _encoding_at_least(route, request.head))
+            return self._refused(error, request.head, _fallback_encoding(route, request.head))
         if who is None:
             return self._admit_slowly(route, names, request, encodings)
         return self._begin(route, names, who, request, encodings)
@@ -99,14 +101,14 @@ class WebApplication:
         begun = self._begin(route, names, who, request, encodings)
         if isinstance(begun, Response):
             return begun
-        if isinstance(begun, Deferred):
+        if isinstance(begun, DeferredReply):
             await asyncio.wait((begun.future,))
             return begun.reply(begun.future)
         return await begun
 
     def _begin(
         self, route: Route, names: Mapping[str, str], who: Principal, request: Request, encodings: Encodings
-    ) -> Awaitable[Reply] | Deferred | Response:
+    ) -> Awaitable[Reply] | DeferredReply | Response:
         head = request.head
         of_body, wanted = encodings
         context: RequestContext[Any, Any] | None = None
@@ -119,7 +121,7 @@ class WebApplication:
         except WindlassError as error:
             return self._refused(error, head, wanted, context)
         if type(given) is DeferredAnswer:
-            return Deferred(given.future, partial(self._reply_later, route, context, given))
+            return DeferredReply(given.future, partial(self._reply_later, route, context, given))
         return self._reply(route, context, given)  # type: ignore[arg-type]  # an awaitable
 
     def _reply_later(
@@ -133,13 +135,13 @@ class WebApplication:
 
     async def _reply(self, route: Route, context: RequestContext[Any, Any], handling: Awaitable[Any]) -> Reply:
         try:
-            given = await (_audited(route, context, handling) if route.is_audited else handling)
+            given = await (_run_audited(route, context, handling) if route.is_audited else handling)
             return _reply(route, given, context.response_encoding)
         except WindlassError as error:
             return self._refused(error, context.request.head, context.response_encoding, context)
 
 
-async def _audited(route: Route, context: RequestContext[Any, Any], handling: Awaitable[Any]) -> Any:
+async def _run_audited(route: Route, context: RequestContext[Any, Any], handling: Awaitable[Any]) -> Any:
     outcome = "unknown"
     try:
         given = await handling
@@ -149,7 +151,7 @@ async def _audited(route: Route, context: RequestContext[Any, Any], handling: Aw
         outcome = error.code
         raise
     finally:
-        await write_down(context, route.operation, outcome)
+        await write_audit_entry(context, route.operation, outcome)
 
 
 @lru_cache(256)
@@ -159,7 +161,7 @@ def _encodings(takes_media: str, media: str, content_type: str, accept: str) -> 
     return of_body, encoding_named(media) if media else encoding_of_answer(accept, of_body)
 
 
-def _encoding_at_least(route: Route, head: Head) -> Encoding:
+def _fallback_encoding(route: Route, head: Head) -> Encoding:
     """Where one of both cannot be told: the body's, else JSON."""
     try:
         return _encodings(route.body_media, "", head.headers.get("content-type", ""), "")[0]
@@ -187,12 +189,12 @@ def _reply(route: Route, given: Any, encoding: Encoding) -> Reply:
     return Response(204) if given is None else answer(route.status, given, encoding)
 
 
-def _is_lost(head: Head) -> bool:
+def _wants_html_not_found(head: Head) -> bool:
     """Somebody with a browser, at a path where nothing is."""
     return not head.operation and head.method == "GET" and "text/html" in head.headers.get("accept", "")
 
 
-def _encoding_for_trouble(head: Head) -> Encoding:
+def _error_encoding(head: Head) -> Encoding:
     """As the answer would have been; JSON where even that cannot be told."""
     try:
         return encoding_of_answer(

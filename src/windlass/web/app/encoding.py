@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
-import msgspec
-
-from windlass.core.errors import BadInput, WindlassError
+from windlass.core.errors import WindlassError
 from windlass.core.job import Codec
-from windlass.core.validation.document_depth import is_too_deep
 from windlass.web.listener.messages import Response
+from windlass.wire.encoding import JSON, MSGPACK, Encoding, encode
+from windlass.wire.problems import headers_of, problem
 
-from .problems import NotAcceptable, UnsupportedMedia, headers_of, problem
+from .problems import NotAcceptable, UnsupportedMedia
 
-Encoding: TypeAlias = Literal[Codec.JSON, Codec.MSGPACK]
-NESTING_MAX = 100  # levels of a document
-JSON, MSGPACK = "application/json", "application/msgpack"
 _MEDIA: dict[str, Encoding] = {
     JSON: Codec.JSON,
     MSGPACK: Codec.MSGPACK,
@@ -30,7 +26,6 @@ _PROBLEM_TYPES: dict[Codec, str] = {
     Codec.JSON: "application/problem+json",
     Codec.MSGPACK: "application/problem+msgpack",
 }
-_ENCODERS = {Codec.JSON: msgspec.json.Encoder().encode, Codec.MSGPACK: msgspec.msgpack.Encoder().encode}
 
 
 def encoding_named(media: str) -> Encoding:
@@ -84,37 +79,6 @@ def _weight(parameters: list[str]) -> float:
                 return 0.0
             return weight if 0 <= weight <= 1 else 0.0
     return 1.0
-
-
-@lru_cache(None)
-def _decoder(wanted: Any, encoding: Encoding) -> Any:
-    made = msgspec.json.Decoder if encoding is Codec.JSON else msgspec.msgpack.Decoder
-    return made(wanted).decode
-
-
-def check_depth(body: bytes, encoding: Encoding) -> None:
-    if is_too_deep(body, encoding, NESTING_MAX):
-        raise BadInput(f"The body is nested in more than {NESTING_MAX} levels; flatten it, or send it as text inside.")
-
-
-def decode(body: bytes, wanted: Any, encoding: Encoding) -> Any:
-    if len(body) > NESTING_MAX:  # each level has a byte at least
-        check_depth(body, encoding)
-    try:
-        if encoding is Codec.JSON and not body.isascii():
-            body.decode()  # what is kept as it came is not looked into by the decoder
-        return _decoder(wanted, encoding)(body)
-    except msgspec.ValidationError as error:
-        raise BadInput(f"The body does not fit: {error}.") from error
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        name = "JSON" if encoding is Codec.JSON else "MessagePack"
-        raise BadInput(f"The body is not valid {name}: {error}.") from error
-    except RecursionError as error:
-        raise BadInput("The body is nested too deeply.") from error
-
-
-def encode(value: Any, encoding: Encoding) -> bytes:
-    return _ENCODERS[encoding](value)
 
 
 def json_answer(status: int, written: bytes) -> Response:

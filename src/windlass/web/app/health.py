@@ -7,9 +7,9 @@ import asyncio
 import msgspec
 
 from windlass.core.errors import WindlassError
+from windlass.wire.problems import HttpRefusal
 
 from .app_state import AppState
-from .problems import HttpRefusal
 from .request_context import RequestContext
 from .router import Routes
 

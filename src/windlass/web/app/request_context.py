@@ -10,8 +10,7 @@ from windlass.core.errors import Forbidden
 from windlass.core.ids import format_id, parse_id
 from windlass.service import Service
 from windlass.web.listener.messages import Request
-
-from .encoding import Encoding
+from windlass.wire.encoding import Encoding
 
 if TYPE_CHECKING:
     from .app_state import AppState

@@ -12,10 +12,11 @@ import msgspec
 
 from windlass.core.access.tokens import Role
 from windlass.core.errors import BadInput, WindlassError
-from windlass.web.listener.messages import Response, Streamed
+from windlass.web.listener.messages import Response, StreamedResponse
+from windlass.wire.encoding import Encoding
+from windlass.wire.problems import Headers
 
-from .encoding import Encoding
-from .problems import Headers, MethodNotAllowed, NotFound
+from .problems import MethodNotAllowed, NotFound
 from .request_context import RequestContext
 
 T = TypeVar("T")
@@ -216,4 +217,4 @@ def _decoded(segment: str) -> str:
         raise BadInput(f"{segment!r} in the path is not UTF-8 once its % signs are decoded.") from error
 
 
-Given: TypeAlias = Response | Streamed | Answer | msgspec.Struct | None
+Given: TypeAlias = Response | StreamedResponse | Answer | msgspec.Struct | None

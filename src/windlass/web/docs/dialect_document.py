@@ -10,19 +10,19 @@ from weakref import WeakKeyDictionary
 import msgspec
 
 from windlass.web.app.app_state import AppState
-from windlass.web.app.encoding import JSON
 from windlass.web.app.request_context import RequestContext
 from windlass.web.app.router import Route, Routes
 from windlass.web.listener.messages import Response
+from windlass.wire.encoding import JSON
 
-from .openapi import About, Examples, document
+from .openapi import DocumentInfo, Examples, build_document
 
 YAML = "application/yaml"
-TAG = "About"  # of the routes that serve a document; they are not in it
+TAG = "DocumentInfo"  # of the routes that serve a document; they are not in it
 MakeDocument: TypeAlias = Callable[[list[Route]], dict[str, Any]]
 
 
-def document_of_dialect(served: Iterable[Route], examples: Examples, about: About) -> dict[str, Any]:
+def document_of_dialect(served: Iterable[Route], examples: Examples, about: DocumentInfo) -> dict[str, Any]:
     """Describe the routes below `about.base`, also those that the main document leaves out, with relative paths. A path
     that ends in a slash only refuses an empty id; it is left out."""
     own = [
@@ -30,7 +30,7 @@ def document_of_dialect(served: Iterable[Route], examples: Examples, about: Abou
         for route in served
         if route.path.startswith(f"{about.base}/") and route.tag != TAG and not route.path.endswith("/")
     ]
-    return document(own, examples, about)
+    return build_document(own, examples, about)
 
 
 def serve_document(routes: Routes, name: str, make: MakeDocument) -> None:

@@ -12,18 +12,17 @@ import msgspec
 from windlass import __version__
 from windlass.core import errors
 from windlass.core.errors import WindlassError
-from windlass.web.app.encoding import JSON, MSGPACK
 from windlass.web.app.problems import (
     ExpectationFailed,
     HeadersTooLarge,
     NotAcceptable,
-    Problem,
     UnsupportedContentEncoding,
     UnsupportedMedia,
     UriTooLong,
-    status_of,
 )
 from windlass.web.app.router import Route
+from windlass.wire.encoding import JSON, MSGPACK
+from windlass.wire.problems import Problem, status_of
 
 from .component_schemas import arrange_schemas
 from .samples import sample
@@ -55,7 +54,7 @@ class Examples(msgspec.Struct, frozen=True):
     queries: Mapping[str, Mapping[str, Any]] = {}
 
 
-class About(msgspec.Struct, frozen=True):
+class DocumentInfo(msgspec.Struct, frozen=True):
     """What a document is of. `base`: where its paths are appended to."""
 
     title: str = "Windlass"
@@ -63,8 +62,8 @@ class About(msgspec.Struct, frozen=True):
     base: str = ""
 
 
-def document(routes: Sequence[Route], examples: Examples | None = None, about: About | None = None) -> dict[str, Any]:
-    about = about or About()
+def build_document(routes: Sequence[Route], examples: Examples | None = None, about: DocumentInfo | None = None) -> dict[str, Any]:
+    about = about or DocumentInfo()
     listed = [route for route in routes if route.is_listed]
     schemas, components = msgspec.json.schema_components(_types(listed), ref_template=_REF)
     refs = dict(zip(map(_key, _types(listed)), schemas, strict=True))
@@ -86,12 +85,12 @@ def document(routes: Sequence[Route], examples: Examples | None = None, about: A
         "paths": paths,
         "components": {"schemas": components, "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}}},
     }
-    written = _plainly_named(written)
+    written = _shorten_schema_names(written)
     arrange_schemas(written)
     return written
 
 
-def _plainly_named(written: dict[str, Any]) -> dict[str, Any]:
+def _shorten_schema_names(written: dict[str, Any]) -> dict[str, Any]:
     """Names of schemas as their users would say them: without what tells our shapes from the structs of the core, where
     only one of the two is there."""
     taken = set(written["components"]["schemas"])
@@ -195,17 +194,17 @@ def _query_parameters(route: Route, refs: dict[str, Any], components: dict[str, 
 
 
 # Said before it is known which route was meant, so in no route's own words.
-_OF_THE_PROTOCOL = frozenset((UriTooLong.status, HeadersTooLarge.status))
+_PROTOCOL_STATUSES = frozenset((UriTooLong.status, HeadersTooLarge.status))
 
 
 def _responses(route: Route, refs: dict[str, Any]) -> dict[str, Any]:
     answers = {
-        str(route.status if route.response is not None or route.response_media else 204): _good(
+        str(route.status if route.response is not None or route.response_media else 204): _success(
             route, route.response, refs
         )
     }
     answers |= {
-        str(status): _WITHOUT_BODY[status] if status in _WITHOUT_BODY else _good(route, gives, refs)
+        str(status): _WITHOUT_BODY[status] if status in _WITHOUT_BODY else _success(route, gives, refs)
         for status, gives in route.other_responses.items()
     }
     for status, codes in sorted(_refusals(route).items()):
@@ -215,7 +214,7 @@ def _responses(route: Route, refs: dict[str, Any]) -> dict[str, Any]:
 
 
 def _refusal(route: Route, status: int, refs: dict[str, Any]) -> dict[str, Any]:
-    if status in _OF_THE_PROTOCOL:
+    if status in _PROTOCOL_STATUSES:
         return {"application/problem+json": {"schema": refs[_key(Problem)]}}
     if route.error_body is not None:
         return {one: {"schema": refs[_key(route.error_body)]} for one in _media(route.response_media)}
@@ -225,7 +224,7 @@ def _refusal(route: Route, status: int, refs: dict[str, Any]) -> dict[str, Any]:
     return {"application/problem+json": problem, "application/problem+msgpack": problem}
 
 
-def _good(route: Route, gives: Any, refs: dict[str, Any]) -> dict[str, Any]:
+def _success(route: Route, gives: Any, refs: dict[str, Any]) -> dict[str, Any]:
     if route.response_media not in ("", JSON, MSGPACK):
         return {
             "description": "Well.",
@@ -257,12 +256,12 @@ def _media(own: str) -> list[str]:
 def _refusals(route: Route) -> dict[int, list[str]]:
     """By status, which codes; those that any such route may answer included."""
     found: dict[int, list[str]] = {}
-    for error in dict.fromkeys((*route.refuses, *_usual(route))):
+    for error in dict.fromkeys((*route.refuses, *_common_refusals(route))):
         found.setdefault(status_of(error), []).append(error.code)
     return found
 
 
-def _usual(route: Route) -> list[type[WindlassError]]:
+def _common_refusals(route: Route) -> list[type[WindlassError]]:
     # What the protocol says of malformed requests comes before any route.
     usual: list[type[WindlassError]] = [
         errors.BadInput, UriTooLong, HeadersTooLarge, UnsupportedContentEncoding, ExpectationFailed,

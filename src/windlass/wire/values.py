@@ -1,4 +1,4 @@
-"""Payloads, results and errors as values of the encoding in use; what has no form in it, as base64."""
+"""Payloads, results and errors as values of the request's encoding, or as base64."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from windlass.core.errors import BadInput
-from windlass.core.job import NOTHING, Blob, Codec
+from windlass.core.job import NULL_BLOB, Blob, Codec
 from windlass.core.text.transcoding import as_json, as_msgpack
-from windlass.web.app.encoding import Encoding
+
+from .encoding import Encoding
 
 CodecName: TypeAlias = Literal["json", "msgpack", "raw"]
 Value: TypeAlias = Annotated[Raw, msgspec.Meta(description="Any value.", examples=[{"order": 7}])]
@@ -65,4 +66,4 @@ def read(
 def read_payload(
     value: Raw | UnsetType, in_base64: str | UnsetType, codec: CodecName | UnsetType, encoding: Encoding
 ) -> Blob:
-    return read("payload", value, in_base64, codec, encoding) or NOTHING
+    return read("payload", value, in_base64, codec, encoding) or NULL_BLOB

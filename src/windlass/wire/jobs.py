@@ -1,0 +1,266 @@
+"""Shapes of stored jobs: records, attempts, results, members and pages."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from windlass.core.ids import format_id
+from windlass.core.job import Attempt, End, Ending, Job, Member, OnFailure, Timeline
+from windlass.core.text.error_text import SHAPE_MAX
+from windlass.core.validation.bounds import NAME_MAX, QUEUE_MAX, SOUGHT_MAX, TAG_MAX
+
+from .encoding import Encoding
+from .fields import WAIT_MAX_MS, Cursor, Given, Id, Instant, Most, Shape, StateName, id_or_none
+from .new_job import CallbackShape, RetryShape, callback_shape
+from .values import CodecName, Value, write, write_bytes
+
+
+class JobShape(Given, frozen=True, kw_only=True):
+    """A job as read at one instant."""
+
+    id: Id
+    state: str
+    queue: str
+    name: str
+    payload: Value | UnsetType = UNSET
+    payload_base64: str | UnsetType = UNSET
+    payload_codec: CodecName | UnsetType = UNSET
+    payload_is_whole: bool
+    priority: int
+    created_at_ms: int
+    run_at_ms: int
+    started_at_ms: int | None
+    ended_at_ms: int | None
+    expires_at_ms: int | None
+    lane: str
+    unique: str | None
+    retry: RetryShape
+    lease_ms: int
+    lease_rule: str
+    retake: bool
+    is_hidden: bool
+    timeout_ms: int
+    result_ttl_ms: int
+    tags: tuple[str, ...]
+    trace: str
+    repeat: str
+    schedule: str
+    planned_at_ms: int | None
+    parent: Id | None
+    is_held: bool
+    joins: bool
+    has_members: bool
+    on_failure: OnFailure
+    callback: CallbackShape | None
+    attempt: int
+    revision: int
+    progress: float
+    note: str
+    is_cancel_requested: bool
+    is_overdue: bool
+    is_history: bool
+    worker: str | None
+    lease_token: int
+    lease_deadline_at_ms: int | None
+
+
+def job_shape(job: Job, encoding: Encoding) -> JobShape:
+    payload = write(job.payload, encoding) if job.payload_is_whole else write_bytes(job.payload)
+    return JobShape(
+        id=format_id(job.id),
+        state=job.state.label,
+        queue=job.queue,
+        name=job.name,
+        payload=payload.value,
+        payload_base64=payload.base64,
+        payload_codec=payload.codec,
+        payload_is_whole=job.payload_is_whole,
+        priority=job.priority,
+        created_at_ms=job.created_at_ms,
+        run_at_ms=job.run_at_ms,
+        started_at_ms=job.started_at_ms,
+        ended_at_ms=job.ended_at_ms,
+        expires_at_ms=job.expires_at_ms,
+        lane=job.lane,
+        unique=job.unique,
+        retry=RetryShape(**msgspec.structs.asdict(job.retry)),
+        lease_ms=job.lease_ms,
+        lease_rule=job.lease_rule,
+        retake=job.retake,
+        is_hidden=job.is_hidden,
+        timeout_ms=job.timeout_ms,
+        result_ttl_ms=job.result_ttl_ms,
+        tags=job.tags,
+        trace=job.trace,
+        repeat=job.repeat,
+        schedule=job.schedule,
+        planned_at_ms=job.planned_at_ms,
+        parent=id_or_none(job.parent),
+        is_held=job.is_held,
+        joins=job.joins,
+        has_members=job.has_members,
+        on_failure=job.on_failure,
+        callback=None if job.callback is None else callback_shape(job.callback),
+        attempt=job.attempt,
+        revision=job.revision,
+        progress=job.progress,
+        note=job.note,
+        is_cancel_requested=job.is_cancel_requested,
+        is_overdue=job.is_overdue,
+        is_history=job.is_history,
+        worker=id_or_none(job.worker),
+        lease_token=job.lease_token,
+        lease_deadline_at_ms=job.lease_deadline_at_ms,
+    )
+
+
+class AttemptShape(Given, frozen=True, kw_only=True):
+    """An attempt that did not end well."""
+
+    attempt: int
+    started_at_ms: int | None
+    ended_at_ms: int
+    worker: str | None
+    reason: str
+    error: Value | UnsetType = UNSET
+    error_base64: str | UnsetType = UNSET
+    error_codec: CodecName | UnsetType = UNSET
+
+
+def attempt_shape(attempt: Attempt, encoding: Encoding) -> AttemptShape:
+    error = write(attempt.error, encoding)
+    return AttemptShape(
+        attempt=attempt.attempt,
+        started_at_ms=attempt.started_at_ms,
+        ended_at_ms=attempt.ended_at_ms,
+        worker=id_or_none(attempt.worker),
+        reason=attempt.reason,
+        error=error.value,
+        error_base64=error.base64,
+        error_codec=error.codec,
+    )
+
+
+class TimelineShape(Given, frozen=True, kw_only=True):
+    """A job with the attempts that ended badly, oldest first."""
+
+    job: JobShape
+    attempts: list[AttemptShape]
+
+
+def timeline_shape(timeline: Timeline, encoding: Encoding) -> TimelineShape:
+    return TimelineShape(
+        job=job_shape(timeline.job, encoding),
+        attempts=[attempt_shape(one, encoding) for one in timeline.attempts],
+    )
+
+
+class WantedItem(Shape, frozen=True, kw_only=True):
+    id: Id
+
+
+class ResultQuery(Shape, frozen=True, kw_only=True):
+    wait_ms: Annotated[int, Meta(ge=0, le=WAIT_MAX_MS, description="Wait so long for its end, in milliseconds.")] = 0
+    consume: Annotated[
+        bool, Meta(description="Read the result once: it is not kept any longer. Needs the role produce.")
+    ] = False
+
+
+class EndingShape(Given, frozen=True, kw_only=True):
+    """How a job ended. `last_attempt` is of one that did not end well."""
+
+    state: End
+    result: Value | UnsetType = UNSET
+    result_base64: str | UnsetType = UNSET
+    result_codec: CodecName | UnsetType = UNSET
+    last_attempt: AttemptShape | None
+
+
+class NotEndedShape(Given, frozen=True, kw_only=True):
+    """The job has not ended yet."""
+
+    state: StateName
+
+
+def ending_shape(ending: Ending, encoding: Encoding) -> EndingShape:
+    result = write(ending.result, encoding)
+    last = ending.last_attempt
+    return EndingShape(
+        state=ending.state.label,  # type: ignore[arg-type]
+        result=result.value,
+        result_base64=result.base64,
+        result_codec=result.codec,
+        last_attempt=None if last is None else attempt_shape(last, encoding),
+    )
+
+
+class MembersQuery(Shape, frozen=True, kw_only=True):
+    state: tuple[StateName, ...] = ()
+    most: Most = 50
+    cursor: Cursor = ""
+
+
+class MemberShape(Given, frozen=True, kw_only=True):
+    """A child, or a job that is waited for, with its outcome once it has ended."""
+
+    job: JobShape
+    result: Value | UnsetType = UNSET
+    result_base64: str | UnsetType = UNSET
+    result_codec: CodecName | UnsetType = UNSET
+    last_attempt: AttemptShape | None
+
+
+class MembersShape(Given, frozen=True, kw_only=True):
+    """`cursor` is empty at the end; a page may be short, even empty, and still go on."""
+
+    members: list[MemberShape]
+    cursor: str
+
+
+def _member_shape(member: Member, encoding: Encoding) -> MemberShape:
+    outcome = write(member.result, encoding)
+    last = member.last_attempt
+    return MemberShape(
+        job=job_shape(member.job, encoding),
+        result=outcome.value,
+        result_base64=outcome.base64,
+        result_codec=outcome.codec,
+        last_attempt=None if last is None else attempt_shape(last, encoding),
+    )
+
+
+class JobsQuery(Shape, frozen=True, kw_only=True):
+    queue: Annotated[str, Meta(max_length=QUEUE_MAX, description="Empty: all queues, merged.")] = ""
+    state: Annotated[
+        StateName | Literal["history", ""],
+        Meta(description="Needed unless there is a tag; dispatched jobs are among the running ones."),
+    ] = ""
+    tag: Annotated[str, Meta(max_length=TAG_MAX)] = ""
+    name: Annotated[str, Meta(max_length=NAME_MAX, description="A pattern: * and ?.")] = ""
+    created_from_ms: Instant = 0
+    created_before_ms: Instant = 0
+    ended_from_ms: Instant = 0
+    ended_before_ms: Instant = 0
+    error: Annotated[str, Meta(max_length=SOUGHT_MAX, description="Text that the last error holds, in any case.")] = ""
+    error_shape: Annotated[
+        str, Meta(max_length=SHAPE_MAX, description="The shape of the last error, as GET /failures tells it.")
+    ] = ""
+    with_errors: Annotated[bool, Meta(description="Tell what went wrong last with the jobs of the page.")] = False
+    newest_first: bool = False
+    most: Most = 50
+    cursor: Cursor = ""
+
+
+class PageShape(Given, frozen=True, kw_only=True):
+    """`cursor` is empty at the end; a page may hold fewer jobs than asked for, even none, and still go on. Of a long
+    payload a page has only the beginning, in base64, and `payload_is_whole` is false."""
+
+    jobs: list[JobShape]
+    cursor: str
+    looked_at: Annotated[int, Meta(description="Jobs that were looked at to find these.")]
+    last_attempts: Annotated[
+        dict[str, AttemptShape], Meta(description="By the ids of jobs that did not go well; with `with_errors`.")
+    ]

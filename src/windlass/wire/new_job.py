@@ -1,0 +1,160 @@
+"""Shape of a job to enqueue, with its retry policy and callback."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from operator import itemgetter
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from windlass.core.ids import parse_id
+from windlass.core.job import ENDS, NULL_BLOB, Blob, Callback, End, NewJob, OnFailure, UniqueCheck
+from windlass.core.job_template import PreparedJob, JobTemplate, prepare_single
+from windlass.core.retry import ENDLESS, Backoff
+from windlass.core.validation.bounds import AFTER_MAX, LANE_MAX, PAUSE_MAX, TAGS_MAX, TRACE_MAX, UINT32_MAX, UNIQUE_MAX
+from windlass.core.validation.callbacks import TYPE_MAX
+
+from .encoding import Encoding
+from .fields import Duration, Id, Instant, Name, Priority, QueueName, Shape, Term
+from .values import CodecName, Value, read_payload
+
+FORMS_MAX = 1024  # that a server remembers
+
+
+class RetryShape(Shape, frozen=True, kw_only=True):
+    """Attempts and the growing pauses between them."""
+
+    tries: Annotated[int, Meta(ge=0, le=UINT32_MAX, description="0: never gives up.")] = 3
+    base_ms: Annotated[int, Meta(ge=0, le=PAUSE_MAX)] = 1_000
+    factor: Annotated[float, Meta(ge=1, le=1000)] = 2.0
+    cap_ms: Annotated[int, Meta(ge=0, le=PAUSE_MAX)] = 600_000
+    jitter: Annotated[float, Meta(ge=0, le=1)] = 0.1
+
+
+class CallbackShape(Shape, frozen=True, kw_only=True):
+    """A notice that is owed when the job ends."""
+
+    url: Annotated[str, Meta(description="http or https; empty with `type` and `destination`.")] = ""
+    type: Annotated[str, Meta(description="Who delivers it instead, e.g. `kafka`.", max_length=TYPE_MAX)] = ""
+    destination: Annotated[str, Meta(description="Of that type: where to, e.g. a topic.")] = ""
+    events: tuple[End, ...] = ENDS
+    headers: dict[str, str] = msgspec.field(default_factory=dict)
+
+
+def callback_of(shape: CallbackShape) -> Callback:
+    return Callback(
+        url=shape.url,
+        type=shape.type,
+        destination=shape.destination,
+        events=shape.events,
+        headers=tuple(shape.headers.items()),
+    )
+
+
+def callback_shape(callback: Callback) -> CallbackShape:
+    return CallbackShape(
+        url=callback.url,
+        type=callback.type,
+        destination=callback.destination,
+        events=callback.events,
+        headers=dict(callback.headers),
+    )
+
+
+_CONVERTED = [NewJob.__struct_fields__.index(name) for name in ("id", "retry", "parent", "after", "callback")]
+_ID, _RETRY, _PARENT, _AFTER, _CALLBACK = _CONVERTED
+_in_another_form = itemgetter(*_CONVERTED)
+
+
+class NewJobShape(Shape, frozen=True, kw_only=True, gc=False):
+    """A job to be enqueued. Only `queue` and `name` are needed."""
+
+    queue: QueueName
+    name: Name
+    payload: Value | UnsetType = UNSET
+    payload_base64: str | UnsetType = UNSET
+    payload_codec: CodecName | UnsetType = UNSET
+    id: Id | None = None
+    priority: Priority = 0
+    run_at_ms: Instant = 0
+    delay_ms: Duration = 0
+    expires_at_ms: Instant = 0
+    expires_in_ms: Duration = 0
+    lane: Annotated[str, Meta(max_length=LANE_MAX)] = ""
+    unique: Annotated[str, Meta(max_length=UNIQUE_MAX)] = ""
+    unique_check: UniqueCheck = "keep"
+    unique_while_kept: bool = False
+    debounce_ms: Duration = 0
+    debounce_max_ms: Duration = 0
+    throttle_ms: Duration = 0
+    if_revision: Annotated[int, Meta(ge=0, le=UINT32_MAX)] = 0
+    retry: RetryShape | None = None
+    lease_ms: Term = 0
+    lease_rule: str = ""
+    retake: bool = False
+    hidden: bool = False
+    timeout_ms: Duration = 0
+    result_ttl_ms: Term = 0
+    tags: Annotated[tuple[str, ...], Meta(max_length=TAGS_MAX)] = ()
+    trace: Annotated[str, Meta(max_length=TRACE_MAX)] = ""
+    repeat: str = ""
+    parent: Id | None = None
+    held: bool = False
+    after: Annotated[tuple[Id, ...], Meta(max_length=AFTER_MAX)] = ()
+    joins: bool = False
+    on_failure: OnFailure | Literal[""] = ""
+    callback: CallbackShape | None = None
+
+    def new_job(self, encoding: Encoding) -> NewJob:
+        return _new_job(self._payload(encoding), self._fields())
+
+    def filled(self, encoding: Encoding) -> PreparedJob:
+        """The same; with others that differ by their payloads alone it shares what is made of the rest."""
+        if self.id is not None or self.unique or self.after or self.callback is not None:
+            return prepare_single(self.new_job(encoding))  # there is no other like it
+        payload = self._payload(encoding)
+        return PreparedJob(_form(self._fields()), payload)
+
+    def _payload(self, encoding: Encoding) -> Blob:
+        if self.payload is UNSET and self.payload_base64 is UNSET and self.payload_codec is UNSET:
+            return NULL_BLOB
+        return read_payload(self.payload, self.payload_base64, self.payload_codec, encoding)
+
+    def _fields(self) -> tuple[Any, ...]:
+        """All but the payload: the fields of NewJob, in its order."""
+        fields = msgspec.structs.astuple(self)
+        return fields[:2] + fields[5:]
+
+
+def _new_job(payload: Blob, fields: Sequence[Any]) -> NewJob:
+    queue, name, *others = fields
+    made = [queue, name, payload, *others]
+    job_id, retry, parent, after, callback = _in_another_form(made)
+    made[_ID] = b"" if job_id is None else parse_id(job_id)
+    made[_RETRY] = ENDLESS if retry is None else Backoff(*msgspec.structs.astuple(retry))
+    made[_PARENT] = b"" if parent is None else parse_id(parent)
+    made[_AFTER] = tuple(map(parse_id, after))
+    made[_CALLBACK] = None if callback is None else callback_of(callback)
+    return NewJob(*made)
+
+
+@lru_cache(FORMS_MAX)
+def _form(fields: tuple[Any, ...]) -> JobTemplate:
+    return JobTemplate(_new_job(NULL_BLOB, fields))
+
+
+class PlainJobShape(Shape, frozen=True, kw_only=True, gc=False):
+    """A job as most of those are that come in long lists: read in half the time."""
+
+    queue: QueueName
+    name: Name
+    payload: Value | UnsetType = UNSET
+
+
+@lru_cache(FORMS_MAX)
+def plain_form(queue: str, name: str) -> JobTemplate:
+    """The form that the same job has as a NewJobShape."""
+    return _form(NewJobShape(queue=queue, name=name)._fields())
