@@ -17,7 +17,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.sdk.conftest import at_work
 from tests.support.threaded_server import served_in_thread
 from windlass import BadSignature, Windlass, verify_callback
-from windlass.core.callbacks.signing import signature
+from windlass.core.callbacks.signing import sign_callback
 from windlass.service import Service
 from windlass.settings import Settings
 from windlass.store.store import Store
@@ -92,7 +92,7 @@ async def test_a_receiver_with_another_key_refuses(app: Windlass, store: Store, 
 
 
 def test_a_callback_is_verified_within_its_time() -> None:
-    headers = {"windlass-callback-id": "x-1", "WINDLASS-SIGNATURE": signature((KEY,), 1_000, "x-1", b"{}")}
+    headers = {"windlass-callback-id": "x-1", "WINDLASS-SIGNATURE": sign_callback((KEY,), 1_000, "x-1", b"{}")}
     assert verify_callback(b"{}", headers, KEY, now_s=1_299) == "x-1"
     assert verify_callback(b"{}", headers, ["other", KEY], now_s=701) == "x-1"
     for body, keys, now_s in ((b"{}", KEY, 1_301), (b"{}", KEY, 699), (b"[]", KEY, 1_000), (b"{}", "other", 1_000)):

@@ -101,14 +101,14 @@ def _ended_badly(span: Span, job: Job, error: BaseException) -> None:
     span.set_attribute("windlass.outcome", end)
     if end == "stopped":
         return
-    told = describe_error(error)
-    span.set_attribute("error.type", told.type)
-    span.set_status(Status(StatusCode.ERROR, f"{told.type}: {told.message}"))
+    details = describe_error(error)
+    span.set_attribute("error.type", details.type)
+    span.set_status(Status(StatusCode.ERROR, f"{details.type}: {details.message}"))
     span.add_event(
         "exception",
         {
-            "exception.type": told.type,
-            "exception.message": told.message,
-            "exception.stacktrace": told.traceback,
+            "exception.type": details.type,
+            "exception.message": details.message,
+            "exception.stacktrace": details.traceback,
         },
     )

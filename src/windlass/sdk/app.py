@@ -58,7 +58,7 @@ class AnyArgument:
 
 
 class TaskDecorator(Protocol):
-    """What `app.task(...)` returns. A context that comes first is not part of the calls."""
+    """What `app.task(...)` returns. A context that comes first is not batch of the calls."""
 
     # A coroutine function is a function, too: the first overload that fits is meant.
     @overload
@@ -103,7 +103,7 @@ class Windlass(AppConnection, ScheduleDecorators):
         self.overrides: dict[Any, Factory] = {}
         # Gives a new job its W3C traceparent. Its id is empty where a schedule is declared: its jobs come later.
         self.trace_source: Callable[[Call[Any], bytes], str] | None = None
-        self.declared = Declarations()
+        self.declarations = Declarations()
 
     # Tasks
 
@@ -156,7 +156,7 @@ class Windlass(AppConnection, ScheduleDecorators):
                 f"There is a task {made.name!r} already ({known.function.__module__}): give one of them another name=."
             )
         self.tasks[made.name] = made
-        self.declared.limits_of(made)
+        self.declarations.add_task(made)
         return made
 
     def queues(self) -> tuple[str, ...]:
@@ -189,54 +189,56 @@ class Windlass(AppConnection, ScheduleDecorators):
         """Many calls in few steps, two of them under way at a time. A call that is refused raises, after those of its
         step, and of the one after it, that were accepted."""
         handles: list[JobHandle[R]] = []
-        under_way: deque[tuple[list[Call[R]], Callable[[], EnqueueAnswers]]] = deque()
+        in_flight: deque[tuple[list[Call[R]], Callable[[], EnqueueAnswers]]] = deque()
         try:
-            for part in _split_batches(calls):
-                under_way.append((part, _enqueue_batch(self.service, part, durability).begin()))
-                if len(under_way) == BATCHES_IN_FLIGHT:
-                    handles += self._received(*under_way.popleft())
-            while under_way:
-                handles += self._received(*under_way.popleft())
+            for batch in _split_batches(calls):
+                in_flight.append((batch, _enqueue_batch(self.service, batch, durability).begin()))
+                if len(in_flight) == BATCHES_IN_FLIGHT:
+                    handles += self._received(*in_flight.popleft())
+            while in_flight:
+                handles += self._received(*in_flight.popleft())
         finally:
-            for _, wait in under_way:  # something went wrong: what was sent is not left to itself
+            for _, wait in in_flight:  # something went wrong: what was sent is not left to itself
                 with contextlib.suppress(WindlassError):
                     wait()
         return handles
 
-    def _received(self, part: list[Call[R]], wait: Callable[[], EnqueueAnswers]) -> list[JobHandle[R]]:
-        return self.handles_of(part, wait())
+    def _received(self, batch: list[Call[R]], wait: Callable[[], EnqueueAnswers]) -> list[JobHandle[R]]:
+        return self.make_handles(batch, wait())
 
     async def aenqueue_many(
         self, calls: Iterable[Call[R]], *, durability: Durability | None = None
     ) -> list[JobHandle[R]]:
         service = await self.aservice()
         handles: list[JobHandle[R]] = []
-        under_way: deque[tuple[list[Call[R]], asyncio.Future[EnqueueAnswers]]] = deque()
+        in_flight: deque[tuple[list[Call[R]], asyncio.Future[EnqueueAnswers]]] = deque()
         try:
-            for part in _split_batches(calls):
-                under_way.append((part, asyncio.ensure_future(_enqueue_batch(service, part, durability))))
-                if len(under_way) == BATCHES_IN_FLIGHT:
-                    handles += self.handles_of(under_way[0][0], await under_way[0][1])
-                    under_way.popleft()
-            for part, answers in under_way:
-                handles += self.handles_of(part, await answers)
+            for batch in _split_batches(calls):
+                in_flight.append((batch, asyncio.ensure_future(_enqueue_batch(service, batch, durability))))
+                if len(in_flight) == BATCHES_IN_FLIGHT:
+                    handles += self.make_handles(in_flight[0][0], await in_flight[0][1])
+                    in_flight.popleft()
+            for batch, answers in in_flight:
+                handles += self.make_handles(batch, await answers)
         finally:
-            for _, answers in under_way:
+            for _, answers in in_flight:
                 answers.cancel()
         return handles
 
-    def handles_of(self, calls: Sequence[Call[R]], answers: Sequence[Enqueued | Refusal]) -> list[JobHandle[R]]:
+    def make_handles(self, calls: Sequence[Call[R]], answers: Sequence[Enqueued | Refusal]) -> list[JobHandle[R]]:
         handles: list[JobHandle[R]] = []
         for call, answer in zip(calls, answers, strict=True):
             if isinstance(answer, Refusal):
                 raise answer
-            handles.append(JobHandle(self, answer.id, answer.status, call.task.result_type, call.terms.keeps_result))
-        self.was_enqueued(calls, handles)
+            handles.append(JobHandle(self, answer.id, answer.status, call.task.result_type, call.options.keeps_result))
+        self.notify_enqueued(calls, handles)
         return handles
 
-    def handle_of(self, call: Call[R], answer: Enqueued) -> JobHandle[R]:
-        handle: JobHandle[R] = JobHandle(self, answer.id, answer.status, call.task.result_type, call.terms.keeps_result)
-        self.was_enqueued((call,), (handle,))
+    def make_handle(self, call: Call[R], answer: Enqueued) -> JobHandle[R]:
+        handle: JobHandle[R] = JobHandle(
+            self, answer.id, answer.status, call.task.result_type, call.options.keeps_result
+        )
+        self.notify_enqueued((call,), (handle,))
         return handle
 
     def job(self, job_id: str) -> JobHandle[Any]:
@@ -268,20 +270,20 @@ def _is_same(one: Callable[..., Any], other: Callable[..., Any]) -> bool:
 
 
 def _split_batches(calls: Iterable[Call[R]]) -> Iterable[list[Call[R]]]:
-    part: list[Call[R]] = []
+    batch: list[Call[R]] = []
     for call in calls:
-        part.append(call)
-        if len(part) == BATCH_SIZE:
-            yield part
-            part = []
-    if part:
-        yield part
+        batch.append(call)
+        if len(batch) == BATCH_SIZE:
+            yield batch
+            batch = []
+    if batch:
+        yield batch
 
 
 def _enqueue_batch(
-    service: Service, part: Sequence[Call[Any]], durability: Durability | None
+    service: Service, batch: Sequence[Call[Any]], durability: Durability | None
 ) -> BatchOperation[Enqueued]:
-    return service.enqueue([call.ready() for call in part], durability=_strongest_durability(part, durability))
+    return service.enqueue([call.prepare() for call in batch], durability=_strongest_durability(batch, durability))
 
 
 def _strongest_durability(calls: Sequence[Call[Any]], durability: Durability | None) -> Durability | None:

@@ -33,10 +33,10 @@ def load_app(target: str) -> Windlass:
     if isinstance(found, Windlass):
         return found
     if attribute and found is not None:
-        said = f"{target!r} is of type {type(found).__name__}, not a Windlass app"
+        problem = f"{target!r} is of type {type(found).__name__}, not a Windlass app"
     else:
-        said = f"The module {module_name!r} has no {attribute or DEFAULT_ATTRIBUTE!r}"
-    raise BadSetting(f"{said}; {_describe_apps(module, module_name)}")
+        problem = f"The module {module_name!r} has no {attribute or DEFAULT_ATTRIBUTE!r}"
+    raise BadSetting(f"{problem}; {_describe_apps(module, module_name)}")
 
 
 def _import_module(module_name: str, target: str) -> ModuleType:

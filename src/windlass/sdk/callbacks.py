@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 
-from windlass.core.callbacks.signing import ID_HEADER, SIGNATURE_HEADER, is_signed_by
+from windlass.core.callbacks.signing import ID_HEADER, SIGNATURE_HEADER, verify_signature
 from windlass.core.errors import WindlassError
 
 TOLERANCE_S = 300.0
@@ -29,7 +29,7 @@ def verify_callback(
     `tolerance_s`; else raises BadSignature. `body`: the bytes as they came, before anything reads them."""
     known = {name.lower(): value for name, value in headers.items()}
     callback_id, written = known.get(ID_HEADER.lower(), ""), known.get(SIGNATURE_HEADER.lower(), "")
-    signed_at_s = is_signed_by((keys,) if isinstance(keys, str) else tuple(keys), written, callback_id, body)
+    signed_at_s = verify_signature((keys,) if isinstance(keys, str) else tuple(keys), written, callback_id, body)
     if signed_at_s is None:
         raise BadSignature("The callback is not signed, or not with a key that is known here.")
     if abs((time.time() if now_s is None else now_s) - signed_at_s) > tolerance_s:

@@ -33,8 +33,8 @@ class LoopConnection(NamedTuple):
     """What one event loop uses. The generator closes it when it is closed itself, at the latest with the loop."""
 
     service: Service
-    gathering: Gathering  # calls that come one by one
-    keeping: AsyncGenerator[Service, None]
+    batcher: Gathering  # calls that come one by one
+    closer: AsyncGenerator[Service, None]
 
 
 LoopConnections: TypeAlias = weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, LoopConnection]
@@ -66,26 +66,26 @@ class AppConnection:
         self._store: AnyStore | None = None
         self._service: Service | None = None
         self._is_borrowed = False
-        self._in_loops: LoopConnections = weakref.WeakKeyDictionary()
-        self._aside: tuple[AnyStore | None, Service | None, bool, LoopConnections] | None = None  # during a test
+        self._loop_connections: LoopConnections = weakref.WeakKeyDictionary()
+        self._saved: tuple[AnyStore | None, Service | None, bool, LoopConnections] | None = None  # during a test
         self._on_enqueued: OnEnqueued | None = None
 
     def redirect(self, *, url: str | None = None, data_dir: str | None = None, namespace: str | None = None) -> None:
         """What a command line says wins over the code, here and in child processes that load the same app."""
         if data_dir is not None and url is None:
             url = ""  # the embedded engine is meant
-        given = {"url": url, "data_dir": data_dir, "namespace": namespace}
-        given = {name: value for name, value in given.items() if value is not None}
-        if given:
-            os.environ[OVERRIDE] = json.dumps([self._options, given])
+        overrides = {"url": url, "data_dir": data_dir, "namespace": namespace}
+        overrides = {name: value for name, value in overrides.items() if value is not None}
+        if overrides:
+            os.environ[OVERRIDE] = json.dumps([self._options, overrides])
 
     @property
     def settings(self) -> Settings:
-        own, given = json.loads(os.environ.get(OVERRIDE, "[0, 0]"))
-        return load({**self._options, **given} if own == self._options else self._options)[0]
+        own, overrides = json.loads(os.environ.get(OVERRIDE, "[0, 0]"))
+        return load({**self._options, **overrides} if own == self._options else self._options)[0]
 
     @property
-    def reached(self) -> AnyStore:
+    def any_store(self) -> AnyStore:
         """The engine's store, or what stands in its place."""
         with self._connecting:
             if self._store is None:
@@ -94,68 +94,68 @@ class AppConnection:
 
     @property
     def store(self) -> Store:
-        return require_engine_store(self.reached)
+        return require_engine_store(self.any_store)
 
     def new_id(self, queue: str) -> bytes:
         """Make an id for a job. It carries the partition of the queue, so the engine must have been asked for those."""
-        self.reached.open_now()
-        return self.reached.new_id(queue)
+        self.any_store.open_sync()
+        return self.any_store.new_id(queue)
 
     def connect(self, store: Store) -> None:
         """Uses a store that exists, instead of one of its own; whoever made it closes it."""
         self._store, self._service, self._is_borrowed = store, None, True
-        self._in_loops.clear()
+        self._loop_connections.clear()
 
     # Tests: for a while there is another connection
 
     @property
     def is_under_test(self) -> bool:
-        return self._aside is not None
+        return self._saved is not None
 
     def begin_test(self, store: Store, on_enqueued: OnEnqueued) -> None:
         with self._connecting:
-            if self._aside is not None:
+            if self._saved is not None:
                 raise BadInput("This app is under test already: one `with app.testing()` block at a time.")
-            self._aside = self._store, self._service, self._is_borrowed, self._in_loops
-        self._in_loops = weakref.WeakKeyDictionary()
+            self._saved = self._store, self._service, self._is_borrowed, self._loop_connections
+        self._loop_connections = weakref.WeakKeyDictionary()
         self.connect(store)
         self._on_enqueued = on_enqueued
 
-    def was_enqueued(self, calls: Sequence[Call[Any]], handles: Sequence[JobHandle[Any]]) -> None:
+    def notify_enqueued(self, calls: Sequence[Call[Any]], handles: Sequence[JobHandle[Any]]) -> None:
         """For tests that look at what was enqueued."""
         if self._on_enqueued is not None:
             self._on_enqueued(calls, handles)
 
     def end_test(self) -> None:
         """What event loops still use of the test's connection is closed by them, since nobody holds it any more."""
-        self._in_loops.clear()
-        aside, self._aside, self._on_enqueued = self._aside, None, None
-        if aside is not None:
-            self._store, self._service, self._is_borrowed, self._in_loops = aside
+        self._loop_connections.clear()
+        saved, self._saved, self._on_enqueued = self._saved, None, None
+        if saved is not None:
+            self._store, self._service, self._is_borrowed, self._loop_connections = saved
 
     @property
     def service(self) -> Service:
         """Every operation of the engine; answered by `.wait()` in any thread."""
         if self._service is None:
-            self._service = make_service(self.reached)
+            self._service = make_service(self.any_store)
         return self._service
 
     async def aservice(self) -> Service:
         """The same for the running event loop: its answers are awaited."""
-        return (await self.in_loop()).service
+        return (await self.loop_connection()).service
 
-    async def in_loop(self) -> LoopConnection:
+    async def loop_connection(self) -> LoopConnection:
         loop = asyncio.get_running_loop()
-        found = self._in_loops.get(loop)
+        found = self._loop_connections.get(loop)
         if found is None:
-            await asyncio.to_thread(self.reached.open_now)
-            found = self._in_loops.get(loop) or await self._join_loop(loop)
+            await asyncio.to_thread(self.any_store.open_sync)
+            found = self._loop_connections.get(loop) or await self._connect_loop(loop)
         return found
 
-    async def _join_loop(self, loop: asyncio.AbstractEventLoop) -> LoopConnection:
-        keeping = _close_with_loop(self.reached.twin(), self._in_loops)
-        service = await anext(keeping)
-        self._in_loops[loop] = found = LoopConnection(service, Gathering(service), keeping)
+    async def _connect_loop(self, loop: asyncio.AbstractEventLoop) -> LoopConnection:
+        closer = _close_with_loop(self.any_store.clone(), self._loop_connections)
+        service = await anext(closer)
+        self._loop_connections[loop] = found = LoopConnection(service, Gathering(service), closer)
         return found
 
     def close(self) -> None:
@@ -165,13 +165,13 @@ class AppConnection:
         with self._connecting:
             store, self._store, self._service = self._store, None, None
         if store is not None:
-            store.close_now()
+            store.close_sync()
 
     async def aclose(self) -> None:
         """Closes what this event loop uses, and the rest."""
-        found = self._in_loops.pop(asyncio.get_running_loop(), None)
+        found = self._loop_connections.pop(asyncio.get_running_loop(), None)
         if found is not None:
-            await found.keeping.aclose()
+            await found.closer.aclose()
         await asyncio.to_thread(self.close)
 
     def __enter__(self) -> Self:
@@ -192,10 +192,10 @@ class AppConnection:
         await self.aclose()
 
 
-async def _close_with_loop(store: AnyStore, among: LoopConnections) -> AsyncGenerator[Service, None]:
+async def _close_with_loop(store: AnyStore, connections: LoopConnections) -> AsyncGenerator[Service, None]:
     """An event loop that ends closes its generators first: nobody needs to think of it."""
     try:
         yield make_service(store)
     finally:
-        among.pop(asyncio.get_running_loop(), None)
+        connections.pop(asyncio.get_running_loop(), None)
         await store.close()

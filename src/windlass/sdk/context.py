@@ -53,15 +53,15 @@ class NullReporter:
 class Context:
     """Given to a task's parameter that is annotated with this class."""
 
-    def __init__(self, app: Windlass, task: Task[..., Any], job: Job | None, listening: JobReporter) -> None:
+    def __init__(self, app: Windlass, task: Task[..., Any], job: Job | None, reporter: JobReporter) -> None:
         self.app = app
         self.task = task
         self._job = job
-        self._listening = listening
+        self._reporter = reporter
         self._is_cancelled = False
         self.has_seen_stop = False  # then code that returns has ended because of it
         self.children: list[Child] = []  # how those ended that an earlier run has spawned
-        self.has_received = False  # results of others, which are not part of the job as it is stored
+        self.has_upstream_results = False  # results of others, which are not part of the job as it is stored
         self._log: JobLog | None = None
 
     @classmethod
@@ -97,19 +97,19 @@ class Context:
         """How far it is: `progress(0.5)`, or `progress(50, 100, "half of the pages")`."""
         fraction = done / total if total else done
         if self._job is not None:
-            self._listening.progress(self._job, min(max(float(fraction), 0.0), 1.0), note)
+            self._reporter.progress(self._job, min(max(float(fraction), 0.0), 1.0), note)
 
     def emit(self, value: Any) -> None:
         """A value for those who follow the job's events."""
         blob = encode(value)
         if self._job is not None:
-            self._listening.emit(self._job, blob)
+            self._reporter.emit(self._job, blob)
 
     @property
     def log(self) -> JobLog:
         """A logger whose lines are also kept with the attempt."""
         if self._log is None:
-            self._log = JobLog(self._job, self._listening)
+            self._log = JobLog(self._job, self._reporter)
         return self._log
 
     def retry(self, delay: Duration | None = None, reason: str = "") -> NoReturn:
@@ -123,9 +123,9 @@ class Context:
         """True: the job has waited for children, and runs again; how they ended is in `children`."""
         return bool(self.children)
 
-    def received(self, job: Job, children: list[Child], *, has_received: bool | None = None) -> None:
+    def set_inputs(self, job: Job, children: list[Child], *, has_upstream_results: bool | None = None) -> None:
         """What it is given before its code starts."""
-        self.has_received = job is not self._job if has_received is None else has_received
+        self.has_upstream_results = job is not self._job if has_upstream_results is None else has_upstream_results
         self._job, self.children = job, children
 
     def spawn(self, part: FlowPart[Any], *, key: str = "") -> ChildHandle:
@@ -154,10 +154,10 @@ def _format_message(msg: object, args: tuple[object, ...]) -> str:
 class JobLog(logging.LoggerAdapter[logging.Logger]):
     """A stdlib logger of the job; each line goes to the log and to the attempt."""
 
-    def __init__(self, job: Job | None, listening: JobReporter) -> None:
+    def __init__(self, job: Job | None, reporter: JobReporter) -> None:
         super().__init__(log, {})
         self._job = job
-        self._listening = listening
+        self._reporter = reporter
 
     def process(self, msg: Any, kwargs: MutableMapping[str, Any]) -> tuple[Any, MutableMapping[str, Any]]:
         return msg, kwargs
@@ -165,6 +165,6 @@ class JobLog(logging.LoggerAdapter[logging.Logger]):
     def log(self, level: int, msg: object, *args: object, **kwargs: Any) -> None:
         if self._job is not None:
             at_ms, label = int(time.time() * 1000), logging.getLevelName(level).lower()
-            self._listening.log(self._job, at_ms, label, _format_message(msg, args))
+            self._reporter.log(self._job, at_ms, label, _format_message(msg, args))
         kwargs["stacklevel"] = kwargs.get("stacklevel", 1) + 1
         super().log(level, msg, *args, **kwargs)

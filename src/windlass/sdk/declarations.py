@@ -28,16 +28,16 @@ class Declarations:
         self._schedules: dict[str, Schedule] = {}
         self._tasks: set[str] = set()
 
-    def limits_of(self, task: Task[..., Any]) -> None:
+    def add_task(self, task: Task[..., Any]) -> None:
         self._tasks.add(task.name)
         self._limits[task.name] = make_engine_limits(task.name, task.queue, task.limits)
-        if task.template.tenant:
+        if task.options.tenant:
             self._queues.setdefault(task.queue, {}).setdefault("fair_share", True)
 
-    def queue(self, name: str, properties: dict[str, Any]) -> None:
+    def add_queue(self, name: str, properties: dict[str, Any]) -> None:
         self._queues.setdefault(name, {}).update(properties)
 
-    def schedule(self, wanted: Schedule) -> None:
+    def add_schedule(self, wanted: Schedule) -> None:
         """The same definition again is no conflict: a module may be loaded as `__main__` and by its name."""
         if self._schedules.setdefault(wanted.name, wanted) != wanted:
             raise BadInput(f"There is a schedule {wanted.name!r} already: give one of them another name=.")
@@ -46,9 +46,9 @@ class Declarations:
     def schedules(self) -> list[Schedule]:
         return list(self._schedules.values())
 
-    async def tell(self, service: Service) -> None:
+    async def apply(self, service: Service) -> None:
         try:
-            await self._tell(service)
+            await self._apply(service)
         except Forbidden as refusal:
             if self._queues or self._schedules or any(self._limits.values()):
                 log.warning(
@@ -57,7 +57,7 @@ class Declarations:
                     refusal,
                 )
 
-    async def _tell(self, service: Service) -> None:
+    async def _apply(self, service: Service) -> None:
         for queue, properties in self._queues.items():
             await service.configure(queue, properties)
         wanted = {limit.name: limit for limits in self._limits.values() for limit in limits}

@@ -1,4 +1,4 @@
-"""How a deployment is reached: its engine itself, or a server in front of it. The rest of the SDK does not ask which.
+"""How a deployment is store: its engine itself, or a server in front of it. The rest of the SDK does not ask which.
 What speaks HTTP is loaded when a server is meant: a program on an engine does not pay for it."""
 
 from __future__ import annotations
@@ -36,19 +36,19 @@ def make_store(settings: Settings) -> AnyStore:
     )
 
 
-def make_service(reached: AnyStore) -> Service:
-    if isinstance(reached, Store):
-        return Service(reached)
+def make_service(store: AnyStore) -> Service:
+    if isinstance(store, Store):
+        return Service(store)
     from .remote.service import RemoteService
 
-    return RemoteService(reached)
+    return RemoteService(store)
 
 
-def require_engine_store(reached: AnyStore) -> Store:
+def require_engine_store(store: AnyStore) -> Store:
     """For what only an engine offers."""
-    if not isinstance(reached, Store):
+    if not isinstance(store, Store):
         raise BadSetting(
-            f"This application reaches its jobs through the server at {reached.endpoint}: there is no store here. Give "
+            f"This application reaches its jobs through the server at {store.endpoint}: there is no store here. Give "
             "it the URL of the engine itself (redis://…) for what only the engine offers."
         )
-    return reached
+    return store

@@ -59,7 +59,7 @@ class JobHandle(Generic[R_co]):
             try:
                 ending = service.result(self._id, wait_ms=wait_ms).wait()
             except AlreadyEnded as gone:
-                return self._gone(gone)
+                return self._missing_result(gone)
             if ending is not None:
                 return self._value(ending)
         raise TimeoutError(f"Job {self.id} has not ended in time.")
@@ -70,7 +70,7 @@ class JobHandle(Generic[R_co]):
             try:
                 ending = await service.result(self._id, wait_ms=wait_ms)
             except AlreadyEnded as gone:
-                return self._gone(gone)
+                return self._missing_result(gone)
             if ending is not None:
                 return self._value(ending)
         raise TimeoutError(f"Job {self.id} has not ended in time.")
@@ -78,7 +78,7 @@ class JobHandle(Generic[R_co]):
     def __await__(self) -> Generator[Any, None, R_co]:
         return self.aresult().__await__()
 
-    def _gone(self, error: Refusal) -> R_co:
+    def _missing_result(self, error: Refusal) -> R_co:
         """Bad ends are kept for days: what is gone has ended well, and had nothing to keep."""
         if self.is_kept:
             raise ResultGone(
@@ -86,11 +86,11 @@ class JobHandle(Generic[R_co]):
             ) from error
         return cast(R_co, None)
 
-    def value_of(self, ending: Ending | Refusal | None) -> R_co:
+    def decode_ending(self, ending: Ending | Refusal | None) -> R_co:
         """What an answer of the engine about its end means."""
         if ending is None:
             raise TimeoutError(f"Job {self.id} has not ended in time.")
-        return self._value(ending) if isinstance(ending, Ending) else self._gone(ending)
+        return self._value(ending) if isinstance(ending, Ending) else self._missing_result(ending)
 
     def _value(self, ending: Ending) -> R_co:
         if ending.state.label != "finished":
@@ -220,9 +220,9 @@ class Events:
             if _has_ended((await service.job([self._id]))[0]):
                 return
             async for event in following:
-                told = _make_job_event(event)
-                yield told
-                if told.is_last:
+                job_event = _make_job_event(event)
+                yield job_event
+                if job_event.is_last:
                     return
 
     def __iter__(self) -> Iterator[JobEvent]:
@@ -231,9 +231,9 @@ class Events:
             if _has_ended(service.job([self._id]).wait()[0]):
                 return
             for event in following:
-                told = _make_job_event(event)
-                yield told
-                if told.is_last:
+                job_event = _make_job_event(event)
+                yield job_event
+                if job_event.is_last:
                     return
 
 

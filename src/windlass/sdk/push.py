@@ -27,7 +27,7 @@ Handler = TypeVar("Handler", bound=Callable[[Any], Any])
 
 PATH = "/worker-job"
 BODY_MAX = 16 * 1024 * 1024
-LEAVE_S = 30.0  # for what is running when it stops
+SHUTDOWN_S = 30.0  # for what is running when it stops
 MESSAGE_MAX = 2_000
 
 
@@ -53,18 +53,18 @@ class PushWorker:
         self._max_jobs = max_jobs
         self._handlers: dict[str, Callable[[Any], Any]] = {}
         self._running: set[str] = set()  # ids of jobs
-        self._under_way: set[asyncio.Task[None]] = set()  # runs, and reports of those that have ended
+        self._tasks: set[asyncio.Task[None]] = set()  # runs, and reports of those that have ended
         self._threads = ThreadPoolExecutor(max_jobs, thread_name_prefix="windlass-push")
-        self._is_known = asyncio.Event()
+        self._is_registered = asyncio.Event()
 
     def job(self, name: str) -> Callable[[Handler], Handler]:
         """The function that runs jobs of this name."""
 
-        def keep(handler: Handler) -> Handler:
+        def register(handler: Handler) -> Handler:
             self._handlers[name] = handler
             return handler
 
-        return keep
+        return register
 
     @property
     def worker_id(self) -> str:
@@ -73,11 +73,11 @@ class PushWorker:
 
     async def registered(self) -> None:
         """Waits until the master knows this worker."""
-        await self._is_known.wait()
+        await self._is_registered.wait()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
-            await self._live(receive, send)
+            await self._run_lifespan(receive, send)
         elif scope["type"] == "http":
             status = await self._answer(scope, receive)
             await send({"type": "http.response.start", "status": status, "headers": [(b"content-length", b"0")]})
@@ -85,27 +85,27 @@ class PushWorker:
 
     # Coming and going
 
-    async def _live(self, receive: Receive, send: Send) -> None:
+    async def _run_lifespan(self, receive: Receive, send: Send) -> None:
         await receive()
         async with self._master:
-            registering = asyncio.create_task(self._master.stay_registered(self._description, self._is_known))
+            registering = asyncio.create_task(self._master.keep_registered(self._description, self._is_registered))
             await send({"type": "lifespan.startup.complete"})
             await receive()
             registering.cancel()
             await asyncio.wait({registering})
-            await self._leave()
+            await self._shut_down()
         await send({"type": "lifespan.shutdown.complete"})
 
-    async def _leave(self) -> None:
+    async def _shut_down(self) -> None:
         """What runs is ended and reported first, as far as that is possible: what is left goes to others at once."""
-        under_way = set(self._under_way)
-        if under_way:
-            await asyncio.wait(under_way, timeout=LEAVE_S)
-        for task in under_way:
+        tasks = set(self._tasks)
+        if tasks:
+            await asyncio.wait(tasks, timeout=SHUTDOWN_S)
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*under_way, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
         if self.worker_id:
-            await self._master.leave()
+            await self._master.deregister()
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     # Jobs
@@ -127,9 +127,9 @@ class PushWorker:
         meant = dict(scope["headers"]).get(b"worker-id", b"").decode("latin-1")
         if self.worker_id and meant and meant != self.worker_id:
             return 410
-        return self._take_on(job, meant or self.worker_id)
+        return self._accept(job, meant or self.worker_id)
 
-    def _take_on(self, job: PushedJob, worker_id: str) -> int:
+    def _accept(self, job: PushedJob, worker_id: str) -> int:
         handler = self._handlers.get(job.name)
         if handler is None:
             return 404
@@ -139,8 +139,8 @@ class PushWorker:
             return 503
         self._running.add(job.id)
         task = asyncio.create_task(self._run(job, handler, worker_id))
-        self._under_way.add(task)
-        task.add_done_callback(self._under_way.discard)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
         return 202
 
     async def _run(self, job: PushedJob, handler: Callable[[Any], Any], worker_id: str) -> None:

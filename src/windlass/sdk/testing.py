@@ -189,7 +189,7 @@ class Testing:
 
     async def _run_for(self, for_ms: int, concurrency: int, most: int) -> Summary:
         summary, service = Summary(), await self._app.aservice()
-        await self._app.declared.tell(service)
+        await self._app.declarations.apply(service)
         await self._pass_time(service, for_ms, lambda: self._run_now(summary, concurrency, most))
         return summary
 
@@ -227,9 +227,9 @@ class Testing:
             _run_in_thread(lambda: self._advance(by_ms))
 
     async def _advance(self, by_ms: int) -> None:
-        async with self._require_store().twin() as twin:
+        async with self._require_store().clone() as twin:
             service = Service(twin)
-            await self._app.declared.tell(service)
+            await self._app.declarations.apply(service)
 
             async def nothing() -> None: ...
 

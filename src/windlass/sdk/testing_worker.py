@@ -43,16 +43,16 @@ class TestWorker(Worker):
         self._most = most
         self._errors: dict[bytes, BaseException] = {}
 
-    def _raised(self, run: Run, error: BaseException) -> None:
+    def _on_raised(self, run: Run, error: BaseException) -> None:
         self._errors[run.job.id] = error
 
-    def _ended(self, run: Run, outcome: RunReport) -> None:
+    def _on_ended(self, run: Run, outcome: RunReport) -> None:
         error = self._errors.pop(run.job.id, None)
         if isinstance(outcome, Finish):
             self._summary.finished += 1
         elif isinstance(outcome, Fail):
             self._count(run, outcome, error)
-        super()._ended(run, outcome)
+        super()._on_ended(run, outcome)
         if self._summary.ran > self._most and not self._is_stopping:
             self.stop()
 

@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from windlass.core.errors import BadInput, WindlassError
-from windlass.core.job import NOTHING, Blob, Codec
+from windlass.core.job import NULL_BLOB, Blob, Codec
 from windlass.sdk.tasks import codec
 from windlass.sdk.tasks.arguments import BadArguments, DecodedCall, Signature, WrongCall
 
@@ -318,8 +318,8 @@ def two(a: int, b: int) -> None: ...
         (only_positional, Blob(b" [1, 2]"), ([1, 2],), {}),
         (only_positional, Blob(b'{"n": [1]}'), ([1],), {}),
         (one_optional, Blob(b"7"), (), {"n": 7}),
-        (one_optional, NOTHING, (), {}),
-        (no_arguments, NOTHING, (), {}),
+        (one_optional, NULL_BLOB, (), {}),
+        (no_arguments, NULL_BLOB, (), {}),
         (no_arguments, Blob(b""), (), {}),
         (no_arguments, Blob(b"\xc0", Codec.MSGPACK), (), {}),
         (no_arguments, Blob(b"", Codec.RAW), (), {}),
@@ -335,7 +335,7 @@ def test_payloads_of_other_producers(
 def test_null_and_raw_bytes_are_arguments_where_one_is_needed() -> None:
     def needs(x: bytes | None) -> None: ...
 
-    assert Signature.of(needs).decode(NOTHING).kwargs == {"x": None}
+    assert Signature.of(needs).decode(NULL_BLOB).kwargs == {"x": None}
     assert Signature.of(needs).decode(Blob(b"\xff", Codec.RAW)).kwargs == {"x": b"\xff"}
 
 
@@ -351,14 +351,14 @@ def test_null_and_raw_bytes_are_arguments_where_one_is_needed() -> None:
         (send_mail, Blob(b"{}"), "missing arguments: 'order_id'; it takes order_id"),
         (send_mail, Blob(b'{"order_id": "x"}'), "order_id: expected int, got str"),
         (send_mail, Blob(b'"x"'), "expected int, got str"),
-        (send_mail, NOTHING, "expected int, got null"),
+        (send_mail, NULL_BLOB, "expected int, got null"),
         (send_mail, Blob(b'{"order_id": 1'), "malformed: Input data was truncated"),
         (send_mail, Blob(b""), "malformed: Input data was truncated"),
         (send_mail, Blob(b"\x81\x01\x01", Codec.MSGPACK), "a key: expected str, got int"),
         (send_mail, Blob(b'{"order_id": 1, "$windlass": 3}'), r"\$windlass: expected object, got int"),
         (send_mail, codec.encode(dict.fromkeys("abcdefgh", 1)), "'a', 'b', 'c', 'd', 'e' and 3 more; it takes"),
         (two, Blob(b"7"), "the payload is no object, and so must be its one argument; it takes a, b"),
-        (two, NOTHING, "the payload is no object"),
+        (two, NULL_BLOB, "the payload is no object"),
         (no_arguments, Blob(b"7"), "the payload is no object, .* it takes no arguments"),
     ],
 )

@@ -13,7 +13,7 @@ import pytest
 from windlass import Backoff, Context, Depends, GiveUp, JobCancelled, JobFailed, Windlass, Worker
 from windlass.core.errors import BadInput
 from windlass.core.job import Blob, Codec, NewJob
-from windlass.core.operations import Held
+from windlass.core.operations import LeaseRef
 from windlass.sdk.tasks.arguments import WrongCall
 
 pytestmark = pytest.mark.anyio
@@ -263,7 +263,7 @@ async def test_a_lost_job_is_dropped_and_the_others_go_on(app: Windlass, working
         service = await app.aservice()
         held = (await handles[0].ainfo()).lease_token
         await service.pause("default")
-        await service.release([Held(handles[0].id_bytes, held)])
+        await service.release([LeaseRef(handles[0].id_bytes, held)])
         await dropped.wait()  # its next heartbeat tells
         go_on.set()
         assert await handles[1] == 20

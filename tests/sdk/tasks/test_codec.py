@@ -23,7 +23,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from windlass.core.errors import BadInput
-from windlass.core.job import NOTHING, Blob, Codec
+from windlass.core.job import NULL_BLOB, Blob, Codec
 from windlass.sdk.tasks.codec import Unreadable, decode, encode
 
 T = TypeVar("T")
@@ -234,7 +234,7 @@ def test_a_type_that_cannot_be_stored_is_no_question_of_the_value(annotation: An
 @pytest.mark.parametrize(
     ("blob", "annotation", "value"),
     [
-        (NOTHING, Any, None),
+        (NULL_BLOB, Any, None),
         (Blob(b' {"lines": [{"sku": "a"}]}'), Order, Order([Line("a")])),
         (Blob(b'"2026-03-04T05:06:07Z"'), dt.datetime, dt.datetime(2026, 3, 4, 5, 6, 7, tzinfo=dt.UTC)),
         (Blob(b"\x00\xff", Codec.RAW), Any, b"\x00\xff"),

@@ -190,7 +190,7 @@ def _work(terms: Terms, supervised: SupervisorConnection | None) -> None:
         files=loaded_files(os.getcwd()) if supervised else [],
     )
     if supervised:
-        supervised.tell(described)
+        supervised.send(described)
     else:
         click.echo(f"Connecting to {app.any_store.endpoint} …")
     _complete(_run(made, described, supervised, waits_for_engine=not terms.burst), made)
@@ -221,7 +221,7 @@ def _loaded(terms: Terms, supervised: SupervisorConnection | None) -> Windlass:
         app = load_app(terms.target)
     except WindlassError as error:
         if supervised:
-            supervised.tell(NotLoadedMessage(loaded_files(os.getcwd(), error)))
+            supervised.send(NotLoadedMessage(loaded_files(os.getcwd(), error)))
         raise
     app.redirect(**terms.engine._asdict())
     return app
@@ -236,7 +236,7 @@ async def _run(
     beside: list[Coroutine[Any, Any, None]] = [_announce(made, described, supervised)]
     if supervised:
         supervised.listen(stopper.stop, stopper.now)
-        beside.append(supervised.tell_work(made))
+        beside.append(supervised.report_running(made))
     tasks = [asyncio.create_task(work) for work in beside]
     try:
         if not waits_for_engine:
@@ -292,7 +292,7 @@ async def _announce(made: Worker, described: LoadedMessage, supervised: Supervis
     found = made.app.any_store.deployment
     assert found is not None  # noqa: S101 (it is connected)
     ready = ReadyMessage(f"{found.product} {found.version} at {made.app.any_store.endpoint}")
-    supervised.tell(ready) if supervised else _show(described, ready, "")
+    supervised.send(ready) if supervised else _show(described, ready, "")
 
 
 # In several

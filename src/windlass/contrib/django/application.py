@@ -38,7 +38,7 @@ class DjangoApplication(Windlass):
                 f"it may have {', '.join((*APP_OPTIONS, *TASK_OPTIONS, 'modules'))}."
             )
         super().__init__(**{name: options[name] for name in APP_OPTIONS if name in options})
-        self.tasks = TaskRegistry(self._found)
+        self.tasks = TaskRegistry(self._find_or_warn)
         self.retries_errors = "retry" in options
         self._task_options = {name: options[name] for name in TASK_OPTIONS if name in options}
         try:
@@ -53,7 +53,7 @@ class DjangoApplication(Windlass):
         """Django's task; raises NotFound."""
         return find_task(path, self.modules)
 
-    def adopted(self, path: str) -> WindlassTask[..., Any]:
+    def get_task(self, path: str) -> WindlassTask[..., Any]:
         """The same as a task of ours; raises NotFound."""
         known = dict.get(self.tasks, path)
         return known if known is not None else self._adopt(self.find(path))
@@ -63,7 +63,7 @@ class DjangoApplication(Windlass):
         this backend, or all, where none is and only `using(backend=…)` sends some here."""
         found = declared_tasks(self.modules)
         for task in [task for task in found if task.backend == self.alias] or found:
-            self.adopted(task.module_path)
+            self.get_task(task.module_path)
 
     def _adopt(self, django_task: Any) -> WindlassTask[..., Any]:
         is_async = inspect.iscoroutinefunction(django_task.func)
@@ -72,9 +72,9 @@ class DjangoApplication(Windlass):
         made = WindlassTask[..., Any](self, function(self, django_task), options | self._task_options)
         return self.tasks.setdefault(made.name, made)
 
-    def _found(self, path: str) -> WindlassTask[..., Any] | None:
+    def _find_or_warn(self, path: str) -> WindlassTask[..., Any] | None:
         try:
-            return self.adopted(path)
+            return self.get_task(path)
         except TaskNotFound as error:
             log.warning("A job waits for a worker that knows it. %s", error)
             return None
@@ -93,12 +93,12 @@ class TaskRegistry(dict[str, WindlassTask[..., Any]]):
 
 
 applications: dict[str, DjangoApplication] = {}
-_making = threading.Lock()
+_lock = threading.Lock()
 
 
 def get_application(alias: str, params: Mapping[str, Any]) -> DjangoApplication:
     """Made anew only when the settings have changed, as tests do."""
-    with _making:
+    with _lock:
         found = applications.get(alias)
         if found is None or found.params != params:
             if found is not None:

@@ -36,7 +36,7 @@ class WindlassBackend(BaseTaskBackend):  # type: ignore[misc]
         given = normalize_json(args), normalize_json(kwargs)
         call = self._call(task, *given)
         job = results.new_job(call, task.run_after)
-        handle = self.app.handle_of(call, self.app.service.enqueue_one(job, durability=call.durability).wait())
+        handle = self.app.make_handle(call, self.app.service.enqueue_one(job, durability=call.durability).wait())
         result = results.new_result(task, handle.id_bytes, *given)
         signals.task_enqueued.send(type(self), task_result=result)
         return result
@@ -46,7 +46,7 @@ class WindlassBackend(BaseTaskBackend):  # type: ignore[misc]
         context = [None] if task.takes_context else []
         inspect.signature(task.func).bind(*context, *args, **kwargs)
         try:
-            ours = self.app.adopted(task.module_path)
+            ours = self.app.get_task(task.module_path)
         except TaskNotFound as error:
             raise InvalidTask(str(error)) from error
         call = ours.call(args=args, kwargs=kwargs).using(queue=task.queue_name, priority=-int(task.priority))
@@ -60,9 +60,9 @@ class WindlassBackend(BaseTaskBackend):  # type: ignore[misc]
             ending = self.app.service.result(job_id).wait()
         except (BadInput, UnknownJob, AlreadyEnded, TaskNotFound) as error:
             raise ResultDoesNotExist(result_id) from error
-        return self._told(task, timeline, ending)
+        return self._make_result(task, timeline, ending)
 
-    def _told(self, task: Any, timeline: Timeline, ending: Ending | None) -> Any:
+    def _make_result(self, task: Any, timeline: Timeline, ending: Ending | None) -> Any:
         result = results.result_of(task, self.alias, timeline)
         if timeline.job.state.label == "finished":
             results.succeed(result, decode(ending.result) if ending and ending.result else None)

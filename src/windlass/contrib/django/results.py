@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from windlass.core.ids import format_id, time_of_id
 from windlass.core.job import Attempt, Job, NewJob, Timeline
-from windlass.core.job_template import Filled
+from windlass.core.job_template import PreparedJob
 from windlass.core.states import State
 from windlass.sdk.failures import decode_error
 from windlass.sdk.tasks.arguments import META
@@ -34,10 +34,10 @@ UNKNOWN_WORKER = "unknown"
 RUN_AFTER = "run_after"  # in the payload's metadata
 
 
-def new_job(call: Call[Any], run_after: datetime | None) -> NewJob | Filled:
+def new_job(call: Call[Any], run_after: datetime | None) -> NewJob | PreparedJob:
     """Make the job of a call. It keeps `run_after` as given: the engine rounds it to milliseconds, and forgets it with
     the first retry."""
-    return call.ready(None if run_after is None else {RUN_AFTER: run_after.isoformat()})
+    return call.prepare(None if run_after is None else {RUN_AFTER: run_after.isoformat()})
 
 
 def new_result(task: Any, job_id: bytes, args: list[Any], kwargs: dict[str, Any]) -> Any:
@@ -129,11 +129,11 @@ def _run_after(job: Job, given: str | None) -> datetime | None:
 
 
 def _error(attempt: Attempt) -> Any:
-    """Where no exception of the task's was raised (a crash, a lost worker, a cancel), the reason is told instead."""
-    told = decode_error(attempt.error)
+    """Where no exception of the task's was raised (a crash, a lost worker, a cancel), the reason is stored instead."""
+    stored = decode_error(attempt.error)
     by_itself = "windlass.JobCancelled" if attempt.reason == "cancelled" else "windlass.JobFailed"
-    text = told.get("traceback") or ": ".join(part for part in (attempt.reason, told.get("message")) if part)
-    return TaskError(exception_class_path=told.get("class") or by_itself, traceback=text)
+    text = stored.get("traceback") or ": ".join(part for part in (attempt.reason, stored.get("message")) if part)
+    return TaskError(exception_class_path=stored.get("class") or by_itself, traceback=text)
 
 
 def _workers(job: Job, attempts: Sequence[Attempt]) -> list[str]:

@@ -71,7 +71,7 @@ class FlowPlan:
             self.app,
             job_id,
             result_type=call.task.result_type,
-            is_kept=call.terms.keeps_result,
+            is_kept=call.options.keeps_result,
         )
         return Upstream((job_id,))
 
@@ -244,7 +244,7 @@ def _make_next_call(task: Task[..., R2], args: tuple[Any, ...], kwargs: dict[str
     if not isinstance(task, Task):
         raise BadInput("then takes a task and its further arguments: then(task, …); a call goes to and_then.")
     signature = _without_first(task.function, task.signature.injected, task.signature.first, task.name)
-    return Call(task, signature.bind(args, kwargs), task.template, signature)
+    return Call(task, signature.bind(args, kwargs), task.options, signature)
 
 
 @lru_cache(4096)
@@ -256,12 +256,12 @@ def _without_first(function: Any, injected: frozenset[str], first: str, name: st
 
 def _refuse_shared_jobs(call: Call[Any]) -> None:
     """A job of a family is always one of its own, and it ends."""
-    terms = call.terms
+    options = call.options
     for option, is_set, off in (
-        ("debounce", terms.fields.get("debounce_ms"), "0"),
-        ("throttle", terms.fields.get("throttle_ms"), "0"),
-        ("unique", terms.unique, "False"),
-        ("repeat", terms.fields.get("repeat"), "''"),
+        ("debounce", options.fields.get("debounce_ms"), "0"),
+        ("throttle", options.fields.get("throttle_ms"), "0"),
+        ("unique", options.unique, "False"),
+        ("repeat", options.fields.get("repeat"), "''"),
     ):
         if is_set:
             raise BadInput(

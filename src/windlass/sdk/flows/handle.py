@@ -79,13 +79,13 @@ class FlowHandle(JobHandle[R_co]):
 
     def cancel(self) -> str:
         """Cancels every step that has not ended; those that run are asked to stop."""
-        return _cancel_status(self._app.service.cancel(self._backwards).wait())
+        return _cancel_status(self._app.service.cancel(self._ids_last_first).wait())
 
     async def acancel(self) -> str:
-        return _cancel_status(await (await self._app.aservice()).cancel(self._backwards))
+        return _cancel_status(await (await self._app.aservice()).cancel(self._ids_last_first))
 
     @property
-    def _backwards(self) -> list[bytes]:
+    def _ids_last_first(self) -> list[bytes]:
         """The last first: what is cancelled must not start a step that goes on regardless."""
         return self._ids[::-1]
 
@@ -114,7 +114,7 @@ class GroupHandle(FlowHandle[R_co]):
 
     def _value_of(self, handle: JobHandle[Any], ending: Ending | Refusal | None) -> Any:
         if self._on_failure == "fail":
-            return handle.value_of(ending)
+            return handle.decode_ending(ending)
         outcome = make_outcome(handle, ending)
         return outcome if self._on_failure == "collect" else outcome.value
 
@@ -174,7 +174,7 @@ async def _await_ending(asked: Operation[Ending | None]) -> Ending | Refusal | N
 
 def _cancel_status(answers: Sequence[str | Refusal]) -> str:
     """`requested` when a step still runs."""
-    said = [answer for answer in answers if isinstance(answer, str)]
-    if not said and answers and isinstance(answers[0], Refusal):
+    statuses = [answer for answer in answers if isinstance(answer, str)]
+    if not statuses and answers and isinstance(answers[0], Refusal):
         raise answers[0]
-    return "requested" if "requested" in said else "cancelled"
+    return "requested" if "requested" in statuses else "cancelled"

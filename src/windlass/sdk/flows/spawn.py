@@ -48,7 +48,7 @@ def spawn(service: Service, context: Context, parts: FlowParts) -> OperationFlow
         answers = yield service.enqueue(jobs, whole=True, durability=_strongest_durability(plans))
         at = iter(answers)
         for plan in plans:
-            plan.accepted([next(at) for _ in plan.jobs])
+            plan.apply_answers([next(at) for _ in plan.jobs])
     except IdConflict:
         yield from _enqueue_separately(service, plans)
     return [_make_handle(context, plan) for plan in plans]
@@ -67,26 +67,26 @@ def _make_plan(service: Service, parent: Job, key: str, part: FlowPart[Any]) -> 
 
 def _make_keyed_id(service: Service, parent: Job, queue: str, key: str) -> bytes:
     """The same for the same key of the same parent, so that the engine recognises it."""
-    drawn = hashlib.blake2b(parent.id + key.encode(), digest_size=8).digest()
-    return make_id(parent.created_at_ms, service.store.partition_of_queue(queue), int.from_bytes(drawn, "big"))
+    digest = hashlib.blake2b(parent.id + key.encode(), digest_size=8).digest()
+    return make_id(parent.created_at_ms, service.store.partition_of_queue(queue), int.from_bytes(digest, "big"))
 
 
 def _store_received_results(service: Service, context: Context) -> OperationFlow[None]:
     """What the job was given by those before it is let go of when it hands over, so it is written into the job."""
-    if context.has_received:
+    if context.has_upstream_results:
         job = context.job
         yield service.update([Update(id=job.id, token=job.lease_token, payload=job.payload)]).one()
-        context.has_received = False
+        context.has_upstream_results = False
 
 
 def _enqueue_separately(service: Service, plans: list[FlowPlan]) -> OperationFlow[None]:
     """A key that was spawned with other arguments before: what is there stays."""
     for plan in plans:
         try:
-            plan.accepted((yield service.enqueue(plan.jobs, whole=True, durability=plan.durability)))
+            plan.apply_answers((yield service.enqueue(plan.jobs, whole=True, durability=plan.durability)))
         except IdConflict:
-            if plan.whole is not None:
-                plan.whole.status = "existing"
+            if plan.flow_handle is not None:
+                plan.flow_handle.status = "existing"
 
 
 def _strongest_durability(plans: list[FlowPlan]) -> Any:
@@ -95,5 +95,5 @@ def _strongest_durability(plans: list[FlowPlan]) -> Any:
 
 
 def _make_handle(context: Context, plan: FlowPlan) -> ChildHandle:
-    assert plan.whole is not None  # noqa: S101
-    return ChildHandle(context.app, plan.whole.id_bytes, status=plan.whole.status)
+    assert plan.flow_handle is not None  # noqa: S101
+    return ChildHandle(context.app, plan.flow_handle.id_bytes, status=plan.flow_handle.status)

@@ -65,9 +65,9 @@ class Signature:
         self._skip = skip
         stored = [parameter for parameter in parameters if parameter.name not in skip]
         self._python = inspect.Signature(stored)
-        self._sort(parameters, stored)
+        self._classify(parameters, stored)
         self._untyped = {name: found for name, found in types.items() if isinstance(found, Untyped)}
-        self._types = {parameter.name: self._storable(parameter, types[parameter.name]) for parameter in stored}
+        self._types = {parameter.name: self._stored_type(parameter, types[parameter.name]) for parameter in stored}
         self._make_decoders()
 
     @property
@@ -101,12 +101,12 @@ class Signature:
         name = name or getattr(function, "__name__", type(function).__name__)
         return cls(name, parameters, types, skip, Any if isinstance(returns, Untyped) else returns)
 
-    def _sort(self, parameters: list[inspect.Parameter], stored: list[inspect.Parameter]) -> None:
+    def _classify(self, parameters: list[inspect.Parameter], stored: list[inspect.Parameter]) -> None:
         """What the hot paths need to know of the parameters, by kind."""
         kinds = {kind: [p.name for p in stored if p.kind is kind] for kind in inspect._ParameterKind}
         self._variadic = next(iter(kinds[inspect.Parameter.VAR_POSITIONAL]), "")
         self._extra = next(iter(kinds[inspect.Parameter.VAR_KEYWORD]), "")
-        self._is_open = bool(self._variadic or self._extra)
+        self._is_variadic = bool(self._variadic or self._extra)
         self._order = tuple(p.name for p in stored if p.name != self._extra)
         self._positional = tuple(p.name for p in stored if p.kind in _POSITIONAL)
         self._by_keyword = frozenset(self._order) - {self._variadic, *kinds[inspect.Parameter.POSITIONAL_ONLY]}
@@ -121,9 +121,9 @@ class Signature:
         placed = [p for p in parameters if p.kind in by_position]
         self._placed = tuple(p.name for p in placed if p.name not in self._skip)
         self._injected = tuple((i, p.name, p.default) for i, p in enumerate(placed) if p.name in self._skip)
-        self._is_plain = parameters == stored and all(p.kind in _POSITIONAL for p in stored)
+        self._is_all_positional = parameters == stored and all(p.kind in _POSITIONAL for p in stored)
 
-    def _storable(self, parameter: inspect.Parameter, annotation: Any) -> Any:
+    def _stored_type(self, parameter: inspect.Parameter, annotation: Any) -> Any:
         if isinstance(annotation, Untyped):
             return Any
         try:
@@ -155,7 +155,7 @@ class Signature:
 
     def bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         """The call by parameter, in the order of the parameters, without defaults. Raises what Python would."""
-        if not self._is_open and len(args) <= len(self._positional):
+        if not self._is_variadic and len(args) <= len(self._positional):
             bound = dict(zip(self._positional, args, strict=False))
             if not kwargs:
                 if bound.keys() >= self._required:
@@ -186,7 +186,7 @@ class Signature:
         try:
             data = pack(bound if meta is None else {**bound, META: meta})
         except BadInput as refusal:
-            raise self._blamed(bound, refusal) from refusal
+            raise self._blame_argument(bound, refusal) from refusal
         try:
             self._check(data, Codec.MSGPACK)
         except Exception as error:  # a class of the caller's may raise anything while it is made
@@ -201,7 +201,7 @@ class Signature:
                     kind = type(part).__name__
                     raise WrongCall(f"{self.name}: {name}: a {kind} would arrive as a dict, for {untyped.why}")
 
-    def _blamed(self, bound: dict[str, Any], refusal: BadInput) -> WrongCall | BadInput:
+    def _blame_argument(self, bound: dict[str, Any], refusal: BadInput) -> WrongCall | BadInput:
         for name, value in bound.items():
             try:
                 pack(value)
@@ -213,32 +213,39 @@ class Signature:
 
     def decode(self, blob: Blob, migrate: Migrate | None = None) -> DecodedCall:
         """The call that a payload stands for. `migrate` gets the map as it is stored, and its version (1 when it has
-        none), and gives the map of today. A payload that is no map is the one argument, and has no version."""
+        none), and gives the map of current. A payload that is no map is the one argument, and has no version."""
         try:
             if not _is_map(blob):
                 return self._decode_single(blob)
             if migrate is not None:
-                blob = self._migrated(blob, migrate)
+                blob = self._migrate(blob, migrate)
             return self._call(self._read(blob.data, blob.codec))
         except BadArguments:
             raise
         except Exception as error:  # a class of the task's may raise anything while it is made
-            raise BadArguments(f"{self.name}: {self._explained(error, blob)}") from error
+            raise BadArguments(f"{self.name}: {self._explain(error, blob)}") from error
 
     def positional(self, blob: Blob) -> tuple[Any, ...] | None:
         """All arguments by position, where every parameter has one: the short way of most payloads. None: `decode`."""
-        if not self._is_plain or blob.codec is not _MSGPACK or not blob.data or blob.data[0] not in _MAP_STARTS:
+        if (
+            not self._is_all_positional
+            or blob.codec is not _MSGPACK
+            or not blob.data
+            or blob.data[0] not in _MAP_STARTS
+        ):
             return None
         try:
             values: tuple[Any, ...] = msgspec.structs.astuple(self._from_msgpack(blob.data))[:-1]  # without META
         except Exception as error:  # as in `decode`
-            raise BadArguments(f"{self.name}: {self._explained(error, blob)}") from error
+            raise BadArguments(f"{self.name}: {self._explain(error, blob)}") from error
         if self._defaults:
             names = zip(self._order, values, strict=True)
             return tuple([self._defaults[name] if value is UNSET else value for name, value in names])
         return values
 
-    def place(self, decoded: DecodedCall, injected: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    def bind_injected(
+        self, decoded: DecodedCall, injected: Mapping[str, Any]
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The arguments to call the function with, once those parameters that `skip` named have their values."""
         if not self._injected:
             return decoded.args, {**decoded.kwargs, **injected}
@@ -286,24 +293,24 @@ class Signature:
             return self._call({})
         if not self._single:
             raise BadArguments(
-                f"{self.name}: the payload is no object, and so must be its one argument; {self._takes()}"
+                f"{self.name}: the payload is no object, and so must be its one argument; {self._describe_parameters()}"
             )
         value = decoder(self._types[self._single], blob.codec)(blob.data)
         return self._call({self._single: value})
 
-    def _migrated(self, blob: Blob, migrate: Migrate) -> Blob:
+    def _migrate(self, blob: Blob, migrate: Migrate) -> Blob:
         raw: dict[str, Any] = decoder(dict[str, Any], blob.codec)(blob.data)
         meta = msgspec.convert(raw.pop(META, {}), dict[str, Any])
         version = msgspec.convert(meta.get("v", 1), int)
         try:
-            today = {**migrate(raw, version), META: meta}
+            current = {**migrate(raw, version), META: meta}
         except Exception as error:
             raise BadArguments(
                 f"{self.name}: the payload of version {version} could not be migrated: {type(error).__name__}: {error}"
             ) from error
-        return Blob(pack(today) if blob.codec is Codec.MSGPACK else _to_json(today), blob.codec)
+        return Blob(pack(current) if blob.codec is Codec.MSGPACK else _to_json(current), blob.codec)
 
-    def _explained(self, error: Exception, blob: Blob) -> str:
+    def _explain(self, error: Exception, blob: Blob) -> str:
         """Which names are wrong, all of them, where the decoder tells the first."""
         try:
             given = decoder(dict[str, msgspec.Raw], blob.codec)(blob.data).keys()
@@ -311,10 +318,14 @@ class Signature:
             return describe_error(error)
         unknown, missing = given - self._known, self._required - given
         if unknown and not self._extra:
-            return f"unknown arguments: {_format_names(unknown)}; {self._takes()}"
-        return f"missing arguments: {_format_names(missing)}; {self._takes()}" if missing else describe_error(error)
+            return f"unknown arguments: {_format_names(unknown)}; {self._describe_parameters()}"
+        return (
+            f"missing arguments: {_format_names(missing)}; {self._describe_parameters()}"
+            if missing
+            else describe_error(error)
+        )
 
-    def _takes(self) -> str:
+    def _describe_parameters(self) -> str:
         return f"it takes {', '.join(self._order) or 'no arguments'}"
 
 

@@ -58,15 +58,15 @@ class BatchTask(Task[[T], R_co]):
         if self.needs_context:
             raise BadInput(f"{self.name}: the context is that of one job, and a batch has many; leave it out.")
 
-    def _signature_of(self, function: Callable[..., Any], injected: frozenset[str]) -> Signature:
+    def _make_signature(self, function: Callable[..., Any], injected: frozenset[str]) -> Signature:
         python = inspect.signature(function)
-        taken = [parameter for parameter in python.parameters.values() if parameter.name not in injected]
-        if len(taken) != 1 or taken[0].kind in (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.VAR_KEYWORD):
+        accepted = [parameter for parameter in python.parameters.values() if parameter.name not in injected]
+        if len(accepted) != 1 or accepted[0].kind in (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.VAR_KEYWORD):
             raise BadInput(f"{self.name}: {_EXPECTED}.")
-        items = self._element(resolve_annotation(function, taken[0].annotation, {}))
+        items = self._element(resolve_annotation(function, accepted[0].annotation, {}))
         returns = resolve_annotation(function, python.return_annotation, {})
         result = returns if returns is NoneType else _result_type(self._element(returns))
-        one = taken[0].replace(annotation=items, default=inspect.Parameter.empty)
+        one = accepted[0].replace(annotation=items, default=inspect.Parameter.empty)
         return Signature(
             self.name, [one], {one.name: items}, frozenset(), Any if isinstance(result, Untyped) else result
         )
@@ -78,16 +78,18 @@ class BatchTask(Task[[T], R_co]):
             raise BadInput(f"{self.name}: {_EXPECTED}, not {annotation}.")
         return get_args(annotation)[0]
 
-    def item_of(self, payload: Blob) -> Any:
+    def decode_item(self, payload: Blob) -> Any:
         """The argument of one job."""
         call = self.signature.decode(payload, self.migrations.needed_for(payload))
         return next(iter((*call.args, *call.kwargs.values())))
 
     def perform_many(self, items: list[Any], shared: SharedDependencies | None) -> Any:
-        if not self.needs:
+        if not self.dependencies:
             return self.function(items)
-        making = Injector(self, None, shared)
-        return (making.acall if self.is_async else making.call)(self.needs, lambda injected: ((items,), injected))
+        injector = Injector(self, None, shared)
+        return (injector.acall if self.is_async else injector.call)(
+            self.dependencies, lambda injected: ((items,), injected)
+        )
 
 
 class SyncBatchTask(BatchTask[T, R_co]):

@@ -86,8 +86,8 @@ def describe_error(error: Exception) -> str:
         return f"malformed: {text}" if isinstance(error, msgspec.DecodeError | UnicodeDecodeError) else text
     found = _PLACE.search(text)
     is_key, place = found.groups() if found else (None, None)
-    said = (text[: found.start()] if found else text).replace("`", "")
-    said = said[:1].lower() + said[1:]
+    message = (text[: found.start()] if found else text).replace("`", "")
+    message = message[:1].lower() + message[1:]
     if is_key:
-        said = f"a key: {said}"
-    return f"{place}: {said}" if place else said
+        message = f"a key: {message}"
+    return f"{place}: {message}" if place else message

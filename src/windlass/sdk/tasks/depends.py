@@ -1,4 +1,4 @@
-"""What a task's function needs beside its arguments, declared by `Depends(factory)` and checked when the task is.
+"""What a task's function dependencies beside its arguments, declared by `Depends(factory)` and checked when the task is.
 Making and closing it is injection.py's."""
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def _kind(call: Callable[..., Any]) -> Kind:
 
 
 class Factory:
-    """A function or class that makes something, and what it needs itself."""
+    """A function or class that makes something, and what it dependencies itself."""
 
     def __init__(self, call: Callable[..., Any]) -> None:
         if not callable(call):
@@ -52,7 +52,9 @@ class Factory:
         self.name: str = getattr(call, "__qualname__", repr(call))
         self.is_context = call is Context
         self.kind = _kind(call)
-        self.needs: dict[str, Dependency] = {} if self.is_context else _find_factory_dependencies(call, self.name)
+        self.dependencies: dict[str, Dependency] = (
+            {} if self.is_context else _find_factory_dependencies(call, self.name)
+        )
 
     @property
     def is_async(self) -> bool:
@@ -89,7 +91,7 @@ def find_dependencies(function: Callable[..., Any], name: str) -> dict[str, Depe
 
 
 def _find_factory_dependencies(call: Callable[..., Any], name: str) -> dict[str, Dependency]:
-    """As of a function; besides, a parameter annotated with Context needs no default. Nobody gives it anything else."""
+    """As of a function; besides, a parameter annotated with Context dependencies no default. Nobody gives it anything else."""
     found = find_dependencies(call, name)
     for parameter in _parameters(call).values():
         if parameter.name in found or parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
@@ -108,8 +110,11 @@ def _parameters(function: Callable[..., Any]) -> Mapping[str, inspect.Parameter]
         return {}
 
 
-def depends_on_context(needs: Mapping[str, Dependency]) -> bool:
-    return any(need.factory.is_context or depends_on_context(need.factory.needs) for need in needs.values())
+def depends_on_context(dependencies: Mapping[str, Dependency]) -> bool:
+    return any(
+        dependency.factory.is_context or depends_on_context(dependency.factory.dependencies)
+        for dependency in dependencies.values()
+    )
 
 
 def _is_context(function: Callable[..., Any], parameter: inspect.Parameter) -> bool:
@@ -129,15 +134,15 @@ def _refuse_unreachable(name: str, parameter: inspect.Parameter, parameters: Map
 
 def refuse_context(factory: Factory) -> None:
     """What outlives a job cannot know it."""
-    for name, need in factory.needs.items():
-        if need.factory.is_context:
+    for name, dependency in factory.dependencies.items():
+        if dependency.factory.is_context:
             raise BadInput(f"{factory.name}: {name} is the context of one job; this dependency is shared by a worker.")
-        refuse_context(need.factory)
+        refuse_context(dependency.factory)
 
 
 def refuse_circle(factory: Factory, overrides: Mapping[Any, Factory], above: tuple[Any, ...] = ()) -> None:
-    """A replacement may need what it replaces; then there would be no end to it."""
+    """A replacement may dependency what it replaces; then there would be no end to it."""
     if factory.call in above:
         raise BadInput(f"{factory.name} would be needed to make itself; call it in the replacement instead.")
-    for need in factory.needs.values():
-        refuse_circle(overrides.get(need.factory.call, need.factory), overrides, (*above, factory.call))
+    for dependency in factory.dependencies.values():
+        refuse_circle(overrides.get(dependency.factory.call, dependency.factory), overrides, (*above, factory.call))

@@ -55,33 +55,33 @@ class Injector:
         self._values: dict[Any, Any] = {}
         self._opened: list[OpenGenerator] = []
 
-    def _steps(self, needs: Mapping[str, Dependency]) -> Generator[FactoryCall, Any, dict[str, Any]]:
+    def _steps(self, dependencies: Mapping[str, Dependency]) -> Generator[FactoryCall, Any, dict[str, Any]]:
         found = {}
-        for name, need in needs.items():
-            found[name] = yield from self._one(need)
+        for name, dependency in dependencies.items():
+            found[name] = yield from self._resolve(dependency)
         return found
 
-    def _one(self, need: Dependency) -> Generator[FactoryCall, Any, Any]:
-        factory = self._overrides.get(need.factory.call, need.factory)
+    def _resolve(self, dependency: Dependency) -> Generator[FactoryCall, Any, Any]:
+        factory = self._overrides.get(dependency.factory.call, dependency.factory)
         if factory.is_context:
-            return self._the_context()
-        is_shared = need.scope == "worker" and self._shared is not None
+            return self._get_context()
+        is_shared = dependency.scope == "worker" and self._shared is not None
         known = (factory.call, is_shared)
         if known not in self._values:
-            arguments = {} if is_shared else (yield from self._steps(factory.needs))
+            arguments = {} if is_shared else (yield from self._steps(factory.dependencies))
             self._values[known] = yield FactoryCall(factory, arguments, is_shared)
         return self._values[known]
 
-    def _the_context(self) -> Context:
+    def _get_context(self) -> Context:
         if self._context is None:
             self._context = Context(self._task.app, self._task, current_job.get(), NullReporter())
         return self._context
 
     # Without an event loop
 
-    def call(self, needs: Mapping[str, Dependency], place: BindArguments) -> Any:
+    def call(self, dependencies: Mapping[str, Dependency], bind: BindArguments) -> Any:
         try:
-            args, kwargs = _run_steps(self._steps(needs), self._make, place)
+            args, kwargs = _run_steps(self._steps(dependencies), self._make, bind)
             value = self._task.function(*args, **kwargs)
         except BaseException as error:
             self._close(error)
@@ -113,23 +113,23 @@ class Injector:
         )
 
     def _close(self, error: BaseException | None) -> None:
-        told = error
+        failure = error
         for opened in reversed(self._opened):
             try:
                 if opened.factory.is_async:
-                    self._run(_afinish(opened, told), opened.factory)
+                    self._run(_afinish(opened, failure), opened.factory)
                 else:
-                    _finish(opened, told)
+                    _finish(opened, failure)
             except BaseException as raised:
-                told = raised
-        if told is not None and told is not error:
-            raise told
+                failure = raised
+        if failure is not None and failure is not error:
+            raise failure
 
     # On an event loop
 
-    async def acall(self, needs: Mapping[str, Dependency], place: BindArguments) -> Any:
+    async def acall(self, dependencies: Mapping[str, Dependency], bind: BindArguments) -> Any:
         try:
-            args, kwargs = await _run_steps_async(self._steps(needs), self._amake, place)
+            args, kwargs = await _run_steps_async(self._steps(dependencies), self._amake, bind)
             value = await self._task.function(*args, **kwargs)
         except BaseException as error:
             await self._aclose(error)
@@ -150,17 +150,17 @@ class Injector:
         return await _afirst(factory, made) if factory.is_async else _first(factory, made)
 
     async def _aclose(self, error: BaseException | None) -> None:
-        told = error
+        failure = error
         for opened in reversed(self._opened):
             try:
                 if opened.factory.is_async:
-                    await _afinish(opened, told)
+                    await _afinish(opened, failure)
                 else:
-                    _finish(opened, told)
+                    _finish(opened, failure)
             except BaseException as raised:
-                told = raised
-        if told is not None and told is not error:
-            raise told
+                failure = raised
+        if failure is not None and failure is not error:
+            raise failure
 
 
 class SharedDependencies:
@@ -171,9 +171,9 @@ class SharedDependencies:
         self._values: dict[Any, Any] = {}
         self._making: dict[Any, asyncio.Task[Any]] = {}
         self._opened: list[OpenGenerator] = []
-        self._loop = self._home()
+        self._loop = self._get_loop()
 
-    def _home(self) -> asyncio.AbstractEventLoop | None:
+    def _get_loop(self) -> asyncio.AbstractEventLoop | None:
         return asyncio.get_running_loop()
 
     def value(self, factory: Factory) -> Any:
@@ -206,32 +206,34 @@ class SharedDependencies:
     async def _make(self, factory: Factory) -> Any:
         refuse_context(factory)  # of a replacement it is not known before
         arguments = {
-            name: await self.avalue(self._overrides.get(need.factory.call, need.factory))
-            for name, need in factory.needs.items()
+            name: await self.avalue(self._overrides.get(dependency.factory.call, dependency.factory))
+            for name, dependency in factory.dependencies.items()
         }
         if factory.kind == "function":
-            return await self._aside(factory.call, **arguments)
+            return await self._call_in_thread(factory.call, **arguments)
         made = factory.call(**arguments)
         if factory.kind == "coroutine":
             return await made
-        value = await (_afirst(factory, made) if factory.is_async else self._aside(_first, factory, made))
+        value = await (_afirst(factory, made) if factory.is_async else self._call_in_thread(_first, factory, made))
         self._opened.append(OpenGenerator(factory, made))
         return value
 
-    async def _aside(self, call: Callable[..., T], *args: Any, **kwargs: Any) -> T:
+    async def _call_in_thread(self, call: Callable[..., T], *args: Any, **kwargs: Any) -> T:
         """What may take its time does not stop the event loop."""
         return await asyncio.to_thread(call, *args, **kwargs)
 
     async def close(self) -> None:
-        unmade = list(self._making.values())
-        for making in unmade:
+        unfinished = list(self._making.values())
+        for making in unfinished:
             making.cancel()
-        if unmade:
-            await asyncio.wait(unmade)
+        if unfinished:
+            await asyncio.wait(unfinished)
         while self._opened:
             opened = self._opened.pop()
             try:
-                await (_afinish(opened, None) if opened.factory.is_async else self._aside(_finish, opened, None))
+                await (
+                    _afinish(opened, None) if opened.factory.is_async else self._call_in_thread(_finish, opened, None)
+                )
             except Exception:
                 log.exception("%s could not be closed.", opened.factory.name)
         self._values.clear()
@@ -240,7 +242,7 @@ class SharedDependencies:
 class ChildSharedDependencies(SharedDependencies):
     """In a child process: made in the thread that runs the jobs, closed when the child ends."""
 
-    def _home(self) -> None:
+    def _get_loop(self) -> None:
         """An event loop only where something is async."""
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
@@ -254,7 +256,7 @@ class ChildSharedDependencies(SharedDependencies):
                 loop.run_until_complete(asyncio.wait([running]))
                 running.cancelled() or running.exception()
 
-    async def _aside(self, call: Callable[..., T], *args: Any, **kwargs: Any) -> T:
+    async def _call_in_thread(self, call: Callable[..., T], *args: Any, **kwargs: Any) -> T:
         return call(*args, **kwargs)
 
     def end(self) -> None:
@@ -265,28 +267,28 @@ class ChildSharedDependencies(SharedDependencies):
 
 
 def _run_steps(
-    steps: Generator[FactoryCall, Any, dict[str, Any]], make: Callable[[FactoryCall], Any], place: BindArguments
+    steps: Generator[FactoryCall, Any, dict[str, Any]], make: Callable[[FactoryCall], Any], bind: BindArguments
 ) -> BoundArguments:
     value: Any = None
     while True:
         try:
             step = steps.send(value)
         except StopIteration as done:
-            return place(done.value)
+            return bind(done.value)
         value = make(step)
 
 
 async def _run_steps_async(
     steps: Generator[FactoryCall, Any, dict[str, Any]],
     make: Callable[[FactoryCall], Coroutine[Any, Any, Any]],
-    place: BindArguments,
+    bind: BindArguments,
 ) -> BoundArguments:
     value: Any = None
     while True:
         try:
             step = steps.send(value)
         except StopIteration as done:
-            return place(done.value)
+            return bind(done.value)
         value = await make(step)
 
 

@@ -22,7 +22,7 @@ class Limit:
         self.key = key
         self.name = name
 
-    def named(self, name: str, matches: core.Matcher, key: str) -> core.Limit:
+    def make_engine_limit(self, name: str, matches: core.Matcher, key: str) -> core.Limit:
         return core.Limit(name=name, matches=matches, running=self.running, key=key)
 
 
@@ -36,7 +36,7 @@ class Rate:
         self.key = key
         self.name = name
 
-    def named(self, name: str, matches: core.Matcher, key: str) -> core.Limit:
+    def make_engine_limit(self, name: str, matches: core.Matcher, key: str) -> core.Limit:
         return core.Limit(name=name, matches=matches, rate=self.count, per_ms=self.per_ms, burst=self.burst, key=key)
 
 
@@ -44,7 +44,9 @@ def make_engine_limits(task: str, queue: str, limits: Sequence[Limit | Rate]) ->
     """What the engine is told. A key that is computed travels with each job, under its number."""
     matches = core.Matcher(queue=queue, name=task)
     return [
-        one.named(one.name or f"{task}:{at}", matches, f"{META}.keys.{at}" if callable(one.key) else one.key)
+        one.make_engine_limit(
+            one.name or f"{task}:{at}", matches, f"{META}.keys.{at}" if callable(one.key) else one.key
+        )
         for at, one in enumerate(limits)
     ]
 

@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias, TypedDict
 from windlass.core import retry as core
 from windlass.core.errors import BadInput
 from windlass.core.job import Callback, Durability, NewJob, OnFailure
-from windlass.core.job_template import Form
+from windlass.core.job_template import JobTemplate
 from windlass.sdk.durations import Duration, duration_ms, instant_ms
 
 from .limits import Limit, Rate
@@ -93,13 +93,13 @@ class JobOptions(NamedTuple):
     unique: Unique
     tenant: Tenant
     durability: Durability | None
-    forms: dict[str, Form]  # by task
+    templates: dict[str, JobTemplate]  # by task
 
-    def form(self, task: str) -> Form:
+    def template(self, task: str) -> JobTemplate:
         """What the jobs of this task have in common; whose key and lane are not computed of their arguments."""
-        found = self.forms.get(task)
+        found = self.templates.get(task)
         if found is None:
-            found = self.forms[task] = Form(NewJob(name=task, **self.fields))
+            found = self.templates[task] = JobTemplate(NewJob(name=task, **self.fields))
         return found
 
     @property

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Self, TypeVar, Unpack
 
 from windlass.core.errors import BadInput
 from windlass.core.job import Blob, NewJob
-from windlass.core.job_template import Filled
+from windlass.core.job_template import PreparedJob
 from windlass.sdk.context import Context
 from windlass.sdk.durations import duration_ms
 from windlass.sdk.flows.flow import FlowPart, FlowPlan, Upstream
@@ -49,52 +49,52 @@ _TASK_ONLY_OPTIONS = TaskOptions.__annotations__.keys() - CallOptions.__annotati
 class Call(FlowPart[R_co]):
     """A task with its arguments, ready to be enqueued."""
 
-    __slots__ = ("_signature", "_template", "arguments", "task")
+    __slots__ = ("_options", "_signature", "arguments", "task")
 
     def __init__(
-        self, task: Task[..., R_co], arguments: dict[str, Any], terms: JobOptions, signature: Signature | None = None
+        self, task: Task[..., R_co], arguments: dict[str, Any], options: JobOptions, signature: Signature | None = None
     ) -> None:
         self.task = task
         self.arguments = arguments
-        self._template = terms
+        self._options = options
         self._signature = signature or task.signature  # another one where an argument comes later
 
     def using(self, **options: Unpack[CallOptions]) -> Call[R_co]:
-        return Call(self.task, self.arguments, make_job_options(options, self._template), self._signature)
+        return Call(self.task, self.arguments, make_job_options(options, self._options), self._signature)
 
-    def ready(self, meta: dict[str, Any] | None = None) -> NewJob | Filled:
-        """The job that the engine is given, mostly by its payload alone. A wrong argument is refused here."""
-        task, terms = self.task, self._template
+    def prepare(self, meta: dict[str, Any] | None = None) -> NewJob | PreparedJob:
+        """The job that the engine is upstream, mostly by its payload alone. A wrong argument is refused here."""
+        task, options = self.task, self._options
         if task.app.trace_source is not None:
-            return self.new_job(meta=meta, id=task.app.new_id(terms.queue))
-        if terms.unique or terms.tenant:
+            return self.new_job(meta=meta, id=task.app.new_id(options.queue))
+        if options.unique or options.tenant:
             return self.new_job(meta=meta)
-        return Filled(terms.form(task.name), self._payload(meta))
+        return PreparedJob(options.template(task.name), self._payload(meta))
 
     def _payload(self, meta: dict[str, Any] | None) -> Blob:
-        return self._signature.encode(self.arguments, self.task.meta_of(self.arguments, meta))
+        return self._signature.encode(self.arguments, self.task.make_meta(self.arguments, meta))
 
     def new_job(self, **extra: Any) -> NewJob:
         """The same as a job of its own, with other fields."""
-        task, terms = self.task, self._template
+        task, options = self.task, self._options
         payload = self._payload(extra.pop("meta", None))
-        fields = terms.fields
-        if terms.unique:
-            extra["unique"] = _make_unique_key(terms.unique, task, self.arguments, payload.data)
-        if terms.tenant:
-            extra["lane"] = terms.tenant(**self.arguments) if callable(terms.tenant) else terms.tenant
+        fields = options.fields
+        if options.unique:
+            extra["unique"] = _make_unique_key(options.unique, task, self.arguments, payload.data)
+        if options.tenant:
+            extra["lane"] = options.tenant(**self.arguments) if callable(options.tenant) else options.tenant
         if task.app.trace_source is not None and not fields.get("trace"):
             extra["trace"] = task.app.trace_source(self, extra.get("id", b""))
         return NewJob(name=task.name, payload=payload, **(fields | extra if extra else fields))
 
-    def arriving(self) -> dict[str, Any]:
+    def decode_arguments(self) -> dict[str, Any]:
         """Its arguments as a worker will see them."""
         decoded = self._signature.decode(self._signature.encode(self.arguments))
         return self._signature.bind(decoded.args, decoded.kwargs)
 
     @property
     def durability(self) -> Any:
-        return self._template.durability
+        return self._options.durability
 
     @property
     def app(self) -> Windlass:
@@ -102,23 +102,25 @@ class Call(FlowPart[R_co]):
 
     @property
     def queue(self) -> str:
-        return self._template.queue
+        return self._options.queue
 
     @property
-    def terms(self) -> JobOptions:
-        return self._template
+    def options(self) -> JobOptions:
+        return self._options
 
-    def plan(self, plan: FlowPlan, given: Upstream | None) -> Upstream:
-        return plan.add(self, given)
+    def plan(self, plan: FlowPlan, upstream: Upstream | None) -> Upstream:
+        return plan.add(self, upstream)
 
     def enqueue(self) -> JobHandle[R_co]:
         app = self.task.app
-        return app.handle_of(self, app.service.enqueue_one(self.ready(), durability=self._template.durability).wait())
+        return app.make_handle(
+            self, app.service.enqueue_one(self.prepare(), durability=self._options.durability).wait()
+        )
 
     async def aenqueue(self) -> JobHandle[R_co]:
         app = self.task.app
-        gathering = (await app.in_loop()).gathering
-        return app.handle_of(self, await gathering.enqueue(self.ready(), self._template.durability))
+        batcher = (await app.loop_connection()).batcher
+        return app.make_handle(self, await batcher.enqueue(self.prepare(), self._options.durability))
 
 
 def _make_unique_key(unique: Unique, task: Task[..., Any], arguments: Mapping[str, Any], payload: bytes) -> str:
@@ -152,15 +154,15 @@ class Task(Generic[P, R_co]):
         self.migrations = Migrations(self.name, options.get("version", 1))
         hints = _type_hints(function)
         self.context_parameter, self.is_context_first = _context_parameter(function, hints)
-        self.needs = {
-            name: need
-            for name, need in find_dependencies(function, self.name).items()
+        self.dependencies = {
+            name: dependency
+            for name, dependency in find_dependencies(function, self.name).items()
             if name != self.context_parameter
         }
-        self.needs_context = bool(self.context_parameter) or depends_on_context(self.needs)
-        self.signature = self._signature_of(function, frozenset({self.context_parameter, *self.needs} - {""}))
+        self.needs_context = bool(self.context_parameter) or depends_on_context(self.dependencies)
+        self.signature = self._make_signature(function, frozenset({self.context_parameter, *self.dependencies} - {""}))
         self.result_type: Any = self.signature.returns
-        self._template = make_job_options(
+        self._options = make_job_options(
             {
                 "timeout": DEFAULT_TIMEOUT_MS / 1000,
                 "keep_result": 0 if self.result_type is type(None) else DEFAULT_KEPT_MS / 1000,
@@ -172,7 +174,7 @@ class Task(Generic[P, R_co]):
             setattr(self, copied, getattr(function, copied, None))
         self.__wrapped__ = function
 
-    def _signature_of(self, function: Callable[..., Any], injected: frozenset[str]) -> Signature:
+    def _make_signature(self, function: Callable[..., Any], injected: frozenset[str]) -> Signature:
         return Signature.of(function, injected, name=self.name)
 
     def _check(self) -> None:
@@ -187,11 +189,11 @@ class Task(Generic[P, R_co]):
 
     @property
     def queue(self) -> str:
-        return self._template.queue
+        return self._options.queue
 
     @property
-    def template(self) -> JobOptions:
-        return self._template
+    def options(self) -> JobOptions:
+        return self._options
 
     @property
     def version(self) -> int:
@@ -212,11 +214,11 @@ class Task(Generic[P, R_co]):
             raise BadInput(f"{self.name} has limits that count in its queue {self.queue!r}: it cannot go elsewhere.")
         other = object.__new__(type(self))
         other.__dict__.update(self.__dict__)
-        other._template = make_job_options(options, self._template)
+        other._options = make_job_options(options, self._options)
         return other
 
     def call(self, *args: P.args, **kwargs: P.kwargs) -> Call[R_co]:
-        return Call(self, self.signature.bind(args, kwargs), self._template)
+        return Call(self, self.signature.bind(args, kwargs), self._options)
 
     def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> JobHandle[R_co]:
         return self.call(*args, **kwargs).enqueue()
@@ -228,7 +230,7 @@ class Task(Generic[P, R_co]):
     async def aenqueue(self, *args: P.args, **kwargs: P.kwargs) -> JobHandle[R_co]:
         return await self.call(*args, **kwargs).aenqueue()
 
-    def meta_of(self, arguments: Mapping[str, Any], meta: dict[str, Any] | None) -> dict[str, Any] | None:
+    def make_meta(self, arguments: Mapping[str, Any], meta: dict[str, Any] | None) -> dict[str, Any] | None:
         """What goes with the arguments under the reserved key; mostly nothing."""
         if self.migrations.version > 1:
             meta = {"v": self.version, **(meta or {})}
@@ -240,28 +242,28 @@ class Task(Generic[P, R_co]):
         if self.migrations.version == 1 and (values := self.signature.positional(payload)) is not None:
             return self.function(*values)
         call = self.signature.decode(payload, self.migrations.needed_for(payload))
-        if self.needs:
+        if self.dependencies:
             return self._perform_injected(call, context, shared)
         if not self.context_parameter:
             return self.function(*call.args, **call.kwargs)
-        args, kwargs = self.signature.place(call, {self.context_parameter: context or Context.inline(self)})
+        args, kwargs = self.signature.bind_injected(call, {self.context_parameter: context or Context.inline(self)})
         return self.function(*args, **kwargs)
 
     def _perform_injected(self, call: DecodedCall, context: Context | None, shared: SharedDependencies | None) -> Any:
         own = {self.context_parameter: context or Context.inline(self)} if self.context_parameter else {}
-        making = Injector(self, context, shared)
-        return (making.acall if self.is_async else making.call)(
-            self.needs, lambda injected: self.signature.place(call, {**own, **injected})
+        injector = Injector(self, context, shared)
+        return (injector.acall if self.is_async else injector.call)(
+            self.dependencies, lambda injected: self.signature.bind_injected(call, {**own, **injected})
         )
 
     def _inline(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         args, kwargs = self._with_context(args, kwargs)
-        if not self.needs:
+        if not self.dependencies:
             return self.function(*args, **kwargs)
-        given = inspect.signature(self.function).bind_partial(*args, **kwargs).arguments
-        making = Injector(self, Context.inline(self), None)
-        return (making.acall if self.is_async else making.call)(
-            {name: need for name, need in self.needs.items() if name not in given},
+        passed = inspect.signature(self.function).bind_partial(*args, **kwargs).arguments
+        injector = Injector(self, Context.inline(self), None)
+        return (injector.acall if self.is_async else injector.call)(
+            {name: dependency for name, dependency in self.dependencies.items() if name not in passed},
             lambda injected: (args, {**kwargs, **injected}),
         )
 
@@ -294,7 +296,7 @@ def _type_hints(function: Callable[..., Any]) -> dict[str, Any]:
 
 
 def _context_parameter(function: Callable[..., Any], hints: Mapping[str, Any]) -> tuple[str, bool]:
-    """The parameter that wants the context, and whether it is the first of those given by position."""
+    """The parameter that wants the context, and whether it is the first of those upstream by position."""
     wanted = (Context, "Context", "windlass.Context")
     for at, parameter in enumerate(inspect.signature(function).parameters.values()):
         if hints.get(parameter.name) in wanted:

@@ -24,8 +24,8 @@ class _Meta(msgspec.Struct):
     v: int = 1
 
 
-class _Versioned(msgspec.Struct, rename={"kept": META_KEY.decode()}):
-    kept: _Meta = msgspec.field(default_factory=_Meta)
+class _Versioned(msgspec.Struct, rename={"meta": META_KEY.decode()}):
+    meta: _Meta = msgspec.field(default_factory=_Meta)
 
 
 _readers = {
@@ -39,7 +39,7 @@ def read_version(payload: Blob) -> int:
     if META_KEY not in payload.data or payload.codec not in _readers:
         return 1
     try:
-        return _readers[payload.codec](payload.data).kept.v
+        return _readers[payload.codec](payload.data).meta.v
     except (msgspec.MsgspecError, UnicodeDecodeError):
         return 1
 

@@ -26,7 +26,7 @@ class BatchRunner:
     def __init__(self, tasks: Iterable[Task[..., Any]], threads: ThreadPool, shared: SharedDependencies) -> None:
         self._threads = threads
         self._shared = shared
-        self._gathering: dict[str, BatchCollector] = {}
+        self._collectors: dict[str, BatchCollector] = {}
         for task in tasks:
             if task.batch is not None and task.batch.most > threads.most:
                 log.warning(
@@ -36,52 +36,52 @@ class BatchRunner:
 
     async def value(self, task: BatchTask[Any, Any], payload: Any) -> Any:
         """Waits for the outcome of one job. When it is cancelled the others of its batch go on."""
-        item = task.item_of(payload)
-        batch = self._gathering.get(task.name)
+        item = task.decode_item(payload)
+        batch = self._collectors.get(task.name)
         if batch is None:
-            batch = self._gathering[task.name] = BatchCollector(task, self._threads, self._shared, self._closed)
-        place = batch.add(item)
+            batch = self._collectors[task.name] = BatchCollector(task, self._threads, self._shared, self._close)
+        future = batch.add(item)
         try:
-            return await place
+            return await future
         except asyncio.CancelledError:
-            await batch.left()
+            await batch.leave()
             raise
 
-    def _closed(self, batch: BatchCollector) -> None:
+    def _close(self, batch: BatchCollector) -> None:
         """From now on it takes no more."""
-        del self._gathering[batch.task.name]
+        del self._collectors[batch.task.name]
 
 
 class BatchCollector:
     """One batch: jobs gather until there are enough or the time is over, then their function is called."""
 
-    def __init__(self, task: BatchTask[Any, Any], threads: ThreadPool, shared: SharedDependencies, closed: Any) -> None:
+    def __init__(self, task: BatchTask[Any, Any], threads: ThreadPool, shared: SharedDependencies, close: Any) -> None:
         self.task = task
         self._threads = threads
         self._shared = shared
-        self._closed = closed
+        self._close = close
         self._most = min(task.batch.most, threads.most)
-        self._places: list[tuple[Any, asyncio.Future[Any]]] = []
+        self._entries: list[tuple[Any, asyncio.Future[Any]]] = []
         self._code: asyncio.Task[None] | ThreadRun[Any] | None = None
         self._loop = asyncio.get_running_loop()
-        self._timer = self._loop.call_later(task.batch.wait_ms / 1000, self._begin)
+        self._timer = self._loop.call_later(task.batch.wait_ms / 1000, self._start)
 
     def add(self, item: Any) -> asyncio.Future[Any]:
-        place: asyncio.Future[Any] = self._loop.create_future()
-        self._places.append((item, place))
-        if len(self._places) >= self._most and len(self._waiting()) >= self._most:
+        future: asyncio.Future[Any] = self._loop.create_future()
+        self._entries.append((item, future))
+        if len(self._entries) >= self._most and len(self._waiting()) >= self._most:
             self._timer.cancel()
-            self._begin()
-        return place
+            self._start()
+        return future
 
     def _waiting(self) -> list[tuple[Any, asyncio.Future[Any]]]:
-        return [one for one in self._places if not one[1].done()]
+        return [one for one in self._entries if not one[1].done()]
 
-    def _begin(self) -> None:
+    def _start(self) -> None:
         """Those that were stopped while they waited are not part of it."""
-        self._closed(self)
-        self._places = self._waiting()
-        items = [item for item, _ in self._places]
+        self._close(self)
+        self._entries = self._waiting()
+        items = [item for item, _ in self._entries]
         if not items:
             return
         if self.task.is_async:
@@ -92,7 +92,7 @@ class BatchCollector:
 
     async def _on_loop(self, items: list[Any]) -> None:
         try:
-            self._tell(await self.task.perform_many(items, self._shared))
+            self._deliver(await self.task.perform_many(items, self._shared))
         except BaseException as error:  # the event loop would not survive some of them
             self._fail(error)
 
@@ -101,24 +101,24 @@ class BatchCollector:
         if error is not None:
             self._fail(error)
         else:
-            self._tell(future.result())
+            self._deliver(future.result())
 
-    def _tell(self, results: Any) -> None:
+    def _deliver(self, results: Any) -> None:
         try:
-            each = self._spread(results)
+            each = self._split_results(results)
         except BadInput as error:
             self._fail(error)
             return
-        for (_, place), result in zip(self._places, each, strict=True):
-            if place.done():
+        for (_, future), result in zip(self._entries, each, strict=True):
+            if future.done():
                 continue
             if isinstance(result, BaseException):
-                place.set_exception(_make_raisable(result))
+                future.set_exception(_make_raisable(result))
             else:
-                place.set_result(result)
+                future.set_result(result)
 
-    def _spread(self, results: Any) -> list[Any]:
-        count = len(self._places)
+    def _split_results(self, results: Any) -> list[Any]:
+        count = len(self._entries)
         if results is None:
             return [None] * count
         if not isinstance(results, list | tuple):
@@ -128,10 +128,10 @@ class BatchCollector:
         return list(results)
 
     def _fail(self, error: BaseException) -> None:
-        for _, place in self._waiting():
-            place.set_exception(_make_raisable(error))
+        for _, future in self._waiting():
+            future.set_exception(_make_raisable(error))
 
-    async def left(self) -> None:
+    async def leave(self) -> None:
         """A job was stopped. The last one takes the code with it, and keeps its slot until that has ended."""
         code = self._code
         if code is None or self._waiting():

@@ -22,7 +22,7 @@ from windlass.core.errors import (
     WindlassError,
 )
 from windlass.core.job import Job
-from windlass.core.operations import ANYTHING, Exchanged, Fail, Filter, Finish, Held, Take
+from windlass.core.operations import ANY_JOB, FinishedAndTaken, Fail, Filter, Finish, LeaseRef, Take
 from windlass.core.states import State
 from windlass.core.validation.bounds import NAMES_PER_FILTER, TAKE_MAX
 from windlass.service import Service
@@ -35,11 +35,11 @@ log = logging.getLogger("windlass.worker")
 
 WAIT_MS = 60_000  # a take that waits is asked anew after so long
 CALLS_MAX = 2  # calls on their way at once
-HALVED_FROM = 32  # slots: from here on a call is about half of them, so that the engine works while their code does
-TROUBLE_PAUSE_S = 1.0
-CROWDED_PAUSE_S = 5.0
+HALVE_FROM = 32  # slots: from here on a call is about half of them, so that the engine works while their code does
+RETRY_PAUSE_S = 1.0
+UNKNOWN_PAUSE_S = 5.0
 
-EndedRun = tuple[Run, Finish | Fail | Held]
+EndedRun = tuple[Run, Finish | Fail | LeaseRef]
 
 
 class Fetcher:
@@ -55,44 +55,44 @@ class Fetcher:
         *,
         admit: Callable[[list[Job]], list[Job]],
         start: Callable[[list[Job]], list[Job]],
-        told: Callable[[Sequence[Run]], None],
-        lost: Callable[[Job], None],
+        on_reported: Callable[[Sequence[Run]], None],
+        on_lost: Callable[[Job], None],
     ) -> None:
         self._service = service
         self._worker = worker
         self._queues = tuple(queues)
         self._slots = slots
-        self._at_once = min((slots + 1) // 2 if slots >= HALVED_FROM else slots, TAKE_MAX)  # outcomes of one call
+        self._report_size = min((slots + 1) // 2 if slots >= HALVE_FROM else slots, TAKE_MAX)  # outcomes of one call
         self._admit = admit
         self._start = start
-        self._told = told
-        self._lost = lost
-        self._wants: Filter = ANYTHING
+        self._on_reported = on_reported
+        self._on_lost = on_lost
+        self._wants: Filter = ANY_JOB
         self._outcomes: list[EndedRun] = []
         self._occupied = 0
-        self._promised = 0  # slots that calls on their way may fill
-        self._on_their_way = 0  # calls that report
+        self._reserved = 0  # slots that calls on their way may fill
+        self._reports_in_flight = 0  # calls that report
         self._starting = asyncio.Lock()
-        self._talks: set[asyncio.Task[None]] = set()
+        self._calls: set[asyncio.Task[None]] = set()
         self._acceptances: set[asyncio.Task[None]] = set()
         self._waiting: asyncio.Task[None] | None = None
         self._unstarted: dict[int, list[Job]] = {}  # taken, and neither begun nor given back yet
         self._changed = asyncio.Event()
         self.is_open = True  # takes more
         self.is_empty = False  # the last look found nothing
-        self.trouble: BaseException | None = None
+        self.error: BaseException | None = None
 
     # What happens at the slots
 
-    def ended(self, run: Run, outcome: RunReport) -> None:
+    def add_outcome(self, run: Run, outcome: RunReport) -> None:
         """The outcome is reported with the next call."""
         if outcome is None:
-            self._told((run,))
+            self._on_reported((run,))
         else:
             self._outcomes.append((run, outcome))
         self._changed.set()
 
-    def vacated(self) -> None:
+    def free_slot(self) -> None:
         self._occupied -= 1
         self._changed.set()
 
@@ -114,28 +114,28 @@ class Fetcher:
 
     # Its work
 
-    async def turn(self, until_s: float | None = None, *, waits: bool = True) -> None:
+    async def step(self, until_s: float | None = None, *, waits: bool = True) -> None:
         """One decision, or waiting until there is something to decide."""
-        if self.trouble is not None:
-            raise self.trouble
-        if self._talk_if_due():
+        if self.error is not None:
+            raise self.error
+        if self._send_if_due():
             return
-        if self._free > 0 and self._waiting is None and not self._talks and not self._outcomes:
-            self._look(self._free, waits)
+        if self._free > 0 and self._waiting is None and not self._calls and not self._outcomes:
+            self._start_take(self._free, waits)
         else:
-            await self.change(until_s)
+            await self.wait_for_change(until_s)
 
     @property
     def _free(self) -> int:
-        return self._slots - self._occupied - self._promised if self.is_open else 0
+        return self._slots - self._occupied - self._reserved if self.is_open else 0
 
-    def _talk_if_due(self) -> bool:
-        is_due = bool(self._outcomes) and self._on_their_way < CALLS_MAX
+    def _send_if_due(self) -> bool:
+        is_due = bool(self._outcomes) and self._reports_in_flight < CALLS_MAX
         if is_due:
-            self._talk()
+            self._finish_and_take()
         return is_due
 
-    async def change(self, until_s: float | None) -> None:
+    async def wait_for_change(self, until_s: float | None) -> None:
         try:
             async with asyncio.timeout_at(until_s):
                 await self._changed.wait()
@@ -143,41 +143,41 @@ class Fetcher:
             return
         self._changed.clear()
 
-    async def drained(self) -> None:
+    async def drain(self) -> None:
         """Everything that ended is reported."""
-        while self._outcomes or self._talks:
-            await self.turn()
+        while self._outcomes or self._calls:
+            await self.step()
 
-    def _talk(self) -> None:
+    def _finish_and_take(self) -> None:
         """Slots of what waits for the next call are left to that one."""
-        outcomes, self._outcomes = self._outcomes[: self._at_once], self._outcomes[self._at_once :]
+        outcomes, self._outcomes = self._outcomes[: self._report_size], self._outcomes[self._report_size :]
         most = min(max(0, self._free - len(self._outcomes)), TAKE_MAX)
-        self._promised += most
-        self._on_their_way += 1
-        talk = asyncio.create_task(self._exchange(self._sent(outcomes, most), outcomes, most))
-        self._talks.add(talk)
-        talk.add_done_callback(self._finished)
+        self._reserved += most
+        self._reports_in_flight += 1
+        call = asyncio.create_task(self._receive(self._send(outcomes, most), outcomes, most))
+        self._calls.add(call)
+        call.add_done_callback(self._call_done)
 
-    def _sent(self, outcomes: list[EndedRun], most: int) -> Coroutine[Any, Any, Exchanged] | None:
+    def _send(self, outcomes: list[EndedRun], most: int) -> Coroutine[Any, Any, FinishedAndTaken] | None:
         """On its way to the engine; None: what ended is reported without taking."""
-        if most <= 0 or _of_type(outcomes, Held):
+        if most <= 0 or _of_type(outcomes, LeaseRef):
             return None
         finishes = [outcome for _, outcome in _of_type(outcomes, Finish)]
         failures = [outcome for _, outcome in _of_type(outcomes, Fail)] if len(finishes) < len(outcomes) else []
         return self._service.finish_and_take(finishes, failures, self._request(most)).sent()
 
-    def _look(self, most: int, waits: bool) -> None:
+    def _start_take(self, most: int, waits: bool) -> None:
         most = min(most, TAKE_MAX)
-        self._promised += most
+        self._reserved += most
         self._waiting = asyncio.create_task(self._take(most, WAIT_MS if waits else 0))
-        self._waiting.add_done_callback(self._finished)
+        self._waiting.add_done_callback(self._call_done)
 
-    def _finished(self, done: asyncio.Task[None]) -> None:
-        self._talks.discard(done)
+    def _call_done(self, done: asyncio.Task[None]) -> None:
+        self._calls.discard(done)
         if self._waiting is done:
             self._waiting = None
         if not done.cancelled() and (error := done.exception()) is not None:
-            self.trouble = error
+            self.error = error
         self._changed.set()
 
     def _request(self, most: int, wait_ms: int = 0) -> Take:
@@ -195,70 +195,70 @@ class Fetcher:
             if not self.is_open or len(received) >= most:
                 return False
             received.append(job)
-            unknown.extend(self._begin_at_once(job, accept))
+            unknown.extend(self._start_handed_over(job, accept))
             return True
 
         try:
             jobs = (await self._service.take(self._request(most, wait_ms), receive=receive)).jobs
-            jobs = [self._taken_on(job) if job.state is State.DISPATCHED else job for job in jobs]
+            jobs = [self._accept(job) if job.state is State.DISPATCHED else job for job in jobs]
         except WindlassError as error:
             log.warning("Nothing can be taken (%s); still trying.", error)
-            await asyncio.sleep(TROUBLE_PAUSE_S)
+            await asyncio.sleep(RETRY_PAUSE_S)
             return
         finally:
-            self._promised -= most
+            self._reserved -= most
         if received:
             self.is_empty = False
-            await self._unknown(unknown)
+            await self._return_unknown(unknown)
         else:
-            await self._begin(jobs)
+            await self._start_taken(jobs)
 
     # What was handed over is accepted. That is sent before its code runs, so that its attempt counts also when the code
     # ends this process; what it answers is heard after its code was begun.
 
-    def _begin_at_once(self, job: Job, accept: Callable[[], Acceptance]) -> list[Job]:
+    def _start_handed_over(self, job: Job, accept: Callable[[], Acceptance]) -> list[Job]:
         """In the turn of the bell, which goes on whatever happens here."""
         self._occupied += 1
         try:
             acceptance = accept()
             unknown = self._start([replace(job, state=State.RUNNING)])
-            asyncio.get_running_loop().call_soon(self._hear, job, acceptance)
+            asyncio.get_running_loop().call_soon(self._watch_acceptance, job, acceptance)
         except Exception as error:
-            self.trouble = error
+            self.error = error
             return []
         return unknown
 
-    def _taken_on(self, job: Job) -> Job:
-        self._hear(job, self._service.accept([Held(job.id, job.lease_token)]).one().sent())
+    def _accept(self, job: Job) -> Job:
+        self._watch_acceptance(job, self._service.accept([LeaseRef(job.id, job.lease_token)]).one().sent())
         return replace(job, state=State.RUNNING)
 
-    def _hear(self, job: Job, acceptance: Acceptance) -> None:
-        hearing = asyncio.create_task(self._accepted(job, acceptance))
-        self._acceptances.add(hearing)
-        hearing.add_done_callback(self._acceptances.discard)
+    def _watch_acceptance(self, job: Job, acceptance: Acceptance) -> None:
+        watch = asyncio.create_task(self._await_acceptance(job, acceptance))
+        self._acceptances.add(watch)
+        watch.add_done_callback(self._acceptances.discard)
 
-    async def _accepted(self, job: Job, acceptance: Acceptance) -> None:
+    async def _await_acceptance(self, job: Job, acceptance: Acceptance) -> None:
         try:
             await acceptance
         except AlreadyEnded:
             return
         except Refusal:
-            self._lost(job)
+            self._on_lost(job)
         except WindlassError as error:  # whose it is is seen when it is extended
             log.warning("What was handed over cannot be accepted (%s).", error)
 
-    async def _exchange(self, sent: Coroutine[Any, Any, Exchanged] | None, outcomes: list[EndedRun], most: int) -> None:
+    async def _receive(self, sent: Coroutine[Any, Any, FinishedAndTaken] | None, outcomes: list[EndedRun], most: int) -> None:
         jobs: list[Job] | None = None
         try:
-            jobs = await self._exchanged(sent, outcomes)
+            jobs = await self._receive_answer(sent, outcomes)
         finally:
-            self._promised -= most
-            self._on_their_way -= 1
+            self._reserved -= most
+            self._reports_in_flight -= 1
         if jobs is not None:
-            await self._begin(jobs)
+            await self._start_taken(jobs)
 
-    async def _exchanged(
-        self, sent: Coroutine[Any, Any, Exchanged] | None, outcomes: list[EndedRun]
+    async def _receive_answer(
+        self, sent: Coroutine[Any, Any, FinishedAndTaken] | None, outcomes: list[EndedRun]
     ) -> list[Job] | None:
         """What was taken, if anybody asked. The engine may be away: what ended is told when it is back."""
         if sent is None:
@@ -268,11 +268,11 @@ class Fetcher:
             answer = await sent
         except WindlassError as error:
             log.warning("What has ended cannot be reported (%s); still trying.", error)
-            await asyncio.sleep(TROUBLE_PAUSE_S)
+            await asyncio.sleep(RETRY_PAUSE_S)
             await self._report(outcomes)
             return None
-        self._note(_of_type(outcomes, Finish), answer.finished)
-        self._note(_of_type(outcomes, Fail), answer.failed)
+        self._record_answers(_of_type(outcomes, Finish), answer.finished)
+        self._record_answers(_of_type(outcomes, Fail), answer.failed)
         return answer.taken.jobs
 
     async def _report(self, outcomes: list[EndedRun]) -> None:
@@ -281,90 +281,90 @@ class Fetcher:
                 for kind, ask in (
                     (Finish, self._service.finish),
                     (Fail, self._service.fail),
-                    (Held, self._service.release),
+                    (LeaseRef, self._service.release),
                 ):
                     part = _of_type(outcomes, kind)
                     if part:
-                        self._note(part, await ask([outcome for _, outcome in part]))
+                        self._record_answers(part, await ask([outcome for _, outcome in part]))
                         outcomes = [one for one in outcomes if not isinstance(one[1], kind)]
                 return
             except (EngineUnavailable, EngineError, EngineFull) as error:
                 log.warning("What has ended cannot be reported (%s); still trying.", error)
-                await asyncio.sleep(TROUBLE_PAUSE_S)
+                await asyncio.sleep(RETRY_PAUSE_S)
 
-    def _note(self, told: Sequence[EndedRun], answers: Sequence[Any]) -> None:
-        for (run, outcome), answer in zip(told, answers, strict=True):
+    def _record_answers(self, ended: Sequence[EndedRun], answers: Sequence[Any]) -> None:
+        for (run, outcome), answer in zip(ended, answers, strict=True):
             if answer is None:  # ended well, as mostly
                 continue
             if isinstance(answer, Refusal) and not isinstance(answer, AlreadyEnded):  # that one went through before
                 kind = type(outcome).__name__.lower()
                 log.warning("Job %s (%s): its %s was refused: %s", run.job.key, run.job.name, kind, answer)
-        self._told([run for run, _ in told])
+        self._on_reported([run for run, _ in ended])
 
-    async def _begin(self, jobs: list[Job]) -> None:
+    async def _start_taken(self, jobs: list[Job]) -> None:
         self.is_empty = not jobs
         jobs = self._admit(jobs)
         if not jobs:
             return
         self._unstarted[id(jobs)] = jobs
         try:
-            await self._begin_all(jobs)
+            await self._start_admitted(jobs)
         finally:
             del self._unstarted[id(jobs)]
 
-    async def _begin_all(self, jobs: list[Job]) -> None:
+    async def _start_admitted(self, jobs: list[Job]) -> None:
         if not self.is_open:  # closed while they were on their way; if this fails, they go back when the worker leaves
             with contextlib.suppress(WindlassError):
-                await self._service.release([Held(job.id, job.lease_token) for job in jobs])
+                await self._service.release([LeaseRef(job.id, job.lease_token) for job in jobs])
             return
         self._occupied += len(jobs)
-        if self._at_once < self._slots:
-            unknown = await self._start_apart(jobs)
+        if self._report_size < self._slots:
+            unknown = await self._start_interleaved(jobs)
         else:
             unknown = self._start(jobs)
-        await self._unknown(unknown)
+        await self._return_unknown(unknown)
 
-    async def _unknown(self, jobs: list[Job]) -> None:
+    async def _return_unknown(self, jobs: list[Job]) -> None:
         if jobs:
             self._occupied -= len(jobs)
             self._unstarted[id(jobs)] = jobs
             try:
-                await self._set_aside(jobs)
+                await self._exclude_names(jobs)
             finally:
                 del self._unstarted[id(jobs)]
 
-    async def _start_apart(self, jobs: list[Job]) -> list[Job]:
+    async def _start_interleaved(self, jobs: list[Job]) -> list[Job]:
         """Two halves that come together would end together and be reported together: the engine would stand still while
         their code runs, and the other way round. So what has ended leaves before the next half begins."""
         async with self._starting:
-            self._talk_if_due()
+            self._send_if_due()
             unknown = self._start(jobs)
             await asyncio.sleep(0)  # their code runs, at least until it waits
-            self._talk_if_due()
+            self._send_if_due()
             await asyncio.sleep(0)  # and this leaves
         return unknown
 
-    async def _set_aside(self, jobs: list[Job]) -> None:
+    async def _exclude_names(self, jobs: list[Job]) -> None:
         """Jobs of names that nobody here knows wait where they are seen, for a worker that does."""
         names = {*self._wants.all_but, *(job.name for job in jobs)}
         log.warning("No task here is called %s; such jobs wait for a worker that knows them.", ", ".join(sorted(names)))
         if len(names) > NAMES_PER_FILTER:  # the filter cannot hold all of them: at least they are not met at once again
-            await asyncio.sleep(CROWDED_PAUSE_S)
+            await asyncio.sleep(UNKNOWN_PAUSE_S)
         while True:
             try:
                 for queue in self._queues:
                     await self._service.configure(queue, {"name_lanes": True})
                 self._wants = Filter(all_but=tuple(sorted(names))[:NAMES_PER_FILTER])
-                await self._service.release([Held(job.id, job.lease_token) for job in jobs])
+                await self._service.release([LeaseRef(job.id, job.lease_token) for job in jobs])
                 return
             except Forbidden as refusal:  # then they are met again, but not at once
                 log.warning("They cannot be set aside: %s", refusal)
-                await asyncio.sleep(CROWDED_PAUSE_S)
-                await self._service.release([Held(job.id, job.lease_token) for job in jobs])
+                await asyncio.sleep(UNKNOWN_PAUSE_S)
+                await self._service.release([LeaseRef(job.id, job.lease_token) for job in jobs])
                 return
             except WindlassError as error:
                 log.warning("Jobs of other names cannot be set aside (%s); still trying.", error)
-                await asyncio.sleep(TROUBLE_PAUSE_S)
+                await asyncio.sleep(RETRY_PAUSE_S)
 
 
 def _of_type(outcomes: Sequence[EndedRun], kind: type[Any]) -> list[tuple[Run, Any]]:

@@ -15,7 +15,7 @@ import uvloop
 
 from windlass.background import runner
 from windlass.core.errors import Refusal, UnknownWorker, WindlassError
-from windlass.core.operations import Extended, Held, WorkerInfo
+from windlass.core.operations import Extended, LeaseRef, WorkerInfo
 from windlass.sdk.deployment import AnyStore, make_service
 
 from .progress import ProgressSender
@@ -28,13 +28,13 @@ log = logging.getLogger("windlass.worker")
 T = TypeVar("T")
 BEAT_MS = 30_000  # a worker that is silent for so long counts as lost
 BEAT_EVERY_S = 10.0
-TROUBLE_PAUSE_S = 1.0
+RETRY_PAUSE_S = 1.0
 SHORTEST_BEAT_S = 0.05
 
 
 class HeartbeatThread:
     """`runs` answers the jobs in hand, and `held` the ids of all jobs that the worker has received and not reported.
-    `lost`, `stop` (a job), `unclaimed` (leases under the worker's name that `held` did not name) and `dismissed` (the
+    `lost`, `stop` (a job), `unclaimed` (leases under the worker's name that `held` did not name) and `stop_worker` (the
     worker is to end) are called in the keeper's thread."""
 
     def __init__(
@@ -45,10 +45,10 @@ class HeartbeatThread:
         *,
         runs: Callable[[], list[Run]],
         held: Callable[[], list[bytes]],
-        unclaimed: Callable[[list[Held]], None],
+        unclaimed: Callable[[list[LeaseRef]], None],
         lost: Callable[[Run], None],
         stop: Callable[[bytes], None],
-        dismissed: Callable[[], None],
+        stop_worker: Callable[[], None],
         has_loops: bool = True,
         beat_every_s: float = BEAT_EVERY_S,
     ) -> None:
@@ -60,88 +60,88 @@ class HeartbeatThread:
         self._unclaimed = unclaimed
         self._lost = lost
         self._stop = stop
-        self._dismissed = dismissed
+        self._stop_worker = stop_worker
         self._has_loops = has_loops
-        self._rhythm_s = beat_every_s
+        self._default_interval_s = beat_every_s
         self._beat_every_s = beat_every_s
         self._ready: asyncio.Future[None]
-        self._thread = threading.Thread(target=self._work, name="windlass-keeper", daemon=True)
-        self._kept_loop = asyncio.get_running_loop()
-        self._kept_thread = threading.get_ident()
-        self.teller: ProgressSender
+        self._thread = threading.Thread(target=self._work, name="windlass-heartbeat", daemon=True)
+        self._worker_loop = asyncio.get_running_loop()
+        self._worker_thread = threading.get_ident()
+        self.progress: ProgressSender
 
     # For the worker, in its own loop
 
     async def start(self) -> None:
         """Returns when the worker is registered."""
-        self._ready = self._kept_loop.create_future()
+        self._ready = self._worker_loop.create_future()
         self._thread.start()
         await self._ready
 
     async def close(self, *, forget: bool) -> None:
         """The last thing a worker does: what it still holds goes back."""
         if self._thread.is_alive():
-            await self.ask(self._leave(forget))
+            await self.call(self._deregister(forget))
             await asyncio.to_thread(self._thread.join)
 
-    async def ask(self, work: Coroutine[Any, Any, T]) -> T:
+    async def call(self, work: Coroutine[Any, Any, T]) -> T:
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._loop))
 
     async def flush(self) -> None:
         """What jobs have said is with the engine."""
-        await self.ask(self.teller.flush())
+        await self.call(self.progress.flush())
 
-    def holds(self, lease_ms: int) -> None:
+    def beat_for_lease(self, lease_ms: int) -> None:
         """A job with so short a lease is in hand."""
         every_s = max(SHORTEST_BEAT_S, lease_ms / 3000)
         if every_s < self._beat_every_s:
             self._beat_every_s = every_s
-            self._loop.call_soon_threadsafe(self._sooner.set)
+            self._loop.call_soon_threadsafe(self._interval_changed.set)
 
     # In its thread
 
     def _work(self) -> None:
         try:
-            with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner_of_keeper:
-                runner_of_keeper.run(self._main())
+            with asyncio.Runner(loop_factory=uvloop.new_event_loop) as loop_runner:
+                loop_runner.run(self._main())
         except BaseException as error:
             log.exception("The keeper has ended; the worker's leases will run out.")
-            self._tell_ready(error)
+            self._resolve_ready(error)
 
-    def _tell_ready(self, error: BaseException | None = None) -> None:
-        def tell() -> None:
+    def _resolve_ready(self, error: BaseException | None = None) -> None:
+        def resolve() -> None:
             if not self._ready.done():
                 self._ready.set_exception(error) if error else self._ready.set_result(None)
 
-        self._kept_loop.call_soon_threadsafe(tell)
+        self._worker_loop.call_soon_threadsafe(resolve)
 
     async def _main(self) -> None:
         self._loop = asyncio.get_running_loop()
-        self._sooner, self._leaving = asyncio.Event(), asyncio.Event()
-        async with self._store.twin() as store:
+        self._interval_changed, self._closing = asyncio.Event(), asyncio.Event()
+        async with self._store.clone() as store:
             self._service = make_service(store)
-            self.teller = ProgressSender(self._service)
+            self.progress = ProgressSender(self._service)
             self._service.hear_cancels(self._stop)
             await self._register()
-            self._tell_ready()
-            works = [self._beat(), self.teller.run(), *([runner.run(self._service)] if self._has_loops else [])]
+            self._resolve_ready()
+            works = [self._beat(), self.progress.run(), *([runner.run(self._service)] if self._has_loops else [])]
             tasks = [asyncio.create_task(work) for work in works]
             for task in tasks:
                 task.add_done_callback(_log_early_end)
-            await self._leaving.wait()
+            await self._closing.wait()
             for task in tasks:
                 task.cancel()
             await asyncio.wait(tasks)
 
-    async def _leave(self, forget: bool) -> None:
+    async def _deregister(self, forget: bool) -> None:
         try:
-            await self.teller.flush()
+            await self.progress.flush()
             if forget:
                 await self._service.forget(self._worker)
         except WindlassError as error:
             log.warning("The worker could not take its leave (%s); its leases run out.", error)
         finally:
-            self._leaving.set()
+            self._closing.set()
 
     async def _register(self) -> None:
         while True:
@@ -152,56 +152,56 @@ class HeartbeatThread:
                 raise
             except WindlassError as error:
                 log.warning("The worker cannot register (%s); still trying.", error)
-                await asyncio.sleep(TROUBLE_PAUSE_S)
+                await asyncio.sleep(RETRY_PAUSE_S)
 
     async def _beat(self) -> None:
         while True:
             try:
                 async with asyncio.timeout(self._beat_every_s):
-                    await self._sooner.wait()
-                    self._sooner.clear()
+                    await self._interval_changed.wait()
+                    self._interval_changed.clear()
                     continue
             except TimeoutError:
                 pass
             try:
                 await self._extend()
-                await self._show_life()
+                await self._send_heartbeat()
             except WindlassError as error:
                 log.warning("Heartbeats do not reach the engine (%s); still trying.", error)
-                await asyncio.sleep(TROUBLE_PAUSE_S)
-            self._listen_to_worker()
+                await asyncio.sleep(RETRY_PAUSE_S)
+            self._check_event_loop()
 
     async def _extend(self) -> None:
         runs = self._runs()
         for start in range(0, len(runs), 1000):
             part = runs[start : start + 1000]
-            answers = await self._service.extend([Held(run.job.id, run.job.lease_token) for run in part])
+            answers = await self._service.extend([LeaseRef(run.job.id, run.job.lease_token) for run in part])
             for run, answer in zip(part, answers, strict=True):
                 if isinstance(answer, Refusal):
                     self._lost(run)
                 elif isinstance(answer, Extended) and answer.is_cancel_requested:
                     self._stop(run.job.id)
-        self._beat_every_s = min([self._rhythm_s, *(run.beat_every_s for run in self._runs())])
+        self._beat_every_s = min([self._default_interval_s, *(run.beat_every_s for run in self._runs())])
 
-    async def _show_life(self) -> None:
+    async def _send_heartbeat(self) -> None:
         try:
-            heard = await self._service.beat_holding(self._worker, self._held())
+            report = await self._service.beat_holding(self._worker, self._held())
         except UnknownWorker:
             await self._register()
             return
-        if heard.is_asked_to_stop:
-            self._dismissed()
-        if heard.unclaimed:
-            self._unclaimed(heard.unclaimed)
+        if report.is_asked_to_stop:
+            self._stop_worker()
+        if report.unclaimed:
+            self._unclaimed(report.unclaimed)
 
-    def _listen_to_worker(self) -> None:
+    def _check_event_loop(self) -> None:
         """A worker whose event loop does not answer is shown with what it does."""
         answered = threading.Event()
-        self._kept_loop.call_soon_threadsafe(answered.set)
-        self._loop.call_later(self._beat_every_s, self._complain, answered)
+        self._worker_loop.call_soon_threadsafe(answered.set)
+        self._loop.call_later(self._beat_every_s, self._warn_if_blocked, answered)
 
-    def _complain(self, answered: threading.Event) -> None:
-        frame = sys._current_frames().get(self._kept_thread)
+    def _warn_if_blocked(self, answered: threading.Event) -> None:
+        frame = sys._current_frames().get(self._worker_thread)
         if not answered.is_set() and frame is not None:
             stack = "".join(traceback.format_stack(frame))
             log.warning("The worker's event loop is blocked; use a plain function or `await`. It is here:\n%s", stack)

@@ -47,8 +47,10 @@ class TextFormatter(logging.Formatter):
         line = super().formatMessage(record)
         if not getattr(record, "job_id", ""):
             return line
-        told: Any = record  # with what the filter has put there
-        return f"{line} [{told.task_name} {told.job_id}, attempt {told.attempt}, queue {told.queue_name}]"
+        labelled: Any = record  # with what the filter has put there
+        return (
+            f"{line} [{labelled.task_name} {labelled.job_id}, attempt {labelled.attempt}, queue {labelled.queue_name}]"
+        )
 
 
 class JsonFormatter(logging.Formatter):
@@ -68,17 +70,17 @@ class JsonFormatter(logging.Formatter):
         return escape_control_in_json(_encode_line(line | self._error(record)))
 
     def _error(self, record: logging.LogRecord) -> dict[str, Any]:
-        told: dict[str, Any] = {}
+        fields: dict[str, Any] = {}
         if record.exc_info and record.exc_info[1] is not None:
             kind, error, _ = record.exc_info
-            told["error"] = {
+            fields["error"] = {
                 "type": kind.__name__ if kind else "",
                 "message": str(error),
                 "traceback": self.formatException(record.exc_info),
             }
         if record.stack_info:
-            told["stack"] = self.formatStack(record.stack_info)
-        return told
+            fields["stack"] = self.formatStack(record.stack_info)
+        return fields
 
 
 def _encode_line(line: dict[str, Any]) -> str:
@@ -110,7 +112,7 @@ def configure_logging(
 ) -> None:
     """All lines of the process go to stderr in this form. Called once, before any code of the application is loaded, so
     that an application that configures logging itself has the last word; child processes do the same."""
-    global _chosen
+    global _current  # noqa: PLW0603 (logging is configured once per process)
     _current = (format, level)
     handler = logging.StreamHandler(sys.stderr)
     handler.addFilter(JobFilter())

@@ -40,12 +40,12 @@ def decode_reply(data: bytes) -> AttemptResult:
 
 def make_handler(app: Windlass) -> Callable[[bytes], bytes]:
     """What a child does with a request."""
-    speaker, shared = ChildReporter(app), ChildSharedDependencies(app)
+    reporter, shared = ChildReporter(app), ChildSharedDependencies(app)
     atexit.register(shared.end)
 
     def handle(request: bytes) -> bytes:
-        ended = _run(app, _request.decode(request), speaker, shared)
-        speaker.flush()
+        ended = _run(app, _request.decode(request), reporter, shared)
+        reporter.flush()
         return msgspec.msgpack.encode(ended)
 
     return handle
@@ -59,18 +59,18 @@ def _find_task(app: Windlass, job: Job) -> Task[..., Any]:
     return found
 
 
-def _run(app: Windlass, job: Job, speaker: ChildReporter, shared: ChildSharedDependencies) -> AttemptResult:
+def _run(app: Windlass, job: Job, reporter: ChildReporter, shared: ChildSharedDependencies) -> AttemptResult:
     task = _find_task(app, job)
     current_job.set(job)
     try:
-        context = Context(app, task, job, speaker)
+        context = Context(app, task, job, reporter)
         if job.has_members:  # results of others are in its payload already, though not in the job as it is stored
-            context.received(
-                job, run_flow_sync(collect_inputs(app.service, app.tasks, job)).children, has_received=True
+            context.set_inputs(
+                job, run_flow_sync(collect_inputs(app.service, app.tasks, job)).children, has_upstream_results=True
             )
         value = task.perform(job.payload, context, shared)
         if task.is_async:
-            value = shared.run(value) if task.needs else asyncio.run(value)
+            value = shared.run(value) if task.dependencies else asyncio.run(value)
         return make_success(job, value)
     except Terminated:
         return Failed(Failure(reason="terminated"))
@@ -86,33 +86,33 @@ class ChildReporter:
     def __init__(self, app: Windlass) -> None:
         self._app = app
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._teller: ProgressSender | None = None
+        self._sender: ProgressSender | None = None
         self._is_ready = threading.Event()
 
     def progress(self, job: Job, fraction: float, note: str) -> None:
-        self._started().progress(job, fraction, note)
+        self._start().progress(job, fraction, note)
 
     def emit(self, job: Job, value: Blob) -> None:
-        self._started().emit(job, value)
+        self._start().emit(job, value)
 
     def log(self, job: Job, at_ms: int, level: str, text: str) -> None:
-        self._started().log(job, at_ms, level, text)
+        self._start().log(job, at_ms, level, text)
 
     def flush(self) -> None:
         """What was said is with the engine before the job's end is told."""
-        if self._teller is not None and self._loop is not None:
-            asyncio.run_coroutine_threadsafe(self._teller.flush(), self._loop).result(FLUSH_MAX_S)
+        if self._sender is not None and self._loop is not None:
+            asyncio.run_coroutine_threadsafe(self._sender.flush(), self._loop).result(FLUSH_MAX_S)
 
-    def _started(self) -> ProgressSender:
-        if self._teller is None:
-            threading.Thread(target=lambda: asyncio.run(self._work()), name="windlass-speaker", daemon=True).start()
+    def _start(self) -> ProgressSender:
+        if self._sender is None:
+            threading.Thread(target=lambda: asyncio.run(self._work()), name="windlass-reporter", daemon=True).start()
             self._is_ready.wait()
-        teller: Any = self._teller
-        return teller  # type: ignore[no-any-return]
+        sender: Any = self._sender
+        return sender  # type: ignore[no-any-return]
 
     async def _work(self) -> None:
-        async with self._app.reached.twin() as store:
+        async with self._app.any_store.clone() as store:
             self._loop = asyncio.get_running_loop()
-            self._teller = ProgressSender(make_service(store))
+            self._sender = ProgressSender(make_service(store))
             self._is_ready.set()
-            await self._teller.run()
+            await self._sender.run()

@@ -29,21 +29,21 @@ class ProgressSender:
     def __init__(self, service: Service) -> None:
         self._service = service
         self._loop = asyncio.get_running_loop()
-        self._swapping = threading.Lock()  # held for an instant only
+        self._swap_lock = threading.Lock()  # held for an instant only
         self._progress: dict[bytes, Update] = {}
         self._values: deque[Emit] = deque(maxlen=WAITING_MAX)
         self._lines: deque[tuple[Job, LogLine]] = deque(maxlen=WAITING_MAX)
-        self._saying: set[bytes] = set()  # jobs of which something waits
+        self._pending: set[bytes] = set()  # jobs of which something waits
         self._sending: set[bytes] = set()  # jobs of which something is on its way
-        self._wanted = asyncio.Event()
+        self._has_news = asyncio.Event()
         self._is_woken = False
-        self._one_at_a_time = asyncio.Lock()
+        self._flush_lock = asyncio.Lock()
 
     # Said by running code, in any thread
 
     def progress(self, job: Job, fraction: float, note: str) -> None:
         """Without a note the last one stays."""
-        with self._swapping:
+        with self._swap_lock:
             before = self._progress.get(job.id)
             kept = _cut(note, NOTE_MAX) if note else before.note if before else None
             self._progress[job.id] = Update(id=job.id, token=job.lease_token, progress=fraction, note=kept)
@@ -61,28 +61,28 @@ class ProgressSender:
         self._wake(job)
 
     def _wake(self, job: Job) -> None:
-        self._saying.add(job.id)
+        self._pending.add(job.id)
         if not self._is_woken:
             self._is_woken = True
-            self._loop.call_soon_threadsafe(self._wanted.set)
+            self._loop.call_soon_threadsafe(self._has_news.set)
 
-    def is_owing(self, job: Job) -> bool:
-        return job.id in self._saying or job.id in self._sending
+    def has_pending(self, job: Job) -> bool:
+        return job.id in self._pending or job.id in self._sending
 
     # Sent by the loop
 
     async def run(self) -> None:
         while True:
-            await self._wanted.wait()
+            await self._has_news.wait()
             await self.flush()
             await asyncio.sleep(PAUSE_S)
 
     async def flush(self) -> None:
         """All that was said before this call is with the engine afterwards, or refused by it."""
-        async with self._one_at_a_time:
-            self._wanted.clear()
+        async with self._flush_lock:
+            self._has_news.clear()
             self._is_woken = False
-            self._sending, self._saying = self._saying, set()
+            self._sending, self._pending = self._pending, set()
             try:
                 while self._progress or self._values or self._lines:
                     await self._send()
@@ -93,18 +93,18 @@ class ProgressSender:
 
     async def _send(self) -> None:
         """What is on its way when the engine goes is lost: values and lines are no results."""
-        with self._swapping:
+        with self._swap_lock:
             progress, self._progress = self._progress, {}
         values = [self._values.popleft() for _ in range(min(BATCH, len(self._values)))]
         lines = [self._lines.popleft() for _ in range(min(BATCH, len(self._lines)))]
         if progress:
-            self._note(await self._service.update(list(progress.values())))
+            self._log_refusals(await self._service.update(list(progress.values())))
         if values:
-            self._note(await self._service.emit(values))
+            self._log_refusals(await self._service.emit(values))
         if lines:
-            self._note(await self._service.log(_by_job(lines)))
+            self._log_refusals(await self._service.log(_by_job(lines)))
 
-    def _note(self, answers: list[Any]) -> None:
+    def _log_refusals(self, answers: list[Any]) -> None:
         for answer in answers:
             if isinstance(answer, Refusal):
                 log.debug("What a job said came too late (%s).", answer)

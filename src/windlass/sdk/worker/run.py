@@ -25,7 +25,7 @@ def _seconds_allowed(timeout_ms: int) -> float:
 
 
 class Run:
-    __slots__ = ("code", "context", "deadline_s", "has_ended", "is_reported", "job", "lease_ms", "stop", "task")
+    __slots__ = ("code", "context", "deadline_s", "has_ended", "is_reported", "job", "lease_ms", "stop_reason", "task")
 
     def __init__(self, job: Job, task: Task[..., Any], context: Context | None, now_s: float) -> None:
         self.job = job
@@ -34,7 +34,7 @@ class Run:
         self.code: asyncio.Task[Any] | ThreadRun[Any] | ChildRun | None = None
         self.deadline_s = now_s + _seconds_allowed(job.timeout_ms)
         self.lease_ms = (job.lease_deadline_at_ms or 0) - (job.started_at_ms or 0)
-        self.stop: StopReason = ""
+        self.stop_reason: StopReason = ""
         self.has_ended = False  # its code runs no more
         self.is_reported = False  # its outcome is decided; a later one is dropped
 

@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from windlass.core.job import Job
-from windlass.core.operations import Fail, Finish, Held
+from windlass.core.operations import Fail, Finish, LeaseRef
 from windlass.processes.children import ChildDied, Children, ChildRun
 from windlass.sdk.context import Context, JobReporter, current_job
 from windlass.sdk.driver import run_flow
@@ -44,8 +44,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("windlass.worker")
 
-# What the engine is told: an end, or that the job goes back unworked; None: nothing, it is not ours any more.
-RunReport: TypeAlias = Finish | Fail | Held | None
+# What the engine is details: an end, or that the job goes back unworked; None: nothing, it is not ours any more.
+RunReport: TypeAlias = Finish | Fail | LeaseRef | None
 
 
 class JobRunner:
@@ -53,55 +53,55 @@ class JobRunner:
         self,
         app: Windlass,
         service: Service,
-        listening: JobReporter,
+        reporter: JobReporter,
         *,
         threads: ThreadPool,
         children: Children,
-        ended: Callable[[Run, RunReport], None],
-        vacated: Callable[[], None],
-        raised: Callable[[Run, BaseException], None],
+        on_ended: Callable[[Run, RunReport], None],
+        on_slot_freed: Callable[[], None],
+        on_raised: Callable[[Run, BaseException], None],
     ) -> None:
         self._app = app
         self._service = service
-        self._listening = listening
+        self._reporter = reporter
         self._threads = threads
         self._children = children
-        self._ended = ended
-        self._vacated = vacated
-        self._raised = raised  # told of what code raises as it is, in any thread
+        self._on_ended = on_ended
+        self._on_slot_freed = on_slot_freed
+        self._on_raised = on_raised  # details of what code raises as it is, in any thread
         self._loop = asyncio.get_running_loop()
         self.shared = SharedDependencies(app)
-        self._batching = BatchRunner(app.tasks.values(), threads, self.shared)
+        self._batches = BatchRunner(app.tasks.values(), threads, self.shared)
 
     def start(self, job: Job, task: Task[..., Any]) -> Run:
         middlewares = self._app.middlewares
         needs_context = task.needs_context or job.has_members or middlewares
-        context = Context(self._app, task, job, self._listening) if needs_context else None
+        context = Context(self._app, task, job, self._reporter) if needs_context else None
         run = Run(job, task, context, self._loop.time())
         if task.pool == "process" or middlewares or task.batch is not None or needs_inputs(job):
             run.code = self._loop.create_task(self._execute(run))  # something must be done around its code
         elif task.pool == "thread":
             self._start_thread(run)
         elif self._loop.get_task_factory() is None:  # as below, without making up another name for each
-            run.code = asyncio.Task(self._await(run), loop=self._loop, name=task.name)
+            run.code = asyncio.Task(self._run_on_loop(run), loop=self._loop, name=task.name)
         else:
-            run.code = self._loop.create_task(self._await(run), name=task.name)
+            run.code = self._loop.create_task(self._run_on_loop(run), name=task.name)
         return run
 
     # Threads, the short way
 
     def _start_thread(self, run: Run) -> None:
-        run.code = self._threads.start(lambda: self._in_thread(run), None)
+        run.code = self._threads.start(lambda: self._run_in_thread(run), None)
         run.code.future.add_done_callback(lambda future: self._thread_ended(run, future))
 
-    def _in_thread(self, run: Run) -> AttemptResult:
+    def _run_in_thread(self, run: Run) -> AttemptResult:
         current_job.set(run.job)
         try:
             return make_success(run.job, run.task.perform(run.job.payload, run.context, self.shared))
         except Stopped:
             raise
         except BaseException as error:
-            self._raised(run, error)
+            self._on_raised(run, error)
             return make_failure(error, run.task)
 
     def _thread_ended(self, run: Run, future: asyncio.Future[AttemptResult]) -> None:
@@ -112,13 +112,13 @@ class JobRunner:
 
     # The event loop, the short way
 
-    async def _await(self, run: Run) -> None:
+    async def _run_on_loop(self, run: Run) -> None:
         current_job.set(run.job)
         error: BaseException | None = None
         try:
             ended = make_success(run.job, await run.task.perform(run.job.payload, run.context, self.shared))
         except BaseException as raised:
-            self._raised(run, raised)
+            self._on_raised(run, raised)
             error, ended = raised, make_failure(raised, run.task)
         self._end(run, ended, error)
 
@@ -129,29 +129,29 @@ class JobRunner:
         error: BaseException | None = None
         try:
             if needs_inputs(run.job):
-                await self._gather(run)
-            ended = await self._around(run)
+                await self._collect_inputs(run)
+            ended = await self._run_middlewares(run)
         except BaseException as raised:
-            self._raised(run, raised)
+            self._on_raised(run, raised)
             error, ended = raised, make_failure(raised, run.task)
         self._end(run, ended, error)
 
-    async def _around(self, run: Run) -> AttemptResult:
+    async def _run_middlewares(self, run: Run) -> AttemptResult:
         if run.context is None or not self._app.middlewares:
             return (
-                await self._in_child(run)
+                await self._run_in_child(run)
                 if run.task.pool == "process"
-                else make_success(run.job, await self._value(run))
+                else make_success(run.job, await self._call_function(run))
             )
-        layer: Callable[[], Awaitable[Any]] = lambda: self._value(run)  # noqa: E731
+        layer: Callable[[], Awaitable[Any]] = lambda: self._call_function(run)  # noqa: E731
         for middleware in reversed(self._app.middlewares):
             layer = partial(middleware, run.context, layer)
         return make_success(run.job, await layer())
 
-    async def _value(self, run: Run) -> Any:
+    async def _call_function(self, run: Run) -> Any:
         """What its function returns, in its pool."""
         if isinstance(run.task, BatchTask):
-            return await self._batching.value(run.task, run.job.payload)
+            return await self._batches.value(run.task, run.job.payload)
         if run.task.pool == "async":
             return await run.task.perform(run.job.payload, run.context, self.shared)
         if run.task.pool == "thread":
@@ -161,17 +161,17 @@ class JobRunner:
                     lambda: run.task.perform(run.job.payload, run.context, self.shared), copy_context()
                 ),
             )
-        ended = await self._in_child(run)
+        ended = await self._run_in_child(run)
         if isinstance(ended, Failed):
             raise FailedInChild(ended.failure)
         return decode(ended.result, run.task.result_type) if ended.result else None
 
-    async def _in_child(self, run: Run) -> AttemptResult:
+    async def _run_in_child(self, run: Run) -> AttemptResult:
         child = self._children.start(encode_request(run.job), memory_bytes=run.task.memory_bytes)
         try:
             return decode_reply(await self._stoppable(run, child))
         except ChildDied as died:
-            return await self._crashed(run, died)
+            return await self._count_crash(run, died)
 
     async def _stoppable(self, run: Run, code: ThreadRun[Any] | ChildRun) -> Any:
         """While it runs elsewhere, it is stopped there."""
@@ -181,60 +181,62 @@ class JobRunner:
         finally:
             run.code = outer
 
-    async def _crashed(self, run: Run, died: ChildDied) -> AttemptResult:
+    async def _count_crash(self, run: Run, died: ChildDied) -> AttemptResult:
         """Counted with the attempt; a job that crashes again and again fails, whatever tries are left."""
         timeline = await self._service.job([run.job.id]).one()
         return make_crash(timeline.attempts, run.task.max_crashes, type(died).__name__, str(died), died.reason)
 
-    async def _gather(self, run: Run) -> None:
+    async def _collect_inputs(self, run: Run) -> None:
         """How the jobs ended that this one has waited for."""
         found = await run_flow(collect_inputs(self._service, self._app.tasks, run.job))
         if run.context is not None:
-            run.context.received(found.job, found.children)
+            run.context.set_inputs(found.job, found.children)
         run.job = found.job
 
     # How it ended
 
     def _end(self, run: Run, ended: AttemptResult, error: BaseException | None) -> None:
-        """Its code runs no more; what is told depends on whether it was stopped."""
+        """Its code runs no more; what is details depends on whether it was stopped."""
         run.has_ended = True
         if not run.is_reported:
             run.is_reported = True
-            outcome = self._outcome(run, ended, error) if run.stop else make_report(run.job, ended)
+            outcome = self._make_run_report(run, ended, error) if run.stop_reason else make_report(run.job, ended)
             if type(outcome) is Fail:
                 _log_failure(run, outcome)
-            self._ended(run, outcome)
-        self._vacated()
+            self._on_ended(run, outcome)
+        self._on_slot_freed()
 
-    def _outcome(self, run: Run, ended: AttemptResult, error: BaseException | None) -> RunReport:
-        if not run.stop:
+    def _make_run_report(self, run: Run, ended: AttemptResult, error: BaseException | None) -> RunReport:
+        if not run.stop_reason:
             return make_report(run.job, ended)
-        if run.stop == "lost":
+        if run.stop_reason == "lost":
             return None
-        if run.stop == "timeout":
+        if run.stop_reason == "timeout":
             return make_report(run.job, Failed(TIMED_OUT))
         was_stopped = isinstance(error, asyncio.CancelledError | Stopped) or is_terminated(ended)
         was_stopped |= run.context is not None and run.context.has_seen_stop
-        if run.stop == "cancelled" and was_stopped:
+        if run.stop_reason == "cancelled" and was_stopped:
             return make_cancelled(run.job, None)
-        if run.stop == "shutdown" and was_stopped:
-            return Held(run.job.id, run.job.lease_token)
+        if run.stop_reason == "shutdown" and was_stopped:
+            return LeaseRef(run.job.id, run.job.lease_token)
         return make_report(run.job, ended)
 
     def abandon(self, run: Run) -> None:
-        """Its code does not stop. What it was stopped for is told; its slot stays taken while it runs."""
+        """Its code does not stop. What it was stopped for is details; its slot stays taken while it runs."""
         if run.is_reported:
             return
         run.is_reported = True
         log.error("Job %s (%s) does not stop; its code still runs.", run.job.key, run.task.name)
-        self._ended(run, self._outcome(run, Failed(Failure(reason="error")), asyncio.CancelledError()))
+        self._on_ended(run, self._make_run_report(run, Failed(Failure(reason="error")), asyncio.CancelledError()))
 
 
 def _log_failure(run: Run, outcome: Fail) -> None:
     """One line for an attempt that did not end well; with its traceback when it was the last one."""
     error = decode_error(outcome.error)
-    told = ": ".join(str(error[part]) for part in ("type", "message") if error.get(part))
-    what = f"{run.job.name} {run.job.key}, attempt {run.job.attempt}: {outcome.reason}{f' ({told})' if told else ''}"
+    details = ": ".join(str(error[part]) for part in ("type", "message") if error.get(part))
+    what = (
+        f"{run.job.name} {run.job.key}, attempt {run.job.attempt}: {outcome.reason}{f' ({details})' if details else ''}"
+    )
     if outcome.then == "retry":
         log.warning("%s; it is tried again in %.1f s", what, outcome.delay_ms / 1000)
     elif outcome.then == "cancelled":

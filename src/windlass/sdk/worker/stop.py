@@ -28,9 +28,9 @@ class JobStopper:
             if self._timer is not None:
                 self._timer.cancel()
             self._timer_at_s = run.deadline_s
-            self._timer = self._loop.call_at(run.deadline_s, self._look)
+            self._timer = self._loop.call_at(run.deadline_s, self._check_deadlines)
 
-    def _look(self) -> None:
+    def _check_deadlines(self) -> None:
         now_s = self._loop.time()
         self._timer_at_s = float("inf")
         for run in list(self._runs()):
@@ -48,16 +48,16 @@ class JobStopper:
 
     def stop(self, run: Run, why: StopReason) -> None:
         """A job that is lost meanwhile, or belongs to a worker that ends, is stopped for that reason instead."""
-        if run.has_ended or (run.stop and why not in ("lost", "shutdown")):
+        if run.has_ended or (run.stop_reason and why not in ("lost", "shutdown")):
             return
-        is_first = not run.stop
-        run.stop = why
+        is_first = not run.stop_reason
+        run.stop_reason = why
         run.request_stop()
         if is_first:
-            self._ask(run, why)
-            self._loop.call_later(run.task.grace_ms / 1000, self._insist, run)
+            self._request_stop(run, why)
+            self._loop.call_later(run.task.grace_ms / 1000, self._force_stop, run)
 
-    def _ask(self, run: Run, why: StopReason) -> None:
+    def _request_stop(self, run: Run, why: StopReason) -> None:
         code = run.code
         if isinstance(code, asyncio.Task):
             code.cancel()
@@ -66,13 +66,13 @@ class JobStopper:
         elif isinstance(code, ThreadRun) and (why != "cancelled" or run.context is None):
             code.interrupt(Stopped)  # code with a context may look at `ctx.cancelled` first
 
-    def _insist(self, run: Run) -> None:
+    def _force_stop(self, run: Run) -> None:
         if run.has_ended:
             return
         if isinstance(run.code, ChildRun):
             run.code.kill()
             return
-        if isinstance(run.code, ThreadRun) and run.stop == "cancelled" and run.context is not None:
+        if isinstance(run.code, ThreadRun) and run.stop_reason == "cancelled" and run.context is not None:
             run.code.interrupt(Stopped)
             self._loop.call_later(run.task.grace_ms / 1000, self._give_up, run)
             return

@@ -231,10 +231,10 @@ class ThreadPool:
             except BaseException:
                 # A second interrupt, raised while the first was dealt with.
                 run.perform(thread_id)
-            self._tell(run)
+            self._notify(run)
             del run  # while this thread waits, it keeps nothing of the last run alive
 
-    def _tell(self, run: ThreadRun[object]) -> None:
+    def _notify(self, run: ThreadRun[object]) -> None:
         """One wake-up of the event loop for all runs that end before it has come round."""
         self._ended.append(run)
         if self._is_wake_due:

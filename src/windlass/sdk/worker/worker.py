@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 from windlass.background.reconciler import Reconciler
 from windlass.core.errors import BadInput, EngineUnavailable
-from windlass.core.gc_tuning import settle
+from windlass.core.gc_tuning import freeze_startup_objects
 from windlass.core.job import Job
-from windlass.core.operations import Held, WorkerInfo
-from windlass.core.text.humanize import counted
+from windlass.core.operations import LeaseRef, WorkerInfo
+from windlass.core.text.humanize import pluralize
 from windlass.core.validation.bounds import QUEUES_PER_TAKE, TAKE_MAX
 from windlass.processes.children import Children
 from windlass.sdk.durations import Duration, duration_ms
@@ -40,10 +40,10 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("windlass.worker")
 
-TROUBLE_PAUSE_S = 1.0
+RETRY_PAUSE_S = 1.0
 UNWIND_S = 2.0  # for code that is stopped because the worker ends
-EARLY_MAX = 1_000
-LEASE_MS = 30_000  # up to here the keeper's own rhythm is enough
+EARLY_STOPS_MAX = 1_000
+DEFAULT_LEASE_MS = 30_000  # up to here the keeper's own rhythm is enough
 REMOTE_BEAT_EVERY_S = 3.0  # a server tells of requests to stop with heartbeats only
 
 
@@ -83,9 +83,9 @@ class Worker:
         self._ends_at_s: float | None = None  # when what still runs is given back
         self._is_stopping = False
         self._is_ready = asyncio.Event()
-        self._pump: Fetcher | None = None
-        self._postponing: VersionSnooze | None = None
-        self._asked_early: deque[bytes] = deque(maxlen=EARLY_MAX)  # to stop, before their jobs were in hand
+        self._fetcher: Fetcher | None = None
+        self._version_snooze: VersionSnooze | None = None
+        self._early_stops: deque[bytes] = deque(maxlen=EARLY_STOPS_MAX)  # to stop, before their jobs were in hand
 
     @property
     def running(self) -> int:
@@ -102,61 +102,61 @@ class Worker:
 
     async def run(self) -> None:
         self._loop = asyncio.get_running_loop()
-        self._service = await self._connected()
-        self._threads = ThreadPool(self.concurrency)
+        self._service = await self._connect()
+        self._thread_pool = ThreadPool(self.concurrency)
         command = (sys.executable, "-m", "windlass.sdk.worker.child")
         self._children = Children(self._target, most=self.concurrency, command=command, logging=logs.current_logging)
         self._reconciler = Reconciler(self._service, self._holds)
-        self._keeper = self._new_keeper()
-        await self._keeper.start()
-        self._pump = Fetcher(
+        self._heartbeat = self._new_heartbeat()
+        await self._heartbeat.start()
+        self._fetcher = Fetcher(
             self._service,
             self.id,
             self.queues,
             self.concurrency,
             admit=self._reconciler.admit,
             start=self._start,
-            told=self._told,
-            lost=self._lost_at_once,
+            on_reported=self._on_reported,
+            on_lost=self._on_handover_lost,
         )
-        self._running = JobRunner(
+        self._runner = JobRunner(
             self.app,
             self._service,
-            self._keeper.teller,
-            threads=self._threads,
+            self._heartbeat.progress,
+            threads=self._thread_pool,
             children=self._children,
-            ended=self._ended,
-            vacated=self._pump.vacated,
-            raised=self._raised,
+            on_ended=self._on_ended,
+            on_slot_freed=self._fetcher.free_slot,
+            on_raised=self._on_raised,
         )
-        self._postponing = VersionSnooze(self._service)
-        self._stopping = JobStopper(self._runs.values, self._running.abandon)
+        self._version_snooze = VersionSnooze(self._service)
+        self._stopper = JobStopper(self._runs.values, self._runner.abandon)
         log.info(
             "Worker %s serves %s with %d slots.",
             self.name or self.id.hex()[:8],
             ", ".join(self.queues),
             self.concurrency,
         )
-        settle()
+        freeze_startup_objects()
         self._is_ready.set()
         if self._is_stopping:
-            self._pump.close()
+            self._fetcher.close()
         try:
-            await self._work(self._pump)
+            await self._work(self._fetcher)
         finally:
-            await self._leave(self._pump)
+            await self._shut_down(self._fetcher)
 
     def stop(self) -> None:
         """Takes no more. What runs has the grace to end; called again, it is given back at once."""
         grace_s = 0.0 if self._is_stopping else self._grace_s
         self._is_stopping = True
         self._ends_at_s = asyncio.get_running_loop().time() + grace_s
-        if self._pump is not None:
-            self._pump.close()
+        if self._fetcher is not None:
+            self._fetcher.close()
 
     # Its life
 
-    async def _connected(self) -> Service:
+    async def _connect(self) -> Service:
         while True:
             try:
                 service = await self.app.aservice()
@@ -164,9 +164,9 @@ class Worker:
                 return service
             except EngineUnavailable as error:
                 log.warning("The engine cannot be reached (%s); still trying.", error)
-                await asyncio.sleep(TROUBLE_PAUSE_S)
+                await asyncio.sleep(RETRY_PAUSE_S)
 
-    def _new_keeper(self) -> HeartbeatThread:
+    def _new_heartbeat(self) -> HeartbeatThread:
         is_engine = isinstance(self.app.any_store, Store)  # else a server runs the loops
         info = WorkerInfo(
             host=socket.gethostname()[:255], pid=os.getpid(), queues=self.queues, slots=self.concurrency, name=self.name
@@ -176,66 +176,66 @@ class Worker:
             self.id,
             info,
             runs=lambda: list(self._runs.values()),
-            held=self._held,
-            unclaimed=lambda leases: self._from_outside(self._reconciler.begin, leases),
-            lost=lambda run: self._from_outside(self._lost, run),
-            stop=self._asked_to_stop,
-            dismissed=lambda: self._from_outside(self._dismiss),
+            held=self._held_ids,
+            unclaimed=lambda leases: self._call_on_loop(self._reconciler.begin, leases),
+            lost=lambda run: self._call_on_loop(self._on_lost, run),
+            stop=self._on_stop_requested,
+            stop_worker=lambda: self._call_on_loop(self._on_stop_worker),
             has_loops=self._has_loops and is_engine,
             beat_every_s=BEAT_EVERY_S if is_engine else REMOTE_BEAT_EVERY_S,
         )
 
-    async def _work(self, pump: Fetcher) -> None:
+    async def _work(self, fetcher: Fetcher) -> None:
         while True:
             if self._is_stopping and (not self._runs or self._is_grace_over()):
                 return
-            await pump.turn(self._ends_at_s, waits=not self._is_burst)
-            if self._is_burst and pump.is_empty and not self._runs and not self._is_stopping:
+            await fetcher.step(self._ends_at_s, waits=not self._is_burst)
+            if self._is_burst and fetcher.is_empty and not self._runs and not self._is_stopping:
                 self.stop()
 
     def _is_grace_over(self) -> bool:
         return self._ends_at_s is not None and self._loop.time() >= self._ends_at_s
 
-    async def _leave(self, pump: Fetcher) -> None:
+    async def _shut_down(self, fetcher: Fetcher) -> None:
         self._is_stopping = True
-        pump.close()
-        self._stopping.close()
+        fetcher.close()
+        self._stopper.close()
         self._reconciler.close()
         try:
-            await self._stop_the_rest(pump)
-            if self._postponing is not None:
-                await self._postponing.close(UNWIND_S)
+            await self._stop_remaining(fetcher)
+            if self._version_snooze is not None:
+                await self._version_snooze.close(UNWIND_S)
         finally:
-            await self._keeper.close(forget=True)
-            await self._running.shared.close()
+            await self._heartbeat.close(forget=True)
+            await self._runner.shared.close()
             await self._close_pools()
 
     async def _close_pools(self) -> None:
         await self._children.close()
-        stuck = self._threads.close()
+        stuck = self._thread_pool.close()
         if stuck:
             log.warning("%d threads do not end; they end with the process.", stuck)
-        log.info("The worker has ended after %s.", counted(self.done, "job"))
+        log.info("The worker has ended after %s.", pluralize(self.done, "job"))
 
-    async def _stop_the_rest(self, pump: Fetcher) -> None:
+    async def _stop_remaining(self, fetcher: Fetcher) -> None:
         """What still runs is stopped and given back: no attempt is spent."""
         for run in list(self._runs.values()):
-            self._stopping.stop(run, "shutdown")
+            self._stopper.stop(run, "shutdown")
         give_up_at_s = self._loop.time() + UNWIND_S
-        while pump.occupied and self._loop.time() < give_up_at_s:
-            await pump.turn(give_up_at_s)
+        while fetcher.occupied and self._loop.time() < give_up_at_s:
+            await fetcher.step(give_up_at_s)
         for run in list(self._runs.values()):
-            self._running.abandon(run)
+            self._runner.abandon(run)
         try:
             async with asyncio.timeout(UNWIND_S):
-                await pump.drained()
+                await fetcher.drain()
         except TimeoutError:
             log.warning("What was held could not be given back in time; its leases run out.")
 
     # At the slots
 
     def _start(self, jobs: list[Job]) -> list[Job]:
-        assert self._pump is not None  # noqa: S101 (it brought them)
+        assert self._fetcher is not None  # noqa: S101 (it brought them)
         unknown = []
         for job in jobs:
             task = self.app.tasks.get(job.name)
@@ -243,36 +243,36 @@ class Worker:
                 unknown.append(job)
                 continue
             if job.payload.data.find(META_KEY) >= 0 and read_version(job.payload) > task.version:
-                assert self._postponing is not None  # noqa: S101 (made before the first job is taken)
-                self._postponing.put_off(job, task)
-                self._pump.vacated()
+                assert self._version_snooze is not None  # noqa: S101 (made before the first job is taken)
+                self._version_snooze.snooze(job, task)
+                self._fetcher.free_slot()
                 continue
-            run = self._running.start(job, task)
+            run = self._runner.start(job, task)
             self._runs[job.id] = run
-            self._stopping.watch(run)
-            if run.lease_ms < LEASE_MS:
-                self._keeper.holds(run.lease_ms)
-            if self._asked_early and job.id in self._asked_early:
-                self._stopping.stop(run, "cancelled")
+            self._stopper.watch(run)
+            if run.lease_ms < DEFAULT_LEASE_MS:
+                self._heartbeat.beat_for_lease(run.lease_ms)
+            if self._early_stops and job.id in self._early_stops:
+                self._stopper.stop(run, "cancelled")
         return unknown
 
-    def _ended(self, run: Run, outcome: RunReport) -> None:
-        assert self._pump is not None  # noqa: S101 (no job runs without one)
-        if self._keeper.teller.is_owing(run.job):
-            self._loop.create_task(self._ended_saying(run, outcome))
+    def _on_ended(self, run: Run, outcome: RunReport) -> None:
+        assert self._fetcher is not None  # noqa: S101 (no job runs without one)
+        if self._heartbeat.progress.has_pending(run.job):
+            self._loop.create_task(self._flush_then_end(run, outcome))
         else:
-            self._pump.ended(run, outcome)
+            self._fetcher.add_outcome(run, outcome)
 
-    async def _ended_saying(self, run: Run, outcome: RunReport) -> None:
+    async def _flush_then_end(self, run: Run, outcome: RunReport) -> None:
         """What it said comes before its end."""
-        assert self._pump is not None  # noqa: S101 (no job runs without one)
-        await self._keeper.flush()
-        self._pump.ended(run, outcome)
+        assert self._fetcher is not None  # noqa: S101 (no job runs without one)
+        await self._heartbeat.flush()
+        self._fetcher.add_outcome(run, outcome)
 
-    def _raised(self, run: Run, error: BaseException) -> None:
+    def _on_raised(self, run: Run, error: BaseException) -> None:
         """For tests, which want the exception itself."""
 
-    def _told(self, runs: Sequence[Run]) -> None:
+    def _on_reported(self, runs: Sequence[Run]) -> None:
         self.done += len(runs)
         for run in runs:
             if self._runs.get(run.job.id) is run:
@@ -280,45 +280,45 @@ class Worker:
 
     def _unstarted(self) -> list[Job]:
         """Jobs in hand whose code does not run."""
-        waiting = self._pump.unstarted if self._pump is not None else []
-        return waiting + (self._postponing.jobs if self._postponing is not None else [])
+        waiting = self._fetcher.unstarted if self._fetcher is not None else []
+        return waiting + (self._version_snooze.jobs if self._version_snooze is not None else [])
 
-    def _holds(self, lease: Held) -> bool:
+    def _holds(self, lease: LeaseRef) -> bool:
         run = self._runs.get(lease.id)
         known = [*([run.job] if run is not None else []), *self._unstarted()]
         return any(job.id == lease.id and job.lease_token == lease.token for job in known)
 
-    def _lost_at_once(self, job: Job) -> None:
+    def _on_handover_lost(self, job: Job) -> None:
         """Handed over, and gone to another before it was accepted."""
         run = self._runs.get(job.id)
         if run is not None and run.job.lease_token == job.lease_token:
-            self._lost(run)
+            self._on_lost(run)
 
     # What the keeper hears, in its thread
 
-    def _held(self) -> list[bytes]:
+    def _held_ids(self) -> list[bytes]:
         """The ids of all jobs in hand. The code of a lost job may still run; its lease is another's."""
-        runs = [run.job.id for run in list(self._runs.values()) if run.stop != "lost"]
+        runs = [run.job.id for run in list(self._runs.values()) if run.stop_reason != "lost"]
         return [*runs, *(job.id for job in self._unstarted())]
 
-    def _from_outside(self, act: Callable[..., Any], *args: Any) -> None:
+    def _call_on_loop(self, act: Callable[..., Any], *args: Any) -> None:
         self._loop.call_soon_threadsafe(act, *args)
 
-    def _asked_to_stop(self, job_id: bytes) -> None:
+    def _on_stop_requested(self, job_id: bytes) -> None:
         run = self._runs.get(job_id)
         if run is None:
-            self._asked_early.append(job_id)
+            self._early_stops.append(job_id)
             return
         run.request_stop()  # at once, for a thread that looks at it
-        self._from_outside(self._stopping.stop, run, "cancelled")
+        self._call_on_loop(self._stopper.stop, run, "cancelled")
 
-    def _dismiss(self) -> None:
+    def _on_stop_worker(self) -> None:
         """Somebody has asked for it from outside; each heartbeat says so again, once is enough."""
         if not self._is_stopping:
             log.info("This worker was asked to end.")
             self.stop()
 
-    def _lost(self, run: Run) -> None:
+    def _on_lost(self, run: Run) -> None:
         if self._runs.get(run.job.id) is run and not run.is_reported:
             log.warning("Job %s (%s) is lost to another worker; its code is stopped.", run.job.key, run.job.name)
-            self._stopping.stop(run, "lost")
+            self._stopper.stop(run, "lost")

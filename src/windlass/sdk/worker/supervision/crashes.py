@@ -12,8 +12,8 @@ from windlass.sdk.worker.outcome import Failed, Failure
 CRASHES = ("crashed", "out_of_memory")
 
 
-def make_crash(before: Sequence[Attempt], max_crashes: int, kind: str, said: str, reason: str = "crashed") -> Failed:
+def make_crash(before: Sequence[Attempt], max_crashes: int, kind: str, message: str, reason: str = "crashed") -> Failed:
     """Counted over the attempts; a job that crashes again and again fails, whatever tries are left."""
     crashes = 1 + sum(attempt.reason in CRASHES for attempt in before)
-    error = encode_error(kind, f"{said} (crash {crashes} of at most {max_crashes})")
+    error = encode_error(kind, f"{message} (crash {crashes} of at most {max_crashes})")
     return Failed(Failure(reason=reason, error=error, is_final=crashes >= max_crashes))

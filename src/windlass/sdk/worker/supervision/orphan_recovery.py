@@ -18,18 +18,18 @@ log = logging.getLogger("windlass.supervisor")
 PAGE = 100
 
 
-async def recover_orphans(service: Service, worker: bytes, max_crashes: Mapping[str, int], said: str) -> int:
+async def recover_orphans(service: Service, worker: bytes, max_crashes: Mapping[str, int], message: str) -> int:
     """The crash is the end of an attempt of each job that it held: which of them brought the process down is not
     known, and the one that did must not do so for ever. Answers how many jobs that were."""
-    rescued = 0
+    recovered = 0
     while held := await _held_by(service, worker):
-        answers = await service.fail([_crash(one, max_crashes, said) for one in held])
+        answers = await service.fail([_crash(one, max_crashes, message) for one in held])
         freed = sum(not isinstance(answer, Refusal) for answer in answers)
-        rescued += freed
+        recovered += freed
         if not freed:
             break
     await release_jobs(service, worker)
-    return rescued
+    return recovered
 
 
 async def release_jobs(service: Service, worker: bytes) -> None:
@@ -62,9 +62,9 @@ def _is_held(job: Job, worker: bytes) -> bool:
     return job.worker == worker and job.lease_token > 0
 
 
-def _crash(timeline: Timeline, max_crashes: Mapping[str, int], said: str) -> Fail:
+def _crash(timeline: Timeline, max_crashes: Mapping[str, int], message: str) -> Fail:
     job = timeline.job
-    ended = make_crash(timeline.attempts, max_crashes.get(job.name, MAX_CRASHES), "WorkerDied", said)
-    told = make_report(job, ended)
-    assert not isinstance(told, Finish)  # noqa: S101 (a crash is a failure)
-    return told
+    ended = make_crash(timeline.attempts, max_crashes.get(job.name, MAX_CRASHES), "WorkerDied", message)
+    outcome = make_report(job, ended)
+    assert not isinstance(outcome, Finish)  # noqa: S101 (a crash is a failure)
+    return outcome

@@ -44,8 +44,8 @@ Message = LoadedMessage | NotLoadedMessage | ReadyMessage | WorkingMessage
 _decoder = msgspec.json.Decoder(Message)
 
 
-def encode(notice: Message) -> bytes:
-    return msgspec.json.encode(notice) + b"\n"
+def encode(message: Message) -> bytes:
+    return msgspec.json.encode(message) + b"\n"
 
 
 def decode(line: bytes) -> Message:

@@ -1,4 +1,4 @@
-"""The worker's side of supervision: it tells its supervisor how it is, and stops when told to, or when nobody is left
+"""The worker's side of supervision: it tells its supervisor how it is, and stops when reported to, or when nobody is left
 to tell it."""
 
 from __future__ import annotations
@@ -14,50 +14,50 @@ from windlass.sdk.worker.worker import Worker
 from .protocol import STOP, STOP_NOW, Message, WorkingMessage, encode
 
 log = logging.getLogger("windlass.worker")
-TELL_EVERY_S = 1.0
+REPORT_EVERY_S = 1.0
 
 
 class SupervisorConnection:
     """Made of `ID:FD`, as the supervisor wrote it: the worker's id, and its end of a pair of sockets."""
 
-    def __init__(self, written: str) -> None:
-        worker_id, _, descriptor = written.partition(":")
+    def __init__(self, address: str) -> None:
+        worker_id, _, descriptor = address.partition(":")
         self.worker_id = bytes.fromhex(worker_id)
         self._socket = socket.socket(fileno=int(descriptor))
         self._socket.set_inheritable(False)
-        self._heard = b""
+        self._buffer = b""
 
-    def tell(self, notice: Message) -> None:
+    def send(self, message: Message) -> None:
         with contextlib.suppress(OSError):  # a supervisor that is gone is noticed by listening
-            self._socket.sendall(encode(notice))
+            self._socket.sendall(encode(message))
 
     def listen(self, stop: Callable[[], None], now: Callable[[], None]) -> None:
-        """Calls `stop` or `now` when told to, on the running event loop."""
+        """Calls `stop` or `now` when reported to, on the running event loop."""
         loop = asyncio.get_running_loop()
         self._socket.setblocking(False)
-        loop.add_reader(self._socket, self._hear, loop, stop, now)
+        loop.add_reader(self._socket, self._receive, loop, stop, now)
 
-    def _hear(self, loop: asyncio.AbstractEventLoop, stop: Callable[[], None], now: Callable[[], None]) -> None:
+    def _receive(self, loop: asyncio.AbstractEventLoop, stop: Callable[[], None], now: Callable[[], None]) -> None:
         try:
-            heard = self._socket.recv(4096)
+            received = self._socket.recv(4096)
         except BlockingIOError:
             return
         except OSError:
-            heard = b""
-        if not heard:
+            received = b""
+        if not received:
             loop.remove_reader(self._socket)
             log.warning("The supervisor is gone; this worker stops.")
             stop()
-        *words, self._heard = (self._heard + heard).split(b"\n")
+        *words, self._buffer = (self._buffer + received).split(b"\n")
         for word in words:
             {STOP: stop, STOP_NOW: now}.get(word, lambda: None)()
 
-    async def tell_work(self, worker: Worker) -> None:
+    async def report_running(self, worker: Worker) -> None:
         """Until cancelled. Silent while nothing is done."""
-        told = (0, 0)
+        reported = (0, 0)
         while True:
-            await asyncio.sleep(TELL_EVERY_S)
+            await asyncio.sleep(REPORT_EVERY_S)
             state = (worker.running, worker.done)
-            if state != told or worker.running:
-                told = state
-                self.tell(WorkingMessage(worker.running))
+            if state != reported or worker.running:
+                reported = state
+                self.send(WorkingMessage(worker.running))

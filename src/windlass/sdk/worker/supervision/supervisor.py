@@ -11,7 +11,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
 from windlass.core.errors import EngineNotPermitted, EngineUnavailable, WindlassError
-from windlass.core.text.humanize import exit_in_words
+from windlass.core.text.humanize import describe_exit
 from windlass.sdk.deployment import make_service, make_store
 from windlass.service import Service
 from windlass.settings import Settings
@@ -29,7 +29,7 @@ STEADY_S = 60.0  # a process that has lived so long starts the pauses anew
 UNWIND_S = 15.0  # beyond the grace; a worker itself takes up to 9 s to stop its pools and take its leave
 LOOK_EVERY_S = 1.5  # at the queues, while something happens
 WATCH_EVERY_S = 0.5
-TROUBLE_PAUSE_S = 1.0
+RETRY_PAUSE_S = 1.0
 
 
 class Supervisor:
@@ -38,7 +38,7 @@ class Supervisor:
     def __init__(
         self,
         command: Callable[[int], Sequence[str]],  # of the n-th process
-        scaling: Autoscaler,
+        autoscaler: Autoscaler,
         *,
         grace_s: float = 30.0,
         is_reloading: bool = False,
@@ -46,76 +46,76 @@ class Supervisor:
         announce: Callable[[LoadedMessage, ReadyMessage], None] = lambda loaded, ready: None,
     ) -> None:
         self._command = command
-        self._scaling = scaling
+        self._autoscaler = autoscaler
         self._grace_s = grace_s
         self._is_reloading = is_reloading
         self._is_burst = is_burst
         self._announce = announce
-        self._members: list[WorkerProcess] = []
-        self._wanted = scaling.least
-        self._loaded: LoadedMessage | None = None  # what the last of them said
+        self._processes: list[WorkerProcess] = []
+        self._wanted = autoscaler.least
+        self._loaded: LoadedMessage | None = None  # what the last of them crash
         self._was_ready = False  # one of them, ever
         self._is_broken = False  # the code cannot be loaded as it is now
-        self._is_over = False  # nothing is started any more
+        self._is_stopping = False  # nothing is started any more
         self._stops = 0
         self._deaths = 0  # in a row
         self._not_before_s = 0.0
         self._exit_code = 0
-        self._watched = FileWatcher()
-        self._changed, self._stirred = asyncio.Event(), asyncio.Event()
+        self._file_watcher = FileWatcher()
+        self._changed, self._has_activity = asyncio.Event(), asyncio.Event()
         self._service: Service | None = None
         self._background: set[asyncio.Task[Any]] = set()
-        self._rescues: set[asyncio.Task[Any]] = set()
+        self._recoveries: set[asyncio.Task[Any]] = set()
 
     @property
     def pids(self) -> list[int]:
-        return [member.pid for member in self._members]
+        return [process.pid for process in self._processes]
 
     async def run(self) -> int:
         self._loop = asyncio.get_running_loop()
         if self._is_reloading:
-            self._keep(self._watch())
-        if self._scaling.most > self._scaling.least:
-            self._keep(self._scale())
+            self._run_in_background(self._watch())
+        if self._autoscaler.most > self._autoscaler.least:
+            self._run_in_background(self._scale())
         try:
-            while not self._is_over or self._members:
+            while not self._is_stopping or self._processes:
                 await self._fill()
                 await self._changed.wait()
                 self._changed.clear()
         finally:
-            await self._leave()
+            await self._shut_down()
         return self._exit_code
 
     def stop(self) -> None:
         """Passed on: all of them stop taking; the second time, they give back what runs; the third ends them."""
-        self._is_over = True
+        self._is_stopping = True
         self._stops += 1
-        for member in self._members:
-            self._stop(member)
-        if self._members:
+        for process in self._processes:
+            self._stop(process)
+        if self._processes:
             log.info("The worker processes are told to stop%s.", "" if self._stops == 1 else " at once")
         self._changed.set()
 
     def dump(self) -> None:
         """All of them write their stacks to stderr."""
-        for member in self._members:
-            if member.loaded:  # before, the signal would end it
-                member.signal(signal.SIGUSR1)
+        for process in self._processes:
+            if process.loaded:  # before, the signal would end it
+                process.signal(signal.SIGUSR1)
 
     # Their number
 
     def _staying(self) -> list[WorkerProcess]:
-        return [member for member in self._members if not member.is_stopping]
+        return [process for process in self._processes if not process.is_stopping]
 
     async def _fill(self) -> None:
         """Starts what is missing, and stops what is too much. The first one shows whether the code can be loaded."""
         staying = self._staying()
         surplus = max(0, len(staying) - self._wanted)
-        for member in sorted(staying, key=lambda one: (one.running, -one.number))[:surplus]:
-            log.info("Worker process %d is not needed any more.", member.pid)
-            self._stop(member)
-        is_trying = bool(staying) and not any(member.loaded for member in staying)
-        if self._is_over or self._is_broken or is_trying or len(staying) >= self._wanted:
+        for process in sorted(staying, key=lambda one: (one.running, -one.number))[:surplus]:
+            log.info("Worker process %d is not needed any more.", process.pid)
+            self._stop(process)
+        is_trying = bool(staying) and not any(process.loaded for process in staying)
+        if self._is_stopping or self._is_broken or is_trying or len(staying) >= self._wanted:
             return
         pause_s = self._not_before_s - time.monotonic()
         if pause_s > 0:
@@ -130,119 +130,119 @@ class Supervisor:
             log.error("No process can be started (%s); tried again in %g s.", error, LONGEST_PAUSE_S)
 
     async def _start(self) -> None:
-        taken = {member.number for member in self._members}
-        member = WorkerProcess(next(number for number in range(1, len(taken) + 2) if number not in taken))
-        await member.start(self._command(member.number))
-        self._members.append(member)
-        if self._is_over:
-            self._stop(member)  # it was said while this one started
-        self._keep(self._follow(member))
+        taken = {process.number for process in self._processes}
+        process = WorkerProcess(next(number for number in range(1, len(taken) + 2) if number not in taken))
+        await process.start(self._command(process.number))
+        self._processes.append(process)
+        if self._is_stopping:
+            self._stop(process)  # it was crash while this one started
+        self._run_in_background(self._follow_process(process))
 
-    async def _follow(self, member: WorkerProcess) -> None:
-        code = await member.live(lambda notice: self._heard(member, notice))
-        self._members.remove(member)
-        self._ended(member, code)
+    async def _follow_process(self, process: WorkerProcess) -> None:
+        code = await process.follow(lambda message: self._receive(process, message))
+        self._processes.remove(process)
+        self._ended(process, code)
         self._changed.set()
 
-    def _stop(self, member: WorkerProcess) -> None:
+    def _stop(self, process: WorkerProcess) -> None:
         if self._stops > 2:
-            member.kill()
+            process.kill()
             return
-        member.stop_now() if self._stops == 2 else member.stop()
+        process.stop_now() if self._stops == 2 else process.stop()
         patience_s = UNWIND_S if self._stops == 2 else self._grace_s + UNWIND_S
-        self._loop.call_later(patience_s, self._insist, member)
+        self._loop.call_later(patience_s, self._kill_if_alive, process)
 
-    def _insist(self, member: WorkerProcess) -> None:
-        if member in self._members:
-            log.error("Worker process %d does not end; it is killed.", member.pid)
-            member.kill()
+    def _kill_if_alive(self, process: WorkerProcess) -> None:
+        if process in self._processes:
+            log.error("Worker process %d does not end; it is killed.", process.pid)
+            process.kill()
 
     # What they say
 
-    def _heard(self, member: WorkerProcess, notice: Message) -> None:
-        if isinstance(notice, LoadedMessage):
-            member.loaded = self._loaded = notice
-            self._watched.add(notice.files)
-        elif isinstance(notice, NotLoadedMessage):
-            self._watched.add(notice.files)
-        elif isinstance(notice, WorkingMessage):
-            member.running = notice.running
-            self._stirred.set()
-        elif isinstance(notice, ReadyMessage) and not member.is_ready:
-            member.is_ready = True
-            if not self._was_ready and member.loaded:
+    def _receive(self, process: WorkerProcess, message: Message) -> None:
+        if isinstance(message, LoadedMessage):
+            process.loaded = self._loaded = message
+            self._file_watcher.add(message.files)
+        elif isinstance(message, NotLoadedMessage):
+            self._file_watcher.add(message.files)
+        elif isinstance(message, WorkingMessage):
+            process.running = message.running
+            self._has_activity.set()
+        elif isinstance(message, ReadyMessage) and not process.is_ready:
+            process.is_ready = True
+            if not self._was_ready and process.loaded:
                 self._was_ready = True
-                self._announce(member.loaded, notice)
+                self._announce(process.loaded, message)
         self._changed.set()
 
     # Their ends
 
-    def _ended(self, member: WorkerProcess, code: int) -> None:
-        if code and member.is_ready and member.loaded:
-            self._rescue(member, code)
-        if self._is_over or member.is_stopping:
+    def _ended(self, process: WorkerProcess, code: int) -> None:
+        if code and process.is_ready and process.loaded:
+            self._start_recovery(process, code)
+        if self._is_stopping or process.is_stopping:
             return
         if code == 0 and self._is_burst:
-            self._is_over = True  # nothing is left; the others find out by themselves
-        elif code > 0 and not member.is_ready and self._is_reloading:
+            self._is_stopping = True  # nothing is left; the others find out by themselves
+        elif code > 0 and not process.is_ready and self._is_reloading:
             self._is_broken = True
             log.error("The worker could not start; it is tried again when a file changes.")
         elif code > 0 and not self._was_ready:
             self._exit_code = code
             self.stop()
         else:
-            self._pause(member, code)
+            self._pause(process, code)
 
-    def _pause(self, member: WorkerProcess, code: int) -> None:
+    def _pause(self, process: WorkerProcess, code: int) -> None:
         """Before another takes its place: longer with each death in a row."""
         now_s = time.monotonic()
-        self._deaths = 0 if now_s - member.started_at_s >= STEADY_S else self._deaths
+        self._deaths = 0 if now_s - process.started_at_s >= STEADY_S else self._deaths
         pause_s = min(FIRST_PAUSE_S * 2**self._deaths, LONGEST_PAUSE_S)
         self._deaths = min(self._deaths + 1, 10)
         self._not_before_s = now_s + pause_s
-        log.error("Worker process %d %s; another starts in %g s.", member.pid, exit_in_words(code), pause_s)
+        log.error("Worker process %d %s; another starts in %g s.", process.pid, describe_exit(code), pause_s)
 
-    def _rescue(self, member: WorkerProcess, code: int) -> None:
-        task = self._loop.create_task(self._free_jobs(member, code))
-        self._rescues.add(task)
-        task.add_done_callback(self._rescues.discard)
+    def _start_recovery(self, process: WorkerProcess, code: int) -> None:
+        task = self._loop.create_task(self._recover_jobs(process, code))
+        self._recoveries.add(task)
+        task.add_done_callback(self._recoveries.discard)
 
-    async def _free_jobs(self, member: WorkerProcess, code: int) -> None:
-        assert member.loaded is not None  # noqa: S101
-        said = f"Worker process {member.pid} {exit_in_words(code)}."
+    async def _recover_jobs(self, process: WorkerProcess, code: int) -> None:
+        assert process.loaded is not None  # noqa: S101
+        crash = f"Worker process {process.pid} {describe_exit(code)}."
         while True:
             try:
-                service = await self._connected(member.loaded.settings)
-                if member.was_killed:  # it was to end anyway: not the fault of a job
-                    await release_jobs(service, member.worker_id)
+                service = await self._connect(process.loaded.settings)
+                if process.was_killed:  # it was to end anyway: not the fault of a job
+                    await release_jobs(service, process.worker_id)
                     return
-                freed = await recover_orphans(service, member.worker_id, member.loaded.tasks, said)
+                freed = await recover_orphans(service, process.worker_id, process.loaded.tasks, crash)
                 if freed:
                     log.warning(
                         "It had %d jobs; each has lost an attempt, and is made again while tries are left.", freed
                     )
                 return
             except (EngineUnavailable, EngineNotPermitted) as error:
-                log.warning("The jobs of worker process %d cannot be freed (%s); still trying.", member.pid, error)
-                await asyncio.sleep(TROUBLE_PAUSE_S)
+                log.warning("The jobs of worker process %d cannot be freed (%s); still trying.", process.pid, error)
+                await asyncio.sleep(RETRY_PAUSE_S)
             except WindlassError:
-                log.exception("The jobs of worker process %d wait until their leases run out.", member.pid)
+                log.exception("The jobs of worker process %d wait until their leases run out.", process.pid)
                 return
 
     # What it does besides
 
-    def _keep(self, work: Coroutine[Any, Any, None]) -> None:
+    def _run_in_background(self, work: Coroutine[Any, Any, None]) -> None:
         task = self._loop.create_task(work)
         self._background.add(task)
-        task.add_done_callback(self._dropped)
+        task.add_done_callback(self._background_done)
 
-    def _dropped(self, task: asyncio.Task[Any]) -> None:
+    def _background_done(self, task: asyncio.Task[Any]) -> None:
         self._background.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             log.error("A part of the supervisor has ended.", exc_info=error)
             self._changed.set()
 
-    async def _connected(self, settings: Settings) -> Service:
+    async def _connect(self, settings: Settings) -> Service:
         if self._service is None:
             store = make_store(settings)
             await store.open()
@@ -252,28 +252,28 @@ class Supervisor:
     async def _scale(self) -> None:
         """Looks at the queues while jobs run, or more processes than the least are there; asks nothing when idle."""
         while True:
-            await self._stirred.wait()
-            self._stirred.clear()
+            await self._has_activity.wait()
+            self._has_activity.clear()
             try:
                 await self._rescale()
             except WindlassError as error:
                 log.warning("The queues cannot be looked at (%s); still trying.", error)
-                self._stirred.set()
-            if self._wanted > self._scaling.least:
-                self._stirred.set()
+                self._has_activity.set()
+            if self._wanted > self._autoscaler.least:
+                self._has_activity.set()
             await asyncio.sleep(LOOK_EVERY_S)
 
     async def _rescale(self) -> None:
-        if self._loaded is None or self._is_over:
+        if self._loaded is None or self._is_stopping:
             return
-        service = await self._connected(self._loaded.settings)
+        service = await self._connect(self._loaded.settings)
         stats = await service.stats(self._loaded.queues)
         load = Load(
             queued=sum(one.queued for one in stats if not one.is_paused),
             oldest_age_ms=max((one.oldest_age_ms or 0 for one in stats if not one.is_paused), default=0),
-            running=sum(member.running for member in self._staying()),
+            running=sum(process.running for process in self._staying()),
         )
-        count = self._scaling.wanted(self._loop.time(), load, self._loaded.slots, self._wanted)
+        count = self._autoscaler.wanted(self._loop.time(), load, self._loaded.slots, self._wanted)
         if count != self._wanted:
             log.info(
                 "%d processes instead of %d: %d jobs wait, %d run.", count, self._wanted, load.queued, load.running
@@ -284,18 +284,18 @@ class Supervisor:
     async def _watch(self) -> None:
         while True:
             await asyncio.sleep(WATCH_EVERY_S)
-            files = self._watched.changed()
-            if files and not self._is_over:
+            files = self._file_watcher.changed()
+            if files and not self._is_stopping:
                 log.info("%s changed; the workers start anew.", ", ".join(files))
                 self._is_broken, self._not_before_s, self._deaths = False, 0.0, 0
-                for member in self._staying():
-                    self._stop(member)
+                for process in self._staying():
+                    self._stop(process)
                 self._changed.set()
 
-    async def _leave(self) -> None:
-        if self._rescues:
-            await asyncio.wait(self._rescues, timeout=UNWIND_S)
-        left = [*self._rescues, *self._background]
+    async def _shut_down(self) -> None:
+        if self._recoveries:
+            await asyncio.wait(self._recoveries, timeout=UNWIND_S)
+        left = [*self._recoveries, *self._background]
         for task in left:
             task.cancel()
         await asyncio.gather(*left, return_exceptions=True)

@@ -16,7 +16,7 @@ import msgspec
 from .protocol import LINE_MAX, STOP, STOP_NOW, LoadedMessage, Message, decode
 
 log = logging.getLogger("windlass.supervisor")
-LAST_WORDS_S = 1.0  # for what a process that has ended said before
+DRAIN_S = 1.0  # for what a process that has ended said before
 
 
 class WorkerProcess:
@@ -48,22 +48,22 @@ class WorkerProcess:
             )
         self._reader, self._writer = await asyncio.open_unix_connection(sock=ours, limit=LINE_MAX)
 
-    async def live(self, heard: Callable[[Message], None]) -> int:
+    async def follow(self, receive: Callable[[Message], None]) -> int:
         """Until its end. Answers its exit code, negative when a signal ended it."""
-        listening = asyncio.create_task(self._listen(heard))
+        listening = asyncio.create_task(self._listen(receive))
         code = await self._process.wait()
         # Something that it has started may still hold its socket: the end of the stream is not waited for.
-        await asyncio.wait({listening}, timeout=LAST_WORDS_S)
+        await asyncio.wait({listening}, timeout=DRAIN_S)
         listening.cancel()
         self._writer.close()
         with contextlib.suppress(OSError):
             await self._writer.wait_closed()
         return code
 
-    async def _listen(self, heard: Callable[[Message], None]) -> None:
+    async def _listen(self, receive: Callable[[Message], None]) -> None:
         async for line in self._lines():
             try:
-                heard(decode(line))
+                receive(decode(line))
             except msgspec.DecodeError as error:
                 log.warning("Worker process %d said something strange: %s.", self.pid, error)
 
@@ -75,11 +75,11 @@ class WorkerProcess:
     def stop(self) -> None:
         """By word, not by signal: where SIGTERM goes to all processes, a second one would mean `at once`."""
         self.is_stopping = True
-        self._tell(STOP)
+        self._send(STOP)
 
     def stop_now(self) -> None:
         self.is_stopping = True
-        self._tell(STOP_NOW)
+        self._send(STOP_NOW)
 
     def kill(self) -> None:
         self.was_killed = True
@@ -89,6 +89,6 @@ class WorkerProcess:
         with contextlib.suppress(ProcessLookupError):
             self._process.send_signal(number)
 
-    def _tell(self, word: bytes) -> None:
+    def _send(self, word: bytes) -> None:
         if not self._writer.is_closing():
             self._writer.write(word + b"\n")

@@ -21,12 +21,12 @@ class Command(BaseCommand):  # type: ignore[misc]
     def run_from_argv(self, argv: list[str]) -> None:
         """What Django does not know is the worker's."""
         parser = self.create_parser(argv[0], argv[1], allow_abbrev=False)
-        options, of_worker = parser.parse_known_args(argv[2:])
+        options, worker_options = parser.parse_known_args(argv[2:])
         handle_default_options(options)
-        self.handle(*of_worker, backend=options.backend)
+        self.handle(*worker_options, backend=options.backend)
 
-    def handle(self, *of_worker: str, backend: str = "default", **_: Any) -> None:
+    def handle(self, *worker_options: str, backend: str = "default", **_: Any) -> None:
         """The process becomes the worker, so signals reach it and no second one stands between."""
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
-        command = [sys.executable, "-m", "windlass", "worker", f"{TARGET}.{backend}", *of_worker]
+        command = [sys.executable, "-m", "windlass", "worker", f"{TARGET}.{backend}", *worker_options]
         os.execve(sys.executable, command, environment)  # noqa: S606
