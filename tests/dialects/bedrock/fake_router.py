@@ -14,7 +14,7 @@ from windlass.dialects.bedrock.client import BedrockClient, PendingReply
 from windlass.dialects.bedrock.listener import BOUNDS, BedrockListener
 from windlass.dialects.bedrock.wire import BedrockRequest, Reply
 from windlass.service import Service
-from windlass.web.app.auth import Guard
+from windlass.web.app.auth import Authenticator
 from windlass.web.app.token_table import TokenTable
 
 JOB = (b"a job's id", 7)
@@ -111,7 +111,7 @@ async def trying(service: Service, clock: Callable[[], float] = time.monotonic, 
     desk = Desk()
     try:
         await table.fresh()
-        guard = Guard(table, is_open=True, is_local=True)
+        guard = Authenticator(table, is_open=True, is_local=True)
         listener = BedrockListener(desk, guard, structs.replace(BOUNDS, **bounds))
         await listener.start("127.0.0.1", 0)
         try:
