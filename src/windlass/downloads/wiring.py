@@ -9,8 +9,8 @@ from collections.abc import AsyncIterator
 from windlass.background.loop import say_why
 from windlass.background.stats_publisher import publishing
 from windlass.core.errors import BadSetting
-from windlass.core.server_roles import PROCESSOR, read_roles
-from windlass.directories import download_dir
+from windlass.core.server_roles import PROCESSOR, parse_roles
+from windlass.deployment import download_dir
 from windlass.outbound import Outbound, PolicySource
 from windlass.service import Service
 from windlass.settings import Settings
@@ -24,7 +24,7 @@ def download_base(settings: Settings, own_url: str) -> str:
     """What the URLs of files begin with. `own_url`: of this server; empty: it does not answer."""
     if settings.download_url:
         return settings.download_url.rstrip("/")
-    if not own_url and not settings.port and PROCESSOR in read_roles(settings.roles):
+    if not own_url and not settings.port and PROCESSOR in parse_roles(settings.roles):
         raise BadSetting(
             "Files have no URL: set WINDLASS_DOWNLOAD_URL, or WINDLASS_PORT as for the server that has them."
         )
@@ -50,7 +50,7 @@ def _options(settings: Settings, base: str) -> Options:
 @contextlib.asynccontextmanager
 async def downloading(service: Service, policy: PolicySource, settings: Settings, base: str) -> AsyncIterator[None]:
     """Downloads are performed, until the block ends and what is under way is given back."""
-    if PROCESSOR not in read_roles(settings.roles):
+    if PROCESSOR not in parse_roles(settings.roles):
         yield
         return
     async with Outbound(policy) as outbound:

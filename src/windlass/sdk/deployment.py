@@ -1,12 +1,15 @@
-"""How a deployment is store: its engine itself, or a server in front of it. The rest of the SDK does not ask which.
-What speaks HTTP is loaded when a server is meant: a program on an engine does not pay for it."""
+"""Stores and services of a deployment, which is an engine or a server in front of it.
+
+The rest of the SDK does not depend on which of the two it is. The HTTP client is imported only for a server, so that
+programs that use an engine do not load it.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeAlias
 
-from windlass import server
 from windlass.core.errors import BadSetting
+from windlass.deployment import build_store
 from windlass.service import Service
 from windlass.settings import Settings
 from windlass.store.store import Store
@@ -18,13 +21,13 @@ AnyStore: TypeAlias = "Store | RemoteStore"
 
 
 def is_server(url: str) -> bool:
-    """Does it name a server, not an engine?"""
+    """Report whether the URL names a server and not an engine."""
     return url.strip().lower().startswith(("http://", "https://"))
 
 
 def make_store(settings: Settings) -> AnyStore:
     if not is_server(settings.url):
-        return server.build_store(settings)
+        return build_store(settings)
     from .remote.address import parse_server
     from .remote.store import RemoteStore
 
@@ -45,7 +48,7 @@ def make_service(store: AnyStore) -> Service:
 
 
 def require_engine_store(store: AnyStore) -> Store:
-    """For what only an engine offers."""
+    """Return the engine's store, or raise BadSetting if the application uses a server."""
     if not isinstance(store, Store):
         raise BadSetting(
             f"This application reaches its jobs through the server at {store.endpoint}: there is no store here. Give "

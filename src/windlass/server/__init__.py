@@ -1,4 +1,7 @@
-"""The only place where things are wired together: settings, store, service, loops, and the front ends."""
+"""Server processes: wiring of settings, store, service, background loops and listeners.
+
+`Family`, `Serving`, `running` and `serving` are older names, kept for importers.
+"""
 
 from __future__ import annotations
 
@@ -6,41 +9,53 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .deployment import build_store, embedded_engine, running
-    from .prefork import Family
+    from windlass.deployment import build_store, embedded_engine
+
+    from .prefork import PreforkSupervisor
+    from .prefork import PreforkSupervisor as Family
     from .process import Parent, serve
-    from .serve import Serving, serving
+    from .serve import Server, open_server
+    from .serve import Server as Serving
+    from .serve import open_server as serving
+    from .service import open_service
+    from .service import open_service as running
     from .sockets import Sockets, open_sockets
 
 __all__ = [
     "Family",
     "Parent",
+    "PreforkSupervisor",
+    "Server",
     "Serving",
     "Sockets",
     "build_store",
     "embedded_engine",
+    "open_server",
+    "open_service",
     "open_sockets",
     "running",
     "serve",
     "serving",
 ]
 
-# Loaded when first used: a program that only needs a store pays for no front end.
+# Imported on first use, so that a program that only needs a store does not load the listeners.
 _HOMES = {
-    "build_store": "deployment",
-    "embedded_engine": "deployment",
-    "running": "deployment",
-    "Family": "prefork",
-    "Sockets": "sockets",
-    "open_sockets": "sockets",
-    "Parent": "process",
-    "serve": "process",
-    "Serving": "serve",
-    "serving": "serve",
+    "build_store": "windlass.deployment",
+    "embedded_engine": "windlass.deployment",
+    "open_service": "windlass.server.service",
+    "PreforkSupervisor": "windlass.server.prefork",
+    "Sockets": "windlass.server.sockets",
+    "open_sockets": "windlass.server.sockets",
+    "Parent": "windlass.server.process",
+    "serve": "windlass.server.process",
+    "Server": "windlass.server.serve",
+    "open_server": "windlass.server.serve",
 }
+_ALIASES = {"Family": "PreforkSupervisor", "Serving": "Server", "running": "open_service", "serving": "open_server"}
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
+    target = _ALIASES.get(name, name)
+    if target not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f".{_HOMES[name]}", __name__), name)
+    return getattr(importlib.import_module(_HOMES[target]), target)

@@ -12,9 +12,9 @@ from windlass.background.callbacks.kafka_backend import KafkaBackend
 from windlass.background.callbacks.notifier import Notifier
 from windlass.background.loop import say_why
 from windlass.background.stats_publisher import publishing
-from windlass.core.callbacks.kafka_config import read_kafka_config
-from windlass.core.callbacks.signing import read_keys
-from windlass.core.server_roles import NOTIFIER, read_roles
+from windlass.core.callbacks.kafka_config import parse_kafka_config
+from windlass.core.callbacks.signing import parse_keys
+from windlass.core.server_roles import NOTIFIER, parse_roles
 from windlass.downloads import worker
 from windlass.outbound import Outbound, PolicySource
 from windlass.service import Service
@@ -24,11 +24,11 @@ DOWNLOAD_ATTEMPTS = 2  # then somebody must ask for more, by POST /downloader/re
 
 
 @contextlib.asynccontextmanager
-async def notifying(
+async def run_notifier(
     service: Service, policy: PolicySource, settings: Settings, download_base: str
 ) -> AsyncIterator[Notifier | None]:
     """Callbacks are delivered, until the block ends and what is under way is told. None: not by this server."""
-    if not settings.callback_concurrency or NOTIFIER not in read_roles(settings.roles):
+    if not settings.callback_concurrency or NOTIFIER not in parse_roles(settings.roles):
         yield None
         return
     async with Outbound(policy) as outbound, _backends(outbound, settings) as backends:
@@ -55,9 +55,9 @@ async def notifying(
 
 @contextlib.asynccontextmanager
 async def _backends(outbound: Outbound, settings: Settings) -> AsyncIterator[dict[str, Backend]]:
-    backends: dict[str, Backend] = {"http": HttpBackend(outbound, read_keys(settings.callback_keys))}
+    backends: dict[str, Backend] = {"http": HttpBackend(outbound, parse_keys(settings.callback_keys))}
     if settings.callback_kafka:
-        backends["kafka"] = KafkaBackend(read_kafka_config(settings.callback_kafka))
+        backends["kafka"] = KafkaBackend(parse_kafka_config(settings.callback_kafka))
     try:
         yield backends
     finally:

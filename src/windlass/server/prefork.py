@@ -12,7 +12,7 @@ from socket import socketpair
 
 import msgspec
 
-from windlass.core.text.humanize import exit_in_words
+from windlass.core.text.humanize import describe_exit
 
 from .process import NOW, SIGNALS, STOP
 from .sockets import Sockets
@@ -26,7 +26,7 @@ LINE_MAX = 2**20
 Announce = Callable[[list[str]], None]
 
 
-class Child:
+class ServerProcess:
     """One server process as its parent sees it."""
 
     def __init__(self) -> None:
@@ -76,7 +76,7 @@ class Child:
             self._process.kill()
 
 
-class Family:
+class PreforkSupervisor:
     """`await family.run()` answers the exit code."""
 
     def __init__(
@@ -87,7 +87,7 @@ class Family:
         self._sockets = sockets
         self._grace_s = grace_s
         self._announce = announce
-        self._children: set[Child] = set()
+        self._children: set[ServerProcess] = set()
         self._is_ready, self._is_over = asyncio.Event(), asyncio.Event()
         self._stops = 0
         self._exit_code = 0
@@ -110,7 +110,7 @@ class Family:
         for child in self._children:
             self._stop(child)
 
-    def _stop(self, child: Child) -> None:
+    def _stop(self, child: ServerProcess) -> None:
         if self._stops > 2:
             child.kill()
             return
@@ -118,7 +118,7 @@ class Family:
         patience_s = UNWIND_S if self._stops == 2 else self._grace_s + UNWIND_S
         asyncio.get_running_loop().call_later(patience_s, self._insist, child)
 
-    def _insist(self, child: Child) -> None:
+    def _insist(self, child: ServerProcess) -> None:
         if child in self._children:
             log.error("Server process %d does not end; it is killed.", child.pid)
             child.kill()
@@ -127,7 +127,7 @@ class Family:
         """One of the places: a process, and another one when it dies."""
         deaths = 0
         while not self._is_over.is_set():
-            child = Child()
+            child = ServerProcess()
             said = await self._life(child)
             if self._is_over.is_set():
                 return
@@ -138,7 +138,7 @@ class Family:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._is_over.wait(), pause_s)
 
-    async def _life(self, child: Child) -> str:
+    async def _life(self, child: ServerProcess) -> str:
         """Answers how it ended."""
         try:
             await child.start(self._command, self._sockets)
@@ -152,7 +152,7 @@ class Family:
         if code and not self._is_ready.is_set() and not self._is_over.is_set():
             self._exit_code = code if code > 0 else 1
             self.stop()
-        return f"Server process {child.pid} {exit_in_words(code)}"
+        return f"Server process {child.pid} {describe_exit(code)}"
 
     def _heard_ready(self, lines: list[str]) -> None:
         if not self._is_ready.is_set():

@@ -13,21 +13,21 @@ from socket import socket
 
 import msgspec
 
-from windlass.core.gc_tuning import settle
+from windlass.core.gc_tuning import freeze_startup_objects
+from windlass.deployment import build_store
 from windlass.settings import Settings
 
-from .deployment import build_store
-from .serve import Serving, serving
+from .serve import Server, open_server
 from .sockets import Sockets
 
 log = logging.getLogger("windlass.server")
 
 STOP, NOW = b"stop", b"now"  # what a parent says: end when all is answered; end at once
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
-COLLECTED_AFTER = 20_000  # objects; Python's own 700 are made by one request with a hundred jobs
+GC_THRESHOLD = 20_000  # objects; Python's own 700 are made by one request with a hundred jobs
 
 
-class Stopping:
+class StopRequest:
     """Whether this process was told to stop, and whether at once."""
 
     def __init__(self) -> None:
@@ -60,12 +60,12 @@ class Parent:
         with contextlib.suppress(OSError):  # a parent that is gone is noticed by listening
             self._socket.sendall(msgspec.json.encode(lines) + b"\n")
 
-    def listen(self, stopping: Stopping) -> None:
+    def listen(self, stopping: StopRequest) -> None:
         loop = asyncio.get_running_loop()
         self._socket.setblocking(False)
         loop.add_reader(self._socket, self._hear, loop, stopping)
 
-    def _hear(self, loop: asyncio.AbstractEventLoop, stopping: Stopping) -> None:
+    def _hear(self, loop: asyncio.AbstractEventLoop, stopping: StopRequest) -> None:
         try:
             heard = self._socket.recv(4096)
         except BlockingIOError:
@@ -87,7 +87,7 @@ def _inherited(descriptor: str) -> socket:
     return found
 
 
-def allow_files() -> None:
+def raise_file_limit() -> None:
     """A connection is an open file: as many as the system lets us have."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
@@ -95,28 +95,28 @@ def allow_files() -> None:
             resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
-def spare_collector() -> None:
+def relax_gc() -> None:
     """Requests leave next to nothing to the collector of circular garbage, and it was a seventh of what they cost."""
-    settle()
-    gc.set_threshold(COLLECTED_AFTER, *gc.get_threshold()[1:])
+    freeze_startup_objects()
+    gc.set_threshold(GC_THRESHOLD, *gc.get_threshold()[1:])
 
 
 async def serve(
     settings: Settings,
     sockets: Sockets,
-    announce: Callable[[Serving], None],
+    announce: Callable[[Server], None],
     parent: Parent | None = None,
 ) -> None:
-    allow_files()
-    stopping = Stopping()
+    raise_file_limit()
+    stopping = StopRequest()
     # Where SIGTERM goes to parent and children alike, a second stop comes by word: it does not mean `at once`.
     handle = stopping.ask_again if parent is None else stopping.ask
     for number in SIGNALS:
         asyncio.get_running_loop().add_signal_handler(number, handle)
     if parent is not None:
         parent.listen(stopping)
-    async with serving(build_store(settings), settings, sockets) as running:
+    async with open_server(build_store(settings), settings, sockets) as running:
         running.hurry = stopping.urgent
-        spare_collector()
+        relax_gc()
         announce(running)
         await stopping.asked.wait()

@@ -16,7 +16,7 @@ from windlass.background.liveness import Pulse
 from windlass.background.loop import say_why
 from windlass.background.push_dispatcher import Dispatcher
 from windlass.core.errors import BadSetting
-from windlass.core.server_roles import API, read_roles
+from windlass.core.server_roles import API, parse_roles
 from windlass.dialects import jobber, lightjq, native, operator_routes
 from windlass.dialects.bedrock.command_router import CommandRouter
 from windlass.dialects.bedrock.listener import BOUNDS as BEDROCK_BOUNDS
@@ -31,21 +31,21 @@ from windlass.web.app import health
 from windlass.web.app.access_log import AccessLog
 from windlass.web.app.app_state import AppState
 from windlass.web.app.application import WebApplication
-from windlass.web.app.auth import Guard
+from windlass.web.app.auth import Authenticator
 from windlass.web.app.router import Router, Routes
 from windlass.web.app.token_table import TokenTable
 from windlass.web.listener.bounds import Bounds
-from windlass.web.listener.listener import Listener, OnAnswer
+from windlass.web.listener.listener import HttpListener, OnAnswer
 from windlass.web.listener.messages import Client, Head
 from windlass.web.listener.tls import tls_context
 from windlass.web.metrics.meter import Meter
 
-from .callbacks import notifying
-from .deployment import running
+from .callbacks import run_notifier
 from .outbound_policy import policy_of
+from .service import open_service
 from .sockets import Sockets, address_of, are_local, open_sockets, url_of
 
-Front: TypeAlias = Listener | BedrockListener
+Front: TypeAlias = HttpListener | BedrockListener
 ROUTES = (
     *native.ROUTES, *lightjq.ROUTES, jobber.routes, *api.ROUTES, health.routes, operator_routes.routes,
     *dashboard.ROUTES,
@@ -53,7 +53,7 @@ ROUTES = (
 HEALTH_ROUTES = (health.routes, operator_routes.routes)  # of a process that does not answer
 
 
-class Serving:
+class Server:
     """A server that answers. `hurry`: what is under way when it stops is given up."""
 
     def __init__(self, service: Service, settings: Settings, sockets: Sockets, pulse: Pulse) -> None:
@@ -61,7 +61,7 @@ class Serving:
         self.pulse = pulse
         self.state = AppState(service, pulse, settings)
         self.settings = settings
-        self.roles = read_roles(settings.roles)
+        self.roles = parse_roles(settings.roles)
         self.url = url_of(sockets.http, settings) if sockets.http else ""  # empty: it does not listen
         self.bedrock = address_of(sockets.bedrock) if sockets.bedrock else ""  # host and port; empty: it is off
         self.is_local = are_local(sockets.all)
@@ -90,9 +90,9 @@ async def _stop(listeners: Sequence[Front], grace_s: float) -> None:
 
 
 @contextlib.asynccontextmanager
-async def serving(
+async def open_server(
     store: Store, settings: Settings | None = None, sockets: Sockets | None = None
-) -> AsyncIterator[Serving]:
+) -> AsyncIterator[Server]:
     """A server within this process, until the block ends. It opens the store, and closes it. `sockets`: where to
     listen, instead of where the settings say."""
     settings = settings or Settings()
@@ -100,20 +100,22 @@ async def serving(
     listening = sockets or open_sockets(settings)
     try:
         pulse = Pulse()
-        async with running(store, pulse) as service:
-            server = Serving(service, settings, listening, pulse)
-            await _check_trust(server)
+        async with open_service(store, pulse) as service:
+            server = Server(service, settings, listening, pulse)
+            await _check_exposure(server)
             base = download_base(settings, server.url if API in server.roles else "")
             async with contextlib.AsyncExitStack() as stack:
-                tokens = await stack.enter_async_context(_tokens(server))
+                tokens = await stack.enter_async_context(_token_table(server))
                 policy = server.state.policy = policy_of(settings, tokens, is_local=server.is_alone)
-                await stack.enter_async_context(_dispatching(service, policy))
-                await stack.enter_async_context(_acting(service))
-                notifier = await stack.enter_async_context(notifying(service, policy, settings, base))
+                await stack.enter_async_context(_run_push_dispatcher(service, policy))
+                await stack.enter_async_context(_run_bulk_actions(service))
+                notifier = await stack.enter_async_context(run_notifier(service, policy, settings, base))
                 await stack.enter_async_context(downloading(service, policy, settings, base))
                 log = await stack.enter_async_context(_access_log(settings))
                 server.state.callback_numbers = notifier.numbers if notifier else dict
-                guard = Guard(tokens, is_open=server.is_local or settings.allow_anonymous, is_local=server.is_local)
+                guard = Authenticator(
+                    tokens, is_open=server.is_local or settings.allow_anonymous, is_local=server.is_local
+                )
                 fronts: list[Front] = [_listener(server, guard, log)] if listening.http else []
                 if listening.bedrock:
                     fronts.append(_bedrock_listener(server, guard))
@@ -130,7 +132,7 @@ async def serving(
 
 
 @contextlib.asynccontextmanager
-async def _dispatching(service: Service, policy: PolicySource) -> AsyncIterator[None]:
+async def _run_push_dispatcher(service: Service, policy: PolicySource) -> AsyncIterator[None]:
     """Jobs are pushed to workers, until the block ends and what is under way is told."""
     async with Outbound(policy) as outbound:
         dispatching = asyncio.create_task(Dispatcher(outbound).run(service), name="windlass-dispatcher")
@@ -143,7 +145,7 @@ async def _dispatching(service: Service, policy: PolicySource) -> AsyncIterator[
 
 
 @contextlib.asynccontextmanager
-async def _acting(service: Service) -> AsyncIterator[None]:
+async def _run_bulk_actions(service: Service) -> AsyncIterator[None]:
     """Actions on all jobs that match are carried out, until the block ends."""
     acting = asyncio.create_task(Actor().run(service), name="windlass-actor")
     acting.add_done_callback(say_why)
@@ -162,7 +164,7 @@ def _tls(settings: Settings) -> ssl.SSLContext | None:
     return None
 
 
-async def _check_trust(server: Serving) -> None:
+async def _check_exposure(server: Server) -> None:
     """Nobody opens a queue to a network by mistake."""
     settings = server.settings
     server.tokens = len((await server.service.tokens()).tokens) + bool(settings.token)
@@ -175,7 +177,7 @@ async def _check_trust(server: Serving) -> None:
 
 
 @contextlib.asynccontextmanager
-async def _tokens(server: Serving) -> AsyncIterator[TokenTable]:
+async def _token_table(server: Server) -> AsyncIterator[TokenTable]:
     """Known before the first request: it must not be taken for a stranger's."""
     table = TokenTable(server.service, server.settings.token)
     try:
@@ -185,14 +187,14 @@ async def _tokens(server: Serving) -> AsyncIterator[TokenTable]:
         await table.close()
 
 
-def _listener(server: Serving, guard: Guard, log: AccessLog | None) -> Listener:
+def _listener(server: Server, guard: Authenticator, log: AccessLog | None) -> HttpListener:
     settings = server.settings
     if settings.dashboard:
         server.state.refusal_page = dashboard.refusal_page
-    routes = _served(settings) if API in server.roles else HEALTH_ROUTES
+    routes = _routes_served(settings) if API in server.roles else HEALTH_ROUTES
     application = WebApplication(Router(routes), server.state, guard, settings.body_max)
     bounds = Bounds(connections_max=settings.connections_max)
-    listener = Listener(application, bounds, _on_answer(server.state.meter, log))
+    listener = HttpListener(application, bounds, _on_answer(server.state.meter, log))
     server.state.meter.listener = listener
     return listener
 
@@ -203,11 +205,11 @@ async def _prepare_pages(settings: Settings) -> None:
         await asyncio.to_thread(dashboard.prepare)
 
 
-def _served(settings: Settings) -> Sequence[Routes]:
+def _routes_served(settings: Settings) -> Sequence[Routes]:
     return ROUTES if settings.dashboard else [some for some in ROUTES if some not in dashboard.ROUTES]
 
 
-def _bedrock_listener(server: Serving, guard: Guard) -> BedrockListener:
+def _bedrock_listener(server: Server, guard: Authenticator) -> BedrockListener:
     settings = server.settings
     desk = CommandRouter(
         server.service,

@@ -9,7 +9,7 @@ import socket
 from typing import NamedTuple
 
 from windlass.core.errors import BadSetting
-from windlass.core.server_roles import API, read_roles
+from windlass.core.server_roles import API, parse_roles
 from windlass.settings import Settings
 from windlass.web.app.auth import is_loopback
 
@@ -40,7 +40,7 @@ class Sockets(NamedTuple):
 def open_sockets(settings: Settings) -> Sockets:
     """On every address of the host, those of one protocol all on one port. A server that does not answer has only the
     port on which it tells how it is, if any."""
-    answers = API in read_roles(settings.roles)
+    answers = API in parse_roles(settings.roles)
     with contextlib.ExitStack() as stack:
         port = settings.port if answers else settings.health_port
         http = [] if port is None else _listen(settings, port, HTTP if answers else HEALTH, stack)

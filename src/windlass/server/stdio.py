@@ -6,6 +6,7 @@ import asyncio
 import logging
 import signal
 
+from windlass.deployment import build_store
 from windlass.dialects.stdio.envelope import process_identity
 from windlass.dialects.stdio.logs import LineHandler
 from windlass.dialects.stdio.messages import ProcessorOptions
@@ -13,7 +14,7 @@ from windlass.dialects.stdio.pipes import OutputPipe
 from windlass.dialects.stdio.session import FLUSH_S, ProcessorSession
 from windlass.settings import Settings
 
-from .deployment import build_store, running
+from .service import open_service
 
 __all__ = ["FLUSH_S", "LineHandler", "OutputPipe", "ProcessorOptions", "run_session"]
 
@@ -22,7 +23,7 @@ log = logging.getLogger("windlass.processor")
 
 async def run_session(settings: Settings, terms: ProcessorOptions) -> bool:
     """Run until the input ends or a signal stops the session. Return False when the output could not be written."""
-    async with running(build_store(settings)) as service:
+    async with open_service(build_store(settings)) as service:
         session = ProcessorSession(service, process_identity(), terms)
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):

@@ -43,7 +43,7 @@ def test_a_list_is_read_as_its_shapes_are(items: list[Any]) -> None:
     expected = [item.filled(Codec.JSON) for item in decode(body, Items[NewJobShape], Codec.JSON).items]
     found = jobs_in(body, Codec.JSON)
     assert [job.new_job() for job in found] == [job.new_job() for job in expected]
-    assert [job.form for job in found] == [job.form for job in expected]  # one for both ways: checked and packed once
+    assert [job.template for job in found] == [job.template for job in expected]  # one for both ways: checked and packed once
 
 
 def test_a_list_in_message_pack() -> None:

@@ -15,7 +15,7 @@ from windlass.core.event import Emit
 from windlass.core.ids import format_id
 from windlass.core.job import Blob, Codec, Job
 from windlass.core.operations import Finish, LeaseRef, Update
-from windlass.server import serving
+from windlass.server import open_server
 from windlass.service import Service
 from windlass.settings import Settings
 from windlass.store.store import Store
@@ -380,7 +380,10 @@ async def test_a_server_that_stops_ends_its_streams(store: Store, service: Servi
             begun.set()
             ended.append(await stream.rest())  # not cut: its end is told
 
-    async with asyncio.TaskGroup() as group, serving(store, Settings(port=0, bedrock_port=0, roles="api")) as server:
+    async with (
+        asyncio.TaskGroup() as group,
+        open_server(store, Settings(port=0, bedrock_port=0, roles="api")) as server,
+    ):
         job_id = await put(service)
         for where in (EVENTS, path(job_id, "/events")):
             begun = asyncio.Event()

@@ -19,7 +19,7 @@ from tests.dialects.sample_jobs import path, put, take, until
 from windlass.core.access.tokens import NewToken, Role
 from windlass.core.event import Emit
 from windlass.core.job import Blob, NewJob
-from windlass.server import Serving
+from windlass.server import Server
 from windlass.service import Service
 from windlass.settings import Settings
 from windlass.wire import sse
@@ -88,7 +88,7 @@ async def test_an_event_is_encoded_once_for_all_followers(
 
 
 @pytest.mark.parametrize("server_settings", [many_settings()])
-async def test_events_that_happen_together_are_written_together(running: Serving, service: Service) -> None:
+async def test_events_that_happen_together_are_written_together(running: Server, service: Service) -> None:
     """The engine tells what one call did in one reply; the chunks of the answer are counted."""
     target = urlsplit(running.url)
     reader, writer = await asyncio.open_connection(target.hostname, target.port)
@@ -111,7 +111,7 @@ async def test_events_that_happen_together_are_written_together(running: Serving
 
 
 async def test_a_token_may_follow_so_often_and_again_when_one_has_ended(
-    client: httpx.AsyncClient, running: Serving, service: Service
+    client: httpx.AsyncClient, running: Server, service: Service
 ) -> None:
     job = await put(service)
     async with followers(client, 1):
@@ -133,7 +133,7 @@ async def test_a_token_may_follow_so_often_and_again_when_one_has_ended(
 
 
 async def test_a_process_has_so_many_followers_of_all_tokens(
-    client: httpx.AsyncClient, running: Serving, service: Service
+    client: httpx.AsyncClient, running: Server, service: Service
 ) -> None:
     tokens = [(await service.create_token(NewToken(name=f"t{at}", roles=READ))).text for at in range(4)]
     async with followers(client, 0, *tokens[:3]):
@@ -144,7 +144,7 @@ async def test_a_process_has_so_many_followers_of_all_tokens(
 
 
 async def test_pages_of_the_dashboard_count_apart_and_both_are_metered(
-    client: httpx.AsyncClient, running: Serving
+    client: httpx.AsyncClient, running: Server
 ) -> None:
     async with followers(client, 2), client.stream("GET", "/live") as first, client.stream("GET", "/live") as second:
         assert (first.status_code, second.status_code) == (200, 200)
@@ -155,7 +155,7 @@ async def test_pages_of_the_dashboard_count_apart_and_both_are_metered(
     await until(lambda: running.state.page_followers.count == 0)
 
 
-async def test_a_follower_that_is_refused_otherwise_does_not_count(client: httpx.AsyncClient, running: Serving) -> None:
+async def test_a_follower_that_is_refused_otherwise_does_not_count(client: httpx.AsyncClient, running: Server) -> None:
     for _ in range(3):
         assert (await refused(client, f"{EVENTS}?position=nonsense")).status_code == 400
     assert running.state.followers.count == 0
@@ -207,7 +207,7 @@ async def test_a_stream_says_that_it_lives_although_nothing_is_for_it(
 
 @pytest.mark.parametrize("server_settings", [many_settings()])
 async def test_a_client_that_does_not_read_delays_no_other_and_learns_what_it_missed(
-    client: httpx.AsyncClient, running: Serving, service: Service
+    client: httpx.AsyncClient, running: Server, service: Service
 ) -> None:
     target = urlsplit(running.url)
     asleep = socket.socket()

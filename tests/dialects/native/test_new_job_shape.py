@@ -49,12 +49,12 @@ def test_each_field_arrives_under_its_name(field: str) -> None:
 
 def test_jobs_with_other_payloads_share_their_form() -> None:
     first, second = (shape(payload=n, tags=["t"]).filled(Codec.JSON) for n in (1, 2))
-    assert first.form is second.form
+    assert first.template is second.template
     assert [first.payload, second.payload] == [Blob(b"1"), Blob(b"2")]
-    assert shape(payload=1, tags=["other"]).filled(Codec.JSON).form is not first.form
+    assert shape(payload=1, tags=["other"]).filled(Codec.JSON).template is not first.template
 
 
 @pytest.mark.parametrize("field", ["id", "unique", "after", "callback"])
 def test_what_there_is_only_once_is_not_remembered(field: str) -> None:
     first, second = (shape(**{field: GIVEN[field]}).filled(Codec.JSON) for _ in range(2))
-    assert first.form is not second.form
+    assert first.template is not second.template

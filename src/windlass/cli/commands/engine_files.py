@@ -12,7 +12,7 @@ from windlass.cli.bulk import ask, yes_option
 from windlass.cli.connection import Engine, engine_options
 from windlass.cli.output import json_option, note, say
 from windlass.core.errors import BadSetting
-from windlass.directories import data_dir as data_dir_of
+from windlass.deployment import data_dir as data_dir_of
 from windlass.store.embedded.file_repair import AppendOnlyFiles, FilesState, Repaired
 
 DAMAGED = 1

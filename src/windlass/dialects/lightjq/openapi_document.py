@@ -6,7 +6,7 @@ import copy
 from typing import Any
 
 from windlass.web.app.router import Route
-from windlass.web.docs.dialect_document import TAG, document_of_dialect, serve_document
+from windlass.web.docs.dialect_document import TAG, build_dialect_document, serve_document
 from windlass.web.docs.openapi import DocumentInfo, Examples
 from windlass.wire.encoding import MSGPACK
 
@@ -61,7 +61,7 @@ _WORKER_JOB: dict[str, Any] = {
 
 def self_description(served: list[Route]) -> dict[str, Any]:
     webhooks = {"worker-job": {"post": copy.deepcopy(_WORKER_JOB)}}
-    return {**document_of_dialect(served, _EXAMPLES, _ABOUT), "webhooks": webhooks}
+    return {**build_dialect_document(served, _EXAMPLES, _ABOUT), "webhooks": webhooks}
 
 
 serve_document(routes, "lightjq", self_description)

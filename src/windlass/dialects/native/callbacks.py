@@ -16,7 +16,7 @@ async def callbacks(context: RequestContext[None, DebtsQuery]) -> DebtsShape:
     context.check_all_queues()
     query = context.query
     page = await context.service.callbacks(given_up=query.given_up, most=query.most, cursor=query.cursor)
-    return DebtsShape(callbacks=[_debt(one, context.response_encoding) for one in page.debts], cursor=page.cursor)
+    return DebtsShape(callbacks=[_debt(one, context.response_encoding) for one in page.callbacks], cursor=page.cursor)
 
 
 @routes.get("/jobs/{id}/callbacks", roles=KNOWS, response=JobCallbacksShape)
@@ -25,10 +25,10 @@ async def job_callbacks(context: RequestContext[None, None]) -> JobCallbacksShap
     job_id = context.job_id
     await context.check_jobs([job_id])
     found = await context.service.job_callbacks(job_id)
-    for debt in found.debts:  # the job itself may have gone
+    for debt in found.callbacks:  # the job itself may have gone
         context.check_found(debt.job.queue)
     return JobCallbacksShape(
-        callbacks=[_debt(one, context.response_encoding) for one in found.debts], is_all=found.is_all
+        callbacks=[_debt(one, context.response_encoding) for one in found.callbacks], is_all=found.is_all
     )
 
 

@@ -67,7 +67,7 @@ def enqueue(context: AskOne) -> DeferredAnswer[Enqueued] | Awaitable[Answer]:
     job = context.body.filled(context.body_encoding)
     if "idempotency-key" in context.request.head.headers:
         [job] = _with_ids(context, [job])
-    if context.principal.queues and named_by(job.form.job):
+    if context.principal.queues and named_by(job.template.job):
         return _enqueue_related(context, job)
     return DeferredAnswer(context.state.gathering.enqueue(job, context.query.durability), _accepted)
 
@@ -107,7 +107,7 @@ async def enqueue_many(context: RequestContext[list[PreparedJob], EnqueueQuery])
 
     Each is accepted or refused by itself; the results are in the order of the items. An `Idempotency-Key` is for the
     whole list: repeat it with the same jobs in the same order."""
-    for queue in {job.form.job.queue for job in context.body} if context.principal.queues else ():
+    for queue in {job.template.job.queue for job in context.body} if context.principal.queues else ():
         context.check_queue(queue)
     answers = await _enqueued(context, _with_ids(context, context.body), refuses_all=True)
     if context.response_encoding is Codec.JSON and all_accepted(answers):
@@ -122,11 +122,11 @@ def _with_ids(context: RequestContext[Any, Any], jobs: Sequence[PreparedJob]) ->
         return jobs
     if not 0 < len(key) <= KEY_MAX:
         raise BadInput(f"Idempotency-Key must have 1 to {KEY_MAX} characters.")
-    if any(job.form.job.id for job in jobs):
+    if any(job.template.job.id for job in jobs):
         raise BadInput("Give an id or an Idempotency-Key, not both: the key decides the id.")
     return [
         PreparedJob(
-            job.form, job.payload, _id_for(context, f"{context.principal.name}\0{key}\0{number}", job.form.job.queue)
+            job.template, job.payload, _id_for(context, f"{context.principal.name}\0{key}\0{number}", job.template.job.queue)
         )
         for number, job in enumerate(jobs)
     ]

@@ -21,7 +21,7 @@ def named_by(job: NewJob) -> tuple[bytes, ...]:
 
 
 def _id_of(job: PreparedJob) -> bytes:
-    return job.id or job.form.job.id
+    return job.id or job.template.job.id
 
 
 class Relations:
@@ -39,7 +39,7 @@ class Relations:
     def check(self, jobs: Sequence[PreparedJob]) -> None:
         """Raise Forbidden when one of the jobs names a job of another queue."""
         for job in jobs:
-            for related in named_by(job.form.job):
+            for related in named_by(job.template.job):
                 queue = self._queues[related]
                 if isinstance(queue, str):
                     self._who.check_found(queue, f"job {format_id(related)}")
@@ -63,7 +63,7 @@ class Relations:
             return refusal
         if isinstance(self._queues.get(_id_of(job)), str):
             return None  # the request is repeated: the job is stored, and nothing is related to it again
-        new = job.form.job
+        new = job.template.job
         for related in named_by(new):
             if isinstance(self._queues[related], UnknownJob) and related not in accepted:
                 return UnknownParent() if related == new.parent else UnknownMember()
@@ -88,7 +88,7 @@ class Relations:
         start = 0
         new: set[bytes] = set()
         for place, job in enumerate(jobs):
-            if new and not new.isdisjoint(named_by(job.form.job)):
+            if new and not new.isdisjoint(named_by(job.template.job)):
                 yield range(start, place)
                 start = place
                 new.clear()
@@ -102,10 +102,10 @@ async def read_relations(context: RequestContext[Any, Any], jobs: Sequence[Prepa
     all queues or the jobs name no others."""
     if not context.principal.queues:
         return None
-    related = [job for job in jobs if named_by(job.form.job)]
+    related = [job for job in jobs if named_by(job.template.job)]
     if not related:
         return None
-    named = [job_id for job in related for job_id in (*named_by(job.form.job), _id_of(job))]
+    named = [job_id for job in related for job_id in (*named_by(job.template.job), _id_of(job))]
     ids = [job_id for job_id in dict.fromkeys(named) if job_id]
     queues = await context.service.queue_of(ids)
     return Relations(context.service, context.principal, dict(zip(ids, queues, strict=True)))

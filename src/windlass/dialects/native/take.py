@@ -14,14 +14,7 @@ from windlass.web.app.request_context import RequestContext
 from windlass.web.app.router import WORKS, Routes
 from windlass.wire.batches import results
 from windlass.wire.jobs import job_shape
-from windlass.wire.leases import (
-    ExchangedShape,
-    ExchangeShape,
-    TakenShape,
-    TakeShape,
-    failed,
-    finished,
-)
+from windlass.wire.leases import ExchangedShape, ExchangeShape, TakenShape, TakeShape, failed, finished
 
 from .reports import failures_of, finish_of
 

@@ -9,7 +9,7 @@ import stat
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-from windlass.directories import download_dir
+from windlass.deployment import download_dir
 from windlass.downloads.worker.content_type import EMPTY, LOOKED_AT, UNKNOWN, mime_type_of
 from windlass.downloads.worker.order import is_id, path_of
 from windlass.web.app.problems import NotFound

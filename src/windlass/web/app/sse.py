@@ -34,5 +34,7 @@ class FrameStream:
                 await source.__aexit__(None, None, None)
 
 
-def event_stream(frames: AsyncGenerator[bytes, None], source: AbstractAsyncContextManager[Any] | None = None) -> StreamedResponse:
+def event_stream(
+    frames: AsyncGenerator[bytes, None], source: AbstractAsyncContextManager[Any] | None = None
+) -> StreamedResponse:
     return StreamedResponse(200, FrameStream(frames, source), _HEADERS, EVENT_STREAM)

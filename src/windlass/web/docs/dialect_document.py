@@ -22,7 +22,7 @@ TAG = "DocumentInfo"  # of the routes that serve a document; they are not in it
 MakeDocument: TypeAlias = Callable[[list[Route]], dict[str, Any]]
 
 
-def document_of_dialect(served: Iterable[Route], examples: Examples, about: DocumentInfo) -> dict[str, Any]:
+def build_dialect_document(served: Iterable[Route], examples: Examples, about: DocumentInfo) -> dict[str, Any]:
     """Describe the routes below `about.base`, also those that the main document leaves out, with relative paths. A path
     that ends in a slash only refuses an empty id; it is left out."""
     own = [

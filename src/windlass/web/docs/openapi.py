@@ -62,7 +62,9 @@ class DocumentInfo(msgspec.Struct, frozen=True):
     base: str = ""
 
 
-def build_document(routes: Sequence[Route], examples: Examples | None = None, about: DocumentInfo | None = None) -> dict[str, Any]:
+def build_document(
+    routes: Sequence[Route], examples: Examples | None = None, about: DocumentInfo | None = None
+) -> dict[str, Any]:
     about = about or DocumentInfo()
     listed = [route for route in routes if route.is_listed]
     schemas, components = msgspec.json.schema_components(_types(listed), ref_template=_REF)

@@ -1,0 +1,45 @@
+"""Deployment that the settings name: its data directories, its embedded engine and its store."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from .settings import Settings
+from .store.connection.endpoint import parse_url
+from .store.embedded.engine import EmbeddedEngine, default_data_dir
+from .store.store import Store
+
+
+def data_dir(settings: Settings) -> Path:
+    """Return the directory of the embedded engine that the settings name."""
+    path = settings.url.removeprefix("embedded:").removeprefix("//") or settings.data_dir
+    return Path(path).expanduser() if path else default_data_dir()
+
+
+def download_dir(settings: Settings) -> Path:
+    """Return the directory of downloaded files."""
+    if settings.download_dir:
+        return Path(settings.download_dir).expanduser()
+    is_embedded = not settings.url or settings.url.startswith("embedded:")
+    home = Path(settings.data_dir).expanduser() if settings.data_dir else default_data_dir()
+    return (data_dir(settings) if is_embedded else home) / "downloads"
+
+
+def embedded_engine(settings: Settings) -> EmbeddedEngine | None:
+    """Return the embedded engine of the data directory, not started, or None if a URL names another engine."""
+    is_embedded = not settings.url or settings.url.startswith("embedded:")
+    return EmbeddedEngine(data_dir(settings), memory_max=settings.engine_memory_max) if is_embedded else None
+
+
+def build_store(settings: Settings) -> Store:
+    """Build the store of the engine that the settings name: an engine's URL, or the embedded engine."""
+    engine = embedded_engine(settings)
+    return Store(
+        parse_url(engine.url if engine else settings.url),
+        engine=engine,
+        namespace=settings.namespace,
+        partitions=settings.partitions,
+        durability=settings.durability or "memory",
+        allow_eviction=settings.allow_eviction,
+        patience_s=settings.patience_ms / 1000,
+    )
