@@ -17,7 +17,7 @@ from tests.browser.sentences import plainly
 from tests.browser.small_png import small_png
 from tests.support.engine_process import EngineProcess
 from tests.support.stores import make_store
-from windlass.server import serving  # noqa: E402
+from windlass.server import open_server  # noqa: E402
 from windlass.settings import Settings  # noqa: E402
 
 IMAGES = ROOT / "docs" / "images"
@@ -45,7 +45,7 @@ async def main() -> int:
         async with (
             make_store(engine) as store,
             populated(store, plainly, ago_minutes) as ids,
-            serving(store.clone(), Settings(port=0, bedrock_port=None, roles="api")) as running,
+            open_server(store.clone(), Settings(port=0, bedrock_port=None, roles="api")) as running,
             browsing() as browser,
             visiting(browser, running.url) as visitor,
         ):

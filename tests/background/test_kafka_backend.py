@@ -13,8 +13,8 @@ from confluent_kafka import Consumer, TopicPartition
 
 from windlass.background.callbacks.kafka_backend import KafkaBackend
 from windlass.background.callbacks.notifier import Notifier
-from windlass.core.callbacks.callback import Debt
-from windlass.core.callbacks.kafka_config import read_kafka_config
+from windlass.core.callbacks.callback import PendingCallback
+from windlass.core.callbacks.kafka_config import parse_kafka_config
 from windlass.core.errors import BadInput
 from windlass.core.job import Callback, NewJob
 from windlass.core.operations import Finish, Take
@@ -65,7 +65,7 @@ async def test_messages_arrive_with_the_body_of_the_queue(opened: Service, kafka
     one = Notifier({"kafka": kafka}, bodies={"q": lambda debt: debt.job.name.encode()})
     await ended(opened, "ends", "a", "b", "c")
     assert await one.deliver_once(opened) == 3
-    assert (await opened.callbacks()).debts == []
+    assert (await opened.callbacks()).callbacks == []
     assert one.numbers()["successfulCallbacks"] == 3
     metadata = await asyncio.to_thread(kafka._producer.list_topics, timeout=10)
     messages = await asyncio.to_thread(_read, metadata, "ends", 3)
@@ -73,9 +73,9 @@ async def test_messages_arrive_with_the_body_of_the_queue(opened: Service, kafka
     assert all(dict(message.headers())["Windlass-Callback-Id"] for message in messages)
 
 
-async def _given_up(service: Service, one: Notifier) -> Debt:
+async def _given_up(service: Service, one: Notifier) -> PendingCallback:
     await one.deliver_once(service)
-    (debt,) = (await service.callbacks(given_up=True)).debts
+    (debt,) = (await service.callbacks(given_up=True)).callbacks
     return debt
 
 
@@ -116,23 +116,23 @@ async def test_without_the_extra_it_is_a_failed_attempt(opened: Service, monkeyp
     monkeypatch.setattr(builtins, "__import__", importing)
     await ended(opened, "ends", "a")
     await Notifier({"kafka": KafkaBackend({})}).deliver_once(opened)
-    (debt,) = (await opened.callbacks()).debts
+    (debt,) = (await opened.callbacks()).callbacks
     assert "pip install 'windlass[kafka]'" in debt.error
 
 
 async def test_settings_that_the_client_refuses(opened: Service) -> None:
     await ended(opened, "ends", "a")
     await Notifier({"kafka": KafkaBackend({"no.such.setting": "1"})}).deliver_once(opened)
-    (debt,) = (await opened.callbacks()).debts
+    (debt,) = (await opened.callbacks()).callbacks
     assert "no.such.setting" in debt.error
 
 
 async def test_settings_as_they_are_written(opened: Service) -> None:
-    assert read_kafka_config("") == {}
-    assert read_kafka_config("bootstrap.servers=a:1,b:2; sasl.password=x=y;") == {
+    assert parse_kafka_config("") == {}
+    assert parse_kafka_config("bootstrap.servers=a:1,b:2; sasl.password=x=y;") == {
         "bootstrap.servers": "a:1,b:2",
         "sasl.password": "x=y",
     }
     for text in ("bootstrap.servers", "=x", "a=b;c"):
         with pytest.raises(BadInput):
-            read_kafka_config(text)
+            parse_kafka_config(text)

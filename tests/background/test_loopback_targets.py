@@ -12,10 +12,10 @@ import pytest
 
 from tests.background.receiver import Receiver
 from windlass.core.access.tokens import NewToken, Role
-from windlass.core.callbacks.callback import Debt
+from windlass.core.callbacks.callback import PendingCallback
 from windlass.core.job import Callback, NewJob
 from windlass.core.operations import Finish, Take
-from windlass.server import Serving, serving
+from windlass.server import Server, open_server
 from windlass.service import Service
 from windlass.settings import Settings
 from windlass.store.store import Store
@@ -49,11 +49,11 @@ async def end_job(service: Service, url: str) -> bytes:
     return job.id
 
 
-async def failed_callback(service: Service, job_id: bytes) -> Debt:
-    found: list[Debt] = []
+async def failed_callback(service: Service, job_id: bytes) -> PendingCallback:
+    found: list[PendingCallback] = []
 
     async def has_failed() -> bool:
-        found[:] = (await service.job_callbacks(job_id)).debts
+        found[:] = (await service.job_callbacks(job_id)).callbacks
         return bool(found and found[0].error)
 
     await until(has_failed)
@@ -71,7 +71,7 @@ async def received(receiver: Receiver) -> None:
         await receiver.got.get()
 
 
-async def register(server: Serving, url: str, token: str = "") -> httpx.Response:
+async def register(server: Server, url: str, token: str = "") -> httpx.Response:
     headers = {"authorization": f"Bearer {token}"} if token else {}
     body = msgspec.msgpack.encode({"name": "w", "max_jobs": 1, "url": url})
     async with httpx.AsyncClient(base_url=server.url) as client:
@@ -82,7 +82,7 @@ async def test_the_first_token_ends_callbacks_to_this_machine(
     store: Store, service: Service, receiver: Receiver
 ) -> None:
     """Over a connection that is still open, too."""
-    async with serving(store.clone(), settings()), store:
+    async with open_server(store.clone(), settings()), store:
         await end_job(service, receiver.url)
         await received(receiver)
         await create_token(service)
@@ -90,7 +90,7 @@ async def test_the_first_token_ends_callbacks_to_this_machine(
         async def is_refused() -> bool:
             job = await end_job(service, receiver.url)
             await until(lambda: _is_settled_or_failed(service, job))
-            return bool((await service.job_callbacks(job)).debts)
+            return bool((await service.job_callbacks(job)).callbacks)
 
         await until(is_refused)  # a process knows of a new token within a second
         count = len(receiver.all)
@@ -101,7 +101,7 @@ async def test_the_first_token_ends_callbacks_to_this_machine(
 
 
 async def _is_settled_or_failed(service: Service, job_id: bytes) -> bool:
-    debts = (await service.job_callbacks(job_id)).debts
+    debts = (await service.job_callbacks(job_id)).callbacks
     return not debts or bool(debts[0].error)
 
 
@@ -111,7 +111,7 @@ async def _is_settled_or_failed(service: Service, job_id: bytes) -> bool:
 async def test_with_a_token_the_setting_decides(
     store: Store, service: Service, receiver: Receiver, allowed: str, is_delivered: bool
 ) -> None:
-    async with serving(store.clone(), settings(allow_private_addresses=allowed, token=STATIC)), store:
+    async with open_server(store.clone(), settings(allow_private_addresses=allowed, token=STATIC)), store:
         job = await end_job(service, receiver.url)
         if is_delivered:
             await received(receiver)
@@ -121,20 +121,20 @@ async def test_with_a_token_the_setting_decides(
 
 
 async def test_without_tokens_the_setting_decides_too(store: Store, service: Service, receiver: Receiver) -> None:
-    async with serving(store.clone(), settings(allow_private_addresses="no")), store:
+    async with open_server(store.clone(), settings(allow_private_addresses="no")), store:
         assert SETTING in (await failed_callback(service, await end_job(service, receiver.url))).error
         assert receiver.all == []
 
 
 async def test_every_server_of_an_engine_notices_the_first_token(store: Store, service: Service) -> None:
     url = "http://127.0.0.1:9/"
-    async with serving(store.clone(), settings()) as one, serving(store.clone(), settings()) as other, store:
+    async with open_server(store.clone(), settings()) as one, open_server(store.clone(), settings()) as other, store:
         for server in (one, other):
             assert (await register(server, url)).status_code == 201
         token = await create_token(service)
         for server in (one, other):
 
-            async def is_refused(server: Serving = server) -> bool:
+            async def is_refused(server: Server = server) -> bool:
                 answer = await register(server, url, token)
                 return answer.status_code == 400 and SETTING in answer.text
 

@@ -15,8 +15,8 @@ from tests.background.receiver import Received, Receiver, raw_receiver, silent_r
 from windlass.background.callbacks.backend import Undeliverable
 from windlass.background.callbacks.http_backend import HttpBackend
 from windlass.background.callbacks.notifier import Notifier
-from windlass.core.callbacks.callback import Debt
-from windlass.core.callbacks.signing import digest, is_signed_by
+from windlass.core.callbacks.callback import PendingCallback
+from windlass.core.callbacks.signing import compute_digest, verify_signature
 from windlass.core.job import Blob, Callback, Codec, NewJob
 from windlass.core.operations import Fail, Finish, Take
 from windlass.outbound import Outbound, read_policy
@@ -61,8 +61,8 @@ async def end(service: Service, *urls: str | Callback, result: Blob | None = Non
     await service.finish([Finish(job.id, job.lease_token, result) for job in taken.jobs])
 
 
-async def owed(service: Service, *, given_up: bool = False) -> list[Debt]:
-    return (await service.callbacks(given_up=given_up)).debts
+async def owed(service: Service, *, given_up: bool = False) -> list[PendingCallback]:
+    return (await service.callbacks(given_up=given_up)).callbacks
 
 
 async def until(is_so: Callable[[], bool]) -> None:
@@ -133,7 +133,7 @@ async def test_what_json_cannot_say_comes_as_base64(opened: Service) -> None:
 async def test_a_queue_may_have_a_body_and_a_hook_of_its_own(opened: Service) -> None:
     seen: list[tuple[str, int]] = []
 
-    async def hook(debt: Debt) -> None:
+    async def hook(debt: PendingCallback) -> None:
         seen.append((debt.key, len(await owed(opened))))  # not settled yet
 
     options: dict[str, Any] = {"bodies": {"d": lambda debt: b"own " + debt.job.name.encode()}, "delivered": {"d": hook}}
@@ -146,7 +146,7 @@ async def test_a_queue_may_have_a_body_and_a_hook_of_its_own(opened: Service) ->
 
 
 async def test_a_body_that_cannot_be_made_is_a_failed_attempt(opened: Service) -> None:
-    def broken(debt: Debt) -> bytes:
+    def broken(debt: PendingCallback) -> bytes:
         raise ValueError("no such field")
 
     async with Receiver().open() as receiver, notifier(bodies={"q": broken}) as one:
@@ -159,7 +159,7 @@ async def test_a_body_that_cannot_be_made_is_a_failed_attempt(opened: Service) -
 async def test_a_hook_that_fails_is_a_failed_attempt(opened: Service, store: Store) -> None:
     """It is delivered again with the hook, a limited number of times: neither for ever nor never."""
 
-    async def hook(debt: Debt) -> None:
+    async def hook(debt: PendingCallback) -> None:
         raise OSError("disk gone")
 
     async with Receiver().open() as receiver, notifier(delivered={"q": hook}, attempts=2) as one:
@@ -175,7 +175,7 @@ async def test_a_hook_that_fails_is_a_failed_attempt(opened: Service, store: Sto
 
 async def test_a_backend_that_breaks_is_a_failed_attempt(opened: Service) -> None:
     class Broken:
-        async def deliver(self, debt: Debt, body: bytes) -> None:
+        async def deliver(self, debt: PendingCallback, body: bytes) -> None:
             raise KeyError("oh")
 
         async def close(self) -> None: ...
@@ -368,7 +368,7 @@ async def test_a_signature_is_verified_by_the_recipe(opened: Service) -> None:
         await one.deliver_once(opened)
     received = receiver.all[0]
     stamp, _, signed = received.headers["windlass-signature"].partition(",")
-    assert signed == f"v1={digest(KEY, int(stamp.removeprefix('t=')), received.id, received.body)}"
+    assert signed == f"v1={compute_digest(KEY, int(stamp.removeprefix('t=')), received.id, received.body)}"
 
 
 async def test_keys_are_rotated_without_a_gap(opened: Service) -> None:
@@ -380,7 +380,7 @@ async def test_keys_are_rotated_without_a_gap(opened: Service) -> None:
         received = receiver.all[0]
         written = received.headers["windlass-signature"]
         for key in (KEY, OTHER):
-            signed_at_s = is_signed_by((key,), written, received.id, received.body)
+            signed_at_s = verify_signature((key,), written, received.id, received.body)
             assert (signed_at_s is not None) == (key in keys)
 
 
@@ -406,8 +406,8 @@ async def test_a_dead_receiver_does_not_hold_up_the_others(opened: Service, monk
         left = await opened.callbacks(most=100)
         # Only as many are leased as are under way: the rest could be delivered by others at once.
         now_ms = await opened.now()
-        assert sum((debt.due_at_ms or 0) > now_ms for debt in left.debts) <= 3
-        assert sum(debt.attempt for debt in left.debts) <= 3
+        assert sum((debt.due_at_ms or 0) > now_ms for debt in left.callbacks) <= 3
+        assert sum(debt.attempt for debt in left.callbacks) <= 3
 
 
 class Pigeons:
@@ -417,7 +417,7 @@ class Pigeons:
         self.is_silent = True
         self.under_way = self.most_under_way = 0
 
-    async def deliver(self, debt: Debt, body: bytes) -> None:
+    async def deliver(self, debt: PendingCallback, body: bytes) -> None:
         self.under_way += 1
         self.most_under_way = max(self.most_under_way, self.under_way)
         await asyncio.sleep(0)
@@ -514,5 +514,5 @@ async def test_what_is_under_way_for_too_long_is_due_again_at_once(
         await until(lambda: not one._traffic.is_idle)
         running.cancel()
         await asyncio.wait({running})
-        (debt,) = (await opened.take_callbacks()).debts
+        (debt,) = (await opened.take_callbacks()).callbacks
         assert (debt.attempt, debt.error) == (2, "The server stopped before there was an answer.")

@@ -15,7 +15,7 @@ from tests.background.receiver import Received, Receiver
 from tests.support.server_process import ServingProcess, of_store
 from windlass.background.callbacks.http_backend import HttpBackend
 from windlass.background.callbacks.notifier import LEASE_MS, Notifier
-from windlass.core.callbacks.signing import is_signed_by
+from windlass.core.callbacks.signing import verify_signature
 from windlass.core.job import Blob, Callback, NewJob
 from windlass.core.operations import Finish, Take
 from windlass.outbound import Outbound, read_policy
@@ -63,7 +63,7 @@ async def test_a_killed_server_loses_no_callback(service: Service, store: Store)
         store.clock_offset_ms += LEASE_MS  # those that it was delivering are due again
         async with Outbound(read_policy("", is_local=True)) as outbound:
             notifier = Notifier({"http": HttpBackend(outbound, (KEY,))})
-            while (await service.callbacks(most=1)).debts:
+            while (await service.callbacks(most=1)).callbacks:
                 await notifier.deliver_once(service)
     times = Counter(received.id for received in receiver.all)
     assert len(times) == JOBS
@@ -74,4 +74,4 @@ async def test_a_killed_server_loses_no_callback(service: Service, store: Store)
     bodies = {received.id: received.body for received in receiver.all}
     for received in receiver.all:
         assert received.body == bodies[received.id]
-        assert is_signed_by((KEY,), received.headers["windlass-signature"], received.id, received.body)
+        assert verify_signature((KEY,), received.headers["windlass-signature"], received.id, received.body)

@@ -11,7 +11,7 @@ import pytest
 from windlass.background import reconciler as reconciler_module
 from windlass.background.reconciler import Reconciler
 from windlass.core.job import Job, NewJob
-from windlass.core.operations import Held, Take
+from windlass.core.operations import LeaseRef, Take
 from windlass.core.states import State
 from windlass.service import Service
 from windlass.store.store import Store
@@ -33,8 +33,8 @@ async def taken(service: Service, count: int) -> list[Job]:
     return (await service.take(Take(queues=("q",), most=count, worker=WORKER, lease_ms=3_600_000))).jobs
 
 
-def lease(job: Job) -> Held:
-    return Held(job.id, job.lease_token)
+def lease(job: Job) -> LeaseRef:
+    return LeaseRef(job.id, job.lease_token)
 
 
 async def state_of(service: Service, job: Job) -> State:
@@ -58,7 +58,7 @@ async def test_what_the_holder_does_not_hold_goes_back(opened: Service, caplog: 
 
 async def test_what_arrives_before_the_decision_stays(opened: Service) -> None:
     (job,) = await taken(opened, 1)
-    in_hand: set[Held] = set()
+    in_hand: set[LeaseRef] = set()
     reconciler = Reconciler(opened, in_hand.__contains__)
     reconciler.begin([lease(job)])
     assert reconciler.admit([job]) == [job]

@@ -16,7 +16,7 @@ from tests.browser.sentences import hostilely
 from tests.support.engine_process import EngineProcess
 from tests.support.former_names import former_names
 from tests.support.stores import make_store
-from windlass.server import Serving, serving
+from windlass.server import Server, open_server
 from windlass.service import Service
 from windlass.settings import Settings
 from windlass.store.store import Store
@@ -57,7 +57,7 @@ async def ground(browser: Browser, engine: EngineProcess) -> AsyncIterator[Groun
         store = await stack.enter_async_context(make_store(engine))
         with former_names():
             ids = await stack.enter_async_context(populated(store, hostilely, range(60, 0, -5)))
-        running = await stack.enter_async_context(serving(store.clone(), SETTINGS))
+        running = await stack.enter_async_context(open_server(store.clone(), SETTINGS))
         yield Ground(running.url, Service(store), ids)
 
 
@@ -78,13 +78,13 @@ def server_settings() -> Settings:
 
 
 @pytest.fixture
-async def running(store: Store, server_settings: Settings) -> AsyncIterator[Serving]:
-    async with serving(store, server_settings) as running:
+async def running(store: Store, server_settings: Settings) -> AsyncIterator[Server]:
+    async with open_server(store, server_settings) as running:
         yield running
 
 
 @pytest.fixture
-async def visitor(browser: Browser, running: Serving) -> AsyncIterator[Visitor]:
+async def visitor(browser: Browser, running: Server) -> AsyncIterator[Visitor]:
     """Of a server with nothing in it."""
     async with visiting(browser, running.url) as visitor:
         yield visitor

@@ -14,7 +14,7 @@ from tests.browser.sentences import Wording
 from windlass import Context, Windlass, Worker
 from windlass.core.access.audit import AuditEntry
 from windlass.core.bulk_action import Action
-from windlass.core.callbacks.callback import Undelivered
+from windlass.core.callbacks.callback import FailedDelivery
 from windlass.core.ids import format_id, parse_id
 from windlass.core.job import Blob, Callback, Cap, Job, NewJob
 from windlass.core.limits.limit import Limit, Matcher
@@ -213,9 +213,9 @@ class Present:
             self.ids[word] = await self.enqueue("orders", "ship_order", callback=hook, result_ttl_ms=HOUR_MS)
             (job,) = await self._take("orders")
             await self.service.finish([Finish(job.id, job.lease_token, Blob(b'{"parcel": 18446744073709551616}'))])
-            (debt,) = (await self.service.take_callbacks(most=1)).debts
+            (debt,) = (await self.service.take_callbacks(most=1)).callbacks
             error = self.say("answered 503 Service Unavailable", 900)
-            undelivered = Undelivered(
+            undelivered = FailedDelivery(
                 id=debt.id, token=debt.token, delay_ms=HOUR_MS, error=error, give_up=word == "given-up"
             )
             await self.service.retry_callbacks([undelivered])

@@ -15,14 +15,14 @@ from playwright.async_api import Page, expect
 from tests.browser.browsing import Visitor
 from tests.browser.conftest import SETTINGS
 from windlass import Windlass, Worker
-from windlass.core.callbacks.callback import Undelivered
+from windlass.core.callbacks.callback import FailedDelivery
 from windlass.core.ids import parse_id
 from windlass.core.job import Callback, Job, NewJob
 from windlass.core.limits.limit import Limit, Matcher
 from windlass.core.operations import Fail, Finish, Take
 from windlass.core.scheduling.schedule import Schedule
 from windlass.sdk.failures import encode_error
-from windlass.server import Serving
+from windlass.server import Server
 from windlass.service import Service
 from windlass.settings import Settings
 from windlass.store.store import Store
@@ -61,9 +61,7 @@ async def audited(service: Service) -> list[tuple[str, str]]:
     return [(entry.what, entry.outcome) for entry in reversed((await service.audits()).entries)]
 
 
-async def test_a_job_is_enqueued_edited_cancelled_retried_copied_and_deleted(
-    visitor: Visitor, running: Serving
-) -> None:
+async def test_a_job_is_enqueued_edited_cancelled_retried_copied_and_deleted(visitor: Visitor, running: Server) -> None:
     service = running.service
     page = await visitor.open("/jobs")
     visitor.watch.tolerates("400")
@@ -116,7 +114,7 @@ async def test_a_job_is_enqueued_edited_cancelled_retried_copied_and_deleted(
     assert done == ["enqueue_job", "edit_job", "cancel_jobs", "retry_jobs", "enqueue_job", "delete_jobs"]
 
 
-async def test_jobs_are_chosen_and_acted_on_together(visitor: Visitor, running: Serving) -> None:
+async def test_jobs_are_chosen_and_acted_on_together(visitor: Visitor, running: Server) -> None:
     service = running.service
     await service.enqueue([NewJob(queue="mail", name=f"send-{number}") for number in range(8)])
     taken = (await service.take(Take(queues=("mail",), most=8))).jobs
@@ -139,7 +137,7 @@ async def test_jobs_are_chosen_and_acted_on_together(visitor: Visitor, running: 
     assert (stats.queued, stats.failed) == (4, 0)
 
 
-async def test_a_queue_is_paused_with_a_reason_resumed_and_configured(visitor: Visitor, running: Serving) -> None:
+async def test_a_queue_is_paused_with_a_reason_resumed_and_configured(visitor: Visitor, running: Server) -> None:
     service = running.service
     await service.enqueue([NewJob(queue="mail", name="send", lane="eu")])
     page = await visitor.open("/queues/mail")
@@ -163,7 +161,7 @@ async def test_a_queue_is_paused_with_a_reason_resumed_and_configured(visitor: V
     assert (await service.configuration("mail")).lease_ms == 120_000
 
 
-async def test_limits_are_set_changed_and_taken_away(visitor: Visitor, running: Serving) -> None:
+async def test_limits_are_set_changed_and_taken_away(visitor: Visitor, running: Server) -> None:
     service = running.service
     await service.limit(Limit(name="old", matches=Matcher(queue="mail"), running=3))
     page = await visitor.open("/limits")
@@ -186,7 +184,7 @@ async def test_limits_are_set_changed_and_taken_away(visitor: Visitor, running: 
     assert len(await service.limits()) == 1
 
 
-async def test_schedules_are_run_paused_resumed_and_deleted(visitor: Visitor, running: Serving) -> None:
+async def test_schedules_are_run_paused_resumed_and_deleted(visitor: Visitor, running: Server) -> None:
     service = running.service
     job = NewJob(queue="reports", name="render")
     await service.schedule(Schedule(name="nightly", job=job, cron="30 2 * * 1-5"))
@@ -210,9 +208,7 @@ async def test_schedules_are_run_paused_resumed_and_deleted(visitor: Visitor, ru
     ]
 
 
-async def test_a_worker_is_asked_to_stop_and_ends_what_it_runs(
-    visitor: Visitor, running: Serving, store: Store
-) -> None:
+async def test_a_worker_is_asked_to_stop_and_ends_what_it_runs(visitor: Visitor, running: Server, store: Store) -> None:
     app, begun, go_on = Windlass(), asyncio.Event(), asyncio.Event()
     app.connect(store.clone())
 
@@ -237,7 +233,7 @@ async def test_a_worker_is_asked_to_stop_and_ends_what_it_runs(
     await app.aclose()
 
 
-async def test_failures_are_retried_by_what_went_wrong(visitor: Visitor, running: Serving) -> None:
+async def test_failures_are_retried_by_what_went_wrong(visitor: Visitor, running: Server) -> None:
     service = running.service
     await service.enqueue([NewJob(queue="mail", name="send") for _ in range(12)])
     taken = (await service.take(Take(queues=("mail",), most=12))).jobs
@@ -283,12 +279,12 @@ def given_up(service: Service, receiver: Receiver) -> None:
     service.enqueue([NewJob(queue="mail", name="send", callback=Callback(url=receiver.url))]).wait()
     (job,) = service.take(Take(queues=("mail",))).wait().jobs
     service.finish([Finish(job.id, job.lease_token)]).wait()
-    (debt,) = service.take_callbacks().wait().debts
-    service.retry_callbacks([Undelivered(id=debt.id, token=debt.token, error="<i>503</i>", give_up=True)]).wait()
+    (debt,) = service.take_callbacks().wait().callbacks
+    service.retry_callbacks([FailedDelivery(id=debt.id, token=debt.token, error="<i>503</i>", give_up=True)]).wait()
 
 
 async def test_a_callback_that_was_given_up_is_delivered_again(
-    receiver: Receiver, given_up: None, visitor: Visitor, running: Serving
+    receiver: Receiver, given_up: None, visitor: Visitor, running: Server
 ) -> None:
     page = await visitor.open("/callbacks")
     await expect(page.get_by_text("Nothing is owed")).to_be_visible()
@@ -301,7 +297,7 @@ async def test_a_callback_that_was_given_up_is_delivered_again(
     assert await audited(running.service) == [("redeliver", "done")]
 
 
-async def test_the_doctor_is_asked(visitor: Visitor, running: Serving) -> None:
+async def test_the_doctor_is_asked(visitor: Visitor, running: Server) -> None:
     await running.service.enqueue([NewJob(queue="mail", name="send")])
     page = await visitor.open("/engine")
     await page.get_by_role("button", name="Ask the doctor").click()
@@ -309,7 +305,7 @@ async def test_the_doctor_is_asked(visitor: Visitor, running: Serving) -> None:
     assert await audited(running.service) == [("doctor", "done")]
 
 
-async def test_without_scripts_the_server_asks(visitor: Visitor, running: Serving) -> None:
+async def test_without_scripts_the_server_asks(visitor: Visitor, running: Server) -> None:
     service = running.service
     await service.enqueue([NewJob(queue="mail", name="send")])
     page = await visitor.open("/", scripts=False)
@@ -335,7 +331,7 @@ class TestPrefix:
     def server_settings(self) -> Settings:
         return structs.replace(SETTINGS, base_path="/ops/jobs")
 
-    async def test_everything_stays_below_it(self, visitor: Visitor, running: Serving) -> None:
+    async def test_everything_stays_below_it(self, visitor: Visitor, running: Server) -> None:
         await running.service.enqueue([NewJob(queue="mail", name="send")])
         page = await visitor.open("/ops/jobs/")
         asked: list[str] = []
@@ -358,7 +354,7 @@ class TestReadOnly:
     def server_settings(self) -> Settings:
         return structs.replace(SETTINGS, dashboard_read_only=True, dashboard_hide_payloads=True)
 
-    async def test_nothing_can_be_done_and_payloads_are_hidden(self, visitor: Visitor, running: Serving) -> None:
+    async def test_nothing_can_be_done_and_payloads_are_hidden(self, visitor: Visitor, running: Server) -> None:
         (made,) = await running.service.enqueue([NewJob(queue="mail", name="send")])
         assert not isinstance(made, Exception)
         page = await visitor.open("/jobs?state=queued")

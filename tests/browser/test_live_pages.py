@@ -18,7 +18,7 @@ from windlass import Context, Windlass
 from windlass.core.job import NewJob
 from windlass.core.operations import Fail, Take
 from windlass.sdk.failures import encode_error
-from windlass.server import Serving, serving
+from windlass.server import Server, open_server
 from windlass.service import Service
 from windlass.store.store import Store
 
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture
-async def app(running: Serving, store: Store) -> AsyncIterator[Windlass]:
+async def app(running: Server, store: Store) -> AsyncIterator[Windlass]:
     app = Windlass()
     app.connect(store.clone())
     yield app
@@ -34,7 +34,7 @@ async def app(running: Serving, store: Store) -> AsyncIterator[Windlass]:
 
 
 async def test_the_overview_follows_a_worker_and_nothing_moves(
-    visitor: Visitor, running: Serving, app: Windlass
+    visitor: Visitor, running: Server, app: Windlass
 ) -> None:
     go_on = asyncio.Event()
 
@@ -62,7 +62,7 @@ async def test_the_overview_follows_a_worker_and_nothing_moves(
     await expect(pause).to_be_focused()
 
 
-async def test_rows_of_a_list_stay_where_they_are(visitor: Visitor, running: Serving) -> None:
+async def test_rows_of_a_list_stay_where_they_are(visitor: Visitor, running: Server) -> None:
     """What has left them fades; what is new waits until it is asked for."""
     service = running.service
     await service.enqueue([NewJob(queue="mail", name=f"send-{number}") for number in range(6)])
@@ -120,7 +120,7 @@ async def test_a_job_is_followed_from_its_wait_to_its_result(visitor: Visitor, a
     assert "Queue" in await page.evaluate("String(getSelection())")
 
 
-async def test_what_happens_before_a_page_listens_is_seen(visitor: Visitor, running: Serving) -> None:
+async def test_what_happens_before_a_page_listens_is_seen(visitor: Visitor, running: Server) -> None:
     """Between the making of a page and its first ear for events lies a slow network."""
     service = running.service
     await service.enqueue([NewJob(queue="mail", name="send") for _ in range(2)])
@@ -140,7 +140,7 @@ async def test_what_happens_before_a_page_listens_is_seen(visitor: Visitor, runn
     await expect(page.locator("tbody tr.is-gone")).to_have_count(1)
 
 
-async def test_remembered_failures_are_looked_at_again(visitor: Visitor, running: Serving) -> None:
+async def test_remembered_failures_are_looked_at_again(visitor: Visitor, running: Server) -> None:
     """What one page found is shown to the next one for some seconds, even if it is no longer so."""
     service = running.service
     await service.enqueue([NewJob(queue="mail", name="send")])
@@ -155,7 +155,7 @@ async def test_an_engine_that_is_lost_is_told_and_its_return_is_seen(browser: Br
     kept = ("--appendonly", "yes", "--appendfsync", "always")
     with EngineProcess("valkey", config=kept) as engine:
         store = make_store(engine)
-        async with serving(store, SETTINGS) as running, visiting(browser, running.url) as visitor:
+        async with open_server(store, SETTINGS) as running, visiting(browser, running.url) as visitor:
             visitor.watch.tolerates("503")
             await running.service.enqueue([NewJob(queue="mail", name="send")])
             page = await visitor.open("/")

@@ -10,7 +10,7 @@ from playwright.async_api import Page, expect
 from tests.browser.browsing import Visitor
 from windlass.core.access.tokens import NewToken, Role
 from windlass.core.job import NewJob
-from windlass.server import Serving
+from windlass.server import Server
 from windlass.service import Service
 
 pytestmark = pytest.mark.anyio
@@ -74,7 +74,7 @@ async def test_who_may_only_look_is_shown_no_button(tokens: dict[str, str], visi
     await expect(page.get_by_label("Token")).to_be_visible()  # a page that is open hears of it
 
 
-async def test_a_page_of_others_cannot_act_for_us(visitor: Visitor, running: Serving) -> None:
+async def test_a_page_of_others_cannot_act_for_us(visitor: Visitor, running: Server) -> None:
     """Where no token is needed, being here is all there is to steal."""
     visitor.watch.tolerates("40[03]")
     await running.service.enqueue([NewJob(queue="mail", name="send")])

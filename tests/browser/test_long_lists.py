@@ -9,7 +9,7 @@ from playwright.async_api import Locator, expect
 
 from tests.browser.browsing import Visitor
 from tests.browser.crowd import crowd
-from windlass.server import Serving
+from windlass.server import Server
 
 pytestmark = pytest.mark.anyio
 
@@ -22,7 +22,7 @@ async def keys(rows: Locator) -> list[str]:
     return found
 
 
-async def test_a_hundred_thousand_jobs(visitor: Visitor, running: Serving) -> None:
+async def test_a_hundred_thousand_jobs(visitor: Visitor, running: Server) -> None:
     await crowd(running.service, "crowd", MANY)
     page = await visitor.open("/jobs?queue=crowd")
     rows = page.locator("tbody tr")

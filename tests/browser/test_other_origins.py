@@ -24,7 +24,7 @@ from windlass.core.ids import format_id
 from windlass.core.job import NewJob
 from windlass.core.limits.limit import Limit, Matcher
 from windlass.core.scheduling.schedule import Schedule
-from windlass.server import Serving
+from windlass.server import Server
 from windlass.service import Service
 from windlass.web.app.router import Router
 
@@ -82,7 +82,7 @@ async def _everything(service: Service) -> list[bytes]:
     return [line async for line in service.export()][1:]
 
 
-async def _answered(running: Serving, token: str) -> Counter[tuple[str, str, int]]:
+async def _answered(running: Server, token: str) -> Counter[tuple[str, str, int]]:
     """By the server's own count: method, route, status."""
     async with httpx.AsyncClient(headers={"authorization": f"Bearer {token}"}, timeout=60) as client:
         text = (await client.get(f"{running.url}/metrics")).text
@@ -97,7 +97,7 @@ async def _answered(running: Serving, token: str) -> Counter[tuple[str, str, int
 
 
 async def _all_answered(
-    running: Serving, token: str, before: Counter[tuple[str, str, int]]
+    running: Server, token: str, before: Counter[tuple[str, str, int]]
 ) -> Counter[tuple[str, str, int]]:
     """What was answered since. An answer is counted a little after it has left."""
     async with asyncio.timeout(PATIENCE_S):
@@ -127,7 +127,7 @@ async def _open(context: BrowserContext, url: str) -> Page:
 
 @pytest.mark.parametrize("site", SITES)
 async def test_a_page_of_others_changes_and_sees_nothing(
-    token: str, visitor: Visitor, running: Serving, service: Service, others: int, site: str
+    token: str, visitor: Visitor, running: Server, service: Service, others: int, site: str
 ) -> None:
     visitor.watch.tolerates("")  # it is refused, in many words
     fields = await _populated(service)

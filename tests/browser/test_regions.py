@@ -9,7 +9,7 @@ from playwright.async_api import expect
 from tests.browser.browsing import Visitor
 from windlass.core.job import NewJob
 from windlass.dashboard.assets import ASSETS
-from windlass.server import Serving
+from windlass.server import Server
 
 pytestmark = pytest.mark.anyio
 
@@ -69,7 +69,7 @@ async def test_a_region_becomes_another_and_keeps_what_is_peoples(visitor: Visit
     }
 
 
-async def test_marked_text_stays_until_it_is_let_go(visitor: Visitor, running: Serving) -> None:
+async def test_marked_text_stays_until_it_is_let_go(visitor: Visitor, running: Server) -> None:
     await running.service.enqueue([NewJob(queue="mail", name="send")])
     page = await visitor.open("/")
     row = page.get_by_role("row", name="mail")
@@ -85,7 +85,7 @@ async def test_marked_text_stays_until_it_is_let_go(visitor: Visitor, running: S
     await expect(row.get_by_role("cell").first).to_have_text("3")
 
 
-async def test_a_chart_tells_its_numbers(visitor: Visitor, running: Serving) -> None:
+async def test_a_chart_tells_its_numbers(visitor: Visitor, running: Server) -> None:
     await running.service.enqueue([NewJob(queue="mail", name="send")])
     page = await visitor.open("/")
     chart = page.locator("#flow svg")
@@ -99,9 +99,7 @@ async def test_a_chart_tells_its_numbers(visitor: Visitor, running: Serving) -> 
     await expect(told).to_have_count(0)
 
 
-async def test_what_changes_much_is_asked_for_first_with_and_without_scripts(
-    visitor: Visitor, running: Serving
-) -> None:
+async def test_what_changes_much_is_asked_for_first_with_and_without_scripts(visitor: Visitor, running: Server) -> None:
     service, store = running.service, running.service.store
     await service.enqueue([NewJob(queue="mail", name="send")])
 

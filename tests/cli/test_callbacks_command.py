@@ -6,7 +6,7 @@ import pytest
 
 from tests.service.helpers import new, put, take
 from tests.support.console import did, run
-from windlass.core.callbacks.callback import Debt, Undelivered
+from windlass.core.callbacks.callback import FailedDelivery, PendingCallback
 from windlass.core.job import Callback
 from windlass.core.operations import Finish
 from windlass.service import Service
@@ -15,14 +15,14 @@ pytestmark = pytest.mark.parametrize("engine", ["valkey"], indirect=True)
 HOOK = Callback(url="https://example.org/hook")
 
 
-def given_up(service: Service, *queues: str, callback: Callback = HOOK) -> list[Debt]:
+def given_up(service: Service, *queues: str, callback: Callback = HOOK) -> list[PendingCallback]:
     for queue in queues:
         put(service, new(queue, callback=callback))
         (job,) = take(service, queue)
         service.finish([Finish(job.id, job.lease_token)]).wait()
-    debts = service.take_callbacks(most=100).wait().debts
+    debts = service.take_callbacks(most=100).wait().callbacks
     service.retry_callbacks(
-        [Undelivered(id=debt.id, token=debt.token, error="no\n\x1b", give_up=True) for debt in debts]
+        [FailedDelivery(id=debt.id, token=debt.token, error="no\n\x1b", give_up=True) for debt in debts]
     ).wait()
     return debts
 
@@ -65,7 +65,7 @@ def test_redeliver(service: Service) -> None:
 def test_wrong_usage(service: Service, arguments: list[str]) -> None:
     (debt,) = given_up(service, "a")
     assert run(service, "callbacks", "redeliver", *arguments).code == 2
-    assert [one.id for one in service.callbacks(given_up=True).wait().debts] == [debt.id]
+    assert [one.id for one in service.callbacks(given_up=True).wait().callbacks] == [debt.id]
 
 
 def test_one_that_is_not_there(service: Service) -> None:

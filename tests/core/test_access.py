@@ -9,11 +9,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from windlass.core.access.tokens import Principal, Role, Token, digest_of, draw, matches, parse_token, write_token
+from windlass.core.access.tokens import (
+    Principal,
+    Role,
+    Token,
+    digest_of,
+    format_token,
+    generate_secret,
+    matches_pattern,
+    parse_token,
+)
 from windlass.core.errors import Forbidden, Unauthorized
 
-SHOWN = draw(bytes(9), bytes(range(32)))
-TEXT = write_token(SHOWN)
+SHOWN = generate_secret(bytes(9), bytes(range(32)))
+TEXT = format_token(SHOWN)
 PRODUCES = frozenset({Role.PRODUCE})
 
 
@@ -24,8 +33,8 @@ def _token(**fields: object) -> Token:
 
 @given(st.binary(min_size=9, max_size=9), st.binary(min_size=32, max_size=32))
 def test_what_is_written_is_read_and_verifies(id_random: bytes, secret_random: bytes) -> None:
-    shown = draw(id_random, secret_random)
-    text = write_token(shown)
+    shown = generate_secret(id_random, secret_random)
+    text = format_token(shown)
     assert re.fullmatch(r"wl_[\w-]{12}_[\w-]{43}", text)
     assert parse_token(text) == shown
     assert _token(digest=digest_of(shown.secret)).verifies(shown.secret)
@@ -34,10 +43,10 @@ def test_what_is_written_is_read_and_verifies(id_random: bytes, secret_random: b
 @st.composite
 def _spoiled(draw: st.DrawFn) -> str:
     """The true text with a little of it changed, left out or added; and any other text."""
-    at = draw(st.integers(0, len(TEXT)))
-    piece = draw(st.text(max_size=2) | st.sampled_from(["\n", "=", " ", "_", "A"]))
-    cut = draw(st.integers(0, 2))
-    return draw(st.sampled_from([TEXT[:at] + piece + TEXT[at + cut :], piece]) | st.text())
+    at = generate_secret(st.integers(0, len(TEXT)))
+    piece = generate_secret(st.text(max_size=2) | st.sampled_from(["\n", "=", " ", "_", "A"]))
+    cut = generate_secret(st.integers(0, 2))
+    return generate_secret(st.sampled_from([TEXT[:at] + piece + TEXT[at + cut :], piece]) | st.text())
 
 
 @given(_spoiled())
@@ -64,15 +73,15 @@ def test_any_secret_can_be_compared() -> None:
 
 @given(st.text("ab*", max_size=8), st.text("ab", max_size=8))
 def test_patterns_mean_what_shell_patterns_mean(pattern: str, queue: str) -> None:
-    assert matches(pattern, queue) == fnmatch.fnmatchcase(queue, pattern)
+    assert matches_pattern(pattern, queue) == fnmatch.fnmatchcase(queue, pattern)
 
 
 def test_only_the_star_is_special() -> None:
-    assert matches("a?[b]", "a?[b]")
-    assert not matches("a?[b]", "axb")
-    assert matches("*", "")
-    assert not matches("mail", "mails")
-    assert not matches("mail", "Mail")
+    assert matches_pattern("a?[b]", "a?[b]")
+    assert not matches_pattern("a?[b]", "axb")
+    assert matches_pattern("*", "")
+    assert not matches_pattern("mail", "mails")
+    assert not matches_pattern("mail", "Mail")
 
 
 def test_a_principal_may_what_one_of_its_roles_may() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from windlass.core.durability import LEVELS, DurabilityInForce, PersistenceSettings, durability_in_force, weakest
+from windlass.core.durability import LEVELS, DurabilityInForce, PersistenceSettings, assess_durability, find_weakest
 from windlass.core.job import Durability
 
 ALWAYS: dict[str, Any] = {"has_log": True, "fsync": "always", "save": "", "replicas": 0}
@@ -15,7 +15,7 @@ MEMORY = ALWAYS | {"has_log": False}
 
 
 def found(settings: dict[str, Any], asked: Durability = "memory") -> DurabilityInForce:
-    return durability_in_force(PersistenceSettings(**settings), asked)
+    return assess_durability(PersistenceSettings(**settings), asked)
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_what_the_setting_asks(settings: dict[str, Any], asked: Durability, is_r
 
 def test_the_weakest_node_counts() -> None:
     nodes = [found(ALWAYS), found(MEMORY), found(EVERY_SECOND)]
-    assert weakest(nodes).level == "memory"
-    assert weakest([found(ALWAYS | {"replicas": 1}, "replica"), found(ALWAYS, "replica")]).is_reached is False
+    assert find_weakest(nodes).level == "memory"
+    assert find_weakest([found(ALWAYS | {"replicas": 1}, "replica"), found(ALWAYS, "replica")]).is_reached is False
     assert [found(one).is_weak for one in (ALWAYS, EVERY_SECOND, MEMORY)] == [False, False, True]
     assert LEVELS[0] == "unknown"

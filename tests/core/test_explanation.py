@@ -10,7 +10,15 @@ import msgspec
 import pytest
 
 from windlass.core.explain import reasons
-from windlass.core.explain.inputs import Awaited, Employed, Facts, FullLimit, Place, Relative, Takers
+from windlass.core.explain.inputs import (
+    AwaitedMembers,
+    Facts,
+    FullLimit,
+    QueuePosition,
+    RegisteredWorker,
+    RelatedJob,
+    Takers,
+)
 from windlass.core.explain.reasons import (
     AwaitsMembers,
     Ended,
@@ -23,7 +31,7 @@ from windlass.core.explain.reasons import (
     WorkersBusy,
 )
 from windlass.core.explain.references import Holder, Related
-from windlass.core.explain.rules import described, explain
+from windlass.core.explain.rules import describe_filter, explain
 from windlass.core.ids import format_id
 from windlass.core.job import Attempt, Blob, Job
 from windlass.core.limits.limit import Limit, Matcher
@@ -31,7 +39,14 @@ from windlass.core.operations import Filter, WorkerInfo
 from windlass.core.queue import Pause
 from windlass.core.retry import Backoff
 from windlass.core.states import State
-from windlass.core.text.humanize import ago, instant, listed, quoted, since, span
+from windlass.core.text.humanize import (
+    humanize_age,
+    humanize_duration,
+    humanize_instant,
+    humanize_since,
+    list_first,
+    quote_text,
+)
 
 NOW = 1_800_000_000_000  # 2027-01-15 08:00:00 UTC
 ID = bytes(range(16))
@@ -69,24 +84,24 @@ def kinds(found: Explanation) -> list[str]:
     ],
 )  # fmt: skip
 def test_spans(duration_ms: int, words: str) -> None:
-    assert span(duration_ms) == words
+    assert humanize_duration(duration_ms) == words
 
 
 def test_instants() -> None:
-    assert instant(NOW + 5_000, NOW) == "2027-01-15 08:00:05 UTC (in 5 s)"
-    assert instant(NOW - 5_000, NOW) == "2027-01-15 07:59:55 UTC (5 s ago)"
-    assert instant(NOW, NOW) == "2027-01-15 08:00:00 UTC (just now)"
-    assert since(NOW - 5_000, NOW) == "2027-01-15 07:59:55 UTC (for 5 s)"
-    assert since(NOW, NOW) == "2027-01-15 08:00:00 UTC"
-    assert instant(2**47, NOW).startswith("6429-10-17 ")
-    assert ago(NOW + 50, NOW) == "just now"
+    assert humanize_instant(NOW + 5_000, NOW) == "2027-01-15 08:00:05 UTC (in 5 s)"
+    assert humanize_instant(NOW - 5_000, NOW) == "2027-01-15 07:59:55 UTC (5 s ago)"
+    assert humanize_instant(NOW, NOW) == "2027-01-15 08:00:00 UTC (just now)"
+    assert humanize_since(NOW - 5_000, NOW) == "2027-01-15 07:59:55 UTC (for 5 s)"
+    assert humanize_since(NOW, NOW) == "2027-01-15 08:00:00 UTC"
+    assert humanize_instant(2**47, NOW).startswith("6429-10-17 ")
+    assert humanize_age(NOW + 50, NOW) == "just now"
 
 
 def test_lists_and_long_names() -> None:
-    assert listed(["a"], 1) == "a"
-    assert listed(["a", "b", "c"], 3) == "a, b and c"
-    assert listed(["a", "b", "c", "d"], 12) == "a, b, c and 9 more"
-    assert len(quoted("x" * 1_000)) == 82
+    assert list_first(["a"], 1) == "a"
+    assert list_first(["a", "b", "c"], 3) == "a, b and c"
+    assert list_first(["a", "b", "c", "d"], 12) == "a, b, c and 9 more"
+    assert len(quote_text("x" * 1_000)) == 82
 
 
 def test_every_kind_of_reason_is_tagged_by_its_name_and_says_something() -> None:
@@ -112,7 +127,7 @@ def test_the_most_decisive_reason_comes_first_and_the_others_are_counted() -> No
             Pause(queue="q", lane="a", since_ms=NOW, reason="x"),
         ],
         limits=[FullLimit(limit=limit, key=None, running=2, next_token_at_ms=None, holders=[ID])],
-        place=Place(ahead=7),
+        place=QueuePosition(ahead=7),
     )
     assert kinds(found) == ["paused", "paused", "limit_full", "no_worker", "ahead"]
     assert found.summary == (
@@ -123,8 +138,8 @@ def test_the_most_decisive_reason_comes_first_and_the_others_are_counted() -> No
 
 
 def test_where_a_job_stands_is_said_together_with_what_goes_wrong_there() -> None:
-    worker = Employed(id=ID, info=WorkerInfo(queues=("q",), slots=4), silent_at_ms=NOW + 1, beat_ms=9, running=4)
-    found = explained(place=Place(ahead=412), workers=[worker, worker])
+    worker = RegisteredWorker(id=ID, info=WorkerInfo(queues=("q",), slots=4), silent_at_ms=NOW + 1, beat_ms=9, running=4)
+    found = explained(place=QueuePosition(ahead=412), workers=[worker, worker])
     assert found.summary == (
         'The job is queued: 412 jobs stand before it in queue "q"; all 2 workers of queue "q" are busy: '
         "8 of 8 slots in use."
@@ -132,13 +147,13 @@ def test_where_a_job_stands_is_said_together_with_what_goes_wrong_there() -> Non
 
 
 def test_of_too_many_workers_it_is_not_said_that_none_listens() -> None:
-    assert kinds(explained(place=Place(ahead=0), has_more_workers=True)) == ["next"]
+    assert kinds(explained(place=QueuePosition(ahead=0), has_more_workers=True)) == ["next"]
 
 
 def test_busy_workers_are_no_reason_while_another_waits_for_it() -> None:
-    worker = Employed(id=ID, info=WorkerInfo(queues=("q",)), silent_at_ms=NOW + 1, beat_ms=9, running=1)
+    worker = RegisteredWorker(id=ID, info=WorkerInfo(queues=("q",)), silent_at_ms=NOW + 1, beat_ms=9, running=1)
     takers = Takers(waiting=2, wanting=1, unfit=[Filter(priority=3)])
-    assert kinds(explained(place=Place(ahead=0), workers=[worker], takers=takers)) == ["next"]
+    assert kinds(explained(place=QueuePosition(ahead=0), workers=[worker], takers=takers)) == ["next"]
 
 
 @pytest.mark.parametrize(
@@ -151,7 +166,7 @@ def test_busy_workers_are_no_reason_while_another_waits_for_it() -> None:
     ],
 )
 def test_filters_in_words(wants: Filter, words: str) -> None:
-    assert described(wants) == words
+    assert describe_filter(wants) == words
 
 
 def test_one_or_many() -> None:
@@ -167,7 +182,7 @@ def test_one_or_many() -> None:
 
 
 def test_a_member_that_is_gone_and_still_counts_is_being_told() -> None:
-    found = explained(State.WAITING, awaited=Awaited(pending=1, first=[Relative(ID, None)]))
+    found = explained(State.WAITING, awaited=AwaitedMembers(pending=1, first=[RelatedJob(ID, None)]))
     assert kinds(found) == ["awaits_members", "in_steps"]
     assert found.reasons[0].sentence == f"1 job it waits for has not ended: {format_id(ID)} (gone)."
 
@@ -205,7 +220,7 @@ def test_an_end_without_a_reason() -> None:
 
 
 def test_as_json() -> None:
-    found = explained(place=Place(ahead=0))
+    found = explained(place=QueuePosition(ahead=0))
     plain = msgspec.to_builtins(found)
     assert plain["id"] == format_id(ID)
     assert [one["kind"] for one in plain["reasons"]] == ["no_worker", "next"]

@@ -5,14 +5,14 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from windlass.core.stats.histogram import added, counts, percentile
+from windlass.core.stats.histogram import from_bucket_counts, percentile, sum_histograms
 
 
 def counted(spans_ms: list[int]) -> tuple[int, ...]:
     by_bits: dict[int, int] = {}
     for span_ms in spans_ms:
         by_bits[span_ms.bit_length()] = by_bits.get(span_ms.bit_length(), 0) + 1
-    return counts(by_bits)
+    return from_bucket_counts(by_bits)
 
 
 def test_no_spans_have_no_percentile() -> None:
@@ -31,4 +31,4 @@ def test_a_percentile_is_right_within_a_factor_of_two(spans_ms: list[int], share
 
 @given(st.lists(st.integers(0, 10_000)), st.lists(st.integers(0, 10_000)))
 def test_spans_can_be_added(some: list[int], others: list[int]) -> None:
-    assert added([counted(some), counted(others)]) == counted(some + others)
+    assert sum_histograms([counted(some), counted(others)]) == counted(some + others)

@@ -9,7 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from windlass.core.job import NewJob
-from windlass.core.scheduling.occurrences import LOOKED_AT, Firing, first_at_ms, following_at_ms, plan, resumed_at_ms
+from windlass.core.scheduling.occurrences import (
+    LOOKED_AT,
+    Firing,
+    first_at_ms,
+    following_at_ms,
+    plan_firing,
+    resumed_at_ms,
+)
 from windlass.core.scheduling.schedule import Schedule
 from windlass.core.text.durations import INSTANT_MAX
 
@@ -76,7 +83,7 @@ def test_after_a_pause_it_does_not_begin_before_its_start(rhythm: dict[str, Any]
 
 def fired(late_ms: int, most: int = 50, **kw: Any) -> Firing:
     """Every second; the first due occurrence is so late."""
-    return plan(schedule(every_ms=1_000, **{"misfire_after_ms": 2_000} | kw), NOW - late_ms, NOW, most)
+    return plan_firing(schedule(every_ms=1_000, **{"misfire_after_ms": 2_000} | kw), NOW - late_ms, NOW, most)
 
 
 def at(*seconds: int) -> list[int]:
@@ -124,7 +131,7 @@ def test_step_by_step_it_is_as_if_in_one(late_s: int, most: int, misfire: Any, g
     next_at: int | None = due[0]
     chosen, missed = list[int](), 0
     while next_at is not None and next_at <= NOW:
-        firing = plan(one, next_at, NOW, most)
+        firing = plan_firing(one, next_at, NOW, most)
         assert len(firing.planned) <= most
         chosen += firing.planned
         missed += firing.missed

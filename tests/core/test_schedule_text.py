@@ -4,7 +4,7 @@ import pytest
 
 from windlass.core.job import NewJob
 from windlass.core.scheduling.schedule import Schedule
-from windlass.core.text.schedule_text import cron_in_words, in_words
+from windlass.core.text.schedule_text import describe_cron, describe_recurrence
 
 
 @pytest.mark.parametrize(
@@ -34,14 +34,14 @@ from windlass.core.text.schedule_text import cron_in_words, in_words
     ],
 )
 def test_cron(cron: str, said: str | None) -> None:
-    assert cron_in_words(cron) == said
+    assert describe_cron(cron) == said
 
 
 def test_rhythms() -> None:
     job = NewJob(queue="q", name="n")
-    assert in_words(Schedule(name="s", job=job, every_ms=90_000)) == "every 90s"
-    assert in_words(Schedule(name="s", job=job, repeat="HOURLY")) == "HOURLY"
-    assert in_words(Schedule(name="s", job=job, cron="0 4 * * *", timezone="Europe/Athens")) == (
+    assert describe_recurrence(Schedule(name="s", job=job, every_ms=90_000)) == "every 90s"
+    assert describe_recurrence(Schedule(name="s", job=job, repeat="HOURLY")) == "HOURLY"
+    assert describe_recurrence(Schedule(name="s", job=job, cron="0 4 * * *", timezone="Europe/Athens")) == (
         "every day at 04:00, Europe/Athens"
     )
-    assert in_words(Schedule(name="s", job=job, cron="1-2 4 * * *")) == "1-2 4 * * *"
+    assert describe_recurrence(Schedule(name="s", job=job, cron="1-2 4 * * *")) == "1-2 4 * * *"

@@ -7,22 +7,22 @@ import hmac
 
 import pytest
 
-from windlass.core.callbacks.signing import is_signed_by, read_keys, signature
+from windlass.core.callbacks.signing import parse_keys, sign_callback, verify_signature
 from windlass.core.errors import BadInput
 
 KEY, OTHER = "a" * 16, "b" * 16
-WRITTEN = signature((KEY, OTHER), 1_700_000_000, "id-1", b"{}")
+WRITTEN = sign_callback((KEY, OTHER), 1_700_000_000, "id-1", b"{}")
 
 
 def test_the_form() -> None:
     known = hmac.new(KEY.encode(), b"1700000000.id-1.{}", hashlib.sha256).hexdigest()
-    assert signature((KEY,), 1_700_000_000, "id-1", b"{}") == f"t=1700000000,v1={known}"
+    assert sign_callback((KEY,), 1_700_000_000, "id-1", b"{}") == f"t=1700000000,v1={known}"
     assert WRITTEN.count("v1=") == 2
 
 
 @pytest.mark.parametrize("keys", [(KEY,), (OTHER,), ("c" * 16, KEY)])
 def test_any_key_that_signed_will_do(keys: tuple[str, ...]) -> None:
-    assert is_signed_by(keys, WRITTEN, "id-1", b"{}") == 1_700_000_000
+    assert verify_signature(keys, WRITTEN, "id-1", b"{}") == 1_700_000_000
 
 
 @pytest.mark.parametrize(
@@ -41,12 +41,12 @@ def test_any_key_that_signed_will_do(keys: tuple[str, ...]) -> None:
     ],
 )
 def test_anything_else_will_not(keys: tuple[str, ...], written: str, callback_id: str, body: bytes) -> None:
-    assert is_signed_by(keys, written, callback_id, body) is None
+    assert verify_signature(keys, written, callback_id, body) is None
 
 
 def test_keys_from_a_setting() -> None:
-    assert read_keys("") == ()
-    assert read_keys(f" {KEY} ,{OTHER},") == (KEY, OTHER)
+    assert parse_keys("") == ()
+    assert parse_keys(f" {KEY} ,{OTHER},") == (KEY, OTHER)
     for text in ("short", f"{KEY},short", f"{KEY},{OTHER},{'c' * 16}"):
         with pytest.raises(BadInput):
-            read_keys(text)
+            parse_keys(text)

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from windlass.core.job import Blob, Codec
-from windlass.core.limits.limit import key_text
-from windlass.core.text.transcoding import as_json, as_msgpack, compact, has_unreadable_number
+from windlass.core.limits.limit import encode_key
+from windlass.core.text.transcoding import as_json, as_msgpack, compact_json, has_unreadable_number
 
 LEAVES = st.none() | st.booleans() | st.integers(-(2**63), 2**64 - 1) | st.floats(allow_nan=False) | st.text()
 VALUES = st.recursive(
@@ -82,7 +82,7 @@ def test_what_has_no_form_in_messagepack_has_none(blob: Blob) -> None:
 @pytest.mark.parametrize("text", [b"", b"{", b'"\xff"', b"1 2", b"[" * 100_000 + b"]" * 100_000])
 def test_compact_refuses_what_is_not_json(text: bytes) -> None:
     with pytest.raises(ValueError, match=r"\w"):
-        compact(text)
+        compact_json(text)
 
 
 @given(st.binary(), st.sampled_from(list(Codec)))
@@ -136,6 +136,6 @@ def test_a_float_of_32_bits_is_one_too(number: str) -> None:
 
 
 def test_infinities_are_keys_of_limits_for_themselves() -> None:
-    keys = [key_text(value) for value in (None, float("inf"), float("-inf"), float("nan"))]
+    keys = [encode_key(value) for value in (None, float("inf"), float("-inf"), float("nan"))]
     assert keys[0] == "null"
     assert len(set(keys)) == 4

@@ -13,27 +13,27 @@ from tests.support.namespace import dump
 from windlass.core.access.audit import AuditEntry
 from windlass.core.access.tokens import NewToken, Role, Tokens
 from windlass.core.bulk_action import Action
-from windlass.core.callbacks.callback import HeldDebt, Room, Undelivered
+from windlass.core.callbacks.callback import DeliveryCapacity, FailedDelivery, LeasedCallback
 from windlass.core.errors import REFUSALS, Refusal
 from windlass.core.event import Emit
-from windlass.core.job import NOTHING, Blob, Callback, Cap, Codec, NewJob
-from windlass.core.job_template import Filled, Form
+from windlass.core.job import NULL_BLOB, Blob, Callback, Cap, Codec, NewJob
+from windlass.core.job_template import JobTemplate, PreparedJob
 from windlass.core.limits.limit import Limit, Matcher
 from windlass.core.log import Log, LogLine
 from windlass.core.operations import (
-    Conclude,
+    CompleteWithChildren,
     Edit,
     Fail,
     Filter,
     Finish,
-    Held,
+    LeaseRef,
     Listing,
-    Pushed,
+    PushReport,
     Redirect,
-    Said,
     Take,
     Update,
     WorkerInfo,
+    WorkerReport,
 )
 from windlass.core.queue import FOREVER_MS
 from windlass.core.retry import Backoff
@@ -127,7 +127,7 @@ def _enqueue() -> Iterator[Case]:
     yield "enqueue", "two times", lambda service: service.enqueue([_job(run_at_ms=5, delay_ms=5)])
     yield "enqueue", "two expiries", lambda service: service.enqueue([_job(expires_at_ms=5, expires_in_ms=5)])
     yield "enqueue", "durability", lambda service: service.enqueue([_job()], durability="disk")  # type: ignore[arg-type]
-    for wrong in (7, None, _job(name=""), Filled(Form(_job()), TOO_LARGE), Filled(Form(_job(name="")), NOTHING)):
+    for wrong in (7, None, _job(name=""), PreparedJob(JobTemplate(_job()), TOO_LARGE), PreparedJob(JobTemplate(_job(name="")), NULL_BLOB)):
         yield "enqueue_one", repr(type(wrong)), lambda service, wrong=wrong: service.enqueue_one(wrong)
     yield "enqueue_one", "durability", lambda service: service.enqueue_one(_job(), durability="disk")  # type: ignore[arg-type]
     yield "enqueue", "good and bad", lambda service: service.enqueue([_job(), _job(name="")])
@@ -141,14 +141,14 @@ def _reports() -> Iterator[Case]:
 
     for method in ("accept", "extend", "release"):
         yield from _wrong_lists(method)
-        yield from _wrong(method, request(Held), **held)
-        yield method, "unknown", lambda service, method=method: getattr(service, method)([Held(OK_ID, 1)])
+        yield from _wrong(method, request(LeaseRef), **held)
+        yield method, "unknown", lambda service, method=method: getattr(service, method)([LeaseRef(OK_ID, 1)])
     for method in ("accept", "extend"):
         for value in (-1, FOREVER_MS + 1, *WRONG_WHOLES):
             yield (
                 method,
                 f"lease={value!r}",
-                lambda service, method=method, value=value: getattr(service, method)([Held(OK_ID, 1)], lease_ms=value),
+                lambda service, method=method, value=value: getattr(service, method)([LeaseRef(OK_ID, 1)], lease_ms=value),
             )
     yield from _wrong_lists("finish")
     yield from _wrong("finish", request(Finish), **held, result=(TOO_LARGE, *WRONG_BLOBS), ignore_repeat=WRONG_CLAIMS)
@@ -236,7 +236,7 @@ def _conclusions() -> Iterator[Case]:
     yield from _wrong_lists("conclude")
     yield from _wrong(
         "conclude",
-        lambda **kw: Conclude(**({"id": OK_ID, "then": "finish"} | kw)),
+        lambda **kw: CompleteWithChildren(**({"id": OK_ID, "then": "finish"} | kw)),
         id=WRONG_IDS,
         token=(-1, 2**48, *WRONG_WHOLES),
         then=("again", "other", None, 5),
@@ -254,12 +254,12 @@ def _conclusions() -> Iterator[Case]:
         in_any_state=WRONG_CLAIMS,
         keeps_members=WRONG_CLAIMS,
     )
-    both = Conclude(id=OK_ID, then="again", run_at_ms=5, delay_ms=5)
+    both = CompleteWithChildren(id=OK_ID, then="again", run_at_ms=5, delay_ms=5)
     yield "complete_with_children", "two times", lambda service: service.complete_with_children([both])
     yield (
         "complete_with_children",
         "unknown",
-        lambda service: service.complete_with_children([Conclude(id=OK_ID, then="finish")]),
+        lambda service: service.complete_with_children([CompleteWithChildren(id=OK_ID, then="finish")]),
     )
 
 
@@ -657,7 +657,7 @@ def _callbacks() -> Iterator[Case]:
         (
             "take_callbacks",
             "opening",
-            (5, Room(most=1), *map(_opening, (None, Room(most=-1), Room(most=1, usual=101)))),
+            (5, DeliveryCapacity(most=1), *map(_opening, (None, DeliveryCapacity(most=-1), DeliveryCapacity(most=1, usual=101)))),
         ),
         ("callbacks", "given_up", WRONG_CLAIMS),
         ("callbacks", "most", (0, 101, *WRONG_WHOLES)),
@@ -679,21 +679,21 @@ def _debts() -> Iterator[Case]:
 
     held: dict[str, tuple[Any, ...]] = {"id": (OK_ID, *WRONG_IDS), "token": (0, -1, 2**48, *WRONG_WHOLES)}
     yield from _wrong_lists("settle_callbacks")
-    yield from _wrong("settle_callbacks", request(HeldDebt), **held)
-    yield "settle_callbacks", "unknown", lambda service: service.settle_callbacks([HeldDebt(debt, 1)])
+    yield from _wrong("settle_callbacks", request(LeasedCallback), **held)
+    yield "settle_callbacks", "unknown", lambda service: service.settle_callbacks([LeasedCallback(debt, 1)])
     yield from _wrong_lists("retry_callbacks")
     yield from _wrong(
         "retry_callbacks",
-        request(Undelivered),
+        request(FailedDelivery),
         **held,
         delay_ms=(-1, *WRONG_WHOLES),
         error=(5, None, b"e", "e" * 1_025),
         give_up=WRONG_CLAIMS,
         is_unspent=WRONG_CLAIMS,
     )
-    both = Undelivered(id=debt, token=1, give_up=True, is_unspent=True)
+    both = FailedDelivery(id=debt, token=1, give_up=True, is_unspent=True)
     yield "retry_callbacks", "given up, but not tried", lambda service: service.retry_callbacks([both])
-    yield "retry_callbacks", "unknown", lambda service: service.retry_callbacks([Undelivered(id=debt, token=1)])
+    yield "retry_callbacks", "unknown", lambda service: service.retry_callbacks([FailedDelivery(id=debt, token=1)])
     yield from _wrong_lists("redeliver")
     yield "redeliver", "not an id", lambda service: service.redeliver([debt + b"x"])
     yield "redeliver", "unknown", lambda service: service.redeliver([debt])
@@ -820,7 +820,7 @@ def _pushes() -> Iterator[Case]:
     yield from _wrong_lists("pushed")
     pushed = {"id": OK_ID, "token": 1, "worker": OK_ID, "outcome": "accepted"}
     yield from _wrong(
-        "pushed", lambda **kw: Pushed(**(pushed | kw)), id=WRONG_IDS, token=WRONG_WHOLES,
+        "pushed", lambda **kw: PushReport(**(pushed | kw)), id=WRONG_IDS, token=WRONG_WHOLES,
         worker=(*WRONG_IDS, bytes(16)), outcome=("", "eaten", 5, None), lease_ms=WRONG_WHOLES,
     )  # fmt: skip
     redirect = {"id": OK_ID, "token": 1, "refused_by": (OK_ID,)}
@@ -852,7 +852,7 @@ def _assignments() -> Iterator[Case]:
     }  # fmt: skip
     for field, values in wrong.items():
         for value in values:
-            request = Said(**(said | {field: value}))
+            request = WorkerReport(**(said | {field: value}))
             yield (
                 "hear",
                 f"{field}={value!r:.30}",

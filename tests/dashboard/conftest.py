@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from tests.dashboard.page_client import Looker
-from windlass.server import Serving, serving
+from windlass.server import Server, open_server
 from windlass.settings import Settings
 from windlass.store.store import Store
 
@@ -20,12 +20,12 @@ def server_settings() -> Settings:
 
 
 @pytest.fixture
-async def running(store: Store, server_settings: Settings) -> AsyncIterator[Serving]:
-    async with serving(store, server_settings) as running:
+async def running(store: Store, server_settings: Settings) -> AsyncIterator[Server]:
+    async with open_server(store, server_settings) as running:
         yield running
 
 
 @pytest.fixture
-async def looker(running: Serving) -> AsyncIterator[Looker]:
+async def looker(running: Server) -> AsyncIterator[Looker]:
     async with httpx.AsyncClient(base_url=running.url, timeout=30, headers={"accept": "text/html"}) as client:
         yield Looker(client)

@@ -17,7 +17,7 @@ from windlass import dashboard
 from windlass.core.ids import parse_id
 from windlass.core.job import Blob, NewJob
 from windlass.core.text.control_characters import has_control
-from windlass.server import Serving
+from windlass.server import Server
 from windlass.service import Service
 from windlass.store.store import Store
 from windlass.web.app.router import Router
@@ -52,7 +52,7 @@ async def _populated(store: Store) -> dict[str, str]:
     return present.ids
 
 
-async def test_no_page_shows_one_raw(looker: Looker, store: Store, running: Serving) -> None:
+async def test_no_page_shows_one_raw(looker: Looker, store: Store, running: Server) -> None:
     async with store.clone() as another:
         ids = await _populated(another)
     plain = [path for path in GETS if "{" not in path and path not in ("/login", "/live")]
@@ -74,7 +74,7 @@ async def test_no_page_shows_one_raw(looker: Looker, store: Store, running: Serv
     assert escaped > 10
 
 
-async def test_a_queue_of_such_a_name_can_be_acted_on(looker: Looker, service: Service, running: Serving) -> None:
+async def test_a_queue_of_such_a_name_can_be_acted_on(looker: Looker, service: Service, running: Server) -> None:
     with former_names():
         await service.enqueue([NewJob(queue=EVIL, name=EVIL)])
         await service.pause(EVIL)
@@ -85,7 +85,7 @@ async def test_a_queue_of_such_a_name_can_be_acted_on(looker: Looker, service: S
     assert await service.pauses(EVIL) == []
 
 
-async def test_a_payload_is_edited_as_it_is(looker: Looker, service: Service, running: Serving) -> None:
+async def test_a_payload_is_edited_as_it_is(looker: Looker, service: Service, running: Server) -> None:
     payload = f'"{EVIL}"'.encode()
     made = await service.enqueue([NewJob(queue="q", name="n", payload=Blob(payload))]).one()
     [key] = [job.key for job in [(await service.job([made.id]).one()).job]]

@@ -9,7 +9,7 @@ import pytest
 
 from tests.dashboard.page_client import Looker
 from tests.support.embedded_process import new_data_dir
-from windlass.server import build_store, serving
+from windlass.server import build_store, open_server
 from windlass.settings import Settings
 from windlass.store.embedded.data_directory import Cut, add_cut
 
@@ -22,7 +22,7 @@ async def test_bytes_that_were_cut_off_are_shown() -> None:
         add_cut(str(data_dir), Cut("appendonly.aof.1.incr.aof", 4096, 77, time.time_ns() // 1_000_000, "start"))
         settings = Settings(port=0, bedrock_port=None, roles="api", data_dir=str(data_dir))
         async with (
-            serving(build_store(settings), settings) as running,
+            open_server(build_store(settings), settings) as running,
             httpx.AsyncClient(base_url=running.url, timeout=30) as client,
         ):
             page = await Looker(client).look("/engine")

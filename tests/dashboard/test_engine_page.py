@@ -13,7 +13,7 @@ from windlass.core.access.audit import AuditEntry
 from windlass.core.access.tokens import NewToken, Role
 from windlass.core.job import NewJob
 from windlass.dashboard.actions import doctor
-from windlass.server import Serving
+from windlass.server import Server
 from windlass.service import Service
 from windlass.settings import Settings
 from windlass.store.connection.endpoint import parse_url
@@ -23,7 +23,7 @@ from windlass.store.topology.preparation import prepare
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("engine", ["valkey"], indirect=True)]
 
 
-async def test_the_engine_says_how_it_does(looker: Looker, running: Serving) -> None:
+async def test_the_engine_says_how_it_does(looker: Looker, running: Server) -> None:
     (state,) = await running.service.engines()
     page = await looker.look("/engine")
     assert f"{state.product.capitalize()} {state.version}" in page.text

@@ -13,7 +13,7 @@ from windlass.core.ids import format_id
 from windlass.core.job import NewJob
 from windlass.core.limits.limit import Limit, Matcher
 from windlass.core.scheduling.schedule import Schedule
-from windlass.server import Serving
+from windlass.server import Server
 from windlass.service import Service
 from windlass.web.app.router import Router
 
@@ -55,7 +55,7 @@ async def _csrf(looker: Looker) -> str:
     return next(fields["csrf"] for _, fields in (await looker.look("/queues")).forms if "csrf" in fields)
 
 
-async def test_no_form_of_others_does_anything(token: str, looker: Looker, running: Serving, service: Service) -> None:
+async def test_no_form_of_others_does_anything(token: str, looker: Looker, running: Server, service: Service) -> None:
     fields = await _populated(service)
     await looker.log_in(token)
     mine = await _csrf(looker)

@@ -11,7 +11,7 @@ from tests.dashboard.page_client import Looker
 from windlass.core.access.tokens import NewToken, Role
 from windlass.core.job import NewJob
 from windlass.dashboard.page_context import VISIT_COOKIE
-from windlass.server import Serving
+from windlass.server import Server
 from windlass.service import Service
 from windlass.settings import Settings
 from windlass.web.app import sessions
@@ -144,16 +144,16 @@ async def test_a_session_cannot_be_made_longer_or_anothers(token: str, looker: L
     assert (await looker.client.get("/", headers={"cookie": f"{sessions.COOKIE}={mine}"})).status_code == 200
 
 
-async def test_who_comes_back_late_gets_a_whole_session_again(token: str, looker: Looker, running: Serving) -> None:
+async def test_who_comes_back_late_gets_a_whole_session_again(token: str, looker: Looker, running: Server) -> None:
     await looker.log_in(token)
     fresh = await looker.client.get("/")
     assert sessions.COOKIE not in fresh.headers.get("set-cookie", "")
     stored = (await running.service.tokens()).tokens[0]
-    old = sessions.begin(stored.id, stored.digest, time.time() - sessions.LASTS_S + 3600)
+    old = sessions.issue_session(stored.id, stored.digest, time.time() - sessions.LIFETIME_S + 3600)
     looker.client.cookies.clear()
     answer = await looker.client.get("/", headers={"cookie": f"{sessions.COOKIE}={old.text}"})
     assert answer.status_code == 200
-    renewed = sessions.parse(answer.cookies[sessions.COOKIE])
+    renewed = sessions.parse_session(answer.cookies[sessions.COOKIE])
     assert renewed is not None
     assert renewed.expires_at_s > old.expires_at_s
 

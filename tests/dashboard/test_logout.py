@@ -12,7 +12,7 @@ from tests.dashboard.page_client import Looker, Page
 from tests.support.server_process import ServingProcess, of_store, until
 from windlass.core.access.tokens import NewToken, Role
 from windlass.dashboard import live
-from windlass.server import Serving
+from windlass.server import Server
 from windlass.service import Service
 from windlass.settings import Settings
 from windlass.store.store import Store
@@ -69,7 +69,7 @@ async def test_other_sessions_of_the_token_go_on(looker: Looker, service: Servic
 
 async def test_a_renewed_cookie_ends_with_its_session(looker: Looker, service: Service) -> None:
     made = service.create_token(NewToken(name="me", roles=frozenset({Role.READ}))).wait()
-    old = sessions.begin(made.token.id, made.token.digest, time.time() - sessions.LASTS_S + 3600)
+    old = sessions.issue_session(made.token.id, made.token.digest, time.time() - sessions.LIFETIME_S + 3600)
     looker.client.cookies.set(sessions.COOKIE, old.text)
     answer = await looker.client.get("/")
     renewed = answer.cookies[sessions.COOKIE]
@@ -90,7 +90,7 @@ async def test_a_cookie_that_was_made_up_is_not_renewed_for_another_token(looker
 
 
 async def test_a_live_page_of_the_session_ends_with_it(
-    looker: Looker, running: Serving, monkeypatch: pytest.MonkeyPatch
+    looker: Looker, running: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(live, "LOOK_EVERY_S", 0.5)
     copied = await log_in(looker)
@@ -116,7 +116,7 @@ async def test_a_cookie_that_is_none_is_logged_out_without_a_word(looker: Looker
 
 async def test_too_many_logouts_of_a_token_end_all_its_sessions(looker: Looker, service: Service) -> None:
     """The names kept for a token are bounded; the bound must not undo a logout."""
-    until_s = int(time.time()) + sessions.LASTS_S
+    until_s = int(time.time()) + sessions.LIFETIME_S
     for number in range(ENDED_PER_TOKEN_MAX):
         service.end_session(f"{sessions.STATIC_ID}.{number}", until_s).wait()
     await log_in(looker)

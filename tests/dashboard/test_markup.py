@@ -15,7 +15,7 @@ from tests.browser.sentences import cut
 from tests.dashboard.page_client import Looker
 from windlass import dashboard
 from windlass.dashboard.rendering import HEADERS
-from windlass.server import Serving
+from windlass.server import Server
 from windlass.service import Service
 from windlass.store.store import Store
 from windlass.web.app.router import Router
@@ -98,7 +98,7 @@ async def _populated(store: Store) -> dict[str, str]:
     return present.ids
 
 
-async def test_every_page_shows_it_as_text(looker: Looker, store: Store, running: Serving) -> None:
+async def test_every_page_shows_it_as_text(looker: Looker, store: Store, running: Server) -> None:
     async with store.clone() as another:
         ids = await _populated(another)
     plain = [path for path in GETS if "{" not in path and path != "/login"]

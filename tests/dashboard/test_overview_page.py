@@ -14,7 +14,7 @@ from windlass.core.job import NewJob
 from windlass.core.operations import Fail, Finish, Take
 from windlass.dashboard import response_cache
 from windlass.dashboard.pages import overview
-from windlass.server import Serving
+from windlass.server import Server
 from windlass.service import Service
 from windlass.store.store import Store
 
@@ -66,7 +66,7 @@ async def test_what_happened_is_drawn_by_minute(looker: Looker, service: Service
 
 
 async def test_rows_stay_in_their_order_and_say_what_is_wrong(
-    looker: Looker, service: Service, store: Store, running: Serving
+    looker: Looker, service: Service, store: Store, running: Server
 ) -> None:
     service.enqueue([NewJob(queue="b", name="n") for _ in range(9)]).wait()
     service.enqueue([NewJob(queue="a", name="n"), NewJob(queue="c", name="n")]).wait()
@@ -80,7 +80,7 @@ async def test_rows_stay_in_their_order_and_say_what_is_wrong(
     assert page.text.count("paused") == 1
 
 
-async def test_a_row_stays_when_its_queue_is_empty(looker: Looker, running: Serving) -> None:
+async def test_a_row_stays_when_its_queue_is_empty(looker: Looker, running: Server) -> None:
     service = running.service
     await service.enqueue([NewJob(queue="mail", name="send")])
     assert (await looker.look("/")).all("tr", data_key="mail")
@@ -105,7 +105,7 @@ async def test_of_many_queues_the_busiest_are_shown(looker: Looker, service: Ser
 
 
 async def test_what_many_look_at_is_asked_for_once(
-    looker: Looker, running: Serving, service: Service, monkeypatch: pytest.MonkeyPatch
+    looker: Looker, running: Server, service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     service.enqueue([NewJob(queue="mail", name="n")]).wait()
     await looker.look("/")

@@ -11,7 +11,7 @@ from windlass.core.access.tokens import NewToken, Role
 from windlass.core.job import NewJob
 from windlass.dashboard import live
 from windlass.dashboard.assets import ASSETS
-from windlass.server import Serving
+from windlass.server import Server
 from windlass.service import Service
 from windlass.settings import Settings
 from windlass.web.app.router import Router
@@ -234,7 +234,7 @@ class TestPrefix:
 # Live
 
 
-async def test_what_happens_is_told(looker: Looker, running: Serving) -> None:
+async def test_what_happens_is_told(looker: Looker, running: Server) -> None:
     async with looker.client.stream("GET", "/live") as stream:
         lines = stream.aiter_lines()
         assert await _next_event(lines) == ("hello", "{}")
@@ -245,7 +245,7 @@ async def test_what_happens_is_told(looker: Looker, running: Serving) -> None:
 
 
 async def test_what_happens_in_other_queues_is_not_told_to_who_may_not_see_them(
-    mailer: str, looker: Looker, running: Serving
+    mailer: str, looker: Looker, running: Server
 ) -> None:
     await looker.log_in(mailer)
     assert (await looker.client.get("/live?queue=secret")).status_code == 403
@@ -269,7 +269,7 @@ async def _next_event(lines: object) -> tuple[str, str]:
 
 
 async def test_what_somebody_changes_is_told_and_that_the_engine_is_there(
-    looker: Looker, running: Serving, monkeypatch: pytest.MonkeyPatch
+    looker: Looker, running: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(live, "LOOK_EVERY_S", 1.1)
     async with looker.client.stream("GET", "/live") as stream:
@@ -280,9 +280,7 @@ async def test_what_somebody_changes_is_told_and_that_the_engine_is_there(
         assert "changed" in [(await _next_event(lines))[0] for _ in range(2)]
 
 
-async def test_an_engine_that_is_away_is_told(
-    looker: Looker, running: Serving, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_an_engine_that_is_away_is_told(looker: Looker, running: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     async def away(_state: object) -> live.Look:
         return live.Look(is_away=True)
 

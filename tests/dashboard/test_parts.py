@@ -19,18 +19,18 @@ MINUTE_MS = 60_000
 
 
 def test_a_session_is_over_after_its_time() -> None:
-    begun = sessions.begin("abc", b"digest", now_s=1000)
-    read = sessions.parse(begun.text)
+    begun = sessions.issue_session("abc", b"digest", now_s=1000)
+    read = sessions.parse_session(begun.text)
     assert read == begun
     assert read is not None
     assert read.is_made_with(b"digest")
     assert not read.is_made_with(b"another")
-    assert not read.is_over(1000 + sessions.LASTS_S - 1)
-    assert read.is_over(1000 + sessions.LASTS_S)
+    assert not read.is_over(1000 + sessions.LIFETIME_S - 1)
+    assert read.is_over(1000 + sessions.LIFETIME_S)
 
 
 def test_of_cookies_with_one_name_the_first_counts() -> None:
-    assert sessions.cookies({"cookie": 'a=1; b="2"; a=3; c; d=x=y'}) == {"a": "1", "b": "2", "d": "x=y"}
+    assert sessions.parse_cookies({"cookie": 'a=1; b="2"; a=3; c; d=x=y'}) == {"a": "1", "b": "2", "d": "x=y"}
 
 
 @pytest.mark.parametrize(

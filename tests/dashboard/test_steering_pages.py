@@ -8,7 +8,7 @@ import pytest
 
 from tests.dashboard.page_client import Looker, Page
 from windlass.core.access.tokens import NewToken, Role
-from windlass.core.callbacks.callback import Undelivered
+from windlass.core.callbacks.callback import FailedDelivery
 from windlass.core.ids import format_id
 from windlass.core.job import Blob, Callback, NewJob
 from windlass.core.limits.limit import Limit, Matcher
@@ -255,13 +255,13 @@ async def test_callbacks_owed_and_given_up(service: Service, looker: Looker) -> 
     page = await looker.look("/callbacks")
     assert "https://receiver.example/done?…" in page.text
     assert "secret" not in page.answer.text
-    (debt,) = (await service.take_callbacks()).debts
-    await service.retry_callbacks([Undelivered(id=debt.id, token=debt.token, error=HOSTILE, give_up=True)])
+    (debt,) = (await service.take_callbacks()).callbacks
+    await service.retry_callbacks([FailedDelivery(id=debt.id, token=debt.token, error=HOSTILE, give_up=True)])
     assert "Nothing is owed" in (await looker.look("/callbacks")).text
     page = await looker.look("/callbacks?state=given-up")
     assert HOSTILE in page.text
     await done(looker, page, "redeliver", {"callback": debt.key})
-    assert len((await service.callbacks()).debts) == 1
+    assert len((await service.callbacks()).callbacks) == 1
     assert (await looker.send("/do/redeliver", page.form("/do/redeliver"))).status_code in (404, 409)
 
 

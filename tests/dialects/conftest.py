@@ -12,7 +12,7 @@ from tests.dialects.bedrock.command_router import AtDesk
 from tests.dialects.http_requests import Asker
 from tests.dialects.lightjq.lightjq_client import Light
 from tests.support.api_client import Api
-from windlass.server import Serving, serving
+from windlass.server import Server, open_server
 from windlass.service import Service
 from windlass.settings import Settings
 from windlass.store.store import Store
@@ -25,13 +25,13 @@ def server_settings() -> Settings:
 
 
 @pytest.fixture
-async def running(store: Store, server_settings: Settings) -> AsyncIterator[Serving]:
-    async with serving(store, server_settings) as running:
+async def running(store: Store, server_settings: Settings) -> AsyncIterator[Server]:
+    async with open_server(store, server_settings) as running:
         yield running
 
 
 @pytest.fixture
-def server_url(running: Serving) -> str:
+def server_url(running: Server) -> str:
     return running.url
 
 

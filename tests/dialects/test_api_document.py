@@ -18,12 +18,12 @@ from windlass.dialects.examples import EXAMPLES
 from windlass.server.serve import ROUTES
 from windlass.service import Service
 from windlass.web.app.router import Route, Router
-from windlass.web.docs.docs_page import docs_page
-from windlass.web.docs.openapi import document
+from windlass.web.docs.docs_page import render_docs_page
+from windlass.web.docs.openapi import build_document
 
 served = [pytest.mark.anyio, pytest.mark.parametrize("engine", ["valkey"], indirect=True)]
 LISTED = [route for route in Router(ROUTES).routes if route.is_listed]
-DOCUMENT = document(LISTED, EXAMPLES)
+DOCUMENT = build_document(LISTED, EXAMPLES)
 VOID = {"meta", "link", "br", "hr"}
 
 
@@ -107,7 +107,7 @@ class Checked(HTMLParser):
 
 
 OTHERS = ("/lightjq/openapi.json", "/downloader/openapi.json")
-PAGE = Checked(docs_page(DOCUMENT, OTHERS))
+PAGE = Checked(render_docs_page(DOCUMENT, OTHERS))
 
 
 def test_the_page_has_an_anchor_for_everything_and_no_link_that_leads_nowhere() -> None:
@@ -153,7 +153,7 @@ def test_texts_of_the_document_stay_texts() -> None:
             "responses": {"200": {"description": hostile}, "400": {"description": f"{hostile}: {hostile}"}},
         }
     }  # fmt: skip
-    page = Checked(docs_page(written, [hostile]))
+    page = Checked(render_docs_page(written, [hostile]))
     assert page.tags == PAGE.tags
     assert page.attributes == PAGE.attributes
 

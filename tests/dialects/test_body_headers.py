@@ -9,7 +9,7 @@ import httpx
 import msgspec
 import pytest
 
-from windlass.server import Serving
+from windlass.server import Server
 from windlass.web.app.router import Route
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("engine", ["valkey"], indirect=True)]
@@ -38,7 +38,7 @@ def path_of(route: Route) -> str:
 
 
 @pytest.mark.parametrize("coding", ["gzip", "identity, br", "utf-8"])
-async def test_every_route_refuses_an_unknown_content_encoding_before_the_body(running: Serving, coding: str) -> None:
+async def test_every_route_refuses_an_unknown_content_encoding_before_the_body(running: Server, coding: str) -> None:
     for route in running.state.routes:
         status, headers, _ = await ask_without_body(
             running.url, route.method, path_of(route), f"Content-Encoding: {coding}"
@@ -48,14 +48,14 @@ async def test_every_route_refuses_an_unknown_content_encoding_before_the_body(r
 
 
 @pytest.mark.parametrize("expected", ["200-maybe", "100-continue, payment"])
-async def test_every_route_refuses_an_unknown_expectation_before_the_body(running: Serving, expected: str) -> None:
+async def test_every_route_refuses_an_unknown_expectation_before_the_body(running: Server, expected: str) -> None:
     for route in running.state.routes:
         status, headers, _ = await ask_without_body(running.url, route.method, path_of(route), f"Expect: {expected}")
         assert (route.operation, status) == (route.operation, 417)
         assert headers["connection"] == "close"  # the body may still come, or not
 
 
-async def test_the_refusal_has_the_form_of_its_dialect(running: Serving) -> None:
+async def test_the_refusal_has_the_form_of_its_dialect(running: Server) -> None:
     async def refused(path: str) -> tuple[str, bytes]:
         status, headers, body = await ask_without_body(running.url, "POST", path, "Content-Encoding: gzip")
         assert status == 415

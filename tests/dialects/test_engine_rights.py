@@ -15,7 +15,7 @@ from tests.support.acl_user import USER, ask, restricted, until
 from tests.support.engine_process import EngineProcess
 from windlass import Windlass
 from windlass.core.errors import EngineNotPermitted
-from windlass.server import Serving, serving
+from windlass.server import Server, open_server
 from windlass.service import Service
 from windlass.settings import Settings
 from windlass.store.connection.endpoint import parse_url
@@ -34,20 +34,20 @@ def prepared() -> Iterator[EngineProcess]:
 
 
 @pytest.fixture
-async def running(prepared: EngineProcess) -> AsyncIterator[Serving]:
+async def running(prepared: EngineProcess) -> AsyncIterator[Server]:
     store = Store(parse_url(restricted(prepared)))
-    async with serving(store, Settings(port=0, bedrock_port=0, roles="api")) as running:
+    async with open_server(store, Settings(port=0, bedrock_port=0, roles="api")) as running:
         yield running
 
 
 @pytest.fixture
-async def client(running: Serving) -> AsyncIterator[httpx.AsyncClient]:
+async def client(running: Server) -> AsyncIterator[httpx.AsyncClient]:
     async with httpx.AsyncClient(base_url=running.url, timeout=30) as client:
         yield client
 
 
 @pytest.fixture
-def withdrawn(prepared: EngineProcess, running: Serving) -> Iterator[None]:
+def withdrawn(prepared: EngineProcess, running: Server) -> Iterator[None]:
     ask(prepared, "ACL", "SETUSER", USER, "-fcall")
     yield
     ask(prepared, "ACL", "SETUSER", USER, "+fcall")
@@ -85,7 +85,7 @@ async def test_lightjq(client: httpx.AsyncClient) -> None:
 
 
 @pytest.mark.usefixtures("withdrawn")
-async def test_bedrock(running: Serving) -> None:
+async def test_bedrock(running: Server) -> None:
     async with bedrock_talk.talking(running.bedrock) as talk:
         answer = await talk.ask("CreateJob", name="n")
     assert answer.line == "502 Engine unavailable"
@@ -93,7 +93,7 @@ async def test_bedrock(running: Serving) -> None:
 
 
 @pytest.mark.usefixtures("withdrawn")
-async def test_the_sdk_through_a_server(running: Serving) -> None:
+async def test_the_sdk_through_a_server(running: Server) -> None:
     app = Windlass(running.url)
 
     @app.task

@@ -18,7 +18,7 @@ from tests.dialects.stdio.processor_client import ProcessorProcess, add, message
 from windlass import Windlass, Worker
 from windlass.cli.main import main
 from windlass.core.errors import DiskFull, EngineFull, WindlassError
-from windlass.server import Serving, serving
+from windlass.server import Server, open_server
 from windlass.settings import Settings
 from windlass.store.connection.endpoint import parse_url
 from windlass.store.store import Store
@@ -82,8 +82,8 @@ def store(alone: Alone) -> Iterator[Store]:
 
 
 @pytest.fixture
-async def running(alone: Alone) -> AsyncIterator[Serving]:
-    async with serving(Store(parse_url(alone.url)), Settings(port=0, bedrock_port=0, roles="api")) as running:
+async def running(alone: Alone) -> AsyncIterator[Server]:
+    async with open_server(Store(parse_url(alone.url)), Settings(port=0, bedrock_port=0, roles="api")) as running:
         # The first call brings the functions; it must find room.
         async with httpx.AsyncClient(base_url=running.url) as client:
             assert (await client.post("/api/v1/jobs", json={"queue": "before", "name": "send"})).status_code == 201
@@ -91,34 +91,34 @@ async def running(alone: Alone) -> AsyncIterator[Serving]:
 
 
 @pytest.fixture(params=[DISK, MEMORY], ids=lambda fullness: fullness.name)
-def full(request: pytest.FixtureRequest, running: Serving, store: Store, alone: Alone) -> Iterator[Fullness]:
+def full(request: pytest.FixtureRequest, running: Server, store: Store, alone: Alone) -> Iterator[Fullness]:
     fullness: Fullness = request.param
     fullness.begin(alone)
     yield fullness
     fullness.end(alone)
 
 
-async def by_native_api(running: Serving) -> tuple[int, str]:
+async def by_native_api(running: Server) -> tuple[int, str]:
     async with httpx.AsyncClient(base_url=running.url) as client:
         answer = await client.post("/api/v1/jobs", json={"queue": "mail", "name": "send"})
         assert answer.json()["code"] in ("disk_full", "engine_full")
         return answer.status_code, answer.json()["detail"]
 
 
-async def by_jobber(running: Serving) -> tuple[int, str]:
+async def by_jobber(running: Server) -> tuple[int, str]:
     async with httpx.AsyncClient(base_url=running.url) as client:
         answer = await client.post("/jobber/queue", json={"type": "mail"})
         return answer.status_code, answer.text
 
 
-async def by_lightjq(running: Serving) -> tuple[int, str]:
+async def by_lightjq(running: Server) -> tuple[int, str]:
     async with httpx.AsyncClient(base_url=running.url) as client:
         body = msgspec.msgpack.encode({"name": "n", "argument": {}})
         answer = await client.post("/lightjq/job", content=body)
         return answer.status_code, msgspec.msgpack.decode(answer.content)["message"]
 
 
-async def by_downloader(running: Serving) -> tuple[int, str]:
+async def by_downloader(running: Server) -> tuple[int, str]:
     async with httpx.AsyncClient(base_url=running.url) as client:
         answer = await client.post("/downloader/download", json=ORDER)
         return answer.status_code, answer.text
@@ -134,9 +134,9 @@ async def by_downloader(running: Serving) -> tuple[int, str]:
     ],
 )
 async def test_by_http(
-    running: Serving,
+    running: Server,
     full: Fullness,
-    ask: Callable[[Serving], Awaitable[tuple[int, str]]],
+    ask: Callable[[Server], Awaitable[tuple[int, str]]],
     statuses: dict[str, int],
 ) -> None:
     status, message = await ask(running)
@@ -144,7 +144,7 @@ async def test_by_http(
     assert full.words in message
 
 
-async def test_by_bedrock_in_the_status_line(running: Serving, full: Fullness) -> None:
+async def test_by_bedrock_in_the_status_line(running: Server, full: Fullness) -> None:
     """Its PHP client shows nothing else."""
     async with talking(running.bedrock) as talk:
         answer = await talk.ask("CreateJob", name="foo", data="{}")
@@ -153,7 +153,7 @@ async def test_by_bedrock_in_the_status_line(running: Serving, full: Fullness) -
     assert full.words in answer.headers["error"]
 
 
-async def test_by_the_sdk_itself_and_through_a_server(running: Serving, alone: Alone, full: Fullness) -> None:
+async def test_by_the_sdk_itself_and_through_a_server(running: Server, alone: Alone, full: Fullness) -> None:
     for url in (alone.url, running.url):
         app = Windlass(url)
 
@@ -167,7 +167,7 @@ async def test_by_the_sdk_itself_and_through_a_server(running: Serving, alone: A
         await app.aclose()
 
 
-async def test_by_the_command_line(running: Serving, alone: Alone, full: Fullness) -> None:
+async def test_by_the_command_line(running: Server, alone: Alone, full: Fullness) -> None:
     def run() -> tuple[int, str]:
         with CliRunner().isolation(env={"WINDLASS_URL": alone.url}) as (_, err, _both):
             try:

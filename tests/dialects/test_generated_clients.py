@@ -18,14 +18,14 @@ from windlass.dialects.lightjq.openapi_document import self_description as light
 from windlass.downloads.api.openapi_document import self_description as downloader_description
 from windlass.server.serve import ROUTES
 from windlass.web.app.router import Router
-from windlass.web.docs.openapi import document
+from windlass.web.docs.openapi import build_document
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAMS = ROOT / ".generators" / "node_modules" / ".bin"
 PYTHON_CLIENT_SETTINGS = ROOT / "tests" / "generators" / "python_client.yaml"
 SERVED = Router(ROUTES).routes
 DOCUMENTS: dict[str, Callable[[], dict[str, Any]]] = {
-    "main": lambda: document(SERVED, EXAMPLES),
+    "main": lambda: build_document(SERVED, EXAMPLES),
     "lightjq": lambda: lightjq_description(SERVED),
     "downloader": lambda: downloader_description(SERVED),
 }

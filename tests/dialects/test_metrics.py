@@ -12,7 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from windlass.core.access.tokens import NewToken, Role
 from windlass.core.job import NewJob
 from windlass.core.operations import Finish, Take
-from windlass.server import Serving
+from windlass.server import Server
 from windlass.service import Service
 from windlass.store.cache import history
 from windlass.store.store import Store
@@ -116,7 +116,7 @@ async def test_answers_by_route_and_status(client: httpx.AsyncClient) -> None:
     assert figures.value("windlass_server_requests_under_way") == 1
 
 
-async def test_process_and_loops(client: httpx.AsyncClient, running: Serving) -> None:
+async def test_process_and_loops(client: httpx.AsyncClient, running: Server) -> None:
     figures = await _scraped(client)
     assert (figures.value("process_resident_memory_bytes") or 0) > 1_000_000
     assert (figures.value("process_cpu_seconds_total") or 0) > 0
@@ -124,7 +124,7 @@ async def test_process_and_loops(client: httpx.AsyncClient, running: Serving) ->
     assert figures.value("windlass_server_late_loops") in (0, 1)
 
 
-async def test_tasks_that_are_not_done(client: httpx.AsyncClient, running: Serving) -> None:
+async def test_tasks_that_are_not_done(client: httpx.AsyncClient, running: Server) -> None:
     before = (await _scraped(client)).value("windlass_server_tasks") or 0
     is_over = asyncio.Event()
     forgotten = [asyncio.create_task(is_over.wait()) for _ in range(200)]
@@ -166,7 +166,7 @@ async def test_who_may_see_what(client: httpx.AsyncClient, service: Service) -> 
 
 
 async def test_callbacks_of_all_queues_are_not_counted_for_some(
-    client: httpx.AsyncClient, service: Service, running: Serving
+    client: httpx.AsyncClient, service: Service, running: Server
 ) -> None:
     numbers = {"successfulCallbacks": 5, "failedCallbacks": 0, "undefinedBackendWithCallback": 0,
                "unknownTopicOrPartition": 0}  # fmt: skip
@@ -178,7 +178,7 @@ async def test_callbacks_of_all_queues_are_not_counted_for_some(
 
 
 async def test_without_the_engine_a_server_tells_what_it_knows(
-    client: httpx.AsyncClient, running: Serving, monkeypatch: pytest.MonkeyPatch
+    client: httpx.AsyncClient, running: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await client.get("/healthz")
     monkeypatch.setattr(scrape, "PATIENCE_S", 0.0)  # nothing answers within no time

@@ -19,7 +19,7 @@ from windlass.core.errors import BadInput
 from windlass.core.ids import format_id
 from windlass.core.job import NewJob
 from windlass.core.limits.limit import Limit, Matcher
-from windlass.core.operations import Held, Listing, Take, WorkerInfo
+from windlass.core.operations import LeaseRef, Listing, Take, WorkerInfo
 from windlass.core.scheduling.schedule import Schedule
 from windlass.dialects.stdio.jobs import DEFAULT_JOB_NAME
 from windlass.dialects.stdio.messages import AddJobMessage, MessageReader, ProcessorOptions
@@ -142,7 +142,7 @@ async def test_what_was_stored_under_one_stays_in_reach(client: httpx.AsyncClien
     queue = await client.get(f"/api/v1/queues/{segment}", headers=headers)
     assert queue.json()["stats"]["queued"] == 4, queue.text
     [taken] = (await service.take(Take(queues=(EVIL,)))).jobs
-    await service.release([Held(taken.id, taken.lease_token)]).one()
+    await service.release([LeaseRef(taken.id, taken.lease_token)]).one()
     await service.delete([made[0].id]).one()
     assert await service.resume(EVIL, lane=EVIL)
     for path in (f"/api/v1/schedules/{segment}", f"/api/v1/limits/{segment}", f"/api/v1/tokens/{segment}"):

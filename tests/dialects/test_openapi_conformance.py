@@ -23,7 +23,7 @@ from windlass.server.serve import ROUTES
 from windlass.service import Service
 from windlass.settings import Settings
 from windlass.web.app.router import Router
-from windlass.web.docs.openapi import document
+from windlass.web.docs.openapi import build_document
 
 TOKEN = "a-token-that-opens-everything"  # noqa: S105 (an example)
 CHECKED = [
@@ -48,7 +48,7 @@ def _from_msgpack(ctx: Any, response: Any) -> Any:
 
 
 # Endless by nature, or a text of its own: these have tests of their own.
-api = schemathesis.openapi.from_dict(document(Router(ROUTES).routes)).exclude(
+api = schemathesis.openapi.from_dict(build_document(Router(ROUTES).routes)).exclude(
     operation_id=["follow_events", "follow_job", "enqueue_stream", "events", "job_events"]
 )
 

@@ -23,7 +23,7 @@ from windlass.dialects.examples import EXAMPLES
 from windlass.server.serve import ROUTES
 from windlass.service import Service
 from windlass.web.app.router import Route, Router
-from windlass.web.docs.openapi import document
+from windlass.web.docs.openapi import build_document
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("engine", ["valkey"], indirect=True)]
 
@@ -161,7 +161,7 @@ def _aimed(example: Any, own: Party) -> Any:
 def _example(route: Route, own: Party) -> Any:
     if route.body is None:
         return None
-    paths = document([msgspec.structs.replace(route, is_listed=True)], EXAMPLES)["paths"]
+    paths = build_document([msgspec.structs.replace(route, is_listed=True)], EXAMPLES)["paths"]
     content = paths[route.path][route.method.lower()]["requestBody"]["content"]
     return _aimed(copy.deepcopy(next(iter(content.values()))["example"]), own)
 

@@ -22,7 +22,7 @@ from windlass.dialects.examples import EXAMPLE_ID, EXAMPLES
 from windlass.server.serve import ROUTES
 from windlass.service import Service
 from windlass.web.app.router import Route, Router
-from windlass.web.docs.openapi import document
+from windlass.web.docs.openapi import build_document
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("engine", ["valkey"], indirect=True)]
 
@@ -107,7 +107,7 @@ def _body(route: Route, token: int) -> bytes | None:
         return None
     if route.body is None:
         return b"queue=mail&name=nightly&confirmed=1&ids=" + EXAMPLE_ID.encode()
-    paths = document([msgspec.structs.replace(route, is_listed=True)], EXAMPLES)["paths"]
+    paths = build_document([msgspec.structs.replace(route, is_listed=True)], EXAMPLES)["paths"]
     content = paths[route.path][route.method.lower()]["requestBody"]["content"]
     example = next(iter(content.values()))["example"]
     encode = msgspec.msgpack.encode if route.body_media.endswith("msgpack") else msgspec.json.encode
@@ -164,7 +164,7 @@ async def test_a_token_of_other_queues_sees_and_changes_nothing(
 
 def test_the_documents_say_which_operations_need_a_token(engine: object) -> None:
     """What is listed as open is open, and what is listed at all is a route."""
-    written = document(ROUTED)["paths"]
+    written = build_document(ROUTED)["paths"]
     for route in ROUTED:
         if route.is_listed:
             operation = written[route.path][route.method.lower()]

@@ -8,14 +8,14 @@ import msgspec
 
 from windlass.server.serve import ROUTES
 from windlass.web.app.router import Router
-from windlass.web.docs.openapi import _plainly_named, _types, document
+from windlass.web.docs.openapi import _shorten_schema_names, _types, build_document
 
 
 def test_no_two_schemas_become_one() -> None:
     routes = Router(ROUTES).routes
     _, components = msgspec.json.schema_components(_types([route for route in routes if route.is_listed]))
     written: dict[str, Any] = {"components": {"schemas": components}}
-    assert len(_plainly_named(written)["components"]["schemas"]) == len(components)
-    named = document(routes)["components"]["schemas"]
+    assert len(_shorten_schema_names(written)["components"]["schemas"]) == len(components)
+    named = build_document(routes)["components"]["schemas"]
     assert "NewJob" in named
     assert "NewJobShape" not in named

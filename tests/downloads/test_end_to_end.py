@@ -24,7 +24,7 @@ from windlass.background.callbacks.notifier import Notifier
 from windlass.core.ids import format_id
 from windlass.downloads.worker import callback_body
 from windlass.outbound import Outbound, read_policy
-from windlass.server import serving
+from windlass.server import open_server
 from windlass.service import Service
 from windlass.settings import Settings
 from windlass.store.store import Store
@@ -73,7 +73,7 @@ async def at_work(store: Store, directory: Path, **settings: Any) -> AsyncIterat
         "callback_retry_delay_ms": 10,
     } | settings  # fmt: skip
     async with (
-        serving(store, Settings(**wanted)) as running,
+        open_server(store, Settings(**wanted)) as running,
         Receiver().open() as receiver,
         httpx.AsyncClient(base_url=running.url, timeout=PATIENCE_S) as client,
     ):
@@ -145,7 +145,7 @@ async def test_a_callback_has_two_attempts_and_two_more(store: Store, tmp_path: 
         bodies = [(await whole.told()).body for _ in range(2)]
 
         async def is_given_up() -> bool:
-            return bool((await whole.service.callbacks(given_up=True)).debts)
+            return bool((await whole.service.callbacks(given_up=True)).callbacks)
 
         await until(is_given_up)
         assert whole.receiver.got.empty()
@@ -291,7 +291,7 @@ async def test_each_role_is_killed_in_the_middle(store: Store, tmp_path: Path) -
             await _deliver(service)
         assert receiver.all[-1].body == first.body
         assert receiver.all[-1].id == first.id
-        assert (await service.callbacks()).debts == []
+        assert (await service.callbacks()).callbacks == []
 
 
 async def _deliver(service: Service) -> None:

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from tests.downloads.origin import BASE, AtWork, Origin, answer, at_work
-from windlass.core.callbacks.callback import Debt, HeldDebt
+from windlass.core.callbacks.callback import LeasedCallback, PendingCallback
 from windlass.core.errors import AlreadyEnded, UnknownJob
 from windlass.core.job import Blob, Callback, NewJob
 from windlass.core.operations import Fail, Take
@@ -54,8 +54,8 @@ async def owe(service: Service, url: str, *, retry: Backoff = Backoff(tries=0), 
     return (await service.enqueue([job]).one()).id
 
 
-async def debt_of(service: Service) -> Debt:
-    (debt,) = (await service.take_callbacks(wait_ms=20_000)).debts
+async def debt_of(service: Service) -> PendingCallback:
+    (debt,) = (await service.take_callbacks(wait_ms=20_000)).callbacks
     return debt
 
 
@@ -149,7 +149,7 @@ async def test_when_it_has_arrived_the_job_goes_at_once_and_the_file_later(
         debt = await debt_of(opened)
         for _ in range(2):  # the first may not have been heard of
             await delivered(opened, debt, keep_ms=3_600_000)
-        await opened.settle_callbacks([HeldDebt(debt.id, debt.token)]).one()
+        await opened.settle_callbacks([LeasedCallback(debt.id, debt.token)]).one()
         with pytest.raises((UnknownJob, AlreadyEnded)):
             await opened.job([job_id]).one()
         assert work.files() == {f"abc/{NAME}": b"x"}

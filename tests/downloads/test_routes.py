@@ -10,10 +10,10 @@ import httpx
 import pytest
 import schemathesis
 
-from windlass.core.callbacks.callback import Undelivered
+from windlass.core.callbacks.callback import FailedDelivery
 from windlass.core.job import Blob, NewJob
 from windlass.core.operations import Fail, Finish, Take
-from windlass.server import Serving
+from windlass.server import Server
 from windlass.service import Service
 from windlass.settings import Settings
 
@@ -81,9 +81,9 @@ async def test_more_aggregations_than_a_page_has(client: httpx.AsyncClient, serv
 
 
 async def _given_up(service: Service) -> None:
-    debts = (await service.take_callbacks(most=10)).debts
+    debts = (await service.take_callbacks(most=10)).callbacks
     assert debts
-    await service.retry_callbacks([Undelivered(id=one.id, token=one.token, give_up=True) for one in debts])
+    await service.retry_callbacks([FailedDelivery(id=one.id, token=one.token, give_up=True) for one in debts])
 
 
 @pytest.mark.parametrize("ends_well", [True, False])
@@ -103,14 +103,14 @@ async def test_a_callback_that_was_given_up_is_tried_again(
     answer = await client.post(path)
     assert (answer.status_code, answer.content) == (204, b"")
     assert (await client.post(path)).status_code == 400
-    (debt,) = (await service.take_callbacks(most=10)).debts
+    (debt,) = (await service.take_callbacks(most=10)).callbacks
     assert debt.attempt == 1
     await _given_up_again(service, debt.id, debt.token)
     assert (await client.post(path)).status_code == 204
 
 
 async def _given_up_again(service: Service, debt: bytes, token: int) -> None:
-    await service.retry_callbacks([Undelivered(id=debt, token=token, give_up=True)])
+    await service.retry_callbacks([FailedDelivery(id=debt, token=token, give_up=True)])
 
 
 @pytest.mark.parametrize("nobody", ["", "abcdefghijklmn", "%00", "x" * 600, "%2e%2e%2fx"])
@@ -209,7 +209,7 @@ async def test_the_type_is_that_of_the_content(
     assert answer.headers["content-disposition"] == "attachment"
 
 
-async def test_a_file_that_shrinks_meanwhile_ends_the_connection(running: Serving, tmp_path: Path) -> None:
+async def test_a_file_that_shrinks_meanwhile_ends_the_connection(running: Server, tmp_path: Path) -> None:
     """Its length was told already."""
     file = tmp_path / "files" / ID[:3] / ID
     with file.open("wb") as large:

@@ -13,7 +13,7 @@ import pytest
 
 from tests.support.engine_process import EngineProcess
 from tests.support.stores import make_store
-from windlass.server import serving
+from windlass.server import open_server
 from windlass.service import Service
 from windlass.settings import Settings
 
@@ -27,7 +27,7 @@ async def test_the_worker_greets_and_shouts(engine: EngineProcess, monkeypatch: 
         one.bind(("127.0.0.1", 0))
         port = one.getsockname()[1]
     async with (
-        serving(make_store(engine), Settings(port=0, bedrock_port=None, roles="api")) as server,
+        open_server(make_store(engine), Settings(port=0, bedrock_port=None, roles="api")) as server,
         asyncio.timeout(60),
     ):
         monkeypatch.setenv("MASTER", server.url + "/lightjq")

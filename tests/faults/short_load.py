@@ -24,7 +24,7 @@ from faults.load.working import Conduct, Manner, work
 from tests.support.engine_process import EngineProcess
 from windlass.background import runner
 from windlass.background.callbacks.native_body import native_body
-from windlass.core.callbacks.callback import Debt, HeldDebt, Undelivered
+from windlass.core.callbacks.callback import FailedDelivery, LeasedCallback, PendingCallback
 from windlass.service import Service
 
 LEASE_MS = 200
@@ -88,7 +88,7 @@ async def _produce(life: Life, service: Service, callback: str = "") -> None:
 async def _deliver(life: Life, service: Service) -> None:
     """Each callback is refused once before it is settled."""
     while not life.is_over:
-        for debt in (await service.take_callbacks(most=20, wait_ms=50)).debts:
+        for debt in (await service.take_callbacks(most=20, wait_ms=50)).callbacks:
             seen = Seen(
                 id=debt.job.key, delivery=debt.key, outcome=debt.job.state.label,
                 digest=hashlib.blake2b(native_body(debt), digest_size=16).hexdigest(),
@@ -99,16 +99,16 @@ async def _deliver(life: Life, service: Service) -> None:
                 await service.retry_callbacks([_again(debt)])
             else:
                 pending.ok()
-                await service.settle_callbacks([HeldDebt(debt.id, debt.token)])
+                await service.settle_callbacks([LeasedCallback(debt.id, debt.token)])
 
 
-def _again(debt: Debt) -> Undelivered:
-    return Undelivered(id=debt.id, token=debt.token, delay_ms=0, error="500")
+def _again(debt: PendingCallback) -> FailedDelivery:
+    return FailedDelivery(id=debt.id, token=debt.token, delay_ms=0, error="500")
 
 
 async def _are_settled(service: Service, limit_s: float) -> bool:
     give_up_at_s = time.monotonic() + limit_s
-    while owed := (await service.callbacks(most=1)).debts:
+    while owed := (await service.callbacks(most=1)).callbacks:
         if time.monotonic() > give_up_at_s:
             break
         await asyncio.sleep(0.02)

@@ -21,7 +21,7 @@ from faults.load.receiving import receiving
 from faults.load.scene import LIMITED, ORDERED, PLAIN, TICKING, prepare, quieten
 from faults.load.wishes import Menu
 from faults.load.working import ROUGH, Conduct
-from windlass.server import Serving, serving
+from windlass.server import Server, open_server
 from windlass.service import Service
 from windlass.settings import Settings
 from windlass.store.store import Store
@@ -77,11 +77,11 @@ class Cast:
 
 
 @contextlib.asynccontextmanager
-async def served(store: Store, tmp_path: Path) -> AsyncIterator[Serving]:
+async def served(store: Store, tmp_path: Path) -> AsyncIterator[Server]:
     settings = Settings(
         port=0, bedrock_port=0, download_dir=str(tmp_path / "files"), callback_retry_delay_ms=50
     )  # fmt: skip
-    async with serving(store, settings) as running:
+    async with open_server(store, settings) as running:
         yield running
 
 
@@ -115,12 +115,12 @@ async def _until_all_have_told(cast: Cast, clients: list[asyncio.Task[None]]) ->
 
 async def _until_all_are_delivered(service: Service) -> None:
     while True:
-        if not (await service.callbacks(most=1)).debts:
+        if not (await service.callbacks(most=1)).callbacks:
             return
         await asyncio.sleep(0.05)
 
 
-def _options(name: str, store: Store, running: Serving, callback: str, origin: str) -> Options:
+def _options(name: str, store: Store, running: Server, callback: str, origin: str) -> Options:
     is_worker, queues = name.startswith("worker"), (PLAIN, LIMITED)
     if name in ("worker-sdk", "producer-sdk"):
         queues = (PLAIN, LIMITED, ORDERED, "job_queue_faults") if is_worker else (PLAIN, LIMITED, ORDERED)

@@ -15,7 +15,7 @@ from tests.fuzz.corpus import inputs_of
 from tests.fuzz.mutation import Mutator
 from tests.support.profiles import examples
 from windlass.core.job import Blob, NewJob
-from windlass.server import serving
+from windlass.server import open_server
 from windlass.server.serve import ROUTES
 from windlass.service import Service
 from windlass.settings import Settings
@@ -36,7 +36,7 @@ FORM = "application/x-www-form-urlencoded"
 @pytest.fixture
 async def client(store: Store) -> AsyncIterator[httpx.AsyncClient]:
     settings = Settings(port=0, bedrock_port=None, roles="api", token=TOKEN)
-    async with serving(store, settings) as running:
+    async with open_server(store, settings) as running:
         headers = {"authorization": f"Bearer {TOKEN}"}
         async with httpx.AsyncClient(base_url=running.url, timeout=60, headers=headers) as client:
             yield client

@@ -22,7 +22,7 @@ import windlass
 from windlass import contrib
 from windlass.cli import main as command_line
 from windlass.core import diagnosis, errors
-from windlass.core.event import Happening
+from windlass.core.event import EventKind
 from windlass.core.job import Codec, Flag, Job
 from windlass.core.states import State
 from windlass.dialects.bedrock.refusals import STATUS_LINES
@@ -36,7 +36,7 @@ from windlass.server.serve import ROUTES
 from windlass.settings import Settings
 from windlass.store.records import record
 from windlass.web.app.router import Router
-from windlass.web.docs.openapi import document
+from windlass.web.docs.openapi import build_document
 
 FILE = Path(__file__).with_name("names_that_stay.json")
 Names: TypeAlias = list[str]
@@ -47,7 +47,7 @@ _METRIC = re.compile(r'"(windlass_[a-z_]+)"')
 def collect() -> dict[str, Names]:
     routes = Router(ROUTES).routes
     documents = {
-        "api": document(routes),
+        "api": build_document(routes),
         "lightjq": lightjq_document.self_description(routes),
         "downloader": downloader_document.self_description(routes),
     }
@@ -67,7 +67,7 @@ def collect() -> dict[str, Names]:
         "json log keys": _log_keys(),
         "metrics and cookies": _metrics(),
         "states": _members(State),
-        "event kinds": _members(Happening),
+        "event kinds": _members(EventKind),
         "flags of a record": _members(Flag),
         "codecs": _members(Codec),
         "record": _record(),

@@ -76,7 +76,7 @@ def test_everything_is_as_it_was_written(old: Old) -> None:
     assert service.result(old.jobs["finished"]).wait().result == Blob(b'{"parcel": 18446744073709551616}')
     assert [one.limit.name for one in service.limits().wait()] == ["one feed"]
     assert [one.schedule.name for one in service.schedules().wait()] == ["nightly", "often"]
-    assert [one.job.id for one in service.callbacks().wait().debts] == [old.jobs["finished"]]
+    assert [one.job.id for one in service.callbacks().wait().callbacks] == [old.jobs["finished"]]
     assert service.numbered_id("bedrock", 1) == old.jobs["numbered"]
     (token,) = service.tokens().wait().tokens
     assert (token.name, token.digest) == ("deploy", digest_of(parse_token(old.contents["token"]).secret))

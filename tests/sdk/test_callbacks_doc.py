@@ -45,7 +45,7 @@ def receiving() -> Iterator[tuple[str, set[str]]]:
 
 
 async def _until(service: Service, *, given_up: bool, count: int) -> None:
-    while len((await service.callbacks(given_up=given_up)).debts) != count:  # noqa: ASYNC110 (another process's news)
+    while len((await service.callbacks(given_up=given_up)).callbacks) != count:  # noqa: ASYNC110 (another process's news)
         await asyncio.sleep(0.005)
 
 
@@ -86,7 +86,7 @@ async def test_a_receiver_with_another_key_refuses(app: Windlass, store: Store, 
         async with asyncio.timeout(60), at_work(app, queues=["mail"]):
             await (await send.aenqueue())
             await _until(beside, given_up=True, count=1)
-    (debt,) = (await beside.callbacks(given_up=True)).debts
+    (debt,) = (await beside.callbacks(given_up=True)).callbacks
     assert "answered 401" in debt.error
     assert seen == set()
 

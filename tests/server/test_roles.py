@@ -10,10 +10,10 @@ import pytest
 
 from windlass.core.errors import BadInput, BadSetting
 from windlass.core.operations import Worker
-from windlass.core.server_roles import read_roles
+from windlass.core.server_roles import parse_roles
 from windlass.downloads.wiring import download_base
 from windlass.outbound import read_policy
-from windlass.server import open_sockets, serving
+from windlass.server import open_server, open_sockets
 from windlass.service import Service
 from windlass.settings import Settings, load
 from windlass.store.store import Store
@@ -22,10 +22,10 @@ on_valkey = pytest.mark.parametrize("engine", ["valkey"], indirect=True)
 
 
 def test_roles_are_read() -> None:
-    assert read_roles("api, notifier") == {"api", "notifier"}
+    assert parse_roles("api, notifier") == {"api", "notifier"}
     for wrong in ("", "api,", "dispatcher", "API"):
         with pytest.raises(BadInput, match="there are api, processor, notifier"):
-            read_roles(wrong)
+            parse_roles(wrong)
 
 
 def test_settings_of_roles(tmp_path: Path) -> None:
@@ -47,7 +47,7 @@ def test_a_server_that_does_not_answer_opens_no_port() -> None:
 @on_valkey
 async def test_a_port_for_its_health_and_nothing_else(store: Store, tmp_path: Path) -> None:
     settings = Settings(port=1, health_port=0, roles="processor,notifier", download_dir=str(tmp_path))
-    async with serving(store, settings) as running, httpx.AsyncClient(base_url=running.url) as client:
+    async with open_server(store, settings) as running, httpx.AsyncClient(base_url=running.url) as client:
         assert (await client.get("/healthz")).status_code == 200
         assert (await client.get("/metrics")).status_code == 200
         for path in ("/api/v1/queues", "/downloader/hb", "/lightjq/job/x", "/jobber/queue"):
@@ -59,7 +59,7 @@ async def test_a_port_for_its_health_and_nothing_else(store: Store, tmp_path: Pa
 @on_valkey
 async def test_only_the_roles_it_has(store: Store, tmp_path: Path) -> None:
     settings = Settings(port=0, roles="processor", download_url="http://files/", download_dir=str(tmp_path))
-    async with serving(store, settings) as running:
+    async with open_server(store, settings) as running:
         assert running.url == ""
         await _until_told(running.service, "processor")
         assert await running.service.stats_of("notifier") == {}
@@ -84,9 +84,9 @@ async def _workers(service: Service) -> list[Worker]:
 async def test_a_processor_apart_reaches_private_addresses_only_when_told(store: Store, tmp_path: Path) -> None:
     """Who gives it orders is not known where it runs."""
     apart = Settings(port=1, roles="processor", download_dir=str(tmp_path))
-    async with serving(store.clone(), apart) as running:
+    async with open_server(store.clone(), apart) as running:
         assert await running.state.policy.current() == read_policy("no", is_local=True)
-    async with serving(store, Settings(port=0, bedrock_port=None, roles="api")) as running:
+    async with open_server(store, Settings(port=0, bedrock_port=None, roles="api")) as running:
         assert await running.state.policy.current() == read_policy("", is_local=True)
 
 

@@ -23,7 +23,7 @@ from tests.support.stores import make_store
 from windlass.core.access.tokens import NewToken, Role
 from windlass.core.ids import parse_id
 from windlass.core.job import NewJob, Timeline
-from windlass.server import serving
+from windlass.server import open_server
 from windlass.service import Service
 from windlass.settings import Settings
 from windlass.store.store import Store
@@ -176,7 +176,7 @@ async def _loaded(server: ServingProcess) -> Load:
 async def test_a_request_on_its_way_to_a_server_that_stops_is_answered(store: Store) -> None:
     """A kept connection that is silent is not closed at once: the client may just have sent something."""
     async with contextlib.AsyncExitStack() as stack:
-        running = await stack.enter_async_context(serving(store, Settings(port=0, bedrock_port=0)))
+        running = await stack.enter_async_context(open_server(store, Settings(port=0, bedrock_port=0)))
         reader, writer = await asyncio.open_connection("127.0.0.1", int(running.url.rpartition(":")[2]))
         stopping = asyncio.create_task(stack.aclose())
         await running.state.stopping.wait()

@@ -10,7 +10,7 @@ from tests.support.engine_process import EngineProcess
 from windlass.core.errors import BadInput, EngineUnavailable, IdConflict, TooLarge
 from windlass.core.ids import number_of_id
 from windlass.core.job import Blob, NewJob
-from windlass.core.job_template import Filled, Form
+from windlass.core.job_template import JobTemplate, PreparedJob
 from windlass.core.operations import Listing
 from windlass.service import Service
 from windlass.service.batcher import Gathering
@@ -122,11 +122,11 @@ async def test_jobs_that_get_numbers_travel_together_and_their_numbers_follow_ea
 @one_engine
 async def test_jobs_of_one_form_have_the_ids_that_they_were_given(service: Service) -> None:
     async with service.store:
-        gathering, form = Gathering(service), Form(new())
-        given = [Filled(form, Blob(b"1"), b"i" * 16), Filled(form, Blob(b"2")), Filled(form, Blob(b"3"), b"j" * 16)]
+        gathering, form = Gathering(service), JobTemplate(new())
+        given = [PreparedJob(form, Blob(b"1"), b"i" * 16), PreparedJob(form, Blob(b"2")), PreparedJob(form, Blob(b"3"), b"j" * 16)]
         answers = await asyncio.gather(*map(gathering.enqueue, given))
         assert [answers[0].id, answers[2].id] == [b"i" * 16, b"j" * 16]
         assert answers[1].id not in (b"", answers[0].id, answers[2].id)
         assert sorted(await listed(service)) == [b"1", b"2", b"3"]
         with pytest.raises(BadInput, match="16 bytes"):
-            await gathering.enqueue(Filled(form, Blob(b"4"), b"short"))
+            await gathering.enqueue(PreparedJob(form, Blob(b"4"), b"short"))

@@ -25,7 +25,7 @@ def finish(service: Service, job: Job) -> str | None:
 
 
 def owed(service: Service) -> set[tuple[bytes, State]]:
-    return {(debt.job.id, debt.job.state) for debt in service.callbacks().wait().debts}
+    return {(debt.job.id, debt.job.state) for debt in service.callbacks().wait().callbacks}
 
 
 def test_a_parent_that_hands_over_frees_its_place_and_needs_one_to_go_on(service: Service) -> None:

@@ -10,7 +10,7 @@ import pytest
 from tests.service.admin.examined import findings
 from tests.service.helpers import new, put
 from tests.support.namespace import ask
-from windlass.core.callbacks.callback import HeldDebt, Undelivered
+from windlass.core.callbacks.callback import FailedDelivery, LeasedCallback
 from windlass.core.errors import BadInput
 from windlass.core.job import Callback
 from windlass.service import Service
@@ -78,12 +78,12 @@ def test_callbacks_are_taken_from_all_partitions(divided: Service) -> None:
     answers = put(divided, *(new(queue, callback=HOOK) for queue in QUEUES))
     divided.cancel([answer.id for answer in answers]).wait()
     page = divided.callbacks(most=5).wait()
-    listed = [*page.debts, *divided.callbacks(most=5, cursor=page.cursor).wait().debts]
+    listed = [*page.callbacks, *divided.callbacks(most=5, cursor=page.cursor).wait().callbacks]
     assert {debt.job.queue for debt in listed} == set(QUEUES)
-    debts = [debt for _ in range(3) for debt in divided.take_callbacks(most=3).wait().debts]
+    debts = [debt for _ in range(3) for debt in divided.take_callbacks(most=3).wait().callbacks]
     assert sorted(debt.job.queue for debt in debts) == sorted(QUEUES)
-    divided.retry_callbacks([Undelivered(id=debt.id, token=debt.token, give_up=True) for debt in debts[:4]]).wait()
-    assert divided.settle_callbacks([HeldDebt(debt.id, debt.token) for debt in debts[4:]]).wait() == [None] * 4
+    divided.retry_callbacks([FailedDelivery(id=debt.id, token=debt.token, give_up=True) for debt in debts[:4]]).wait()
+    assert divided.settle_callbacks([LeasedCallback(debt.id, debt.token) for debt in debts[4:]]).wait() == [None] * 4
     assert divided.redeliver([debt.id for debt in debts[:4]]).wait() == ["owed"] * 4
 
 
@@ -96,7 +96,7 @@ async def test_an_end_in_any_partition_wakes_whoever_waits(divided: Service) -> 
         await asyncio.sleep(0.05)
         await divided.cancel([answer.id]).one()
         async with asyncio.timeout(10):
-            (debt,) = (await waiting).debts
+            (debt,) = (await waiting).callbacks
         assert debt.job.id == answer.id
-        await divided.settle_callbacks([HeldDebt(debt.id, debt.token)]).one()
+        await divided.settle_callbacks([LeasedCallback(debt.id, debt.token)]).one()
     await divided.store.close()

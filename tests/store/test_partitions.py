@@ -147,7 +147,7 @@ def test_tokens_leap_when_another_process_serves_the_partition(some_engine: Engi
         ask(store, "SET", f"{home}:token", "0")  # what the last holder was given is forgotten
         store.close_sync()
     assert tokens[0] == 1
-    assert tokens[1] == fencing.LEAP + 1
+    assert tokens[1] == fencing.TOKEN_LEAP + 1
 
 
 def test_a_renewed_connection_to_the_same_process_leaps_over_nothing(

@@ -7,7 +7,7 @@ import contextlib
 import threading
 from collections.abc import Iterator
 
-from windlass.server import serving
+from windlass.server import open_server
 from windlass.settings import Settings
 from windlass.store.store import Store
 
@@ -19,7 +19,7 @@ def served_in_thread(store: Store, settings: Settings) -> Iterator[str]:
 
     async def serve() -> None:
         stop = asyncio.Event()
-        async with serving(store, settings) as server:
+        async with open_server(store, settings) as server:
             urls.append(server.url)
             stops.append((asyncio.get_running_loop(), stop))
             ready.set()

@@ -15,7 +15,7 @@ from tests.topologies.nodes import until
 from windlass.background import runner
 from windlass.core.errors import BadInput, CrossPartition, UnknownWorker
 from windlass.core.job import Blob, Job, NewJob
-from windlass.core.operations import Fail, Finish, Held, Listing, Page, Take, Taken, WorkerInfo
+from windlass.core.operations import Fail, Finish, LeaseRef, Listing, Page, Take, Taken, WorkerInfo
 from windlass.service import Service
 from windlass.store.store import Store
 
@@ -56,8 +56,8 @@ def everywhere(**options: object) -> list[NewJob]:
     return [NewJob(queue=queue, name="n", **options) for queue in QUEUES]  # type: ignore[arg-type]
 
 
-def held(jobs: list[Job]) -> list[Held]:
-    return [Held(job.id, job.lease_token) for job in jobs]
+def held(jobs: list[Job]) -> list[LeaseRef]:
+    return [LeaseRef(job.id, job.lease_token) for job in jobs]
 
 
 async def test_jobs_flow_without_an_event_loop(service: Service, store: Store) -> None:

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import pytest
 
 from windlass.web.listener.bounds import Bounds
-from windlass.web.listener.listener import Listener
-from windlass.web.listener.messages import Deferred, Head, Plan, Request, Response, Streamed
+from windlass.web.listener.listener import HttpListener
+from windlass.web.listener.messages import DeferredReply, Head, Plan, Request, Response, StreamedResponse
 
 
 @pytest.fixture(params=[True, False], ids=["uvloop", "asyncio"])
@@ -26,7 +26,7 @@ class Application:
     """Answers by the path: its name is the method here."""
 
     def __init__(self) -> None:
-        self.listener: Listener
+        self.listener: HttpListener
         self.heads: list[Head] = []
         self.notes: list[str] = []
         self.entered = asyncio.Event()
@@ -74,10 +74,10 @@ class Application:
     def fail_at_once(self, request: Request) -> Response:
         raise RuntimeError("broken at once")
 
-    def deferred(self, request: Request) -> Deferred:
+    def deferred(self, request: Request) -> DeferredReply:
         self.future = asyncio.get_running_loop().create_future()
         self.entered.set()
-        return Deferred(self.future, lambda done: Response(200, done.result(), content_type="text/plain"))
+        return DeferredReply(self.future, lambda done: Response(200, done.result(), content_type="text/plain"))
 
     async def given_up(self, request: Request) -> Response:
         raise asyncio.CancelledError
@@ -108,7 +108,7 @@ class Application:
         finally:
             self.ended.set()
 
-    async def parts(self, request: Request) -> Streamed:
+    async def parts(self, request: Request) -> StreamedResponse:
         async def chunks() -> AsyncIterator[bytes]:
             try:
                 for word in (b"one", b"", b"two"):
@@ -116,16 +116,16 @@ class Application:
             finally:
                 self.notes.append("parts closed")
 
-        return Streamed(200, chunks(), content_type="text/plain")
+        return StreamedResponse(200, chunks(), content_type="text/plain")
 
-    async def broken_parts(self, request: Request) -> Streamed:
+    async def broken_parts(self, request: Request) -> StreamedResponse:
         async def chunks() -> AsyncIterator[bytes]:
             yield b"one"
             raise RuntimeError("broken")
 
-        return Streamed(200, chunks())
+        return StreamedResponse(200, chunks())
 
-    async def flood(self, request: Request) -> Streamed:
+    async def flood(self, request: Request) -> StreamedResponse:
         """More than any buffer holds, to the last byte, whoever reads."""
 
         async def chunks() -> AsyncIterator[bytes]:
@@ -135,9 +135,9 @@ class Application:
                 self.notes.append("sent")
             self.ended.set()
 
-        return Streamed(200, chunks())
+        return StreamedResponse(200, chunks())
 
-    async def feed(self, request: Request) -> Streamed:
+    async def feed(self, request: Request) -> StreamedResponse:
         async def chunks() -> AsyncIterator[bytes]:
             try:
                 yield b"first"
@@ -147,7 +147,7 @@ class Application:
                 self.notes.append("feed closed")
                 self.ended.set()
 
-        return Streamed(200, chunks())
+        return StreamedResponse(200, chunks())
 
     async def count(self, request: Request) -> Response:
         total = 0
@@ -176,7 +176,7 @@ class Application:
     async def early(self, request: Request) -> Response:
         return Response(200, b"early")
 
-    async def duplex(self, request: Request) -> Streamed:
+    async def duplex(self, request: Request) -> StreamedResponse:
         chunks = request.chunks
         assert chunks is not None
 
@@ -184,13 +184,13 @@ class Application:
             async for piece in chunks:
                 yield piece.upper()
 
-        return Streamed(200, answer())
+        return StreamedResponse(200, answer())
 
 
 @contextlib.asynccontextmanager
 async def serving(tls: ssl.SSLContext | None = None, **bounds: Any) -> AsyncIterator[Application]:
     application = Application()
-    listener = Listener(application, Bounds(**bounds))
+    listener = HttpListener(application, Bounds(**bounds))
     application.listener = listener
     await listener.start("127.0.0.1", 0, ssl=tls)
     try:

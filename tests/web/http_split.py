@@ -6,8 +6,8 @@ import asyncio
 
 from tests.web.http_client import Application, MemoryTransport, answers_in
 from windlass.web.listener.bounds import Bounds
-from windlass.web.listener.connection import Connection
-from windlass.web.listener.listener import Listener
+from windlass.web.listener.connection import HttpConnection
+from windlass.web.listener.listener import HttpListener
 from windlass.web.listener.messages import Head
 
 
@@ -18,9 +18,9 @@ def driven(pieces: list[bytes]) -> tuple[list[Head], bytes]:
 
 async def _drive(pieces: list[bytes]) -> tuple[list[Head], bytes]:
     application = Application()
-    listener = application.listener = Listener(application, Bounds(pipelined_max=3))
+    listener = application.listener = HttpListener(application, Bounds(pipelined_max=3))
     transport = MemoryTransport()
-    connection = Connection(listener)
+    connection = HttpConnection(listener)
     connection.connection_made(transport)
     for piece in pieces:
         if not transport.is_closing():

@@ -70,12 +70,12 @@ def test_nothing_that_a_client_sends_breaks_a_line(monkeypatch: pytest.MonkeyPat
     log = AccessLog(_logger())
     log.open()
     log.on_answer(_head('/a"\n{}\u2028\x00'), 404, 0, 0.0, CLIENT)
-    for _ in range(2 * access_log.TOGETHER):
+    for _ in range(2 * access_log.BATCH_LINES):
         log.on_answer(_head(), 201, 0, 0.0, CLIENT)
     log.close()
     lines = errors.getvalue().split("\n")
     assert lines.pop() == ""
-    assert len(lines) == 1 + 2 * access_log.TOGETHER
+    assert len(lines) == 1 + 2 * access_log.BATCH_LINES
     assert msgspec.json.decode(lines[0])["path"] == '/a"\n{}\u2028\x00'
 
 

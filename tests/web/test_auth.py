@@ -9,7 +9,7 @@ import pytest
 from windlass.core.access.tokens import NewToken, Principal, Role
 from windlass.core.errors import Forbidden, TooManyRequests, Unauthorized, WindlassError
 from windlass.service import Service
-from windlass.web.app.auth import ANYBODY, LOCAL, Guard
+from windlass.web.app.auth import ANONYMOUS, LOCAL, Authenticator
 from windlass.web.app.router import ADMIN, PRODUCES, READS
 from windlass.web.app.token_table import TokenTable
 from windlass.web.listener.messages import Head
@@ -33,11 +33,11 @@ async def table(service: Service) -> AsyncIterator[TokenTable]:
 
 
 @pytest.fixture
-def guard(table: TokenTable) -> Guard:
-    return Guard(table, is_open=True, is_local=True)
+def guard(table: TokenTable) -> Authenticator:
+    return Authenticator(table, is_open=True, is_local=True)
 
 
-async def _admitted(guard: Guard, head: Head, roles: frozenset[Role] | None = PRODUCES) -> Principal:
+async def _admitted(guard: Authenticator, head: Head, roles: frozenset[Role] | None = PRODUCES) -> Principal:
     """As the application does it: at once where that goes, and what is said at once is what would be said slowly."""
     slowly = await _outcome(guard, head, roles)
     at_once: Principal | type[WindlassError] | None
@@ -51,9 +51,9 @@ async def _admitted(guard: Guard, head: Head, roles: frozenset[Role] | None = PR
     return slowly
 
 
-async def _outcome(guard: Guard, head: Head, roles: frozenset[Role] | None) -> Principal | WindlassError:
+async def _outcome(guard: Authenticator, head: Head, roles: frozenset[Role] | None) -> Principal | WindlassError:
     try:
-        return ANYBODY if roles is None else await guard.admit_slowly(head, roles)
+        return ANONYMOUS if roles is None else await guard.admit_slowly(head, roles)
     except WindlassError as refused:
         return refused
 
@@ -71,7 +71,7 @@ async def _outcome(guard: Guard, head: Head, roles: frozenset[Role] | None) -> P
         "[::1]:8080",
     ],
 )
-async def test_this_machine_is_admin_while_there_is_no_token(guard: Guard, host: str) -> None:
+async def test_this_machine_is_admin_while_there_is_no_token(guard: Authenticator, host: str) -> None:
     assert await _admitted(guard, _head(host=host), ADMIN) is LOCAL
     assert guard.admit(_head(host=host), ADMIN) is LOCAL  # what was read is remembered
     assert await _admitted(guard, _head(host=host, authorization="Basic eDp5"), ADMIN) is LOCAL
@@ -102,19 +102,19 @@ async def test_this_machine_is_admin_while_there_is_no_token(guard: Guard, host:
         "localhost:80:80",
     ],
 )
-async def test_another_name_for_this_machine_is_refused(guard: Guard, host: str) -> None:
+async def test_another_name_for_this_machine_is_refused(guard: Authenticator, host: str) -> None:
     """A name in somebody else's hands may lead here: DNS rebinding."""
     with pytest.raises(Forbidden, match=r"localhost only.*tokens create"):
         await _admitted(guard, _head(host=host))
 
 
-async def test_a_request_without_a_host_is_refused(guard: Guard) -> None:
+async def test_a_request_without_a_host_is_refused(guard: Authenticator) -> None:
     with pytest.raises(Forbidden):
         await _admitted(guard, _head())
 
 
 @pytest.mark.parametrize("origin", ["http://localhost:8080", "HTTP://LocalHost:8080"])
-async def test_our_own_pages_are_let_in(guard: Guard, origin: str) -> None:
+async def test_our_own_pages_are_let_in(guard: Authenticator, origin: str) -> None:
     assert await _admitted(guard, _head(host="localhost:8080", origin=origin, sec_fetch_site="same-origin")) is LOCAL
 
 
@@ -136,7 +136,7 @@ async def test_our_own_pages_are_let_in(guard: Guard, origin: str) -> None:
 )
 @pytest.mark.parametrize("is_local", [True, False])
 async def test_pages_of_another_origin_are_refused(table: TokenTable, origin: str, is_local: bool) -> None:
-    guard = Guard(table, is_open=True, is_local=is_local)
+    guard = Authenticator(table, is_open=True, is_local=is_local)
     with pytest.raises(Forbidden, match="another origin"):
         await _admitted(guard, _head(host="localhost:8080", origin=origin))
 
@@ -144,7 +144,7 @@ async def test_pages_of_another_origin_are_refused(table: TokenTable, origin: st
 @pytest.mark.parametrize(
     ("site", "is_let_in"), [("none", True), ("same-origin", True), ("same-site", False), ("cross-site", False)]
 )
-async def test_browsers_say_where_a_request_comes_from(guard: Guard, site: str, is_let_in: bool) -> None:
+async def test_browsers_say_where_a_request_comes_from(guard: Authenticator, site: str, is_let_in: bool) -> None:
     """Also where they send no Origin, as for an image."""
     head = _head(host="localhost", sec_fetch_site=site)
     if is_let_in:
@@ -155,23 +155,23 @@ async def test_browsers_say_where_a_request_comes_from(guard: Guard, site: str, 
 
 
 async def test_a_server_that_was_told_to_be_open_is_open_under_any_name(table: TokenTable) -> None:
-    guard = Guard(table, is_open=True, is_local=False)
+    guard = Authenticator(table, is_open=True, is_local=False)
     assert await _admitted(guard, _head(host="queue.example")) is LOCAL
 
 
 async def test_a_server_that_is_not_open_wants_a_token_even_where_none_exists(table: TokenTable) -> None:
-    guard = Guard(table, is_open=False, is_local=False)
+    guard = Authenticator(table, is_open=False, is_local=False)
     with pytest.raises(Unauthorized):
         await _admitted(guard, _head(host="localhost"))
 
 
-async def test_what_is_for_anybody_asks_for_nothing(guard: Guard, service: Service) -> None:
+async def test_what_is_for_anybody_asks_for_nothing(guard: Authenticator, service: Service) -> None:
     await service.create_token(NewToken(name="one", roles=frozenset({Role.READ})))
     head = _head(host="evil.example", origin="null", authorization="Bearer nonsense")
-    assert guard.admit(head, None) is ANYBODY
+    assert guard.admit(head, None) is ANONYMOUS
 
 
-async def test_with_a_token_nobody_comes_in_without(guard: Guard, service: Service) -> None:
+async def test_with_a_token_nobody_comes_in_without(guard: Authenticator, service: Service) -> None:
     made = await service.create_token(NewToken(name="one", roles=frozenset({Role.PRODUCE}), queues=("mail*",)))
     for headers in ({}, {"authorization": "Bearer"}, {"authorization": f"Basic {made.text}"}, {"authorization": "x"}):
         with pytest.raises(Unauthorized, match="Authorization: Bearer"):
@@ -186,7 +186,7 @@ async def test_with_a_token_nobody_comes_in_without(guard: Guard, service: Servi
     assert guard.admit(head, PRODUCES) is not None
 
 
-async def test_a_role_that_is_missing_is_named(guard: Guard, service: Service) -> None:
+async def test_a_role_that_is_missing_is_named(guard: Authenticator, service: Service) -> None:
     reader = await service.create_token(NewToken(name="reader", roles=frozenset({Role.READ})))
     admin = await service.create_token(NewToken(name="boss", roles=frozenset({Role.ADMIN})))
     with pytest.raises(Forbidden, match="produce"):
@@ -197,7 +197,7 @@ async def test_a_role_that_is_missing_is_named(guard: Guard, service: Service) -
 
 async def test_the_text_that_was_set_is_an_admin(service: Service) -> None:
     table = TokenTable(service, STATIC)
-    guard = Guard(table, is_open=True, is_local=True)
+    guard = Authenticator(table, is_open=True, is_local=True)
     assert guard.admit(_head(authorization=f"Bearer {STATIC}"), ADMIN) in (None, Principal("static", ADMIN))
     assert (await _admitted(guard, _head(authorization=f"Bearer {STATIC}"), ADMIN)).roles == ADMIN
     with pytest.raises(Unauthorized):
@@ -206,7 +206,7 @@ async def test_the_text_that_was_set_is_an_admin(service: Service) -> None:
     await service.store.close()
 
 
-async def test_a_token_asks_no_more_often_than_it_may(guard: Guard, service: Service) -> None:
+async def test_a_token_asks_no_more_often_than_it_may(guard: Authenticator, service: Service) -> None:
     made = await service.create_token(NewToken(name="slow", roles=frozenset({Role.PRODUCE}), rate=1))
     head = _head(authorization=f"Bearer {made.text}")
     assert (await guard.admit_slowly(head, PRODUCES)).name == "slow"
@@ -215,7 +215,7 @@ async def test_a_token_asks_no_more_often_than_it_may(guard: Guard, service: Ser
             await guard.admit_slowly(head, PRODUCES)
 
 
-async def test_who_is_not_known_may_not_send_much(guard: Guard, service: Service, table: TokenTable) -> None:
+async def test_who_is_not_known_may_not_send_much(guard: Authenticator, service: Service, table: TokenTable) -> None:
     made = await service.create_token(NewToken(name="one", roles=frozenset({Role.PRODUCE})))
     await table.fresh()
     assert guard.is_probable(_head(authorization=f"Bearer {made.text}"))

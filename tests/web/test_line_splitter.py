@@ -1,4 +1,4 @@
-"""Lines come out as they went in, however the stream was cut."""
+"""Tests of the line splitter: lines come out as they went in, wherever the stream is split."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from windlass.core.errors import TooLarge
-from windlass.web.listener.line_splitter import Lines, batches
+from windlass.web.listener.line_splitter import LineSplitter, batches
 
 
 @given(st.binary(), st.lists(st.integers(0, 20)))
 def test_however_a_stream_is_cut_its_lines_are_the_same(text: bytes, cuts: list[int]) -> None:
-    lines = Lines(1000)
+    lines = LineSplitter(1000)
     found: list[bytes] = []
     rest = text
     for length in (*cuts, len(text)):
@@ -28,24 +28,24 @@ def test_however_a_stream_is_cut_its_lines_are_the_same(text: bytes, cuts: list[
     [(b"", []), (b"a", [b"a"]), (b"a\n", [b"a"]), (b"a\n\nb", [b"a", b"", b"b"]), (b"\n", [b""])],
 )
 def test_lines_and_the_end(text: bytes, expected: list[bytes]) -> None:
-    lines = Lines(10)
+    lines = LineSplitter(10)
     assert [*lines.feed(text), *lines.end()] == expected
     assert lines.end() == []
 
 
 def test_a_line_may_have_its_maximum_and_no_byte_more() -> None:
-    lines = Lines(3)
+    lines = LineSplitter(3)
     assert lines.feed(b"abc\nab") == [b"abc"]
     assert lines.feed(b"c") == []
     with pytest.raises(TooLarge, match="3 bytes"):
         lines.feed(b"d")
     with pytest.raises(TooLarge):
-        Lines(3).feed(b"a\nabcd\n")
+        LineSplitter(3).feed(b"a\nabcd\n")
 
 
 def test_a_line_in_a_million_pieces_costs_no_more_than_its_length() -> None:
     """Joined anew for each piece, it would take minutes."""
-    lines = Lines(2_000_000)
+    lines = LineSplitter(2_000_000)
     for _ in range(1_000_000):
         lines.feed(b"x")
     assert lines.feed(b"\n") == [b"x" * 1_000_000]

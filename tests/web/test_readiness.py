@@ -14,7 +14,7 @@ from tests.support.engine_process import EngineProcess
 from tests.support.stores import make_store
 from windlass.background.liveness import LATE_S, Pulse
 from windlass.background.runner import LONGEST_PAUSE_S
-from windlass.server import Serving, build_store, serving
+from windlass.server import Server, build_store, open_server
 from windlass.settings import Settings
 from windlass.store.store import Store
 
@@ -29,14 +29,14 @@ def own_engine() -> Iterator[EngineProcess]:
 
 
 @pytest.fixture
-async def running(own_engine: EngineProcess) -> AsyncIterator[Serving]:
+async def running(own_engine: EngineProcess) -> AsyncIterator[Server]:
     settings = Settings(port=0, bedrock_port=0, roles="api", token="a-token-that-is-not-shown")  # noqa: S106
-    async with serving(make_store(own_engine), settings) as running:
+    async with open_server(make_store(own_engine), settings) as running:
         yield running
 
 
 @pytest.fixture
-async def client(running: Serving) -> AsyncIterator[httpx.AsyncClient]:
+async def client(running: Server) -> AsyncIterator[httpx.AsyncClient]:
     async with httpx.AsyncClient(base_url=running.url, timeout=30) as client:
         yield client
 
@@ -69,7 +69,7 @@ async def test_an_engine_that_does_not_answer(client: httpx.AsyncClient, own_eng
     await until_ready(client)
 
 
-async def test_loops_that_have_not_ticked(client: httpx.AsyncClient, running: Serving) -> None:
+async def test_loops_that_have_not_ticked(client: httpx.AsyncClient, running: Server) -> None:
     await until_ready(client)
     running.pulse.clock = lambda: time.monotonic() + LONGEST_PAUSE_S + LATE_S
     answer = await client.get("/readyz")
@@ -96,7 +96,7 @@ async def test_a_server_that_stops_is_not_ready(own_engine: EngineProcess) -> No
     """A balancer takes it out while what is under way is answered."""
     store: Store = make_store(own_engine)
     settings = Settings(port=0, bedrock_port=0, roles="api")
-    async with serving(store, settings) as running, httpx.AsyncClient(base_url=running.url) as client:
+    async with open_server(store, settings) as running, httpx.AsyncClient(base_url=running.url) as client:
         await until_ready(client)
         waiting = asyncio.create_task(client.post("/api/v1/take", json={"queues": ["q"], "wait_ms": 30_000}))
         other = await client.get("/healthz")
@@ -111,7 +111,7 @@ async def test_a_data_directory_that_is_gone() -> None:
     with new_data_dir() as data_dir:
         settings = Settings(port=0, bedrock_port=None, roles="api", data_dir=str(data_dir))
         async with (
-            serving(build_store(settings), settings) as running,
+            open_server(build_store(settings), settings) as running,
             httpx.AsyncClient(base_url=running.url, timeout=30) as client,
         ):
             await until_ready(client)

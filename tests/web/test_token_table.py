@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.support.namespace import ask
-from windlass.core.access.tokens import NewToken, Principal, Role, draw, parse_token, write_token
+from windlass.core.access.tokens import NewToken, Principal, Role, format_token, generate_secret, parse_token
 from windlass.service import Service
 from windlass.store.store import Store
 from windlass.web.app import token_table
@@ -52,7 +52,7 @@ async def create(service: Service, name: str = "shop", **fields: Any) -> str:
 
 
 def stranger(number: int) -> str:
-    return write_token(draw(number.to_bytes(9, "big"), bytes(32)))
+    return format_token(generate_secret(number.to_bytes(9, "big"), bytes(32)))
 
 
 def calls(store: Store) -> int:
@@ -73,7 +73,7 @@ async def test_what_is_no_token_of_ours_is_nobody(service: Service, table: Token
     other = parse_token(await create(service, "other"))
     for wrong in ("", "x", "Bearer " + text, text[:-1], text + "A", stranger(1)):
         assert await table.principal(wrong) is None
-    assert await table.principal(write_token(parse_token(text)._replace(secret=other.secret))) is None
+    assert await table.principal(format_token(parse_token(text)._replace(secret=other.secret))) is None
     assert await table.principal(text) is not None
 
 
@@ -94,7 +94,7 @@ async def test_a_revoked_token_is_refused_a_second_later(service: Service, table
     text = await create(service)
     assert await table.principal(text) is not None
     await service.revoke_token("shop")
-    clock.offset_s += token_table.OLD_AFTER_S
+    clock.offset_s += token_table.STALE_AFTER_S
     assert await table.principal(text) is None
 
 
@@ -103,7 +103,7 @@ async def test_a_busy_server_reads_beside_its_work(service: Service, table: Toke
     text = await create(service)
     assert await table.principal(text) is not None
     await service.revoke_token("shop")
-    clock.offset_s += token_table.RENEWED_AFTER_S
+    clock.offset_s += token_table.REFRESH_AFTER_S
     assert await table.principal(text) is not None  # not waited for
     assert table._reading is not None
     await asyncio.wait({table._reading})
@@ -141,11 +141,11 @@ async def test_the_next_reading_for_unknown_tokens_comes_after_a_pause(
     clock.stop()
     assert await table.principal(stranger(1)) is None
     before = calls(store)
-    clock.offset_s += token_table.UNKNOWN_PAUSE_S / 2
+    clock.offset_s += token_table.UNKNOWN_ID_PAUSE_S / 2
     waiting = asyncio.create_task(table.principal(stranger(2)))
     for _ in range(20):
         assert await asyncio.to_thread(calls, store) == before
-    clock.offset_s += token_table.UNKNOWN_PAUSE_S
+    clock.offset_s += token_table.UNKNOWN_ID_PAUSE_S
     assert await waiting is None
     assert calls(store) == before + 1
 
@@ -170,7 +170,7 @@ async def test_expiry_goes_by_the_time_of_the_engine(
     clock.offset_s += 400
     assert await table.principal(text) is not None
     store.clock_offset_ms += 300_000
-    clock.offset_s += token_table.OLD_AFTER_S
+    clock.offset_s += token_table.STALE_AFTER_S
     assert await table.principal(text) is None
 
 
@@ -179,10 +179,10 @@ async def test_whether_there_are_tokens(service: Service, table: TokenTable, clo
     await table.fresh()
     assert not table.has_tokens
     await create(service)
-    clock.offset_s += token_table.OLD_AFTER_S
+    clock.offset_s += token_table.STALE_AFTER_S
     await table.fresh()
     assert table.has_tokens
     await service.revoke_token("shop")
-    clock.offset_s += token_table.OLD_AFTER_S
+    clock.offset_s += token_table.STALE_AFTER_S
     await table.fresh()
     assert not table.has_tokens

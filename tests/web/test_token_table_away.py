@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.engine_process import EngineProcess
 from tests.support.stores import make_store
-from windlass.core.access.tokens import NewToken, Role, draw, write_token
+from windlass.core.access.tokens import NewToken, Role, format_token, generate_secret
 from windlass.core.errors import EngineUnavailable
 from windlass.service import Service
 from windlass.store.connection.endpoint import parse_url
@@ -18,7 +18,7 @@ from windlass.web.app import token_table
 from windlass.web.app.token_table import TokenTable
 
 pytestmark = pytest.mark.anyio
-STRANGER = write_token(draw(bytes(9), bytes(32)))
+STRANGER = format_token(generate_secret(bytes(9), bytes(32)))
 
 
 async def test_the_static_token_is_an_admin_and_needs_no_engine() -> None:
@@ -69,10 +69,10 @@ async def test_while_the_engine_is_away_the_last_known_tokens_count(
             assert await table.principal(text) is not None
         own.thaw()
         await service.revoke_token("shop")
-        offset_s[0] += token_table.OLD_AFTER_S
+        offset_s[0] += token_table.STALE_AFTER_S
         if table._reading is not None:
             await asyncio.wait({table._reading})  # the one that the frozen engine was asked
-        offset_s[0] += token_table.OLD_AFTER_S
+        offset_s[0] += token_table.STALE_AFTER_S
         assert await table.principal(text) is None
         await table.close()
         await store.close()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from windlass.core.access.tokens import Role
 from windlass.core.errors import EngineUnavailable
 from windlass.web.app.request_context import RequestContext
-from windlass.web.app.sessions import COOKIE, LASTS_S
+from windlass.web.app.sessions import COOKIE, LIFETIME_S
 from windlass.web.listener.messages import Response
 
 from .error_page import Login
@@ -49,7 +49,7 @@ async def _log_in(context: RequestContext[None, None]) -> Response:
         return shown("login.html", Login(form.next, _UNKNOWN), visit, status=401)
     if not begun.who.may(frozenset({Role.READ})):
         return shown("login.html", Login(form.next, _CANNOT_LOOK), visit, status=403)
-    return _to(own_path(visit, form.next), visit.cookie(COOKIE, begun.session.text, LASTS_S))
+    return _to(own_path(visit, form.next), visit.cookie(COOKIE, begun.session.text, LIFETIME_S))
 
 
 async def _log_out(context: RequestContext[None, None]) -> Response:

@@ -14,9 +14,9 @@ from windlass.core.access.tokens import Principal, Role
 from windlass.service import Service
 from windlass.settings import Settings
 from windlass.web.app.app_state import AppState
-from windlass.web.app.auth import ANYBODY, LOCAL, bearer_of
+from windlass.web.app.auth import ANONYMOUS, LOCAL, bearer_token
 from windlass.web.app.request_context import RequestContext
-from windlass.web.app.sessions import COOKIE, LASTS_S, cookies, shown
+from windlass.web.app.sessions import COOKIE, LIFETIME_S, parse_cookies, session_of
 from windlass.web.listener.messages import Head
 
 from . import flash
@@ -38,9 +38,9 @@ class Visit(Generic[Q]):
         self.page = page  # which word of the navigation it is about
         self.now_ms = int(time.time() * 1000)  # a page that knows the engine's time says so
         self.settings: Settings = state.settings
-        self.who: Principal = ANYBODY if context is None else context.principal
+        self.who: Principal = ANONYMOUS if context is None else context.principal
         self.is_live = LIVE_HEADER in head.headers
-        self._cookies = cookies(head.headers)
+        self._cookies = parse_cookies(head.headers)
         self._mark = self._cookies.get(VISIT_COOKIE, "")
         self._is_new = not self._mark
         if self._is_new:
@@ -69,7 +69,7 @@ class Visit(Generic[Q]):
 
     @property
     def is_known(self) -> bool:
-        return self._context is not None and self.who is not ANYBODY
+        return self._context is not None and self.who is not ANONYMOUS
 
     @property
     def can_log_out(self) -> bool:
@@ -127,14 +127,14 @@ class Visit(Generic[Q]):
     def csrf(self) -> str:
         """Only pages of ours can know it: the cookie that it is made from goes nowhere else and no script can read
         it."""
-        session = shown(self._head.headers)
+        session = session_of(self._head.headers)
         whose = session.token_id if session else ""
         return hashlib.blake2b(f"{self._mark}.{whose}".encode(), digest_size=16, person=b"windlass csrf").hexdigest()
 
     def is_own_form(self, csrf: str) -> bool:
         """Whoever shows a token in a header was not sent by a browser on its own. A password (Basic) may have been: the
         browser keeps it, and adds it to whatever a page of others makes it send."""
-        if bearer_of(self._head):
+        if bearer_token(self._head):
             return True
         return not self._is_new and hmac.compare_digest(self.csrf.encode(), csrf.encode())
 
@@ -149,7 +149,7 @@ class Visit(Generic[Q]):
         entrance = self._state.entrance
         renewed = entrance.renewed_session(self._head) if entrance is not None and self.is_known else None
         if renewed is not None:
-            made.append(self.cookie(COOKIE, renewed.text, LASTS_S))
+            made.append(self.cookie(COOKIE, renewed.text, LIFETIME_S))
         return made
 
     @property

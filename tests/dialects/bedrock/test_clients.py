@@ -10,7 +10,7 @@ import pytest
 from tests.dialects.bedrock.client import Talk, command, talking
 from tests.support.namespace import ask
 from windlass.dialects.bedrock.verbs import QUEUE
-from windlass.server import Serving
+from windlass.server import Server
 from windlass.store.store import Store
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("engine", ["valkey"], indirect=True)]
@@ -33,7 +33,7 @@ async def until_waits(store: Store, is_so: bool = True) -> None:
             await asyncio.sleep(0.01)
 
 
-async def test_a_waiting_client_that_has_gone_is_given_nothing(running: Serving, store: Store) -> None:
+async def test_a_waiting_client_that_has_gone_is_given_nothing(running: Server, store: Store) -> None:
     async with talking(running.bedrock) as talk:
         async with talking(running.bedrock) as waiting:
             await waiting.send(command("GetJob", name="foo", Connection="wait"))
@@ -46,7 +46,7 @@ async def test_a_waiting_client_that_has_gone_is_given_nothing(running: Serving,
 
 
 @pytest.mark.parametrize("connection", ["forget", "keep"])
-async def test_what_could_not_be_delivered_spends_no_delivery(running: Serving, connection: str) -> None:
+async def test_what_could_not_be_delivered_spends_no_delivery(running: Server, connection: str) -> None:
     """Ten deliveries are all that a job with retryAfter has."""
     async with talking(running.bedrock) as talk:
         await talk.ask("CreateJob", name="foo", retryAfter="+1 HOUR")
@@ -60,7 +60,7 @@ async def test_what_could_not_be_delivered_spends_no_delivery(running: Serving, 
         assert (job["jobID"], job["data"]) == (1, {})
 
 
-async def test_leases_end_with_their_connection_only_when_it_is_asked_for(running: Serving) -> None:
+async def test_leases_end_with_their_connection_only_when_it_is_asked_for(running: Server) -> None:
     async with talking(running.bedrock) as talk:
         await talk.ask("CreateJobs", jobs='[{"name":"kept"},{"name":"bound"},{"name":"finished","repeat":"hourly"}]')
         async with talking(running.bedrock) as worker:
@@ -74,7 +74,7 @@ async def test_leases_end_with_their_connection_only_when_it_is_asked_for(runnin
         assert (await talk.ask("QueryJob", jobID=3)).json["data"] == {"done": 1}
 
 
-async def test_of_many_who_wait_each_gets_one_job(running: Serving) -> None:
+async def test_of_many_who_wait_each_gets_one_job(running: Server) -> None:
     count = 100
     async with contextlib.AsyncExitStack() as stack:
         talks = [await stack.enter_async_context(talking(running.bedrock)) for _ in range(count)]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.dialects.bedrock.transcript import FOLDER, parse, play
-from windlass.server import Serving
+from windlass.server import Server
 from windlass.store.store import Store
 
 pytestmark = pytest.mark.parametrize("engine", ["valkey"], indirect=True)
@@ -17,13 +17,13 @@ DOCUMENT = Path(__file__).parents[3] / "docs" / "bedrock.md"
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
-async def test_it_goes_as_it_is_written(text: str, running: Serving, store: Store) -> None:
+async def test_it_goes_as_it_is_written(text: str, running: Server, store: Store) -> None:
     requests = [step for step in parse(text) if step.kind == "sent" and not step.text]
     assert await play(text, running.bedrock, store) == len(requests)
 
 
 @pytest.mark.anyio
-async def test_a_transcript_that_does_not_hold_fails(running: Serving, store: Store) -> None:
+async def test_a_transcript_that_does_not_hold_fails(running: Server, store: Store) -> None:
     for wrong in ("> Ping\n>\n201 OK\n", "> Ping\n>\n200 OK\nContent-Length: 1\n", "> Ping\n>\n200 OK\n\nbody\n"):
         with pytest.raises(AssertionError, match="was expected"):
             await play(wrong, running.bedrock, store)

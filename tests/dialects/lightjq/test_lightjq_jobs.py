@@ -20,7 +20,7 @@ from windlass.core.job import Blob, Codec, NewJob
 from windlass.core.operations import Fail, Finish, Take
 from windlass.core.retry import Backoff
 from windlass.core.states import State
-from windlass.server import Serving
+from windlass.server import Server
 from windlass.service import Service
 from windlass.settings import Settings
 from windlass.store.store import Store
@@ -259,7 +259,7 @@ async def test_a_result_that_nobody_wanted_is_not_kept(light: Light, service: Se
 
 
 async def test_a_client_that_went_while_it_waited_has_used_up_nothing(
-    light: Light, service: Service, running: Serving
+    light: Light, service: Service, running: Server
 ) -> None:
     worker = await light.register()
     job_id = await light.push(keep_result=True)
@@ -337,7 +337,7 @@ async def test_polling_waits_until_no_retry_is_left(light: Light, service: Servi
     )  # fmt: skip
 
 
-async def test_one_who_waits_for_a_cancelled_job_is_told_that_it_is_gone(light: Light, running: Serving) -> None:
+async def test_one_who_waits_for_a_cancelled_job_is_told_that_it_is_gone(light: Light, running: Server) -> None:
     job_id = await light.push()
     waiting = asyncio.create_task(light("GET", f"/job/{job_id}/polling?timeout=20"))
     await until(lambda: running.state._waiting)

@@ -18,7 +18,7 @@ from windlass.background.recoverer import Recoverer
 from windlass.background.scheduler import Scheduler
 from windlass.core.ids import parse_id
 from windlass.core.job import Blob, Codec
-from windlass.core.operations import Held, WorkerInfo
+from windlass.core.operations import LeaseRef, WorkerInfo
 from windlass.core.states import State
 from windlass.service import Service
 from windlass.store.store import Store
@@ -231,7 +231,7 @@ async def test_a_report_before_its_push_was_answered(light: Light, service: Serv
     assert job.state is State.DISPATCHED
     report = light.succeed(worker, job_id, result=1) if ends_well else light.fail(worker, job_id)
     assert (await report).status == 204
-    [late] = await service.accept([Held(job.id, job.lease_token)])
+    [late] = await service.accept([LeaseRef(job.id, job.lease_token)])
     assert isinstance(late, Exception)  # the 202 that is read now finds nothing to accept
     found = await light.status(job_id)
     assert (found["status"], found["worker_id"]) == ("done" if ends_well else "error", worker)

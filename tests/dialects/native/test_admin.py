@@ -10,7 +10,7 @@ import pytest
 from tests.dialects.http_requests import Asker, segment
 from windlass import __version__
 from windlass.core.access.tokens import NewToken, Role
-from windlass.core.callbacks.callback import Undelivered
+from windlass.core.callbacks.callback import FailedDelivery
 from windlass.core.job import Blob, Callback, NewJob
 from windlass.core.operations import Finish, Take
 from windlass.service import Service
@@ -84,8 +84,8 @@ def owe(service: Service, *, gives_up: bool) -> bytes:
     [taken] = service.take(Take(queues=("mail",))).wait().jobs
     service.finish([Finish(taken.id, taken.lease_token, Blob(b"[7]"))]).wait()
     if gives_up:
-        [debt] = service.take_callbacks().wait().debts
-        service.retry_callbacks([Undelivered(id=debt.id, token=debt.token, error="no", give_up=True)]).wait()
+        [debt] = service.take_callbacks().wait().callbacks
+        service.retry_callbacks([FailedDelivery(id=debt.id, token=debt.token, error="no", give_up=True)]).wait()
     return taken.id
 
 
@@ -93,7 +93,7 @@ async def test_callbacks_are_shown_and_owed_again(asker: Asker, service: Service
     owe(service, gives_up=True)
     assert await asker.get("/callbacks") == {"callbacks": [], "cursor": ""}
     [shown] = (await asker.get("/callbacks?given_up=true"))["callbacks"]
-    [debt] = service.callbacks(given_up=True).wait().debts
+    [debt] = service.callbacks(given_up=True).wait().callbacks
     assert (shown["id"], shown["error"], shown["attempt"]) == (debt.key, "no", 1)
     assert (shown["job"]["payload"], shown["result"], shown["result_codec"]) == ({"to": 1}, [7], "json")
     assert shown["callback"]["headers"] == {"X-A": "1"}
@@ -101,7 +101,7 @@ async def test_callbacks_are_shown_and_owed_again(asker: Asker, service: Service
     assert answer["results"][0] == {"ok": {"status": "owed"}}
     assert answer["results"][1]["error"]["code"] == "wrong_state"
     assert [one["id"] for one in (await asker.get("/callbacks?given_up=0"))["callbacks"]] == [shown["id"]]
-    assert [one.key for one in service.callbacks().wait().debts] == [shown["id"]]
+    assert [one.key for one in service.callbacks().wait().callbacks] == [shown["id"]]
 
 
 async def test_callbacks_come_in_pages(asker: Asker, service: Service) -> None:
@@ -110,7 +110,7 @@ async def test_callbacks_come_in_pages(asker: Asker, service: Service) -> None:
     first = await asker.get("/callbacks?most=2")
     rest = await asker.get(f"/callbacks?most=2&cursor={segment(first['cursor'])}")
     seen = [one["id"] for one in first["callbacks"] + rest["callbacks"]]
-    assert (seen, rest["cursor"]) == ([one.key for one in service.callbacks().wait().debts], "")
+    assert (seen, rest["cursor"]) == ([one.key for one in service.callbacks().wait().callbacks], "")
     for query in ("most=0", "most=101", "given_up=perhaps", "cursor=zzz", "up=1"):
         assert (await asker("GET", f"/callbacks?{query}")).code == "bad_input", query
 
@@ -131,7 +131,7 @@ async def test_ids_that_are_no_callbacks_are_refused(asker: Asker, service: Serv
     owe(service, gives_up=True)
     for items in BAD_ITEMS:
         assert (await asker("POST", "/callbacks:redeliver", {"items": items})).code == "bad_input", items
-        assert len(service.callbacks(given_up=True).wait().debts) == 1, items
+        assert len(service.callbacks(given_up=True).wait().callbacks) == 1, items
 
 
 async def test_a_callback_that_is_not_owed_is_unknown(asker: Asker, service: Service) -> None:

@@ -19,7 +19,7 @@ from windlass.core.job import Blob, Callback, Codec, Job
 from windlass.core.log import Log, LogLine
 from windlass.core.operations import Fail, Finish
 from windlass.core.retry import Backoff
-from windlass.server import serving
+from windlass.server import open_server
 from windlass.service import Service
 from windlass.settings import Settings
 from windlass.store.store import Store
@@ -195,7 +195,7 @@ async def test_whoever_waits_in_vain_is_told_the_state(api: Api, service: Servic
 
 async def test_a_server_that_stops_answers_those_who_wait(store: Store, service: Service) -> None:
     async with httpx.AsyncClient(timeout=30) as client:
-        async with serving(store, Settings(port=0, bedrock_port=0, roles="api")) as server:
+        async with open_server(store, Settings(port=0, bedrock_port=0, roles="api")) as server:
             job_id = await put(service)
             waiting = asyncio.create_task(client.get(f"{server.url}{path(job_id, '/result?wait_ms=60000')}"))
             await awaited(store, job_id)

@@ -14,7 +14,7 @@ from windlass.core.access.tokens import NewToken, Role
 from windlass.core.job import Blob, NewJob
 from windlass.core.limits.limit import Limit, Matcher
 from windlass.core.operations import Take
-from windlass.server import serving
+from windlass.server import open_server
 from windlass.service import Service
 from windlass.settings import Settings
 from windlass.store.store import Store
@@ -158,7 +158,7 @@ async def test_a_token_for_some_queues_sees_the_limits_of_these(asker: Asker, se
 
 async def test_limits_of_several_partitions_need_a_queue(divided_store: Callable[[int], Store]) -> None:
     async with (
-        serving(divided_store(2), Settings(port=0, bedrock_port=0, roles="api")) as running,
+        open_server(divided_store(2), Settings(port=0, bedrock_port=0, roles="api")) as running,
         httpx.AsyncClient(base_url=running.url) as client,
     ):
         asker = Asker(Api(client, "json"))

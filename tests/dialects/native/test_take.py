@@ -16,7 +16,7 @@ from windlass.core.operations import Take
 from windlass.core.queue import FOREVER_MS
 from windlass.core.retry import Backoff
 from windlass.core.states import State
-from windlass.server import Serving, serving
+from windlass.server import Server, open_server
 from windlass.service import Service
 from windlass.settings import Settings
 from windlass.store.store import Store
@@ -88,7 +88,7 @@ async def until_waiting(service: Service, takers: int = 1) -> None:
 
 
 async def test_a_long_poll_whose_client_has_gone_consumes_nothing(
-    server_url: str, running: Serving, service: Service
+    server_url: str, running: Server, service: Service
 ) -> None:
     host, port = server_url.removeprefix("http://").split(":")
     body = b'{"queues": ["q"], "wait_ms": 60000}'
@@ -106,7 +106,7 @@ async def test_a_long_poll_whose_client_has_gone_consumes_nothing(
 
 async def test_a_server_that_stops_answers_those_who_wait(service: Service, store: Store) -> None:
     async with store, httpx.AsyncClient() as client:
-        async with serving(store.clone(), Settings(port=0, bedrock_port=0, roles="api")) as server:
+        async with open_server(store.clone(), Settings(port=0, bedrock_port=0, roles="api")) as server:
             body = {"queues": ["q"], "wait_ms": 60_000}
             waiting = asyncio.create_task(client.post(f"{server.url}/api/v1/take", json=body))
             await until_waiting(service)

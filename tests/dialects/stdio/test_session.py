@@ -34,7 +34,7 @@ from windlass.core.operations import Listing, Take
 from windlass.core.states import State
 from windlass.dialects.stdio.envelope import Identity
 from windlass.service import Service
-from windlass.store.commands.push import PushResult
+from windlass.store.commands.push import DispatchResult
 from windlass.store.connection.endpoint import parse_url
 from windlass.store.store import Store
 
@@ -130,7 +130,7 @@ async def _given_on_the_way(talk: Talk, service: Service, monkeypatch: pytest.Mo
 
     async def slow(flow: Any) -> Any:
         answer = await ask_the_engine(flow)
-        if isinstance(answer, PushResult) and answer.taken.jobs:
+        if isinstance(answer, DispatchResult) and answer.taken.jobs:
             is_on_its_way.set()
             await may_arrive.wait()
         return answer

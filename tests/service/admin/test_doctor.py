@@ -17,7 +17,7 @@ from windlass.core.diagnosis import Progress, Severity
 from windlass.core.job import Blob, Callback, Cap
 from windlass.core.limits.limit import Limit, Matcher
 from windlass.core.log import Log, LogLine
-from windlass.core.operations import Enqueued, Fail, Finish, Held, Take
+from windlass.core.operations import Enqueued, Fail, Finish, LeaseRef, Take
 from windlass.core.states import State
 from windlass.service import Service
 from windlass.store.commands.admin import doctor as calls
@@ -394,7 +394,7 @@ def test_callbacks_are_owed_again(service: Service) -> None:
     mend(service, "callback_not_listed")
     raw(service, "ZADD", "owed", 5, b"g" * 22)
     mend(service, "ghost")
-    assert len(service.take_callbacks().wait().debts) == 1
+    assert len(service.take_callbacks().wait().callbacks) == 1
 
 
 def test_a_worker_that_nobody_expects(service: Service) -> None:
@@ -610,7 +610,7 @@ async def test_while_jobs_flow_nothing_is_found_and_nothing_is_lost(service: Ser
             for at, job in enumerate(taken):
                 if (job.sequence + at) % 5 == 0 and job.id not in released:
                     released.add(job.id)
-                    await service.release([Held(job.id, job.lease_token)])
+                    await service.release([LeaseRef(job.id, job.lease_token)])
                 else:
                     await service.finish([Finish(job.id, job.lease_token)])
                     done.add(job.id)

@@ -9,7 +9,7 @@ import pytest
 from tests.service.helpers import counts, new, put, take
 from windlass.core.errors import StaleLease
 from windlass.core.job import Blob, Job, Timeline
-from windlass.core.operations import Finish, Held, Take
+from windlass.core.operations import Finish, LeaseRef, Take
 from windlass.core.retry import Backoff
 from windlass.core.states import State
 from windlass.service import Service
@@ -42,7 +42,7 @@ def test_an_extended_lease_does_not_run_out(service: Service) -> None:
     (job,) = take(service)
     for _ in range(3):
         service.store.clock_offset_ms += 20_000
-        service.extend([Held(job.id, job.lease_token)]).one().wait()
+        service.extend([LeaseRef(job.id, job.lease_token)]).one().wait()
         assert service.recover().wait().done == 0
     service.store.clock_offset_ms += 31_000
     assert service.recover().wait().done == 1
@@ -90,7 +90,7 @@ def test_a_dispatch_that_nobody_accepts_goes_back_unspent(service: Service) -> N
 def test_an_execution_timeout_is_retried_with_its_backoff(service: Service) -> None:
     put(service, new(timeout_ms=5_000, retry=Backoff(tries=3, base_ms=8_000, jitter=0.0)))
     (job,) = take(service)
-    service.extend([Held(job.id, job.lease_token)], lease_ms=60_000).one().wait()
+    service.extend([LeaseRef(job.id, job.lease_token)], lease_ms=60_000).one().wait()
     service.store.clock_offset_ms += 5_000
     step = service.recover().wait()
     assert step.done == 1

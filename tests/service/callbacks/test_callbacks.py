@@ -15,7 +15,7 @@ from tests.service.helpers import another, new, put, read, take
 from tests.service.machines import invariants
 from tests.support.namespace import ask, keys
 from windlass.background.runner import all_loops, turn
-from windlass.core.callbacks.callback import Debt, HeldDebt, Undelivered
+from windlass.core.callbacks.callback import FailedDelivery, LeasedCallback, PendingCallback
 from windlass.core.errors import BadInput, StaleLease, TooLarge, UnknownCallback, WrongState
 from windlass.core.job import Blob, Callback, Codec, NewJob
 from windlass.core.operations import Edit, Fail, Finish, Take
@@ -34,8 +34,8 @@ def owing(**terms: Any) -> NewJob:
     return new(**({"callback": HOOK} | terms))
 
 
-def taken(service: Service, most: int = 10, **terms: Any) -> list[Debt]:
-    return service.take_callbacks(most=most, **terms).wait().debts
+def taken(service: Service, most: int = 10, **terms: Any) -> list[PendingCallback]:
+    return service.take_callbacks(most=most, **terms).wait().callbacks
 
 
 def finished(service: Service, *results: Blob | None, **terms: Any) -> None:
@@ -73,7 +73,7 @@ def test_a_finished_job_owes_its_callback(service: Service, store: Store) -> Non
     assert (debt.attempt, debt.error) == (1, "")
     assert debt.key.startswith(job.key + "-")
     sound(store)
-    service.settle_callbacks([HeldDebt(debt.id, debt.token)]).one().wait()
+    service.settle_callbacks([LeasedCallback(debt.id, debt.token)]).one().wait()
     assert not {key for key in keys(store) if key.startswith((b"b:", b"owed", b"given_up"))}
 
 
@@ -157,7 +157,7 @@ def test_many_ends_in_one_call(service: Service, store: Store) -> None:
     assert sorted(int(debt.result.data) for debt in debts if debt.result) == list(range(30))
     assert len({debt.id for debt in debts}) == len({debt.token for debt in debts}) == 30
     sound(store)
-    answers = service.settle_callbacks([HeldDebt(debt.id, debt.token) for debt in debts]).wait()
+    answers = service.settle_callbacks([LeasedCallback(debt.id, debt.token) for debt in debts]).wait()
     assert answers == [None] * 30
 
 
@@ -237,7 +237,7 @@ def test_a_leased_callback_is_nobody_elses(service: Service) -> None:
     finished(service, None)
     (debt,) = taken(service, lease_ms=10_000)
     answer = service.take_callbacks().wait()
-    assert answer.debts == []
+    assert answer.callbacks == []
     assert answer.next_due_at_ms is not None
     service.store.clock_offset_ms += 9_000
     assert taken(service) == []
@@ -245,17 +245,17 @@ def test_a_leased_callback_is_nobody_elses(service: Service) -> None:
     (again,) = taken(service)
     assert (again.id, again.attempt) == (debt.id, 2)
     assert again.token > debt.token
-    stale = service.settle_callbacks([HeldDebt(debt.id, debt.token)]).wait()
-    stale += service.retry_callbacks([Undelivered(id=debt.id, token=debt.token)]).wait()  # type: ignore[arg-type]
+    stale = service.settle_callbacks([LeasedCallback(debt.id, debt.token)]).wait()
+    stale += service.retry_callbacks([FailedDelivery(id=debt.id, token=debt.token)]).wait()  # type: ignore[arg-type]
     assert [type(one) for one in stale] == [StaleLease, StaleLease]
-    service.settle_callbacks([HeldDebt(again.id, again.token)]).one().wait()
-    assert isinstance(service.settle_callbacks([HeldDebt(again.id, again.token)]).wait()[0], UnknownCallback)
+    service.settle_callbacks([LeasedCallback(again.id, again.token)]).one().wait()
+    assert isinstance(service.settle_callbacks([LeasedCallback(again.id, again.token)]).wait()[0], UnknownCallback)
 
 
 def test_a_failed_delivery_is_due_again_later(service: Service, store: Store) -> None:
     finished(service, Blob(b"1"))
     (debt,) = taken(service)
-    request = Undelivered(id=debt.id, token=debt.token, delay_ms=5_000, error="503 \N{SNOWMAN}\nbusy")
+    request = FailedDelivery(id=debt.id, token=debt.token, delay_ms=5_000, error="503 \N{SNOWMAN}\nbusy")
     assert service.retry_callbacks([request]).one().wait() == "owed"
     sound(store)
     assert isinstance(service.retry_callbacks([request]).wait()[0], StaleLease)
@@ -268,11 +268,11 @@ def test_a_failed_delivery_is_due_again_later(service: Service, store: Store) ->
 def test_one_that_is_given_up_stays_for_people_to_see(service: Service, store: Store) -> None:
     finished(service, Blob(b"1" * 2_000), payload=Blob(b"p" * 5_000))
     (debt,) = taken(service)
-    request = Undelivered(id=debt.id, token=debt.token, error="410 gone", give_up=True)
+    request = FailedDelivery(id=debt.id, token=debt.token, error="410 gone", give_up=True)
     assert service.retry_callbacks([request]).one().wait() == "given_up"
     sound(store)
-    assert (taken(service), service.callbacks().wait().debts) == ([], [])
-    (seen,) = service.callbacks(given_up=True).wait().debts
+    assert (taken(service), service.callbacks().wait().callbacks) == ([], [])
+    (seen,) = service.callbacks(given_up=True).wait().callbacks
     assert (seen.id, seen.error, seen.attempt, seen.token) == (debt.id, "410 gone", 1, 0)
     assert (seen.job.payload.data, seen.job.payload_is_whole) == (b"p" * 1024, False)
     assert (seen.result, seen.is_result_too_big) == (None, True)
@@ -284,7 +284,7 @@ def test_one_that_is_given_up_stays_for_people_to_see(service: Service, store: S
     assert isinstance(service.redeliver([debt.id]).wait()[0], WrongState)
     (again,) = taken(service)
     assert (again.id, again.attempt, again.result) == (debt.id, 1, debt.result)
-    service.retry_callbacks([Undelivered(id=again.id, token=again.token, give_up=True)]).one().wait()
+    service.retry_callbacks([FailedDelivery(id=again.id, token=again.token, give_up=True)]).one().wait()
     service.store.clock_offset_ms += 14 * DAY_MS + 1
     assert service.clean().wait().done == 1
     assert isinstance(service.redeliver([debt.id]).wait()[0], UnknownCallback)
@@ -296,9 +296,9 @@ def test_only_so_many_are_kept(service: Service, store: Store, monkeypatch: pyte
     finished(service, *[None] * 5)
     debts = taken(service)
     for debt in debts:
-        service.retry_callbacks([Undelivered(id=debt.id, token=debt.token, give_up=True)]).one().wait()
+        service.retry_callbacks([FailedDelivery(id=debt.id, token=debt.token, give_up=True)]).one().wait()
         service.store.clock_offset_ms += 10
-    kept = service.callbacks(given_up=True).wait().debts
+    kept = service.callbacks(given_up=True).wait().callbacks
     assert [debt.id for debt in kept] == [debt.id for debt in debts[2:]]
     sound(store)
 
@@ -308,8 +308,8 @@ def test_pages(service: Service) -> None:
     found, cursor = [], ""
     for expected in (2, 2, 1):
         page = service.callbacks(most=2, cursor=cursor).wait()
-        assert len(page.debts) == expected
-        found += page.debts
+        assert len(page.callbacks) == expected
+        found += page.callbacks
         cursor = page.cursor
     assert cursor == ""
     assert len({debt.id for debt in found}) == 5
@@ -324,12 +324,12 @@ async def _until_registered(store: Store) -> None:
         await asyncio.sleep(0.002)
 
 
-async def _delivered(service: Service, store: Store, happens: Callable[[], Awaitable[Any]]) -> list[Debt]:
+async def _delivered(service: Service, store: Store, happens: Callable[[], Awaitable[Any]]) -> list[PendingCallback]:
     waiting = asyncio.ensure_future(service.take_callbacks(wait_ms=20_000))
     await _until_registered(store)
     await happens()
     async with asyncio.timeout(20):
-        return (await waiting).debts
+        return (await waiting).callbacks
 
 
 @pytest.mark.anyio
@@ -338,11 +338,11 @@ async def test_an_end_wakes_whoever_waits(service: Service, store: Store) -> Non
     assert not isinstance(answer, Exception)
     (debt,) = await _delivered(service, store, lambda: service.cancel([answer.id]).one())
     assert debt.job.id == answer.id
-    give_up = Undelivered(id=debt.id, token=debt.token, give_up=True)
+    give_up = FailedDelivery(id=debt.id, token=debt.token, give_up=True)
     await service.retry_callbacks([give_up]).one()
     (again,) = await _delivered(service, store, lambda: service.redeliver([debt.id]).one())
     assert again.id == debt.id
-    retry = Undelivered(id=again.id, token=again.token, delay_ms=50)
+    retry = FailedDelivery(id=again.id, token=again.token, delay_ms=50)
     (third,) = await _delivered(service, store, lambda: service.retry_callbacks([retry]).one())
     assert (third.id, third.attempt) == (debt.id, 2)
     await store.close()
@@ -357,7 +357,7 @@ async def test_what_one_taker_leaves_behind_wakes_the_next(service: Service, sto
     answers = await service.enqueue([owing(name=str(number)) for number in range(3)])
     await service.cancel([answer.id for answer in answers if not isinstance(answer, Exception)])
     async with asyncio.timeout(20):
-        found = [one.debts for one in await asyncio.gather(*waiting)]
+        found = [one.callbacks for one in await asyncio.gather(*waiting)]
     assert sorted(debt.job.name for debts in found for debt in debts) == ["0", "1", "2"]
     await other.store.close()
     await store.close()
@@ -365,7 +365,7 @@ async def test_what_one_taker_leaves_behind_wakes_the_next(service: Service, sto
 
 @pytest.mark.anyio
 async def test_nobody_is_left_registered(service: Service, store: Store) -> None:
-    assert (await service.take_callbacks(wait_ms=20)).debts == []
+    assert (await service.take_callbacks(wait_ms=20)).callbacks == []
     async with asyncio.timeout(20):
         while await asyncio.to_thread(ask, store, "ZCARD", f"{store.root(0)}:waiters:\2owed"):  # noqa: ASYNC110
             await asyncio.sleep(0.002)
@@ -469,11 +469,11 @@ def test_the_largest_callback(service: Service, store: Store) -> None:
         lambda service: service.take_callbacks(most=101),
         lambda service: service.take_callbacks(lease_ms=0),
         lambda service: service.take_callbacks(wait_ms=10),
-        lambda service: service.settle_callbacks([HeldDebt(bytes(16), 1)]),
-        lambda service: service.settle_callbacks([HeldDebt(bytes(22), 0)]),
-        lambda service: service.retry_callbacks([HeldDebt(bytes(22), 1)]),
-        lambda service: service.retry_callbacks([Undelivered(id=bytes(22), token=1, delay_ms=-1)]),
-        lambda service: service.retry_callbacks([Undelivered(id=bytes(22), token=1, error="x" * 1_025)]),
+        lambda service: service.settle_callbacks([LeasedCallback(bytes(16), 1)]),
+        lambda service: service.settle_callbacks([LeasedCallback(bytes(22), 0)]),
+        lambda service: service.retry_callbacks([LeasedCallback(bytes(22), 1)]),
+        lambda service: service.retry_callbacks([FailedDelivery(id=bytes(22), token=1, delay_ms=-1)]),
+        lambda service: service.retry_callbacks([FailedDelivery(id=bytes(22), token=1, error="x" * 1_025)]),
         lambda service: service.redeliver([b"1"]),
         lambda service: service.callbacks(cursor="x"),
         lambda service: service.callbacks(given_up=1),
@@ -488,10 +488,10 @@ def test_what_nobody_owes(service: Service, store: Store) -> None:
     finished(service, None)
     before = stored(store)  # not their dump: an engine may reorder a hash while it reads
     unknown = service.store.new_id("q") + bytes(6)
-    (owed,) = service.callbacks().wait().debts
+    (owed,) = service.callbacks().wait().callbacks
     answers: list[Any] = [
-        *service.settle_callbacks([HeldDebt(unknown, 1), HeldDebt(owed.id, 1)]).wait(),
-        *service.retry_callbacks([Undelivered(id=unknown, token=1), Undelivered(id=owed.id, token=1)]).wait(),
+        *service.settle_callbacks([LeasedCallback(unknown, 1), LeasedCallback(owed.id, 1)]).wait(),
+        *service.retry_callbacks([FailedDelivery(id=unknown, token=1), FailedDelivery(id=owed.id, token=1)]).wait(),
         *service.redeliver([unknown, owed.id]).wait(),
     ]
     assert [type(one) for one in answers] == [

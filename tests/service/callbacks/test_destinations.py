@@ -11,7 +11,13 @@ import pytest
 from tests.service.admin.examined import findings
 from tests.service.helpers import new, put, take
 from tests.service.machines import invariants
-from windlass.core.callbacks.callback import Debt, HeldDebt, Room, Undelivered, destination_mark
+from windlass.core.callbacks.callback import (
+    DeliveryCapacity,
+    FailedDelivery,
+    LeasedCallback,
+    PendingCallback,
+    destination_digest,
+)
 from windlass.core.errors import BadInput, StaleLease, UnknownCallback, WrongState
 from windlass.core.job import Blob, Callback
 from windlass.core.operations import Finish
@@ -30,13 +36,13 @@ def owe(service: Service, *hosts: str, **terms: Any) -> None:
     service.finish([Finish(job.id, job.lease_token) for job in take(service, most=len(hosts))]).wait()
 
 
-def taken(service: Service, most: int = 100, usual: int = 100, **of: int) -> list[Debt]:
-    marks = {destination_mark(hook(host)): count for host, count in of.items()}
-    opening = Opening(lambda: Room(most=most, usual=usual, of=marks))
-    return service.take_callbacks(opening=opening).wait().debts
+def taken(service: Service, most: int = 100, usual: int = 100, **of: int) -> list[PendingCallback]:
+    marks = {destination_digest(hook(host)): count for host, count in of.items()}
+    opening = Opening(lambda: DeliveryCapacity(most=most, usual=usual, of=marks))
+    return service.take_callbacks(opening=opening).wait().callbacks
 
 
-def hosts(debts: list[Debt]) -> Counter[str]:
+def hosts(debts: list[PendingCallback]) -> Counter[str]:
     return Counter(debt.callback.url.split("/")[2] for debt in debts)
 
 
@@ -59,14 +65,14 @@ def sound(store: Store) -> None:
     ],
 )
 def test_what_one_destination_is(one: Callback, other: Callback, is_same: bool) -> None:
-    assert (destination_mark(one) == destination_mark(other)) == is_same
+    assert (destination_digest(one) == destination_digest(other)) == is_same
 
 
 def test_only_so_many_of_a_destination_are_leased(service: Service, store: Store) -> None:
     owe(service, *["dead"] * 10, "b", "c", "b")
     debts = taken(service, usual=2)
     assert hosts(debts) == {"dead": 2, "b": 2, "c": 1}
-    assert all(debt.destination == destination_mark(debt.callback) for debt in debts)
+    assert all(debt.destination == destination_digest(debt.callback) for debt in debts)
     sound(store)
     assert hosts(taken(service, usual=2, dead=0)) == {}
     assert hosts(taken(service, most=3, usual=9, dead=5)) == {"dead": 3}
@@ -77,8 +83,8 @@ def test_only_so_many_of_a_destination_are_leased(service: Service, store: Store
 def test_a_destination_without_room_holds_up_nobody_behind_it(service: Service) -> None:
     owe(service, *["dead"] * 50)
     owe(service, *["dead"] * 50, "b")
-    found = service.take_callbacks(opening=Opening(lambda: Room(most=1, of={destination_mark(hook("dead")): 0}))).wait()
-    assert hosts(found.debts) == {"b": 1}
+    found = service.take_callbacks(opening=Opening(lambda: DeliveryCapacity(most=1, of={destination_digest(hook("dead")): 0}))).wait()
+    assert hosts(found.callbacks) == {"b": 1}
     # The next instant is that of b's lease, not that of what nobody wants.
     assert found.next_due_at_ms is not None
     assert found.next_due_at_ms > service.now().wait()
@@ -103,17 +109,17 @@ def test_one_that_was_not_tried_keeps_its_attempt(service: Service, store: Store
     for _ in range(3):
         (debt,) = taken(service)
         assert debt.attempt == 1
-        back = Undelivered(id=debt.id, token=debt.token, is_unspent=True, error="not shown")
+        back = FailedDelivery(id=debt.id, token=debt.token, is_unspent=True, error="not shown")
         assert service.retry_callbacks([back]).one().wait() == "owed"
         sound(store)
-    assert service.callbacks().wait().debts[0].error == ""
+    assert service.callbacks().wait().callbacks[0].error == ""
     assert isinstance(service.retry_callbacks([back]).wait()[0], StaleLease)
 
 
-def _given_up(service: Service, *names: str) -> list[Debt]:
+def _given_up(service: Service, *names: str) -> list[PendingCallback]:
     owe(service, *names)
     debts = taken(service)
-    service.retry_callbacks([Undelivered(id=debt.id, token=debt.token, give_up=True) for debt in debts]).wait()
+    service.retry_callbacks([FailedDelivery(id=debt.id, token=debt.token, give_up=True) for debt in debts]).wait()
     return debts
 
 
@@ -125,7 +131,7 @@ def test_redeliver_by_job(service: Service, store: Store) -> None:
     assert (again.id, again.attempt) == (first.id, 1)
     assert isinstance(service.redeliver([first.job.id]).wait()[0], UnknownCallback)  # it is owed
     assert isinstance(service.redeliver([first.id]).wait()[0], WrongState)
-    assert [debt.id for debt in service.callbacks(given_up=True).wait().debts] == [second.id]
+    assert [debt.id for debt in service.callbacks(given_up=True).wait().callbacks] == [second.id]
 
 
 def test_redeliver_takes_all_that_were_given_up_of_a_job(service: Service, store: Store) -> None:
@@ -133,7 +139,7 @@ def test_redeliver_takes_all_that_were_given_up_of_a_job(service: Service, store
     for _ in range(2):
         service.cancel([answer.id]).one().wait()
         (debt,) = taken(service)
-        service.retry_callbacks([Undelivered(id=debt.id, token=debt.token, give_up=True)]).one().wait()
+        service.retry_callbacks([FailedDelivery(id=debt.id, token=debt.token, give_up=True)]).one().wait()
         service.retry([answer.id]).one().wait()
     service.redeliver([answer.id]).one().wait()
     assert len(taken(service)) == 2
@@ -143,9 +149,9 @@ def test_redeliver_takes_all_that_were_given_up_of_a_job(service: Service, store
 @pytest.mark.anyio
 async def test_room_that_appears_while_somebody_waits(service: Service, store: Store) -> None:
     async with store, asyncio.timeout(30):
-        dead = destination_mark(hook("dead"))
+        dead = destination_digest(hook("dead"))
         room = {dead: 0}
-        opening = Opening(lambda: Room(most=10, of=room))
+        opening = Opening(lambda: DeliveryCapacity(most=10, of=room))
         await asyncio.to_thread(owe, service, "dead")
         waiting = asyncio.ensure_future(service.take_callbacks(opening=opening, wait_ms=20_000))
         while not await service.store.run(_is_registered(service)):  # noqa: ASYNC110 (the engine's news, not ours)
@@ -153,8 +159,8 @@ async def test_room_that_appears_while_somebody_waits(service: Service, store: S
         assert not waiting.done()
         room[dead] = 1
         opening.look_again()
-        (debt,) = (await waiting).debts
-        await service.settle_callbacks([HeldDebt(debt.id, debt.token)]).one()
+        (debt,) = (await waiting).callbacks
+        await service.settle_callbacks([LeasedCallback(debt.id, debt.token)]).one()
 
 
 def _is_registered(service: Service) -> Any:
@@ -165,11 +171,11 @@ def _is_registered(service: Service) -> Any:
 async def test_a_wait_without_any_room_ends_when_it_is_closed(service: Service, store: Store) -> None:
     async with store, asyncio.timeout(30):
         await asyncio.to_thread(owe, service, "a")
-        opening = Opening(lambda: Room(most=0))
+        opening = Opening(lambda: DeliveryCapacity(most=0))
         waiting = asyncio.ensure_future(service.take_callbacks(opening=opening, wait_ms=20_000))
         await asyncio.sleep(0)
         opening.close()
-        assert (await waiting).debts == []
+        assert (await waiting).callbacks == []
 
 
 @pytest.mark.parametrize(
@@ -197,7 +203,7 @@ def test_the_doctor_lists_callbacks_by_destination_again(service: Service, store
     _given_up(service, "c")
     owe(service, "a", "b", "b")
     root = store.root(0)
-    mark = destination_mark(hook("b"))
+    mark = destination_digest(hook("b"))
     for command in (
         ("DEL", f"{root}:od:{mark}"),
         ("DEL", f"{root}:owed_to"),
@@ -215,14 +221,14 @@ def test_the_doctor_lists_callbacks_by_destination_again(service: Service, store
 def test_one_that_was_written_without_a_destination(service: Service, store: Store) -> None:
     """By an earlier build: the doctor lists it under an empty mark, which is what its taker is told."""
     owe(service, "a", "a")
-    for debt in service.callbacks().wait().debts:
+    for debt in service.callbacks().wait().callbacks:
         store._sync_connection.call("HDEL", f"{store.root(0)}:b:".encode() + debt.id, "to")
-    store._sync_connection.call("DEL", f"{store.root(0)}:owed_to", f"{store.root(0)}:od:{destination_mark(hook('a'))}")
+    store._sync_connection.call("DEL", f"{store.root(0)}:owed_to", f"{store.root(0)}:od:{destination_digest(hook('a'))}")
     assert taken(service) == []
     assert findings(service, repair=True).keys() == {"callback_not_listed"}
     (debt,) = taken(service, usual=1)
     assert debt.destination == ""
-    service.settle_callbacks([HeldDebt(debt.id, debt.token)]).one().wait()
+    service.settle_callbacks([LeasedCallback(debt.id, debt.token)]).one().wait()
     (other,) = taken(service)
-    service.settle_callbacks([HeldDebt(other.id, other.token)]).one().wait()
+    service.settle_callbacks([LeasedCallback(other.id, other.token)]).one().wait()
     sound(store)

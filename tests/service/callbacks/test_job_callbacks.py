@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.service.helpers import new, put, take
-from windlass.core.callbacks.callback import Undelivered
+from windlass.core.callbacks.callback import FailedDelivery
 from windlass.core.job import Callback
 from windlass.core.operations import Fail, Finish
 from windlass.service import Service
@@ -25,16 +25,16 @@ def test_callbacks_of_one_job_are_told(service: Service) -> None:
     mine, other = end(service), end(service)
     found = service.job_callbacks(mine).wait()
     assert found.is_all
-    assert [(debt.job.id, debt.attempt) for debt in found.debts] == [(mine, 0)]
-    assert found.debts[0].due_at_ms is not None
-    assert service.job_callbacks(b"n" * 16).wait().debts == []
-    taken = service.take_callbacks(most=2).wait().debts
+    assert [(debt.job.id, debt.attempt) for debt in found.callbacks] == [(mine, 0)]
+    assert found.callbacks[0].due_at_ms is not None
+    assert service.job_callbacks(b"n" * 16).wait().callbacks == []
+    taken = service.take_callbacks(most=2).wait().callbacks
     (held,) = (debt for debt in taken if debt.job.id == mine)
-    service.retry_callbacks([Undelivered(id=held.id, token=held.token, error="refused", give_up=True)]).one().wait()
-    (debt,) = service.job_callbacks(mine).wait().debts
+    service.retry_callbacks([FailedDelivery(id=held.id, token=held.token, error="refused", give_up=True)]).one().wait()
+    (debt,) = service.job_callbacks(mine).wait().callbacks
     assert (debt.due_at_ms, debt.error) == (None, "refused")
     assert debt.removed_at_ms is not None
-    assert len(service.job_callbacks(other).wait().debts) == 1
+    assert len(service.job_callbacks(other).wait().callbacks) == 1
 
 
 def test_each_end_of_a_job_owes_one(service: Service) -> None:
@@ -43,7 +43,7 @@ def test_each_end_of_a_job_owes_one(service: Service) -> None:
         (job,) = take(service)
         service.fail([Fail(id=job.id, token=job.lease_token)]).one().wait()
         service.retry([job.id]).one().wait()
-    debts = service.job_callbacks(job.id).wait().debts
+    debts = service.job_callbacks(job.id).wait().callbacks
     assert [debt.job.id for debt in debts] == [job.id] * 2
     assert debts[0].id < debts[1].id
 
@@ -53,5 +53,5 @@ def test_an_id_is_no_pattern(service: Service, many: int) -> None:
     for _ in range(many):
         end(service)
     mine = end(service, HOSTILE)
-    assert [debt.job.id for debt in service.job_callbacks(mine).wait().debts] == [HOSTILE]
-    assert service.job_callbacks(b"?" * 16).wait().debts == []
+    assert [debt.job.id for debt in service.job_callbacks(mine).wait().callbacks] == [HOSTILE]
+    assert service.job_callbacks(b"?" * 16).wait().callbacks == []

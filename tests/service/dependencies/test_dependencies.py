@@ -10,7 +10,7 @@ from tests.service.helpers import counts, new, put, read, take
 from tests.service.machines.dependents import GONE, fail, family, finish, sound, state
 from windlass.core.errors import AlreadyEnded, ParentState, UnknownParent
 from windlass.core.job import Blob
-from windlass.core.operations import Held
+from windlass.core.operations import LeaseRef
 from windlass.core.retry import Backoff
 from windlass.core.states import State
 from windlass.service import Service
@@ -211,7 +211,7 @@ def test_waiting_siblings_need_not_count_for_a_cancel(service: Service) -> None:
     elder, other, last = take(service, "c", most=3)
     (grandchild,) = put(service, new("g", parent=elder.id, held=True))
     assert finish(service, elder) == "waiting"
-    service.release([Held(other.id, other.lease_token), Held(last.id, last.lease_token)]).wait()
+    service.release([LeaseRef(other.id, other.lease_token), LeaseRef(last.id, last.lease_token)]).wait()
     assert service.cancel([other.id], counts_waiting=False).wait() == ["cancelled"]
     assert state(service, parent.id) == "waiting", "one sibling is queued"
     service.cancel([last.id]).wait()
@@ -386,7 +386,7 @@ def test_ordinary_retention_holds_again_after_the_parent(service: Service) -> No
     (child,) = take(service, "c")
     finish(service, child, Blob(b"1"))
     service.store.clock_offset_ms = 30_000
-    service.extend([Held(parent.id, parent.lease_token)]).wait()
+    service.extend([LeaseRef(parent.id, parent.lease_token)]).wait()
     finish(service, parent)
     assert state(service, child.id) == "finished"
     sound(service)

@@ -9,9 +9,9 @@ import pytest
 from tests.service.helpers import new, put, read, take
 from tests.support.namespace import dump, keys
 from windlass.core.errors import AlreadyEnded, BadInput, StaleLease, TooLarge, UnknownJob, WrongState
-from windlass.core.event import Emit, Happening
+from windlass.core.event import Emit, EventKind
 from windlass.core.job import Blob, Codec
-from windlass.core.operations import Finish, Held
+from windlass.core.operations import Finish, LeaseRef
 from windlass.service import Service
 from windlass.store.store import Store
 
@@ -25,7 +25,7 @@ def test_a_value_arrives_as_it_was_given(service: Service, value: Blob) -> None:
     position = service.events().wait().position
     service.emit([Emit(job.id, job.lease_token, value)]).one().wait()
     (event,) = service.events(position).wait().events
-    assert (event.kind, event.job, event.value) == (Happening.EMITTED, job.id, value)
+    assert (event.kind, event.job, event.value) == (EventKind.EMITTED, job.id, value)
     assert (event.queue, event.name, event.attempt) == ("queue ü", "name ✓", 1)
 
 
@@ -43,7 +43,7 @@ def test_others_may_not_emit(service: Service, store: Store) -> None:
     first, job = take(service, most=2)
     assert first.id == ended.id
     service.finish([Finish(first.id, first.lease_token)]).wait()
-    service.release([Held(job.id, job.lease_token)]).wait()
+    service.release([LeaseRef(job.id, job.lease_token)]).wait()
     take(service)
     before = dump(store)
     changes = [

@@ -14,9 +14,9 @@ from tests.service.machines import invariants
 from tests.support.engine_process import EngineProcess
 from tests.support.namespace import ask, keys
 from windlass.core.errors import BadInput
-from windlass.core.event import Emit, Event, Happening
+from windlass.core.event import Emit, Event, EventKind
 from windlass.core.job import Blob, NewJob
-from windlass.core.operations import Edit, Fail, Finish, Held, Take, Update, WorkerInfo
+from windlass.core.operations import Edit, Fail, Finish, LeaseRef, Take, Update, WorkerInfo
 from windlass.core.retry import Backoff
 from windlass.service import Service
 from windlass.store.connection.endpoint import parse_url
@@ -60,7 +60,7 @@ def test_progress_tells_the_note_that_holds(service: Service, position: str) -> 
     (job,) = take(service)
     for changes in ({"note": "one"}, {"progress": 0.5}, {"payload": Blob(b"2")}, {"note": ""}):
         service.update([Update(id=job.id, token=job.lease_token, **changes)]).one().wait()  # type: ignore[arg-type]
-    told = [event for event in since(service, position) if event.kind is Happening.PROGRESS]
+    told = [event for event in since(service, position) if event.kind is EventKind.PROGRESS]
     assert [(event.progress, event.note) for event in told] == [(0, "one"), (0.5, "one"), (0.5, "")]
 
 
@@ -68,7 +68,7 @@ def test_a_whole_life_in_order(service: Service, store: Store, position: str) ->
     (answer,) = put(service, new("q", "report", delay_ms=1_000))
     service.store.clock_offset_ms += 2_000
     (job,) = take(service, accept_ms=5_000)
-    service.accept([Held(job.id, job.lease_token)]).one().wait()
+    service.accept([LeaseRef(job.id, job.lease_token)]).one().wait()
     service.update([Update(id=job.id, token=job.lease_token, progress=0.25, note="a quarter ✓")]).one().wait()
     service.emit([Emit(job.id, job.lease_token, Blob(b"[1]"))]).one().wait()
     service.fail([Fail(id=job.id, token=job.lease_token, then="retry", delay_ms=1_000)]).one().wait()
@@ -241,8 +241,8 @@ def test_what_was_trimmed_away_is_counted(service: Service, store: Store, positi
     length = ask(store, "XLEN", f"{store.root(0)}:events")
     assert KEPT <= length <= KEPT + 200
     first, second = service.events(position, most=1).wait().events
-    assert (first.kind, first.missed) == (Happening.MISSED, KEPT + 2_000 - length)
-    assert second.kind is Happening.QUEUED
+    assert (first.kind, first.missed) == (EventKind.MISSED, KEPT + 2_000 - length)
+    assert second.kind is EventKind.QUEUED
     assert service.events(first.position, most=1).wait().events == [second]
     sound(store)
 
@@ -256,7 +256,7 @@ def test_large_values_leave_room_for_fewer(service: Service, store: Store, posit
     assert ask(store, "XLEN", f"{store.root(0)}:events") <= 1_024
     assert ask(store, "MEMORY", "USAGE", f"{store.root(0)}:events") < 32 * 1024 * 1024
     first = service.events(position, most=1).wait().events[0]
-    assert first.kind is Happening.MISSED
+    assert first.kind is EventKind.MISSED
     assert first.missed is not None
     assert first.missed >= 1_900
 
@@ -272,7 +272,7 @@ def test_a_time_in_which_nobody_followed_is_told(service: Service, store: Store,
     if not loses_stream:
         assert [event.name for event in page.events] == ["seen"]
         page = service.events(page.position).wait()
-    assert [(event.kind, event.missed) for event in page.events] == [(Happening.MISSED, None)]
+    assert [(event.kind, event.missed) for event in page.events] == [(EventKind.MISSED, None)]
     put(service, new(name="later"))
     assert [event.name for event in since(service, page.position)] == ["later"]
     sound(store)
@@ -296,7 +296,7 @@ def test_an_engine_that_has_lost_the_last_events(service: Service, store: Store,
     ask(store, "DEL", f"{store.root(0)}:events")  # as after a failover to a replica that was behind
     put(service, new(name="after"))
     (missed,) = service.events(page.position).wait().events
-    assert (missed.kind, missed.missed) == (Happening.MISSED, None)
+    assert (missed.kind, missed.missed) == (EventKind.MISSED, None)
 
 
 def test_everything_goes_by_itself_when_nobody_follows_any_more(service: Service, store: Store, position: str) -> None:

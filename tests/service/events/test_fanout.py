@@ -13,7 +13,7 @@ from tests.service.helpers import new
 from tests.support.engine_process import EngineProcess
 from tests.support.namespace import ask
 from windlass.core.errors import BadInput, EngineUnavailable
-from windlass.core.event import Emit, Event, Happening
+from windlass.core.event import Emit, Event, EventKind
 from windlass.core.job import Blob, NewJob
 from windlass.core.operations import Enqueued, Finish, Take
 from windlass.service import Service
@@ -268,7 +268,7 @@ async def test_who_is_slow_misses_events_and_holds_up_nobody(shared: Service) ->
             await numbered(shared, *range(at, at + 500))
             assert await names(quick, 500) == [str(number) for number in range(at, at + 500)]
         (missed,) = await heard(slow, 1)
-        assert missed.kind is Happening.MISSED
+        assert missed.kind is EventKind.MISSED
         assert missed.missed is not None
         assert missed.missed >= more - ROOM
         rest = await heard(slow, more - missed.missed)
@@ -288,14 +288,14 @@ async def test_large_values_take_more_of_the_room(shared: Service) -> None:
         await shared.finish([Finish(job.id, job.lease_token)]).one()
         await until_finished(quick)
         events = await until_finished(slow)
-        assert events[0].kind is Happening.MISSED
+        assert events[0].kind is EventKind.MISSED
         assert events[0].missed == ROOM // 10 + 2 - len(events)
         assert sum(len(event.value.data) for event in events if event.value) <= ROOM * 1024
 
 
 async def until_finished(following: SharedFollowing) -> list[Event]:
     events = await heard(following, 1)
-    while events[-1].kind is not Happening.FINISHED:
+    while events[-1].kind is not EventKind.FINISHED:
         events += await heard(following, 1)
     return events
 
@@ -357,7 +357,7 @@ async def test_what_the_engine_has_let_go_is_told_to_who_returns_too_late(shared
         kept = int(await asyncio.to_thread(ask, shared.store, "XLEN", f"{shared.store.root(0)}:events"))
         async with shared.follow(position, shared=True) as late:
             first, second = await heard(late, 2)
-            assert (first.kind, first.missed) == (Happening.MISSED, KEPT + 1_000 - kept)
+            assert (first.kind, first.missed) == (EventKind.MISSED, KEPT + 1_000 - kept)
             assert second.name == str(first.missed)
 
 

@@ -15,7 +15,7 @@ from tests.service.helpers import new
 from tests.support.engine_process import EngineProcess
 from tests.support.namespace import ask
 from tests.support.stores import make_store
-from windlass.core.event import Event, Happening
+from windlass.core.event import Event, EventKind
 from windlass.core.operations import Edit, Enqueued
 from windlass.service import Service
 from windlass.store.store import Store
@@ -128,7 +128,7 @@ class Traveller:
 
     def _ended(self, seen: list[Event]) -> int:
         if "job" in self._which:
-            return sum(event.kind is Happening.DELETED for event in seen)
+            return sum(event.kind is EventKind.DELETED for event in seen)
         return sum(event.name == LAST for event in seen)
 
 

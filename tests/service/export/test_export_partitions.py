@@ -7,7 +7,7 @@ from collections.abc import Callable
 from tests.service.export.transferred import HOOK, HOUR, drained, exported, moved, snapshot
 from tests.service.helpers import counts, new, put, take
 from tests.service.machines import invariants
-from windlass.core.ids import partition_of_id, rehomed
+from windlass.core.ids import partition_of_id, with_partition
 from windlass.core.limits.limit import Limit, Matcher
 from windlass.core.scheduling.schedule import Schedule
 from windlass.service import Service
@@ -17,8 +17,8 @@ from windlass.store.store import Store
 def test_an_id_is_made_anew_only_where_it_must_be() -> None:
     old = bytes.fromhex("01890a5dac9670058000b5c1d0b7a3f2")
     assert partition_of_id(old) == 5
-    assert rehomed(old, 5, 8) == rehomed(old, 1, 4) == rehomed(old, 0, 1) == old
-    remade = rehomed(old, 3, 4)
+    assert with_partition(old, 5, 8) == with_partition(old, 1, 4) == with_partition(old, 0, 1) == old
+    remade = with_partition(old, 3, 4)
     assert (partition_of_id(remade), remade[:6], remade[8:], remade[6] >> 4) == (3, old[:6], old[8:], 7)
 
 

@@ -16,7 +16,7 @@ from tests.support.profiles import examples
 from tests.support.stores import make_store
 from windlass.core.job import Blob, Codec
 from windlass.core.limits.limit import Limit, Matcher
-from windlass.core.operations import Enqueued, Fail, Finish, Held
+from windlass.core.operations import Enqueued, Fail, Finish, LeaseRef
 from windlass.core.retry import Backoff
 from windlass.service import Service
 
@@ -30,7 +30,7 @@ class World:
     def __init__(self, service: Service) -> None:
         self.service = service
         self.ids: list[bytes] = []
-        self.leases: list[Held] = []
+        self.leases: list[LeaseRef] = []
 
     def do(self, step: Step) -> None:
         what, first, second = step
@@ -71,9 +71,9 @@ class World:
             self._add(queue=QUEUES[second % 2], after=tuple(after), on_failure=on_failure, joins=second % 3 == 0)
 
     def take(self, first: int, second: int) -> None:
-        self.leases += [Held(job.id, job.lease_token) for job in take(self.service, QUEUES[first % 2], second % 3 + 1)]
+        self.leases += [LeaseRef(job.id, job.lease_token) for job in take(self.service, QUEUES[first % 2], second % 3 + 1)]
 
-    def _pop(self, at: int) -> list[Held]:
+    def _pop(self, at: int) -> list[LeaseRef]:
         return [self.leases.pop(at % len(self.leases))] if self.leases else []
 
     def finish(self, first: int, _second: int) -> None:

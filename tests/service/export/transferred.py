@@ -9,8 +9,8 @@ from typing import Any
 from tests.service.helpers import new, put, take
 from tests.service.machines import invariants
 from tests.support.opened import linked_blocking
-from windlass.core.callbacks.callback import Undelivered
-from windlass.core.export.lines import Imported
+from windlass.core.callbacks.callback import FailedDelivery
+from windlass.core.export.lines import ImportReport
 from windlass.core.job import Blob, Callback, Codec
 from windlass.core.limits.limit import Limit, Matcher
 from windlass.core.log import Log, LogLine
@@ -41,7 +41,7 @@ def comparable(lines: Sequence[bytes]) -> list[Any]:
     return sorted((json.loads(line) for line in lines[1:]), key=lambda line: json.dumps(line, sort_keys=True))
 
 
-def moved(service: Service, target: Service) -> Imported:
+def moved(service: Service, target: Service) -> ImportReport:
     answer = target.import_jobs(service.export()).wait()
     assert not answer.refused, answer.reasons
     return answer
@@ -122,9 +122,9 @@ def fill_callbacks(service: Service) -> None:
     put(service, new("hooks", callback=HOOK))
     ended = put(service, *(new("hooks", callback=HOOK, payload=Blob(b"[1]")) for _ in range(3)))
     service.cancel([one.id for one in ended]).wait()
-    first, second = service.take_callbacks(most=2).wait().debts
-    service.retry_callbacks([Undelivered(id=first.id, token=first.token, give_up=True, error="410\nGone")]).wait()
-    service.retry_callbacks([Undelivered(id=second.id, token=second.token, delay_ms=5, error="500")]).wait()
+    first, second = service.take_callbacks(most=2).wait().callbacks
+    service.retry_callbacks([FailedDelivery(id=first.id, token=first.token, give_up=True, error="410\nGone")]).wait()
+    service.retry_callbacks([FailedDelivery(id=second.id, token=second.token, delay_ms=5, error="500")]).wait()
 
 
 def drained(service: Service, queues: Sequence[str]) -> int:

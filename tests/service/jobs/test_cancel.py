@@ -8,7 +8,7 @@ from tests.service.helpers import counts, new, put, take
 from tests.support.namespace import left_behind
 from windlass.core.errors import AlreadyEnded, UnknownJob, WrongState
 from windlass.core.job import Blob, Job
-from windlass.core.operations import Fail, Finish, Held, WorkerInfo
+from windlass.core.operations import Fail, Finish, LeaseRef, WorkerInfo
 from windlass.core.retry import Backoff
 from windlass.core.states import State
 from windlass.service import Service
@@ -61,7 +61,7 @@ def test_one_that_runs_can_be_left_alone(service: Service) -> None:
 def test_the_holder_sees_the_request_at_its_next_extend_and_acknowledges_it(service: Service) -> None:
     job = requested(service)
     assert counts(service) == {"running": 1}
-    assert service.extend([Held(job.id, job.lease_token)]).one().wait().is_cancel_requested
+    assert service.extend([LeaseRef(job.id, job.lease_token)]).one().wait().is_cancel_requested
     end = Fail(id=job.id, token=job.lease_token, then="cancelled", reason="stopped")
     assert service.fail([end]).one().wait() == "cancelled"
     assert counts(service) == {"cancelled": 1}
@@ -119,7 +119,7 @@ def test_a_retry_after_the_request_ends_cancelled(service: Service, delay_ms: in
 
 def test_a_release_after_the_request_ends_cancelled(service: Service) -> None:
     job = requested(service)
-    assert service.release([Held(job.id, job.lease_token)]).one().wait() == "cancelled"
+    assert service.release([LeaseRef(job.id, job.lease_token)]).one().wait() == "cancelled"
     assert counts(service) == {"cancelled": 1}
 
 

@@ -18,7 +18,7 @@ from tests.support.namespace import ask, dump
 from windlass.core.errors import BadInput, QueueFull
 from windlass.core.ids import make_id
 from windlass.core.job import Blob, NewJob
-from windlass.core.operations import Enqueued, Fail, Finish, Held
+from windlass.core.operations import Enqueued, Fail, Finish, LeaseRef
 from windlass.core.states import State
 from windlass.service import Service
 from windlass.store.connection.endpoint import parse_url
@@ -92,7 +92,7 @@ def test_one_that_was_given_back_untouched_is_replaced(service: Service) -> None
     (first,) = put(service, call(b"1"))
     pass_time(service, 1_000)
     (job,) = take(service)
-    service.release([Held(job.id, job.lease_token)]).one().wait()
+    service.release([LeaseRef(job.id, job.lease_token)]).one().wait()
     (second,) = put(service, call(b"2"))
     assert (second.status, second.id) == ("replaced", first.id)
     assert counts(service) == {"scheduled": 1}

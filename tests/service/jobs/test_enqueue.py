@@ -12,7 +12,7 @@ from tests.service.helpers import counts, new, put, read, take
 from tests.support.engine_process import EngineProcess
 from windlass.core.errors import BadInput, BadSetting, IdConflict, QueueFull, RevisionConflict, TooLarge
 from windlass.core.job import Blob, Codec, Durability
-from windlass.core.operations import Enqueued, Fail, Finish, Held, Listing
+from windlass.core.operations import Enqueued, Fail, Finish, LeaseRef, Listing
 from windlass.core.queue import FOREVER_MS
 from windlass.core.retry import Backoff
 from windlass.core.states import State
@@ -285,7 +285,7 @@ def test_replace_of_a_running_job_changes_the_content_for_the_next_attempt(servi
     (job,) = take(service)
     assert put(service, new(unique="u", unique_check="replace", payload=Blob(b"22")))[0].id == first.id
     assert counts(service) == {"running": 1}
-    service.release([Held(job.id, job.lease_token)]).one().wait()
+    service.release([LeaseRef(job.id, job.lease_token)]).one().wait()
     (again,) = take(service, most=2)
     assert (again.id, again.payload.data, again.revision) == (first.id, b"22", 2)
 

@@ -18,7 +18,7 @@ from tests.support.forked import in_forked_child
 from windlass.core.errors import BadInput, QueueFull
 from windlass.core.ids import number_of_id, numbered_id, partition_of_id
 from windlass.core.job import NewJob
-from windlass.core.job_template import alone
+from windlass.core.job_template import prepare_single
 from windlass.core.limits.limit import Limit, Matcher
 from windlass.core.operations import Enqueued, Finish
 from windlass.service import Service
@@ -37,9 +37,9 @@ def create(service: Service, *jobs: NewJob) -> list[int | None]:
 def send(service: Service, call: int, *jobs: NewJob) -> list[tuple[str, int | None]]:
     """A call as it is sent, or sent again: what it is told of each job, and its number."""
     table = service.store.limit_cache.table(0)
-    made = enqueue.enqueue([(numbered_id(0, 0), alone(job)) for job in jobs], 0, table, 0, None, reserves_numbers=True)
+    made = enqueue.enqueue([(numbered_id(0, 0), prepare_single(job)) for job in jobs], 0, table, 0, None, reserves_numbers=True)
     (command,) = service.store._commands("enqueue", 0, (f"N{call}", "slip", *made.args), None)
-    answers = [enqueue.read(reply) for reply in service.store._sync_connection.call(*command)]
+    answers = [enqueue.read_enqueued(reply) for reply in service.store._sync_connection.call(*command)]
     return [(one.status, number_of_id(one.id)) for one in answers if isinstance(one, Enqueued)]
 
 

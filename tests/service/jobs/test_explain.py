@@ -46,7 +46,7 @@ from windlass.core.explain.reasons import (
 from windlass.core.ids import format_id
 from windlass.core.job import Blob, NewJob
 from windlass.core.limits.limit import Limit, Matcher
-from windlass.core.operations import Edit, Fail, Filter, Held, Take, WorkerInfo
+from windlass.core.operations import Edit, Fail, Filter, LeaseRef, Take, WorkerInfo
 from windlass.core.queue import FOREVER_MS
 from windlass.core.retry import Backoff
 from windlass.service import Service
@@ -519,7 +519,7 @@ def test_running_by_a_registered_worker(service: Service) -> None:
     (job,) = take(service, worker=WORKER)
     service.store.clock_offset_ms += 10_000
     service.beat([WORKER]).wait()
-    service.extend([Held(job.id, job.lease_token)]).wait()
+    service.extend([LeaseRef(job.id, job.lease_token)]).wait()
     service.store.clock_offset_ms += 5_000
     found = explain(service, job_id)
     reason = only(found, Running)
@@ -545,7 +545,7 @@ def test_running_by_somebody_unknown(service: Service) -> None:
     assert reason.worker is None
     assert reason.sentence.startswith("A taker without a worker id has been running it since ")
     service.store.clock_offset_ms += 10_000
-    service.extend([Held(job.id, job.lease_token)]).wait()
+    service.extend([LeaseRef(job.id, job.lease_token)]).wait()
     service.store.clock_offset_ms += 2_000
     assert ", and was renewed 2 s ago." in only(explain(service, job_id), Running).sentence
 
@@ -662,7 +662,7 @@ def test_a_cancelled_job_names_the_cancel_and_not_an_earlier_failure(service: Se
     (job,) = take(service)
     service.cancel([second]).wait()
     service.store.clock_offset_ms += 1_000
-    service.release([Held(second, job.lease_token)]).wait()
+    service.release([LeaseRef(second, job.lease_token)]).wait()
     reason = only(explain(service, second), Ended)
     assert (reason.how, reason.reason) == ("cancelled", "")
 

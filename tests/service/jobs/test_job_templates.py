@@ -7,7 +7,7 @@ import pytest
 from tests.service.helpers import new, read, take
 from windlass.core.errors import BadInput, TooLarge
 from windlass.core.job import Blob, Codec, Job, NewJob
-from windlass.core.job_template import Filled, Form
+from windlass.core.job_template import JobTemplate, PreparedJob
 from windlass.core.limits.limit import Limit, Matcher
 from windlass.core.operations import Enqueued
 from windlass.core.retry import Backoff
@@ -25,7 +25,7 @@ FORMS = {
 }
 
 
-def accepted(service: Service, *jobs: NewJob | Filled) -> list[Job]:
+def accepted(service: Service, *jobs: NewJob | PreparedJob) -> list[Job]:
     answers = service.enqueue(jobs).wait()
     return [read(service, answer.id) for answer in answers if isinstance(answer, Enqueued)]
 
@@ -37,9 +37,9 @@ def content(job: Job) -> dict[str, object]:
 
 @pytest.mark.parametrize("kind", FORMS)
 def test_a_filled_form_is_the_job_that_it_describes(service: Service, kind: str) -> None:
-    form = Form(FORMS[kind])
+    form = JobTemplate(FORMS[kind])
     payloads = [Blob(b"1"), Blob(b"\x02", Codec.MSGPACK), Blob(b"1")]
-    filled = [Filled(form, payload) for payload in payloads]
+    filled = [PreparedJob(form, payload) for payload in payloads]
     by_form = accepted(service, *filled)
     alone = accepted(service, *(one.new_job() for one in filled))
     assert [content(job) for job in by_form] == [content(job) for job in alone]
@@ -48,43 +48,43 @@ def test_a_filled_form_is_the_job_that_it_describes(service: Service, kind: str)
 
 def test_a_delay_of_a_form_is_counted_from_each_enqueue(service: Service) -> None:
     service.store.clock_offset_ms = 0
-    form = Form(new(delay_ms=60_000))
-    (first,) = accepted(service, Filled(form, Blob(b"1")))
+    form = JobTemplate(new(delay_ms=60_000))
+    (first,) = accepted(service, PreparedJob(form, Blob(b"1")))
     service.store.clock_offset_ms = 3_600_000
-    (second,) = accepted(service, Filled(form, Blob(b"2")))
+    (second,) = accepted(service, PreparedJob(form, Blob(b"2")))
     assert second.run_at_ms - first.run_at_ms >= 3_600_000
 
 
 def test_limits_look_into_each_payload(service: Service) -> None:
     service.limit(Limit(name="per-customer", matches=Matcher(queue="q"), key="customer", running=1)).wait()
-    form = Form(new())
-    accepted(service, *(Filled(form, Blob(b'{"customer":%d}' % customer)) for customer in (1, 2, 1)))
+    form = JobTemplate(new())
+    accepted(service, *(PreparedJob(form, Blob(b'{"customer":%d}' % customer)) for customer in (1, 2, 1)))
     assert [job.payload.data for job in take(service, most=9)] == [b'{"customer":1}', b'{"customer":2}']
 
 
 def test_what_is_wrong_with_a_form_or_a_payload_is_said_each_time(service: Service) -> None:
-    wrong = Form(new(priority="high"))
+    wrong = JobTemplate(new(priority="high"))
     for _ in range(2):
         with pytest.raises(BadInput, match="priority must be a whole number"):
-            service.enqueue([Filled(wrong, Blob(b"1"))])
-    right = Form(new())
-    service.enqueue([Filled(right, Blob(b"1"))]).wait()
+            service.enqueue([PreparedJob(wrong, Blob(b"1"))])
+    right = JobTemplate(new())
+    service.enqueue([PreparedJob(right, Blob(b"1"))]).wait()
     with pytest.raises(TooLarge, match="payload has"):
-        service.enqueue([Filled(right, Blob(b"1" * 2_000_000))])
+        service.enqueue([PreparedJob(right, Blob(b"1" * 2_000_000))])
     with pytest.raises(BadInput, match="payload must be a Blob"):
-        service.enqueue([Filled(right, b"1")])  # type: ignore[arg-type]
+        service.enqueue([PreparedJob(right, b"1")])  # type: ignore[arg-type]
 
 
 def test_records_that_are_alike_are_told_apart(service: Service) -> None:
     """Reading remembers what records have in common: two that differ in little must not be taken for each other."""
-    one = Form(new())
+    one = JobTemplate(new())
     jobs = accepted(
         service,
-        Filled(one, Blob(b"1")),
+        PreparedJob(one, Blob(b"1")),
         new(priority=1),
         new(hidden=True),
         new(repeat="FINISHED, +1 HOUR"),
-        Filled(one, Blob(b"2")),
+        PreparedJob(one, Blob(b"2")),
     )
     assert [(job.priority, job.is_hidden, job.repeat != "", job.payload.data) for job in jobs] == [
         (0, False, False, b"1"),

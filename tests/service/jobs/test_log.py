@@ -12,7 +12,7 @@ from tests.support.namespace import dump, keys
 from windlass.core.errors import AlreadyEnded, BadInput, StaleLease, TooLarge, UnknownJob, WrongState
 from windlass.core.job import Blob, Job
 from windlass.core.log import BYTES_KEPT, LINES_KEPT, KeptLine, Log, LogLine, Logs
-from windlass.core.operations import Edit, Fail, Finish, Held, Update
+from windlass.core.operations import Edit, Fail, Finish, LeaseRef, Update
 from windlass.core.queue import FOREVER_MS
 from windlass.core.retry import Backoff
 from windlass.core.states import State
@@ -111,7 +111,7 @@ def test_others_may_not_log(service: Service, store: Store) -> None:
     assert first.id == ended.id
     say(service, job, "mine")
     service.finish([Finish(first.id, first.lease_token)]).wait()
-    service.release([Held(job.id, job.lease_token)]).wait()
+    service.release([LeaseRef(job.id, job.lease_token)]).wait()
     take(service)
     before = dump(store)
     changes = [
@@ -132,7 +132,7 @@ WAYS_OUT: dict[str, WaysOut] = {
         service.fail([Fail(id=job.id, token=job.lease_token)]).wait(), service.delete([job.id]).one().wait(),
     ),
     "release, cancel and delete": lambda service, job: (
-        service.release([Held(job.id, job.lease_token)]).wait(),
+        service.release([LeaseRef(job.id, job.lease_token)]).wait(),
         service.cancel([job.id]).wait(),
         service.delete([job.id]).one().wait(),
     ),

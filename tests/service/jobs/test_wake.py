@@ -15,7 +15,7 @@ import pytest
 from tests.service.helpers import another, counts, new, put, take
 from windlass.core.errors import AlreadyEnded, UnknownJob
 from windlass.core.job import Blob, Ending, Job
-from windlass.core.operations import Edit, Fail, Filter, Finish, Held, Take, Taken
+from windlass.core.operations import Edit, Fail, Filter, Finish, LeaseRef, Take, Taken
 from windlass.core.states import State
 from windlass.service import Service
 from windlass.store.commands.admin.maintenance import pass_wakeup
@@ -145,7 +145,7 @@ def test_whatever_makes_a_job_takeable_rings(service: Service, how: str) -> None
 
     def wake() -> None:
         actions = {
-            "release": lambda: service.release([Held(answer.id, 0)]),
+            "release": lambda: service.release([LeaseRef(answer.id, 0)]),
             "retry": lambda: service.fail([Fail(id=answer.id, token=0, then="retry")]),
             "requeue": lambda: service.requeue([answer.id]),
             "edit": lambda: service.edit([Edit(id=answer.id, run_at_ms=1)]),

@@ -19,13 +19,13 @@ from windlass.core.errors import (
 )
 from windlass.core.job import Blob, Job
 from windlass.core.limits.limit import Limit, Matcher
-from windlass.core.operations import Conclude, Filter, Finish
+from windlass.core.operations import CompleteWithChildren, Filter, Finish
 from windlass.core.states import State
 from windlass.service import Service
 
 
 def conclude(service: Service, job_id: bytes, then: Any, **more: Any) -> Any:
-    (answer,) = service.complete_with_children([Conclude(id=job_id, then=then, **more)]).wait()
+    (answer,) = service.complete_with_children([CompleteWithChildren(id=job_id, then=then, **more)]).wait()
     return answer
 
 
@@ -206,9 +206,9 @@ def test_many_at_once_answer_one_by_one(service: Service) -> None:
     first, second, third = take(service, most=3)
     answers = service.complete_with_children(
         [
-            Conclude(id=first.id, then="finish"),
-            Conclude(id=second.id, then="again", run_at_ms=5),
-            Conclude(id=third.id, then="fail", token=1),
+            CompleteWithChildren(id=first.id, then="finish"),
+            CompleteWithChildren(id=second.id, then="again", run_at_ms=5),
+            CompleteWithChildren(id=third.id, then="fail", token=1),
         ]
     ).wait()
     assert answers[:2] == ["finished", "again"]

@@ -17,7 +17,7 @@ from tests.support.namespace import ask
 from windlass.core.errors import Refusal, StaleLease, WrongState
 from windlass.core.ids import make_id
 from windlass.core.job import Blob, Job
-from windlass.core.operations import ANYTHING, Filter, Held, Take, Taken
+from windlass.core.operations import ANY_JOB, Filter, LeaseRef, Take, Taken
 from windlass.core.states import State
 from windlass.service import Service
 from windlass.store.commands.command import Flow
@@ -33,7 +33,7 @@ HAND_MS = 2_000
 LIMIT_S = 30.0
 
 
-def wait_in(service: Service, bell: str = BELL, *, wants: Filter = ANYTHING, for_ms: int = 60_000, **how: Any) -> None:
+def wait_in(service: Service, bell: str = BELL, *, wants: Filter = ANY_JOB, for_ms: int = 60_000, **how: Any) -> None:
     """As a worker that finds nothing, and waits to be rung."""
     request = Take(queues=("q",), worker=W, wants=wants)
     registration = WaitRegistration(bell, for_ms, **({"by_hand": True} | how))
@@ -67,7 +67,7 @@ def test_the_job_comes_with_the_ring(service: Service) -> None:
     assert (job.id, job.state, job.worker, job.attempt) == (known.id, State.DISPATCHED, W, 1)
     assert job.payload == Blob(b'{"n":1}')
     assert take(service) == []
-    (deadline,) = service.accept([Held(job.id, job.lease_token)]).wait()
+    (deadline,) = service.accept([LeaseRef(job.id, job.lease_token)]).wait()
     assert isinstance(deadline, int)
     assert read(service, known.id).state is State.RUNNING
     assert counts(service) == {"running": 1}
@@ -98,7 +98,7 @@ def test_what_nobody_accepts_goes_back_unspent(service: Service) -> None:
     service.recover().wait()
     job = read(service, known.id)
     assert (job.state, job.attempt) == (State.QUEUED, 0)
-    (refusal,) = service.accept([Held(late.id, late.lease_token)]).wait()
+    (refusal,) = service.accept([LeaseRef(late.id, late.lease_token)]).wait()
     assert isinstance(refusal, StaleLease | WrongState)
     (again,) = take(service)
     assert (again.id, again.attempt) == (known.id, 1)
@@ -294,7 +294,7 @@ async def test_what_was_long_on_its_way_is_not_received(open_service: Service, m
 @pytest.mark.anyio
 async def test_an_acceptance_that_comes_too_late_is_refused(open_service: Service) -> None:
     def back(job: Job) -> None:
-        open_service.release([Held(job.id, job.lease_token)]).wait()
+        open_service.release([LeaseRef(job.id, job.lease_token)]).wait()
 
     receiver = Receiver(takes_on=True, before=back)
     await receiver.waits_at(open_service)

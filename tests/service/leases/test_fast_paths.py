@@ -22,7 +22,7 @@ from tests.support.profiles import machine_settings
 from windlass.core.errors import Refusal
 from windlass.core.ids import make_id, numbered_id
 from windlass.core.job import Blob, NewJob
-from windlass.core.operations import Edit, Fail, Finish, Held, Take
+from windlass.core.operations import Edit, Fail, Finish, LeaseRef, Take
 from windlass.core.queue import FOREVER_MS
 from windlass.core.retry import Backoff
 from windlass.service import Service
@@ -259,7 +259,7 @@ def do(both: Both, step: tuple[Any, ...]) -> None:
         if finishes:
             both.ask(lambda service: service.finish(finishes).wait())
     elif kind == "release":
-        given_back = [Held(*one) for one in both.held[-1 - step[1] :][:1]]
+        given_back = [LeaseRef(*one) for one in both.held[-1 - step[1] :][:1]]
         if given_back:
             both.ask(lambda service: service.release(given_back).wait())
     elif kind == "edit":

@@ -9,7 +9,7 @@ import pytest
 from tests.service.helpers import counts, new, put, read, take
 from windlass.core.errors import AlreadyEnded, BadInput, Refusal, StaleLease, TooLarge, UnknownJob, WrongState
 from windlass.core.job import Blob, Codec, Ending
-from windlass.core.operations import Finish, Held, Listing, Take
+from windlass.core.operations import Finish, LeaseRef, Listing, Take
 from windlass.core.queue import FOREVER_MS
 from windlass.core.states import State
 from windlass.service import Service
@@ -189,5 +189,5 @@ def test_the_lease_of_one_job_does_not_end_another(service: Service) -> None:
     put(service, new(), new())
     one, two = take(service, most=2)
     assert isinstance(service.finish([Finish(one.id, two.lease_token)]).wait()[0], StaleLease)
-    service.release([Held(one.id, one.lease_token)]).one().wait()
+    service.release([LeaseRef(one.id, one.lease_token)]).one().wait()
     assert counts(service) == {"queued": 1, "running": 1}

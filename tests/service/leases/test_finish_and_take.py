@@ -10,7 +10,7 @@ from tests.service.helpers import counts, new, put, take
 from tests.support.engine_process import EngineProcess
 from windlass.core.errors import AlreadyEnded, BadInput, NamesNeedLanes, StaleLease, UnknownJob
 from windlass.core.job import Blob
-from windlass.core.operations import Exchanged, Fail, Filter, Finish, Take
+from windlass.core.operations import Fail, Filter, Finish, FinishedAndTaken, Take
 from windlass.service import Service
 
 REQUEST = Take(queues=("q",), most=10)
@@ -123,7 +123,7 @@ async def test_a_caller_that_is_cancelled_on_the_way_gives_its_jobs_back(
     async with service.store, asyncio.timeout(10):
         await service.enqueue([new()])
 
-        async def exchange() -> Exchanged:
+        async def exchange() -> FinishedAndTaken:
             return await service.finish_and_take([], [], Take(queues=("q",)))
 
         engine.freeze()

@@ -7,7 +7,7 @@ import pytest
 from tests.service.helpers import counts, new, put, read, take
 from windlass.core.errors import AlreadyEnded, StaleLease, UnknownJob, WrongState
 from windlass.core.job import Blob
-from windlass.core.operations import Finish, Held
+from windlass.core.operations import Finish, LeaseRef
 from windlass.core.retry import Backoff
 from windlass.core.states import State
 from windlass.service import Service
@@ -19,7 +19,7 @@ def test_the_attempt_and_the_place_are_given_back(service: Service, lane: str, a
     ids = [one.id for one in put(service, *(new(lane=lane, payload=Blob(b"x" * 2000)) for _ in range(5)))]
     jobs = take(service, most=3, accept_ms=accept_ms, worker=bytes(range(16)))
     service.store.clock_offset_ms += 1_000
-    answers = service.release([Held(job.id, job.lease_token) for job in reversed(jobs)]).wait()
+    answers = service.release([LeaseRef(job.id, job.lease_token) for job in reversed(jobs)]).wait()
     assert answers == ["queued"] * 3
     stored = read(service, ids[0])
     assert (stored.state, stored.attempt, stored.worker, stored.lease_token) == (State.QUEUED, 0, None, 0)
@@ -34,14 +34,14 @@ def test_a_job_with_one_attempt_may_be_released_for_ever(service: Service) -> No
     for _ in range(5):
         (job,) = take(service)
         assert job.attempt == 1
-        service.release([Held(job.id, job.lease_token)]).one().wait()
+        service.release([LeaseRef(job.id, job.lease_token)]).one().wait()
 
 
 def test_a_job_that_was_asked_to_stop_is_cancelled(service: Service) -> None:
     put(service, new())
     (job,) = take(service)
     service.cancel([job.id]).wait()
-    assert service.release([Held(job.id, job.lease_token)]).one().wait() == "cancelled"
+    assert service.release([LeaseRef(job.id, job.lease_token)]).one().wait() == "cancelled"
     assert counts(service) == {"cancelled": 1}
 
 
@@ -49,13 +49,13 @@ def test_refusals(service: Service) -> None:
     put(service, new(), new())
     old, ended = take(service, most=2)
     service.finish([Finish(ended.id, ended.lease_token)]).wait()
-    service.release([Held(old.id, old.lease_token)]).wait()
-    waiting = service.release([Held(old.id, old.lease_token), Held(old.id, 0)]).wait()
+    service.release([LeaseRef(old.id, old.lease_token)]).wait()
+    waiting = service.release([LeaseRef(old.id, old.lease_token), LeaseRef(old.id, 0)]).wait()
     assert [type(one) for one in waiting] == [StaleLease, WrongState]
     (job,) = take(service)
     before = read(service, job.id)
     answers = service.release(
-        [Held(old.id, old.lease_token), Held(ended.id, ended.lease_token), Held(service.store.new_id("q"), 1)]
+        [LeaseRef(old.id, old.lease_token), LeaseRef(ended.id, ended.lease_token), LeaseRef(service.store.new_id("q"), 1)]
     ).wait()
     assert [type(one) for one in answers] == [StaleLease, AlreadyEnded, UnknownJob]
     assert read(service, job.id) == before
@@ -64,7 +64,7 @@ def test_refusals(service: Service) -> None:
 def test_whoever_holds_it(service: Service) -> None:
     put(service, new())
     (job,) = take(service)
-    assert service.release([Held(job.id, 0)]).one().wait() == "queued"
+    assert service.release([LeaseRef(job.id, 0)]).one().wait() == "queued"
 
 
 def test_an_overdue_retake_job_is_released_to_one_place_only(service: Service) -> None:
@@ -72,7 +72,7 @@ def test_an_overdue_retake_job_is_released_to_one_place_only(service: Service) -
     (job,) = take(service)
     service.store.clock_offset_ms += 31_000
     service.recover().wait()
-    assert service.release([Held(job.id, job.lease_token)]).one().wait() == "queued"
+    assert service.release([LeaseRef(job.id, job.lease_token)]).one().wait() == "queued"
     assert counts(service) == {"queued": 1}
     assert len(take(service, most=5)) == 1
     assert counts(service) == {"running": 1}

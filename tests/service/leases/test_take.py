@@ -17,7 +17,7 @@ from tests.service.helpers import counts, new, put, read, take
 from tests.support.engine_process import EngineProcess
 from windlass.core.errors import BadInput, NamesNeedLanes, StaleLease, TooLarge
 from windlass.core.job import Blob, Job
-from windlass.core.operations import Fail, Filter, Finish, Held, Take
+from windlass.core.operations import Fail, Filter, Finish, LeaseRef, Take
 from windlass.core.queue import FOREVER_MS
 from windlass.core.retry import Backoff
 from windlass.core.states import State
@@ -282,7 +282,7 @@ def test_a_lease_without_a_deadline_never_runs_out(service: Service) -> None:
 def test_tokens_only_grow(service: Service) -> None:
     put(service, *(new() for _ in range(4)))
     jobs = take(service, most=2) + take(service, most=2)
-    service.release([Held(job.id, job.lease_token) for job in jobs]).wait()
+    service.release([LeaseRef(job.id, job.lease_token) for job in jobs]).wait()
     tokens = [job.lease_token for job in jobs + take(service, most=4)]
     assert tokens == sorted(set(tokens))
 
@@ -298,7 +298,7 @@ def test_a_dispatched_job_waits_for_its_acceptance_and_then_goes_back_unspent(se
     assert (again.id, again.state, again.attempt) == (answer.id, State.RUNNING, 1)
     assert service.job([answer.id]).one().wait().attempts == []
     with pytest.raises(StaleLease):
-        service.accept([Held(job.id, job.lease_token)]).one().wait()
+        service.accept([LeaseRef(job.id, job.lease_token)]).one().wait()
 
 
 # Time passes, and no loop runs
@@ -417,7 +417,7 @@ def test_a_heartbeat_takes_an_overdue_retake_job_back(service: Service) -> None:
     (job,) = take(service)
     service.store.clock_offset_ms += 30_001
     service.recover().wait()
-    service.extend([Held(job.id, job.lease_token)]).one().wait()
+    service.extend([LeaseRef(job.id, job.lease_token)]).one().wait()
     assert take(service) == []
     assert not read(service, job.id).is_overdue
 

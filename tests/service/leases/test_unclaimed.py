@@ -10,7 +10,7 @@ from tests.service.admin.examined import assert_healthy, findings
 from tests.service.helpers import counts, new, put, read, take
 from windlass.core.errors import BadInput, StaleLease, UnknownWorker
 from windlass.core.job import Job
-from windlass.core.operations import Finish, HeartbeatReply, Held, WorkerInfo
+from windlass.core.operations import Finish, HeartbeatReply, LeaseRef, WorkerInfo
 from windlass.core.queue import FOREVER_MS
 from windlass.service import Service
 from windlass.store.store import Store
@@ -30,11 +30,11 @@ def held(service: Service) -> list[Job]:
     return jobs
 
 
-def lease(job: Job) -> Held:
-    return Held(job.id, job.lease_token)
+def lease(job: Job) -> LeaseRef:
+    return LeaseRef(job.id, job.lease_token)
 
 
-def beat(service: Service, *named: Job) -> list[Held]:
+def beat(service: Service, *named: Job) -> list[LeaseRef]:
     """The leases that a heartbeat of A which names these jobs hears of, in the order of their grants."""
     return sorted(service.beat_holding(A, [job.id for job in named]).wait().unclaimed, key=lambda one: one.token)
 

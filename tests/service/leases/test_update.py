@@ -12,7 +12,7 @@ from tests.service.helpers import new, put, read, take
 from tests.service.machines import invariants
 from windlass.core.errors import AlreadyEnded, BadInput, StaleLease, TooLarge, UnknownJob, WrongState
 from windlass.core.job import Blob, Codec, Job
-from windlass.core.operations import Edit, Fail, Finish, Held, Listing, Update, Updated
+from windlass.core.operations import Edit, Fail, Finish, LeaseRef, Listing, Update, Updated
 from windlass.service import Service
 from windlass.store.store import Store
 
@@ -42,7 +42,7 @@ def test_a_new_payload_is_a_new_revision(service: Service, before: int, after: i
     assert (stored.tags, stored.trace, stored.unique, stored.lane, stored.state) == (
         job.tags, job.trace, job.unique, job.lane, job.state
     )  # fmt: skip
-    service.release([Held(job.id, job.lease_token)]).wait()
+    service.release([LeaseRef(job.id, job.lease_token)]).wait()
     (again,) = take(service)
     assert (again.payload, again.revision) == (payload, 2)
     service.finish([Finish(again.id, again.lease_token)]).one().wait()
@@ -69,7 +69,7 @@ def test_progress_starts_anew_with_each_attempt(service: Service) -> None:
     put(service, new())
     (job,) = take(service)
     service.update([Update(id=job.id, token=job.lease_token, progress=0.5)]).wait()
-    service.release([Held(job.id, job.lease_token)]).wait()
+    service.release([LeaseRef(job.id, job.lease_token)]).wait()
     assert take(service)[0].progress == 0
 
 
@@ -83,7 +83,7 @@ def test_the_answer_says_when_to_stop(service: Service) -> None:
 def test_others_may_not_write(service: Service) -> None:
     queued, _ = put(service, new(name="queued", delay_ms=60_000), new())
     (job,) = take(service)
-    service.release([Held(job.id, job.lease_token)]).wait()
+    service.release([LeaseRef(job.id, job.lease_token)]).wait()
     (again,) = take(service)
     changes: list[tuple[bytes, int]] = [
         (job.id, job.lease_token),

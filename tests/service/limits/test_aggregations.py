@@ -15,7 +15,7 @@ from tests.support.namespace import keys
 from windlass.core.errors import BadInput, Refusal, UnknownLimit
 from windlass.core.job import Blob, Cap, Job, NewJob
 from windlass.core.limits.limit import Aggregation, Limit, Matcher
-from windlass.core.operations import Edit, Fail, Filter, Finish, Held, Take, Taken
+from windlass.core.operations import Edit, Fail, Filter, Finish, LeaseRef, Take, Taken
 from windlass.service import Service
 from windlass.store.store import Store
 
@@ -294,7 +294,7 @@ def test_explain_names_the_cap(service: Service) -> None:
 def test_a_released_job_and_a_lost_lease_keep_their_key(service: Service, store: Store) -> None:
     put(service, job("a", cap=1, lease_ms=1_000), job("a"))
     (one,) = take(service)
-    service.release([Held(one.id, one.lease_token)]).wait()
+    service.release([LeaseRef(one.id, one.lease_token)]).wait()
     assert listed(service)["a"].queued == 2
     take(service)
     store.clock_offset_ms += 1_001

@@ -12,7 +12,7 @@ from tests.support.namespace import keys
 from windlass.core.errors import BadInput, TooLarge, UnknownLimit
 from windlass.core.job import Blob, Codec
 from windlass.core.limits.limit import Limit, LimitTable, Matcher
-from windlass.core.operations import Edit, Fail, Filter, Finish, Held, Take
+from windlass.core.operations import Edit, Fail, Filter, Finish, LeaseRef, Take
 from windlass.core.scheduling.schedule import Schedule
 from windlass.service import Service
 from windlass.store.commands.take import WaitRegistration
@@ -239,7 +239,7 @@ def test_every_way_out_makes_room(service: Service, way: str) -> None:
     limit(service, running=1)
     put(service, new(retry=new().retry), new())
     (job,) = take(service)
-    held = Held(job.id, job.lease_token)
+    held = LeaseRef(job.id, job.lease_token)
     if way == "release":
         service.release([held]).wait()
     elif way == "fail":
@@ -278,7 +278,7 @@ def test_an_overdue_holder_loses_its_place_when_the_limit_is_full(service: Servi
     service.store.clock_offset_ms += 1000
     put(service, new())
     assert len(take(service)) == 1
-    (answer,) = service.extend([Held(job.id, job.lease_token)]).wait()
+    (answer,) = service.extend([LeaseRef(job.id, job.lease_token)]).wait()
     assert getattr(answer, "code", None) == "stale_lease"
 
 

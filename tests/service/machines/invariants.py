@@ -14,8 +14,8 @@ from typing import Any
 from tests.service.bits import BITS
 from tests.service.machines.dependency_graph import check_families, is_needed
 from tests.service.machines.limit_invariants import LIMITING, LIMITING_SINGLE, check_limits
-from windlass.core.callbacks.callback import destination_mark
-from windlass.core.event import Event, Happening
+from windlass.core.callbacks.callback import destination_digest
+from windlass.core.event import Event, EventKind
 from windlass.core.ids import number_of_id
 from windlass.core.job import Job
 from windlass.core.log import BYTES_KEPT, LINES_KEPT
@@ -359,7 +359,7 @@ def check_debts(found: Snapshot) -> None:
         job = unpack(fields[b"job"])
         assert job.id == debt[:16], f"a callback of another job: {job}"
         assert job.callback is not None, f"nobody asked for a callback: {job}"
-        mark = destination_mark(job.callback)
+        mark = destination_digest(job.callback)
         assert fields[b"to"] == mark.encode(), f"for another destination: {job}"
         assert debt in given_up or debt in listed[mark], f"listed for another destination: {job}"
         assert job.state.label in job.callback.events, f"owed for another end: {job}"
@@ -426,16 +426,16 @@ def _reachable(source: State | None, verbs: frozenset[str]) -> set[State | None]
 
 def check_told(before: Snapshot, after: Snapshot, events: Iterable[Event]) -> None:
     """The last thing that followers were told of a job is the state it is in; each change was told."""
-    told: dict[bytes, Happening] = {}
+    told: dict[bytes, EventKind] = {}
     for event in events:
-        assert event.kind is not Happening.MISSED, "events were lost"
-        if event.kind not in (Happening.PROGRESS, Happening.EMITTED):
+        assert event.kind is not EventKind.MISSED, "events were lost"
+        if event.kind not in (EventKind.PROGRESS, EventKind.EMITTED):
             told[event.job] = event.kind
     for job_id in before.jobs.keys() | after.jobs.keys() | told.keys():
         old, new, last = before.jobs.get(job_id), after.jobs.get(job_id), told.get(job_id)
         if new is None:
             was_ended = old is not None and old.job.state in ENDED
-            assert was_ended or last is Happening.DELETED or (last and last.state in ENDED), f"gone untold: {job_id!r}"
+            assert was_ended or last is EventKind.DELETED or (last and last.state in ENDED), f"gone untold: {job_id!r}"
         elif last is not None:
             assert last.state is new.job.state, f"{last!r} was told last of {new.job}"
         else:

@@ -11,7 +11,7 @@ import msgspec
 from tests.service.machines.ledger import SWEPT, Ledger, ModelJob, identity_of
 from windlass.core.job import NewJob
 from windlass.core.log import Log
-from windlass.core.operations import Edit, Edited, Enqueued, Extended, Fail, Finish, Held, Take, Update, Updated
+from windlass.core.operations import Edit, Edited, Enqueued, Extended, Fail, Finish, LeaseRef, Take, Update, Updated
 from windlass.core.queue import FOREVER_MS, Configuration
 from windlass.core.states import ENDED, LEASED, PENDING, State
 from windlass.core.text.durations import INSTANT_MAX
@@ -235,7 +235,7 @@ class Model(Ledger):
         self.put_back(job, verb)
         return "retried"
 
-    def release(self, job: ModelJob, _request: Held) -> str:
+    def release(self, job: ModelJob, _request: LeaseRef) -> str:
         return self.give_back(job, "release")
 
     # People

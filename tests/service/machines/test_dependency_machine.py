@@ -29,7 +29,7 @@ from tests.support.engine_process import EngineProcess
 from windlass.core.errors import Refusal
 from windlass.core.ids import make_id
 from windlass.core.job import NewJob
-from windlass.core.operations import Enqueued, Fail, Finish, Held, Take
+from windlass.core.operations import Enqueued, Fail, Finish, LeaseRef, Take
 from windlass.core.queue import DAY_MS
 from windlass.core.retry import ENDLESS, Backoff
 from windlass.core.states import ENDED, LEASED, State
@@ -155,8 +155,8 @@ class Machine(RuleBasedStateMachine):
         among = there if there and pick < 28 else self.ids
         return among[pick % len(among)]
 
-    def leased(self) -> list[Held]:
-        return [Held(one.job.id, one.token) for _, one in sorted(self.seen.jobs.items()) if one.job.state in LEASED]
+    def leased(self) -> list[LeaseRef]:
+        return [LeaseRef(one.job.id, one.token) for _, one in sorted(self.seen.jobs.items()) if one.job.state in LEASED]
 
     def relative(self, job_id: bytes) -> Relative:
         return self.model.jobs[job_id]

@@ -28,12 +28,12 @@ from tests.service.machines.limit_invariants import room
 from tests.service.takers import pass_ring, said
 from tests.support.engine_process import EngineProcess
 from tests.support.profiles import ENGINE, machine_settings
-from windlass.core.callbacks.callback import HeldDebt, Undelivered
+from windlass.core.callbacks.callback import FailedDelivery, LeasedCallback
 from windlass.core.ids import make_id
 from windlass.core.job import Blob, Job, NewJob
 from windlass.core.limits.limit import Limit
 from windlass.core.log import Log, LogLine
-from windlass.core.operations import Edit, Fail, Filter, Finish, Held, Said, Take, Update, WorkerInfo
+from windlass.core.operations import Edit, Fail, Filter, Finish, LeaseRef, Take, Update, WorkerInfo, WorkerReport
 from windlass.core.queue import DAY_MS
 from windlass.core.scheduling.schedule import Schedule
 from windlass.core.states import ENDED, LEASED, State
@@ -247,8 +247,8 @@ class EverythingMachine(RuleBasedStateMachine):
         for limit, count in Counter(limit for job in taken for limit in job.limits).items():
             assert count <= room(before, request.queues[0], limit), f"{limit} is exceeded by {count}"
 
-    def held(self, which: Sequence[int]) -> list[Held]:
-        return [Held(job.id, job.lease_token) for job in self.some(which, *LEASED)]
+    def held(self, which: Sequence[int]) -> list[LeaseRef]:
+        return [LeaseRef(job.id, job.lease_token) for job in self.some(which, *LEASED)]
 
     def finish(self, which: list[int], for_good: bool, result: bool) -> None:
         blob = Blob(b"7") if result else None
@@ -298,7 +298,7 @@ class EverythingMachine(RuleBasedStateMachine):
         queue, job_id = (job.queue, job.id) if job else ("q", b"")
         info = WorkerInfo(name="w", queues=(queue,))
         before = self.seen
-        said = [Said(queue=queue, worker=worker, info=info, says=one, id=job_id, idle_ms=idle_ms) for one in says]
+        said = [WorkerReport(queue=queue, worker=worker, info=info, says=one, id=job_id, idle_ms=idle_ms) for one in says]
         self.service.report_worker(said, silent_ms=4_000).wait()
         self.look("take", "accept", "extend", "update", "finish", *IN_TIME)
         self.check_heard(before, job_id, worker)
@@ -406,15 +406,15 @@ class EverythingMachine(RuleBasedStateMachine):
         self.look("enqueue")
 
     def callbacks(self, how: str) -> None:
-        debts = self.service.take_callbacks(most=5).wait().debts
+        debts = self.service.take_callbacks(most=5).wait().callbacks
         if how == "redeliver":
-            debts += self.service.callbacks(given_up=True, most=5).wait().debts
+            debts += self.service.callbacks(given_up=True, most=5).wait().callbacks
             self.service.redeliver([debt.job.id for debt in debts] or [bytes(16)]).wait()
         elif how == "settle" and debts:
-            self.service.settle_callbacks([HeldDebt(debt.id, debt.token) for debt in debts]).wait()
+            self.service.settle_callbacks([LeasedCallback(debt.id, debt.token) for debt in debts]).wait()
         elif debts:
             outcome = {"give_up": how == "give up", "is_unspent": how == "put back"}
-            again = [Undelivered(id=debt.id, token=debt.token, **outcome) for debt in debts]
+            again = [FailedDelivery(id=debt.id, token=debt.token, **outcome) for debt in debts]
             self.service.retry_callbacks(again).wait()
         self.look()
 
@@ -480,13 +480,13 @@ class EverythingMachine(RuleBasedStateMachine):
             if at % 2 or job.result_ttl_ms:
                 said(self.service.delete([job.id]).one().wait, "unknown_job", "already_ended")
         self.look("delete")
-        while debts := self.service.take_callbacks(most=100).wait().debts:
-            self.service.settle_callbacks([HeldDebt(debt.id, debt.token) for debt in debts]).wait()
+        while debts := self.service.take_callbacks(most=100).wait().callbacks:
+            self.service.settle_callbacks([LeasedCallback(debt.id, debt.token) for debt in debts]).wait()
         self.pass_time(15 * DAY_MS, True)
         self.service.sweep().wait()
         self.pass_time(DAY_MS, True)
-        while debts := self.service.take_callbacks(most=100).wait().debts:
-            self.service.settle_callbacks([HeldDebt(debt.id, debt.token) for debt in debts]).wait()
+        while debts := self.service.take_callbacks(most=100).wait().callbacks:
+            self.service.settle_callbacks([LeasedCallback(debt.id, debt.token) for debt in debts]).wait()
         self.look()
         assert not self.seen.jobs, f"still there: {self.jobs()}"
         left = [key for key in self.seen.values if not key.startswith(LASTING)]

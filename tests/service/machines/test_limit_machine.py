@@ -26,7 +26,7 @@ from tests.support.engine_process import EngineProcess
 from tests.support.profiles import ENGINE, machine_settings
 from windlass.core.job import Blob, Cap, Job, NewJob
 from windlass.core.limits.limit import Limit, Matcher
-from windlass.core.operations import Edit, Fail, Filter, Finish, Held, Take
+from windlass.core.operations import Edit, Fail, Filter, Finish, LeaseRef, Take
 from windlass.core.states import LEASED, State
 from windlass.service import Service
 from windlass.store.commands.take import WaitRegistration
@@ -274,9 +274,9 @@ class LimitMachine(RuleBasedStateMachine):
         elif how == "retry":
             self.service.fail([Fail(id=job.id, token=job.lease_token, then="retry", delay_ms=pick * 50)]).wait()
         elif how == "release":
-            self.service.release([Held(job.id, job.lease_token)]).wait()
+            self.service.release([LeaseRef(job.id, job.lease_token)]).wait()
         elif how == "extend":
-            self.service.extend([Held(job.id, job.lease_token)]).wait()
+            self.service.extend([LeaseRef(job.id, job.lease_token)]).wait()
         else:
             self.service.requeue([job.id]).wait()
         self.settle()

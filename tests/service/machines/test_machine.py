@@ -49,11 +49,11 @@ from tests.service.machines.choices import (
 from tests.service.machines.ledger import ModelJob, wants
 from tests.service.machines.model import Model
 from tests.support.engine_process import EngineProcess
-from windlass.core.callbacks.callback import HeldDebt
+from windlass.core.callbacks.callback import LeasedCallback
 from windlass.core.errors import Refusal
 from windlass.core.job import Blob, Codec, NewJob
 from windlass.core.log import Log, LogLine
-from windlass.core.operations import Edit, Enqueued, Fail, Filter, Finish, Held, Listing, Take, Update, WorkerInfo
+from windlass.core.operations import Edit, Enqueued, Fail, Filter, Finish, LeaseRef, Listing, Take, Update, WorkerInfo
 from windlass.core.queue import DAY_MS, FOREVER_MS
 from windlass.core.states import ENDED, LEASED, State
 from windlass.service import Service
@@ -114,7 +114,7 @@ class Machine(RuleBasedStateMachine):
         self.store.open_sync()
         self.link = self.store._sync_connection
         self.model = Model(START_MS)
-        self.leases = [Held(id_of(999), 1)]  # all ever given, stale ones too
+        self.leases = [LeaseRef(id_of(999), 1)]  # all ever given, stale ones too
         self.ids = [id_of(999)]
         self.fresh = SEVERAL_REPEATED_IDS
         self.waiting_for: dict[bytes, Filter] = {}
@@ -132,13 +132,13 @@ class Machine(RuleBasedStateMachine):
             self.link.call("FLUSHDB")
             self.store.close_sync()
 
-    def lease(self, pick: int, is_exact: bool = True) -> Held:
+    def lease(self, pick: int, is_exact: bool = True) -> LeaseRef:
         held = [job for job in self.model.jobs.values() if job.state in LEASED]
         overdue = [job for job in held if job.is_retakeable]
-        among = [Held(job.id, job.token) for job in (overdue if overdue and pick in SPECIAL else held)]
+        among = [LeaseRef(job.id, job.token) for job in (overdue if overdue and pick in SPECIAL else held)]
         among = among if among and pick <= STILL_THERE else self.leases
         found = among[-1 - pick % len(among)]
-        return found if is_exact else Held(found.id, 0)
+        return found if is_exact else LeaseRef(found.id, 0)
 
     def id(self, pick: int) -> bytes:
         held = [job.id for job in self.model.jobs.values() if job.state in LEASED]
@@ -288,7 +288,7 @@ class Machine(RuleBasedStateMachine):
         if isinstance(taken, str) or isinstance(expected, str):
             self.agree(taken, expected)
             return
-        self.leases += [Held(job.id, job.lease_token) for job in taken]
+        self.leases += [LeaseRef(job.id, job.lease_token) for job in taken]
         actual = [(job.id, job.lease_token, job.payload, job.attempt) for job in taken]
         wanted = [(job.id, job.token, job.content.payload, job.attempt) for job in expected]
         self.agree(actual, wanted, "take", "promote", "recover", "expire", "clean")
@@ -321,7 +321,7 @@ class Machine(RuleBasedStateMachine):
         assert reported == expected, f"answered {reported}, not {expected}"
         verbs = ("finish", "fail", "take", "promote", "recover", "expire", "clean")
         taken, wanted = found.taken.jobs, self.model.take(request)
-        self.leases += [Held(job.id, job.lease_token) for job in taken]
+        self.leases += [LeaseRef(job.id, job.lease_token) for job in taken]
         self.agree([job.id for job in taken], [job.id for job in wanted], *verbs)  # type: ignore[union-attr]
 
     def model_refuses(self, request: Take) -> bool:
@@ -368,7 +368,7 @@ class Machine(RuleBasedStateMachine):
     @precondition(has_leases)
     @rule(which=few_picks, is_exact=mostly(True, False), lease_ms=mostly(0, 3_000, 60_000, FOREVER_MS))
     def extend(self, which: list[int], is_exact: bool, lease_ms: int) -> None:
-        def ask(requests: Sequence[Held]) -> Any:
+        def ask(requests: Sequence[LeaseRef]) -> Any:
             return self.service.extend(requests, lease_ms=lease_ms)
 
         requests = [self.lease(pick, is_exact) for pick in which]
@@ -377,7 +377,7 @@ class Machine(RuleBasedStateMachine):
     @precondition(has_leases)
     @rule(which=few_picks, lease_ms=mostly(0, 3_000, FOREVER_MS))
     def accept(self, which: list[int], lease_ms: int) -> None:
-        def ask(requests: Sequence[Held]) -> Any:
+        def ask(requests: Sequence[LeaseRef]) -> Any:
             return self.service.accept(requests, lease_ms=lease_ms)
 
         requests = [self.lease(pick) for pick in which]
@@ -444,7 +444,7 @@ class Machine(RuleBasedStateMachine):
         for _ in range(2):
             self.enqueue([(queue, {"priority": -1000}, -1)])
             self.take(Take(queues=(queue,)), "")
-            held = [Held(job.id, job.token) for job in self.model.jobs.values() if job.state in LEASED][-1:]
+            held = [LeaseRef(job.id, job.token) for job in self.model.jobs.values() if job.state in LEASED][-1:]
             self.report(
                 self.service.finish,
                 [Finish(*one) for one in map(msgspec.structs.astuple, held)],
@@ -617,8 +617,8 @@ class Machine(RuleBasedStateMachine):
             self.recover()
             self.promote()
             self.clean()
-        while debts := self.service.take_callbacks(most=100).wait().debts:
-            self.service.settle_callbacks([HeldDebt(debt.id, debt.token) for debt in debts]).wait()
+        while debts := self.service.take_callbacks(most=100).wait().callbacks:
+            self.service.settle_callbacks([LeasedCallback(debt.id, debt.token) for debt in debts]).wait()
         self.model.owed.clear()
         self.recover()
         lasting = (

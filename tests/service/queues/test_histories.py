@@ -9,7 +9,7 @@ import pytest
 from tests.service.helpers import new, put, take
 from windlass.core.operations import Finish
 from windlass.core.queue import Minute
-from windlass.core.stats.rollup import over_all
+from windlass.core.stats.rollup import sum_queues
 from windlass.service import Service
 from windlass.store.cache import history as history_cache
 from windlass.store.store import Store
@@ -54,7 +54,7 @@ def test_steps_are_sums_of_their_minutes(service: Service) -> None:
     assert enqueued(found["q"]) == [(at_ms, 5), (at_ms + 5 * MINUTE_MS, 5)]
     assert found["r"] == found["q"]
     assert found["none"] == []
-    assert enqueued(over_all(found.values())) == [(at_ms, 10), (at_ms + 5 * MINUTE_MS, 10)]
+    assert enqueued(sum_queues(found.values())) == [(at_ms, 10), (at_ms + 5 * MINUTE_MS, 10)]
     assert service.histories([]).wait() == {}
 
 

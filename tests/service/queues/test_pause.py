@@ -8,7 +8,7 @@ import pytest
 
 from tests.service.helpers import new, put, take
 from windlass.core.errors import BadInput, NamesNeedLanes
-from windlass.core.operations import Filter, Finish, Held, Take
+from windlass.core.operations import Filter, Finish, LeaseRef, Take
 from windlass.service import Service
 from windlass.store.store import Store
 
@@ -110,5 +110,5 @@ def test_a_pause_takes_no_lease_away(service: Service) -> None:
     service.pause("q", lane="a").wait()
     service.store.clock_offset_ms += 1_000
     assert take(service) == []
-    (answer,) = service.extend([Held(job.id, job.lease_token)]).wait()
+    (answer,) = service.extend([LeaseRef(job.id, job.lease_token)]).wait()
     assert getattr(answer, "code", None) is None

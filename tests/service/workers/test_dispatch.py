@@ -11,7 +11,7 @@ from tests.service.helpers import another, counts, new, put, read, take
 from tests.support.namespace import left_behind
 from windlass.core.errors import AlreadyEnded, StaleLease
 from windlass.core.job import Job
-from windlass.core.operations import Dispatch, Finish, Pushed, PushOutcome, Redirect, WorkerInfo
+from windlass.core.operations import Dispatch, Finish, PushOutcome, PushReport, Redirect, WorkerInfo
 from windlass.core.states import State
 from windlass.service import Service
 from windlass.store.store import Store
@@ -37,7 +37,7 @@ def dispatch(service: Service, most: int = 100, accept_ms: int = 5_000) -> list[
 
 def say(service: Service, job: Job, outcome: PushOutcome, lease_ms: int = 0) -> str:
     assert job.worker is not None
-    request = Pushed(id=job.id, token=job.lease_token, worker=job.worker, outcome=outcome, lease_ms=lease_ms)
+    request = PushReport(id=job.id, token=job.lease_token, worker=job.worker, outcome=outcome, lease_ms=lease_ms)
     return service.pushed([request]).one().wait()
 
 
@@ -332,7 +332,7 @@ async def _before(service: Service, news: str) -> list[Job]:
         return held
     if news == "known":
         (job,) = (await service.dispatch()).jobs
-        await service.pushed([Pushed(id=job.id, token=job.lease_token, worker=A, outcome="unknown")])
+        await service.pushed([PushReport(id=job.id, token=job.lease_token, worker=A, outcome="unknown")])
     return []
 
 

@@ -11,7 +11,7 @@ from tests.support.namespace import left_behind
 from windlass.core.errors import AlreadyEnded, Refusal, StaleLease, UnknownJob, WrongState
 from windlass.core.job import Blob, Job
 from windlass.core.limits.limit import Limit, Matcher
-from windlass.core.operations import Said, Saying, WorkerInfo
+from windlass.core.operations import WorkerInfo, WorkerReport, WorkerReportKind
 from windlass.core.states import State
 from windlass.service import Service
 from windlass.store.store import Store
@@ -21,7 +21,7 @@ A, B = b"a" * 16, b"b" * 16
 TICK_MS, SILENT_MS, ACCEPT_MS = 60_000, 180_000, 180_000
 
 
-def say(service: Service, says: Saying, worker: bytes = A, unique: str = "", **kw: object) -> object:
+def say(service: Service, says: WorkerReportKind, worker: bytes = A, unique: str = "", **kw: object) -> object:
     given = {
         "queue": "q",
         "worker": worker,
@@ -30,7 +30,7 @@ def say(service: Service, says: Saying, worker: bytes = A, unique: str = "", **k
         "unique": unique,
         "idle_ms": TICK_MS if says in ("idle", "finished") else 0,
     }
-    said = Said(**(given | kw))  # type: ignore[arg-type]
+    said = WorkerReport(**(given | kw))  # type: ignore[arg-type]
     (answer,) = service.report_worker([said], silent_ms=SILENT_MS).wait()
     return answer
 
@@ -150,7 +150,7 @@ def test_an_ended_job_that_is_kept_says_so(service: Service) -> None:
 
 
 @pytest.mark.parametrize("says", ["accepted", "progress", "finished"])
-def test_a_job_that_went_back_is_the_workers_own_again_when_it_speaks_of_it(service: Service, says: Saying) -> None:
+def test_a_job_that_went_back_is_the_workers_own_again_when_it_speaks_of_it(service: Service, says: WorkerReportKind) -> None:
     job = assigned(service)
     say(service, "accepted", unique="u")
     pass_ms(service, SILENT_MS)
@@ -195,7 +195,7 @@ def test_messages_are_heard_in_their_order(service: Service) -> None:
     assign(service)
     info = WorkerInfo(name="a")
     said = [
-        Said(queue="q", worker=A, info=info, says=says, unique="u", progress=0.5, idle_ms=idle_ms)
+        WorkerReport(queue="q", worker=A, info=info, says=says, unique="u", progress=0.5, idle_ms=idle_ms)
         for says, idle_ms in (("accepted", 0), ("progress", 0), ("finished", TICK_MS), ("progress", 0))
     ]
     answers = service.report_worker(said, silent_ms=SILENT_MS).wait()
@@ -228,7 +228,7 @@ def test_workers_of_every_partition_are_listed(divided_store: Callable[[int], St
     for number, queue in enumerate(queues, 1):
         put(service, new(queue=queue, unique="u"))
         info = WorkerInfo(name=queue, queues=(queue,))
-        said = Said(queue=queue, worker=bytes([number] * 16), info=info, says="idle", idle_ms=TICK_MS)
+        said = WorkerReport(queue=queue, worker=bytes([number] * 16), info=info, says="idle", idle_ms=TICK_MS)
         service.report_worker([said], silent_ms=SILENT_MS).wait()
     assert {one.queue for one in service.assign(queues, accept_ms=ACCEPT_MS).wait().jobs} == set(queues)
     listed = service.workers().wait()

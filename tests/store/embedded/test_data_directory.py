@@ -28,7 +28,7 @@ from windlass.core.job import NewJob
 from windlass.core.operations import Take
 from windlass.service import Service
 from windlass.store.connection.endpoint import parse_url
-from windlass.store.connection.retry_policy import LASTING_PAUSE_S
+from windlass.store.connection.retry_policy import PERMANENT_PAUSE_S
 from windlass.store.embedded import data_directory, supervisor
 from windlass.store.embedded.data_directory import DirectoryWatch
 from windlass.store.embedded.engine import EmbeddedEngine
@@ -227,4 +227,4 @@ async def test_takers_that_wait_are_refused_and_the_process_stays_calm(
             await taking
         await asyncio.to_thread(wait_until, lambda: len(tries()) >= 2)
     first, second = tries()[:2]
-    assert second - first >= LASTING_PAUSE_S * 0.9
+    assert second - first >= PERMANENT_PAUSE_S * 0.9

@@ -14,7 +14,7 @@ from tests.service.helpers import new, put, read, take
 from tests.support.engine_process import EngineProcess
 from tests.support.former_names import former_names
 from windlass.core.job import Attempt, Blob, Codec, Flag, NewJob
-from windlass.core.operations import Edit, Fail, Held, Update
+from windlass.core.operations import Edit, Fail, LeaseRef, Update
 from windlass.core.queue import FOREVER_MS
 from windlass.core.retry import Backoff
 from windlass.core.states import State
@@ -94,7 +94,7 @@ def test_a_job_survives_every_way_lua_writes_it(service: Service, job: NewJob) -
     stored = read(service, taken.id)
     assert _carried(stored) == _carried(job) | {"payload": payload}
     assert (stored.progress, stored.worker, stored.attempt, stored.revision) == (1, b"\xff" * 16, 1, 3)
-    service.release([Held(taken.id, taken.lease_token)]).one().wait()
+    service.release([LeaseRef(taken.id, taken.lease_token)]).one().wait()
     assert _carried(read(service, taken.id)) == _carried(job) | {"payload": payload}
 
 

@@ -104,7 +104,7 @@ def test_the_rights_that_are_asked_for_are_those_that_the_functions_use() -> Non
 
 def test_every_right_is_asked_for_by_a_whole_call(own_engine: EngineProcess) -> None:
     """The engine crashes when it is asked about a call that is cut off."""
-    for right in permissions.needed(is_cluster=True):
+    for right in permissions.required_permissions(is_cluster=True):
         (about,) = ask(own_engine, "COMMAND", "INFO", right.name)
         if about is None:
             assert right.name == "waitaof"  # from 7.2 on
@@ -119,11 +119,11 @@ def test_every_right_is_asked_for_by_a_whole_call(own_engine: EngineProcess) -> 
 
 @pytest.mark.parametrize("right", REQUIRED, ids=lambda right: right.name)
 def test_a_missing_right_is_named_with_its_purpose_before_anything_is_written(
-    prepared: EngineProcess, right: permissions.Right
+    prepared: EngineProcess, right: permissions.Permission
 ) -> None:
     said = opening_refused(restricted(prepared, f"-{right.name}"))
     assert (
-        f"The engine's user '{USER}' may not call {right.spoken} (needed {permissions.purpose_of(right.name)})." in said
+        f"The engine's user '{USER}' may not call {right.display_name} (needed {permissions.purpose_of(right.name)})." in said
     )
     assert f"`ACL SETUSER {USER} +{right.name}`" in said
     assert "docs/engines.md" in said
@@ -263,7 +263,7 @@ def test_it_is_an_error_of_the_engine_with_a_code_of_its_own() -> None:
     ],
 )  # fmt: skip
 def test_how_a_refusal_reads(reply: str, words: str) -> None:
-    found = permissions.explained(EngineReplyError(reply))
+    found = permissions.explain_refusal(EngineReplyError(reply))
     assert type(found) is EngineNotPermitted
     assert words in str(found)
     assert "docs/engines.md" in str(found)
@@ -272,13 +272,13 @@ def test_how_a_refusal_reads(reply: str, words: str) -> None:
 @pytest.mark.parametrize("reply", ["ERR Function not found", "OOM command not allowed", "WRONGPASS invalid"])
 def test_what_is_no_refusal_of_a_right_stays_as_it_is(reply: str) -> None:
     error = EngineReplyError(reply)
-    assert permissions.explained(error) is error
+    assert permissions.explain_refusal(error) is error
 
 
 def test_the_documented_table_and_line_are_the_ones_that_are_asked_for() -> None:
     text = DOCS.read_text()
     for right in (*permissions.SENT, *permissions.SENT_TO_CLUSTER, *permissions.SENT_FIRST):
-        assert f"`{right.spoken}`" in text, f"docs/engines.md does not name {right.spoken}"
+        assert f"`{right.display_name}`" in text, f"docs/engines.md does not name {right.display_name}"
     line = re.search(r"^ACL SETUSER windlass on >PASSWORD (.+)$", text, re.MULTILINE)
     assert line is not None
     assert line[1].split() == permissions.acl_rules("wl")

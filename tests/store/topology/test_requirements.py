@@ -21,7 +21,7 @@ from windlass.store.connection.endpoint import parse_url
 from windlass.store.connection.sync_connection import SyncConnection
 from windlass.store.scripts import Library, library
 from windlass.store.store import Store
-from windlass.store.topology.requirements import Deployment, examine, of_all_nodes
+from windlass.store.topology.requirements import Deployment, check_requirements, combine_nodes
 
 GOOD = b"redis_version:7.2.4\r\nvalkey_version:9.1.0\r\nmaxmemory_policy:noeviction\r\naof_enabled:1\r\n"
 ALWAYS = [b"appendfsync", b"always"]
@@ -78,37 +78,37 @@ def job(**kw: Any) -> NewJob:
 
 
 def test_what_a_good_engine_says() -> None:
-    found = examine([GOOD, ALWAYS], allow_eviction=False)
+    found = check_requirements([GOOD, ALWAYS], allow_eviction=False)
     assert found == Deployment("valkey", "9.1.0", True, True, True, partitions=1)
 
 
 @pytest.mark.parametrize("version", [b"6.2.14", b"5.0", b"0.0", b"garbage"])
 def test_an_engine_that_is_too_old_is_refused(version: bytes) -> None:
     with pytest.raises(EngineUnsuitable, match=r"needs Redis 7\.0 or Valkey 7\.2"):
-        examine([b"redis_version:" + version + b"\r\n", ALWAYS], allow_eviction=False)
+        check_requirements([b"redis_version:" + version + b"\r\n", ALWAYS], allow_eviction=False)
 
 
 def test_redis_7_0_has_no_confirmation_of_a_single_write() -> None:
     info = b"redis_version:7.0.15\r\naof_enabled:1\r\n"
-    found = examine([info, [b"appendfsync", b"everysec"]], allow_eviction=False)
+    found = check_requirements([info, [b"appendfsync", b"everysec"]], allow_eviction=False)
     assert (found.product, found.has_waitaof, found.is_fsynced) == ("redis", False, False)
     with pytest.raises(BadSetting, match="appendfsync always"):
         found.command_for("fsync", 100)
-    assert examine([info, ALWAYS], allow_eviction=False).command_for("fsync", 100) is None
+    assert check_requirements([info, ALWAYS], allow_eviction=False).command_for("fsync", 100) is None
 
 
 def test_what_each_durability_needs() -> None:
-    lazy = examine([GOOD, [b"appendfsync", b"everysec"]], allow_eviction=False)
+    lazy = check_requirements([GOOD, [b"appendfsync", b"everysec"]], allow_eviction=False)
     assert lazy.command_for("memory", 100) is None
     assert lazy.command_for("fsync", 100) == ("WAITAOF", "1", "0", "100")
     assert lazy.command_for("replica", 100) == ("WAIT", "1", "100")
-    without = examine([GOOD.replace(b"aof_enabled:1", b"aof_enabled:0"), ALWAYS], allow_eviction=False)
+    without = check_requirements([GOOD.replace(b"aof_enabled:1", b"aof_enabled:0"), ALWAYS], allow_eviction=False)
     with pytest.raises(BadSetting, match="append-only file"):
         without.command_for("fsync", 100)
 
 
 def test_a_provider_that_forbids_config_is_not_trusted_with_fsync() -> None:
-    found = examine([GOOD, EngineError("NOPERM")], allow_eviction=False)
+    found = check_requirements([GOOD, EngineError("NOPERM")], allow_eviction=False)
     assert (found.is_persistent, found.is_fsynced) == (True, False)
 
 
@@ -116,17 +116,17 @@ def test_a_provider_that_forbids_config_is_not_trusted_with_fsync() -> None:
 def test_an_engine_that_throws_keys_away_is_refused_unless_allowed(policy: bytes) -> None:
     info = GOOD.replace(b"noeviction", policy)
     with pytest.raises(EngineUnsuitable, match=policy.decode()):
-        examine([info, ALWAYS], allow_eviction=False)
-    assert examine([info, ALWAYS], allow_eviction=True).product == "valkey"
+        check_requirements([info, ALWAYS], allow_eviction=False)
+    assert check_requirements([info, ALWAYS], allow_eviction=True).product == "valkey"
 
 
 def test_a_warning_when_jobs_would_be_lost_with_the_engine(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, "windlass.store"):
-        good = examine([GOOD, ALWAYS], allow_eviction=False)
-        assert of_all_nodes([good, good], 16) == good._replace(partitions=16)
+        good = check_requirements([GOOD, ALWAYS], allow_eviction=False)
+        assert combine_nodes([good, good], 16) == good._replace(partitions=16)
         assert caplog.messages == []
-        bad = examine([GOOD.replace(b"aof_enabled:1", b"aof_enabled:0"), ALWAYS], allow_eviction=False)
-        both = of_all_nodes([good, bad], 16)
+        bad = check_requirements([GOOD.replace(b"aof_enabled:1", b"aof_enabled:0"), ALWAYS], allow_eviction=False)
+        both = combine_nodes([good, bad], 16)
     assert (both.is_persistent, both.is_fsynced) == (False, False), "a deployment is as safe as its weakest node"
     assert len(caplog.messages) == 1
     assert "appendonly yes" in caplog.messages[0]

@@ -15,7 +15,7 @@ import pytest
 
 from tests.web.http_client import Application, request, serving, talking, until
 from windlass.core.errors import BadSetting
-from windlass.web.listener.listener import Listener
+from windlass.web.listener.listener import HttpListener
 from windlass.web.listener.tls import tls_context
 
 pytestmark = pytest.mark.anyio
@@ -90,7 +90,7 @@ async def test_stop_waits_for_a_handler_whose_client_has_gone() -> None:
 
 
 async def test_stop_with_nothing_there() -> None:
-    listener = Listener(Application())
+    listener = HttpListener(Application())
     await listener.start("127.0.0.1", 0)
     await listener.stop(grace_s=0)
     await listener.stop(grace_s=0)

@@ -60,7 +60,7 @@ def serve(verbose: bool, supervised: str | None, engine: Engine, **options: Any)
     return code
 
 
-def _announce(running: server.Serving) -> None:
+def _announce(running: server.Server) -> None:
     _say(announcement(running))
 
 
@@ -70,7 +70,7 @@ def _say(lines: Sequence[str]) -> None:
 
 
 def _serve_as_child(settings: Settings, parent: server.Parent) -> None:
-    def announce(running: server.Serving) -> None:
+    def announce(running: server.Server) -> None:
         parent.tell_ready(announcement(running))
 
     uvloop.run(server.serve(settings, parent.sockets, announce, parent))
@@ -78,8 +78,10 @@ def _serve_as_child(settings: Settings, parent: server.Parent) -> None:
 
 async def _serve_as_parent(settings: Settings, sockets: server.Sockets, words: Sequence[str]) -> int:
     command = [sys.executable, "-m", "windlass", "serve", *words]
-    family = server.Family(command, settings.workers, sockets, grace_s=settings.grace_ms / 1000, announce=_say)
-    return await family.run()
+    supervisor = server.PreforkSupervisor(
+        command, settings.workers, sockets, grace_s=settings.grace_ms / 1000, announce=_say
+    )
+    return await supervisor.run()
 
 
 def _words(options: Mapping[str, Any]) -> list[str]:
@@ -94,7 +96,7 @@ def _words(options: Mapping[str, Any]) -> list[str]:
     return said
 
 
-def announcement(running: server.Serving) -> list[str]:
+def announcement(running: server.Server) -> list[str]:
     store = running.service.store
     found = store.deployment
     assert found is not None  # noqa: S101 (the store is open)
@@ -111,7 +113,7 @@ def announcement(running: server.Serving) -> list[str]:
     return [*lines, "Stop with Ctrl-C."]
 
 
-def _doors(running: server.Serving) -> list[str]:
+def _doors(running: server.Server) -> list[str]:
     found = running.service.store.deployment
     assert found is not None  # noqa: S101 (the store is open)
     roles = ", ".join(role for role in ROLES if role in running.roles)
@@ -127,7 +129,7 @@ def _doors(running: server.Serving) -> list[str]:
     ]
 
 
-def _who(running: server.Serving) -> str:
+def _who(running: server.Server) -> str:
     if running.tokens:
         return f"whoever has a token ({running.tokens} exist{'s' if running.tokens == 1 else ''})"
     return "everybody on this machine" if running.is_local else "everybody who can reach it, without a token"

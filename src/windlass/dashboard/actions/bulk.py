@@ -8,7 +8,7 @@ import msgspec
 
 from windlass.core.bulk_action import Action, Verb
 from windlass.core.ids import format_id, parse_id
-from windlass.core.text.humanize import shortened
+from windlass.core.text.humanize import shorten
 from windlass.dashboard.forms.filters import Filter
 from windlass.dashboard.page_context import Visit
 from windlass.dashboard.pages.actions import in_words, may_see
@@ -37,7 +37,7 @@ class Matching(Form, frozen=True, kw_only=True):
 
 
 def _asks(word: str, more: str = "") -> Callable[[Matching], str]:
-    return lambda form: f"{word} all {shortened(in_words(form.filter.listing(0)), 300)}?{more}"
+    return lambda form: f"{word} all {shorten(in_words(form.filter.listing(0)), 300)}?{more}"
 
 
 async def _act(visit: Visit[None], form: Matching, verb: Verb, doing: str) -> Done:

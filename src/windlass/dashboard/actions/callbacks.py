@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from windlass.core.callbacks.callback import parse_debt_id
+from windlass.core.callbacks.callback import parse_pending_callback_id
 from windlass.dashboard.page_context import Visit
 from windlass.dashboard.routes import DashboardRoutes, Done, Form
 
@@ -18,5 +18,5 @@ async def redeliver(visit: Visit[None], form: RedeliverForm) -> Done:
     """Try again to deliver what was given up."""
     visit.context.check_all_queues()
     visit.context.audit_target = form.callback
-    await visit.service.redeliver([parse_debt_id(form.callback)]).one()
+    await visit.service.redeliver([parse_pending_callback_id(form.callback)]).one()
     return Done("It is delivered again at once, with all attempts anew.")

@@ -9,7 +9,7 @@ from windlass.core.errors import AlreadyEnded, BadInput, Refusal, UnknownJob
 from windlass.core.ids import parse_id
 from windlass.core.job import Timeline
 from windlass.core.operations import Edit
-from windlass.core.text.humanize import counted
+from windlass.core.text.humanize import pluralize
 from windlass.dashboard.forms.filters import LISTS
 from windlass.dashboard.page_context import Visit
 from windlass.dashboard.routes import DashboardRoutes, Done, Form
@@ -48,11 +48,11 @@ async def _done(did: str, question: BatchOperation[str], more: str = "", to: str
         raise answers[0]
     outcomes = Counter(_outcome(one) for one in answers)
     first = next((str(one) for one in answers if _outcome(one) == "refused"), "")
-    parts = [f"{did} {counted(outcomes['done'], 'job')}{more if outcomes['done'] else ''}."]
+    parts = [f"{did} {pluralize(outcomes['done'], 'job')}{more if outcomes['done'] else ''}."]
     if outcomes["gone"]:
-        parts.append(f"{counted(outcomes['gone'], 'job')} had gone or ended before.")
+        parts.append(f"{pluralize(outcomes['gone'], 'job')} had gone or ended before.")
     if outcomes["refused"]:
-        parts.append(f"{counted(outcomes['refused'], 'job')} refused: {first}")
+        parts.append(f"{pluralize(outcomes['refused'], 'job')} refused: {first}")
     return Done(" ".join(parts), to=to, kind="bad" if outcomes["refused"] else "good")
 
 

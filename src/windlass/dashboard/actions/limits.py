@@ -7,7 +7,7 @@ import msgspec
 from windlass.core.errors import BadInput, UnknownLimit
 from windlass.core.limits.limit import Limit, Matcher
 from windlass.core.text.durations import parse_duration_ms
-from windlass.core.text.limit_text import cap
+from windlass.core.text.limit_text import describe_cap
 from windlass.dashboard.page_context import Visit
 from windlass.dashboard.routes import DashboardRoutes, Done, Form
 
@@ -54,9 +54,9 @@ async def change_limit(visit: Visit[None], form: LimitForm) -> Done:
 
 async def _set(visit: Visit[None], limit: Limit) -> Done:
     visit.context.check_all_queues()
-    visit.context.audit_target, visit.context.audit_detail = limit.name, cap(limit)
+    visit.context.audit_target, visit.context.audit_detail = limit.name, describe_cap(limit)
     await visit.service.limit(limit)
-    return Done(f"{limit.name} allows {cap(limit)}.")
+    return Done(f"{limit.name} allows {describe_cap(limit)}.")
 
 
 class NamedForm(Form, frozen=True, kw_only=True):

@@ -6,7 +6,7 @@ import msgspec
 
 from windlass.core.errors import BadInput
 from windlass.core.job import Blob, Codec
-from windlass.core.text.transcoding import as_json, as_msgpack, compact
+from windlass.core.text.transcoding import as_json, as_msgpack, compact_json
 
 EDITED_MAX = 256 * 1024  # bytes that a text field shows
 
@@ -30,7 +30,7 @@ def _is_faithful(blob: Blob, written: bytes) -> bool:
 def read_payload(text: str, codec: Codec = Codec.JSON) -> Blob:
     """What was typed, as it is stored; nothing typed is null."""
     try:
-        written = Blob(compact(text.strip().encode() or b"null"))
+        written = Blob(compact_json(text.strip().encode() or b"null"))
     except ValueError as error:
         raise BadInput(f"The payload is not JSON: {error}.") from error
     if codec is not Codec.MSGPACK:

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from windlass.core.callbacks.callback import Debt
+from windlass.core.callbacks.callback import PendingCallback
 from windlass.core.ids import format_id
 from windlass.dashboard.page_context import Visit
 from windlass.dashboard.routes import DashboardRoutes
@@ -24,7 +24,7 @@ class CallbacksQuery(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CallbackRow(msgspec.Struct, frozen=True):
-    debt: Debt
+    debt: PendingCallback
 
     @property
     def job(self) -> str:
@@ -58,5 +58,5 @@ async def callbacks(visit: Visit[CallbacksQuery]) -> CallbacksView:
     asked = visit.service.callbacks(given_up=query.state == "given-up", most=PER_PAGE, cursor=query.cursor)
     now_ms, page = await asyncio.gather(visit.service.now(), asked)
     visit.now_ms = now_ms
-    rows = [CallbackRow(one) for one in page.debts if visit.may_use(one.job.queue)]
+    rows = [CallbackRow(one) for one in page.callbacks if visit.may_use(one.job.queue)]
     return CallbacksView(now_ms, query.state, rows, query.cursor, page.cursor)

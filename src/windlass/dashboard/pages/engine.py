@@ -7,7 +7,7 @@ import sys
 import msgspec
 
 from windlass import __version__
-from windlass.core.durability import DurabilityInForce, weakest
+from windlass.core.durability import DurabilityInForce, find_weakest
 from windlass.core.engine_state import EngineState
 from windlass.dashboard.page_context import Visit
 from windlass.dashboard.response_cache import shared
@@ -32,7 +32,7 @@ class EngineView(msgspec.Struct, frozen=True):
 
     @property
     def in_force(self) -> DurabilityInForce:
-        return weakest([one.durability for one in self.engines])
+        return find_weakest([one.durability for one in self.engines])
 
     @property
     def has_findings(self) -> bool:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import msgspec
 from markupsafe import Markup, escape
 
-from windlass.core.callbacks.callback import Debt
+from windlass.core.callbacks.callback import PendingCallback
 from windlass.core.errors import AlreadyEnded, Forbidden, Refusal, UnknownJob
 from windlass.core.explain.reasons import AwaitsMembers, Explanation, HeldByParent, LimitFull, Reason, Running
 from windlass.core.explain.references import Holder
@@ -18,7 +18,7 @@ from windlass.core.job import Attempt, Blob, Codec, Job, Member, Timeline
 from windlass.core.limits.limit import LimitState, LimitTable
 from windlass.core.log import Logs
 from windlass.core.text.control_characters import escape_control
-from windlass.core.text.error_text import error_line, error_map, plain_line
+from windlass.core.text.error_text import error_line, error_map, blob_line
 from windlass.dashboard.page_context import Visit
 from windlass.dashboard.rendering import HEADERS
 from windlass.dashboard.routes import DashboardRoutes
@@ -84,7 +84,7 @@ class JobView(msgspec.Struct, frozen=True):
     has_more_members: bool
     limits: list[Bound]
     holder: Holder | None
-    debts: list[Debt]  # what is owed of its callback, or was given up
+    callbacks: list[PendingCallback]  # what is owed of its callback, or was given up
 
     @property
     def reasons(self) -> list[str]:
@@ -185,10 +185,10 @@ async def _result(visit: Visit[None], found: Job) -> Blob | None:
     return ending.result if ending else None
 
 
-async def _debts(visit: Visit[None], found: Job) -> list[Debt]:
+async def _debts(visit: Visit[None], found: Job) -> list[PendingCallback]:
     if found.callback is None or not found.state.is_ended:
         return []
-    return (await visit.service.job_callbacks(found.id)).debts
+    return (await visit.service.job_callbacks(found.id)).callbacks
 
 
 def _failure(attempt: Attempt) -> Failure:
@@ -197,7 +197,7 @@ def _failure(attempt: Attempt) -> Failure:
     error = error_map(attempt.error) if attempt.error else {}
     text = str(error.get("traceback") or "").rstrip()
     if not text and attempt.error and (first != line or len(first) > 300):
-        text = line if error else plain_line(attempt.error)
+        text = line if error else blob_line(attempt.error)
     return Failure(attempt, first[:600], text)
 
 

@@ -139,8 +139,8 @@ def row_of(state: LimitState) -> LimitRow:
     shown = fullest[:LEVELS_SHOWN]
     return LimitRow(
         state,
-        limit_text.cap(state.limit),
-        limit_text.matcher(state.limit.matches),
+        limit_text.describe_cap(state.limit),
+        limit_text.describe_matcher(state.limit.matches),
         shown,
         len(fullest) - len(shown),
     )

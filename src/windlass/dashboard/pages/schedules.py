@@ -8,7 +8,7 @@ import msgspec
 
 from windlass.core.ids import format_id
 from windlass.core.scheduling.schedule import ScheduleStatus
-from windlass.core.text.schedule_text import in_words, rhythm
+from windlass.core.text.schedule_text import describe_recurrence, format_recurrence
 from windlass.dashboard.page_context import Visit
 from windlass.dashboard.routes import DashboardRoutes
 
@@ -40,4 +40,4 @@ async def schedules(visit: Visit[None]) -> SchedulesView:
     now_ms, found = await asyncio.gather(visit.service.now(), visit.service.schedules())
     visit.now_ms = now_ms
     mine = [one for one in found if visit.may_use(one.schedule.job.queue)]
-    return SchedulesView(now_ms, [ScheduleRow(one, in_words(one.schedule), rhythm(one.schedule)) for one in mine])
+    return SchedulesView(now_ms, [ScheduleRow(one, describe_recurrence(one.schedule), format_recurrence(one.schedule)) for one in mine])

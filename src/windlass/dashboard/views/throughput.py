@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from windlass.core.queue import Minute
-from windlass.core.stats.rollup import over_all
+from windlass.core.stats.rollup import sum_queues
 
 MINUTE_MS = 60_000
 SpanName: TypeAlias = Literal["hour", "day"]
@@ -49,7 +49,7 @@ class Flow(msgspec.Struct, frozen=True):
 def flow_of(histories: Sequence[Sequence[Minute]], now_ms: int, span: SpanName) -> Flow:
     chosen = SPANS[span]
     times_ms = chosen.times_ms(now_ms)
-    minutes = by_time(over_all(histories), times_ms)
+    minutes = by_time(sum_queues(histories), times_ms)
     return Flow(
         span,
         times_ms,

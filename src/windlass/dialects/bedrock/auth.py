@@ -13,7 +13,7 @@ from windlass.core.errors import (
     Unauthorized,
     WindlassError,
 )
-from windlass.web.app.auth import Guard
+from windlass.web.app.auth import Authenticator
 from windlass.web.listener.messages import Head
 
 from .verbs import QUEUE, Verb
@@ -37,7 +37,7 @@ _ANONYMOUS_HEAD = Head("", "", "", {"host": "localhost"}, "")
 
 
 class CommandAuth:
-    def __init__(self, guard: Guard) -> None:
+    def __init__(self, guard: Authenticator) -> None:
         self._authenticator = guard
 
     def authorize_now(self, request: BedrockRequest, verb: Verb, authorization: str, peer: str) -> Principal | None:

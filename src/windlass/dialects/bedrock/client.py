@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import msgspec
 
 from windlass.core.access.tokens import Principal
-from windlass.web.app.auth import ANYBODY, is_loopback
+from windlass.web.app.auth import ANONYMOUS, is_loopback
 
 from .wire import BedrockRequest, Reply
 
@@ -17,7 +17,7 @@ from .wire import BedrockRequest, Reply
 class BedrockClient:
     __slots__ = ("is_gone", "is_local", "peer", "principal")
 
-    def __init__(self, peer: str, who: Principal = ANYBODY) -> None:
+    def __init__(self, peer: str, who: Principal = ANONYMOUS) -> None:
         self.peer = peer  # address
         self.is_local = is_loopback(peer)
         self.is_gone = False  # true from the moment the connection is known to be lost

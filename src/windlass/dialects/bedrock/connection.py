@@ -10,7 +10,7 @@ from enum import Enum, auto
 from typing import TYPE_CHECKING, Any
 
 from windlass.core.errors import WindlassError
-from windlass.web.app.auth import ANYBODY
+from windlass.web.app.auth import ANONYMOUS
 
 from .auth import reply_to_error
 from .client import PendingReply
@@ -153,7 +153,7 @@ class BedrockConnection(ConnectionSocket):
 
     def _start_command(self, request: BedrockRequest) -> None:
         try:
-            begun = None if self.client.principal is ANYBODY else self._listener.handler.start(request)
+            begun = None if self.client.principal is ANONYMOUS else self._listener.handler.start(request)
         except Exception:
             log.exception("The command %s failed.", request.verb)
             begun = INTERNAL_FAILURE
@@ -228,7 +228,7 @@ class BedrockConnection(ConnectionSocket):
     def _answer_now(self, request: BedrockRequest, verb: Verb) -> Reply | None:
         if authorization := request.headers.get("authorization", ""):
             self._authorization = authorization
-        self.client.principal = ANYBODY
+        self.client.principal = ANONYMOUS
         try:
             principal = self._listener.auth.authorize_now(request, verb, self._authorization, self.client.peer)
         except WindlassError as error:
@@ -278,7 +278,7 @@ class BedrockConnection(ConnectionSocket):
         try:
             if self._abandoned is not None:
                 return _ABANDONED_REPLIES[self._abandoned]
-            if self.client.principal is ANYBODY and (reply := await self._authorize(request)) is not None:
+            if self.client.principal is ANONYMOUS and (reply := await self._authorize(request)) is not None:
                 return reply
             return await self._listener.handler.answer(request, self.client)
         except asyncio.CancelledError:

@@ -9,7 +9,7 @@ import msgspec
 
 from windlass.core.job import Blob, Job
 from windlass.core.states import State
-from windlass.core.text.transcoding import as_json, compact
+from windlass.core.text.transcoding import as_json, compact_json
 
 from .refusals import CommandRefused
 
@@ -28,7 +28,7 @@ def parse_object(text: str, raw: str) -> bytes:
         try:
             encoded = given.encode()
             if isinstance(_decode(encoded), dict):
-                return compact(encoded)
+                return compact_json(encoded)
         except _DECODE_ERRORS:
             continue
     raise CommandRefused(*MALFORMED)

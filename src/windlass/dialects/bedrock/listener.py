@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from windlass.settings import BODY_MAX
-from windlass.web.app.auth import Guard
+from windlass.web.app.auth import Authenticator
 from windlass.web.listener.bounds import Bounds
-from windlass.web.listener.socket_server import Reception
+from windlass.web.listener.socket_server import SocketServer
 
 from .auth import CommandAuth
 from .client import CommandHandler
@@ -24,8 +24,8 @@ BOUNDS = Bounds(
 )
 
 
-class BedrockListener(Reception[BedrockConnection]):
-    def __init__(self, desk: CommandHandler, guard: Guard, bounds: Bounds = BOUNDS) -> None:
+class BedrockListener(SocketServer[BedrockConnection]):
+    def __init__(self, desk: CommandHandler, guard: Authenticator, bounds: Bounds = BOUNDS) -> None:
         super().__init__(bounds)
         self.handler = desk
         self.auth = CommandAuth(guard)

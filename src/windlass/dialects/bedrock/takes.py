@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from windlass.background.reconciler import Reconciler
 from windlass.core.errors import WindlassError
-from windlass.core.operations import Filter, Held, Take, Taken
+from windlass.core.operations import Filter, LeaseRef, Take, Taken
 from windlass.service import Service
 from windlass.store.waiting.holder_ids import anonymous_holder
 
@@ -29,7 +29,7 @@ class TrackedTakes:
         self._service = service
         self._pending_holders: set[bytes] = set()  # holders
         self._checks_left: dict[bytes, int] = {}  # holder -> checks that are left
-        self._delivered: dict[bytes, list[Held]] = {}  # of doubtful holders
+        self._delivered: dict[bytes, list[LeaseRef]] = {}  # of doubtful holders
         self._reconciler = Reconciler(service, self._is_delivered)
         self._is_check_scheduled = False
         self._check_task: asyncio.Task[None] | None = None
@@ -46,7 +46,7 @@ class TrackedTakes:
                 taken = Taken(
                     self._reconciler.admit(taken.jobs), taken.next_due_at_ms, taken.started_before, taken.used_up
                 )
-                self._delivered[holder] = [Held(job.id, job.lease_token) for job in taken.jobs]
+                self._delivered[holder] = [LeaseRef(job.id, job.lease_token) for job in taken.jobs]
             return taken
         finally:
             self._pending_holders.discard(holder)
@@ -85,7 +85,7 @@ class TrackedTakes:
             else:
                 self._count_check(holders)
 
-    async def _unclaimed(self, holders: Sequence[bytes]) -> list[Held]:
+    async def _unclaimed(self, holders: Sequence[bytes]) -> list[LeaseRef]:
         known = [(holder, [lease.id for lease in self._delivered.get(holder, ())]) for holder in holders]
         return await self._service.unclaimed(known)
 
@@ -96,5 +96,5 @@ class TrackedTakes:
                 del self._checks_left[holder]
                 self._delivered.pop(holder, None)
 
-    def _is_delivered(self, lease: Held) -> bool:
+    def _is_delivered(self, lease: LeaseRef) -> bool:
         return any(lease in leases for leases in self._delivered.values())

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 
 from windlass.core.errors import WindlassError
-from windlass.core.operations import Dispatch, Held
+from windlass.core.operations import Dispatch, LeaseRef
 from windlass.service import Service
 
 from .messages import ProcessorOptions
@@ -29,7 +29,7 @@ class IdleWorkerWatch:
         self,
         service: Service,
         options: ProcessorOptions,
-        outlet: OutputPipe[Held],
+        outlet: OutputPipe[LeaseRef],
         hand_out: Callable[[Dispatch], None],
     ) -> None:
         self._service = service

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from windlass.core.job import NewJob
-from windlass.core.operations import Said
+from windlass.core.operations import WorkerReport
 
 from .messages import AddJobMessage, ListMessage, Message, TickMessage, WorkerMessage
 
@@ -17,7 +17,7 @@ BYTES_MAX = 2 * 1024 * 1024
 class MessageBatch:
     def __init__(self) -> None:
         self.jobs: list[NewJob] = []
-        self.report: list[Said] = []
+        self.report: list[WorkerReport] = []
         self.queues: dict[str, None] = {}  # where somebody may be idle and something may wait, in order
         self.list_requests: list[ListMessage] = []
         self.has_tick = False
@@ -47,7 +47,7 @@ class MessageBatch:
             return self._fits(len(self.report), size) and not is_later
         return True
 
-    def _must_wait(self, said: Said) -> bool:
+    def _must_wait(self, said: WorkerReport) -> bool:
         """A worker that was idle just now speaks of a job that it may get only in this round, or asks for another."""
         if said.says == "idle":
             return (said.queue, said.worker) in self._asked_for_job

@@ -11,7 +11,7 @@ from typing import TypeVar
 from windlass.core.errors import EngineNotPermitted, EngineUnavailable, PartitionStopped, Refusal, WindlassError
 from windlass.core.ids import format_id
 from windlass.core.job import NewJob
-from windlass.core.operations import Dispatch, Held
+from windlass.core.operations import Dispatch, LeaseRef
 from windlass.service import Service
 from windlass.store.operation import Operation
 
@@ -32,7 +32,7 @@ _TRANSIENT_ERRORS = (EngineUnavailable, EngineNotPermitted, PartitionStopped)
 
 class MessageRouter:
     def __init__(
-        self, service: Service, identity: Identity, options: ProcessorOptions, outlet: OutputPipe[Held]
+        self, service: Service, identity: Identity, options: ProcessorOptions, outlet: OutputPipe[LeaseRef]
     ) -> None:
         self._service = service
         self._identity = identity
@@ -123,7 +123,7 @@ class MessageRouter:
             worker = _worker_name(job.worker or b"", found)
             topic = f"job_queue/workers/{worker}/job_assignment"
             line = encode_message(self._identity, topic, jobs.encode_assignment(job), job.started_at_ms or 0)
-            self._output.put(line, Held(job.id, job.lease_token))
+            self._output.put(line, LeaseRef(job.id, job.lease_token))
             log.debug("Job %s of %s was dispatched to worker %s.", job.unique or job.key, job.queue, worker)
 
     async def _write_message(self, topic: str, payload: bytes) -> None:

@@ -10,7 +10,7 @@ import msgspec
 
 from windlass.core.errors import BadInput
 from windlass.core.job import Blob, NewJob
-from windlass.core.operations import Said, Saying, WorkerInfo
+from windlass.core.operations import WorkerReport, WorkerReportKind, WorkerInfo
 from windlass.core.validation.bounds import QUEUE_MAX, QUEUES_PER_TAKE, RESULT_MAX, UNIQUE_MAX
 from windlass.core.validation.values import check_text
 from windlass.core.validation.workers import check_worker_report
@@ -38,7 +38,7 @@ class AddJobMessage(NamedTuple):
 
 
 class WorkerMessage(NamedTuple):
-    report: Said
+    report: WorkerReport
     warning: str = ""
     is_fresh: bool = True  # less than a tick old: when it makes its sender idle, it triggers a dispatch
 
@@ -155,7 +155,7 @@ class MessageReader:
             result, warning = _result(bytes(envelope.payload))
         elif says == "idle":
             warning = self._age_warning(envelope.service_uuid, age_ms)
-        said = Said(
+        said = WorkerReport(
             queue=queue,
             worker=jobs.worker_id(envelope.service_uuid),
             info=self._worker_info(envelope, queue),
@@ -203,7 +203,7 @@ def _result(payload: bytes) -> tuple[Blob | None, str]:
 
 
 # Both forms of a topic, `job_queue/<word>` and `job_queue/workers/<uuid>/<word>`, mean the same.
-_REPORT_TOPICS: dict[str, Saying] = {
+_REPORT_TOPICS: dict[str, WorkerReportKind] = {
     "worker_idle": "idle",
     "request_job": "idle",
     "lease_job": "idle",

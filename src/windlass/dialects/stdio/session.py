@@ -10,7 +10,7 @@ from collections.abc import Coroutine
 from typing import Any
 
 from windlass.core.errors import Refusal
-from windlass.core.operations import Held
+from windlass.core.operations import LeaseRef
 from windlass.service import Service
 
 from .envelope import Identity
@@ -34,7 +34,7 @@ class ProcessorSession:
         self._reader = MessageReader(identity, options)
         self._lines = LineBuffer()
         self._input_fd = stdin
-        self._output: OutputPipe[Held] = OutputPipe(stdout)
+        self._output: OutputPipe[LeaseRef] = OutputPipe(stdout)
         self._router = MessageRouter(service, identity, options, self._output)
         self._stopped = asyncio.Event()
 

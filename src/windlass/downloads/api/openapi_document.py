@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from windlass.web.app.router import Route
-from windlass.web.docs.dialect_document import TAG, document_of_dialect, serve_document
-from windlass.web.docs.openapi import About, Examples
+from windlass.web.docs.dialect_document import TAG, build_dialect_document, serve_document
+from windlass.web.docs.openapi import DocumentInfo, Examples
 
 from .examples import DOWNLOAD_EXAMPLES
 from .order_form import REQUIRED
@@ -14,7 +14,7 @@ from .refusals import PREFIX, routes_of
 
 routes = routes_of(TAG)
 
-_ABOUT = About(
+_ABOUT = DocumentInfo(
     "Windlass downloader",
     "Downloads with a bound per aggregation, in the API of skroutz's downloader. Refusals are plain text.",
     PREFIX,
@@ -23,7 +23,7 @@ _EXAMPLES = Examples(DOWNLOAD_EXAMPLES)
 
 
 def self_description(served: list[Route]) -> dict[str, Any]:
-    made = document_of_dialect(served, _EXAMPLES, _ABOUT)
+    made = build_dialect_document(served, _EXAMPLES, _ABOUT)
     # Every field may be absent when it is read, so that the refusal can name it in the downloader's own words.
     made["components"]["schemas"]["OrderForm"]["required"] = list(REQUIRED)
     return made

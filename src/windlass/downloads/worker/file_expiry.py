@@ -8,10 +8,10 @@ from collections.abc import Callable
 
 import msgspec
 
-from windlass.core.callbacks.callback import Debt
+from windlass.core.callbacks.callback import PendingCallback
 from windlass.core.errors import Refusal, WindlassError
 from windlass.core.job import Blob, Codec, Job, NewJob
-from windlass.core.operations import Fail, Finish, Held, Take
+from windlass.core.operations import Fail, Finish, LeaseRef, Take
 from windlass.core.states import State
 from windlass.service import Service
 
@@ -33,7 +33,7 @@ class _File(msgspec.Struct, frozen=True):
     id: str
 
 
-async def delivered(service: Service, debt: Debt, keep_ms: int) -> None:
+async def delivered(service: Service, debt: PendingCallback, keep_ms: int) -> None:
     """The callback of a download has arrived: its job goes now, its file later. May be done twice."""
     name = _stored_as(debt)
     if name:
@@ -43,7 +43,7 @@ async def delivered(service: Service, debt: Debt, keep_ms: int) -> None:
     await service.delete([debt.job.id])
 
 
-def _stored_as(debt: Debt) -> str:
+def _stored_as(debt: PendingCallback) -> str:
     """Empty: there is no file of ours. Of a payload that was cut the id is left."""
     if debt.job.state != State.FINISHED:
         return ""
@@ -64,10 +64,10 @@ class Reaper:
         self._counts = counts
         self._worker = worker
         self._retry_delay_ms = retry_delay_ms
-        self._held: list[Held] = []  # of the round under way
+        self._held: list[LeaseRef] = []  # of the round under way
         self.admit: Callable[[list[Job]], list[Job]] = list
 
-    def leases(self) -> list[Held]:
+    def leases(self) -> list[LeaseRef]:
         return self._held
 
     async def run(self, service: Service) -> None:
@@ -82,7 +82,7 @@ class Reaper:
         """One round."""
         request = Take(queues=(FILES_QUEUE,), most=AT_ONCE, worker=self._worker, wait_ms=wait_ms)
         jobs = self.admit((await service.take(request)).jobs)
-        self._held = [Held(job.id, job.lease_token) for job in jobs]
+        self._held = [LeaseRef(job.id, job.lease_token) for job in jobs]
         try:
             async with asyncio.TaskGroup() as group:
                 for job in jobs:

@@ -12,7 +12,7 @@ from typing import Literal, TypeAlias
 from windlass.background.reconciler import Reconciler
 from windlass.core.errors import Refusal, UnknownWorker, WindlassError
 from windlass.core.job import Job
-from windlass.core.operations import Extended, Held, Update, WorkerInfo
+from windlass.core.operations import Extended, LeaseRef, Update, WorkerInfo
 from windlass.service import Service
 
 log = logging.getLogger("windlass.downloads")
@@ -31,7 +31,7 @@ class Hold:
 
     def __init__(self, job: Job) -> None:
         self.job = job
-        self.held = Held(job.id, job.lease_token)
+        self.held = LeaseRef(job.id, job.lease_token)
         self.task: asyncio.Task[None] | None = None
         self.why: Why = ""  # it was stopped
         self.unwanted = threading.Event()  # the same, for threads
@@ -60,7 +60,7 @@ class Holds:
     """`others`: jobs that are taken under the same worker and kept elsewhere."""
 
     def __init__(
-        self, service: Service, worker: bytes, info: WorkerInfo, lease_ms: int, others: Callable[[], list[Held]]
+        self, service: Service, worker: bytes, info: WorkerInfo, lease_ms: int, others: Callable[[], list[LeaseRef]]
     ) -> None:
         self._service = service
         self._worker = worker
@@ -77,7 +77,7 @@ class Holds:
     def all(self) -> list[Hold]:
         return list(self._holds.values())
 
-    def _leases(self) -> list[Held]:
+    def _leases(self) -> list[LeaseRef]:
         """Everything that this process holds under its worker."""
         return [*(hold.held for hold in self._holds.values()), *self._others()]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from windlass.core.callbacks.callback import Debt
+from windlass.core.callbacks.callback import PendingCallback
 from windlass.core.job import Blob, Codec
 from windlass.core.states import State
 
@@ -52,7 +52,7 @@ def success(order: Order, base: str, response_code: int, image_size: str) -> Rep
     )
 
 
-def callback_body(debt: Debt, base: str) -> bytes:
+def callback_body(debt: PendingCallback, base: str) -> bytes:
     """The same in every delivery of one debt. `base` only counts where the report itself was too large to be kept."""
     finished = debt.job.state == State.FINISHED
     if finished and debt.result is not None and debt.result.codec == Codec.JSON:
@@ -73,7 +73,7 @@ def callback_body(debt: Debt, base: str) -> bytes:
     )
 
 
-def _order_of(debt: Debt) -> Order:
+def _order_of(debt: PendingCallback) -> Order:
     """Of a payload that was cut, or is none, the id is left."""
     try:
         return read_order(debt.job)
@@ -81,7 +81,7 @@ def _order_of(debt: Debt) -> Order:
         return Order(url="", id=debt.job.unique or debt.job.key)
 
 
-def _error_of(debt: Debt) -> Error:
+def _error_of(debt: PendingCallback) -> Error:
     last = debt.last_attempt
     if debt.job.state == State.CANCELLED or last is None:
         return Error(_UNTOLD["cancelled"] if debt.job.state == State.CANCELLED else "")

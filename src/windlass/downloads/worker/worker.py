@@ -15,7 +15,7 @@ import msgspec
 
 from windlass.core.errors import EngineError, EngineFull, EngineUnavailable, WindlassError
 from windlass.core.job import Blob, Job
-from windlass.core.operations import Conclude, Fail, Finish, Take, WorkerInfo
+from windlass.core.operations import CompleteWithChildren, Fail, Finish, Take, WorkerInfo
 from windlass.outbound import Outbound
 from windlass.service import Service
 
@@ -42,7 +42,7 @@ MESSAGE_MAX = 2000  # characters of an error, each of which may become six
 SHORTEST_INTERNAL_PAUSE_MS = 1000
 
 ProxyOf: TypeAlias = Callable[[Service, str], Awaitable[str]]
-Outcome: TypeAlias = Finish | Fail | Conclude | None
+Outcome: TypeAlias = Finish | Fail | CompleteWithChildren | None
 
 
 async def no_proxy(service: Service, aggregation: str) -> str:
@@ -244,7 +244,7 @@ class Processor:
             log.warning("Download %s is tried again: %s", job.key, trouble)
             self._counts.add("failures")
             delay_ms = max(self._options.retry_delay_ms, SHORTEST_INTERNAL_PAUSE_MS)
-            return Conclude(
+            return CompleteWithChildren(
                 id=job.id, token=job.lease_token, then="again", delay_ms=delay_ms, attempt=max(0, job.attempt - 1)
             )
         return self._retried_or_failed(job, order, trouble)
@@ -267,13 +267,13 @@ class Processor:
                 log.info("Download %s has gone its way meanwhile: %s", job.key, refusal)
                 return
 
-    async def _told(self, outcome: Finish | Fail | Conclude) -> None:
+    async def _told(self, outcome: Finish | Fail | CompleteWithChildren) -> None:
         match outcome:
             case Finish():
                 await self._service.finish([outcome]).one()
             case Fail():
                 await self._service.fail([outcome]).one()
-            case Conclude():
+            case CompleteWithChildren():
                 await self._service.complete_with_children([outcome]).one()
 
 

@@ -15,16 +15,16 @@ import msgspec
 from windlass.core.text.control_characters import escape_control_in_json
 from windlass.web.listener.messages import Client, Head
 
-WAITING_MAX = 50_000  # lines; what comes while so many are not written is only counted
-TOGETHER = 500  # lines of one record, where only lines matter: a record costs ten times what a line does
+PENDING_MAX = 50_000  # lines; what comes while so many are not written is only counted
+BATCH_LINES = 500  # lines of one record, where only lines matter: a record costs ten times what a line does
 CLOSE_S = 5.0
-GATHERED_S = 0.05  # how long lines are gathered before they are written
-NOBODY = Head("", "", "", {}, "")
+BATCH_DELAY_S = 0.05  # how long lines are gathered before they are written
+NO_HEAD = Head("", "", "", {}, "")
 
 log = logging.getLogger("windlass.access")
 
 
-class _Noted(NamedTuple):
+class _AccessRecord(NamedTuple):
     at_s: float
     peer: str
     head: Head
@@ -33,7 +33,7 @@ class _Noted(NamedTuple):
     duration_s: float
 
 
-class Line(msgspec.Struct, frozen=True):
+class AccessLogLine(msgspec.Struct, frozen=True):
     at: str
     logger: str  # what tells these lines from others of the log
     peer: str
@@ -52,7 +52,7 @@ class AccessLog:
 
     def __init__(self, logger: logging.Logger = log) -> None:
         self._log = logger
-        self._noted: deque[_Noted] = deque()
+        self._noted: deque[_AccessRecord] = deque()
         self._dropped = 0
         self._is_bare = not logger.handlers
         self._handler: logging.Handler | None = None
@@ -81,10 +81,10 @@ class AccessLog:
             self._log.propagate = True
 
     def on_answer(self, head: Head | None, status: int, size: int, duration_s: float, client: Client) -> None:
-        if len(self._noted) >= WAITING_MAX:
+        if len(self._noted) >= PENDING_MAX:
             self._dropped += 1
             return
-        self._noted.append(_Noted(time.time(), client.peer, head or NOBODY, status, size, duration_s))
+        self._noted.append(_AccessRecord(time.time(), client.peer, head or NO_HEAD, status, size, duration_s))
         if not self._is_awake:  # else the thread will look again before it sleeps
             self._is_awake = True
             self._wake.set()
@@ -93,14 +93,14 @@ class AccessLog:
         while not self._is_over.is_set():
             self._wake.wait()
             self._wake.clear()
-            self._is_over.wait(GATHERED_S)
+            self._is_over.wait(BATCH_DELAY_S)
             self._is_awake = False
             self._write()
         self._write()
 
     def _write(self) -> None:
         while self._noted:
-            lines = [written(self._noted.popleft()) for _ in range(min(len(self._noted), TOGETHER))]
+            lines = [encode_record(self._noted.popleft()) for _ in range(min(len(self._noted), BATCH_LINES))]
             for text in ["\n".join(lines)] if self._is_bare else lines:
                 self._log.info(text)
         if self._dropped:
@@ -110,9 +110,9 @@ class AccessLog:
             )
 
 
-def written(noted: _Noted) -> str:
+def encode_record(noted: _AccessRecord) -> str:
     head = noted.head
-    line = Line(
+    line = AccessLogLine(
         at=_instant(noted.at_s),
         logger=log.name,
         peer=noted.peer,

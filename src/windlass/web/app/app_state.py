@@ -17,7 +17,7 @@ from windlass.web.listener.messages import Head, Response
 from windlass.web.metrics.meter import Meter
 
 from .followers import Followers
-from .sessions import Begun, Session
+from .sessions import StartedSession, Session
 
 if TYPE_CHECKING:
     from .request_context import RequestContext
@@ -32,10 +32,10 @@ async def _always(_head: Head, _roles: frozenset[Role]) -> bool:
     return True
 
 
-class Entrance(Protocol):
+class SessionControl(Protocol):
     """Sessions of browsers, as the guard knows them."""
 
-    async def begin_session(self, text: str) -> Begun | None: ...
+    async def begin_session(self, text: str) -> StartedSession | None: ...
 
     async def end_session(self, head: Head) -> None: ...
 
@@ -56,7 +56,7 @@ class AppState:
         self.pulse = pulse or Pulse()  # of this process's loops
         self.policy: PolicySource = Policy()  # whom this server may call
         self.settings = settings or Settings()
-        self.entrance: Entrance | None = None  # the guard's, once there is one
+        self.entrance: SessionControl | None = None  # the guard's, once there is one
         self.refusal_page: RefusalPage | None = None  # a no for somebody with a browser; the dashboard's
         self.callback_numbers: Callable[[], Mapping[str, int]] = dict  # of this process's notifier; none: it has none
         self.gathering = Gathering(service)

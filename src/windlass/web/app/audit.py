@@ -17,7 +17,7 @@ log = logging.getLogger("windlass.web")
 WAIT_LIMIT_S = 5.0  # for an engine that is away: the caller waits for the answer
 
 
-async def write_down(context: RequestContext[Any, Any], operation: str, outcome: str) -> None:
+async def write_audit_entry(context: RequestContext[Any, Any], operation: str, outcome: str) -> None:
     entry = AuditEntry(
         who=context.principal.name,
         what=operation,

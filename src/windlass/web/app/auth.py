@@ -13,33 +13,33 @@ from windlass.core.errors import Forbidden, TooManyRequests, Unauthorized
 from windlass.web.listener.messages import Head
 
 from . import sessions
-from .rate_limit import Rates
-from .sessions import Begun, Session
+from .rate_limit import RateLimiter
+from .sessions import StartedSession, Session
 from .token_table import TokenTable
 
-ANYBODY = Principal("anybody", frozenset())
+ANONYMOUS = Principal("anybody", frozenset())
 LOCAL = Principal("local", frozenset({Role.ADMIN}))
 _HOST = re.compile(r"(?:\[(?P<six>[0-9A-Fa-f:.]+)\]|(?P<name>[A-Za-z0-9.-]+))(?::[0-9]*)?", re.ASCII)
 
 
-class Guard:
+class Authenticator:
     """`is_open`: without tokens, whoever reaches us is admin. `is_local`: only this machine can reach us."""
 
     def __init__(self, table: TokenTable, *, is_open: bool, is_local: bool) -> None:
         self._table = table
         self._is_open = is_open
         self._is_local = is_local
-        self._rates = Rates()
+        self._rates = RateLimiter()
 
     def admit(self, head: Head, roles: frozenset[Role] | None) -> Principal | None:
         """Who asks, if they may; None when only the engine can tell: then `admit_slowly`."""
         if roles is None:
-            return ANYBODY
+            return ANONYMOUS
         if not self._table.is_fresh:
             return None
         if "authorization" not in head.headers and not self._table.has_tokens:
             return self._as_local(head)
-        shown = bearer_of(head)
+        shown = bearer_token(head)
         session = None if shown else self._session(head)
         if session is not None:
             _check_session_use(head)
@@ -52,7 +52,7 @@ class Guard:
 
     def is_probable(self, head: Head) -> bool:
         """Whether `admit_slowly` will let them in, as far as can be told without asking: others send little."""
-        shown = bearer_of(head)
+        shown = bearer_token(head)
         if shown:
             return self._table.known(shown) is not None
         session = self._session(head)
@@ -61,7 +61,7 @@ class Guard:
         return self._is_open and not self._table.has_tokens
 
     async def admit_slowly(self, head: Head, roles: frozenset[Role] | None) -> Principal:
-        shown = bearer_of(head)
+        shown = bearer_token(head)
         if not shown:
             await self._table.fresh()
             session = self._session(head)
@@ -80,13 +80,13 @@ class Guard:
 
     def _session(self, head: Head) -> Session | None:
         """Where no tokens exist none is needed: an old cookie must not keep anybody out."""
-        return sessions.shown(head.headers) if self._table.has_tokens else None
+        return sessions.session_of(head.headers) if self._table.has_tokens else None
 
-    async def begin_session(self, text: str) -> Begun | None:
+    async def begin_session(self, text: str) -> StartedSession | None:
         return await self._table.begin_session(text)
 
     async def end_session(self, head: Head) -> None:
-        session = sessions.shown(head.headers)
+        session = sessions.session_of(head.headers)
         if session is not None:
             await self._table.end_session(session)
 
@@ -102,7 +102,7 @@ class Guard:
         """Of somebody who is being answered for long: whether they would be let in again. Nothing of their rate is
         used."""
         try:
-            shown = bearer_of(head)
+            shown = bearer_token(head)
             if not shown:
                 await self._table.fresh()
                 session = self._session(head)
@@ -135,14 +135,14 @@ class Guard:
         if not self._is_open:
             raise Unauthorized
         headers = head.headers
-        if self._is_local and not _leads_here(headers.get("host", "")):
-            raise _for_another_host(headers.get("host", ""))
+        if self._is_local and not _is_loopback_host(headers.get("host", "")):
+            raise _wrong_host(headers.get("host", ""))
         if "origin" in headers or "sec-fetch-site" in headers:
             _check_origin(head)
         return LOCAL
 
 
-def bearer_of(head: Head) -> str:
+def bearer_token(head: Head) -> str:
     """The token that was shown as one; empty: none."""
     given = head.headers.get("authorization")
     if given is None:
@@ -155,7 +155,7 @@ def bearer_of(head: Head) -> str:
 # name that leads here (DNS rebinding).
 
 
-def _for_another_host(host: str) -> Forbidden:
+def _wrong_host(host: str) -> Forbidden:
     return Forbidden(
         f"Without tokens this server answers requests to localhost only, not to {host!r}; "
         "create a token (windlass tokens create) and send it as Authorization: Bearer."
@@ -167,11 +167,11 @@ def _check_session_use(head: Head) -> None:
     that they are ours."""
     if head.method not in ("GET", "HEAD") and not head.is_page:
         raise Unauthorized("A session is for the dashboard; here a token is needed: Authorization: Bearer.")
-    if not _is_visit(head) and not is_same_origin(head):
+    if not _is_page_navigation(head) and not is_same_origin(head):
         raise Forbidden("A session counts for pages of this server only, not for those of others.")
 
 
-def _is_visit(head: Head) -> bool:
+def _is_page_navigation(head: Head) -> bool:
     """Somebody has followed a link to a page: nothing is changed by it, and whoever made the link sees nothing."""
     headers = head.headers
     return (
@@ -192,7 +192,7 @@ def is_same_origin(head: Head) -> bool:
 
 
 def _check_origin(head: Head) -> None:
-    if _is_visit(head):
+    if _is_page_navigation(head):
         return
     origin = head.headers.get("origin")
     if origin is not None and origin.lower().partition("://")[2] != head.headers.get("host", "").lower():
@@ -203,11 +203,11 @@ def _check_origin(head: Head) -> None:
 
 
 @lru_cache(256)
-def _leads_here(host: str) -> bool:
-    return is_loopback(_name_of(host))
+def _is_loopback_host(host: str) -> bool:
+    return is_loopback(_hostname(host))
 
 
-def _name_of(host: str) -> str:
+def _hostname(host: str) -> str:
     """Without the port; of what is no host, nothing."""
     found = _HOST.fullmatch(host)
     return "" if found is None else found["six"] or found["name"]

@@ -15,28 +15,28 @@ FIELDS_MAX = 100
 
 
 @lru_cache(None)
-def _lists(wanted: type[msgspec.Struct]) -> frozenset[str]:
+def _list_fields(wanted: type[msgspec.Struct]) -> frozenset[str]:
     """The fields that may be given several times."""
     fields = msgspec.inspect.type_info(wanted).fields  # type: ignore[attr-defined]
     several = (msgspec.inspect.VarTupleType, msgspec.inspect.ListType)
-    return frozenset(field.encode_name for field in fields if isinstance(_bare(field.type), several))
+    return frozenset(field.encode_name for field in fields if isinstance(_without_metadata(field.type), several))
 
 
-def _bare(kind: msgspec.inspect.Type) -> msgspec.inspect.Type:
+def _without_metadata(kind: msgspec.inspect.Type) -> msgspec.inspect.Type:
     """Without the description that may stand around it."""
     return kind.type if isinstance(kind, msgspec.inspect.Metadata) else kind
 
 
 @lru_cache(None)
-def _of_nothing(wanted: type[msgspec.Struct]) -> Any:
-    return _fitting({}, wanted)
+def _empty_query(wanted: type[msgspec.Struct]) -> Any:
+    return _convert({}, wanted)
 
 
 def parse_query(query: str, wanted: type[S], fields_max: int = FIELDS_MAX) -> S:
     if not query:
-        return _of_nothing(wanted)  # type: ignore[no-any-return]
+        return _empty_query(wanted)  # type: ignore[no-any-return]
     found: dict[str, Any] = {}
-    lists = _lists(wanted)
+    lists = _list_fields(wanted)
     for name, value in _pairs(query, fields_max):
         if name in lists:
             found.setdefault(name, []).append(value)
@@ -44,10 +44,10 @@ def parse_query(query: str, wanted: type[S], fields_max: int = FIELDS_MAX) -> S:
             raise BadInput(f"{name} is given twice in the query.")
         else:
             found[name] = value
-    return _fitting(found, wanted)
+    return _convert(found, wanted)
 
 
-def _fitting(found: dict[str, Any], wanted: type[S]) -> S:
+def _convert(found: dict[str, Any], wanted: type[S]) -> S:
     try:
         return msgspec.convert(found, wanted, strict=False)
     except msgspec.ValidationError as error:

@@ -7,7 +7,7 @@ BUCKETS_MAX = 2_000  # more than there can be tokens; names of revoked ones go w
 BUCKET_S = 1.0
 
 
-class Rates:
+class RateLimiter:
     def __init__(self) -> None:
         self._full_at_s: dict[str, float] = {}  # when a bucket is full again
 

@@ -13,8 +13,8 @@ from typing import NamedTuple
 from windlass.core.access.tokens import Principal
 
 COOKIE = "windlass_session"
-LASTS_S = 12 * 3600
-RENEWED_BELOW_S = LASTS_S // 2  # whoever comes back with less left gets a whole one again
+LIFETIME_S = 12 * 3600
+RENEW_BELOW_S = LIFETIME_S // 2  # whoever comes back with less left gets a whole one again
 STATIC_ID = "static"  # stands for the token that the settings name
 ID_BYTES = 12  # random ones: no two sessions share a name
 _PURPOSE = b"windlass session 2"
@@ -30,7 +30,7 @@ class Session(NamedTuple):
     code: str
 
     def is_made_with(self, digest: bytes) -> bool:
-        return hmac.compare_digest(_code(self.token_id, self.expires_at_s, self.id, digest), self.code)
+        return hmac.compare_digest(_sign(self.token_id, self.expires_at_s, self.id, digest), self.code)
 
     def is_over(self, now_s: float) -> bool:
         return self.expires_at_s <= now_s
@@ -49,19 +49,19 @@ class Session(NamedTuple):
         return f"{self.token_id}.{self.expires_at_s}.{self.id}.{self.code}"
 
 
-class Begun(NamedTuple):
+class StartedSession(NamedTuple):
     session: Session
     who: Principal
 
 
-def begin(token_id: str, digest: bytes, now_s: float, session_id: str = "", after_s: int = 0) -> Session:
+def issue_session(token_id: str, digest: bytes, now_s: float, session_id: str = "", after_s: int = 0) -> Session:
     """With the id of a session, that one goes on; else it is a new one. `after_s`: all sessions of this token that
     expire up to then were ended; a new one must not be among them."""
-    expires_at_s, name = max(int(now_s) + LASTS_S, after_s + 1), session_id or secrets.token_urlsafe(ID_BYTES)
-    return Session(token_id, expires_at_s, name, _code(token_id, expires_at_s, name, digest))
+    expires_at_s, name = max(int(now_s) + LIFETIME_S, after_s + 1), session_id or secrets.token_urlsafe(ID_BYTES)
+    return Session(token_id, expires_at_s, name, _sign(token_id, expires_at_s, name, digest))
 
 
-def parse(text: str) -> Session | None:
+def parse_session(text: str) -> Session | None:
     token_id, _, rest = text.partition(".")
     expires, _, rest = rest.partition(".")
     name, _, code = rest.partition(".")
@@ -70,13 +70,13 @@ def parse(text: str) -> Session | None:
     return Session(token_id, int(expires), name, code)
 
 
-def _code(token_id: str, expires_at_s: int, session_id: str, digest: bytes) -> str:
+def _sign(token_id: str, expires_at_s: int, session_id: str, digest: bytes) -> str:
     key = hmac.digest(digest, _PURPOSE, "sha256")
     made = hmac.digest(key, f"{token_id}.{expires_at_s}.{session_id}".encode(), "sha256")
     return base64.urlsafe_b64encode(made).rstrip(b"=").decode()
 
 
-def cookies(headers: Mapping[str, str]) -> dict[str, str]:
+def parse_cookies(headers: Mapping[str, str]) -> dict[str, str]:
     """By name; of two with one name the first counts. Repeated headers were joined by a comma."""
     found: dict[str, str] = {}
     for pair in headers.get("cookie", "").replace(", ", "; ").split(";"):
@@ -86,6 +86,6 @@ def cookies(headers: Mapping[str, str]) -> dict[str, str]:
     return found
 
 
-def shown(headers: Mapping[str, str]) -> Session | None:
-    text = cookies(headers).get(COOKIE) if "cookie" in headers else None
-    return parse(text) if text else None
+def session_of(headers: Mapping[str, str]) -> Session | None:
+    text = parse_cookies(headers).get(COOKIE) if "cookie" in headers else None
+    return parse_session(text) if text else None

@@ -14,16 +14,16 @@ from windlass.core.errors import EngineUnavailable, Unauthorized, WindlassError
 from windlass.service import Service
 
 from . import sessions
-from .sessions import Begun, Session
+from .sessions import StartedSession, Session
 
 log = logging.getLogger("windlass.web")
 
-RENEWED_AFTER_S = 0.5  # from then on a look-up has the tokens read anew, beside its work
-OLD_AFTER_S = 1.0  # from then on it waits for that: what was revoked opens nothing any more
-UNKNOWN_PAUSE_S = 0.2  # between two readings because of ids that nobody knows
+REFRESH_AFTER_S = 0.5  # from then on a look-up has the tokens read anew, beside its work
+STALE_AFTER_S = 1.0  # from then on it waits for that: what was revoked opens nothing any more
+UNKNOWN_ID_PAUSE_S = 0.2  # between two readings because of ids that nobody knows
 WAIT_LIMIT_S = 2.0  # for an engine that is away; then what was known last counts
 ENDED_PER_TOKEN_MAX = 100  # sessions of one token that are known by name; one more logout ends all that it has begun
-LATE_S = 60  # a process that does not know of a logout yet, or has another clock, may renew a session after it
+CLOCK_SLACK_S = 60  # a process that does not know of a logout yet, or has another clock, may renew a session after it
 STATIC = Principal("static", frozenset({Role.ADMIN}))
 
 
@@ -49,7 +49,7 @@ class TokenTable:
         """Whose token this is; None: nobody's. Raises EngineUnavailable when the tokens could never be read."""
         asked_at_s = self._clock()
         found = self.known(text)
-        if found is STATIC or not _looks_like_one(text):
+        if found is STATIC or not _is_token_text(text):
             return found
         await self._renew()
         if parse_token(text).id not in self._by_id and self._known_since_s < asked_at_s:
@@ -71,7 +71,7 @@ class TokenTable:
             return None
         return token.principal
 
-    async def begin_session(self, text: str) -> Begun | None:
+    async def begin_session(self, text: str) -> StartedSession | None:
         """For whoever shows a token, so that it need not be shown again; None: it is nobody's."""
         who = await self.principal(text)
         if who is None:
@@ -82,18 +82,20 @@ class TokenTable:
         else:
             token = self._by_id[parse_token(text).id]
             token_id, digest = token.id, token.digest
-        return Begun(sessions.begin(token_id, digest, now_s, after_s=self._ended.get(token_id, 0)), who)
+        return StartedSession(
+            sessions.issue_session(token_id, digest, now_s, after_s=self._ended.get(token_id, 0)), who
+        )
 
     def renewed(self, session: Session) -> Session | None:
         """The same with its whole time, when less than half of it is left. It is verified here: the request that shows
         it may have been admitted by a token of its own."""
         digest = self._digest_of(session.token_id)
         now_s = time.time()
-        if digest is None or session.expires_at_s - now_s > sessions.RENEWED_BELOW_S:
+        if digest is None or session.expires_at_s - now_s > sessions.RENEW_BELOW_S:
             return None
         if self.known_session(session) is None:
             return None
-        return sessions.begin(session.token_id, digest, now_s, session.id)
+        return sessions.issue_session(session.token_id, digest, now_s, session.id)
 
     async def end_session(self, session: Session) -> None:
         """Have its cookies refused: by this process from now on, by others within a second. Raises EngineUnavailable
@@ -102,8 +104,8 @@ class TokenTable:
             return
         count = sum(1 for name in self._ended if name.startswith(f"{session.token_id}."))
         ended = session.name if count < ENDED_PER_TOKEN_MAX else session.token_id
-        until_s = max(int(time.time()) + sessions.LASTS_S, session.expires_at_s)
-        await self._service.end_session(ended, until_s if ended == session.token_id else until_s + LATE_S)
+        until_s = max(int(time.time()) + sessions.LIFETIME_S, session.expires_at_s)
+        await self._service.end_session(ended, until_s if ended == session.token_id else until_s + CLOCK_SLACK_S)
         await self._read_from_now_on()
 
     @property
@@ -139,7 +141,7 @@ class TokenTable:
     @property
     def is_fresh(self) -> bool:
         """Nothing needs to be asked: it was read within the last half second."""
-        return self._clock() - self._tried_at_s < RENEWED_AFTER_S
+        return self._clock() - self._tried_at_s < REFRESH_AFTER_S
 
     @property
     def has_tokens(self) -> bool:
@@ -166,9 +168,9 @@ class TokenTable:
 
     async def _renew(self) -> None:
         age_s = self._clock() - self._tried_at_s
-        if age_s >= RENEWED_AFTER_S:
+        if age_s >= REFRESH_AFTER_S:
             self._read()
-        if age_s >= OLD_AFTER_S:
+        if age_s >= STALE_AFTER_S:
             await self._wait()
 
     async def _read_from_now_on(self) -> None:
@@ -182,7 +184,7 @@ class TokenTable:
         await self._wait()
 
     async def _read_next(self) -> None:
-        while (pause_s := self._tried_at_s + UNKNOWN_PAUSE_S - self._clock()) > 0 or self._reading is not None:
+        while (pause_s := self._tried_at_s + UNKNOWN_ID_PAUSE_S - self._clock()) > 0 or self._reading is not None:
             if self._reading is not None:
                 await asyncio.wait({self._reading})
             else:
@@ -226,7 +228,7 @@ class TokenTable:
         return told_ms + int((self._clock() - self._known_at_s) * 1000)
 
 
-def _looks_like_one(text: str) -> bool:
+def _is_token_text(text: str) -> bool:
     try:
         parse_token(text)
     except Unauthorized:

@@ -16,16 +16,16 @@ Json: TypeAlias = Mapping[str, Any]
 _METHODS = ("get", "post", "put", "patch", "delete")
 _JSON = "application/json"
 MANY = ": up to 1,000 jobs"
-_TOLD_MAX = 2**32  # bounds beyond it tell nobody anything
+_SHOWN_MAX = 2**32  # bounds beyond it tell nobody anything
 _LIMITS = {"minimum": "≥", "maximum": "≤", "minLength": "length ≥", "maxLength": "length ≤", "maxItems": "items ≤"}
-_BEGINNING = """\
+_INTRODUCTION = """\
 <p>Try it: <code>make serve</code>, then</p>
 <pre>curl localhost:8080/api/v1/jobs -H 'Content-Type: application/json' -d '{"queue":"mail","name":"send"}'</pre>
 <p>Where tokens exist, send yours: <code>-H 'Authorization: Bearer wl_…'</code>. Instants are milliseconds since 1970,
 durations milliseconds. For programs there is the same as <a href="/openapi.json">openapi.json</a>.</p>"""
 
 
-def docs_page(document: Json, others: Sequence[str] = ()) -> bytes:
+def render_docs_page(document: Json, others: Sequence[str] = ()) -> bytes:
     """`others`: paths of documents that describe the APIs of dialects."""
     return "\n".join(_page(document, others)).encode(errors="replace")
 
@@ -39,7 +39,7 @@ def _page(document: Json, others: Sequence[str]) -> Iterator[str]:
     yield f'<title>{escape(title)}</title><link rel="stylesheet" href="/docs.css"></head><body>'
     yield from _contents(document)
     yield f"<main><header><h1>{escape(info['title'])} <small>{escape(info['version'])}</small></h1>"
-    yield f"<p>{_prose(info.get('description', ''))}</p>{_BEGINNING}{_other_documents(others)}</header>"
+    yield f"<p>{_prose(info.get('description', ''))}</p>{_INTRODUCTION}{_other_documents(others)}</header>"
     for tag in document["tags"]:
         yield f'<h2 id="{_anchor("tag", tag["name"])}">{escape(tag["name"])}</h2>'
         for method, path, operation in _operations(document, tag["name"]):
@@ -119,7 +119,7 @@ def _body(operation: Json, document: Json) -> Iterator[str]:
     line = f", each line of {escape(media)}" if media != _JSON else ""
     yield f"<h4>Body: {_type(schema)}{line}</h4>"
     if "$ref" in schema:
-        shown = document["components"]["schemas"][_named(schema)]
+        shown = document["components"]["schemas"][_ref_name(schema)]
         if shown.get("description"):
             yield f"<p>{_prose(shown['description'])}</p>"
         yield from _fields(shown)
@@ -148,7 +148,7 @@ def _fields(schema: Json) -> Iterator[str]:
 
 def _field(name: str, schema: Json, *, is_required: bool, note: str = "") -> str:
     about = [_prose(schema["description"])] if schema.get("description") else []
-    limits = [f"{sign} {schema[limit]:,}" for limit, sign in _LIMITS.items() if _is_told(schema.get(limit))]
+    limits = [f"{sign} {schema[limit]:,}" for limit, sign in _LIMITS.items() if _is_shown(schema.get(limit))]
     if limits:
         about.append(f"<small>{escape(', '.join(limits))}</small>")
     if schema.get("default") is not None:
@@ -160,14 +160,14 @@ def _field(name: str, schema: Json, *, is_required: bool, note: str = "") -> str
     return f"<tr><th>{named}</th><td>{_type(schema)}</td><td>{' '.join(about)}</td></tr>"
 
 
-def _is_told(limit: float | None) -> bool:
-    return limit is not None and abs(limit) < _TOLD_MAX
+def _is_shown(limit: float | None) -> bool:
+    return limit is not None and abs(limit) < _SHOWN_MAX
 
 
 def _type(schema: Json) -> str:
     """In a few words, with links to shapes that have a name."""
     if "$ref" in schema:
-        name = _named(schema)
+        name = _ref_name(schema)
         return f'<a href="#{_anchor("shape", name)}">{escape(name)}</a>'
     if schema.get("anyOf"):
         return " or ".join(dict.fromkeys(map(_type, schema["anyOf"])))
@@ -181,7 +181,7 @@ def _type(schema: Json) -> str:
     return escape(str(kind))
 
 
-def _named(schema: Json) -> str:
+def _ref_name(schema: Json) -> str:
     return str(schema["$ref"]).rpartition("/")[2]
 
 

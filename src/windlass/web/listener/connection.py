@@ -9,25 +9,25 @@ from collections.abc import Awaitable
 from typing import Any, cast
 
 from . import serializer
-from .in_flight import Exchange
-from .messages import BodyCut, Client, Deferred, Reply, Request, Response, Streamed
-from .parser import BETWEEN, HEAD, RequestReader
-from .reader import Intake
-from .writer import Outgoing
+from .in_flight import InFlightRequest
+from .messages import IncompleteBody, Client, DeferredReply, Reply, Request, Response, StreamedResponse
+from .parser import BETWEEN, HEAD, RequestParser
+from .reader import RequestReader
+from .writer import ResponseWriter
 
 log = logging.getLogger("windlass.web")
 
 _GIVEN_UP = "The request was given up inside the server."
 
 
-class Connection(Intake):
+class HttpConnection(RequestReader):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
         peer = transport.get_extra_info("peername")
         is_tls = transport.get_extra_info("sslcontext") is not None
         self.client = Client(peer[0] if isinstance(peer, tuple) else "", is_tls)
-        self._out = Outgoing(self._transport, self.client, self._listener)
-        self._reader = RequestReader(self._listener.bounds, self.client.peer, self)
+        self._out = ResponseWriter(self._transport, self.client, self._listener)
+        self._reader = RequestParser(self._listener.bounds, self.client.peer, self)
         self._progress_at = self._loop.time()
         if not self._listener.welcome(self):
             self._turn_away()
@@ -102,13 +102,13 @@ class Connection(Intake):
                 return True
         return False
 
-    def _say_continue(self, exchange: Exchange) -> None:
+    def _say_continue(self, exchange: InFlightRequest) -> None:
         if exchange.wants_continue:
             exchange.wants_continue = False
             if not exchange.is_complete and not exchange.received:
                 self._out.put(serializer.CONTINUE)
 
-    def _begin(self, exchange: Exchange) -> None:
+    def _begin(self, exchange: InFlightRequest) -> None:
         """Runs its handler, or at least begins to."""
         plan, head = exchange.plan, exchange.head
         assert plan is not None  # noqa: S101 — what has none is refused
@@ -121,7 +121,7 @@ class Connection(Intake):
         except Exception:
             self._explain(exchange)
         else:
-            if type(begun) is Deferred:
+            if type(begun) is DeferredReply:
                 self._task, self._deferred = begun.future, begun
                 begun.future.add_done_callback(self._answer_deferred)
                 return
@@ -144,13 +144,13 @@ class Connection(Intake):
             self._explain(exchange)
         self._finish(exchange)
 
-    async def _serve(self, exchange: Exchange, handling: Awaitable[Reply]) -> None:
+    async def _serve(self, exchange: InFlightRequest, handling: Awaitable[Reply]) -> None:
         try:
             await self._answer(exchange, handling)
         finally:
             self._finish(exchange)
 
-    def _finish(self, exchange: Exchange) -> None:
+    def _finish(self, exchange: InFlightRequest) -> None:
         """Nothing more is to be said about it; what waits behind it is next."""
         listener = self._listener
         listener.under_way -= 1
@@ -169,10 +169,10 @@ class Connection(Intake):
         elif self._task is None and listener.is_closing:
             self.stop_if_idle()  # the head of its answer may have gone out before the stop, and promised to keep it
 
-    async def _answer(self, exchange: Exchange, handling: Awaitable[Reply]) -> None:
+    async def _answer(self, exchange: InFlightRequest, handling: Awaitable[Reply]) -> None:
         try:
             answer = await handling
-            if isinstance(answer, Streamed):
+            if isinstance(answer, StreamedResponse):
                 await self._out.write_stream(exchange, answer)
             else:
                 self._out.write(exchange, answer)
@@ -181,27 +181,27 @@ class Connection(Intake):
                 self._abort()
                 raise
             self._answer_failure(exchange, 500, _GIVEN_UP)
-        except BodyCut as cut:
+        except IncompleteBody as cut:
             exchange.keeps = False
             self._answer_failure(exchange, 400, str(cut))
         except Exception:
             self._explain(exchange)
 
-    def _explain(self, exchange: Exchange) -> None:
+    def _explain(self, exchange: InFlightRequest) -> None:
         """What its handler raised."""
         head = exchange.head
         assert head is not None  # noqa: S101 — it has a handler
         log.exception("The handler of %s %s failed.", head.method, head.path)
         self._answer_failure(exchange, 500, "The server failed to answer; its log says why.")
 
-    def _answer_failure(self, exchange: Exchange, status: int, detail: str) -> None:
+    def _answer_failure(self, exchange: InFlightRequest, status: int, detail: str) -> None:
         """Of an answer that is already on its way the client learns by its missing end."""
         if exchange.is_answered:
             self._abort()
         else:
             self._out.write(exchange, self._out.refuse(status, detail, exchange))
 
-    def _end(self, exchange: Exchange) -> None:
+    def _end(self, exchange: InFlightRequest) -> None:
         """The answer is written; now the connection is kept or left."""
         exchange.is_over = True
         self._listener.gathered -= len(exchange.body)
@@ -216,7 +216,7 @@ class Connection(Intake):
         elif self._is_paused:
             self._go_on_reading()
 
-    def _release(self, exchange: Exchange) -> None:
+    def _release(self, exchange: InFlightRequest) -> None:
         self._listener.gathered -= len(exchange.body)
         exchange.body = b""
 
@@ -226,7 +226,7 @@ class Connection(Intake):
         if self._listener.is_overrun:
             self._abort()
             return
-        exchange = Exchange(None, is_old=False, keeps=False, length=None)
+        exchange = InFlightRequest(None, is_old=False, keeps=False, length=None)
         full = "The server has as many connections as it may; try again in a moment."
         self._out.write(exchange, self._out.refuse(503, full, None))
         self._reader.stage = HEAD  # its request is on its way
@@ -301,7 +301,7 @@ class Connection(Intake):
         elif self._task is None and not self._queue and waited_s > self._listener.idle_s:
             self._leave()
 
-    def _has_progress(self, exchange: Exchange) -> bool:
+    def _has_progress(self, exchange: InFlightRequest) -> bool:
         step = 1 if exchange.stream is not None else self._listener.bounds.body_step_bytes
         if exchange.received - self._progress_bytes < step:
             return False
@@ -314,5 +314,5 @@ class Connection(Intake):
             self._advance()
 
 
-def _waits(exchange: Exchange) -> bool:
+def _waits(exchange: InFlightRequest) -> bool:
     return exchange.plan is not None and exchange.plan.waits

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from .messages import BodyCut, Head, Plan, Response
+from .messages import IncompleteBody, Head, Plan, Response
 
 
 class BodyStream:
@@ -60,7 +60,7 @@ class BodyStream:
             if self._is_over:
                 raise StopAsyncIteration
             if self._reason:
-                raise BodyCut(self._reason)
+                raise IncompleteBody(self._reason)
             self._waiter = self._loop.create_future()
             try:
                 await self._waiter
@@ -72,7 +72,7 @@ class BodyStream:
         return data
 
 
-class Exchange:
+class InFlightRequest:
     __slots__ = (
         "asks_head",
         "begun_at",

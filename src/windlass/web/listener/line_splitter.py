@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from windlass.core.errors import TooLarge
 
 
-class Lines:
+class LineSplitter:
     def __init__(self, line_max: int) -> None:
         self._line_max = line_max
         self._rest: list[bytes] = []  # of a line that has begun; joined once, however small its pieces are

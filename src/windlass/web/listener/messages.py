@@ -48,7 +48,7 @@ class Response(msgspec.Struct, gc=False):
     content_type: str = ""
 
 
-class Streamed(msgspec.Struct):
+class StreamedResponse(msgspec.Struct):
     """An answer that is made while it is sent. The iterator is closed when the answer ends, however it ends."""
 
     status: int
@@ -58,24 +58,24 @@ class Streamed(msgspec.Struct):
     length: int | None = None  # in bytes; None: not known
 
 
-Reply: TypeAlias = Response | Streamed
+Reply: TypeAlias = Response | StreamedResponse
 
 
-class Deferred(msgspec.Struct, frozen=True):
+class DeferredReply(msgspec.Struct, frozen=True):
     """An answer that waits for one future and nothing else, so that nobody needs a task for it."""
 
     future: asyncio.Future[Any]
     reply: Callable[[asyncio.Future[Any]], Response]  # makes it of the future, once that is done
 
 
-class BodyCut(Exception):
+class IncompleteBody(Exception):
     """A streamed body ended before its end: the client went, stopped sending, or sent what is not HTTP."""
 
 
 class Plan(msgspec.Struct):
     """How a request will be answered, decided from its head alone."""
 
-    handle: Callable[[Request], Awaitable[Reply] | Deferred | Response]
+    handle: Callable[[Request], Awaitable[Reply] | DeferredReply | Response]
     body_max: int  # of a body that is gathered; a streamed one may have any length
     streams_body: bool = False  # the handler runs while the body arrives, and reads `request.chunks`
     # The handler is cancelled when the client has gone (half a connection counts as gone). All others run to their end.

@@ -10,7 +10,7 @@ from httptools import HttpParserCallbackError, HttpParserError, HttpParserUpgrad
 
 from .body_headers import expects_continue
 from .bounds import Bounds
-from .in_flight import Exchange
+from .in_flight import InFlightRequest
 from .messages import Head
 
 BETWEEN, HEAD, BODY = range(3)
@@ -31,7 +31,7 @@ _NAMES: dict[bytes, str] = {
 _METHODS: dict[bytes, str] = {one.encode(): one for one in ("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS")}
 
 
-class Malformed(Exception):
+class HttpProtocolError(Exception):
     """What arrived cannot be answered otherwise than by this, and nothing after it can be read."""
 
     def __init__(self, status: int, detail: str) -> None:
@@ -41,15 +41,15 @@ class Malformed(Exception):
 
 
 class Receiver(Protocol):
-    def begin(self, exchange: Exchange) -> None:
+    def begin(self, exchange: InFlightRequest) -> None:
         """The head is complete."""
 
-    def receive(self, exchange: Exchange, piece: bytes) -> None: ...
+    def receive(self, exchange: InFlightRequest, piece: bytes) -> None: ...
 
-    def complete(self, exchange: Exchange) -> None: ...
+    def complete(self, exchange: InFlightRequest) -> None: ...
 
 
-class RequestReader:
+class RequestParser:
     __slots__ = (
         "_bounds",
         "_extra_fields",
@@ -72,7 +72,7 @@ class RequestReader:
         self._receiver = receiver
         self._parser = HttpRequestParser(self)
         self.stage = BETWEEN
-        self.exchange: Exchange | None = None  # whose body is being read
+        self.exchange: InFlightRequest | None = None  # whose body is being read
         self._target = b""
         self._headers: dict[str, str] = {}
         self._extra_fields = 0  # repeated ones and trailers
@@ -82,7 +82,7 @@ class RequestReader:
         self._is_replaying = False
 
     def feed(self, data: bytes | memoryview) -> None:
-        """Raises Malformed, and is of no use afterwards."""
+        """Raises HttpProtocolError, and is of no use afterwards."""
         if self.stage == BETWEEN:
             self.stage = HEAD
         received = -1 if self.exchange is None else self.exchange.received
@@ -92,11 +92,11 @@ class RequestReader:
             self._ignore_upgrade(memoryview(data)[upgrade.args[0] :])
             return
         except HttpParserCallbackError as error:
-            if isinstance(error.__context__, Malformed):
+            if isinstance(error.__context__, HttpProtocolError):
                 raise error.__context__ from None
             raise
         except HttpParserError as error:
-            raise Malformed(*_explain(error, bytes(data[:16]))) from None
+            raise HttpProtocolError(*_explain(error, bytes(data[:16]))) from None
         if self.stage != BETWEEN:
             self._count(len(data), received)
 
@@ -110,8 +110,10 @@ class RequestReader:
         if self._raw > self._bounds.line_bytes_max + self._bounds.header_bytes_max + _SLACK:
             raise self._too_many_header_bytes()
 
-    def _too_many_header_bytes(self) -> Malformed:
-        return Malformed(431, f"The headers of a request may have {self._bounds.header_bytes_max} bytes in all.")
+    def _too_many_header_bytes(self) -> HttpProtocolError:
+        return HttpProtocolError(
+            431, f"The headers of a request may have {self._bounds.header_bytes_max} bytes in all."
+        )
 
     # What the parser calls.
 
@@ -121,7 +123,9 @@ class RequestReader:
         self.stage = HEAD
         self._target = self._target + piece if self._target else piece
         if len(self._target) > self._bounds.line_bytes_max:
-            raise Malformed(414, f"The path and query of a request may have {self._bounds.line_bytes_max} bytes.")
+            raise HttpProtocolError(
+                414, f"The path and query of a request may have {self._bounds.line_bytes_max} bytes."
+            )
 
     def on_header(self, name: bytes, value: bytes) -> None:
         self._size += len(name) + len(value)
@@ -146,11 +150,11 @@ class RequestReader:
         if self._size > self._bounds.header_bytes_max:
             raise self._too_many_header_bytes()
         if len(self._headers) + self._extra_fields > self._bounds.headers_max:
-            raise Malformed(431, f"A request may have {self._bounds.headers_max} header fields.")
+            raise HttpProtocolError(431, f"A request may have {self._bounds.headers_max} header fields.")
 
     def _join(self, key: str, text: str) -> str:
         if key == "host":
-            raise Malformed(400, "A request must have one Host header, not several.")
+            raise HttpProtocolError(400, "A request must have one Host header, not several.")
         self._extra_fields += 1
         return f"{self._headers[key]}, {text}"
 
@@ -166,10 +170,10 @@ class RequestReader:
         # Without that header it is what the version says.
         is_old = not keeps if "connection" not in headers else parser.get_http_version() != "1.1"
         if is_old and parser.get_http_version() != "1.0":
-            raise Malformed(505, "Only HTTP/1.1 and HTTP/1.0 are spoken here.")
+            raise HttpProtocolError(505, "Only HTTP/1.1 and HTTP/1.0 are spoken here.")
         if "upgrade" in headers and parser.should_upgrade():
             self._is_upgrading = True
-        exchange = Exchange(self._head(headers, is_old), is_old=is_old, keeps=keeps, length=self._length(is_old))
+        exchange = InFlightRequest(self._head(headers, is_old), is_old=is_old, keeps=keeps, length=self._length(is_old))
         if "expect" in headers:
             self._note_expectation(exchange, headers["expect"])
         self.stage = BODY
@@ -177,7 +181,7 @@ class RequestReader:
         self.exchange = exchange
         self._receiver.begin(exchange)
 
-    def _note_expectation(self, exchange: Exchange, expect: str) -> None:
+    def _note_expectation(self, exchange: InFlightRequest, expect: str) -> None:
         if expects_continue(expect):
             exchange.wants_continue = not exchange.is_old
         elif expect and exchange.length != 0:
@@ -185,13 +189,13 @@ class RequestReader:
 
     def _head(self, headers: dict[str, str], is_old: bool) -> Head:
         if "host" not in headers and not is_old:
-            raise Malformed(400, "A request of HTTP/1.1 must have a Host header.")
+            raise HttpProtocolError(400, "A request of HTTP/1.1 must have a Host header.")
         name = self._parser.get_method()
         target = self._target.decode("latin-1")
         if target[0] != "/":
             target = self._origin(name, target, headers)
         if "#" in target:
-            raise Malformed(400, "The target of a request has no fragment (#…).")
+            raise HttpProtocolError(400, "The target of a request has no fragment (#…).")
         path, _, query = target.partition("?")
         return Head(_METHODS.get(name) or name.decode("latin-1"), path, query, headers, self._peer)
 
@@ -200,7 +204,7 @@ class RequestReader:
             return target
         absolute = _ABSOLUTE.fullmatch(target)
         if absolute is None:
-            raise Malformed(400, "The target of a request must be a path that begins with a slash.")
+            raise HttpProtocolError(400, "The target of a request must be a path that begins with a slash.")
         host, path, query = absolute.groups()
         headers["host"] = host
         return (path or "/") if query is None else f"{path or '/'}?{query}"
@@ -211,9 +215,9 @@ class RequestReader:
             length = self._headers.get("content-length")
             return 0 if length is None else int(length)
         if is_old:
-            raise Malformed(400, "Transfer-Encoding is not part of HTTP/1.0.")
+            raise HttpProtocolError(400, "Transfer-Encoding is not part of HTTP/1.0.")
         if coding.lower() != "chunked":
-            raise Malformed(501, "The only Transfer-Encoding that is understood is chunked.")
+            raise HttpProtocolError(501, "The only Transfer-Encoding that is understood is chunked.")
         return None
 
     def on_body(self, piece: bytes) -> None:

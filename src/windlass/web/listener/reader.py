@@ -10,13 +10,13 @@ from collections import deque
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from .in_flight import BodyStream, Exchange
-from .messages import Client, Deferred, Plan, Response
-from .parser import BETWEEN, BODY, Malformed, RequestReader
-from .writer import Outgoing
+from .in_flight import BodyStream, InFlightRequest
+from .messages import Client, DeferredReply, Plan, Response
+from .parser import BETWEEN, BODY, HttpProtocolError, RequestParser
+from .writer import ResponseWriter
 
 if TYPE_CHECKING:
-    from .listener import Listener
+    from .listener import HttpListener
 
 log = logging.getLogger("windlass.web")
 
@@ -24,20 +24,20 @@ log = logging.getLogger("windlass.web")
 _SLICE = 4096
 
 
-class Intake(asyncio.Protocol):
+class RequestReader(asyncio.Protocol):
     # Set when the connection is made.
     _transport: asyncio.Transport
-    _reader: RequestReader
-    _out: Outgoing
+    _reader: RequestParser
+    _out: ResponseWriter
     client: Client
 
-    def __init__(self, listener: Listener) -> None:
+    def __init__(self, listener: HttpListener) -> None:
         self._listener = listener
         self._loop = listener.loop
-        self._queue: deque[Exchange] = deque()  # begun, not yet being answered
-        self._current: Exchange | None = None  # whose handler runs
+        self._queue: deque[InFlightRequest] = deque()  # begun, not yet being answered
+        self._current: InFlightRequest | None = None  # whose handler runs
         self._task: asyncio.Future[Any] | None = None  # what it waits for, if it does not answer at once
-        self._deferred: Deferred | None = None  # the same, where that is no task of ours
+        self._deferred: DeferredReply | None = None  # the same, where that is no task of ours
         self._rest = b""  # received, not yet read: too much waits already
         self._gathered = 0  # bytes of the bodies in the queue
         self._discarded = 0
@@ -79,7 +79,7 @@ class Intake(asyncio.Protocol):
     def _read(self, data: bytes | memoryview) -> None:
         try:
             self._reader.feed(data)
-        except Malformed as problem:
+        except HttpProtocolError as problem:
             self._fail(problem.status, problem.detail)
         except Exception:
             log.exception("A request could not be read.")
@@ -127,7 +127,7 @@ class Intake(asyncio.Protocol):
 
     # What the reader calls.
 
-    def begin(self, exchange: Exchange) -> None:
+    def begin(self, exchange: InFlightRequest) -> None:
         self._queue.append(exchange)
         plan = self._plan(exchange)
         if isinstance(plan, Response):
@@ -143,7 +143,7 @@ class Intake(asyncio.Protocol):
         if exchange.length != 0:
             self._progress_at = self._loop.time()
 
-    def _plan(self, exchange: Exchange) -> Plan | Response:
+    def _plan(self, exchange: InFlightRequest) -> Plan | Response:
         head = exchange.head
         assert head is not None  # noqa: S101 — the reader makes no other
         if self._listener.on_answer is not None:
@@ -154,7 +154,7 @@ class Intake(asyncio.Protocol):
             log.exception("No plan for %s %s.", head.method, head.path)
             return self._out.refuse(500, "The server failed to look at the request; its log says why.", exchange)
 
-    def receive(self, exchange: Exchange, piece: bytes) -> None:
+    def receive(self, exchange: InFlightRequest, piece: bytes) -> None:
         listener, size = self._listener, len(piece)
         if (
             exchange.received == exchange.length == size  # all of it, as mostly
@@ -173,17 +173,17 @@ class Intake(asyncio.Protocol):
         else:
             self._gather(exchange, piece)
 
-    def _gather(self, exchange: Exchange, piece: bytes) -> None:
+    def _gather(self, exchange: InFlightRequest, piece: bytes) -> None:
         plan, listener = exchange.plan, self._listener
         if plan is not None and exchange.received > plan.body_max:
-            raise Malformed(413, _too_large(plan))
+            raise HttpProtocolError(413, _too_large(plan))
         if listener.gathered + len(piece) > listener.bounds.bodies_bytes_max:
-            raise Malformed(503, "The server holds as many request bodies as it may; try again.")
+            raise HttpProtocolError(503, "The server holds as many request bodies as it may; try again.")
         exchange.gather(piece)
         self._gathered += len(piece)
         listener.gathered += len(piece)
 
-    def complete(self, exchange: Exchange) -> None:
+    def complete(self, exchange: InFlightRequest) -> None:
         if exchange.stream is not None:
             exchange.stream.end()
         if not exchange.keeps:
@@ -191,7 +191,7 @@ class Intake(asyncio.Protocol):
         elif exchange.is_over:
             self.stop_if_idle()
 
-    def _drain(self, exchange: Exchange, size: int) -> None:
+    def _drain(self, exchange: InFlightRequest, size: int) -> None:
         """An unwanted body is read to keep the connection, if it is short."""
         self._discarded += size
         if self._discarded > self._listener.bounds.drain_bytes_max:
@@ -207,7 +207,7 @@ class Intake(asyncio.Protocol):
         self._is_deaf = True
         exchange = self._reader.exchange
         if exchange is None:
-            exchange = Exchange(None, is_old=False, keeps=False, length=None)
+            exchange = InFlightRequest(None, is_old=False, keeps=False, length=None)
             self._queue.append(exchange)
         exchange.keeps = False
         if exchange.is_over:

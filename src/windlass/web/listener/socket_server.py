@@ -21,7 +21,7 @@ _CANCELLED_WITHIN_S = 5.0
 log = logging.getLogger("windlass.web")
 
 
-class Guest(Protocol):
+class ClientConnection(Protocol):
     """A connection."""
 
     def sweep(self, now: float) -> None:
@@ -34,10 +34,10 @@ class Guest(Protocol):
         """The end, whatever is under way."""
 
 
-G = TypeVar("G", bound=Guest)
+G = TypeVar("G", bound=ClientConnection)
 
 
-class Reception(Generic[G]):
+class SocketServer(Generic[G]):
     """Made inside the event loop that it will serve in."""
 
     def __init__(self, bounds: Bounds) -> None:

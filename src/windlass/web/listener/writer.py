@@ -8,19 +8,19 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 
 from . import serializer
-from .in_flight import Exchange
-from .messages import Client, Response, Streamed
+from .in_flight import InFlightRequest
+from .messages import Client, Response, StreamedResponse
 
 if TYPE_CHECKING:
-    from .listener import Listener
+    from .listener import HttpListener
 
 log = logging.getLogger("windlass.web")
 
 
-class Outgoing:
+class ResponseWriter:
     __slots__ = ("_client", "_given", "_gone", "_listener", "_moved_at", "_transport", "drained")
 
-    def __init__(self, transport: asyncio.Transport, client: Client, listener: Listener) -> None:
+    def __init__(self, transport: asyncio.Transport, client: Client, listener: HttpListener) -> None:
         self._transport = transport
         self._client = client
         self._listener = listener
@@ -34,14 +34,14 @@ class Outgoing:
             self._given += len(data)
             self._transport.write(data)
 
-    def refuse(self, status: int, detail: str, exchange: Exchange | None) -> Response:
+    def refuse(self, status: int, detail: str, exchange: InFlightRequest | None) -> Response:
         try:
             return self._listener.application.refuse(status, detail, exchange.head if exchange else None)
         except Exception:
             log.exception("The application failed to refuse with %d: %s", status, detail)
             return Response(status, detail.encode(), content_type="text/plain; charset=utf-8")
 
-    def write(self, exchange: Exchange, answer: Response) -> None:
+    def write(self, exchange: InFlightRequest, answer: Response) -> None:
         body = answer.body
         is_simple = exchange.keeps and exchange.is_complete and not exchange.is_old
         connection = serializer.KEEP if is_simple and not self._listener.is_stopping else self._connection(exchange)
@@ -57,7 +57,7 @@ class Outgoing:
         self.put(head + body)
         self._count(exchange, answer.status, len(body))
 
-    def _connection(self, exchange: Exchange) -> bytes:
+    def _connection(self, exchange: InFlightRequest) -> bytes:
         if exchange.keeps and self._listener.is_stopping:
             exchange.keeps = False
         if exchange.keeps and not exchange.is_complete:
@@ -68,7 +68,7 @@ class Outgoing:
             return serializer.CLOSE
         return serializer.KEEP_OLD if exchange.is_old else serializer.KEEP
 
-    async def write_stream(self, exchange: Exchange, answer: Streamed) -> None:
+    async def write_stream(self, exchange: InFlightRequest, answer: StreamedResponse) -> None:
         """Written to its end even when the client has gone: only who waits is cancelled."""
         size = 0
         try:
@@ -94,7 +94,7 @@ class Outgoing:
             if close is not None:
                 await close()
 
-    def _begin_stream(self, exchange: Exchange, answer: Streamed) -> bool:
+    def _begin_stream(self, exchange: InFlightRequest, answer: StreamedResponse) -> bool:
         """True: the head is all there is to say."""
         if exchange.is_old or self._listener.is_stopping:
             exchange.keeps = False  # of HTTP/1.0 because the end of the connection is the end of the answer
@@ -106,7 +106,7 @@ class Outgoing:
         exchange.is_answered = True
         return is_bodiless or exchange.asks_head
 
-    def _count(self, exchange: Exchange, status: int, size: int) -> None:
+    def _count(self, exchange: InFlightRequest, status: int, size: int) -> None:
         listener = self._listener
         listener.answered[status // 100] += 1
         if listener.on_answer is not None:

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 from windlass.web.listener.messages import Client, Head
 
 if TYPE_CHECKING:
-    from windlass.web.listener.listener import Listener
+    from windlass.web.listener.listener import HttpListener
 
 BOUNDS_S = (0.001, 0.005, 0.025, 0.1, 0.5, 2.5, 10.0)
 
 
-class Times:
+class LatencyHistogram:
     """How many answers of an operation took how long: `buckets[n]` took at most `BOUNDS_S[n]`, the last one longer."""
 
     __slots__ = ("buckets", "sum_s")
@@ -28,9 +28,9 @@ class Times:
 class Meter:
     def __init__(self) -> None:
         self.started_at_s = time.time()
-        self.listener: Listener | None = None
+        self.listener: HttpListener | None = None
         self.answers: defaultdict[tuple[str, int], int] = defaultdict(int)  # by operation and status
-        self.times: defaultdict[str, Times] = defaultdict(Times)
+        self.times: defaultdict[str, LatencyHistogram] = defaultdict(LatencyHistogram)
         self.bytes_sent = 0
 
     def on_answer(self, head: Head | None, status: int, size: int, duration_s: float, client: Client) -> None:

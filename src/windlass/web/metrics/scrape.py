@@ -24,14 +24,14 @@ from .exposition import Exposition
 from .meter import BOUNDS_S
 
 QUEUES_MAX = 1000  # of one scrape
-PATIENCE_S = 5.0  # for the engine: a scraper that waits longer has given up
+ENGINE_TIMEOUT_S = 5.0  # for the engine: a scraper that waits longer has given up
 MINUTE_MS = 60_000
 NO_QUEUE = "windlass-metrics"  # nothing is in it; asking costs a round trip and little more
 _STATES = ("queued", "scheduled", "waiting", "running", "failed")
 _FIGURES = ("enqueued", "taken", "finished", "failed", "retried", "recovered")
 
 
-class _Seen(msgspec.Struct, frozen=True):
+class _EngineReading(msgspec.Struct, frozen=True):
     """What the engine told for one scrape."""
 
     round_trip_s: float
@@ -44,8 +44,8 @@ async def scrape(state: AppState, who: Principal) -> bytes:
     written = Exposition()
     seen = None
     with contextlib.suppress(WindlassError, TimeoutError):
-        async with asyncio.timeout(PATIENCE_S):
-            seen = await _look(state.service, who.may_use)
+        async with asyncio.timeout(ENGINE_TIMEOUT_S):
+            seen = await _read_engine(state.service, who.may_use)
     _write_engine(written, seen)
     if seen is not None:
         for write in (_write_jobs, _write_gauges, _write_minutes, _write_means):
@@ -59,7 +59,7 @@ async def scrape(state: AppState, who: Principal) -> bytes:
     return written.encode()
 
 
-async def _look(service: Service, may_see: Callable[[str], bool]) -> _Seen:
+async def _read_engine(service: Service, may_see: Callable[[str], bool]) -> _EngineReading:
     begin_s = time.perf_counter()
     await service.stats([NO_QUEUE])  # the engine's time would be told without asking it
     round_trip_s = time.perf_counter() - begin_s
@@ -69,7 +69,7 @@ async def _look(service: Service, may_see: Callable[[str], bool]) -> _Seen:
     stats = await service.stats(shown) if shown else []
     histories = await service.histories(shown, steps=3)  # a minute may begin meanwhile
     minutes = [_last_minute(histories[name], now_ms) for name in shown]
-    return _Seen(round_trip_s, list(zip(stats, minutes, strict=True)), len(names) - len(shown))
+    return _EngineReading(round_trip_s, list(zip(stats, minutes, strict=True)), len(names) - len(shown))
 
 
 def _last_minute(history: Sequence[Minute], now_ms: int) -> Minute:
@@ -78,7 +78,7 @@ def _last_minute(history: Sequence[Minute], now_ms: int) -> Minute:
     return found[0] if found else Minute(at_ms=at_ms)
 
 
-def _write_engine(written: Exposition, seen: _Seen | None) -> None:
+def _write_engine(written: Exposition, seen: _EngineReading | None) -> None:
     written.family("windlass_engine_up", "gauge", "Whether the engine answered this scrape.")
     written.sample("windlass_engine_up", int(seen is not None))
     if seen is not None:
@@ -88,7 +88,7 @@ def _write_engine(written: Exposition, seen: _Seen | None) -> None:
         written.sample("windlass_engine_round_trip_seconds", seen.round_trip_s)
 
 
-def _write_jobs(written: Exposition, seen: _Seen) -> None:
+def _write_jobs(written: Exposition, seen: _EngineReading) -> None:
     if seen.left_out:
         written.comment(f"{seen.left_out} queues are left out: a scrape has at most {QUEUES_MAX}.")
     written.family("windlass_queue_jobs", "gauge", "Jobs of a queue by state; running ones include dispatched ones.")
@@ -97,7 +97,7 @@ def _write_jobs(written: Exposition, seen: _Seen) -> None:
             written.sample("windlass_queue_jobs", getattr(stats, state), queue=stats.queue, state=state)
 
 
-def _write_gauges(written: Exposition, seen: _Seen) -> None:
+def _write_gauges(written: Exposition, seen: _EngineReading) -> None:
     for name, about, value in (
         ("oldest_age_seconds", "How long the oldest takeable job has been takeable.", _oldest_age_s),
         ("waiting_takers", "Takers that wait for a job.", lambda stats: stats.waiting_takers),
@@ -113,14 +113,14 @@ def _oldest_age_s(stats: QueueStats) -> float:
     return (stats.oldest_age_ms or 0) / 1000
 
 
-def _write_minutes(written: Exposition, seen: _Seen) -> None:
+def _write_minutes(written: Exposition, seen: _EngineReading) -> None:
     written.family("windlass_queue_minute_jobs", "gauge", "What happened to jobs of a queue in the last full minute.")
     for stats, minute in seen.queues:
         for figure in _FIGURES:
             written.sample("windlass_queue_minute_jobs", getattr(minute, figure), queue=stats.queue, what=figure)
 
 
-def _write_means(written: Exposition, seen: _Seen) -> None:
+def _write_means(written: Exposition, seen: _EngineReading) -> None:
     written.family("windlass_queue_minute_wait_seconds", "gauge", "Mean time from takeable to taken in that minute.")
     for stats, minute in seen.queues:
         if minute.taken:

@@ -11,7 +11,7 @@ import msgspec
 from windlass.core.errors import AlreadyEnded, Refusal, RevisionConflict, UnknownJob
 from windlass.core.ids import number_of_id
 from windlass.core.job import Blob, Job
-from windlass.core.job_template import Filled
+from windlass.core.job_template import PreparedJob
 from windlass.core.operations import Edit, Enqueued
 from windlass.core.states import State
 from windlass.dialects.bedrock import data
@@ -176,7 +176,7 @@ def _reply_for_number(number: int) -> Reply:
     return Reply(200, "OK", b'{"jobID":%d}' % number, (("jobID", str(number)),))
 
 
-def _prepare_independent_job(one: CreateParameters, is_mocked: bool) -> Filled:
+def _prepare_independent_job(one: CreateParameters, is_mocked: bool) -> PreparedJob:
     one.is_mocked = is_mocked or one.is_mocked_in_data
     one.repeat = "" if one.is_mocked else one.given.repeat()
     return prepare_job(one)

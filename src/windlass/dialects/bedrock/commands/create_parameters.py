@@ -8,7 +8,7 @@ from functools import lru_cache
 import msgspec
 
 from windlass.core.job import Blob, NewJob
-from windlass.core.job_template import Filled, Form
+from windlass.core.job_template import PreparedJob, JobTemplate
 from windlass.core.queue import FOREVER_MS
 from windlass.core.retry import ENDLESS, Backoff
 from windlass.core.scheduling.repeat import parse_modifiers
@@ -122,11 +122,11 @@ def _text(value: msgspec.Raw) -> str:
     return "" if written == "null" else written
 
 
-def prepare_job(one: CreateParameters, job_id: bytes = b"") -> Filled:
+def prepare_job(one: CreateParameters, job_id: bytes = b"") -> PreparedJob:
     form = _job_template(
         one.name, one.priority, one.run_at_ms, one.is_unique, one.retry_after, one.is_mocked, one.repeat, one.parent
     )
-    return Filled(form, Blob(one.data), job_id)
+    return PreparedJob(form, Blob(one.data), job_id)
 
 
 @lru_cache(TEMPLATES_CACHED)
@@ -139,14 +139,14 @@ def _job_template(
     is_mocked: bool,
     repeat: str,
     parent: bytes,
-) -> Form:
+) -> JobTemplate:
     lease_ms, retry = FOREVER_MS, ENDLESS
     if retry_after:
         fixed_ms = parse_modifiers(retry_after).fixed_ms
         lease_ms = FIRST_LEASE_MS if fixed_ms is None else max(1, fixed_ms)
         if not name.startswith(data.UNCOUNTED_PREFIX):
             retry = Backoff(tries=DELIVERIES_MAX)
-    return Form(
+    return JobTemplate(
         NewJob(
             queue=QUEUE,
             name=name,

@@ -6,7 +6,7 @@ import re
 
 from windlass.core.errors import Refusal, WrongState
 from windlass.core.job import Job
-from windlass.core.operations import Conclude
+from windlass.core.operations import CompleteWithChildren
 from windlass.dialects.bedrock import data
 from windlass.dialects.bedrock.jobs import STALE_DECISION, NumberedJobs, decide_with_retries
 from windlass.dialects.bedrock.parameters import Parameters
@@ -105,9 +105,9 @@ class DeleteCommands:
             left[job_id] = job
 
 
-def _requeue_operation(job: Job, name: str, gives_back: bool) -> Conclude:
+def _requeue_operation(job: Job, name: str, gives_back: bool) -> CompleteWithChildren:
     counts = 1 if gives_back and data.is_counted(job) else 0
-    return Conclude(
+    return CompleteWithChildren(
         id=job.id,
         then="again",
         run_at_ms=max(1000, job.created_at_ms - job.created_at_ms % 1000),

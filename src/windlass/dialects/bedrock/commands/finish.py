@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from windlass.core.errors import Refusal
 from windlass.core.job import Blob, Job
-from windlass.core.operations import Conclude
+from windlass.core.operations import CompleteWithChildren
 from windlass.core.scheduling.repeat import parse
 from windlass.core.states import State
 from windlass.dialects.bedrock import data
@@ -58,7 +58,7 @@ class FinishCommands:
             name = _new_name(parameters) if is_retry else ""
             priority = parameters.priority() if is_retry else None
             when = await self._next_run(parameters, job, is_retry, drops_repeat or parameters.is_true("ignoreRepeat"))
-            conclusion = Conclude(
+            conclusion = CompleteWithChildren(
                 id=job.id,
                 token=job.lease_token,
                 then="fail" if when.is_out_of_range else "again" if is_retry else "finish",
@@ -108,7 +108,7 @@ class FinishCommands:
             if state_of(job) not in RUNNING_STATES:
                 raise CommandRefused(405, "Can only fail RUNNING or RUNQUEUED jobs")
             content = parameters.data(self._jobs.data_max)
-            conclusion = Conclude(
+            conclusion = CompleteWithChildren(
                 id=job.id,
                 token=job.lease_token,
                 then="fail",

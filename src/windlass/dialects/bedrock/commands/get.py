@@ -9,7 +9,7 @@ import msgspec
 
 from windlass.core.errors import Refusal
 from windlass.core.job import Job
-from windlass.core.operations import Held, Taken
+from windlass.core.operations import LeaseRef, Taken
 from windlass.core.queue import FOREVER_MS
 from windlass.core.scheduling.repeat import parse_modifiers
 from windlass.core.states import State
@@ -80,14 +80,14 @@ class GetCommands:
     async def release_jobs(self, jobs: Sequence[tuple[bytes, int]]) -> None:
         """Unspent, to the place they were taken from; those that somebody has reported on meanwhile are left alone."""
         if jobs:
-            await self._service.release([Held(*one) for one in jobs])
+            await self._service.release([LeaseRef(*one) for one in jobs])
 
     async def _set_deadlines(self, jobs: Sequence[Job]) -> None:
         """None for jobs from elsewhere that have a lease of their own: nobody here would extend it. And of leases that
         depend on the calendar."""
         own = [job for job in jobs if not job.retake and job.lease_deadline_at_ms is not None]
         if own:
-            await self._service.extend([Held(*one) for one in _lease_pairs(own)], lease_ms=FOREVER_MS)
+            await self._service.extend([LeaseRef(*one) for one in _lease_pairs(own)], lease_ms=FOREVER_MS)
         for job in jobs:
             if not job.lease_rule or job.started_at_ms is None:
                 continue
@@ -95,7 +95,7 @@ class GetCommands:
             if modifiers.fixed_ms is None:
                 until_ms = modifiers.apply_ms(job.started_at_ms) or DURATION_MAX
                 lease_ms = min(max(1, until_ms - job.started_at_ms), DURATION_MAX)
-                await self._service.extend([Held(job.id, job.lease_token)], lease_ms=lease_ms)
+                await self._service.extend([LeaseRef(job.id, job.lease_token)], lease_ms=lease_ms)
 
     async def _parents(self, jobs: Sequence[Job]) -> dict[bytes, dict[str, Any]]:
         """What a child's row says of its parent."""
