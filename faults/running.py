@@ -170,7 +170,7 @@ async def _left(service: Service) -> str:
     """What is still to be done, in words; empty when nothing is."""
     try:
         found = await service.stats(await service.queues())
-        owed = (await service.callbacks(most=1)).debts
+        owed = (await service.callbacks(most=1)).callbacks
     except WindlassError as error:
         return str(error)
     busy = [

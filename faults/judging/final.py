@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from windlass.core.callbacks.callback import Debt
+from windlass.core.callbacks.callback import PendingCallback
 from windlass.core.diagnosis import MEANINGS
 from windlass.core.job import Blob, Codec, Job
 from windlass.core.operations import Listing
@@ -83,13 +83,13 @@ async def _jobs_in(service: Service, state: str) -> list[FinalJob]:
     return found
 
 
-async def _debts(service: Service) -> list[Debt]:
-    found: list[Debt] = []
+async def _debts(service: Service) -> list[PendingCallback]:
+    found: list[PendingCallback] = []
     for given_up in (False, True):
         cursor = ""
         while True:
             page = await service.callbacks(given_up=given_up, most=PAGE, cursor=cursor)
-            found += page.debts
+            found += page.callbacks
             cursor = page.cursor
             if not cursor:
                 break

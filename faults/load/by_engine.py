@@ -11,7 +11,7 @@ import msgspec
 from windlass.core.errors import Refusal, WindlassError
 from windlass.core.ids import format_id, parse_id
 from windlass.core.job import Blob, Callback, Durability, Job, NewJob
-from windlass.core.operations import Fail, Finish, Held, Take
+from windlass.core.operations import Fail, Finish, LeaseRef, Take
 from windlass.core.retry import Backoff
 from windlass.service import Service
 
@@ -93,10 +93,10 @@ class EngineBench:
         return Seen(outcome=await asked(self._service.fail([request]).one()))
 
     async def release(self, held: Seen) -> Seen:
-        return Seen(outcome=await asked(self._service.release([Held(parse_id(held.id), held.token)]).one()))
+        return Seen(outcome=await asked(self._service.release([LeaseRef(parse_id(held.id), held.token)]).one()))
 
     async def extend(self, held: Seen, lease_ms: int) -> Seen:
-        answer = await asked(self._service.extend([Held(parse_id(held.id), held.token)], lease_ms=lease_ms).one())
+        answer = await asked(self._service.extend([LeaseRef(parse_id(held.id), held.token)], lease_ms=lease_ms).one())
         return Seen(lease_until_ms=answer.deadline_at_ms or 0, lease_ms=lease_ms)
 
 

@@ -12,13 +12,13 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
 
-from .core.callbacks.kafka_config import read_kafka_config
-from .core.callbacks.signing import read_keys
+from .core.callbacks.kafka_config import parse_kafka_config
+from .core.callbacks.signing import parse_keys
 from .core.callbacks.urls import is_base_url
 from .core.errors import BadInput, BadSetting
 from .core.ids import PARTITIONS_MAX
 from .core.job import Durability
-from .core.server_roles import ROLES, read_roles
+from .core.server_roles import ROLES, parse_roles
 from .core.text.durations import format_duration, parse_duration_ms
 from .core.validation.bounds import PAYLOAD_MAX, PAYLOAD_STORED_MAX
 
@@ -37,9 +37,9 @@ def _check_base(text: str) -> None:
 
 _MAY_BE_OFF = {"bedrock_port", "health_port", "engine_memory_max"}
 _CHECKS: dict[str, Callable[[str], object]] = {
-    "callback_keys": read_keys,
-    "callback_kafka": read_kafka_config,
-    "roles": read_roles,
+    "callback_keys": parse_keys,
+    "callback_kafka": parse_kafka_config,
+    "roles": parse_roles,
     "download_url": _check_base,
 }
 
@@ -120,7 +120,7 @@ class Origin(NamedTuple):
     source: str
 
     @property
-    def written(self) -> Any:
+    def display_value(self) -> Any:
         return format_duration(self.value) if _FIELDS[self.name].endswith("_ms") else self.value
 
 

@@ -127,7 +127,7 @@ def test_the_most_decisive_reason_comes_first_and_the_others_are_counted() -> No
             Pause(queue="q", lane="a", since_ms=NOW, reason="x"),
         ],
         limits=[FullLimit(limit=limit, key=None, running=2, next_token_at_ms=None, holders=[ID])],
-        place=QueuePosition(ahead=7),
+        position=QueuePosition(ahead=7),
     )
     assert kinds(found) == ["paused", "paused", "limit_full", "no_worker", "ahead"]
     assert found.summary == (
@@ -138,8 +138,10 @@ def test_the_most_decisive_reason_comes_first_and_the_others_are_counted() -> No
 
 
 def test_where_a_job_stands_is_said_together_with_what_goes_wrong_there() -> None:
-    worker = RegisteredWorker(id=ID, info=WorkerInfo(queues=("q",), slots=4), silent_at_ms=NOW + 1, beat_ms=9, running=4)
-    found = explained(place=QueuePosition(ahead=412), workers=[worker, worker])
+    worker = RegisteredWorker(
+        id=ID, info=WorkerInfo(queues=("q",), slots=4), silent_at_ms=NOW + 1, beat_ms=9, running=4
+    )
+    found = explained(position=QueuePosition(ahead=412), workers=[worker, worker])
     assert found.summary == (
         'The job is queued: 412 jobs stand before it in queue "q"; all 2 workers of queue "q" are busy: '
         "8 of 8 slots in use."
@@ -147,13 +149,13 @@ def test_where_a_job_stands_is_said_together_with_what_goes_wrong_there() -> Non
 
 
 def test_of_too_many_workers_it_is_not_said_that_none_listens() -> None:
-    assert kinds(explained(place=QueuePosition(ahead=0), has_more_workers=True)) == ["next"]
+    assert kinds(explained(position=QueuePosition(ahead=0), has_more_workers=True)) == ["next"]
 
 
 def test_busy_workers_are_no_reason_while_another_waits_for_it() -> None:
     worker = RegisteredWorker(id=ID, info=WorkerInfo(queues=("q",)), silent_at_ms=NOW + 1, beat_ms=9, running=1)
-    takers = Takers(waiting=2, wanting=1, unfit=[Filter(priority=3)])
-    assert kinds(explained(place=QueuePosition(ahead=0), workers=[worker], takers=takers)) == ["next"]
+    takers = Takers(waiting=2, wanting=1, other_filters=[Filter(priority=3)])
+    assert kinds(explained(position=QueuePosition(ahead=0), workers=[worker], takers=takers)) == ["next"]
 
 
 @pytest.mark.parametrize(
@@ -171,14 +173,14 @@ def test_filters_in_words(wants: Filter, words: str) -> None:
 
 def test_one_or_many() -> None:
     unwanted = Unwanted(queue="q", name="n", priority=0, waiting=1, wants=["priority 5"])
-    assert unwanted.say(NOW) == (
+    assert unwanted.describe(NOW) == (
         'The only taker waiting at queue "q" wants other jobs (priority 5), not "n" with priority 0.'
     )
-    assert WorkersBusy(queue="q", workers=1, slots=1, running=1).say(NOW) == (
+    assert WorkersBusy(queue="q", workers=1, slots=1, running=1).describe(NOW) == (
         'The only worker of queue "q" is busy: 1 of 1 slot in use.'
     )
     members = AwaitsMembers(count=1, members=[Related("a", "running")])
-    assert members.say(NOW) == "1 job it waits for has not ended: a (running)."
+    assert members.describe(NOW) == "1 job it waits for has not ended: a (running)."
 
 
 def test_a_member_that_is_gone_and_still_counts_is_being_told() -> None:
@@ -188,21 +190,21 @@ def test_a_member_that_is_gone_and_still_counts_is_being_told() -> None:
 
 
 def test_a_holder_as_it_is_known() -> None:
-    assert Holder(id="x").named() == "x"
-    assert Holder(id="x", pid=7).named() == "x (pid 7)"
-    assert Holder(id="x", name="w", host="h", pid=7).named() == '"w" on h (pid 7)'
+    assert Holder(id="x").describe() == "x"
+    assert Holder(id="x", pid=7).describe() == "x (pid 7)"
+    assert Holder(id="x", name="w", host="h", pid=7).describe() == '"w" on h (pid 7)'
 
 
 def test_a_long_reason_is_shortened_in_words_and_whole_in_data() -> None:
     paused = Paused(scope="queue", queue="q" * 255, since_at_ms=NOW, reason="why " * 125)
-    assert len(paused.say(NOW)) < 500
+    assert len(paused.describe(NOW)) < 500
     limited = LimitFull(limit="l" * 128, key='"' + "k" * 62 + '"', cap=1, running=1, holders=[])
-    assert limited.say(NOW).endswith("is full: 1 of 1 running.")
+    assert limited.describe(NOW).endswith("is full: 1 of 1 running.")
 
 
 def test_attempts_of_any_number() -> None:
     running = Running(worker=None, since_at_ms=NOW, attempt=3, max_attempts=0, deadline_at_ms=None)
-    assert running.say(NOW) == (
+    assert running.describe(NOW) == (
         "A taker without a worker id has been running it since 2027-01-15 08:00:00 UTC, attempt 3; "
         "its lease has no deadline."
     )
@@ -220,7 +222,7 @@ def test_an_end_without_a_reason() -> None:
 
 
 def test_as_json() -> None:
-    found = explained(place=QueuePosition(ahead=0))
+    found = explained(position=QueuePosition(ahead=0))
     plain = msgspec.to_builtins(found)
     assert plain["id"] == format_id(ID)
     assert [one["kind"] for one in plain["reasons"]] == ["no_worker", "next"]

@@ -127,7 +127,13 @@ def _enqueue() -> Iterator[Case]:
     yield "enqueue", "two times", lambda service: service.enqueue([_job(run_at_ms=5, delay_ms=5)])
     yield "enqueue", "two expiries", lambda service: service.enqueue([_job(expires_at_ms=5, expires_in_ms=5)])
     yield "enqueue", "durability", lambda service: service.enqueue([_job()], durability="disk")  # type: ignore[arg-type]
-    for wrong in (7, None, _job(name=""), PreparedJob(JobTemplate(_job()), TOO_LARGE), PreparedJob(JobTemplate(_job(name="")), NULL_BLOB)):
+    for wrong in (
+        7,
+        None,
+        _job(name=""),
+        PreparedJob(JobTemplate(_job()), TOO_LARGE),
+        PreparedJob(JobTemplate(_job(name="")), NULL_BLOB),
+    ):
         yield "enqueue_one", repr(type(wrong)), lambda service, wrong=wrong: service.enqueue_one(wrong)
     yield "enqueue_one", "durability", lambda service: service.enqueue_one(_job(), durability="disk")  # type: ignore[arg-type]
     yield "enqueue", "good and bad", lambda service: service.enqueue([_job(), _job(name="")])
@@ -148,7 +154,9 @@ def _reports() -> Iterator[Case]:
             yield (
                 method,
                 f"lease={value!r}",
-                lambda service, method=method, value=value: getattr(service, method)([LeaseRef(OK_ID, 1)], lease_ms=value),
+                lambda service, method=method, value=value: getattr(service, method)(
+                    [LeaseRef(OK_ID, 1)], lease_ms=value
+                ),
             )
     yield from _wrong_lists("finish")
     yield from _wrong("finish", request(Finish), **held, result=(TOO_LARGE, *WRONG_BLOBS), ignore_repeat=WRONG_CLAIMS)
@@ -657,7 +665,11 @@ def _callbacks() -> Iterator[Case]:
         (
             "take_callbacks",
             "opening",
-            (5, DeliveryCapacity(most=1), *map(_opening, (None, DeliveryCapacity(most=-1), DeliveryCapacity(most=1, usual=101)))),
+            (
+                5,
+                DeliveryCapacity(most=1),
+                *map(_opening, (None, DeliveryCapacity(most=-1), DeliveryCapacity(most=1, per_destination=101))),
+            ),
         ),
         ("callbacks", "given_up", WRONG_CLAIMS),
         ("callbacks", "most", (0, 101, *WRONG_WHOLES)),

@@ -23,8 +23,8 @@ def test_a_session_is_over_after_its_time() -> None:
     read = sessions.parse_session(begun.text)
     assert read == begun
     assert read is not None
-    assert read.is_made_with(b"digest")
-    assert not read.is_made_with(b"another")
+    assert read.is_signed_with(b"digest")
+    assert not read.is_signed_with(b"another")
     assert not read.is_over(1000 + sessions.LIFETIME_S - 1)
     assert read.is_over(1000 + sessions.LIFETIME_S)
 

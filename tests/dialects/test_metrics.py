@@ -170,7 +170,7 @@ async def test_callbacks_of_all_queues_are_not_counted_for_some(
 ) -> None:
     numbers = {"successfulCallbacks": 5, "failedCallbacks": 0, "undefinedBackendWithCallback": 0,
                "unknownTopicOrPartition": 0}  # fmt: skip
-    running.state.callback_numbers = lambda: numbers
+    running.state.callback_counters = lambda: numbers
     for queues, expected in (((), 5), (("mail*",), None)):
         made = await service.create_token(NewToken(name=f"{queues}", roles=frozenset({Role.READ}), queues=queues))
         figures = await _scraped(client, authorization=f"Bearer {made.text}")

@@ -22,7 +22,7 @@ from windlass.core.job import Blob, Codec
 from windlass.core.limits.limit import Limit, LimitTable, Matcher, display_key
 from windlass.core.scheduling import cron, repeat
 from windlass.core.text.durations import format_duration, parse_duration_ms
-from windlass.core.text.transcoding import as_json, as_msgpack
+from windlass.core.text.codecs import as_json, as_msgpack
 from windlass.core.validation.callbacks import check_callback
 from windlass.core.validation.document_depth import is_too_deep
 from windlass.core.validation.jobs import check_new_job
@@ -316,7 +316,7 @@ def _headers(data: bytes) -> Any:
     flash.read(sessions.parse_cookies({"cookie": cookie}))
     session = sessions.session_of({"cookie": cookie})
     if session is not None:
-        assert not session.is_made_with(b"digest")
+        assert not session.is_signed_with(b"digest")
     is_loopback(_hostname(host))
     _answered_or(Unsatisfiable, lambda: _part(span, 1000))
     return encoding_of_answer(accept, encoding_of_body(content_type))

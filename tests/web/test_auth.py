@@ -42,7 +42,7 @@ async def _admitted(guard: Authenticator, head: Head, roles: frozenset[Role] | N
     slowly = await _outcome(guard, head, roles)
     at_once: Principal | type[WindlassError] | None
     try:
-        at_once = guard.admit(head, roles)
+        at_once = guard.admit_cached(head, roles)
     except WindlassError as refused:
         at_once = type(refused)
     assert at_once in (None, slowly if isinstance(slowly, Principal) else type(slowly))
@@ -53,7 +53,7 @@ async def _admitted(guard: Authenticator, head: Head, roles: frozenset[Role] | N
 
 async def _outcome(guard: Authenticator, head: Head, roles: frozenset[Role] | None) -> Principal | WindlassError:
     try:
-        return ANONYMOUS if roles is None else await guard.admit_slowly(head, roles)
+        return ANONYMOUS if roles is None else await guard.admit(head, roles)
     except WindlassError as refused:
         return refused
 
@@ -73,7 +73,7 @@ async def _outcome(guard: Authenticator, head: Head, roles: frozenset[Role] | No
 )
 async def test_this_machine_is_admin_while_there_is_no_token(guard: Authenticator, host: str) -> None:
     assert await _admitted(guard, _head(host=host), ADMIN) is LOCAL
-    assert guard.admit(_head(host=host), ADMIN) is LOCAL  # what was read is remembered
+    assert guard.admit_cached(_head(host=host), ADMIN) is LOCAL  # what was read is remembered
     assert await _admitted(guard, _head(host=host, authorization="Basic eDp5"), ADMIN) is LOCAL
 
 
@@ -168,7 +168,7 @@ async def test_a_server_that_is_not_open_wants_a_token_even_where_none_exists(ta
 async def test_what_is_for_anybody_asks_for_nothing(guard: Authenticator, service: Service) -> None:
     await service.create_token(NewToken(name="one", roles=frozenset({Role.READ})))
     head = _head(host="evil.example", origin="null", authorization="Bearer nonsense")
-    assert guard.admit(head, None) is ANONYMOUS
+    assert guard.admit_cached(head, None) is ANONYMOUS
 
 
 async def test_with_a_token_nobody_comes_in_without(guard: Authenticator, service: Service) -> None:
@@ -183,7 +183,7 @@ async def test_with_a_token_nobody_comes_in_without(guard: Authenticator, servic
         # Who has a token may come under any name and from any page: it is the token that is trusted.
         head = _head(host="queue.example", origin="https://shop.example", authorization=f"{kind} {made.text}")
         assert await _admitted(guard, head) == Principal("one", frozenset({Role.PRODUCE}), ("mail*",))
-    assert guard.admit(head, PRODUCES) is not None
+    assert guard.admit_cached(head, PRODUCES) is not None
 
 
 async def test_a_role_that_is_missing_is_named(guard: Authenticator, service: Service) -> None:
@@ -198,7 +198,7 @@ async def test_a_role_that_is_missing_is_named(guard: Authenticator, service: Se
 async def test_the_text_that_was_set_is_an_admin(service: Service) -> None:
     table = TokenTable(service, STATIC)
     guard = Authenticator(table, is_open=True, is_local=True)
-    assert guard.admit(_head(authorization=f"Bearer {STATIC}"), ADMIN) in (None, Principal("static", ADMIN))
+    assert guard.admit_cached(_head(authorization=f"Bearer {STATIC}"), ADMIN) in (None, Principal("static", ADMIN))
     assert (await _admitted(guard, _head(authorization=f"Bearer {STATIC}"), ADMIN)).roles == ADMIN
     with pytest.raises(Unauthorized):
         await _admitted(guard, _head(host="localhost"))
@@ -209,15 +209,15 @@ async def test_the_text_that_was_set_is_an_admin(service: Service) -> None:
 async def test_a_token_asks_no_more_often_than_it_may(guard: Authenticator, service: Service) -> None:
     made = await service.create_token(NewToken(name="slow", roles=frozenset({Role.PRODUCE}), rate=1))
     head = _head(authorization=f"Bearer {made.text}")
-    assert (await guard.admit_slowly(head, PRODUCES)).name == "slow"
+    assert (await guard.admit(head, PRODUCES)).name == "slow"
     for _ in range(3):
         with pytest.raises(TooManyRequests, match=r"'slow' may ask 1 times a second; wait \d"):
-            await guard.admit_slowly(head, PRODUCES)
+            await guard.admit(head, PRODUCES)
 
 
 async def test_who_is_not_known_may_not_send_much(guard: Authenticator, service: Service, table: TokenTable) -> None:
     made = await service.create_token(NewToken(name="one", roles=frozenset({Role.PRODUCE})))
-    await table.fresh()
-    assert guard.is_probable(_head(authorization=f"Bearer {made.text}"))
-    assert not guard.is_probable(_head(authorization="Bearer nonsense"))
-    assert not guard.is_probable(_head(host="localhost"))
+    await table.refresh()
+    assert guard.is_probably_admitted(_head(authorization=f"Bearer {made.text}"))
+    assert not guard.is_probably_admitted(_head(authorization="Bearer nonsense"))
+    assert not guard.is_probably_admitted(_head(host="localhost"))

@@ -176,13 +176,13 @@ async def test_expiry_goes_by_the_time_of_the_engine(
 
 async def test_whether_there_are_tokens(service: Service, table: TokenTable, clock: Clock) -> None:
     assert table.has_tokens  # nothing is known yet
-    await table.fresh()
+    await table.refresh()
     assert not table.has_tokens
     await create(service)
     clock.offset_s += token_table.STALE_AFTER_S
-    await table.fresh()
+    await table.refresh()
     assert table.has_tokens
     await service.revoke_token("shop")
     clock.offset_s += token_table.STALE_AFTER_S
-    await table.fresh()
+    await table.refresh()
     assert not table.has_tokens

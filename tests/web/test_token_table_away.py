@@ -28,7 +28,7 @@ async def test_the_static_token_is_an_admin_and_needs_no_engine() -> None:
     assert found is not None
     assert found.may(frozenset({Role.WORK}))
     assert await table.principal("any text") is None
-    await table.fresh()
+    await table.refresh()
     assert table.has_tokens
     await table.close()
     await store.close()
@@ -41,7 +41,7 @@ async def test_without_an_engine_from_the_start_nobody_is_let_in(caplog: pytest.
         with pytest.raises(EngineUnavailable, match="try again"):
             await table.principal(STRANGER)
     with pytest.raises(EngineUnavailable, match="try again"):
-        await table.fresh()
+        await table.refresh()
     assert table.has_tokens
     assert len([one for one in caplog.records if "could not be read" in one.getMessage()]) == 1
     await table.close()

@@ -12,10 +12,10 @@ from collections.abc import Sequence
 import msgspec
 
 from windlass.core import bulk_action as actions
-from windlass.core.bulk_action import QUEUE, Action, Carried
+from windlass.core.bulk_action import QUEUE, Action, ActionProgress
 from windlass.core.errors import AlreadyEnded, Refusal, UnknownJob, WindlassError
 from windlass.core.job import Blob, Job
-from windlass.core.operations import Fail, Finish, Held, Page, Take, Update
+from windlass.core.operations import Fail, Finish, LeaseRef, Page, Take, Update
 from windlass.service import Service
 
 log = logging.getLogger("windlass.background")
@@ -53,13 +53,13 @@ class Actor:
             except asyncio.CancelledError:
                 with contextlib.suppress(WindlassError, TimeoutError):
                     async with asyncio.timeout(FAREWELL_S):
-                        await service.release([Held(job.id, job.lease_token)])
+                        await service.release([LeaseRef(job.id, job.lease_token)])
                 raise
         return len(taken.jobs)
 
     async def _carry_out(self, service: Service, job: Job) -> None:
         try:
-            carried = actions.read(job.payload)
+            carried = actions.decode_progress(job.payload)
         except msgspec.MsgspecError:
             error = Blob(b'{"message":"This is not an action; it was not made by `act`."}')
             await service.fail([Fail(id=job.id, token=job.lease_token, error=error)]).one()
@@ -72,7 +72,7 @@ class Actor:
             await asyncio.sleep(BREATH_S)
         await self._end(service, job, carried)
 
-    async def _step_on(self, service: Service, carried: Carried) -> Carried:
+    async def _step_on(self, service: Service, carried: ActionProgress) -> ActionProgress:
         listing = msgspec.structs.replace(carried.action.listing, most=self._step, cursor=carried.cursor)
         page: Page = await service.jobs(listing)
         # What carries actions is spared: this very one may be in the list.
@@ -92,7 +92,7 @@ class Actor:
             refusals=dict(Counter(carried.refusals) + codes),
         )
 
-    async def _note(self, service: Service, job: Job, carried: Carried) -> bool:
+    async def _note(self, service: Service, job: Job, carried: ActionProgress) -> bool:
         """False: it is to be called off."""
         share = min(1.0, carried.looked_at / carried.total) if carried.total else 0.0
         update = Update(
@@ -100,13 +100,13 @@ class Actor:
             token=job.lease_token,
             progress=1.0 if carried.is_through else share,
             note=f"looked at {carried.looked_at}, done {carried.done}, refused {carried.refused}",
-            payload=actions.written(carried),
+            payload=actions.encode_progress(carried),
         )
         told = await service.update([update]).one()
-        await service.extend([Held(job.id, job.lease_token)], lease_ms=LEASE_MS).one()
+        await service.extend([LeaseRef(job.id, job.lease_token)], lease_ms=LEASE_MS).one()
         return not told.is_cancel_requested
 
-    async def _end(self, service: Service, job: Job, carried: Carried) -> None:
+    async def _end(self, service: Service, job: Job, carried: ActionProgress) -> None:
         log.info("Action %s ends: done %d, refused %d.", job.key, carried.done, carried.refused)
         if carried.is_through:
             await service.finish([Finish(job.id, job.lease_token)]).one()

@@ -12,7 +12,7 @@ import msgspec
 
 from windlass.core.errors import Refusal, WindlassError
 from windlass.core.job import Blob, Job
-from windlass.core.operations import Dispatch, Fail, Pushed, PushOutcome, Redirect
+from windlass.core.operations import Dispatch, Fail, PushReport, PushOutcome, Redirect
 from windlass.outbound import Outbound, Unanswered
 from windlass.service import Service
 
@@ -109,7 +109,7 @@ class Dispatcher:
         return outcome
 
     async def _tell(self, service: Service, job: Job, worker: bytes, outcome: PushOutcome) -> None:
-        request = Pushed(id=job.id, token=job.lease_token, worker=worker, outcome=outcome, lease_ms=lease_ms_of(job))
+        request = PushReport(id=job.id, token=job.lease_token, worker=worker, outcome=outcome, lease_ms=lease_ms_of(job))
         await service.pushed([request]).one()
 
 

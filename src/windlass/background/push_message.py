@@ -7,7 +7,7 @@ import msgspec
 from windlass.core.ids import format_id
 from windlass.core.job import Codec, Job
 from windlass.core.operations import PushOutcome
-from windlass.core.text.transcoding import as_msgpack
+from windlass.core.text.codecs import as_msgpack
 
 TIMEOUT_S = 30  # of jobs that have none of their own: nobody else ends an attempt on a worker without a heartbeat
 MARGIN_MS = 10_000  # of the lease beyond the timeout: the timeout decides

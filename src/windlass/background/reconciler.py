@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from windlass.core.errors import Refusal, WindlassError
 from windlass.core.ids import format_id
 from windlass.core.job import Job
-from windlass.core.operations import Held
+from windlass.core.operations import LeaseRef
 from windlass.service import Service
 
 log = logging.getLogger("windlass.background")
@@ -25,19 +25,19 @@ class Reconciler:
     `holds` says whether the holder has a lease in hand. What is given back is remembered: should a late answer still
     bring the job, `admit` drops it, so that a job never runs under a lease that was given back."""
 
-    def __init__(self, service: Service, holds: Callable[[Held], bool]) -> None:
+    def __init__(self, service: Service, holds: Callable[[LeaseRef], bool]) -> None:
         self._service = service
         self._holds = holds
-        self._returned: dict[Held, None] = {}  # the oldest first
+        self._returned: dict[LeaseRef, None] = {}  # the oldest first
         self._deciding: asyncio.Task[None] | None = None
 
-    def begin(self, unclaimed: Sequence[Held]) -> None:
+    def begin(self, unclaimed: Sequence[LeaseRef]) -> None:
         """Reconcile beside other work, for a holder whose next heartbeat repeats what could not be given back."""
         if unclaimed and self._deciding is None:
             self._deciding = asyncio.create_task(self.reconcile(unclaimed))
             self._deciding.add_done_callback(self._decided)
 
-    async def reconcile(self, unclaimed: Sequence[Held]) -> None:
+    async def reconcile(self, unclaimed: Sequence[LeaseRef]) -> None:
         """Wait a moment, then give back what the holder still does not hold."""
         if not unclaimed:
             return
@@ -55,7 +55,7 @@ class Reconciler:
         """The jobs of a take without those that were given back before its answer arrived."""
         if not self._returned:
             return jobs
-        return [job for job in jobs if Held(job.id, job.lease_token) not in self._returned]
+        return [job for job in jobs if LeaseRef(job.id, job.lease_token) not in self._returned]
 
     def close(self) -> None:
         if self._deciding is not None:
@@ -73,7 +73,7 @@ class Reconciler:
         )
 
 
-def _log_returned(leases: Sequence[Held]) -> None:
+def _log_returned(leases: Sequence[LeaseRef]) -> None:
     if not leases:
         return
     shown = ", ".join(format_id(lease.id) for lease in leases[:SHOWN])

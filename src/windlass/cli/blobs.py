@@ -6,7 +6,7 @@ import msgspec
 
 from windlass.core.job import Blob
 from windlass.core.text.error_text import error_map
-from windlass.core.text.transcoding import as_json
+from windlass.core.text.codecs import as_json
 
 ONE_LINE_MAX = 100
 

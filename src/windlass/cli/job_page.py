@@ -56,7 +56,7 @@ def read(service: Service, job_id: bytes) -> Story:
     ending = service.result(job_id).wait() if timeline.job.state.is_ended else None
     members, cursor = [], ""
     if timeline.job.has_members:
-        page = service.members(job_id, most=MEMBERS_SHOWN).wait()
+        page = service.list_members(job_id, most=MEMBERS_SHOWN).wait()
         members, cursor = page.members, page.cursor
     result = ending.result if ending else None
     return Story(timeline, explanation, result, members, bool(cursor), service.logs(job_id).wait())
@@ -132,7 +132,7 @@ def _lasting(span_ms: int) -> str:
 
 
 def _at(at_ms: int | None, now_ms: int) -> str:
-    return humanize.instant(at_ms, now_ms) if at_ms else ""
+    return humanize.humanize_instant(at_ms, now_ms) if at_ms else ""
 
 
 def _timeline(timeline: Timeline, now_ms: int) -> Iterator[tuple[str, object]]:

@@ -14,7 +14,7 @@ from windlass.core.ids import parse_id
 from windlass.core.job import Blob
 from windlass.core.queue import FOREVER_MS
 from windlass.core.text.durations import INSTANT_MAX, parse_duration_ms
-from windlass.core.text.transcoding import compact
+from windlass.core.text.codecs import compact_json
 from windlass.core.validation.bounds import PAYLOAD_MAX
 
 READ_MAX = 2 * PAYLOAD_MAX  # of a file that is too large anyway
@@ -113,7 +113,7 @@ class Payload(Typed):
             most = f"at most {PAYLOAD_MAX} bytes are allowed"
             self.fail(f"The payload is too large: {most}. Store it elsewhere and pass a reference.", param, ctx)
         try:
-            compact(data)
+            compact_json(data)
         except ValueError as error:
             self.fail(f"The payload is not JSON: {error}. Text needs its quotes: '\"text\"'.", param, ctx)
         return Blob(data)

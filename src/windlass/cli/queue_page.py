@@ -52,7 +52,7 @@ def read(service: Service, queue: str) -> QueuePage:
         {what: sum(getattr(one, what) for one in minutes) for what in (*HAPPENED, "wait_ms", "run_ms")},
         service.pauses(queue).wait(),
         service.configuration(queue).wait(),
-        service.weigh(queue, {}).wait(),
+        service.set_weights(queue, {}).wait(),
         [one for one in service.limits().wait() if one.limit.matches.queue in ("", queue)],
     )
 
@@ -84,7 +84,7 @@ def show(page: QueuePage) -> None:
     if page.limits:
         heading("Limits")
         fields(
-            (one.limit.name, f"{limit_text.cap(one.limit)}, of {limit_text.matcher(one.limit.matches)}")
+            (one.limit.name, f"{limit_text.describe_cap(one.limit)}, of {limit_text.describe_matcher(one.limit.matches)}")
             for one in page.limits
         )
 
@@ -94,7 +94,7 @@ def _holds(stats: QueueStats, now_ms: int) -> Iterator[tuple[str, object]]:
         yield what, f"{getattr(stats, what):,}"
     yield "bytes", f"{stats.bytes:,}"
     yield "oldest", "" if stats.oldest_age_ms is None else f"waits for {brief(stats.oldest_age_ms)}"
-    yield "next due", humanize.instant(stats.next_due_at_ms, now_ms) if stats.next_due_at_ms else ""
+    yield "next due", humanize.humanize_instant(stats.next_due_at_ms, now_ms) if stats.next_due_at_ms else ""
     yield "takers waiting", f"{stats.waiting_takers:,}"
     yield "lanes", f"{stats.lanes:,}" if stats.lanes else ""
     yield "lanes held back", f"{stats.blocked_lanes:,}" if stats.blocked_lanes else ""
@@ -112,7 +112,7 @@ def _paused(pause: Pause) -> str:
 
 def _since(pause: Pause, now_ms: int) -> str:
     reason = f": {pause.reason}" if pause.reason else ""
-    return f"since {humanize.since(pause.since_ms, now_ms)}{reason}"
+    return f"since {humanize.humanize_since(pause.since_ms, now_ms)}{reason}"
 
 
 def properties(configuration: Configuration) -> Iterator[tuple[str, object]]:

@@ -11,7 +11,7 @@ import msgspec
 from windlass.core.ids import format_id
 from windlass.core.job import Blob
 from windlass.core.states import State
-from windlass.core.text.transcoding import as_json
+from windlass.core.text.codecs import as_json
 
 
 def record(value: Any) -> Any:

@@ -31,7 +31,7 @@ class Action(msgspec.Struct, frozen=True, kw_only=True):
     asked_by: str = ""
 
 
-class Carried(msgspec.Struct, frozen=True, kw_only=True):
+class ActionProgress(msgspec.Struct, frozen=True, kw_only=True):
     """The payload of the job that carries an action: what is wanted, and how far it has come."""
 
     action: Action  # its listing with the time up to which jobs count
@@ -66,21 +66,21 @@ class ActionStatus(msgspec.Struct, frozen=True, kw_only=True):
     refusals: dict[str, int]
 
 
-_decode = msgspec.json.Decoder(Carried).decode
+_decode = msgspec.json.Decoder(ActionProgress).decode
 
 
-def written(carried: Carried) -> Blob:
+def encode_progress(carried: ActionProgress) -> Blob:
     return Blob(msgspec.json.encode(carried))
 
 
-def read(payload: Blob) -> Carried:
+def decode_progress(payload: Blob) -> ActionProgress:
     return _decode(payload.data)
 
 
-def status(job: Job) -> ActionStatus | None:
+def read_status(job: Job) -> ActionStatus | None:
     """None when the job carries no action, whoever has put it there."""
     try:
-        carried = read(job.payload)
+        carried = decode_progress(job.payload)
     except msgspec.MsgspecError:
         return None
     return ActionStatus(

@@ -58,7 +58,7 @@ class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
         return not any(one.severity is Severity.ERROR and one.is_open for one in self.findings)
 
 
-class Meaning(msgspec.Struct, frozen=True):
+class FindingMeaning(msgspec.Struct, frozen=True):
     severity: Severity
     what: str
     risk: str
@@ -69,157 +69,159 @@ _REPAIR = "Run `windlass doctor --repair`."
 _E, _W, _N = Severity.ERROR, Severity.WARNING, Severity.NOTE
 
 # What may disagree in a namespace. docs/doctor.md has the same codes.
-MEANINGS: dict[str, Meaning] = {
-    "record_unreadable": Meaning(
+MEANINGS: dict[str, FindingMeaning] = {
+    "record_unreadable": FindingMeaning(
         _E,
         "Records of jobs cannot be read.",
         "These jobs are neither taken nor ended, and operations on them fail.",
         "Restore them from a backup, or delete their keys (j:<id>) when they are worth nothing.",
     ),
-    "wrong_type": Meaning(
+    "wrong_type": FindingMeaning(
         _E,
         "Keys hold another kind of value than they should.",
         "Operations that use them fail.",
         "Find out who else writes into this namespace; then rename or delete these keys.",
     ),
-    "not_examined": Meaning(
+    "not_examined": FindingMeaning(
         _E,
         "Keys could not be looked at, because something they lead to cannot be read.",
         "They may hide other disagreements.",
         "See to unreadable records and wrong types first, then look again.",
     ),
-    "key_incomplete": Meaning(
+    "key_incomplete": FindingMeaning(
         _E,
         "Definitions are incomplete.",
         "What they describe does not happen.",
         "Define them anew, or delete their keys.",
     ),
-    "job_not_in_index": Meaning(
+    "job_not_in_index": FindingMeaning(
         _E,
         "Jobs do not stand where their records say.",
         "Nobody takes, promotes, recovers, counts or finds them there.",
         _REPAIR,
     ),
-    "ghost": Meaning(
+    "ghost": FindingMeaning(
         _W,
         "Indexes list jobs, lanes or queues that are gone or elsewhere.",
         "Counts are too high, and takers look at them in vain.",
         _REPAIR,
     ),
-    "lane_not_listed": Meaning(
+    "lane_not_listed": FindingMeaning(
         _E, "Lanes with jobs are not listed where takers look.", "Their jobs are not taken.", _REPAIR
     ),
-    "room_forgotten": Meaning(
+    "room_forgotten": FindingMeaning(
         _E, "Lanes are held back by a limit or a pause that has room.", "Their jobs are not taken.", _REPAIR
     ),
-    "limit_drifted": Meaning(
+    "limit_drifted": FindingMeaning(
         _E,
         "Limits count jobs that do not run.",
         "They hold back more than they should, in the worst case everything.",
         _REPAIR,
     ),
-    "limit_not_listed": Meaning(
+    "limit_not_listed": FindingMeaning(
         _W, "Limits do not know all of their keys.", "A change of such a limit may not reach them.", _REPAIR
     ),
-    "cap_wrong": Meaning(
+    "cap_wrong": FindingMeaning(
         _W,
         "Keys with caps of their own are not listed, or their caps do not fit their jobs.",
         "A cap is not shown, stays for ever, or is forgotten too early.",
         _REPAIR,
     ),
-    "pauses_miscounted": Meaning(
+    "pauses_miscounted": FindingMeaning(
         _E, "Queues count their pauses wrongly.", "A pause may be ignored, or be looked for in vain.", _REPAIR
     ),
-    "timer_late": Meaning(
+    "timer_late": FindingMeaning(
         _E, "Timers of queues come too late.", "Scheduled jobs start late, or leases run out unnoticed.", _REPAIR
     ),
-    "bytes_wrong": Meaning(
+    "bytes_wrong": FindingMeaning(
         _E,
         "Queues count their bytes wrongly.",
         "Bounds on bytes refuse jobs too early, or too late; a history is trimmed wrongly.",
         _REPAIR,
     ),
-    "queue_not_listed": Meaning(
+    "queue_not_listed": FindingMeaning(
         _E, "Queues are not listed.", "Nobody sees them, and the janitor passes them by.", _REPAIR
     ),
-    "counter_behind": Meaning(
+    "counter_behind": FindingMeaning(
         _E,
         "A counter is behind numbers that were given out.",
         "A lease token or a place in the order could be given out twice.",
         _REPAIR,
     ),
-    "belongings_lost": Meaning(
+    "belongings_lost": FindingMeaning(
         _W,
         "Jobs say that they have attempts, a result or dependents, which are gone.",
         "What is gone cannot be brought back; a repair makes the record say so.",
         _REPAIR,
     ),
-    "belongings_unmarked": Meaning(
+    "belongings_unmarked": FindingMeaning(
         _W,
         "Attempts, results, members or dependents are not known to their job.",
         "They are not shown, and stay behind when the job goes.",
         _REPAIR,
     ),
-    "orphan": Meaning(_W, "Keys belong to jobs or schedules that are gone.", "They use memory for ever.", _REPAIR),
-    "kept_for_nobody": Meaning(
+    "orphan": FindingMeaning(
+        _W, "Keys belong to jobs or schedules that are gone.", "They use memory for ever.", _REPAIR
+    ),
+    "kept_for_nobody": FindingMeaning(
         _W, "Finished jobs are kept though nobody needs them.", "They use memory for ever.", _REPAIR
     ),
-    "retention_wrong": Meaning(
+    "retention_wrong": FindingMeaning(
         _E, "Jobs are to be removed that must be kept.", "They would be lost at that instant.", _REPAIR
     ),
-    "link_to_nobody": Meaning(
+    "link_to_nobody": FindingMeaning(
         _W,
         "Children belong to a parent that has ended or is gone.",
         "They are kept, or held back, for nobody.",
         _REPAIR,
     ),
-    "wrong_member": Meaning(
+    "wrong_member": FindingMeaning(
         _E,
         "Jobs and those who wait for them do not know the same of each other.",
         "A wait ends too early, or never.",
         _REPAIR,
     ),
-    "wait_is_over": Meaning(_E, "Jobs wait though nothing is left to wait for.", "They never start.", _REPAIR),
-    "waits_forever": Meaning(
+    "wait_is_over": FindingMeaning(_E, "Jobs wait though nothing is left to wait for.", "They never start.", _REPAIR),
+    "waits_forever": FindingMeaning(
         _W,
         "Jobs wait for others that are gone: deleted children, or what an import or a repair did not find.",
         "They never start by themselves.",
         "Let them start with `wake`, or cancel them.",
     ),
-    "schedule_not_listed": Meaning(
+    "schedule_not_listed": FindingMeaning(
         _E, "Schedules are not planned at their next occurrence.", "They do not fire, or at a wrong time.", _REPAIR
     ),
-    "callback_not_listed": Meaning(
+    "callback_not_listed": FindingMeaning(
         _E, "Callbacks that are owed are not in the list of those to deliver.", "Nobody delivers them.", _REPAIR
     ),
-    "worker_not_listed": Meaning(
+    "worker_not_listed": FindingMeaning(
         _W, "Workers are known that nobody expects to beat.", "They are shown for ever.", _REPAIR
     ),
-    "lease_unclaimed": Meaning(
+    "lease_unclaimed": FindingMeaning(
         _E,
         "Living workers do not know of jobs that are leased to them.",
         "These jobs do not run; without a lease deadline they wait until the worker stops.",
         f"{_REPAIR} It gives the jobs back and spends no attempt. The worker's log says why it did not do so itself.",
     ),
-    "loops_behind": Meaning(
+    "loops_behind": FindingMeaning(
         _W,
         "What the loops should have done is overdue by more than five minutes.",
         "Scheduled jobs, lost leases, retention and schedules wait for somebody to look.",
         "Run `windlass serve` (or its loops in a process of yours), or look at why it is slow.",
     ),
-    "slot_torn": Meaning(
+    "slot_torn": FindingMeaning(
         _E,
         "Slots of partitions are moved key by key from one node to another.",
         "Scripts see only half of the keys on either node; nothing is taken from these partitions meanwhile.",
         "Finish the move, then look again. Move slots atomically instead (`CLUSTER MIGRATESLOTS`, Valkey 9).",
     ),
-    "would_expire": Meaning(
+    "would_expire": FindingMeaning(
         _E, "Keys that must stay have a time to live.", "The engine removes them then, jobs among them.", _REPAIR
     ),
-    "never_expires": Meaning(
+    "never_expires": FindingMeaning(
         _W, "Keys that should go by themselves have no time to live.", "They use memory for ever.", _REPAIR
     ),
-    "unknown_key": Meaning(
+    "unknown_key": FindingMeaning(
         _W,
         "Keys in this namespace are not known to this version.",
         "Somebody else, or another version, writes here.",
@@ -228,7 +230,7 @@ MEANINGS: dict[str, Meaning] = {
 }
 
 
-def finding(code: str, count: int, repaired: int, examples: tuple[str, ...] = ()) -> Finding:
+def make_finding(code: str, count: int, repaired: int, examples: tuple[str, ...] = ()) -> Finding:
     """What was met in the namespace under a code, in words."""
     meaning = MEANINGS[code]
     if repaired == count:

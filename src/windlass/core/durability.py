@@ -71,13 +71,13 @@ class DurabilityInForce(msgspec.Struct, frozen=True, kw_only=True):
         return " ".join(filter(None, (self.sentence, self.asked)))
 
 
-def durability_in_force(found: PersistenceSettings, asked: Durability) -> DurabilityInForce:
+def assess_durability(found: PersistenceSettings, asked: Durability) -> DurabilityInForce:
     level = _level(found)
     said, is_reached = _asked(found, level, asked)
     return DurabilityInForce(level=level, sentence=_sentence(found, level), asked=said, is_reached=is_reached)
 
 
-def weakest(found: Sequence[DurabilityInForce]) -> DurabilityInForce:
+def find_weakest(found: Sequence[DurabilityInForce]) -> DurabilityInForce:
     """Of several nodes: jobs lie on all of them."""
     return min(found, key=lambda one: (one.is_reached, LEVELS.index(one.level)))
 

@@ -10,7 +10,7 @@ from .job import Blob
 from .states import State
 
 
-class Happening(IntEnum):
+class EventKind(IntEnum):
     """Codes are stored in the stream. Up to 15 they are the state that a job has entered."""
 
     MISSED = 0  # never stored: a follower was away for too long, and this is all that is known
@@ -38,7 +38,7 @@ class Happening(IntEnum):
 class Event(msgspec.Struct, frozen=True, kw_only=True):
     """One thing that happened. `position` is where a follower goes on behind it."""
 
-    kind: Happening
+    kind: EventKind
     job: bytes = b""
     queue: str = ""
     name: str = ""

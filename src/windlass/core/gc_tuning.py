@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 
 
-def settle() -> None:
+def freeze_startup_objects() -> None:
     """What is loaded when a process begins its work stays: the collector need not look at it again. One look at all of
     it takes ten milliseconds, in which nothing else happens. Once in a process: what is there at a second time may
     well go."""

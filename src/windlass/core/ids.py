@@ -56,7 +56,7 @@ def time_of_id(job_id: bytes) -> int | None:
     return at_ms if job_id[6] >> 4 == 7 and at_ms <= INSTANT_MAX else None
 
 
-def rehomed(job_id: bytes, partition: int, partitions: int) -> bytes:
+def with_partition(job_id: bytes, partition: int, partitions: int) -> bytes:
     """The id of the same job at home in a partition of a deployment with so many: other bits only where it must be."""
     if partition_of_id(job_id) % partitions == partition:
         return job_id

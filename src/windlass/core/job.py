@@ -59,7 +59,7 @@ class Blob(msgspec.Struct, frozen=True, gc=False):
     codec: Codec = Codec.JSON
 
 
-NOTHING = Blob(b"null")
+NULL_BLOB = Blob(b"null")
 OnFailure: TypeAlias = Literal["collect", "fail", "ignore"]
 UniqueCheck: TypeAlias = Literal["none", "keep", "replace", "refuse"]
 Durability: TypeAlias = Literal["memory", "fsync", "replica"]
@@ -92,7 +92,7 @@ class NewJob(msgspec.Struct, frozen=True, gc=False):
 
     queue: str
     name: str
-    payload: Blob = NOTHING
+    payload: Blob = NULL_BLOB
     id: bytes = b""  # 16 bytes; made by the store when empty
     priority: int = 0  # int32, smaller first
     run_at_ms: int = 0  # 0: now

@@ -31,14 +31,14 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
     hidden: bool = False  # hidden jobs too
 
 
-ANYTHING = Filter()
+ANY_JOB = Filter()
 
 
 class Take(msgspec.Struct, frozen=True, kw_only=True):
     queues: tuple[str, ...]
     most: int = 1
     weights: tuple[int, ...] = ()  # as many as queues: the order is drawn by weight; empty: in the order given
-    wants: Filter = ANYTHING
+    wants: Filter = ANY_JOB
     worker: bytes = b""  # 16 bytes
     lease_ms: int = 0  # 0: the job's or the queue's
     accept_ms: int = 0  # > 0: dispatched, to be accepted within this time
@@ -53,7 +53,7 @@ class Taken(msgspec.Struct, frozen=True):
     used_up: int = 0  # jobs that were due and failed instead: no attempt was left to them
 
 
-class Held(msgspec.Struct, frozen=True, gc=False):
+class LeaseRef(msgspec.Struct, frozen=True, gc=False):
     """A lease as its holder knows it. Token 0 means whoever holds the job now."""
 
     id: bytes
@@ -78,8 +78,8 @@ class Fail(msgspec.Struct, frozen=True, kw_only=True):
 
 # None: it ended well. `waiting`: it has members that have not ended, and waits for them. `failed` and `cancelled`: its
 # policy is `fail`, and a member ended so; or a cancel was requested, and it would have had to wait.
-Finished: TypeAlias = Literal["waiting", "failed", "cancelled"] | None
-Failed: TypeAlias = Literal["retried", "failed", "cancelled"]
+FinishOutcome: TypeAlias = Literal["waiting", "failed", "cancelled"] | None
+FailOutcome: TypeAlias = Literal["retried", "failed", "cancelled"]
 
 
 class Update(msgspec.Struct, frozen=True, kw_only=True):
@@ -112,7 +112,7 @@ class Edit(msgspec.Struct, frozen=True, kw_only=True):
     in_any_state: bool = False
 
 
-class Conclude(msgspec.Struct, frozen=True, kw_only=True):
+class CompleteWithChildren(msgspec.Struct, frozen=True, kw_only=True):
     """The end of a run with content of the caller's, in one step. `finish` hands over to members that have not ended;
     else the job ends, or goes on at `run_at_ms` if that is given. `again`: it goes on then, members or not."""
 
@@ -134,7 +134,7 @@ class Conclude(msgspec.Struct, frozen=True, kw_only=True):
     keeps_members: bool = False  # with `again`: members that have ended stay
 
 
-Concluded: TypeAlias = Literal["finished", "waiting", "again", "failed", "cancelled"]
+CompletionOutcome: TypeAlias = Literal["finished", "waiting", "again", "failed", "cancelled"]
 
 
 class Edited(msgspec.Struct, frozen=True):
@@ -142,9 +142,9 @@ class Edited(msgspec.Struct, frozen=True):
     state: int
 
 
-class Exchanged(msgspec.Struct, frozen=True):
-    finished: list[Finished | Exception]
-    failed: list[Failed | Exception]
+class FinishedAndTaken(msgspec.Struct, frozen=True):
+    finished: list[FinishOutcome | Exception]
+    failed: list[FailOutcome | Exception]
     taken: Taken
 
 
@@ -176,7 +176,7 @@ class Page(msgspec.Struct, frozen=True):
     last_attempts: dict[bytes, Attempt] = {}  # id -> what went wrong last, when the listing wants it
 
 
-class Members(msgspec.Struct, frozen=True):
+class MemberPage(msgspec.Struct, frozen=True):
     """`cursor` is empty at the end; a page may be short, even empty, and still go on."""
 
     members: list[Member]
@@ -207,7 +207,7 @@ class Dispatch(msgspec.Struct, frozen=True):
 PushOutcome: TypeAlias = Literal["accepted", "unknown", "unreachable", "gone"]
 
 
-class Pushed(msgspec.Struct, frozen=True, kw_only=True):
+class PushReport(msgspec.Struct, frozen=True, kw_only=True):
     id: bytes
     token: int
     worker: bytes
@@ -225,16 +225,16 @@ class Redirect(msgspec.Struct, frozen=True, kw_only=True):
 
 
 # What a worker says in a message: it is idle; it takes a job on; it works on it; it has done it.
-Saying: TypeAlias = Literal["idle", "accepted", "progress", "finished"]
+WorkerReportKind: TypeAlias = Literal["idle", "accepted", "progress", "finished"]
 
 
-class Said(msgspec.Struct, frozen=True, kw_only=True):
+class WorkerReport(msgspec.Struct, frozen=True, kw_only=True):
     """A message of a worker that is given jobs by messages, not by connections of its own."""
 
     queue: str
     worker: bytes  # 16 bytes
     info: WorkerInfo
-    says: Saying
+    says: WorkerReportKind
     unique: str = ""  # the job by its unique key,
     id: bytes = b""  # or else by its id
     age_ms: int = 0  # how long ago it was said
@@ -244,10 +244,10 @@ class Said(msgspec.Struct, frozen=True, kw_only=True):
 
 
 # `ok`; or what `finish` answers, where that is not None
-Heard: TypeAlias = Literal["ok", "waiting", "failed", "cancelled"]
+WorkerReportOutcome: TypeAlias = Literal["ok", "waiting", "failed", "cancelled"]
 
 
-class Running(msgspec.Struct, frozen=True):
+class RunningJob(msgspec.Struct, frozen=True):
     id: bytes
     since_ms: int
 
@@ -256,7 +256,7 @@ class HeartbeatReply(msgspec.Struct, frozen=True):
     """The answer to the heartbeat of a worker that names the jobs it holds."""
 
     is_asked_to_stop: bool
-    unclaimed: list[Held]  # leases under its name that it did not name
+    unclaimed: list[LeaseRef]  # leases under its name that it did not name
 
 
 class Worker(msgspec.Struct, frozen=True, kw_only=True):
@@ -266,5 +266,5 @@ class Worker(msgspec.Struct, frozen=True, kw_only=True):
     silent_at_ms: int  # when it counts as lost unless it beats
     beat_at_ms: int = 0  # when it was last heard
     running_count: int
-    running: list[Running]
+    running: list[RunningJob]
     stopping_since_ms: int | None = None  # it was asked to end

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from .stats.histogram import Spans, percentile
+from .stats.histogram import Histogram, percentile
 
 DAY_MS = 86_400_000
 FOREVER_MS = 2**48 - 1  # as a lease: no deadline; as a retention: until deleted
@@ -93,8 +93,8 @@ class Minute(msgspec.Struct, frozen=True, kw_only=True):
     recovered: int = 0
     wait_ms: int = 0  # sum over the jobs taken: from takeable to taken
     run_ms: int = 0  # sum over the jobs finished: from start to end
-    waits: Spans = ()  # the jobs taken, by how long they had waited
-    runs: Spans = ()  # the jobs finished, by how long they ran
+    waits: Histogram = ()  # the jobs taken, by how long they had waited
+    runs: Histogram = ()  # the jobs finished, by how long they ran
 
     @property
     def wait_p50_ms(self) -> int | None:

@@ -8,7 +8,7 @@ API, PROCESSOR, NOTIFIER = "api", "processor", "notifier"
 ROLES = (API, PROCESSOR, NOTIFIER)
 
 
-def read_roles(text: str) -> frozenset[str]:
+def parse_roles(text: str) -> frozenset[str]:
     """From names with commas between."""
     names = [name.strip() for name in text.split(",")]
     for name in names:

@@ -27,8 +27,8 @@ class LoginForm(Form, frozen=True, kw_only=True):
 @routes.page("/login", "login.html", page="login", roles=None)
 async def login(visit: Visit[None]) -> Login | Response:
     """Where a token is asked for. Where none is needed, there is nothing to do here."""
-    entrance = visit.context.state.entrance
-    if entrance is not None and not await entrance.needs_login():
+    session_control = visit.context.state.session_control
+    if session_control is not None and not await session_control.needs_login():
         return _to(visit.link())
     return Login(visit.link())
 
@@ -37,14 +37,14 @@ async def _log_in(context: RequestContext[None, None]) -> Response:
     """Begin a session with a token."""
     visit: Visit[None] = Visit(context.state, context.request.head, context, "login")
     form = read_form(visit, LoginForm, may_be_read_only=True)
-    entrance = context.state.entrance
-    if entrance is None:
+    session_control = context.state.session_control
+    if session_control is None:
         raise EngineUnavailable("The server is not ready yet.")
     token = form.token.strip()
     if not token:
         return shown("login.html", Login(form.next, "Give a token."), visit, status=400)
     async with patience():
-        begun = await entrance.begin_session(token)
+        begun = await session_control.start_session(token)
     if begun is None:
         return shown("login.html", Login(form.next, _UNKNOWN), visit, status=401)
     if not begun.who.may(frozenset({Role.READ})):
@@ -56,9 +56,9 @@ async def _log_out(context: RequestContext[None, None]) -> Response:
     """End the session of this browser, on the server too: a copy of its cookie opens nothing from then on."""
     visit: Visit[None] = Visit(context.state, context.request.head, context, "login")
     read_form(visit, Form, may_be_read_only=True)
-    if context.state.entrance is not None:
+    if context.state.session_control is not None:
         async with patience():
-            await context.state.entrance.end_session(context.request.head)
+            await context.state.session_control.end_session(context.request.head)
     return _to(visit.link("login"), visit.cookie(COOKIE, "", 0))
 
 

@@ -146,8 +146,8 @@ class Visit(Generic[Q]):
             made.append(self.cookie(VISIT_COOKIE, self._mark, site="Lax"))
         if self.flash is not None:
             made.append(self.cookie(flash.COOKIE, "", 0))
-        entrance = self._state.entrance
-        renewed = entrance.renewed_session(self._head) if entrance is not None and self.is_known else None
+        session_control = self._state.session_control
+        renewed = session_control.renew_session(self._head) if session_control is not None and self.is_known else None
         if renewed is not None:
             made.append(self.cookie(COOKIE, renewed.text, LIFETIME_S))
         return made

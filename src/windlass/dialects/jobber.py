@@ -75,5 +75,5 @@ async def queue(context: RequestContext[JobberJob, None]) -> JobberAnswer:
     visibility timeout loses it to the next one. Content-Type and Accept are not looked at."""
     job = context.body.new_job()
     context.check_queue(job.queue)
-    done = await context.state.gathering.enqueue(job)
+    done = await context.state.batcher.enqueue(job)
     return JobberAnswer(format_id(done.id))

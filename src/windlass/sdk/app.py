@@ -1,4 +1,7 @@
-"""The application: its tasks, and the jobs they make. How it connects: connecting.py; running jobs is the worker's."""
+"""Application: its tasks and the jobs that it enqueues.
+
+`connection.py` connects an application to its deployment. `worker/` runs the jobs.
+"""
 
 from __future__ import annotations
 
@@ -53,12 +56,14 @@ log = logging.getLogger("windlass.app")
 
 
 class AnyArgument:
-    """For type checkers: what takes even this as its first argument takes anything, and does not mean the context.
-    Calls of such a function are not checked."""
+    """Marker type for type checkers: a function that accepts it as its first argument accepts anything there.
+
+    Such a function does not take the context. Its calls are not type-checked.
+    """
 
 
 class TaskDecorator(Protocol):
-    """What `app.task(...)` returns. A context that comes first is not batch of the calls."""
+    """Return type of `app.task(...)`. A context as the first parameter is not part of the calls."""
 
     # A coroutine function is a function, too: the first overload that fits is meant.
     @overload
@@ -82,8 +87,11 @@ class TaskDecorator(Protocol):
 
 
 class Windlass(AppConnection, ScheduleDecorators):
-    """One application. Connects with its first use: to `url`, WINDLASS_URL, or the embedded engine. A URL with http://
-    or https:// is that of a server, which `token` lets in."""
+    """Application: a set of tasks and a connection to one deployment.
+
+    It connects on first use: to `url`, to WINDLASS_URL, or to the embedded engine. A URL that starts with http:// or
+    https:// names a server; `token` is the access token for it.
+    """
 
     def __init__(
         self,
@@ -128,13 +136,13 @@ class Windlass(AppConnection, ScheduleDecorators):
     @overload
     def task(self, /, **options: Unpack[TaskOptions]) -> TaskDecorator: ...
     def task(self, function: Any = None, /, **options: Any) -> Any:
-        """Makes a task of a function: `@app.task`, or `@app.task(queue="mail", …)`."""
+        """Make a task of a function: `@app.task`, or `@app.task(queue="mail", …)`."""
         if function is None:
             return lambda given: self._register(given, options)
         return self._register(function, options)
 
     def batch_task(self, *, most: int, wait: Duration = "50ms", **options: Unpack[TaskOptions]) -> BatchDecorator:
-        """Makes a task of a function that is called for many jobs at once: `async def index(pages: list[Page])`."""
+        """Make a task of a function that handles many jobs per call: `async def index(pages: list[Page])`."""
         batch = make_batch(most, wait)
 
         def declare(function: Any) -> Any:
@@ -160,18 +168,18 @@ class Windlass(AppConnection, ScheduleDecorators):
         return made
 
     def queues(self) -> tuple[str, ...]:
-        """Those that a worker serves unless it is told others."""
+        """Return the queues that a worker serves when none are given."""
         return tuple(sorted({task.queue for task in self.tasks.values()})) or (DEFAULT_QUEUE,)
 
     def middleware(self, function: M) -> M:
-        """Registers a hook that is called around each job: `async def timed(ctx, call_next): …`."""
+        """Register a middleware that is called around each job: `async def timed(ctx, call_next): …`."""
         require_async_function(function)
         self.middlewares.append(function)
         return function
 
     @contextlib.contextmanager
     def override(self, factory: Callable[..., Any], replacement: Callable[..., Any]) -> Iterator[None]:
-        """While the block runs, what depends on `factory` gets what `replacement` makes; for tests."""
+        """Replace a dependency's factory while the block runs. For tests."""
         made = Factory(replacement)
         refuse_circle(made, {**self.overrides, factory: made})
         before = self.overrides.get(factory)
@@ -186,8 +194,11 @@ class Windlass(AppConnection, ScheduleDecorators):
     # Jobs
 
     def enqueue_many(self, calls: Iterable[Call[R]], *, durability: Durability | None = None) -> list[JobHandle[R]]:
-        """Many calls in few steps, two of them under way at a time. A call that is refused raises, after those of its
-        step, and of the one after it, that were accepted."""
+        """Enqueue many calls in batches of 1,000, with two batches in flight.
+
+        If a call is refused, its refusal is raised. The other calls of its batch and of the batch after it may have
+        been accepted.
+        """
         handles: list[JobHandle[R]] = []
         in_flight: deque[tuple[list[Call[R]], Callable[[], EnqueueAnswers]]] = deque()
         try:
@@ -242,18 +253,20 @@ class Windlass(AppConnection, ScheduleDecorators):
         return handle
 
     def job(self, job_id: str) -> JobHandle[Any]:
-        """The handle of a job by its id."""
+        """Return the handle of a job by its id."""
         return JobHandle(self, parse_id(job_id))
 
     def child_handler(self) -> Callable[[bytes], bytes]:
-        """What a child process of a worker does with a job."""
+        """Return the function that runs jobs in a child process of a worker."""
         from .worker.process_job import make_handler
 
         return make_handler(self)
 
     def testing(self, *, now: datetime | None = None) -> Testing:
-        """For tests: `with app.testing() as t:` or `async with`. Until its end the app uses a private engine, whose
-        clock `t` moves; it begins with `now`, if given."""
+        """Use a private engine with a movable clock while the block runs. For tests.
+
+        Use it as `with app.testing() as t:` or `async with`. `now` sets the clock at the start; `t` moves it.
+        """
         from .testing import Testing
 
         return Testing(self, now)
@@ -265,7 +278,10 @@ def _require_function(function: Any) -> None:
 
 
 def _is_same(one: Callable[..., Any], other: Callable[..., Any]) -> bool:
-    """The same function, maybe loaded again: as `__main__` and by its name, or after a change."""
+    """Report whether both are the same function.
+
+    It may have been loaded twice, as `__main__` and by its name, or again after a change.
+    """
     return one.__qualname__ == other.__qualname__ and one.__code__.co_filename == other.__code__.co_filename
 
 
@@ -287,6 +303,6 @@ def _enqueue_batch(
 
 
 def _strongest_durability(calls: Sequence[Call[Any]], durability: Durability | None) -> Durability | None:
-    """The strongest that one of the calls asks for."""
+    """Return the strongest level that any of the calls asks for."""
     asked = {call.durability for call in calls} | {durability}
     return next((level for level in ("replica", "fsync", "memory") if level in asked), None)

@@ -1,4 +1,4 @@
-"""Finds an application by its name, `module:attribute`, and says plainly what is wrong when it is not there."""
+"""Application loader: imports the application that `module:attribute` names."""
 
 from __future__ import annotations
 
@@ -17,13 +17,16 @@ DEFAULT_ATTRIBUTE = "app"
 
 
 class ImportFailed(WindlassError):
-    """The code of the application raised while it was imported. The message is its traceback, without our frames."""
+    """The application's code raised during import. The message is its traceback without Windlass's own frames."""
 
     code = "import_failed"
 
 
 def load_app(target: str) -> Windlass:
-    """The app that `shop.tasks:app` names. Without an attribute: `app`, or the only app of the module."""
+    """Return the app that a target such as `shop.tasks:app` names.
+
+    Without an attribute, this is `app` or the only app of the module.
+    """
     module_name, _, attribute = target.partition(":")
     if module_name.endswith(".py") or "/" in module_name:
         dotted = module_name.removesuffix(".py").strip("./").replace("/", ".")

@@ -1,4 +1,4 @@
-"""For those who receive callbacks: is it from us? A function without an app or an engine."""
+"""Verification of callbacks by their receivers. Needs neither an app nor an engine."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ TOLERANCE_S = 300.0
 
 
 class BadSignature(WindlassError):
-    """A callback that was not signed with a key that is known here, or long ago."""
+    """The callback is not signed with a known key, or its signature is too old."""
 
     code = "bad_signature"
 
@@ -25,8 +25,10 @@ def verify_callback(
     tolerance_s: float = TOLERANCE_S,
     now_s: float | None = None,
 ) -> str:
-    """The id of the callback, the same in each attempt, when one of the keys has signed it not longer ago than
-    `tolerance_s`; else raises BadSignature. `body`: the bytes as they came, before anything reads them."""
+    """Return the callback's id if one of the keys signed it at most `tolerance_s` ago; else raise BadSignature.
+
+    The id is the same in every delivery attempt. `body` must be the bytes as received, before any parsing.
+    """
     known = {name.lower(): value for name, value in headers.items()}
     callback_id, written = known.get(ID_HEADER.lower(), ""), known.get(SIGNATURE_HEADER.lower(), "")
     signed_at_s = verify_signature((keys,) if isinstance(keys, str) else tuple(keys), written, callback_id, body)

@@ -1,5 +1,8 @@
-"""An application's connection to its deployment: one store for calls without an event loop, a twin of it for each event
-loop. While the application is under test there is another one. What a store is: reaching.py."""
+"""Connection of an application to its deployment.
+
+An application has one store for calls without an event loop and one twin of it per event loop. A test replaces the
+connection for its duration. `deployment.py` makes the stores.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,7 @@ OVERRIDE = "WINDLASS_OVERRIDE"  # an app's own options, and what a command line 
 
 
 class LoopConnection(NamedTuple):
-    """What one event loop uses. The generator closes it when it is closed itself, at the latest with the loop."""
+    """Connection of one event loop. Closing the generator closes it; the loop does so at its end at the latest."""
 
     service: Service
     batcher: Gathering  # calls that come one by one
@@ -42,7 +45,7 @@ OnEnqueued: TypeAlias = "Callable[[Sequence[Call[Any]], Sequence[JobHandle[Any]]
 
 
 class AppConnection:
-    """Connects with the first use."""
+    """Connection that is opened on first use."""
 
     def __init__(
         self,
@@ -71,7 +74,10 @@ class AppConnection:
         self._on_enqueued: OnEnqueued | None = None
 
     def redirect(self, *, url: str | None = None, data_dir: str | None = None, namespace: str | None = None) -> None:
-        """What a command line says wins over the code, here and in child processes that load the same app."""
+        """Override the connection options of the code, as the command line asks.
+
+        The override also holds in child processes that load the same app.
+        """
         if data_dir is not None and url is None:
             url = ""  # the embedded engine is meant
         overrides = {"url": url, "data_dir": data_dir, "namespace": namespace}
@@ -86,7 +92,7 @@ class AppConnection:
 
     @property
     def any_store(self) -> AnyStore:
-        """The engine's store, or what stands in its place."""
+        """Return the engine's store, or the remote store if a server is used."""
         with self._connecting:
             if self._store is None:
                 self._store = make_store(self.settings)
@@ -97,12 +103,15 @@ class AppConnection:
         return require_engine_store(self.any_store)
 
     def new_id(self, queue: str) -> bytes:
-        """Make an id for a job. It carries the partition of the queue, so the engine must have been asked for those."""
+        """Make an id for a job.
+
+        The id contains the partition of the queue, so the engine must have reported its partitions first.
+        """
         self.any_store.open_sync()
         return self.any_store.new_id(queue)
 
     def connect(self, store: Store) -> None:
-        """Uses a store that exists, instead of one of its own; whoever made it closes it."""
+        """Use an existing store. The caller closes it."""
         self._store, self._service, self._is_borrowed = store, None, True
         self._loop_connections.clear()
 
@@ -122,12 +131,16 @@ class AppConnection:
         self._on_enqueued = on_enqueued
 
     def notify_enqueued(self, calls: Sequence[Call[Any]], handles: Sequence[JobHandle[Any]]) -> None:
-        """For tests that look at what was enqueued."""
+        """Call the hook of a test that records enqueued calls."""
         if self._on_enqueued is not None:
             self._on_enqueued(calls, handles)
 
     def end_test(self) -> None:
-        """What event loops still use of the test's connection is closed by them, since nobody holds it any more."""
+        """Restore the app's own connection.
+
+        Connections that event loops made during the test are closed by their loops, because no reference to them is
+        left.
+        """
         self._loop_connections.clear()
         saved, self._saved, self._on_enqueued = self._saved, None, None
         if saved is not None:
@@ -135,13 +148,13 @@ class AppConnection:
 
     @property
     def service(self) -> Service:
-        """Every operation of the engine; answered by `.wait()` in any thread."""
+        """Return the service for calls without an event loop. Call `.wait()` on its operations in any thread."""
         if self._service is None:
             self._service = make_service(self.any_store)
         return self._service
 
     async def aservice(self) -> Service:
-        """The same for the running event loop: its answers are awaited."""
+        """Return the service for the running event loop. Await its operations."""
         return (await self.loop_connection()).service
 
     async def loop_connection(self) -> LoopConnection:
@@ -159,7 +172,7 @@ class AppConnection:
         return found
 
     def close(self) -> None:
-        """Closes the connection that calls without an event loop use; the next use connects anew."""
+        """Close the connection for calls without an event loop. The next use reconnects."""
         if self._is_borrowed:
             return
         with self._connecting:
@@ -168,7 +181,7 @@ class AppConnection:
             store.close_sync()
 
     async def aclose(self) -> None:
-        """Closes what this event loop uses, and the rest."""
+        """Close the connection of this event loop and the one for calls without an event loop."""
         found = self._loop_connections.pop(asyncio.get_running_loop(), None)
         if found is not None:
             await found.closer.aclose()
@@ -193,7 +206,7 @@ class AppConnection:
 
 
 async def _close_with_loop(store: AnyStore, connections: LoopConnections) -> AsyncGenerator[Service, None]:
-    """An event loop that ends closes its generators first: nobody needs to think of it."""
+    """Yield a service and close its store at the end. An event loop closes its generators before it ends."""
     try:
         yield make_service(store)
     finally:

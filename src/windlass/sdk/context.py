@@ -1,4 +1,7 @@
-"""What running code sees of its job. What it says here is sent by somebody else: nothing blocks, nothing is awaited."""
+"""Context of a running job, as its code sees it.
+
+Progress, values and log lines are handed to a reporter that sends them later: no method blocks or needs `await`.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,7 @@ current_job: contextvars.ContextVar[Job | None] = contextvars.ContextVar("windla
 
 
 class JobReporter(Protocol):
-    """Who passes on what running code says."""
+    """Receiver of the progress, values and log lines of running code."""
 
     def progress(self, job: Job, fraction: float, note: str) -> None: ...
 
@@ -38,7 +41,7 @@ class JobReporter(Protocol):
 
 
 class NullReporter:
-    """Of a task that is called inline."""
+    """Reporter of a task that is called inline. It drops everything."""
 
     def progress(self, job: Job, fraction: float, note: str) -> None:
         pass
@@ -51,7 +54,7 @@ class NullReporter:
 
 
 class Context:
-    """Given to a task's parameter that is annotated with this class."""
+    """Passed to the parameter of a task that is annotated with this class."""
 
     def __init__(self, app: Windlass, task: Task[..., Any], job: Job | None, reporter: JobReporter) -> None:
         self.app = app
@@ -70,7 +73,7 @@ class Context:
 
     @property
     def job(self) -> Job:
-        """The job as it was taken."""
+        """The job as the worker took it."""
         if self._job is None:
             raise BadInput("This task was called inline: there is no job.")
         return self._job
@@ -81,12 +84,12 @@ class Context:
 
     @property
     def attempt(self) -> int:
-        """From 1."""
+        """Number of this attempt, from 1."""
         return self._job.attempt if self._job else 1
 
     @property
     def cancelled(self) -> bool:
-        """True: somebody asked the job to stop, its time is over, or it belongs to another worker by now."""
+        """True if the job must stop: it was cancelled, its time is over, or another worker has its lease."""
         self.has_seen_stop = self._is_cancelled
         return self._is_cancelled
 
@@ -94,50 +97,53 @@ class Context:
         self._is_cancelled = True
 
     def progress(self, done: float, total: float | None = None, note: str = "") -> None:
-        """How far it is: `progress(0.5)`, or `progress(50, 100, "half of the pages")`."""
+        """Report how far the job is: `progress(0.5)`, or `progress(50, 100, "half of the pages")`."""
         fraction = done / total if total else done
         if self._job is not None:
             self._reporter.progress(self._job, min(max(float(fraction), 0.0), 1.0), note)
 
     def emit(self, value: Any) -> None:
-        """A value for those who follow the job's events."""
+        """Send a value to all clients that follow the job's events."""
         blob = encode(value)
         if self._job is not None:
             self._reporter.emit(self._job, blob)
 
     @property
     def log(self) -> JobLog:
-        """A logger whose lines are also kept with the attempt."""
+        """A logger whose lines are also stored with the attempt."""
         if self._log is None:
             self._log = JobLog(self._job, self._reporter)
         return self._log
 
     def retry(self, delay: Duration | None = None, reason: str = "") -> NoReturn:
-        """Ends this attempt; another is made after the delay, or as the backoff has it, while tries are left."""
+        """End this attempt and retry after the delay, or as the backoff says, while tries are left."""
         raise Retry(None if delay is None else duration_ms("delay", delay), reason)
 
     # Children
 
     @property
     def is_resumed(self) -> bool:
-        """True: the job has waited for children, and runs again; how they ended is in `children`."""
+        """True if the job has waited for its children and runs again. Their outcomes are in `children`."""
         return bool(self.children)
 
     def set_inputs(self, job: Job, children: list[Child], *, has_upstream_results: bool | None = None) -> None:
-        """What it is given before its code starts."""
+        """Set the job's complete payload and the outcomes of its children, before its code starts."""
         self.has_upstream_results = job is not self._job if has_upstream_results is None else has_upstream_results
         self._job, self.children = job, children
 
     def spawn(self, part: FlowPart[Any], *, key: str = "") -> ChildHandle:
-        """A child of this job: a call, a chain or a group. It starts when this run ends well; the job then waits for
-        its children and runs again. With a key, a run that is repeated does not spawn it a second time."""
+        """Create a child of this job: a call, a chain or a group.
+
+        The child starts when this run ends well. The job then waits for its children and runs again. With a key, a
+        repeated run does not spawn the child a second time.
+        """
         return self.spawn_many({key: part} if key else [part])[0]
 
     async def aspawn(self, part: FlowPart[Any], *, key: str = "") -> ChildHandle:
         return (await self.aspawn_many({key: part} if key else [part]))[0]
 
     def spawn_many(self, parts: FlowParts) -> list[ChildHandle]:
-        """Many children at once, or none: several calls, or a mapping from key to call."""
+        """Create many children, all or none: several calls, or a mapping from key to call."""
         return run_flow_sync(spawn(self.app.service, self, parts))
 
     async def aspawn_many(self, parts: FlowParts) -> list[ChildHandle]:
@@ -152,7 +158,7 @@ def _format_message(msg: object, args: tuple[object, ...]) -> str:
 
 
 class JobLog(logging.LoggerAdapter[logging.Logger]):
-    """A stdlib logger of the job; each line goes to the log and to the attempt."""
+    """Standard library logger of a job. Each line goes to the log and to the attempt."""
 
     def __init__(self, job: Job | None, reporter: JobReporter) -> None:
         super().__init__(log, {})

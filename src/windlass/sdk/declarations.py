@@ -1,5 +1,7 @@
-"""What an application declares beside its tasks (limits, properties of queues, schedules), told to the engine when a
-worker starts. Code wins over what was set by hand under the same name."""
+"""Declarations of an application besides its tasks: limits, properties of queues, schedules.
+
+A worker writes them to the engine when it starts. They replace settings of the same name that were made by hand.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,7 @@ class Declarations:
         self._queues.setdefault(name, {}).update(properties)
 
     def add_schedule(self, wanted: Schedule) -> None:
-        """The same definition again is no conflict: a module may be loaded as `__main__` and by its name."""
+        """Add a schedule. An equal definition is no conflict: a module may be loaded as `__main__` and by its name."""
         if self._schedules.setdefault(wanted.name, wanted) != wanted:
             raise BadInput(f"There is a schedule {wanted.name!r} already: give one of them another name=.")
 

@@ -1,4 +1,4 @@
-"""Durations and instants as programs give them. Numbers are seconds, as everywhere in Python; instants have a zone."""
+"""Durations and instants in the SDK. Numbers are seconds, as in the rest of Python; instants need a time zone."""
 
 from __future__ import annotations
 

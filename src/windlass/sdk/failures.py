@@ -1,4 +1,4 @@
-"""How code says that it failed, how that is stored, and how it is details to whoever awaits the result."""
+"""Failures: exceptions of the SDK, their stored form, and the exceptions that a handle raises."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TRACEBACK_MAX = ERROR_MAX - 3 * MESSAGE_MAX  # its characters may be longer than
 
 
 class JobFailed(WindlassError):
-    """The job ended badly. What its code raised is details by `type`, `message` and `traceback`."""
+    """The job failed. `type`, `message` and `traceback` describe the exception that its code raised."""
 
     code = "job_failed"
 
@@ -50,17 +50,17 @@ class JobCancelled(WindlassError):
 
 
 class ResultGone(WindlassError):
-    """The job has ended, but nothing is kept of how."""
+    """The job has ended, and its result is no longer stored."""
 
     code = "result_gone"
 
 
 class GiveUp(Exception):
-    """Raised by a task: the job fails for good, whatever tries are left."""
+    """Raise it in a task to fail the job without further tries."""
 
 
 class Retry(Exception):
-    """Raised by `ctx.retry`: the attempt counts as failed and is made again."""
+    """Raised by `ctx.retry`: the attempt counts as failed and is repeated."""
 
     def __init__(self, delay_ms: int | None, reason: str) -> None:
         self.delay_ms = delay_ms  # None: as the job's backoff has it
@@ -68,11 +68,11 @@ class Retry(Exception):
 
 
 class Stopped(BaseException):
-    """Raised in a thread whose job must end: it was cancelled, took too long, or belongs to somebody else by now."""
+    """Raised in a thread whose job must end: cancelled, out of time, or leased by another worker by now."""
 
 
 def encode_exception(error: BaseException) -> Blob:
-    """What is kept of an exception with the attempt. Its traceback begins where the task's own code does."""
+    """Encode an exception for storage with the attempt. Its traceback starts at the task's own code."""
     trace = error.__traceback__
     while trace is not None and trace.tb_frame.f_code.co_filename.startswith(_HERE):
         trace = trace.tb_next
@@ -88,7 +88,7 @@ def encode_error(kind: str, message: str, text: str = "") -> Blob:
 
 
 def _shorten(text: str, most: int) -> str:
-    """The middle goes: both the entry and the place of the error matter. Half a surrogate pair cannot be stored."""
+    """Cut the middle out: the start and the end of a traceback matter. Lone surrogates cannot be stored."""
     data = text.encode(errors="backslashreplace")
     if len(data) > most:
         half = most // 2 - 8
@@ -97,7 +97,7 @@ def _shorten(text: str, most: int) -> str:
 
 
 def decode_error(blob: Blob | None) -> dict[str, Any]:
-    """An error as it was stored, by us or by another dialect."""
+    """Decode a stored error, written by the SDK or by another dialect."""
     if blob is None:
         return {}
     try:
@@ -110,7 +110,7 @@ def decode_error(blob: Blob | None) -> dict[str, Any]:
 
 
 def make_exception(job_id: str, ending: Ending) -> JobFailed | JobCancelled:
-    """What an ending that is not good raises."""
+    """Make the exception for a job that failed or was cancelled."""
     last: Attempt | None = ending.last_attempt
     reason = last.reason if last else ""
     if ending.state.label == "cancelled":

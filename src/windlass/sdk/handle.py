@@ -1,4 +1,4 @@
-"""A job from the outside: its result, what happens to it, and what may be done about it."""
+"""Job handle: the result, events, state and actions of a job, for code outside of it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ WAIT_MS = 600_000  # an endless wait is asked anew after so long
 
 
 class JobHandle(Generic[R_co]):
-    """Of a job that was enqueued, or found by its id."""
+    """Handle of a job that was enqueued or looked up by its id."""
 
     __slots__ = ("__weakref__", "_app", "_id", "is_kept", "result_type", "status")
 
@@ -53,7 +53,7 @@ class JobHandle(Generic[R_co]):
     # How it ends
 
     def result(self, timeout: Duration | None = None) -> R_co:
-        """Waits for the end. Raises JobFailed or JobCancelled, or TimeoutError when it has not ended in time."""
+        """Wait for the end and return the result. Raises JobFailed, JobCancelled or TimeoutError."""
         service = self._app.service
         for wait_ms in _waits(timeout):
             try:
@@ -79,7 +79,10 @@ class JobHandle(Generic[R_co]):
         return self.aresult().__await__()
 
     def _missing_result(self, error: Refusal) -> R_co:
-        """Bad ends are kept for days: what is gone has ended well, and had nothing to keep."""
+        """Return None, or raise ResultGone if a result was to be stored.
+
+        Failed and cancelled jobs are stored for days, so a missing job has finished.
+        """
         if self.is_kept:
             raise ResultGone(
                 f"Job {self.id} has ended, and no result of it is kept; see the option keep_result."
@@ -87,7 +90,7 @@ class JobHandle(Generic[R_co]):
         return cast(R_co, None)
 
     def decode_ending(self, ending: Ending | Refusal | None) -> R_co:
-        """What an answer of the engine about its end means."""
+        """Return the result from the engine's answer, or raise as `result` does."""
         if ending is None:
             raise TimeoutError(f"Job {self.id} has not ended in time.")
         return self._value(ending) if isinstance(ending, Ending) else self._missing_result(ending)
@@ -102,7 +105,7 @@ class JobHandle(Generic[R_co]):
     # What happens
 
     def events(self) -> Events:
-        """Its events until it ends: `async for`, or `for` without an event loop."""
+        """Return the job's events until it ends, for `async for`, or for `for` without an event loop."""
         return Events(self._app, self._id)
 
     # Looking and doing
@@ -115,8 +118,11 @@ class JobHandle(Generic[R_co]):
 
     @property
     def state(self) -> str:
-        """`scheduled`, `queued`, `waiting`, `dispatched`, `running`, `finished`, `failed`, `cancelled`; `ended` when it
-        has ended and nothing of it is kept."""
+        """State of the job.
+
+        One of `scheduled`, `queued`, `waiting`, `dispatched`, `running`, `finished`, `failed`, `cancelled`, or `ended`
+        if it has ended and is no longer stored.
+        """
         try:
             return self.info().state.label
         except AlreadyEnded:
@@ -130,25 +136,29 @@ class JobHandle(Generic[R_co]):
 
     @property
     def progress(self) -> float:
-        """0 to 1, as its code last said."""
+        """Progress from 0 to 1, as the job's code last reported it."""
         return self.info().progress
 
     def logs(self) -> Logs:
-        """What its code has said by `ctx.log`, in all attempts."""
+        """Return the lines that the job's code wrote with `ctx.log`, in all attempts."""
         return self._app.service.logs(self._id).wait()
 
     async def alogs(self) -> Logs:
         return await (await self._app.aservice()).logs(self._id)
 
     def explain(self) -> Explanation:
-        """Why it does not run, who has it, or how it ended."""
+        """Explain why the job does not run, which worker runs it, or how it ended."""
         return self._app.service.explain(self._id).wait()
 
     async def aexplain(self) -> Explanation:
         return await (await self._app.aservice()).explain(self._id)
 
     def cancel(self) -> str:
-        """`cancelled` at once when it waits, `requested` when it runs; `ended`: it was too late."""
+        """Cancel the job.
+
+        Returns `cancelled` if it was waiting, `requested` if it runs and was asked to stop, `ended` if it had ended
+        already.
+        """
         return _cancel_status(self._app.service.cancel([self._id]).wait())
 
     async def acancel(self) -> str:
@@ -168,7 +178,7 @@ def _cancel_status(answers: list[str | Refusal]) -> str:
 
 
 def _waits(timeout: Duration | None) -> Iterator[int]:
-    """The waits that make up a timeout; without one they have no end."""
+    """Yield the waits that make up a timeout. Without a timeout they do not end."""
     if timeout is None:
         while True:
             yield WAIT_MS
@@ -182,7 +192,7 @@ def _waits(timeout: Duration | None) -> Iterator[int]:
 
 
 class JobEvent(msgspec.Struct, frozen=True, kw_only=True):
-    """What happened to the job."""
+    """Event of a job."""
 
     kind: str  # the state that it entered, or: progress, emitted, deleted, missed
     at: datetime
@@ -208,7 +218,7 @@ def _make_job_event(event: Event) -> JobEvent:
 
 
 class Events:
-    """What happens to one job, from now on, until it has ended."""
+    """Events of one job from now until it ends."""
 
     def __init__(self, app: Windlass, job_id: bytes) -> None:
         self._app = app

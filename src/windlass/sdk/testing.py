@@ -1,5 +1,7 @@
-"""Tests of an application: a private engine, a clock that can be moved, and jobs that run when the test says so. The
-codec, the scripts, the loops and the worker are the real ones; what counts their runs is rehearsing.py."""
+"""Test support for applications: a private engine, a movable clock, and jobs that run when the test says so.
+
+The codec, the scripts, the background loops and the worker are the real ones. `testing_worker.py` counts the runs.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,7 @@ MOST = 10_000
 
 
 class EnqueuedCall(msgspec.Struct, frozen=True, kw_only=True):
-    """A call as a worker will see it."""
+    """Call as a worker will see it."""
 
     id: str
     name: str
@@ -54,7 +56,7 @@ class EnqueuedCall(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TestedJob(msgspec.Struct, frozen=True, kw_only=True):
-    """A job that is there."""
+    """Job that is stored in the test's engine."""
 
     __test__ = False  # its name is no test's
 
@@ -83,7 +85,7 @@ class TestedJob(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Testing:
-    """Made by `app.testing()`. The app's own connection comes back when the block ends."""
+    """Test environment, made by `app.testing()`. The app's own connection is restored when the block ends."""
 
     __test__ = False
 
@@ -150,16 +152,19 @@ class Testing:
     # Running jobs
 
     def run_all(self, *, raises: bool = False, concurrency: int = 1, most: int = MOST) -> Summary:
-        """Runs what can run now, and what that makes runnable, to the end. `raises`: the first error, afterwards."""
+        """Run all jobs that can run now, and the jobs that become runnable through them.
+
+        With `raises`, the first error is raised afterwards.
+        """
         return _raise_first_error(self._run_in_own_loop(lambda: self._run_all(concurrency, most), "arun_all()"), raises)
 
     async def arun_all(self, *, raises: bool = False, concurrency: int = 1, most: int = MOST) -> Summary:
-        """The same in the test's own event loop."""
+        """Do the same as `run_all` in the test's own event loop."""
         with self._exclusively():
             return _raise_first_error(await self._run_all(concurrency, most), raises)
 
     def run_for(self, duration: Duration, *, raises: bool = False, concurrency: int = 1, most: int = MOST) -> Summary:
-        """Lets time pass as `advance` does, and runs at its time whatever becomes runnable: retries, delays, cron."""
+        """Advance the clock as `advance` does and run each job when it becomes runnable: retries, delays, cron."""
         for_ms = duration_ms("duration", duration)
         return _raise_first_error(
             self._run_in_own_loop(lambda: self._run_for(for_ms, concurrency, most), "arun_for(…)"), raises
@@ -168,13 +173,16 @@ class Testing:
     async def arun_for(
         self, duration: Duration, *, raises: bool = False, concurrency: int = 1, most: int = MOST
     ) -> Summary:
-        """The same in the test's own event loop."""
+        """Do the same as `run_for` in the test's own event loop."""
         for_ms = duration_ms("duration", duration)
         with self._exclusively():
             return _raise_first_error(await self._run_for(for_ms, concurrency, most), raises)
 
     def _run_in_own_loop(self, work: Callable[[], Coroutine[Any, Any, T]], instead: str) -> T:
-        """In this thread, in one event loop for the whole test: what jobs keep in it is there for the next ones."""
+        """Run in this thread, in one event loop for the whole test.
+
+        Objects that jobs keep in the loop are there for the next jobs.
+        """
         if _is_in_event_loop():
             raise BadInput(f"There is an event loop here: `await t.{instead}` instead.")
         with self._exclusively():
@@ -205,7 +213,7 @@ class Testing:
                     raise RuntimeError(f"More than {most} attempts, and no end: does a job enqueue itself? See `most`.")
 
     async def _queues(self, service: Service) -> list[list[str]]:
-        """All that have jobs, also those that no task names."""
+        """Return all queues that have jobs or tasks, in groups that one take can serve."""
         names = sorted({*await service.queues(), *(task.queue for task in self._app.tasks.values())})
         return [names[start : start + QUEUES_PER_TAKE] for start in range(0, len(names), QUEUES_PER_TAKE)]
 
@@ -220,8 +228,11 @@ class Testing:
         return Service(self._require_store()).promote().wait().now_ms
 
     def advance(self, duration: Duration) -> None:
-        """Moves the clock. What falls due meanwhile happens at its time: jobs become runnable, schedules fire, leases
-        run out, what is kept long enough goes. No job is run."""
+        """Move the clock and run no job.
+
+        Everything that falls due happens at its time: jobs become runnable, schedules fire, leases expire, old records
+        are deleted.
+        """
         by_ms = duration_ms("duration", duration)
         with self._exclusively():
             _run_in_thread(lambda: self._advance(by_ms))
@@ -236,7 +247,7 @@ class Testing:
             await self._pass_time(service, by_ms, nothing)
 
     async def _pass_time(self, service: Service, left_ms: int, act: Callable[[], Awaitable[None]]) -> None:
-        """Time goes on from one instant at which something is due to the next."""
+        """Move the clock from one due instant to the next."""
         while True:
             await self._settle(service)
             await act()
@@ -248,7 +259,7 @@ class Testing:
             left_ms -= step_ms
 
     async def _settle(self, service: Service) -> None:
-        """The loops, until nothing is left to do at this instant."""
+        """Run the background loops until they have nothing left to do at this instant."""
         loops = runner.all_loops()
         while [tick for tick in [await loop.tick(service) for loop in loops] if tick.done]:
             pass
@@ -260,8 +271,10 @@ class Testing:
     # Looking
 
     def jobs(self, *, queue: str = "", state: str = "", name: str = "") -> list[TestedJob]:
-        """The jobs that are there, by queue and state, narrowed as wanted; those that ended may be gone. `name` may
-        hold wildcards."""
+        """List stored jobs, optionally of one queue, state or name. Ended jobs may be deleted already.
+
+        `name` may contain wildcards.
+        """
         if state and state not in STATES:
             raise BadInput(f"There is no state {state!r}; there are {', '.join(STATES)}.")
         service = Service(self._require_store())
@@ -272,12 +285,14 @@ class Testing:
 
     @property
     def enqueued(self) -> list[EnqueuedCall]:
-        """What the app enqueued since the block began, in order, whatever became of it. Of calls that went into one job
-        there is the last one that changed it."""
+        """Calls that the app has enqueued since the block began, in order, whatever happened to them.
+
+        If several calls went into one job, the list has the last call that changed it.
+        """
         return list(self._enqueued.values())
 
     def clear(self) -> None:
-        """Removes all jobs, schedules, limits and settings of queues; the clock stays where it is."""
+        """Delete all jobs, schedules, limits and queue settings. The clock stays where it is."""
         service = Service(self._require_store())
         for found in service.limits().wait():
             service.unlimit(found.limit.name).wait()
@@ -298,7 +313,7 @@ class Testing:
 
 
 def _decode_arguments(task: Task[..., Any] | None, payload: Blob) -> dict[str, Any]:
-    """By parameter, typed as the task has them; of a task that is not known here, as they are stored."""
+    """Decode arguments by parameter, typed as the task declares them, or as stored if the task is unknown."""
     if task is not None:
         with contextlib.suppress(BadArguments):
             call = task.signature.decode(payload, task.migrations.needed_for(payload))
@@ -334,7 +349,7 @@ def _raise_first_error(summary: Summary, raises: bool) -> Summary:
 
 
 def _run_in_thread(work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    """In an event loop of another thread: so it can be called with or without one here."""
+    """Run in an event loop of another thread, so that callers with and without an event loop can use it."""
     problems: list[BaseException] = []
 
     def run() -> None:

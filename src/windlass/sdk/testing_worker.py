@@ -1,4 +1,4 @@
-"""The worker of tests: the real one, in this process, which counts what it runs and keeps what it raises."""
+"""Worker for tests: the real one, in this process. It counts attempts and collects exceptions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Summary:
-    """What was run, in attempts. A job that waits for its children and then runs again has finished twice."""
+    """Counts of attempts. A job that waits for its children and runs again counts as finished twice."""
 
     finished: int = 0
     retried: int = 0  # failed, and another attempt follows
@@ -35,7 +35,7 @@ class Summary:
 
 
 class TestWorker(Worker):
-    """Runs what can run now, then ends. The loops are not its matter: whoever moves the clock ticks them."""
+    """Worker that runs all runnable jobs and then ends. The test itself runs the background loops."""
 
     def __init__(self, app: Windlass, summary: Summary, queues: Sequence[str], concurrency: int, most: int) -> None:
         super().__init__(app, queues=queues, concurrency=concurrency, burst=True, has_loops=False, name="testing")
@@ -69,7 +69,7 @@ class TestWorker(Worker):
 
 
 def _reported_error(run: Run, outcome: Fail, error: BaseException | None) -> Exception:
-    """What code raised; what it did not raise itself, such as a timeout, as those who await the result are told."""
+    """Return the exception that the code raised, or a JobFailed if the code raised none, as in a timeout."""
     if isinstance(error, Exception) and not isinstance(error, asyncio.CancelledError | Stopped | Retry):
         return error
     return JobFailed(run.job.key, outcome.reason, decode_error(outcome.error), run.job.attempt)
@@ -77,7 +77,7 @@ def _reported_error(run: Run, outcome: Fail, error: BaseException | None) -> Exc
 
 @contextlib.contextmanager
 def process_tasks_run_here(app: Windlass) -> Iterator[None]:
-    """Tasks of the process pool run here: a child would import the app anew, and that one is not under test."""
+    """Run tasks of the process pool in this process: a child would import another copy of the app, without the test."""
     elsewhere = [task for task in app.tasks.values() if task.pool == "process"]
     for task in elsewhere:
         task.pool = "async" if task.is_async else "thread"

@@ -19,7 +19,7 @@ class LoopbackUntilTokens:
 
     async def current(self) -> Policy:
         try:
-            await self._tokens.fresh()
+            await self._tokens.refresh()
         except EngineUnavailable:
             return self._with_tokens
         return self._with_tokens if self._tokens.has_tokens else self._without_tokens

@@ -51,9 +51,9 @@ class ServerProcess:
             )
         self._reader, self._writer = await asyncio.open_unix_connection(sock=ours, limit=LINE_MAX)
 
-    async def live(self, ready: Announce) -> int:
+    async def wait(self, ready: Announce) -> int:
         """Until its end. Answers its exit code, negative when a signal ended it."""
-        listening = asyncio.create_task(self._listen(ready))
+        listening = asyncio.create_task(self._read_messages(ready))
         code = await self._process.wait()
         listening.cancel()
         await asyncio.wait({listening})
@@ -62,12 +62,12 @@ class ServerProcess:
             await self._writer.wait_closed()
         return code
 
-    async def _listen(self, ready: Announce) -> None:
+    async def _read_messages(self, ready: Announce) -> None:
         with contextlib.suppress(OSError, ValueError):
             while line := await self._reader.readline():
                 ready(msgspec.json.decode(line, type=list[str]))
 
-    def tell(self, word: bytes) -> None:
+    def send(self, word: bytes) -> None:
         if not self._writer.is_closing():
             self._writer.write(word + b"\n")
 
@@ -97,10 +97,10 @@ class PreforkSupervisor:
         for number in SIGNALS:
             asyncio.get_running_loop().add_signal_handler(number, self.stop)
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._keep())
+            group.create_task(self._keep_running())
             await self._first(self._is_ready, self._is_over)
             for _ in range(self._count - 1):
-                group.create_task(self._keep())
+                group.create_task(self._keep_running())
         return self._exit_code
 
     def stop(self) -> None:
@@ -114,21 +114,21 @@ class PreforkSupervisor:
         if self._stops > 2:
             child.kill()
             return
-        child.tell(NOW if self._stops == 2 else STOP)
+        child.send(NOW if self._stops == 2 else STOP)
         patience_s = UNWIND_S if self._stops == 2 else self._grace_s + UNWIND_S
-        asyncio.get_running_loop().call_later(patience_s, self._insist, child)
+        asyncio.get_running_loop().call_later(patience_s, self._kill_if_alive, child)
 
-    def _insist(self, child: ServerProcess) -> None:
+    def _kill_if_alive(self, child: ServerProcess) -> None:
         if child in self._children:
             log.error("Server process %d does not end; it is killed.", child.pid)
             child.kill()
 
-    async def _keep(self) -> None:
+    async def _keep_running(self) -> None:
         """One of the places: a process, and another one when it dies."""
         deaths = 0
         while not self._is_over.is_set():
             child = ServerProcess()
-            said = await self._life(child)
+            said = await self._run_once(child)
             if self._is_over.is_set():
                 return
             deaths = 0 if time.monotonic() - child.started_at_s >= STEADY_S else deaths
@@ -138,7 +138,7 @@ class PreforkSupervisor:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._is_over.wait(), pause_s)
 
-    async def _life(self, child: ServerProcess) -> str:
+    async def _run_once(self, child: ServerProcess) -> str:
         """Answers how it ended."""
         try:
             await child.start(self._command, self._sockets)
@@ -147,14 +147,14 @@ class PreforkSupervisor:
         self._children.add(child)
         if self._is_over.is_set():
             self._stop(child)  # it was said while this one started
-        code = await child.live(self._heard_ready)
+        code = await child.wait(self._on_ready)
         self._children.discard(child)
         if code and not self._is_ready.is_set() and not self._is_over.is_set():
             self._exit_code = code if code > 0 else 1
             self.stop()
         return f"Server process {child.pid} {describe_exit(code)}"
 
-    def _heard_ready(self, lines: list[str]) -> None:
+    def _on_ready(self, lines: list[str]) -> None:
         if not self._is_ready.is_set():
             self._is_ready.set()
             self._announce(lines)

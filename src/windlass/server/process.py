@@ -31,19 +31,19 @@ class StopRequest:
     """Whether this process was told to stop, and whether at once."""
 
     def __init__(self) -> None:
-        self.asked = asyncio.Event()
+        self.requested = asyncio.Event()
         self.urgent = asyncio.Event()
 
-    def ask(self) -> None:
-        self.asked.set()
+    def request(self) -> None:
+        self.requested.set()
 
-    def insist(self) -> None:
-        self.asked.set()
+    def request_now(self) -> None:
+        self.requested.set()
         self.urgent.set()
 
-    def ask_again(self) -> None:
+    def escalate(self) -> None:
         """The second time it is urgent."""
-        self.insist() if self.asked.is_set() else self.ask()
+        self.request_now() if self.requested.is_set() else self.request()
 
 
 class Parent:
@@ -54,18 +54,18 @@ class Parent:
         between, *listening = written.split(":")
         self._socket = _inherited(between)
         self.sockets = Sockets(*([_inherited(one) for one in some.split(",") if one] for some in listening))
-        self._heard = b""
+        self._unread = b""
 
-    def tell_ready(self, lines: Sequence[str]) -> None:
+    def send_ready(self, lines: Sequence[str]) -> None:
         with contextlib.suppress(OSError):  # a parent that is gone is noticed by listening
             self._socket.sendall(msgspec.json.encode(lines) + b"\n")
 
     def listen(self, stopping: StopRequest) -> None:
         loop = asyncio.get_running_loop()
         self._socket.setblocking(False)
-        loop.add_reader(self._socket, self._hear, loop, stopping)
+        loop.add_reader(self._socket, self._read_commands, loop, stopping)
 
-    def _hear(self, loop: asyncio.AbstractEventLoop, stopping: StopRequest) -> None:
+    def _read_commands(self, loop: asyncio.AbstractEventLoop, stopping: StopRequest) -> None:
         try:
             heard = self._socket.recv(4096)
         except BlockingIOError:
@@ -75,10 +75,10 @@ class Parent:
         if not heard:
             loop.remove_reader(self._socket)
             log.warning("The parent of this server process is gone; it stops.")
-            stopping.ask()
-        *words, self._heard = (self._heard + heard).split(b"\n")
+            stopping.request()
+        *words, self._unread = (self._unread + heard).split(b"\n")
         for word in words:
-            {STOP: stopping.ask, NOW: stopping.insist}.get(word, lambda: None)()
+            {STOP: stopping.request, NOW: stopping.request_now}.get(word, lambda: None)()
 
 
 def _inherited(descriptor: str) -> socket:
@@ -110,13 +110,13 @@ async def serve(
     raise_file_limit()
     stopping = StopRequest()
     # Where SIGTERM goes to parent and children alike, a second stop comes by word: it does not mean `at once`.
-    handle = stopping.ask_again if parent is None else stopping.ask
+    handle = stopping.escalate if parent is None else stopping.request
     for number in SIGNALS:
         asyncio.get_running_loop().add_signal_handler(number, handle)
     if parent is not None:
         parent.listen(stopping)
     async with open_server(build_store(settings), settings, sockets) as running:
-        running.hurry = stopping.urgent
+        running.stop_now = stopping.urgent
         relax_gc()
         announce(running)
-        await stopping.asked.wait()
+        await stopping.requested.wait()

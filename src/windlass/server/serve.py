@@ -66,16 +66,16 @@ class Server:
         self.bedrock = address_of(sockets.bedrock) if sockets.bedrock else ""  # host and port; empty: it is off
         self.is_local = are_local(sockets.all)
         # Whoever orders downloads does it elsewhere: that only this machine reaches this process says nothing of them.
-        self.is_alone = self.is_local and API in self.roles
+        self.is_only_local = self.is_local and API in self.roles
         self.tokens = 0
-        self.hurry = asyncio.Event()
+        self.stop_now = asyncio.Event()
 
     async def stop(self, listeners: Sequence[Front]) -> None:
         """No accepted request is cut; those who wait are answered with what there is."""
         stopping = asyncio.create_task(_stop(listeners, self.settings.grace_ms / 1000))
         await asyncio.sleep(0)  # it has begun: what is answered from now on says that the connection ends
         self.state.stop()
-        hurrying = asyncio.create_task(self.hurry.wait())
+        hurrying = asyncio.create_task(self.stop_now.wait())
         await asyncio.wait({stopping, hurrying}, return_when=asyncio.FIRST_COMPLETED)
         if not stopping.done():
             await _stop(listeners, 0)
@@ -106,13 +106,13 @@ async def open_server(
             base = download_base(settings, server.url if API in server.roles else "")
             async with contextlib.AsyncExitStack() as stack:
                 tokens = await stack.enter_async_context(_token_table(server))
-                policy = server.state.policy = policy_of(settings, tokens, is_local=server.is_alone)
+                policy = server.state.policy = policy_of(settings, tokens, is_local=server.is_only_local)
                 await stack.enter_async_context(_run_push_dispatcher(service, policy))
                 await stack.enter_async_context(_run_bulk_actions(service))
                 notifier = await stack.enter_async_context(run_notifier(service, policy, settings, base))
                 await stack.enter_async_context(downloading(service, policy, settings, base))
                 log = await stack.enter_async_context(_access_log(settings))
-                server.state.callback_numbers = notifier.numbers if notifier else dict
+                server.state.callback_counters = notifier.numbers if notifier else dict
                 guard = Authenticator(
                     tokens, is_open=server.is_local or settings.allow_anonymous, is_local=server.is_local
                 )
@@ -181,7 +181,7 @@ async def _token_table(server: Server) -> AsyncIterator[TokenTable]:
     """Known before the first request: it must not be taken for a stranger's."""
     table = TokenTable(server.service, server.settings.token)
     try:
-        await table.fresh()
+        await table.refresh()
         yield table
     finally:
         await table.close()
@@ -213,7 +213,7 @@ def _bedrock_listener(server: Server, guard: Authenticator) -> BedrockListener:
     settings = server.settings
     desk = CommandRouter(
         server.service,
-        server.state.gathering,
+        server.state.batcher,
         data_max=settings.bedrock_data_max,
         query_timeout_s=settings.bedrock_query_timeout_ms / 1000,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from windlass.core.errors import Refusal, TooLarge, UnknownLimit
-from windlass.core.limits.limit import Aggregation, AggregationPage, key_text
+from windlass.core.limits.limit import Aggregation, AggregationPage, encode_key
 from windlass.core.validation.bounds import CURSOR_MAX, PAGE_MAX
 from windlass.core.validation.limits import INT64_MAX, INT64_MIN, LIMIT_NAME_MAX
 from windlass.core.validation.values import check_free_text, check_instance, check_integer, check_text
@@ -36,7 +36,7 @@ class Aggregating(Asking):
         """One of them; without jobs and cap when there is nothing of this key."""
         check_text("limit", limit, LIMIT_NAME_MAX)
         check_free_text("key", key, KEY_MAX)
-        return self._of_limit(limit, lambda home: caps.aggregation(limit, key_text(key), home))
+        return self._of_limit(limit, lambda home: caps.aggregation(limit, encode_key(key), home))
 
     def _of_limit(self, limit: str, build: Callable[[int], Command[T | Refusal]]) -> Operation[T]:
         return Operation(self.store, lambda: self._of_limit_flow(limit, build))

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 from windlass.core import bulk_action as actions
-from windlass.core.bulk_action import Action, ActionStatus, Carried
+from windlass.core.bulk_action import Action, ActionStatus, ActionProgress
 from windlass.core.errors import Refusal, UnknownJob
 from windlass.core.job import Job, NewJob, Timeline
 from windlass.core.job_template import prepare_single
@@ -36,10 +36,10 @@ class Acting(Failing, Producing):
 
     def _act_flow(self, action: Action) -> Flow[ActionStatus]:
         listing = _up_to(action.listing, (yield from self._exactly_now()))
-        carried = Carried(
+        carried = ActionProgress(
             action=msgspec.structs.replace(action, listing=listing), total=(yield from self._total(listing))
         )
-        new = NewJob(queue=actions.QUEUE, name=action.verb, payload=actions.written(carried), result_ttl_ms=KEPT_MS)
+        new = NewJob(queue=actions.QUEUE, name=action.verb, payload=actions.encode_progress(carried), result_ttl_ms=KEPT_MS)
         (made,) = yield from self._enqueue_flow([prepare_single(new)], [], self.store.durability, False)
         if isinstance(made, Refusal):
             raise made
@@ -69,7 +69,7 @@ class Acting(Failing, Producing):
             jobs |= {job.id: job for job in page.jobs}
         whole = yield from self._job_flow([job.id for job in jobs.values() if not job.payload_is_whole])
         jobs |= {one.job.id: one.job for one in whole if isinstance(one, Timeline)}
-        found = [actions.status(job) for job in jobs.values()]
+        found = [actions.read_status(job) for job in jobs.values()]
         return sorted((one for one in found if one), key=lambda one: (-one.asked_at_ms, one.id))
 
     def action(self, action_id: bytes) -> Operation[ActionStatus]:
@@ -82,7 +82,7 @@ class Acting(Failing, Producing):
         (found,) = answers
         if isinstance(found, Refusal):
             raise found
-        status = actions.status(found.job) if found.job.queue == actions.QUEUE else None
+        status = actions.read_status(found.job) if found.job.queue == actions.QUEUE else None
         if status is None:
             raise UnknownJob("There is no action with this id.")
         return status

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from windlass.core.callbacks.callback import CALLBACKS_MAX, PendingCallbackPage, PendingCallbacks, HeldDebt, JobCallbacks, Room, Undelivered
+from windlass.core.callbacks.callback import (
+    CALLBACKS_MAX,
+    PendingCallbackPage,
+    PendingCallbacks,
+    LeasedCallback,
+    JobCallbacks,
+    DeliveryCapacity,
+    FailedDelivery,
+)
 from windlass.core.validation.bounds import CURSOR_MAX, DURATION_MAX
 from windlass.core.validation.callbacks import (
     check_callback_or_job_id,
@@ -42,7 +50,7 @@ class Notifying(Asking):
         check_integer("lease_ms", lease_ms, 1, DURATION_MAX)
         check_integer("wait_ms", wait_ms, 0, DURATION_MAX)
         if opening is None:
-            opening = Opening(lambda: Room(most=most))
+            opening = Opening(lambda: DeliveryCapacity(most=most))
         check_instance("opening", opening, Opening)
         check_delivery_capacity(opening.room())
         return WaitingOperation(
@@ -51,7 +59,7 @@ class Notifying(Asking):
             lambda: callbacks_waiting.take_now(self.store, lambda: self.homes, opening.room(), lease_ms, wait_ms),
         )
 
-    def settle_callbacks(self, requests: Sequence[HeldDebt]) -> BatchOperation[None]:
+    def settle_callbacks(self, requests: Sequence[LeasedCallback]) -> BatchOperation[None]:
         """They were delivered: nothing is owed any more."""
         check_list("requests", requests)
         for request in requests:
@@ -61,7 +69,7 @@ class Notifying(Asking):
             lambda: split_by_partition(requests, lambda one: self._home_of_debt(one.id), callbacks.settle_callbacks),
         )
 
-    def retry_callbacks(self, requests: Sequence[Undelivered]) -> BatchOperation[str]:
+    def retry_callbacks(self, requests: Sequence[FailedDelivery]) -> BatchOperation[str]:
         """They could not be delivered: `owed` again after a delay, or `given_up` and kept for people to see."""
         check_list("requests", requests)
         for request in requests:

@@ -11,7 +11,7 @@ from windlass.core.ids import numbered_id
 from windlass.core.job import Blob, Codec, Durability, NewJob
 from windlass.core.job_template import PreparedJob, prepare_single
 from windlass.core.operations import Enqueued
-from windlass.core.text.transcoding import has_unreadable_number
+from windlass.core.text.codecs import has_unreadable_number
 from windlass.core.validation.bounds import WHOLE_MAX
 from windlass.core.validation.callbacks import check_callback
 from windlass.core.validation.jobs import check_new_job
@@ -51,14 +51,14 @@ class Producing(Asking):
         the other. Asked twice it accepts the jobs twice."""
         check_list("jobs", jobs)
         checked = self._all_checked(jobs)
-        if any(job.id or job.form.job.id for job in checked):
+        if any(job.id or job.template.job.id for job in checked):
             raise BadInput("A job that is to get a number is given without an id: the number becomes its id.")
         level = _known_level(durability or self.store.durability)
         return BatchOperation(self.store, lambda: self._enqueue_numbered_flow(checked, level))
 
     def _enqueue_numbered_flow(self, jobs: Sequence[PreparedJob], level: Durability) -> Flow[list[Enqueued | Refusal]]:
         without = {queue: numbered_id(0, self.store.partition_of_queue(queue)) for queue in _queues_of(jobs)}
-        made = [(without[job.form.job.queue], job) for job in jobs]
+        made = [(without[job.template.job.queue], job) for job in jobs]
         return (yield from self._enqueue_flow(jobs, made, level, False, reserves_numbers=True))
 
     @cached_property
@@ -79,7 +79,7 @@ class Producing(Asking):
         checked: list[PreparedJob] = []
         most = self._payload_max
         for job in jobs:
-            is_seen = type(job) is PreparedJob and job.form.is_checked and job.id == b""
+            is_seen = type(job) is PreparedJob and job.template.is_checked and job.id == b""
             payload = job.payload if is_seen else None
             if (
                 type(payload) is Blob
@@ -98,9 +98,9 @@ class Producing(Asking):
             check_new_blob("payload", job.payload, self._payload_max)
             if job.id != b"":
                 check_id("id", job.id)
-            if not job.form.is_checked:
-                self._check_new(job.form.job)
-                job.form.is_checked = True
+            if not job.template.is_checked:
+                self._check_new(job.template.job)
+                job.template.is_checked = True
             return job
         self._check_new(job)  # type: ignore[arg-type]  # whatever it is
         return prepare_single(job)  # type: ignore[arg-type]
@@ -115,13 +115,13 @@ class Producing(Asking):
     def _with_ids(self, jobs: Sequence[PreparedJob], made: list[Entry]) -> list[Entry]:
         """Made once, when it is known where queues are at home: a question asked twice is about the same jobs."""
         if not made:
-            without = [job.form.job.queue for job in jobs if not (job.id or job.form.job.id)]
+            without = [job.template.job.queue for job in jobs if not (job.id or job.template.job.id)]
             new = self.store.new_ids(without)
             if len(new) == len(jobs):
                 made += zip(new, jobs, strict=True)
             else:
                 following = iter(new)
-                made += [(job.id or job.form.job.id or next(following), job) for job in jobs]
+                made += [(job.id or job.template.job.id or next(following), job) for job in jobs]
         return made
 
     def _enqueue_flow(
@@ -135,7 +135,7 @@ class Producing(Asking):
     ) -> Flow[list[Enqueued | Refusal]]:
         jobs = self._with_ids(given, made)
         now_ms = 0
-        if any([job.form.is_relative for job in given]):  # noqa: C419 (a list is quicker, and these are many)
+        if any([job.template.has_relative_times for job in given]):  # noqa: C419 (a list is quicker, and these are many)
             now_ms = yield EngineTime()
         if whole and len({self._home_of(one) for one in jobs}) > 1:
             raise CrossPartition("What is accepted as a whole lies in one partition: give its queues a common {tag}.")
@@ -156,7 +156,7 @@ class Producing(Asking):
     def _home_of(self, entry: Entry) -> int:
         if self.store.partitions == 1:
             return 0
-        job_id, job = entry[0], entry[1].form.job
+        job_id, job = entry[0], entry[1].template.job
         home = self.store.partition_of_queue(job.queue)
         if self.store.partition_of_job(job_id) != home:
             raise CrossPartition(
@@ -177,7 +177,7 @@ def _known_level(level: Durability) -> Durability:
 
 
 def _queues_of(jobs: Sequence[PreparedJob]) -> set[str]:
-    return {job.form.job.queue for job in jobs}
+    return {job.template.job.queue for job in jobs}
 
 
 def _check_whole(jobs: Sequence[PreparedJob]) -> None:
@@ -187,6 +187,6 @@ def _check_whole(jobs: Sequence[PreparedJob]) -> None:
     size = sum(len(job.payload.data) for job in jobs)
     if size > BYTES_MAX:
         raise TooLarge(f"The payloads of jobs that are accepted as a whole have at most {BYTES_MAX} bytes, not {size}.")
-    for job in (one.form.job for one in jobs):
+    for job in (one.template.job for one in jobs):
         if job.unique and job.unique_check not in ("none", "refuse"):
             raise BadInput(f"{job.name}: among jobs that are accepted as a whole, unique_check must be none or refuse.")

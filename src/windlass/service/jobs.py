@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from windlass.core.access.tokens import is_within
+from windlass.core.access.tokens import is_queue_allowed
 from windlass.core.errors import Refusal
 from windlass.core.explain.inputs import Facts
 from windlass.core.explain.reasons import Explanation
@@ -99,7 +99,7 @@ class Reading(Queueing):
         found = yield from split_by_partition(others, self.store.partition_of_job, jobs_commands.queue_of)
         # A job that has gone since the facts were read may have been in any queue: it is hidden too.
         seen = {
-            one for one, queue in zip(others, found, strict=True) if isinstance(queue, str) and is_within(queue, queues)
+            one for one, queue in zip(others, found, strict=True) if isinstance(queue, str) and is_queue_allowed(queue, queues)
         }
         return explain(facts.hide(set(others) - seen))
 
@@ -122,13 +122,13 @@ class Reading(Queueing):
         if not listing.queue:
             holding = yield from self._holding(listing.state, queues)
             return (yield from read_page_of_queues(listing, holding, self.store.partition_of_queue))
-        if not is_within(listing.queue, queues):
+        if not is_queue_allowed(listing.queue, queues):
             return Page([], "")
         return (yield from read_page(listing, self.store.partition_of_queue(listing.queue)))
 
     def _holding(self, state: str, queues: tuple[str, ...]) -> Flow[list[QueueStats]]:
         """Queues with jobs in a state."""
-        names = [name for name in (yield from self._queues_flow()) if is_within(name, queues)]
+        names = [name for name in (yield from self._queues_flow()) if is_queue_allowed(name, queues)]
         found: list[QueueStats] = yield from self._stats_flow(names)
         return [one for one in found if getattr(one, state)][:MERGED_MAX]
 
@@ -153,6 +153,6 @@ def _now_flow() -> Flow[int]:
 
 def _narrowed(found: Page, queues: tuple[str, ...]) -> Page:
     """Narrow a page by tag, which holds jobs of all queues, to some of them."""
-    jobs = [job for job in found.jobs if is_within(job.queue, queues)]
+    jobs = [job for job in found.jobs if is_queue_allowed(job.queue, queues)]
     said = {job.id: found.last_attempts[job.id] for job in jobs if job.id in found.last_attempts}
     return Page(jobs, found.cursor, len(jobs), said)

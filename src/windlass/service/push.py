@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Literal
 
 from windlass.core.errors import BadInput
-from windlass.core.operations import Dispatch, PushResult, Redirect
+from windlass.core.operations import Dispatch, PushReport, Redirect
 from windlass.core.validation.bounds import DURATION_MAX, TAKE_MAX
-from windlass.core.validation.push import check_push_result, check_redirect
+from windlass.core.validation.push import check_push_report, check_redirect
 from windlass.core.validation.values import check_integer, check_list
 from windlass.store.batching.partition_split import split_by_partition
 from windlass.store.commands import push as calls
@@ -50,13 +50,13 @@ class Dispatching(Asking):
             found = Dispatch(found.jobs + more.taken.jobs, found.workers | more.workers, min(instants, default=None))
         return found
 
-    def pushed(self, requests: Sequence[PushResult]) -> BatchOperation[calls.PushedState]:
+    def pushed(self, requests: Sequence[PushReport]) -> BatchOperation[calls.PushedState]:
         """What pushes came to. Jobs that were not accepted go back, no attempt spent; a worker that does not know a
         name is not offered it again until it registers anew, one that cannot be reached is left alone for a while,
         and counts as lost after 10 s."""
         check_list("requests", requests)
         for request in requests:
-            check_push_result(request)
+            check_push_report(request)
         return BatchOperation(
             self.store,
             lambda: split_by_partition(requests, lambda one: self.store.partition_of_job(one.id), calls.pushed),

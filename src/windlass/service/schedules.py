@@ -48,7 +48,7 @@ class Scheduling(Asking):
             if known is not None and known.schedule == wanted:
                 return known
             next_at_ms = None
-            if known is None or not wanted.has_rhythm_of(known.schedule):
+            if known is None or not wanted.has_same_recurrence(known.schedule):
                 next_at_ms = yield from _first_flow(wanted)
             answer = yield calls.schedule(wanted, known.revision if known else 0, next_at_ms, home)
             if not isinstance(answer, RevisionConflict | LimitsChanged):
@@ -187,7 +187,7 @@ class Scheduling(Asking):
     def _planned(self, due: calls.DueSchedule, now_ms: int) -> calls.ScheduleFiring:
         job = due.schedule.job
         most = max(1, min(JOBS_PER_STEP, JOB_BYTES_PER_STEP // (len(job.payload.data) + 1024)))
-        firing = occurrences.plan(due.schedule, due.next_at_ms, now_ms, most)
+        firing = occurrences.plan_firing(due.schedule, due.next_at_ms, now_ms, most)
         ids = self.store.new_ids([job.queue] * len(firing.planned))
         jobs = [
             (at_ms, job_id, msgspec.structs.replace(job, run_at_ms=at_ms))

@@ -25,7 +25,7 @@ class AskedForOne(Operation[Enqueued]):
         self._generally: Operation[Enqueued] | None = None
 
     def wait(self) -> Enqueued:
-        if self._generally is None and self._straight.fits(self._job.form):
+        if self._generally is None and self._straight.fits(self._job.template):
             if not self._job.id:
                 self._job = self._straight.named(self._job)
             answer = self._straight.enqueue(self._job)

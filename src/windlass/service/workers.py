@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence, Set
 
 import msgspec
 
-from windlass.core.access.tokens import is_within
+from windlass.core.access.tokens import is_queue_allowed
 from windlass.core.errors import Refusal
 from windlass.core.operations import HeartbeatReply, LeaseRef, Worker, WorkerInfo
 from windlass.core.validation.bounds import DURATION_MAX, PAGE_MAX, UINT32_MAX
@@ -174,13 +174,13 @@ class Staffing(Asking):
         ids = [job.id for worker in shown for job in worker.running]
         names = yield from split_by_partition(ids, self.store.partition_of_job, jobs.queue_of)
         seen = {
-            job_id for job_id, name in zip(ids, names, strict=True) if isinstance(name, str) and is_within(name, queues)
+            job_id for job_id, name in zip(ids, names, strict=True) if isinstance(name, str) and is_queue_allowed(name, queues)
         }
         return [_narrowed(one, queues, seen) for one in shown]
 
 
 def _served(worker: Worker, queues: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(queue for queue in worker.info.queues if is_within(queue, queues))
+    return tuple(queue for queue in worker.info.queues if is_queue_allowed(queue, queues))
 
 
 def _narrowed(worker: Worker, queues: tuple[str, ...], seen: Set[bytes]) -> Worker:

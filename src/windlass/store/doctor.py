@@ -7,7 +7,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 
-from windlass.core.diagnosis import Diagnosis, Finding, Progress, finding
+from windlass.core.diagnosis import Diagnosis, Finding, Progress, make_finding
 from windlass.core.ids import format_id
 from windlass.core.job import Durability
 
@@ -59,7 +59,7 @@ class Round:
 
     def diagnosis(self) -> Diagnosis:
         met = [
-            finding(code, count, self._repaired[code], tuple(self._examples[code]))
+            make_finding(code, count, self._repaired[code], tuple(self._examples[code]))
             for code, count in self._counts.items()
         ]
         return Diagnosis(
@@ -89,7 +89,7 @@ def _keep_off_torn(found: Round) -> Flow[list[int]]:
     """What is torn between two nodes shows only half of its keys on each: nothing can be judged there."""
     torn: list[int] = yield MigratingPartitions()
     for home in torn:
-        yield maintenance.keep_off(home)
+        yield maintenance.stop_migrating_partition(home)
         found.note("slot_torn", f"partition {home}", False)
     return torn
 

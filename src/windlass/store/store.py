@@ -40,7 +40,7 @@ from .connection.connection import CommandArgs, EngineReplyError
 from .connection.endpoint import Address
 from .connection.pool import ConnectionPool, topology_of
 from .connection.reconnecting import ReconnectingConnection, SyncReconnectingConnection
-from .connection.replies import check_library_missing, confirmed, is_library_there, without_bound
+from .connection.replies import check_library_missing, mark_unconfirmed, is_library_loaded, load_without_memory_limit
 from .driver import run, run_sync, start, start_sync
 from .embedded.data_directory import Cut
 from .embedded.engine import EmbeddedEngine
@@ -218,7 +218,7 @@ class Store:
         return self._pool.sync_connection("calls", 0)
 
     def _link(self, purpose: str, partition: int = 0) -> ReconnectingConnection:
-        return self._pool.link(purpose, partition)
+        return self._pool.connection(purpose, partition)
 
     def new_connection(self, partition: int, connecting: Callable[[], None]) -> ReconnectingConnection:
         """A link that its owner closes; `connecting` is called before each of its connections."""
@@ -274,8 +274,8 @@ class Store:
         """The same here: not what is confirmed, nor what draws. It does not wait for others (coalesce.py)."""
         if not isinstance(effect, Command | BatchCommand) or effect.reserves_numbers or effect.durability is not None:
             return None
-        beginning = self._beginning(effect.operation, effect.partition)
-        return self._pool.link("calls", effect.partition).begin(effect.packed(beginning))
+        beginning = self._command_prefix(effect.operation, effect.partition)
+        return self._pool.connection("calls", effect.partition).begin(effect.packed(beginning))
 
     async def _perform(self, effect: Effect) -> Any:
         if isinstance(effect, list):
@@ -321,13 +321,13 @@ class Store:
     def function(self, operation: str) -> str:
         return library().function(operation)
 
-    def _beginning(self, operation: str, partition: int) -> tuple[Argument, ...]:
+    def _command_prefix(self, operation: str, partition: int) -> tuple[Argument, ...]:
         return "FCALL", self.function(operation), 1, self.root(partition), self._clock.offset_ms
 
     def _commands(
         self, operation: str, partition: int, args: Sequence[Argument], durability: Durability | None
     ) -> list[tuple[Argument, ...]]:
-        commands: list[tuple[Argument, ...]] = [(*self._beginning(operation, partition), *args)]
+        commands: list[tuple[Argument, ...]] = [(*self._command_prefix(operation, partition), *args)]
         if durability is not None:
             confirm = cast(Deployment, self.deployment).command_for(durability, DURABLE_WAIT_MS)
             if confirm is not None:
@@ -338,12 +338,12 @@ class Store:
         self, operation: str, partition: int, args: Sequence[Argument], durability: Durability | None
     ) -> Any:
         commands = self._commands(operation, partition, args, durability)
-        link = self._pool.link("calls" if len(commands) == 1 else "durable", partition)
+        link = self._pool.connection("calls" if len(commands) == 1 else "durable", partition)
         while True:
             try:
                 if len(commands) == 1:
                     return await link.call(*commands[0])
-                return confirmed(await link.call_together(commands, timeout_s=CONFIRMATION_LIMIT_S))
+                return mark_unconfirmed(await link.call_together(commands, timeout_s=CONFIRMATION_LIMIT_S))
             except EngineReplyError as error:
                 check_library_missing(error)
             await self._load_library(link)
@@ -355,7 +355,7 @@ class Store:
         except EngineReplyError as error:
             if error.kind == "OOM":
                 await link.call_together(self._loading_when_full(error))
-            elif not is_library_there(error):
+            elif not is_library_loaded(error):
                 raise
 
     def _commands_of(
@@ -374,7 +374,7 @@ class Store:
             try:
                 if len(commands) == 1:
                     return link.call(*commands[0])
-                return confirmed(link.call_together(commands, timeout_s=CONFIRMATION_LIMIT_S))
+                return mark_unconfirmed(link.call_together(commands, timeout_s=CONFIRMATION_LIMIT_S))
             except EngineReplyError as error:
                 check_library_missing(error)
             self._load_library_sync(link)
@@ -390,14 +390,14 @@ class Store:
         except EngineReplyError as error:
             if error.kind == "OOM":
                 link.call_together(self._loading_when_full(error))
-            elif not is_library_there(error):
+            elif not is_library_loaded(error):
                 raise
 
     def _loading_when_full(self, refusal: EngineReplyError) -> list[CommandArgs]:
         if self._engine is None:
             raise EngineFull() from refusal
         memory_max = cast(Deployment, self.deployment).memory_max
-        return without_bound(("FUNCTION", "LOAD", "REPLACE", library().source), memory_max)
+        return load_without_memory_limit(("FUNCTION", "LOAD", "REPLACE", library().source), memory_max)
 
     # Waiting
 
@@ -413,7 +413,7 @@ class Store:
 
             # Looked up when it connects: the bell does not exist before its link.
             purpose = f"bell {partition}"
-            link = self._pool.link(purpose, partition, lambda: self._bells[partition].connecting())  # noqa: PLW0108
+            link = self._pool.connection(purpose, partition, lambda: self._bells[partition].connecting())  # noqa: PLW0108
             found = self._bells[partition] = Bell(link, self.root(partition), pass_on, give_back)
             if self._on_cancel is not None:
                 found.hear_cancels(self._on_cancel)

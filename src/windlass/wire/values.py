@@ -12,7 +12,7 @@ from msgspec import UNSET, Raw, UnsetType
 
 from windlass.core.errors import BadInput
 from windlass.core.job import NULL_BLOB, Blob, Codec
-from windlass.core.text.transcoding import as_json, as_msgpack
+from windlass.core.text.codecs import as_json, as_msgpack
 
 from .encoding import Encoding
 

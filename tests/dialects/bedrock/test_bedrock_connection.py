@@ -437,7 +437,7 @@ async def test_a_server_that_stops_answers_what_was_asked_and_tells_who_waits(se
         await idle.ask(b"Ping\n\n")
         await waiting.send(command("GetJob", name="wait for a job", Connection="wait", timeout=60000))
         await under_way.send(command("CreateJob", name="wait"))
-        await until(lambda: trial.listener.under_way == 2)
+        await until(lambda: trial.listener.handlers_running == 2)
         stopping = asyncio.create_task(trial.listener.stop(10))
         told = await waiting.answer()
         assert (told.line, told.headers["Connection"]) == ("303 Timeout", "close")
@@ -449,7 +449,7 @@ async def test_a_server_that_stops_answers_what_was_asked_and_tells_who_waits(se
 
 
 async def test_who_begins_to_wait_while_the_server_stops_is_told_at_once(service: Service) -> None:
-    async with trying(service, lull_s=5.0) as trial, talking(trial.address) as talk:
+    async with trying(service, stop_delay_s=5.0) as trial, talking(trial.address) as talk:
         await talk.ask(b"Ping\n\n")
         stopping = asyncio.create_task(trial.listener.stop(10))
         await trial.listener.stopping.wait()

@@ -38,7 +38,7 @@ async def _begun(talk: Talk, trial: Trial, **more: object) -> asyncio.Future[byt
 async def test_what_comes_behind_it_waits(talk: Talk, trial: Trial) -> None:
     begun = await _begun(talk, trial)
     await talk.send(b"Ping\n\n" + command("CreateJob", name="other"))
-    await until(lambda: trial.listener.gathered > 0)
+    await until(lambda: trial.listener.buffered_bytes > 0)
     assert trial.desk.answered == []
     begun.set_result(b"done")
     assert (await talk.answer()).body == b"done"
@@ -55,7 +55,7 @@ async def test_more_behind_it_than_may_wait_is_read_later(service: Service) -> N
         begun = await _begun(talk, trial)
         trial.desk.entered.clear()
         await talk.send(command("CreateJob", name="brief" + "x" * 200))
-        await until(lambda: trial.listener.gathered > 100)
+        await until(lambda: trial.listener.buffered_bytes > 100)
         begun.set_result(b"first")
         async with asyncio.timeout(20):
             await trial.desk.entered.wait()
@@ -91,7 +91,7 @@ async def test_a_client_that_goes_leaves_nothing(trial: Trial) -> None:
         begun = await _begun(talk, trial)
     assert not begun.done()
     begun.set_result(b"for nobody")
-    await until(lambda: trial.listener.under_way == trial.listener.open == 0)
+    await until(lambda: trial.listener.handlers_running == trial.listener.open == 0)
 
 
 async def test_a_server_that_stops_lets_it_end(service: Service) -> None:

@@ -107,7 +107,7 @@ def test_too_long_texts_are_refused_and_can_be_fitted(service: Service) -> None:
     strange = AuditEntry(who="a\0b" * 100, what="x", target="\ud800" * 900, detail="ü" * 9_000, peer="\n")
     with pytest.raises((BadInput, TooLarge)):
         service.audit([strange])
-    service.audit([strange.fitted()]).wait()
+    service.audit([strange.sanitize()]).wait()
     (found,) = service.audits().wait().entries
     assert found.who.startswith("a ba b")
     assert len(found.detail.encode()) <= DETAIL_MAX
@@ -116,7 +116,7 @@ def test_too_long_texts_are_refused_and_can_be_fitted(service: Service) -> None:
 
 def test_what_fits_is_left_as_it_is() -> None:
     said = AuditEntry(who="änna", what="x", target="a\nb", detail="ü" * (DETAIL_MAX // 2))
-    assert said.fitted() == said
+    assert said.sanitize() == said
 
 
 def test_the_doctor_knows_it(service: Service) -> None:

@@ -38,7 +38,7 @@ def owe(service: Service, *hosts: str, **terms: Any) -> None:
 
 def taken(service: Service, most: int = 100, usual: int = 100, **of: int) -> list[PendingCallback]:
     marks = {destination_digest(hook(host)): count for host, count in of.items()}
-    opening = Opening(lambda: DeliveryCapacity(most=most, usual=usual, of=marks))
+    opening = Opening(lambda: DeliveryCapacity(most=most, per_destination=usual, by_destination=marks))
     return service.take_callbacks(opening=opening).wait().callbacks
 
 
@@ -83,7 +83,7 @@ def test_only_so_many_of_a_destination_are_leased(service: Service, store: Store
 def test_a_destination_without_room_holds_up_nobody_behind_it(service: Service) -> None:
     owe(service, *["dead"] * 50)
     owe(service, *["dead"] * 50, "b")
-    found = service.take_callbacks(opening=Opening(lambda: DeliveryCapacity(most=1, of={destination_digest(hook("dead")): 0}))).wait()
+    found = service.take_callbacks(opening=Opening(lambda: DeliveryCapacity(most=1, by_destination={destination_digest(hook("dead")): 0}))).wait()
     assert hosts(found.callbacks) == {"b": 1}
     # The next instant is that of b's lease, not that of what nobody wants.
     assert found.next_due_at_ms is not None
@@ -151,7 +151,7 @@ async def test_room_that_appears_while_somebody_waits(service: Service, store: S
     async with store, asyncio.timeout(30):
         dead = destination_digest(hook("dead"))
         room = {dead: 0}
-        opening = Opening(lambda: DeliveryCapacity(most=10, of=room))
+        opening = Opening(lambda: DeliveryCapacity(most=10, by_destination=room))
         await asyncio.to_thread(owe, service, "dead")
         waiting = asyncio.ensure_future(service.take_callbacks(opening=opening, wait_ms=20_000))
         while not await service.store.run(_is_registered(service)):  # noqa: ASYNC110 (the engine's news, not ours)

@@ -183,7 +183,7 @@ class LimitMachine(RuleBasedStateMachine):
         assert job.cap is not None
         table = self.store.limit_cache.table(0)
         matched = table.match(job.queue, job.name, job.lane, job.payload)
-        target = table.capped("l5", matched, job.payload)
+        target = table.find_own_cap("l5", matched, job.payload)
         if target is None:
             assert {getattr(answer, "code", "") for answer in answers} == {"unknown_limit"}
             return

@@ -71,7 +71,7 @@ async def test_stop_does_not_wait_longer_than_the_grace() -> None:
         await talk.reader.readuntil(b"first\r\n")
         await application.listener.stop(grace_s=0.1)
         assert sorted(application.notes) == ["feed closed", "slow cancelled"]
-        assert application.listener.under_way == 0
+        assert application.listener.handlers_running == 0
         with pytest.raises((asyncio.IncompleteReadError, ConnectionError)):
             await talk.reader.readexactly(1)
 

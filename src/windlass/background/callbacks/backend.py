@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from windlass.core.callbacks.callback import Debt
+from windlass.core.callbacks.callback import PendingCallback
 from windlass.core.errors import WindlassError
 
 
@@ -26,7 +26,7 @@ class UnknownDestination(Undeliverable):
 class Backend(Protocol):
     """Called for many callbacks at once."""
 
-    async def deliver(self, debt: Debt, body: bytes) -> None:
+    async def deliver(self, debt: PendingCallback, body: bytes) -> None:
         """Returns when it has been received; raises Undeliverable."""
 
     async def close(self) -> None: ...

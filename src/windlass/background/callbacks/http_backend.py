@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 
-from windlass.core.callbacks.callback import Debt
-from windlass.core.callbacks.signing import ID_HEADER, SIGNATURE_HEADER, signature
+from windlass.core.callbacks.callback import PendingCallback
+from windlass.core.callbacks.signing import ID_HEADER, SIGNATURE_HEADER, sign_callback
 from windlass.core.errors import Refusal
 from windlass.outbound import Answered, Outbound, Unanswered
 
@@ -34,7 +34,7 @@ class HttpBackend:
         self._timeout_s = timeout_s
         self._clock = clock
 
-    async def deliver(self, debt: Debt, body: bytes) -> None:
+    async def deliver(self, debt: PendingCallback, body: bytes) -> None:
         url = debt.callback.url or debt.callback.destination
         try:
             answered = await self._outbound.post(
@@ -56,7 +56,7 @@ class HttpBackend:
     async def close(self) -> None:
         """The client is somebody else's."""
 
-    def _headers(self, debt: Debt, body: bytes) -> dict[str, str]:
+    def _headers(self, debt: PendingCallback, body: bytes) -> dict[str, str]:
         """The job's own may say another content type, but not who we are."""
         own = {name.lower(): value for name, value in debt.callback.headers}
         ours = {
@@ -65,7 +65,7 @@ class HttpBackend:
             "Windlass-Attempt": str(debt.attempt),
         }
         if self._keys:
-            ours[SIGNATURE_HEADER] = signature(self._keys, int(self._clock()), debt.key, body)
+            ours[SIGNATURE_HEADER] = sign_callback(self._keys, int(self._clock()), debt.key, body)
         kept = {name: value for name, value in own.items() if name not in {name.lower() for name in ours}}
         return {"content-type": _JSON} | kept | ours
 

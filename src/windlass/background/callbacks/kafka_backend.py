@@ -7,7 +7,7 @@ import threading
 from collections.abc import Mapping
 from typing import Any
 
-from windlass.core.callbacks.callback import Debt
+from windlass.core.callbacks.callback import PendingCallback
 from windlass.core.callbacks.signing import ID_HEADER
 
 from .backend import Undeliverable, UnknownDestination
@@ -28,7 +28,7 @@ class KafkaBackend:
         self._polling: threading.Thread | None = None
         self._ends = threading.Event()
 
-    async def deliver(self, debt: Debt, body: bytes) -> None:
+    async def deliver(self, debt: PendingCallback, body: bytes) -> None:
         producer = self._opened()
         loop = asyncio.get_running_loop()
         reported: asyncio.Future[Any] = loop.create_future()

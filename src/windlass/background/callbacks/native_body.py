@@ -8,12 +8,12 @@ from typing import Any
 
 import msgspec
 
-from windlass.core.callbacks.callback import Debt
+from windlass.core.callbacks.callback import PendingCallback
 from windlass.core.job import Blob, Job
-from windlass.core.text.transcoding import as_json
+from windlass.core.text.codecs import as_json
 
 
-def native_body(debt: Debt) -> bytes:
+def native_body(debt: PendingCallback) -> bytes:
     last = debt.last_attempt
     told: dict[str, Any] = {"id": debt.key, "event": debt.job.state.label, "job": _job(debt.job)}
     _put(told, "result", debt.result)

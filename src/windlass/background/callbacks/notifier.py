@@ -11,7 +11,7 @@ import random
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
-from windlass.core.callbacks.callback import Debt, HeldDebt, Undelivered
+from windlass.core.callbacks.callback import PendingCallback, LeasedCallback, FailedDelivery
 from windlass.core.errors import Refusal, WindlassError
 from windlass.core.retry import Backoff
 from windlass.core.validation.callbacks import DELIVERY_ERROR_MAX
@@ -25,8 +25,8 @@ from .traffic import Traffic
 
 log = logging.getLogger("windlass.background")
 
-Body: TypeAlias = Callable[[Debt], bytes]
-Hook: TypeAlias = Callable[[Debt], Awaitable[None]]
+Body: TypeAlias = Callable[[PendingCallback], bytes]
+Hook: TypeAlias = Callable[[PendingCallback], Awaitable[None]]
 WAIT_MS = 60_000
 AT_ONCE = 200  # deliveries under way, in all
 AT_ONCE_TO_ONE = 20  # ... to one destination
@@ -65,7 +65,7 @@ class Notifier:
         self._lease_ms = lease_ms
         self._bodies, self._delivered = bodies or {}, delivered or {}
         self._openings: list[Opening] = []
-        self._under_way: dict[asyncio.Task[None], tuple[Service, Debt]] = {}
+        self._under_way: dict[asyncio.Task[None], tuple[Service, PendingCallback]] = {}
         self._numbers = dict.fromkeys(
             ("successfulCallbacks", "failedCallbacks", "undefinedBackendWithCallback", "unknownTopicOrPartition"), 0
         )
@@ -86,9 +86,9 @@ class Notifier:
 
     async def deliver_once(self, service: Service) -> int:
         found = await service.take_callbacks(lease_ms=self._lease_ms, opening=Opening(self._traffic.room))
-        self._begin(service, found.debts)
+        self._begin(service, found.callbacks)
         await asyncio.gather(*self._under_way)
-        return len(found.debts)
+        return len(found.callbacks)
 
     async def _run_within(self, service: Service) -> None:
         opening = Opening(self._traffic.room)
@@ -102,21 +102,21 @@ class Notifier:
                 log.warning("Callbacks could not be taken (%s); trying again.", error)
                 await asyncio.sleep(TROUBLE_PAUSE_S)
 
-    async def _take(self, service: Service, opening: Opening) -> list[Debt]:
+    async def _take(self, service: Service, opening: Opening) -> list[PendingCallback]:
         """A wait that is cancelled ends in good order: what was leased at that moment goes back at once."""
         asked = service.take_callbacks(lease_ms=self._lease_ms, wait_ms=WAIT_MS, opening=opening)
         taking = asyncio.ensure_future(asked)
         try:
-            return (await asyncio.shield(taking)).debts
+            return (await asyncio.shield(taking)).callbacks
         except asyncio.CancelledError:
             opening.close()
             await asyncio.wait({taking}, timeout=STOP_S)
             taking.cancel()
             with contextlib.suppress(WindlassError, asyncio.CancelledError):
-                await _put_back(service, (await taking).debts)
+                await _put_back(service, (await taking).callbacks)
             raise
 
-    def _begin(self, service: Service, debts: Sequence[Debt]) -> list[Debt]:
+    def _begin(self, service: Service, debts: Sequence[PendingCallback]) -> list[PendingCallback]:
         """Answers with those for which there is no room any more: the loops of several partitions share it."""
         late = []
         for debt in debts:
@@ -128,7 +128,7 @@ class Notifier:
                 late.append(debt)
         return late
 
-    async def _deliver(self, service: Service, debt: Debt) -> None:
+    async def _deliver(self, service: Service, debt: PendingCallback) -> None:
         is_silent = False
         try:
             is_silent = await self._attempt(service, debt)
@@ -141,7 +141,7 @@ class Notifier:
                 for opening in self._openings:
                     opening.look_again()
 
-    async def _attempt(self, service: Service, debt: Debt) -> bool:
+    async def _attempt(self, service: Service, debt: PendingCallback) -> bool:
         """Whether nobody answered."""
         try:
             await self._hand_over(debt)
@@ -151,10 +151,10 @@ class Notifier:
             await self._retry(service, debt, trouble)
             return trouble.is_silent
         self._numbers["successfulCallbacks"] += 1
-        await service.settle_callbacks([HeldDebt(debt.id, debt.token)]).one()
+        await service.settle_callbacks([LeasedCallback(debt.id, debt.token)]).one()
         return False
 
-    async def _hand_over(self, debt: Debt) -> None:
+    async def _hand_over(self, debt: PendingCallback) -> None:
         kind = debt.callback.type or "http"
         backend = self._backends.get(kind)
         if backend is None:
@@ -166,12 +166,12 @@ class Notifier:
         with _as_trouble(debt, "It could not be delivered"):
             await backend.deliver(debt, body)
 
-    async def _follow_up(self, debt: Debt) -> None:
+    async def _follow_up(self, debt: PendingCallback) -> None:
         if debt.job.queue in self._delivered:
             with _as_trouble(debt, "It was received, but what is to follow failed"):
                 await self._delivered[debt.job.queue](debt)
 
-    async def _retry(self, service: Service, debt: Debt, trouble: Undeliverable) -> None:
+    async def _retry(self, service: Service, debt: PendingCallback, trouble: Undeliverable) -> None:
         self._numbers["failedCallbacks"] += 1
         if isinstance(trouble, UnknownDestination):
             self._numbers["unknownTopicOrPartition"] += 1
@@ -182,7 +182,7 @@ class Notifier:
         )
         gives_up = trouble.is_final or not backoff.wants_retry(debt.attempt)
         log.info("Callback %s, attempt %d: %s%s", debt.key, debt.attempt, trouble, " Given up." if gives_up else "")
-        request = Undelivered(
+        request = FailedDelivery(
             id=debt.id,
             token=debt.token,
             delay_ms=0 if gives_up else backoff.delay_ms(debt.attempt, random.random()),  # noqa: S311
@@ -201,18 +201,18 @@ class Notifier:
             task.cancel()
         await asyncio.gather(*left, return_exceptions=True)
         for service, debt in left.values():
-            stopped = Undelivered(id=debt.id, token=debt.token, error="The server stopped before there was an answer.")
+            stopped = FailedDelivery(id=debt.id, token=debt.token, error="The server stopped before there was an answer.")
             with contextlib.suppress(WindlassError):
                 await service.retry_callbacks([stopped])
 
 
-async def _put_back(service: Service, debts: Sequence[Debt]) -> None:
+async def _put_back(service: Service, debts: Sequence[PendingCallback]) -> None:
     if debts:
-        await service.retry_callbacks([Undelivered(id=one.id, token=one.token, is_unspent=True) for one in debts])
+        await service.retry_callbacks([FailedDelivery(id=one.id, token=one.token, is_unspent=True) for one in debts])
 
 
 @contextlib.contextmanager
-def _as_trouble(debt: Debt, what: str) -> Iterator[None]:
+def _as_trouble(debt: PendingCallback, what: str) -> Iterator[None]:
     """Code of others may raise anything; that is a failed attempt, since attempts come to an end."""
     try:
         yield

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from windlass.core.callbacks.callback import CALLBACKS_MAX, Room
+from windlass.core.callbacks.callback import CALLBACKS_MAX, DeliveryCapacity
 
 SILENT_REMEMBERED = 100  # destinations; they are named at each look
 SILENT_ROOM = 1  # one that nobody answers at holds a single place until somebody does
@@ -18,10 +18,10 @@ class Traffic:
         self._total = 0
         self._silent: dict[str, None] = {}  # in the order in which they fell silent
 
-    def room(self) -> Room:
+    def room(self) -> DeliveryCapacity:
         of = {mark: max(0, self._limit(mark) - self._busy[mark]) for mark in (*self._busy, *self._silent)}
         most = min(CALLBACKS_MAX, max(0, self._most - self._total))
-        return Room(most=most, usual=min(CALLBACKS_MAX, self._usual), of=of)
+        return DeliveryCapacity(most=most, per_destination=min(CALLBACKS_MAX, self._usual), by_destination=of)
 
     @property
     def is_idle(self) -> bool:

@@ -12,7 +12,7 @@ from windlass.cli.bulk import ask, in_steps, yes_option
 from windlass.cli.connection import connected
 from windlass.cli.output import ID, At, Column, counted, json_line, json_option, limit_option, note, say, table
 from windlass.cli.records import record
-from windlass.core.callbacks.callback import CALLBACKS_MAX, Debt, parse_debt_id
+from windlass.core.callbacks.callback import CALLBACKS_MAX, PendingCallback, parse_pending_callback_id
 from windlass.core.errors import BadInput, Refusal, WrongState
 from windlass.core.ids import parse_id
 from windlass.service import Service
@@ -62,15 +62,15 @@ def ls(service: Service, given_up: bool, limit: int, as_json: bool) -> None:
         note(f"The first {counted(limit, 'callback')}; there are more: --limit 0 shows all.")
 
 
-def _debts(service: Service, given_up: bool) -> Iterator[Debt]:
+def _debts(service: Service, given_up: bool) -> Iterator[PendingCallback]:
     page = service.callbacks(given_up=given_up, most=CALLBACKS_MAX).wait()
-    yield from page.debts
+    yield from page.callbacks
     while page.cursor:
         page = service.callbacks(given_up=given_up, most=CALLBACKS_MAX, cursor=page.cursor).wait()
-        yield from page.debts
+        yield from page.callbacks
 
 
-def _row(debt: Debt, now_ms: int) -> tuple[object, ...]:
+def _row(debt: PendingCallback, now_ms: int) -> tuple[object, ...]:
     callback = debt.callback
     to = callback.url or f"{callback.type}: {callback.destination}"
     due = At(debt.due_at_ms or debt.removed_at_ms, now_ms)
@@ -124,6 +124,6 @@ def _redeliver_each(service: Service, ids: tuple[str, ...]) -> None:
 
 def _read(text: str) -> bytes:
     try:
-        return parse_debt_id(text) if text.count("-") == 5 else parse_id(text)
+        return parse_pending_callback_id(text) if text.count("-") == 5 else parse_id(text)
     except BadInput as error:
         raise click.UsageError(str(error)) from error

@@ -10,12 +10,12 @@ import click
 
 from windlass import server
 from windlass.cli.output import json_option, printable
-from windlass.core.durability import weakest
+from windlass.core.durability import find_weakest
 from windlass.core.errors import WindlassError
 from windlass.settings import Origin, Settings, load
 from windlass.store.topology.health import CONFIG, INFO, read_durability
-from windlass.store.topology.permissions import explained
-from windlass.store.topology.primaries import ask_primaries_now
+from windlass.store.topology.permissions import explain_refusal
+from windlass.store.topology.primaries import query_primaries_once
 
 SECRET = {"url"}
 HIDDEN = {"token", "callback_keys", "callback_kafka", "download_headers"}
@@ -66,19 +66,19 @@ def _durability(settings: Settings, limit_s: float) -> str:
         if embedded is not None and not embedded.is_running:
             return "Unknown: the embedded engine does not run now. It starts with appendonly yes, appendfsync always."
         asked = settings.durability or "memory"
-        answers = ask_primaries_now(server.build_store(settings).topology, (INFO, CONFIG), limit_s)
-        return str(weakest([read_durability(info, config, asked) for _, (info, config) in answers]))
+        answers = query_primaries_once(server.build_store(settings).topology, (INFO, CONFIG), limit_s)
+        return str(find_weakest([read_durability(info, config, asked) for _, (info, config) in answers]))
     except WindlassError as error:
-        return f"Unknown: {explained(error)}"
+        return f"Unknown: {explain_refusal(error)}"
 
 
 def _hidden(origin: Origin) -> object:
     """Tokens and keys are secrets. A URL may hold passwords: one before its host, the sentinels' among its options."""
-    text = str(origin.written)
+    text = str(origin.display_value)
     if origin.name in HIDDEN and text:
         return "set"
     if origin.name not in SECRET:
-        return origin.written
+        return origin.display_value
     if "@" in text:
         scheme, _, rest = text.partition("://")
         text = f"{scheme}://***@{rest.rpartition('@')[2]}"

@@ -62,7 +62,7 @@ def _look(repair: bool, engine: Engine) -> tuple[Diagnosis, str]:
         name = f"{found.product} {found.version}, " if found else ""
         return diagnosis, f"{name}{store.endpoint}"
     finally:
-        store.close_now()
+        store.close_sync()
 
 
 def _progress(now: Progress) -> None:

@@ -19,7 +19,7 @@ from windlass.core.operations import Enqueued
 from windlass.core.retry import Backoff
 from windlass.core.states import State
 from windlass.core.text.durations import format_duration
-from windlass.core.text.error_text import plain_line
+from windlass.core.text.error_text import blob_line
 from windlass.core.validation.bounds import INT32_MAX, INT32_MIN, UINT32_MAX
 from windlass.service import Service
 
@@ -150,7 +150,7 @@ def _print_end(job_id: bytes, ending: Ending, as_json: bool) -> None:
         end = {"id": format_id(job_id), "state": ending.state.label, **result}
         json_document(end | ({"last_attempt": record(last)} if last else {}))
     elif ending.result is not None:
-        text = as_text(ending.result) if is_for_people() else plain_line(ending.result)
+        text = as_text(ending.result) if is_for_people() else blob_line(ending.result)
         click.echo(printable(text, keeps_lines=True))
     if ending.state is State.FINISHED:
         return

@@ -13,7 +13,7 @@ from windlass.cli.parameters import ASSIGNMENT, RATE
 from windlass.cli.records import record
 from windlass.core.limits.limit import Level, Limit, LimitState, Matcher, Scalar
 from windlass.core.text import limit_text
-from windlass.core.text.transcoding import compact
+from windlass.core.text.codecs import compact_json
 from windlass.core.validation.bounds import UINT32_MAX
 from windlass.service import Service
 
@@ -63,8 +63,8 @@ def _rows(state: LimitState, now_ms: int) -> Iterator[tuple[object, ...]]:
         counts = (level.running, level.room, level.blocked_lanes, token)
         yield (
             state.limit.name,
-            limit_text.cap(state.limit),
-            limit_text.matcher(state.limit.matches),
+            limit_text.describe_cap(state.limit),
+            limit_text.describe_matcher(state.limit.matches),
             level.key,
             *counts,
         )
@@ -120,7 +120,7 @@ def set_limit(
 def _scalar(text: str) -> Scalar:
     """JSON where it is (7, true, null, "7"), else text as it stands."""
     try:
-        value: Scalar = msgspec.json.decode(compact(text.encode()), type=str | int | float | bool | None)
+        value: Scalar = msgspec.json.decode(compact_json(text.encode()), type=str | int | float | bool | None)
     except (ValueError, msgspec.MsgspecError):
         return text
     return value

@@ -214,7 +214,7 @@ def configure(
         raise click.UsageError("Say what to change, e.g. --lease 1m; `windlass queues show` shows what is set.")
     configuration = service.configure(queue, wanted).wait()
     if lanes:
-        service.weigh(queue, lanes).wait()
+        service.set_weights(queue, lanes).wait()
     fields(queue_page.properties(configuration))
 
 

@@ -27,7 +27,7 @@ from windlass.core.ids import format_id
 from windlass.core.scheduling.schedule import ScheduleStatus
 from windlass.core.text import humanize
 from windlass.core.text.durations import format_duration
-from windlass.core.text.schedule_text import rhythm
+from windlass.core.text.schedule_text import format_recurrence
 from windlass.service import Service
 
 COLUMNS = (
@@ -74,7 +74,7 @@ def _row(status: ScheduleStatus, now_ms: int) -> tuple[object, ...]:
     following = "paused" if status.is_paused else At(status.next_at_ms, now_ms) if status.next_at_ms else "over"
     last = At(status.last_fired_at_ms, now_ms)
     job = schedule.job
-    return (schedule.name, rhythm(schedule), job.queue, job.name, following, last, status.fired, status.missed)
+    return (schedule.name, format_recurrence(schedule), job.queue, job.name, following, last, status.fired, status.missed)
 
 
 @schedules.command()
@@ -93,7 +93,7 @@ def show(service: Service, name: str, as_json: bool) -> None:
         json_document(record(status))
         return
     now_ms = service.now().wait()
-    title(status.schedule.name, "paused" if status.is_paused else "", rhythm(status.schedule))
+    title(status.schedule.name, "paused" if status.is_paused else "", format_recurrence(status.schedule))
     heading("About")
     fields(_about(status, now_ms))
     heading("Job")
@@ -107,7 +107,7 @@ def _about(status: ScheduleStatus, now_ms: int) -> Iterator[tuple[str, object]]:
     schedule = status.schedule
 
     def at(at_ms: int | None) -> str:
-        return humanize.instant(at_ms, now_ms) if at_ms else ""
+        return humanize.humanize_instant(at_ms, now_ms) if at_ms else ""
 
     yield "paused", (status.pause_reason or "yes") if status.is_paused else ""
     yield "next", at(status.next_at_ms) or ("" if status.is_paused else "it is over")
@@ -166,7 +166,7 @@ def resume(service: Service, name: str) -> None:
     """
     status = service.resume_schedule(name).wait()
     at = (
-        f": next {humanize.instant(status.next_at_ms, service.now().wait())}"
+        f": next {humanize.humanize_instant(status.next_at_ms, service.now().wait())}"
         if status.next_at_ms
         else ", but it is over"
     )

@@ -71,7 +71,7 @@ def _say(lines: Sequence[str]) -> None:
 
 def _serve_as_child(settings: Settings, parent: server.Parent) -> None:
     def announce(running: server.Server) -> None:
-        parent.tell_ready(announcement(running))
+        parent.send_ready(announcement(running))
 
     uvloop.run(server.serve(settings, parent.sockets, announce, parent))
 

@@ -16,7 +16,7 @@ from windlass.cli.bulk import progress
 from windlass.cli.connection import connected
 from windlass.cli.output import note
 from windlass.core.errors import BadInput, TooLarge, WindlassError
-from windlass.core.export.lines import LINE_MAX, Imported
+from windlass.core.export.lines import LINE_MAX, ImportReport
 from windlass.service import Service
 
 _COUNTED = ("queued", "scheduled", "waiting", "running", "finished", "failed", "cancelled", "history")
@@ -161,7 +161,7 @@ def _counted(file: str) -> int | None:
         return sum(1 for _ in _lines(stream))
 
 
-def _report(answer: Imported) -> None:
+def _report(answer: ImportReport) -> None:
     rows = sorted({*answer.added, *answer.existing, *answer.refused})
     click.echo(f"{'':12}{'added':>10}{'there':>10}{'refused':>10}", err=True)
     for kind in rows:
@@ -174,7 +174,7 @@ def _report(answer: Imported) -> None:
     _report_reasons(answer)
 
 
-def _report_reasons(answer: Imported) -> None:
+def _report_reasons(answer: ImportReport) -> None:
     for one in answer.reasons[:REASONS_SHOWN]:
         note(f"refused, line {one.line}: {one.what}: {one.reason}")
     more = sum(answer.refused.values()) - REASONS_SHOWN

@@ -20,7 +20,7 @@ class AuditEntry(msgspec.Struct, frozen=True, kw_only=True):
     peer: str = ""  # address of the client
     at_ms: int = 0  # the engine's time; given by the engine when the entry is written
 
-    def fitted(self) -> AuditEntry:
+    def sanitize(self) -> AuditEntry:
         """The same with texts of strangers made acceptable: what happened is written down whatever they sent."""
         words = {field: _line(getattr(self, field), WORD_MAX) for field in ("who", "what", "outcome", "peer")}
         return msgspec.structs.replace(

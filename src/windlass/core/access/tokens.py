@@ -39,7 +39,7 @@ class Principal(msgspec.Struct, frozen=True):
         return Role.ADMIN in self.roles or not self.roles.isdisjoint(roles)
 
     def may_use(self, queue: str) -> bool:
-        return is_within(queue, self.queues)
+        return is_queue_allowed(queue, self.queues)
 
     def check(self, roles: frozenset[Role], queue: str = "") -> None:
         """Raises Forbidden, with a sentence that says what is missing. An empty queue: it is about none."""
@@ -117,16 +117,16 @@ class Tokens(msgspec.Struct, frozen=True):
     ended_sessions: dict[str, int] = {}
 
 
-class Presented(NamedTuple):
+class TokenCredentials(NamedTuple):
     """What somebody shows: nothing is verified yet."""
 
     id: str
     secret: str
 
 
-def draw(id_random: bytes, secret_random: bytes) -> Presented:
+def generate_secret(id_random: bytes, secret_random: bytes) -> TokenCredentials:
     """The id and the secret of a new token, from random bytes."""
-    return Presented(_written(id_random, ID_RANDOM_BYTES), _written(secret_random, SECRET_RANDOM_BYTES))
+    return TokenCredentials(_written(id_random, ID_RANDOM_BYTES), _written(secret_random, SECRET_RANDOM_BYTES))
 
 
 def _written(random: bytes, wanted: int) -> str:
@@ -135,15 +135,15 @@ def _written(random: bytes, wanted: int) -> str:
     return base64.urlsafe_b64encode(random).rstrip(b"=").decode()
 
 
-def write_token(shown: Presented) -> str:
+def format_token(shown: TokenCredentials) -> str:
     return f"wl_{shown.id}_{shown.secret}"
 
 
-def parse_token(text: str) -> Presented:
+def parse_token(text: str) -> TokenCredentials:
     found = _TEXT.fullmatch(text)
     if found is None:
         raise Unauthorized("This is not a token; tokens look like wl_<12 characters>_<43 characters>.")
-    return Presented(found[1], found[2])
+    return TokenCredentials(found[1], found[2])
 
 
 def digest_of(secret: str) -> bytes:
@@ -151,12 +151,12 @@ def digest_of(secret: str) -> bytes:
     return hashlib.sha256(secret.encode(errors="surrogatepass")).digest()
 
 
-def is_within(queue: str, patterns: Sequence[str]) -> bool:
+def is_queue_allowed(queue: str, patterns: Sequence[str]) -> bool:
     """Return whether one of the patterns means this queue; no patterns mean every queue."""
-    return not patterns or any(matches(pattern, queue) for pattern in patterns)
+    return not patterns or any(matches_pattern(pattern, queue) for pattern in patterns)
 
 
-def matches(pattern: str, queue: str) -> bool:
+def matches_pattern(pattern: str, queue: str) -> bool:
     """Whether a pattern means this queue: `*` is any run of characters, all else is itself."""
     first, *parts = pattern.split("*")
     if not parts:

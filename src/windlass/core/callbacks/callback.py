@@ -18,7 +18,7 @@ GIVEN_UP_MOST = 10_000  # per partition; the oldest go first
 CALLBACKS_MAX = 100  # in one call: each may carry 64 KiB of payload and of result
 
 
-def destination_mark(callback: Callback) -> str:
+def destination_digest(callback: Callback) -> str:
     """Of those to be delivered to one receiver: 16 hexadecimal digits. By its host and port, since they are one
     program as a rule, whatever the path; all of the same mark share its room."""
     target = callback.url or callback.destination
@@ -31,15 +31,15 @@ def destination_mark(callback: Callback) -> str:
     return hashlib.blake2b(f"{callback.type or 'http'}\0{target}".encode(), digest_size=8).hexdigest()
 
 
-class Room(msgspec.Struct, frozen=True, kw_only=True):
+class DeliveryCapacity(msgspec.Struct, frozen=True, kw_only=True):
     """How many callbacks somebody who delivers them can take on now."""
 
     most: int
-    usual: int = CALLBACKS_MAX  # of one destination
-    of: Mapping[str, int] = {}  # destination mark -> of this one
+    per_destination: int = CALLBACKS_MAX  # of one destination
+    by_destination: Mapping[str, int] = {}  # destination mark -> of this one
 
 
-class Debt(msgspec.Struct, frozen=True, kw_only=True):
+class PendingCallback(msgspec.Struct, frozen=True, kw_only=True):
     """One callback of one end of a job. It survives the job."""
 
     id: bytes  # the same in every attempt: a receiver can tell a repetition by it
@@ -61,7 +61,7 @@ class Debt(msgspec.Struct, frozen=True, kw_only=True):
         return f"{format_id(self.id[:16])}-{int.from_bytes(self.id[16:], 'big')}"
 
 
-def parse_debt_id(text: str) -> bytes:
+def parse_pending_callback_id(text: str) -> bytes:
     """The id from the form that `Debt.key` gives. BadInput: it is none."""
     job, _, number = text.rpartition("-")
     if not (number.isascii() and number.isdigit() and len(number) < 16 and int(number) < 2**48):
@@ -69,35 +69,35 @@ def parse_debt_id(text: str) -> bytes:
     return parse_id(job) + int(number).to_bytes(6, "big")
 
 
-class Debts(msgspec.Struct, frozen=True):
+class PendingCallbacks(msgspec.Struct, frozen=True):
     """What was leased to be delivered, and when the next is due."""
 
-    debts: list[Debt]
+    callbacks: list[PendingCallback]
     next_due_at_ms: int | None
 
 
-class DebtPage(msgspec.Struct, frozen=True):
+class PendingCallbackPage(msgspec.Struct, frozen=True):
     """`cursor` is empty at the end."""
 
-    debts: list[Debt]
+    callbacks: list[PendingCallback]
     cursor: str
 
 
 class JobCallbacks(msgspec.Struct, frozen=True):
     """Of one job: what is owed (`due_at_ms`) and what was given up (`removed_at_ms`). What was delivered is gone."""
 
-    debts: list[Debt]
+    callbacks: list[PendingCallback]
     is_all: bool  # False: there are so many callbacks of all jobs that not all were looked at
 
 
-class HeldDebt(msgspec.Struct, frozen=True):
+class LeasedCallback(msgspec.Struct, frozen=True):
     """A leased debt as its holder knows it."""
 
     id: bytes
     token: int
 
 
-class Undelivered(msgspec.Struct, frozen=True, kw_only=True):
+class FailedDelivery(msgspec.Struct, frozen=True, kw_only=True):
     """A delivery that failed: when to try again, or that nobody will."""
 
     id: bytes

@@ -5,7 +5,7 @@ from __future__ import annotations
 from windlass.core.errors import BadInput
 
 
-def read_kafka_config(text: str) -> dict[str, str]:
+def parse_kafka_config(text: str) -> dict[str, str]:
     """From the setting: `name=value` with semicolons between, as librdkafka has them."""
     pairs = [part.strip().partition("=") for part in text.split(";") if part.strip()]
     if any(not name.strip() or not mark for name, mark, _ in pairs):

@@ -15,19 +15,19 @@ KEYS_MAX = 2  # the one in use, and the one before or after it
 _SCHEME = "v1"
 
 
-def digest(key: str, at_s: int, callback_id: str, body: bytes) -> str:
+def compute_digest(key: str, at_s: int, callback_id: str, body: bytes) -> str:
     """HMAC-SHA256 over `<seconds>.<id>.<body>`, in hexadecimal."""
     signed = f"{at_s}.{callback_id}.".encode() + body
     return hmac.new(key.encode(), signed, hashlib.sha256).hexdigest()
 
 
-def signature(keys: Sequence[str], at_s: int, callback_id: str, body: bytes) -> str:
+def sign_callback(keys: Sequence[str], at_s: int, callback_id: str, body: bytes) -> str:
     """The value of the header: `t=<seconds>,v1=<digest>`, with one digest for each key."""
-    digests = [f"{_SCHEME}={digest(key, at_s, callback_id, body)}" for key in keys]
+    digests = [f"{_SCHEME}={compute_digest(key, at_s, callback_id, body)}" for key in keys]
     return ",".join([f"t={at_s}", *digests])
 
 
-def is_signed_by(keys: Sequence[str], written: str, callback_id: str, body: bytes) -> int | None:
+def verify_signature(keys: Sequence[str], written: str, callback_id: str, body: bytes) -> int | None:
     """When it was signed with one of these keys, in seconds since 1970; None: it was not."""
     parts = [part.partition("=") for part in written.split(",")]
     times = [value for name, _, value in parts if name == "t"]
@@ -35,13 +35,13 @@ def is_signed_by(keys: Sequence[str], written: str, callback_id: str, body: byte
     if len(times) != 1 or not (times[0].isascii() and times[0].isdigit() and len(times[0]) < 16):
         return None
     at_s = int(times[0])
-    expected = [digest(key, at_s, callback_id, body).encode() for key in keys]
+    expected = [compute_digest(key, at_s, callback_id, body).encode() for key in keys]
     # All pairs are compared: how long it takes tells nothing.
     matches = [hmac.compare_digest(one, other) for one in expected for other in shown]
     return at_s if any(matches) else None
 
 
-def read_keys(text: str) -> tuple[str, ...]:
+def parse_keys(text: str) -> tuple[str, ...]:
     """From the setting: keys with commas between."""
     keys = tuple(part.strip() for part in text.split(",") if part.strip())
     if len(keys) > KEYS_MAX:

@@ -24,7 +24,7 @@ class FullLimit(msgspec.Struct, frozen=True, kw_only=True):
     holders: list[bytes]
 
 
-class Place(msgspec.Struct, frozen=True, kw_only=True):
+class QueuePosition(msgspec.Struct, frozen=True, kw_only=True):
     """Of a job that may be taken, in its queue; as in `Ahead`."""
 
     ahead: int
@@ -40,10 +40,10 @@ class Takers(msgspec.Struct, frozen=True, kw_only=True):
     waiting: int = 0
     wanting: int = 0  # this job
     served: int = 0  # jobs of the queue that somebody has
-    unfit: list[Filter] = []  # of those who do not
+    other_filters: list[Filter] = []  # of those who do not
 
 
-class Employed(msgspec.Struct, frozen=True, kw_only=True):
+class RegisteredWorker(msgspec.Struct, frozen=True, kw_only=True):
     """A registered worker."""
 
     id: bytes
@@ -53,20 +53,20 @@ class Employed(msgspec.Struct, frozen=True, kw_only=True):
     running: int
 
 
-class Relative(msgspec.Struct, frozen=True):
+class RelatedJob(msgspec.Struct, frozen=True):
     id: bytes
     state: State | None  # None: it is gone, or hidden
     is_hidden: bool = False  # in a queue that the caller may not see
 
-    def hide(self) -> Relative:
-        return self if self.state is None else Relative(self.id, None, is_hidden=True)
+    def hide(self) -> RelatedJob:
+        return self if self.state is None else RelatedJob(self.id, None, is_hidden=True)
 
 
-class Awaited(msgspec.Struct, frozen=True, kw_only=True):
+class AwaitedMembers(msgspec.Struct, frozen=True, kw_only=True):
     """The members of a waiting job that keep it waiting."""
 
     pending: int = 0
-    first: list[Relative] = []
+    first: list[RelatedJob] = []
     deleted: int = 0  # before their end
     first_deleted: list[bytes] = []
 
@@ -79,15 +79,15 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     last_attempt: Attempt | None = None  # that ended badly
     pauses: list[Pause] = []
     limits: list[FullLimit] = []  # that have no room
-    place: Place | None = None
+    position: QueuePosition | None = None
     takers: Takers = Takers()
-    workers: list[Employed] = []
-    strangers: list[bytes] = []  # workers that jobs are pushed to, and that do not know its name
+    workers: list[RegisteredWorker] = []
+    workers_without_name: list[bytes] = []  # workers that jobs are pushed to, and that do not know its name
     has_more_workers: bool = False  # than were looked at
     queue_lease_ms: int = 0
-    holder: Employed | None = None
-    parent: Relative | None = None
-    awaited: Awaited = Awaited()
+    holder: RegisteredWorker | None = None
+    parent: RelatedJob | None = None
+    awaited: AwaitedMembers = AwaitedMembers()
     steps: list[Step] = []
     removed_at_ms: int | None = None
     is_needed: bool = False

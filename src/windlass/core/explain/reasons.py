@@ -8,7 +8,16 @@ from typing import ClassVar, Literal, TypeAlias
 
 import msgspec
 
-from windlass.core.text.humanize import ago, counted, instant, listed, quoted, shortened, since, span
+from windlass.core.text.humanize import (
+    humanize_age,
+    humanize_duration,
+    humanize_instant,
+    humanize_since,
+    list_first,
+    pluralize,
+    quote_text,
+    shorten,
+)
 
 from .references import HANDING_OVER, HIDDEN, STEPS, Holder, Related, Step
 
@@ -21,9 +30,9 @@ def _tag(class_name: str) -> str:
 
 class _Reason(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag=_tag):
     sentence: str = ""
-    hinders: ClassVar[bool] = True  # else it only says where the job stands
+    is_blocking: ClassVar[bool] = True  # else it only says where the job stands
 
-    def say(self, now_ms: int) -> str:
+    def describe(self, now_ms: int) -> str:
         raise NotImplementedError
 
 
@@ -42,16 +51,16 @@ class Scheduled(_Reason, frozen=True, kw_only=True):
     last_reason: str = ""  # with `retry`: why it did
     note: str = ""  # with `run_at`: what a worker noted that put it off
 
-    def say(self, now_ms: int) -> str:
-        at = instant(self.until_at_ms, now_ms)
+    def describe(self, now_ms: int) -> str:
+        at = humanize_instant(self.until_at_ms, now_ms)
         if self.until_at_ms <= now_ms:
             return f"Its time came at {at}: the next taker, or the scheduler, puts it into its queue."
         if self.why == "retry":
-            ended = f"{_attempt(self.attempt, self.max_attempts)} ended badly: {shortened(self.last_reason)}"
+            ended = f"{_attempt(self.attempt, self.max_attempts)} ended badly: {shorten(self.last_reason)}"
             return f"It is tried again at {at}, since {ended}."
         if self.why == "repeat":
             return f"Its next run is planned for {at}."
-        noted = f": {shortened(self.note, _REASON_SHOWN)}" if self.note else ""
+        noted = f": {shorten(self.note, _REASON_SHOWN)}" if self.note else ""
         return f"It is not to start before {at}{noted}."
 
 
@@ -60,17 +69,17 @@ class Expired(_Reason, frozen=True, kw_only=True):
 
     at_ms: int
 
-    def say(self, now_ms: int) -> str:
-        at = instant(self.at_ms, now_ms)
+    def describe(self, now_ms: int) -> str:
+        at = humanize_instant(self.at_ms, now_ms)
         return f"It had to start by {at}: whoever looks at it next ends it as failed, with reason expired."
 
 
 class Expires(_Reason, frozen=True, kw_only=True):
     at_ms: int
-    hinders: ClassVar[bool] = False
+    is_blocking: ClassVar[bool] = False
 
-    def say(self, now_ms: int) -> str:
-        return f"If it has not started by {instant(self.at_ms, now_ms)}, it fails with reason expired."
+    def describe(self, now_ms: int) -> str:
+        return f"If it has not started by {humanize_instant(self.at_ms, now_ms)}, it fails with reason expired."
 
 
 # It is held back
@@ -84,15 +93,15 @@ class Paused(_Reason, frozen=True, kw_only=True):
     since_at_ms: int
     reason: str = ""
 
-    def say(self, now_ms: int) -> str:
-        whole = f"queue {quoted(self.queue)}"
+    def describe(self, now_ms: int) -> str:
+        whole = f"queue {quote_text(self.queue)}"
         what = {
             "queue": "Queue " + whole.removeprefix("queue "),
-            "lane": f"Lane {quoted(self.lane)} of {whole}",
-            "name": f"The name {quoted(self.name)} in {whole}",
+            "lane": f"Lane {quote_text(self.lane)} of {whole}",
+            "name": f"The name {quote_text(self.name)} in {whole}",
         }[self.scope]
-        why = f": {shortened(self.reason, _REASON_SHOWN)}" if self.reason else ", no reason was given"
-        return f"{what} has been paused since {since(self.since_at_ms, now_ms)}{why}."
+        why = f": {shorten(self.reason, _REASON_SHOWN)}" if self.reason else ", no reason was given"
+        return f"{what} has been paused since {humanize_since(self.since_at_ms, now_ms)}{why}."
 
 
 class _LimitReason(_Reason, frozen=True, kw_only=True):
@@ -100,7 +109,7 @@ class _LimitReason(_Reason, frozen=True, kw_only=True):
     key: str | None = None  # of a limit per key
 
     def _named(self) -> str:
-        return f"Limit {quoted(self.limit)}" + (f" for key {shortened(self.key)}" if self.key is not None else "")
+        return f"Limit {quote_text(self.limit)}" + (f" for key {shorten(self.key)}" if self.key is not None else "")
 
 
 class LimitFull(_LimitReason, frozen=True, kw_only=True):
@@ -108,10 +117,10 @@ class LimitFull(_LimitReason, frozen=True, kw_only=True):
     running: int
     holders: list[str]  # the first ten, longest first
 
-    def say(self, now_ms: int) -> str:
+    def describe(self, now_ms: int) -> str:
         if self.cap == 0:
             return f"{self._named()} lets no job run."
-        held = f", held by {listed(self.holders, self.running)}" if self.holders else ""
+        held = f", held by {list_first(self.holders, self.running)}" if self.holders else ""
         return f"{self._named()} is full: {self.running} of {self.cap} running{held}."
 
 
@@ -121,9 +130,9 @@ class RateLimited(_LimitReason, frozen=True, kw_only=True):
     burst: int
     until_at_ms: int
 
-    def say(self, now_ms: int) -> str:
-        rate = f"{counted(self.rate, 'start')} per {span(self.per_ms)}"
-        return f"{self._named()} allows {rate}: it has room again at {instant(self.until_at_ms, now_ms)}."
+    def describe(self, now_ms: int) -> str:
+        rate = f"{pluralize(self.rate, 'start')} per {humanize_duration(self.per_ms)}"
+        return f"{self._named()} allows {rate}: it has room again at {humanize_instant(self.until_at_ms, now_ms)}."
 
 
 # Nobody takes it
@@ -136,12 +145,12 @@ class NoWorker(_Reason, frozen=True, kw_only=True):
     silent_workers: int = 0  # that named it, and have not been heard of in time
     served: int = 0  # jobs of the queue that somebody has all the same
 
-    def say(self, now_ms: int) -> str:
+    def describe(self, now_ms: int) -> str:
         if self.served:
-            taken = f"{counted(self.served, 'job')} of it {'is' if self.served == 1 else 'are'} taken"
-            return f"Nobody waits at queue {quoted(self.queue)} and no worker is registered for it, though {taken}."
-        lost = f" ({counted(self.silent_workers, 'worker')} fell silent)" if self.silent_workers else ""
-        return f"No worker listens to queue {quoted(self.queue)}{lost}: start one that takes from it."
+            taken = f"{pluralize(self.served, 'job')} of it {'is' if self.served == 1 else 'are'} taken"
+            return f"Nobody waits at queue {quote_text(self.queue)} and no worker is registered for it, though {taken}."
+        lost = f" ({pluralize(self.silent_workers, 'worker')} fell silent)" if self.silent_workers else ""
+        return f"No worker listens to queue {quote_text(self.queue)}{lost}: start one that takes from it."
 
 
 class Unwanted(_Reason, frozen=True, kw_only=True):
@@ -153,12 +162,12 @@ class Unwanted(_Reason, frozen=True, kw_only=True):
     waiting: int
     wants: list[str]  # what they want, each in words; the first ten
 
-    def say(self, now_ms: int) -> str:
+    def describe(self, now_ms: int) -> str:
         who = "The only taker" if self.waiting == 1 else f"All {self.waiting} takers"
-        wanted = listed([shortened(one) for one in self.wants], len(self.wants))
+        wanted = list_first([shorten(one) for one in self.wants], len(self.wants))
         want = f"{'wants' if self.waiting == 1 else 'want'} other jobs ({wanted})"
-        job = f"{quoted(self.name)} with priority {self.priority}"
-        return f"{who} waiting at queue {quoted(self.queue)} {want}, not {job}."
+        job = f"{quote_text(self.name)} with priority {self.priority}"
+        return f"{who} waiting at queue {quote_text(self.queue)} {want}, not {job}."
 
 
 class NameUnknown(_Reason, frozen=True, kw_only=True):
@@ -168,11 +177,11 @@ class NameUnknown(_Reason, frozen=True, kw_only=True):
     name: str
     workers: int
 
-    def say(self, now_ms: int) -> str:
+    def describe(self, now_ms: int) -> str:
         who = "The only worker" if self.workers == 1 else f"None of the {self.workers} workers"
         does = "does not know" if self.workers == 1 else "knows"
         return (
-            f"{who} that jobs of queue {quoted(self.queue)} are pushed to {does} the name {quoted(self.name)}; one "
+            f"{who} that jobs of queue {quote_text(self.queue)} are pushed to {does} the name {quote_text(self.name)}; one "
             "that knows it must register."
         )
 
@@ -185,11 +194,9 @@ class WorkersBusy(_Reason, frozen=True, kw_only=True):
     slots: int
     running: int
 
-    def say(self, now_ms: int) -> str:
-        who = (
-            f"{'The only worker' if self.workers == 1 else f'All {self.workers} workers'} of queue {quoted(self.queue)}"
-        )
-        used = f"{self.running} of {counted(self.slots, 'slot')} in use"
+    def describe(self, now_ms: int) -> str:
+        who = f"{'The only worker' if self.workers == 1 else f'All {self.workers} workers'} of queue {quote_text(self.queue)}"
+        used = f"{self.running} of {pluralize(self.slots, 'slot')} in use"
         if self.running >= self.slots:
             return f"{who} {'is' if self.workers == 1 else 'are'} busy: {used}."
         return f"{who} {'has' if self.workers == 1 else 'have'} {used}, but nobody asks for a job at this moment."
@@ -208,15 +215,15 @@ class Ahead(_Reason, frozen=True, kw_only=True):
     lane: str = ""
     lanes: int = 1  # that share the queue, its own included
     weight: int = 1
-    hinders: ClassVar[bool] = False
+    is_blocking: ClassVar[bool] = False
 
-    def say(self, now_ms: int) -> str:
-        stand = f"{counted(self.ahead, 'job')} {'stands' if self.ahead == 1 else 'stand'} before it"
+    def describe(self, now_ms: int) -> str:
+        stand = f"{pluralize(self.ahead, 'job')} {'stands' if self.ahead == 1 else 'stand'} before it"
         if not self.is_fair:
             blocked = ", some of them held back by limits or pauses" if self.blocked_lanes else ""
-            return f"{stand} in queue {quoted(self.queue)}{blocked}."
-        lane = f"lane {quoted(self.lane)}" if self.lane else "the default lane"
-        turns = f"which takes turns with {counted(self.lanes - 1, 'other lane')}"
+            return f"{stand} in queue {quote_text(self.queue)}{blocked}."
+        lane = f"lane {quote_text(self.lane)}" if self.lane else "the default lane"
+        turns = f"which takes turns with {pluralize(self.lanes - 1, 'other lane')}"
         turns += f", with weight {self.weight}" if self.weight != 1 else ""
         where = f"{stand} in {lane}" if self.ahead else f"It is the first of {lane}"
         return f"{where}{', ' + turns if self.lanes > 1 else ''}."
@@ -224,10 +231,10 @@ class Ahead(_Reason, frozen=True, kw_only=True):
 
 class Next(_Reason, frozen=True, kw_only=True):
     queue: str
-    hinders: ClassVar[bool] = False
+    is_blocking: ClassVar[bool] = False
 
-    def say(self, now_ms: int) -> str:
-        return f"It is the next job of queue {quoted(self.queue)}."
+    def describe(self, now_ms: int) -> str:
+        return f"It is the next job of queue {quote_text(self.queue)}."
 
 
 # It waits for others
@@ -236,7 +243,7 @@ class Next(_Reason, frozen=True, kw_only=True):
 class HeldByParent(_Reason, frozen=True, kw_only=True):
     parent: Related
 
-    def say(self, now_ms: int) -> str:
+    def describe(self, now_ms: int) -> str:
         if self.parent.state == HIDDEN:
             return f"Its parent {self.parent.id}, which is in another queue, holds it."
         parent = f"Its parent {self.parent.id} ({self.parent.state})"
@@ -250,12 +257,12 @@ class AwaitsMembers(_Reason, frozen=True, kw_only=True):
     members: list[Related]  # the first ten
     is_group: bool = False
 
-    def say(self, now_ms: int) -> str:
-        which = listed([f"{one.id} ({one.state})" for one in self.members], self.count)
+    def describe(self, now_ms: int) -> str:
+        which = list_first([f"{one.id} ({one.state})" for one in self.members], self.count)
         what = (
-            f"{counted(self.count, 'member')} of this group"
+            f"{pluralize(self.count, 'member')} of this group"
             if self.is_group
-            else f"{counted(self.count, 'job')} it waits for"
+            else f"{pluralize(self.count, 'job')} it waits for"
         )
         return f"{what} {'has' if self.count == 1 else 'have'} not ended: {which}."
 
@@ -264,15 +271,15 @@ class DeletedMembers(_Reason, frozen=True, kw_only=True):
     count: int
     members: list[str]  # the first ten
 
-    def say(self, now_ms: int) -> str:
-        what = f"{counted(self.count, 'job')} it waits for {'was' if self.count == 1 else 'were'} deleted"
-        return f"{what} and will never end ({listed(self.members, self.count)}): wake lets it go on."
+    def describe(self, now_ms: int) -> str:
+        what = f"{pluralize(self.count, 'job')} it waits for {'was' if self.count == 1 else 'were'} deleted"
+        return f"{what} and will never end ({list_first(self.members, self.count)}): wake lets it go on."
 
 
 class NothingLeft(_Reason, frozen=True, kw_only=True):
     """Its last member was deleted, which tells nobody."""
 
-    def say(self, now_ms: int) -> str:
+    def describe(self, now_ms: int) -> str:
         return "Nothing that it waits for is left, and no end will tell it so: wake lets it go on."
 
 
@@ -281,7 +288,7 @@ class InSteps(_Reason, frozen=True, kw_only=True):
 
     steps: list[Step]
 
-    def say(self, now_ms: int) -> str:
+    def describe(self, now_ms: int) -> str:
         return f"Its family is still worked on in steps: {', and '.join(STEPS[step] for step in self.steps)}."
 
 
@@ -289,7 +296,7 @@ class InSteps(_Reason, frozen=True, kw_only=True):
 
 
 def _holder(holder: Holder | None) -> str:
-    return f"Worker {holder.named()}" if holder else "A taker without a worker id"
+    return f"Worker {holder.describe()}" if holder else "A taker without a worker id"
 
 
 class Dispatched(_Reason, frozen=True, kw_only=True):
@@ -298,11 +305,11 @@ class Dispatched(_Reason, frozen=True, kw_only=True):
     accept_until_at_ms: int
     attempt: int
     max_attempts: int
-    hinders: ClassVar[bool] = False
+    is_blocking: ClassVar[bool] = False
 
-    def say(self, now_ms: int) -> str:
-        until = instant(self.accept_until_at_ms, now_ms)
-        got = f"got it {ago(self.since_at_ms, now_ms)}"
+    def describe(self, now_ms: int) -> str:
+        until = humanize_instant(self.accept_until_at_ms, now_ms)
+        got = f"got it {humanize_age(self.since_at_ms, now_ms)}"
         return f"{_holder(self.worker)} {got} and has to accept it by {until}, else it goes back to its queue."
 
 
@@ -314,10 +321,10 @@ class Running(_Reason, frozen=True, kw_only=True):
     deadline_at_ms: int | None  # None: until somebody reports
     lease_renewed_at_ms: int | None = None  # if the lease is as long as the job's or the queue's says
     timeout_at_ms: int | None = None  # of the execution
-    hinders: ClassVar[bool] = False
+    is_blocking: ClassVar[bool] = False
 
-    def say(self, now_ms: int) -> str:
-        started = f"{since(self.since_at_ms, now_ms)}, {_attempt(self.attempt, self.max_attempts)}"
+    def describe(self, now_ms: int) -> str:
+        started = f"{humanize_since(self.since_at_ms, now_ms)}, {_attempt(self.attempt, self.max_attempts)}"
         running = f"{_holder(self.worker)} has been running it since {started}"
         return running + self._lease(now_ms) + self._heard(now_ms) + "."
 
@@ -326,15 +333,15 @@ class Running(_Reason, frozen=True, kw_only=True):
             return "; its lease has no deadline"
         if self.deadline_at_ms <= now_ms:
             return ""
-        return f"; its lease holds until {instant(self.deadline_at_ms, now_ms)}"
+        return f"; its lease holds until {humanize_instant(self.deadline_at_ms, now_ms)}"
 
     def _heard(self, now_ms: int) -> str:
         beat_at_ms = self.worker.beat_at_ms if self.worker else None
         if beat_at_ms is not None:
-            return f", and the worker's last heartbeat was {ago(beat_at_ms, now_ms)}"
+            return f", and the worker's last heartbeat was {humanize_age(beat_at_ms, now_ms)}"
         if self.lease_renewed_at_ms is None or self.lease_renewed_at_ms <= self.since_at_ms:
             return ""
-        return f", and was renewed {ago(self.lease_renewed_at_ms, now_ms)}"
+        return f", and was renewed {humanize_age(self.lease_renewed_at_ms, now_ms)}"
 
 
 class Overdue(_Reason, frozen=True, kw_only=True):
@@ -342,8 +349,8 @@ class Overdue(_Reason, frozen=True, kw_only=True):
     why: Literal["lease", "timeout", "accept"]
     may_be_retaken: bool = False  # it stays running, and may be taken by another
 
-    def say(self, now_ms: int) -> str:
-        at = instant(self.since_at_ms, now_ms)
+    def describe(self, now_ms: int) -> str:
+        at = humanize_instant(self.since_at_ms, now_ms)
         if self.why == "timeout":
             return f"It has exceeded its execution timeout, at {at}: the recoverer ends this attempt."
         if self.why == "accept":
@@ -356,13 +363,13 @@ class Overdue(_Reason, frozen=True, kw_only=True):
 class WorkerSilent(_Reason, frozen=True, kw_only=True):
     since_at_ms: int
 
-    def say(self, now_ms: int) -> str:
-        at = instant(self.since_at_ms, now_ms)
+    def describe(self, now_ms: int) -> str:
+        at = humanize_instant(self.since_at_ms, now_ms)
         return f"Its worker should have been heard of by {at}: it counts as lost, and the recoverer takes the job back."
 
 
 class StopRequested(_Reason, frozen=True, kw_only=True):
-    def say(self, now_ms: int) -> str:
+    def describe(self, now_ms: int) -> str:
         return "It was asked to stop, and its worker has not reported yet."
 
 
@@ -377,19 +384,19 @@ class Ended(_Reason, frozen=True, kw_only=True):
     max_attempts: int
     kept: Literal["until", "always", "history", "needed"]
     kept_until_at_ms: int | None = None
-    hinders: ClassVar[bool] = False
+    is_blocking: ClassVar[bool] = False
 
-    def say(self, now_ms: int) -> str:
+    def describe(self, now_ms: int) -> str:
         how = {"finished": "It finished", "failed": "It failed", "cancelled": "It was cancelled"}[self.how]
-        why = f": {shortened(self.reason)}" if self.reason else ""
-        return f"{how} at {instant(self.at_ms, now_ms)}{self._tried()}{why}; {self._keeping(now_ms)}."
+        why = f": {shorten(self.reason)}" if self.reason else ""
+        return f"{how} at {humanize_instant(self.at_ms, now_ms)}{self._tried()}{why}; {self._keeping(now_ms)}."
 
     def _tried(self) -> str:
         return f" in {_attempt(self.attempt, self.max_attempts)}" if self.attempt else ""
 
     def _keeping(self, now_ms: int) -> str:
         if self.kept == "until" and self.kept_until_at_ms is not None:
-            return f"it is kept until {instant(self.kept_until_at_ms, now_ms)}"
+            return f"it is kept until {humanize_instant(self.kept_until_at_ms, now_ms)}"
         return {
             "history": "it stays in its queue's history while there is room",
             "needed": "it is kept while another job needs its outcome",

@@ -6,7 +6,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from windlass.core.text.humanize import quoted, shortened
+from windlass.core.text.humanize import quote_text, shorten
 
 
 class Related(msgspec.Struct, frozen=True):
@@ -32,10 +32,10 @@ class Holder(msgspec.Struct, frozen=True, kw_only=True):
     beat_at_ms: int | None = None  # its last heartbeat
     silent_at_ms: int | None = None  # when it counts as lost unless it beats
 
-    def named(self) -> str:
-        where = f"on {shortened(self.host)}" if self.host else ""
+    def describe(self) -> str:
+        where = f"on {shorten(self.host)}" if self.host else ""
         process = f"(pid {self.pid})" if self.pid else ""
-        return " ".join(word for word in (quoted(self.name) if self.name else self.id, where, process) if word)
+        return " ".join(word for word in (quote_text(self.name) if self.name else self.id, where, process) if word)
 
 
 Step: TypeAlias = Literal["releasing", "clearing", "looking", "letting_go", "telling"]

@@ -14,9 +14,9 @@ from windlass.core.job import End, Job
 from windlass.core.operations import Filter
 from windlass.core.queue import FOREVER_MS
 from windlass.core.states import State
-from windlass.core.text.humanize import quoted
+from windlass.core.text.humanize import quote_text
 
-from .inputs import Employed, Facts, Relative
+from .inputs import Facts, RegisteredWorker, RelatedJob
 from .reasons import (
     Ahead,
     AwaitsMembers,
@@ -48,7 +48,7 @@ from .references import HIDDEN, Holder, Related, Step
 
 
 def explain(facts: Facts) -> Explanation:
-    found = [msgspec.structs.replace(reason, sentence=reason.say(facts.now_ms)) for reason in _reasons(facts)]
+    found = [msgspec.structs.replace(reason, sentence=reason.describe(facts.now_ms)) for reason in _reasons(facts)]
     job = facts.job
     return Explanation(
         id=job.key,
@@ -68,9 +68,9 @@ def _summary(state: State, reasons: list[Reason]) -> str:
     said = _continued(first)
     if isinstance(first, Next):
         return f"The job is {state.label} and nothing holds it back: {said}."
-    hindering = [reason for reason in others if reason.hinders]
+    hindering = [reason for reason in others if reason.is_blocking]
     # Where it stands, or who has it, is said together with what goes wrong there.
-    if hindering and not first.hinders:
+    if hindering and not first.is_blocking:
         said += f"; {_continued(hindering.pop(0))}"
     count = len(hindering)
     more = f"; {count} more {'reason' if count == 1 else 'reasons'}" if count else ""
@@ -166,7 +166,7 @@ def _limited(facts: Facts) -> Iterator[Reason]:
             yield LimitFull(limit=limit.name, key=full.key, cap=cap, running=full.running, holders=holders)
 
 
-def _workers_of_queue(facts: Facts, *, alive: bool) -> list[Employed]:
+def _workers_of_queue(facts: Facts, *, alive: bool) -> list[RegisteredWorker]:
     return [
         worker
         for worker in facts.workers
@@ -184,7 +184,7 @@ def _no_worker(facts: Facts) -> Iterator[Reason]:
 def _unwanted(facts: Facts) -> Iterator[Reason]:
     job, takers = facts.job, facts.takers
     if takers.waiting and not takers.wanting:
-        wants = [described(one) for one in takers.unfit]
+        wants = [describe_filter(one) for one in takers.other_filters]
         yield Unwanted(queue=job.queue, name=job.name, priority=job.priority, waiting=takers.waiting, wants=wants)
 
 
@@ -193,26 +193,26 @@ def _name_unknown(facts: Facts) -> Iterator[Reason]:
     workers = _workers_of_queue(facts, alive=True)
     if not workers or facts.takers.wanting or facts.has_more_workers:
         return
-    if all(worker.info.url and worker.id in facts.strangers for worker in workers):
+    if all(worker.info.url and worker.id in facts.workers_without_name for worker in workers):
         yield NameUnknown(queue=facts.job.queue, name=facts.job.name, workers=len(workers))
 
 
-def described(wants: Filter) -> str:
+def describe_filter(wants: Filter) -> str:
     """A taker's filter in words."""
     parts = []
     if wants.only:
-        parts.append("only " + ", ".join(quoted(name) for name in wants.only))
+        parts.append("only " + ", ".join(quote_text(name) for name in wants.only))
     if wants.all_but:
-        parts.append("all but " + ", ".join(quoted(name) for name in wants.all_but))
+        parts.append("all but " + ", ".join(quote_text(name) for name in wants.all_but))
     if wants.glob:
-        parts.append(f"names like {quoted(wants.glob)}")
+        parts.append(f"names like {quote_text(wants.glob)}")
     if wants.priority is not None:
         parts.append(f"priority {wants.priority}")
     return " with ".join(parts)
 
 
 def _standing(facts: Facts, *, is_held_back: bool) -> Iterator[Reason]:
-    job, place = facts.job, facts.place
+    job, place = facts.job, facts.position
     if place is None:
         return
     if place.ahead or (place.is_fair and place.lanes > 1):
@@ -232,7 +232,7 @@ def _standing(facts: Facts, *, is_held_back: bool) -> Iterator[Reason]:
 
 
 def _busy(facts: Facts) -> Iterator[Reason]:
-    workers = [worker for worker in _workers_of_queue(facts, alive=True) if worker.id not in facts.strangers]
+    workers = [worker for worker in _workers_of_queue(facts, alive=True) if worker.id not in facts.workers_without_name]
     if workers and not facts.takers.wanting:
         slots, running = sum(one.info.slots for one in workers), sum(one.running for one in workers)
         yield WorkersBusy(queue=facts.job.queue, workers=len(workers), slots=slots, running=running)
@@ -256,7 +256,7 @@ def _waiting(facts: Facts) -> Iterator[Reason]:
         yield NothingLeft()
 
 
-def _related(relative: Relative) -> Related:
+def _related(relative: RelatedJob) -> Related:
     if relative.is_hidden:
         return Related(format_id(relative.id), HIDDEN)
     return Related(format_id(relative.id), relative.state.label if relative.state else "gone")

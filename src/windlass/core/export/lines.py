@@ -30,16 +30,18 @@ KINDS = ("queue", "limit", "schedule", "job", "callback")
 
 Instant: TypeAlias = Annotated[int, Meta(ge=0, le=INSTANT_MAX)]
 Count: TypeAlias = Annotated[int, Meta(ge=0, le=UINT32_MAX)]
-Big: TypeAlias = Annotated[int, Meta(ge=0, le=2**48 - 1)]
-WrittenBlob: TypeAlias = dict[str, msgspec.Raw]
+Uint48: TypeAlias = Annotated[int, Meta(ge=0, le=2**48 - 1)]
+EncodedBlob: TypeAlias = dict[str, msgspec.Raw]
 StateName: TypeAlias = Literal["scheduled", "queued", "waiting", "finished", "failed", "cancelled"]
 
 
-class Line(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", forbid_unknown_fields=True):
+class ExportLine(
+    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", forbid_unknown_fields=True
+):
     """Any line; `kind` says which."""
 
 
-class Header(Line, frozen=True, kw_only=True, tag="header"):
+class HeaderLine(ExportLine, frozen=True, kw_only=True, tag="header"):
     format: str
     version: int
     windlass: str  # the version that wrote it
@@ -56,29 +58,29 @@ class QueuePause(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
     reason: str = ""
 
 
-class QueueLine(Line, frozen=True, kw_only=True, tag="queue"):
+class QueueLine(ExportLine, frozen=True, kw_only=True, tag="queue"):
     name: str
     configuration: dict[str, int | bool] = {}  # what is not the default
     pauses: list[QueuePause] = []
     weights: dict[str, int] = {}
 
 
-class LimitLine(Line, frozen=True, kw_only=True, tag="limit"):
+class LimitLine(ExportLine, frozen=True, kw_only=True, tag="limit"):
     limit: Limit
 
 
-class ScheduleLine(Line, frozen=True, kw_only=True, tag="schedule"):
+class ScheduleLine(ExportLine, frozen=True, kw_only=True, tag="schedule"):
     schedule: Schedule  # without the payload of its job
-    payload: WrittenBlob
+    payload: EncodedBlob
     revision: Annotated[int, Meta(ge=1, le=UINT32_MAX)]
     created_at_ms: Instant
     next_at_ms: Instant = 0  # 0: it is over
     paused: Annotated[str, Meta(max_length=REASON_CHARS_MAX)] | None = None  # why, if it is
     last_planned_at_ms: Instant = 0
     last_fired_at_ms: Instant = 0
-    fired: Big = 0
-    skipped: Big = 0
-    missed: Big = 0
+    fired: Uint48 = 0
+    skipped: Uint48 = 0
+    missed: Uint48 = 0
     jobs: Annotated[list[str], Meta(max_length=JOBS_REMEMBERED)] = []  # made last, newest first
 
 
@@ -88,7 +90,7 @@ class AttemptEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     reason: str
     started_at_ms: Instant = 0
     worker: str = ""
-    error: WrittenBlob | None = None
+    error: EncodedBlob | None = None
 
 
 class LogEntry(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -105,9 +107,9 @@ class JobEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, fo
     queue: str
     name: str
     state: StateName
-    payload: WrittenBlob
+    payload: EncodedBlob
     fingerprint: Annotated[str, Meta(pattern=r"^[0-9a-f]{16}$")]  # of the content it was enqueued with
-    sequence: Big
+    sequence: Uint48
     created_at_ms: Instant
     run_at_ms: Instant
     priority: Annotated[int, Meta(ge=INT32_MIN, le=INT32_MAX)] = 0
@@ -115,11 +117,11 @@ class JobEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, fo
     unique: str = ""
     unique_while_kept: bool = False
     retry: Backoff = ENDLESS
-    lease_ms: Big = 0
+    lease_ms: Uint48 = 0
     lease_rule: str = ""
     retake: bool = False
-    timeout_ms: Big = 0
-    result_ttl_ms: Big = 0
+    timeout_ms: Uint48 = 0
+    result_ttl_ms: Uint48 = 0
     tags: tuple[str, ...] = ()
     trace: str = ""
     repeat: str = ""
@@ -145,47 +147,47 @@ class JobEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, fo
     is_odd_round: bool = False
 
 
-class Awaited(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+class AwaitedEntry(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     id: str
     queue: str  # empty: the job is no more
 
 
-class JobLine(Line, frozen=True, kw_only=True, tag="job"):
+class JobLine(ExportLine, frozen=True, kw_only=True, tag="job"):
     job: JobEntry
     attempts: Annotated[list[AttemptEntry], Meta(max_length=ATTEMPTS_MAX)] = []
     logs: Annotated[list[LogEntry], Meta(max_length=LINES_KEPT)] = []
     logs_dropped: Count = 0
-    result: WrittenBlob | None = None
+    result: EncodedBlob | None = None
     removed_at_ms: Instant = 0
     is_unique_shared: bool = False  # several jobs hold its unique key
     is_cancel_requested: bool = False  # it was leased, and its worker was asked to stop
-    after: list[Awaited] = []  # jobs it waits for, or whose outcomes it may read
+    after: list[AwaitedEntry] = []  # jobs it waits for, or whose outcomes it may read
 
 
-class CallbackLine(Line, frozen=True, kw_only=True, tag="callback"):
+class CallbackLine(ExportLine, frozen=True, kw_only=True, tag="callback"):
     id: str  # of the job
-    number: Big
+    number: Uint48
     is_given_up: bool = False
     at_ms: Instant  # due, or to be removed
     job: JobEntry  # as it ended
     is_payload_whole: bool = True
-    result: WrittenBlob | None = None
+    result: EncodedBlob | None = None
     is_result_too_big: bool = False
     last_attempt: AttemptEntry | None = None
     tries: Count = 0
     error: Annotated[str, Meta(max_length=REASON_CHARS_MAX)] = ""
 
 
-class End(Line, frozen=True, kw_only=True, tag="end"):
+class EndLine(ExportLine, frozen=True, kw_only=True, tag="end"):
     counts: dict[str, int]
 
 
-AnyLine: TypeAlias = Header | QueueLine | LimitLine | ScheduleLine | JobLine | CallbackLine | End
+AnyLine: TypeAlias = HeaderLine | QueueLine | LimitLine | ScheduleLine | JobLine | CallbackLine | EndLine
 _decoder = msgspec.json.Decoder(AnyLine)
 _encoder = msgspec.json.Encoder()
 
 
-class ImportRefused(msgspec.Struct, frozen=True):
+class ImportRefusal(msgspec.Struct, frozen=True):
     """An entry that could not come in."""
 
     line: int
@@ -197,13 +199,13 @@ class ImportRefused(msgspec.Struct, frozen=True):
 REASONS_KEPT = 100
 
 
-class Imported(msgspec.Struct):
+class ImportReport(msgspec.Struct):
     """What an import has done so far: counts per kind of entry, and the first reasons of refusals."""
 
     added: Counter[str] = msgspec.field(default_factory=Counter)
     existing: Counter[str] = msgspec.field(default_factory=Counter)
     refused: Counter[str] = msgspec.field(default_factory=Counter)
-    reasons: list[ImportRefused] = msgspec.field(default_factory=list)
+    reasons: list[ImportRefusal] = msgspec.field(default_factory=list)
     remade_ids: int = 0
     unknown_awaited: int = 0  # jobs to wait for that are not there
     lines: int = 0
@@ -228,7 +230,7 @@ def decode_line(text: Any, number: int) -> AnyLine:
         raise BadInput(f"Line {number} is not a line of an export: {str(error)[:300].rstrip('.')}.") from error
 
 
-def decode_header(text: Any) -> Header:
+def decode_header(text: Any) -> HeaderLine:
     """The first line; another format or version is said before anything else about it."""
     try:
         found = msgspec.json.decode(text, type=dict[str, Any])
@@ -242,11 +244,11 @@ def decode_header(text: Any) -> Header:
             "use the one that wrote it, or a newer one."
         )
     header = decode_line(text, 1)
-    assert isinstance(header, Header)  # noqa: S101 (its kind says so)
+    assert isinstance(header, HeaderLine)  # noqa: S101 (its kind says so)
     return header
 
 
-def write_blob(blob: Blob) -> WrittenBlob:
+def encode_blob(blob: Blob) -> EncodedBlob:
     """JSON stands there as it is where it can; anything else as base64, so that each byte comes back."""
     if blob.codec is Codec.JSON and _is_plain_json(blob.data):
         return {"json": msgspec.Raw(blob.data)}
@@ -266,7 +268,7 @@ def _is_plain_json(data: bytes) -> bool:
     return True
 
 
-def read_blob(written: WrittenBlob) -> Blob:
+def decode_blob(written: EncodedBlob) -> Blob:
     if written.keys() == {"json"}:
         return Blob(bytes(written["json"]))
     if written.keys() != {"base64", "codec"}:

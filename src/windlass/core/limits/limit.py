@@ -90,7 +90,7 @@ class LimitHolders(msgspec.Struct, frozen=True, kw_only=True):
     holders: list[LimitHolder]
 
 
-def field_of(content: Any, path: str) -> Any:
+def get_field(content: Any, path: str) -> Any:
     """The value at a dotted path, or `_MISSING`."""
     for part in path.split("."):
         if isinstance(content, Mapping) and part in content:
@@ -117,13 +117,13 @@ def _decoded(payload: Blob) -> Any:
         return _MISSING
 
 
-def key_in(holdup: str) -> str | None:
+def parse_key(holdup: str) -> str | None:
     """The key in what the engine calls a limit that holds something back: number, number:key or number=key."""
     rest = holdup.lstrip("0123456789")
     return rest[1:] if rest else None
 
 
-def key_shown(text: str) -> str:
+def display_key(text: str) -> str:
     """A key as people know it: of a text without the quotes."""
     try:
         value = msgspec.json.decode(text)
@@ -132,7 +132,7 @@ def key_shown(text: str) -> str:
     return value if isinstance(value, str) else text
 
 
-def key_text(value: Any) -> str:
+def encode_key(value: Any) -> str:
     """A key as part of a name: readable when it is short and plain, else its digest. No value is null."""
     text = "null" if value is _MISSING else _as_json(value)
     if text is None:  # only MessagePack has a form for it
@@ -158,12 +158,12 @@ def _digest(data: bytes) -> str:
 def _holdup(number: int, limit: Limit, content: Any) -> str:
     if not limit.key:
         return str(number)
-    return f"{number}{'=' if limit.own_caps else ':'}{key_text(field_of(content, limit.key))}"
+    return f"{number}{'=' if limit.own_caps else ':'}{encode_key(get_field(content, limit.key))}"
 
 
 def _shown_in(payload: Blob, path: str) -> str:
-    value = field_of(_decoded(payload), path)
-    return value if isinstance(value, str) else key_text(value)
+    value = get_field(_decoded(payload), path)
+    return value if isinstance(value, str) else encode_key(value)
 
 
 class LimitTable:
@@ -189,11 +189,11 @@ class LimitTable:
         found = [
             (number, _holdup(number, limit, content))
             for number, limit in candidates
-            if all(_same(field_of(content, path), value) for path, value in limit.matches.payload.items())
+            if all(_same(get_field(content, path), value) for path, value in limit.matches.payload.items())
         ]
         return tuple(text for _, text in sorted(found))
 
-    def capped(self, name: str, holdups: Sequence[str], payload: Blob) -> tuple[str, str] | None:
+    def find_own_cap(self, name: str, holdups: Sequence[str], payload: Blob) -> tuple[str, str] | None:
         """Which of these is of the limit of this name, whose keys may have caps; and its key, as people know it."""
         for number, limit in self.limits.items():
             if limit.name == name and limit.own_caps:

@@ -77,7 +77,7 @@ class Firing(NamedTuple):
     next_at_ms: int | None
 
 
-def plan(schedule: Schedule, next_at_ms: int, now_ms: int, most: int) -> Firing:
+def plan_firing(schedule: Schedule, next_at_ms: int, now_ms: int, most: int) -> Firing:
     """Which of the due occurrences are fired now; at most so many, the others follow in the next step."""
     due, following = _due(schedule, next_at_ms, now_ms, most if schedule.misfire == "all" else LOOKED_AT)
     chosen = _chosen(schedule, due, following, now_ms)

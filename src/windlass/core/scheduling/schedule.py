@@ -30,7 +30,7 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
     starts_at_ms: int = 0  # no occurrence before; 0: now
     ends_at_ms: int = 0  # no occurrence after; 0: never ends
 
-    def has_rhythm_of(self, other: Schedule) -> bool:
+    def has_same_recurrence(self, other: Schedule) -> bool:
         fields = ("cron", "timezone", "every_ms", "starts_at_ms", "ends_at_ms")
         return is_same(self.repeat, other.repeat) and all(getattr(self, one) == getattr(other, one) for one in fields)
 

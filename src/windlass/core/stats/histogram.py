@@ -7,18 +7,18 @@ from collections.abc import Iterable, Mapping
 from itertools import zip_longest
 from typing import TypeAlias
 
-Spans: TypeAlias = tuple[int, ...]
+Histogram: TypeAlias = tuple[int, ...]
 
 
-def counts(by_bits: Mapping[int, int]) -> Spans:
+def from_bucket_counts(by_bits: Mapping[int, int]) -> Histogram:
     return tuple(by_bits.get(bits, 0) for bits in range(max(by_bits, default=-1) + 1))
 
 
-def added(several: Iterable[Spans]) -> Spans:
+def sum_histograms(several: Iterable[Histogram]) -> Histogram:
     return tuple(map(sum, zip_longest(*several, fillvalue=0)))
 
 
-def percentile(spans: Spans, share: float) -> int | None:
+def percentile(spans: Histogram, share: float) -> int | None:
     """The ms that this share (0 to 1) of all does not exceed, about: within a bucket they are taken to lie evenly.
     None when there are none."""
     wanted = share * sum(spans)

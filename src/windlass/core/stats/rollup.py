@@ -9,29 +9,34 @@ import msgspec
 
 from windlass.core.queue import Minute
 
-from .histogram import added
+from .histogram import sum_histograms
 
 _COUNTED = tuple(field for field in Minute.__struct_fields__ if field not in ("at_ms", "waits", "runs"))
 
 
-def together(at_ms: int, minutes: Iterable[Minute]) -> Minute:
+def merge_minutes(at_ms: int, minutes: Iterable[Minute]) -> Minute:
     """What happened in all of them."""
     found = list(minutes)
     sums: dict[str, Any] = {field: sum(getattr(one, field) for one in found) for field in _COUNTED}
-    return Minute(at_ms=at_ms, waits=added(one.waits for one in found), runs=added(one.runs for one in found), **sums)
+    return Minute(
+        at_ms=at_ms,
+        waits=sum_histograms(one.waits for one in found),
+        runs=sum_histograms(one.runs for one in found),
+        **sums,
+    )
 
 
-def in_steps(minutes: Iterable[Minute], step_ms: int) -> list[Minute]:
+def roll_up(minutes: Iterable[Minute], step_ms: int) -> list[Minute]:
     """Joined to steps, in order; steps in which nothing happened are left out."""
     steps: dict[int, list[Minute]] = {}
     for minute in minutes:
         steps.setdefault(minute.at_ms // step_ms * step_ms, []).append(minute)
     return [
-        msgspec.structs.replace(parts[0], at_ms=at_ms) if len(parts) == 1 else together(at_ms, parts)
+        msgspec.structs.replace(parts[0], at_ms=at_ms) if len(parts) == 1 else merge_minutes(at_ms, parts)
         for at_ms, parts in sorted(steps.items())
     ]
 
 
-def over_all(histories: Iterable[Iterable[Minute]]) -> list[Minute]:
+def sum_queues(histories: Iterable[Iterable[Minute]]) -> list[Minute]:
     """What happened in several queues, summed step by step; their steps are of the same length."""
-    return in_steps((minute for history in histories for minute in history), 1)
+    return roll_up((minute for history in histories for minute in history), 1)

@@ -12,7 +12,7 @@ from msgspec import UNSET
 
 from windlass.core.job import Attempt, Blob, Codec
 
-from .transcoding import as_json
+from .codecs import as_json
 
 SHAPE_MAX = 300
 _QUOTED = re.compile(r"'[^'\n]*'|\"[^\"\n]*\"")
@@ -71,17 +71,17 @@ def error_line(reason: str, blob: Blob | None) -> str:
     error = error_map(blob)
     if not error:
         found = _decoded(blob)
-        return f"{reason}: {found if isinstance(found, str) else plain_line(blob)}"
+        return f"{reason}: {found if isinstance(found, str) else blob_line(blob)}"
     named = ": ".join(str(error[part]) for part in ("type", "message") if error.get(part))
     return named if reason == "error" else f"{reason}: {named}"
 
 
-def plain_line(blob: Blob) -> str:
+def blob_line(blob: Blob) -> str:
     written = as_json(blob)
     return (blob.data if written is None else bytes(written)).decode(errors="backslashreplace")
 
 
-def says(attempt: Attempt | None, text: str) -> bool:
+def error_contains(attempt: Attempt | None, text: str) -> bool:
     """Does the error hold this text, in any case: in its line, or in its traceback?"""
     if attempt is None:
         return False
@@ -102,6 +102,6 @@ def error_shape(attempt: Attempt | None) -> str:
     return line[:SHAPE_MAX]
 
 
-def plain_parts(shape: str) -> list[str]:
+def literal_parts(shape: str) -> list[str]:
     """What stands in every line of this shape."""
     return [part for part in _MASK.split(shape) if part.strip()]

@@ -13,7 +13,7 @@ TEXT_MAX = 80
 NAMED = 3  # of a longer list
 
 
-def span(duration_ms: int) -> str:
+def humanize_duration(duration_ms: int) -> str:
     """About how long: 850 ms, 12 s, 1 h 20 min, 3 days."""
     if duration_ms >= JUST_NOW_MS:
         duration_ms = round(duration_ms, -3)
@@ -29,37 +29,37 @@ def span(duration_ms: int) -> str:
     return f"{duration_ms} ms"
 
 
-def ago(at_ms: int, now_ms: int) -> str:
-    return f"{span(now_ms - at_ms)} ago" if now_ms - at_ms >= JUST_NOW_MS else "just now"
+def humanize_age(at_ms: int, now_ms: int) -> str:
+    return f"{humanize_duration(now_ms - at_ms)} ago" if now_ms - at_ms >= JUST_NOW_MS else "just now"
 
 
 def _written(at_ms: int) -> str:
     return (_EPOCH + timedelta(milliseconds=at_ms)).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
-def instant(at_ms: int, now_ms: int) -> str:
+def humanize_instant(at_ms: int, now_ms: int) -> str:
     """An instant with its distance: 2026-01-31 10:30:00 UTC (in 5 min)."""
-    return f"{_written(at_ms)} ({f'in {span(at_ms - now_ms)}' if at_ms > now_ms else ago(at_ms, now_ms)})"
+    return f"{_written(at_ms)} ({f'in {humanize_duration(at_ms - now_ms)}' if at_ms > now_ms else humanize_age(at_ms, now_ms)})"
 
 
-def since(at_ms: int, now_ms: int) -> str:
+def humanize_since(at_ms: int, now_ms: int) -> str:
     """The beginning of something that lasts: 2026-01-31 10:30:00 UTC (for 5 min)."""
-    return _written(at_ms) + (f" (for {span(now_ms - at_ms)})" if now_ms - at_ms >= JUST_NOW_MS else "")
+    return _written(at_ms) + (f" (for {humanize_duration(now_ms - at_ms)})" if now_ms - at_ms >= JUST_NOW_MS else "")
 
 
-def quoted(text: str, most: int = TEXT_MAX) -> str:
-    return f'"{shortened(text, most)}"'
+def quote_text(text: str, most: int = TEXT_MAX) -> str:
+    return f'"{shorten(text, most)}"'
 
 
-def shortened(text: str, most: int = TEXT_MAX) -> str:
+def shorten(text: str, most: int = TEXT_MAX) -> str:
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
-def counted(number: int, what: str) -> str:
+def pluralize(number: int, what: str) -> str:
     return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
-def listed(texts: Sequence[str], total: int) -> str:
+def list_first(texts: Sequence[str], total: int) -> str:
     """The first few of so many."""
     shown = texts[:NAMED]
     more = total - len(shown)
@@ -68,7 +68,7 @@ def listed(texts: Sequence[str], total: int) -> str:
     return " and ".join([", ".join(shown[:-1]), shown[-1]] if len(shown) > 1 else shown)
 
 
-def exit_in_words(code: int) -> str:
+def describe_exit(code: int) -> str:
     """A process's end: ended with exit code 1, was ended by SIGKILL."""
     if code >= 0:
         return f"ended with exit code {code}"

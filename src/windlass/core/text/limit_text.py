@@ -9,7 +9,7 @@ from windlass.core.limits.limit import Limit, Matcher
 from .durations import format_duration
 
 
-def cap(limit: Limit) -> str:
+def describe_cap(limit: Limit) -> str:
     if limit.running is not None:
         allowed = f"{limit.running:,} at once"
     else:
@@ -18,7 +18,7 @@ def cap(limit: Limit) -> str:
     return f"{allowed}, each {limit.key}" if limit.key else allowed
 
 
-def matcher(matches: Matcher) -> str:
+def describe_matcher(matches: Matcher) -> str:
     places = [f"{what}={getattr(matches, what)}" for what in ("queue", "name", "lane") if getattr(matches, what)]
     values = [f"{path}={msgspec.json.encode(value).decode()}" for path, value in matches.payload.items()]
     return " ".join(places + values) or "all jobs"

@@ -14,23 +14,23 @@ _MONTH_NUMBERS = {month[:3].upper(): number for number, month in enumerate(_MONT
 _TIMES_MAX = 4  # more would be a list, not a sentence
 
 
-def rhythm(schedule: Schedule) -> str:
+def format_recurrence(schedule: Schedule) -> str:
     """As it is written."""
     if schedule.cron:
         return schedule.cron if schedule.timezone == "UTC" else f"{schedule.cron} {schedule.timezone}"
     return f"every {format_duration(schedule.every_ms)}" if schedule.every_ms else schedule.repeat
 
 
-def in_words(schedule: Schedule) -> str:
+def describe_recurrence(schedule: Schedule) -> str:
     if not schedule.cron:
-        return rhythm(schedule)
-    said = cron_in_words(schedule.cron)
+        return format_recurrence(schedule)
+    said = describe_cron(schedule.cron)
     if said is None:
-        return rhythm(schedule)
+        return format_recurrence(schedule)
     return said if schedule.timezone == "UTC" else f"{said}, {schedule.timezone}"
 
 
-def cron_in_words(expression: str) -> str | None:
+def describe_cron(expression: str) -> str | None:
     """None: there are no plain words for it."""
     fields = expression.upper().split()
     if len(fields) == 6:

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-
-
-
-
 MIB = 1024 * 1024
 PAYLOAD_MAX = MIB
 PAYLOAD_STORED_MAX = 4 * MIB  # the most that a setting may allow instead: what a deployment may hold

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from windlass.core.callbacks.callback import CALLBACKS_MAX, HeldDebt, Room, Undelivered
+from windlass.core.callbacks.callback import CALLBACKS_MAX, DeliveryCapacity, FailedDelivery, LeasedCallback
 from windlass.core.callbacks.urls import URL_MAX, is_http_url
 from windlass.core.errors import BadInput, TooLarge
 from windlass.core.job import ENDS, Callback
@@ -75,19 +75,19 @@ def check_callback_or_job_id(value: Any) -> None:
 
 
 def check_delivery_capacity(value: Any) -> None:
-    check_instance("room", value, Room)
+    check_instance("room", value, DeliveryCapacity)
     check_integer("room.most", value.most, 0, CALLBACKS_MAX)
-    check_integer("room.usual", value.usual, 0, CALLBACKS_MAX)
+    check_integer("room.usual", value.per_destination, 0, CALLBACKS_MAX)
 
 
-def check_leased_callback(request: Any, wanted: type = HeldDebt) -> None:
+def check_leased_callback(request: Any, wanted: type = LeasedCallback) -> None:
     check_instance("A request", request, wanted)
     check_callback_id(request.id)
     check_integer("token", request.token, 1, 2**48 - 1)
 
 
 def check_failed_delivery(request: Any) -> None:
-    check_leased_callback(request, Undelivered)
+    check_leased_callback(request, FailedDelivery)
     check_integer("delay_ms", request.delay_ms, 0, DURATION_MAX)
     check_boolean("give_up", request.give_up)
     check_boolean("is_unspent", request.is_unspent)

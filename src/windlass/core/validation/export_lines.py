@@ -4,7 +4,15 @@ that contradicts itself."""
 from __future__ import annotations
 
 from windlass.core.errors import BadInput, TooLarge
-from windlass.core.export.lines import AttemptEntry, JobEntry, JobLine, QueueLine, ScheduleLine, WrittenBlob, read_blob
+from windlass.core.export.lines import (
+    AttemptEntry,
+    EncodedBlob,
+    JobEntry,
+    JobLine,
+    QueueLine,
+    ScheduleLine,
+    decode_blob,
+)
 from windlass.core.ids import parse_id
 from windlass.core.job import NewJob
 from windlass.core.log import BYTES_KEPT
@@ -97,5 +105,5 @@ def check_attempt_entry(one: AttemptEntry) -> None:
         _blob("error", one.error, ERROR_MAX)
 
 
-def _blob(what: str, written: WrittenBlob, most_bytes: int) -> None:
-    check_blob(what, read_blob(written), most_bytes)
+def _blob(what: str, written: EncodedBlob, most_bytes: int) -> None:
+    check_blob(what, decode_blob(written), most_bytes)

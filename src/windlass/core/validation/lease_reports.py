@@ -7,7 +7,7 @@ from typing import Any
 
 from windlass.core.errors import BadInput
 from windlass.core.event import Emit
-from windlass.core.operations import Conclude, Edit, Fail, Finish, Held, Update
+from windlass.core.operations import CompleteWithChildren, Edit, Fail, Finish, LeaseRef, Update
 
 from .bounds import DURATION_MAX, EMITTED_MAX, ERROR_MAX, NOTE_MAX, PAYLOAD_MAX, REASON_MAX, RESULT_MAX, UNIQUE_MAX
 from .jobs import check_edit
@@ -25,7 +25,7 @@ from .values import (
 _TOKEN_MAX = 2**48 - 1
 
 
-def check_lease_ref(request: Any, wanted: type = Held) -> None:
+def check_lease_ref(request: Any, wanted: type = LeaseRef) -> None:
     check_instance("A request", request, wanted)
     check_id("id", request.id)
     check_integer("token", request.token, 0, _TOKEN_MAX)
@@ -78,8 +78,8 @@ def check_emit(request: Emit) -> None:
     check_new_blob("value", request.value, EMITTED_MAX)
 
 
-def check_complete_with_children(request: Conclude, payload_max: int = PAYLOAD_MAX) -> None:
-    check_lease_ref(request, Conclude)
+def check_complete_with_children(request: CompleteWithChildren, payload_max: int = PAYLOAD_MAX) -> None:
+    check_lease_ref(request, CompleteWithChildren)
     if request.then not in ("finish", "again", "fail"):
         raise BadInput(f"then must be finish, again or fail, not {request.then!r}.")
     if request.run_at_ms is not None and request.delay_ms is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import get_args
 
 from windlass.core.errors import BadInput
-from windlass.core.operations import Pushed, PushOutcome, Redirect
+from windlass.core.operations import PushOutcome, PushReport, Redirect
 
 from .bounds import DURATION_MAX
 from .lease_reports import check_lease_ref
@@ -15,8 +15,8 @@ from .workers import check_worker_id
 REFUSED_MAX = 500
 
 
-def check_push_result(request: Pushed) -> None:
-    check_lease_ref(request, Pushed)
+def check_push_report(request: PushReport) -> None:
+    check_lease_ref(request, PushReport)
     check_worker_id(request.worker)
     if request.outcome not in get_args(PushOutcome):
         raise BadInput(f"outcome must be one of {', '.join(get_args(PushOutcome))}, not {request.outcome!r}.")

@@ -9,8 +9,8 @@ from windlass.core.errors import BadInput, TooLarge
 from windlass.core.ids import PARTITIONS_MAX
 from windlass.core.job import Blob, Codec
 from windlass.core.queue import FOREVER_MS
+from windlass.core.text.codecs import has_unreadable_number
 from windlass.core.text.control_characters import has_control
-from windlass.core.text.transcoding import has_unreadable_number
 
 from .bounds import DURATION_MAX, NAME_MAX, WILDCARDS_MAX
 

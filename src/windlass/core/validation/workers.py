@@ -7,7 +7,7 @@ from typing import Any, get_args
 
 from windlass.core.callbacks.urls import URL_MAX, is_base_url
 from windlass.core.errors import BadInput
-from windlass.core.operations import Said, Saying, WorkerInfo
+from windlass.core.operations import WorkerInfo, WorkerReport, WorkerReportKind
 
 from .bounds import DURATION_MAX, HELD_MAX, QUEUE_MAX, QUEUES_PER_TAKE, RESULT_MAX, UNIQUE_MAX
 from .values import (
@@ -54,13 +54,13 @@ def check_worker_info(info: WorkerInfo) -> None:
         check_text("queue", queue, QUEUE_MAX)
 
 
-def check_worker_report(request: Said) -> None:
-    check_instance("A request", request, Said)
+def check_worker_report(request: WorkerReport) -> None:
+    check_instance("A request", request, WorkerReport)
     check_text("queue", request.queue, QUEUE_MAX)
     check_worker_id(request.worker)
     check_worker_info(request.info)
-    if request.says not in get_args(Saying):
-        raise BadInput(f"says must be one of {', '.join(get_args(Saying))}, not {request.says!r}.")
+    if request.says not in get_args(WorkerReportKind):
+        raise BadInput(f"says must be one of {', '.join(get_args(WorkerReportKind))}, not {request.says!r}.")
     check_text("unique", request.unique, UNIQUE_MAX, may_be_empty=True)
     if request.id != b"":
         check_id("id", request.id)

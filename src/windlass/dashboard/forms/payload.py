@@ -6,7 +6,7 @@ import msgspec
 
 from windlass.core.errors import BadInput
 from windlass.core.job import Blob, Codec
-from windlass.core.text.transcoding import as_json, as_msgpack, compact_json
+from windlass.core.text.codecs import as_json, as_msgpack, compact_json
 
 EDITED_MAX = 256 * 1024  # bytes that a text field shows
 

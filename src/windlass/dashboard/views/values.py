@@ -12,7 +12,7 @@ from markupsafe import Markup, escape
 
 from windlass.core.job import Blob, Codec
 from windlass.core.text.control_characters import escape_control
-from windlass.core.text.transcoding import as_json
+from windlass.core.text.codecs import as_json
 
 from .figures import count, size
 

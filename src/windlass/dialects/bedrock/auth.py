@@ -43,13 +43,13 @@ class CommandAuth:
     def authorize_now(self, request: BedrockRequest, verb: Verb, authorization: str, peer: str) -> Principal | None:
         """None: only the engine can tell. `shown`: the token of an earlier request of the connection. Raises."""
         says_nothing = not authorization and _AUTH_HEADERS.isdisjoint(request.headers)
-        principal = self._authenticator.admit(
+        principal = self._authenticator.admit_cached(
             _ANONYMOUS_HEAD if says_nothing else _head(request, authorization, peer), verb.roles
         )
         return principal if principal is None or verb.roles is None else _check_queue(principal)
 
     async def authorize(self, request: BedrockRequest, verb: Verb, authorization: str, peer: str) -> Principal:
-        return _check_queue(await self._authenticator.admit_slowly(_head(request, authorization, peer), verb.roles))
+        return _check_queue(await self._authenticator.admit(_head(request, authorization, peer), verb.roles))
 
 
 def _check_queue(principal: Principal) -> Principal:

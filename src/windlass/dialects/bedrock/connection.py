@@ -81,9 +81,9 @@ class BedrockConnection(ConnectionSocket):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._attach(transport)
-        if self._listener.welcome(self):
+        if self._listener.register(self):
             return
-        if self._listener.is_overrun:
+        if self._listener.has_too_many_rejected:
             self._abort()
         else:
             self._reply_and_close(TOO_MANY_CONNECTIONS)  # its request is on its way
@@ -94,7 +94,7 @@ class BedrockConnection(ConnectionSocket):
         listener, reader = self._listener, self._reader
         if not reader.is_mid_request:
             self._progress_at = listener.loop.time()
-        listener.gathered += len(data)
+        listener.buffered_bytes += len(data)
         reader.feed(data)
         if self._task is None:
             self._process_requests()
@@ -106,7 +106,7 @@ class BedrockConnection(ConnectionSocket):
         if self._task is not None or self._is_blocked:
             if self._reader.buffered_bytes > listener.bounds.pipelined_bytes_max:
                 self._pause()
-        elif listener.gathered > listener.bounds.bodies_bytes_max:
+        elif listener.buffered_bytes > listener.bounds.bodies_bytes_max:
             self._reply_and_close(BUSY)
 
     def eof_received(self) -> bool:
@@ -126,9 +126,9 @@ class BedrockConnection(ConnectionSocket):
             self._connection_jobs = None
         if self._is_waiting or (self._verb is not None and self._verb.is_dropped_on_disconnect):
             self._abandon(AbandonReason.CLIENT_GONE)
-        listener.lose(self)
+        listener.mark_closed(self)
         if self._task is None:
-            listener.forget(self)
+            listener.unregister(self)
 
     def pause_writing(self) -> None:
         self._is_blocked = True
@@ -158,7 +158,7 @@ class BedrockConnection(ConnectionSocket):
             log.exception("The command %s failed.", request.verb)
             begun = INTERNAL_FAILURE
         if type(begun) is PendingReply:
-            self._listener.under_way += 1
+            self._listener.handlers_running += 1
             self._start_timer(request)
             self._task, self._pending = begun.future, begun
             begun.future.add_done_callback(self._send_pending_reply)
@@ -173,7 +173,7 @@ class BedrockConnection(ConnectionSocket):
         assert request is not None  # noqa: S101 — it is what was begun
         assert begun is not None  # noqa: S101
         self._pending = self._request = None
-        self._listener.under_way -= 1
+        self._listener.handlers_running -= 1
         try:
             reply = begun.reply(future)
         except asyncio.CancelledError:
@@ -187,7 +187,7 @@ class BedrockConnection(ConnectionSocket):
         self._send_reply(request, reply)
         self._task = None
         if self._is_lost:
-            self._listener.forget(self)
+            self._listener.unregister(self)
             return
         if self._reader.is_mid_request or self._is_paused or self._has_eof:
             self._process_requests()
@@ -218,7 +218,7 @@ class BedrockConnection(ConnectionSocket):
         except ProtocolError as error:
             self._reply_and_close(Reply(error.status, error.reason))
             return None
-        self._listener.gathered -= held - reader.buffered_bytes
+        self._listener.buffered_bytes -= held - reader.buffered_bytes
         if request is None:
             self._resume()
             if self._has_eof:
@@ -243,7 +243,7 @@ class BedrockConnection(ConnectionSocket):
         if verb.name == "Ping":
             return OK
         if verb.name == "Status":
-            return status_reply(listener.host, listener.under_way + len(listener.deferred))
+            return status_reply(listener.host, listener.handlers_running + len(listener.deferred))
         pause_s = request.pause_s(time.time())
         if pause_s > 0 or ("connection" in request.headers and request.connection == "forget"):
             return listener.deferred.add(request, self.client, pause_s, request.timeout_s(DEFAULT_TIMEOUT_S))
@@ -254,11 +254,11 @@ class BedrockConnection(ConnectionSocket):
         listener = self._listener
         try:
             while (request := self._request) is not None:
-                listener.under_way += 1
+                listener.handlers_running += 1
                 try:
                     reply = await self._run_command(request)
                 finally:
-                    listener.under_way -= 1
+                    listener.handlers_running -= 1
                     self._request = None
                 self._send_reply(request, reply)
                 if not self._next_slow_command():
@@ -269,7 +269,7 @@ class BedrockConnection(ConnectionSocket):
         finally:
             self._task = None
             if self._is_lost:
-                listener.forget(self)
+                listener.unregister(self)
             else:
                 self.stop_if_idle()
 
@@ -379,7 +379,7 @@ class BedrockConnection(ConnectionSocket):
         if self._listener.is_closing and self._task is None and not self._reader.is_mid_request:
             self._close()
 
-    def cut(self) -> None:
+    def close_now(self) -> None:
         """The end, whatever is under way."""
         self._abandon(AbandonReason.CLIENT_GONE)
         self._abort()

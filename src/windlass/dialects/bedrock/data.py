@@ -9,7 +9,7 @@ import msgspec
 
 from windlass.core.job import Blob, Job
 from windlass.core.states import State
-from windlass.core.text.transcoding import as_json, compact_json
+from windlass.core.text.codecs import as_json, compact_json
 
 from .refusals import CommandRefused
 

@@ -109,7 +109,7 @@ async def push_job(context: RequestContext[PushedJob, None]) -> Pushed:
     context.check_queue(QUEUE)
     job = context.body.new_job(context.state.settings.lightjq_keep_ms)
     await ensure_name_lanes(context.state)
-    return Pushed(format_id((await context.state.gathering.enqueue(job)).id))
+    return Pushed(format_id((await context.state.batcher.enqueue(job)).id))
 
 
 async def find_job(context: RequestContext[Any, Any], job_id: bytes) -> Timeline:

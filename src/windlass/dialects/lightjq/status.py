@@ -10,7 +10,7 @@ from msgspec import UNSET, Meta, Raw, UnsetType
 from windlass.core.ids import format_id
 from windlass.core.job import Attempt, Blob, Codec, Job, Timeline
 from windlass.core.states import State
-from windlass.core.text.transcoding import as_msgpack
+from windlass.core.text.codecs import as_msgpack
 
 from .protocol import NIL, QUEUE, Value
 

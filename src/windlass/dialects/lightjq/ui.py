@@ -13,7 +13,7 @@ from windlass.core.errors import BadInput
 from windlass.core.ids import format_id
 from windlass.core.job import Blob, Job, Timeline
 from windlass.core.operations import Listing, Worker
-from windlass.core.text.transcoding import as_json, as_msgpack
+from windlass.core.text.codecs import as_json, as_msgpack
 from windlass.core.validation.bounds import CURSOR_MAX, NAME_MAX, PAGE_MAX, UINT32_MAX
 from windlass.web.app.request_context import RequestContext
 from windlass.web.app.router import READS, Routes

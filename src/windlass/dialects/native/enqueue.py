@@ -69,7 +69,7 @@ def enqueue(context: AskOne) -> DeferredAnswer[Enqueued] | Awaitable[Answer]:
         [job] = _with_ids(context, [job])
     if context.principal.queues and named_by(job.template.job):
         return _enqueue_related(context, job)
-    return DeferredAnswer(context.state.gathering.enqueue(job, context.query.durability), _accepted)
+    return DeferredAnswer(context.state.batcher.enqueue(job, context.query.durability), _accepted)
 
 
 async def _enqueue_related(context: AskOne, job: PreparedJob) -> Answer:

@@ -13,7 +13,7 @@ from windlass.core.errors import BadInput
 from windlass.core.ids import parse_id
 from windlass.core.job import Blob, Codec, Job, NewJob
 from windlass.core.retry import ENDLESS, Backoff
-from windlass.core.text.transcoding import as_json
+from windlass.core.text.codecs import as_json
 from windlass.core.validation.bounds import NAME_MAX
 from windlass.core.validation.jobs import check_new_job
 from windlass.core.validation.values import check_new_name

@@ -85,7 +85,7 @@ async def _enqueued(state: AppState, order: Order) -> str:
     for _ in range(TRIES):
         download_id = new_download_id()
         try:
-            await state.gathering.enqueue(job_of(order, download_id))
+            await state.batcher.enqueue(job_of(order, download_id))
             return download_id
         except UniqueConflict:
             continue

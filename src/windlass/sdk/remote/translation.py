@@ -14,7 +14,7 @@ from windlass.core.ids import format_id, parse_id
 from windlass.core.job import NULL_BLOB, Attempt, Blob, Callback, Codec, Job, NewJob, Timeline
 from windlass.core.retry import Backoff
 from windlass.core.states import State
-from windlass.core.text.transcoding import as_msgpack
+from windlass.core.text.codecs import as_msgpack
 from windlass.core.validation.document_depth import is_too_deep
 from windlass.wire import new_job
 from windlass.wire.batches import Results

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterable, Iterable
 from typing import Any
 
 from windlass.core.errors import BadInput
-from windlass.core.export.lines import Imported
+from windlass.core.export.lines import ImportReport
 from windlass.core.validation.bounds import PAYLOAD_STORED_MAX
 from windlass.service.limits import Limiting
 from windlass.store.export.writer import Exporting
@@ -20,7 +20,7 @@ class Transferring(Limiting):
         """All that is kept, line by line: `async for`, or `for` without an event loop."""
         return Exporting(self.store)
 
-    def import_jobs(self, lines: Iterable[bytes | str] | AsyncIterable[bytes | str]) -> WaitingOperation[Imported]:
+    def import_jobs(self, lines: Iterable[bytes | str] | AsyncIterable[bytes | str]) -> WaitingOperation[ImportReport]:
         """Takes in the lines of an export; answers what was added, was there already, or was refused and why."""
         if isinstance(lines, str | bytes) or not isinstance(lines, Iterable | AsyncIterable):
             raise BadInput("lines must be an iterable of lines, such as a file or an export.")
@@ -29,7 +29,7 @@ class Transferring(Limiting):
             self.store, lambda: self._import(importer, lines), lambda: self._import_now(importer, lines)
         )
 
-    async def _import(self, importer: Importer, lines: Any) -> Imported:
+    async def _import(self, importer: Importer, lines: Any) -> ImportReport:
         await self.store.open()
         if isinstance(lines, AsyncIterable):
             async for line in lines:
@@ -42,7 +42,7 @@ class Transferring(Limiting):
         await self.store.run(importer.finish())
         return importer.done
 
-    def _import_now(self, importer: Importer, lines: Any) -> Imported:
+    def _import_now(self, importer: Importer, lines: Any) -> ImportReport:
         self.store.open_sync()
         if not isinstance(lines, Iterable):
             raise BadInput("Lines that come asynchronously must be awaited.")

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from windlass.core.errors import BadInput, CrossPartition, IdConflict, Refusal
 from windlass.core.export import lines as export_lines
-from windlass.core.ids import parse_id, rehomed
+from windlass.core.ids import parse_id, with_partition
 from windlass.core.job import NewJob
 from windlass.core.limits.limit import Limit
 from windlass.core.validation.bounds import MIB
@@ -59,7 +59,7 @@ class Importer:
     """Reads the lines of one export in order."""
 
     def __init__(self, store: Store, payload_max: int, set_limit: Callable[[Limit], Flow[int]]) -> None:
-        self.done = export_lines.Imported()
+        self.done = export_lines.ImportReport()
         self._store = store
         self._payload_max = payload_max
         self._set_limit = set_limit
@@ -103,9 +103,9 @@ class Importer:
             self.done.unknown_awaited += unknown
 
     def _read_line(self, line: export_lines.AnyLine, size: int) -> Flow[None] | None:
-        if isinstance(line, export_lines.Header):
+        if isinstance(line, export_lines.HeaderLine):
             raise BadInput("a header can only be the first line.")
-        if isinstance(line, export_lines.End):
+        if isinstance(line, export_lines.EndLine):
             return self._read_end(line)
         if isinstance(line, export_lines.LimitLine):
             check_limit(line.limit)
@@ -115,7 +115,7 @@ class Importer:
         self._seen[_kind_of(line)] += 1
         return self._add(_kind_of(line), entry, _weight(line, size)) if entry else None
 
-    def _read_end(self, line: export_lines.End) -> Flow[None]:
+    def _read_end(self, line: export_lines.EndLine) -> Flow[None]:
         for kind in export_lines.KINDS:
             if line.counts.get(kind) != self._seen[kind]:
                 said = line.counts.get(kind)
@@ -198,7 +198,7 @@ class Importer:
         return stored_entries.new_job_in(entry, self._rehomed(entry.id, home), parent)
 
     def _rehomed(self, text: str, home: int) -> bytes:
-        return rehomed(parse_id(text), home, self._store.partitions)
+        return with_partition(parse_id(text), home, self._store.partitions)
 
     # Sending
 
@@ -270,7 +270,7 @@ class Importer:
     def _refuse(self, line: int, what: str, name: str, refusal: Refusal) -> None:
         self.done.refused[what] += 1
         if len(self.done.reasons) < export_lines.REASONS_KEPT:
-            self.done.reasons.append(export_lines.ImportRefused(line, f"{what} {name}", refusal.code, str(refusal)))
+            self.done.reasons.append(export_lines.ImportRefusal(line, f"{what} {name}", refusal.code, str(refusal)))
 
 
 def _weight(line: export_lines.AnyLine, size: int) -> int:

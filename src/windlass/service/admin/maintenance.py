@@ -74,7 +74,7 @@ class Upkeep(Asking):
     def _stop_torn_flow(self, already: Collection[int]) -> Flow[list[int]]:
         torn: list[int] = yield MigratingPartitions()
         whole = set(already) - set(torn)
-        calls = [maintenance.keep_off(home) for home in torn]
+        calls = [maintenance.stop_migrating_partition(home) for home in torn]
         calls += [maintenance.stop(0, "", home) for home in range(self.store.partitions) if home in whole]
         if calls:
             yield calls

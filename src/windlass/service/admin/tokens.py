@@ -25,13 +25,13 @@ class Trusting(Asking):
 
     def _create_token_flow(self, new: NewToken) -> Flow[CreatedToken]:
         random = (secrets.token_bytes(access.ID_RANDOM_BYTES), secrets.token_bytes(access.SECRET_RANDOM_BYTES))
-        shown = access.draw(*random)
+        shown = access.generate_secret(*random)
         made = yield tokens.create_token(new, shown)
         if isinstance(made, TokenExists):
             raise TokenExists(f"There is a token {new.name!r} already; choose another name, or remove that one first.")
         if isinstance(made, Refusal):
             raise made
-        return CreatedToken(made, access.write_token(shown))
+        return CreatedToken(made, access.format_token(shown))
 
     def revoke_token(self, name: str) -> Operation[None]:
         """Servers refuse it within a second. After a lost answer `unknown_token` means that it went through."""

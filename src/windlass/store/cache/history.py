@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from windlass.core.queue import Minute
-from windlass.core.stats.rollup import in_steps
+from windlass.core.stats.rollup import roll_up
 from windlass.store.commands.command import EngineTime, Flow
 from windlass.store.commands.queues import MINUTE_MS, QueueHistories, history
 
@@ -51,7 +51,7 @@ class Chronicle:
             for part in _parts(group, missing_ms, now_ms):
                 told: QueueHistories = yield history(part, BACK, home, first=missing_ms // MINUTE_MS)
                 for name, minutes in zip(part, told.minutes, strict=True):
-                    found[name] = self._learn((name, step_ms), in_steps(minutes, step_ms), window_ms, told.now_ms)
+                    found[name] = self._learn((name, step_ms), roll_up(minutes, step_ms), window_ms, told.now_ms)
         return {name: found[name] for name in names}
 
     def _missing_from(self, name: str, step_ms: int, window_ms: int) -> int:

@@ -12,7 +12,7 @@ from windlass.core.operations import WorkerReportOutcome, LeaseRef, WorkerReport
 from windlass.store.records.record import pack_blob
 
 from .command import Argument, BatchCommand, Command, decode_text, parse_reply, reply_parser
-from .push import PushResult, read_push_result
+from .push import DispatchResult, read_dispatch_result
 from .take import UNREGISTERED, WaitRegistration
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -56,6 +56,6 @@ def assign(
     spends_attempt: bool,
     partition: int,
     registration: WaitRegistration = UNREGISTERED,
-) -> Command[PushResult | Refusal]:
+) -> Command[DispatchResult | Refusal]:
     args: list[Argument] = [most, accept_ms, int(spends_attempt), registration.bell, registration.for_ms, *queues]
-    return Command("assign", args, lambda reply: parse_reply(reply, read_push_result), partition=partition)
+    return Command("assign", args, lambda reply: parse_reply(reply, read_dispatch_result), partition=partition)

@@ -9,7 +9,7 @@ import msgspec
 
 from windlass.core.errors import Refusal
 from windlass.core.job import Cap
-from windlass.core.limits.limit import Aggregation, AggregationPage, key_shown
+from windlass.core.limits.limit import Aggregation, AggregationPage, display_key
 
 from .command import Command, reply_parser
 
@@ -26,7 +26,7 @@ def pack_cap(cap: Cap, key: str) -> bytes:
 def _aggregation(row: list[Any]) -> Aggregation:
     text, queued, scheduled, running, stored = row
     cap = _HEAD.unpack_from(stored)[0] if stored else None
-    key, note = _decode(stored[_HEAD.size :]) if stored else (key_shown(text.decode()), "")
+    key, note = _decode(stored[_HEAD.size :]) if stored else (display_key(text.decode()), "")
     return Aggregation(key=key, queued=queued, scheduled=scheduled, running=running, cap=cap, note=note)
 
 

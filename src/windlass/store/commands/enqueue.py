@@ -16,7 +16,7 @@ from .caps import pack_cap
 from .command import Argument, BatchCommand, DependencyIds, NotConfirmed
 from .limits import join_keys
 
-_TOGETHER = b"\xff"  # with the next job, or not at all
+_ATOMIC = b"\xff"  # with the next job, or not at all
 _CAPPED = b"\xfe"  # a cap follows
 _NONE, _KEEP, _REPLACE, _DEBOUNCE, _THROTTLE, _REFUSE = b"\0", b"\1", b"\2", b"\3", b"\4", b"\5"
 _ACCEPTED: dict[bytes, Any] = {
@@ -28,7 +28,7 @@ PREPARED_MAX = 256  # of one form
 def _terms(job: NewJob, limits: LimitTable, matched: Sequence[str], payload: Blob) -> bytes:
     """The cap it brings, what to do about its unique key, and the jobs it waits for; nothing where there is nothing."""
     unique = _unique_terms(job)
-    cap = b"" if job.cap is None else _cap_terms(job.cap, limits.capped(job.cap.limit, matched, payload))
+    cap = b"" if job.cap is None else _cap_terms(job.cap, limits.find_own_cap(job.cap.limit, matched, payload))
     if job.after:
         return DependencyIds(cap + (unique or _NONE) + b"".join(job.after))
     return cap + unique
@@ -54,7 +54,7 @@ def _unique_terms(job: NewJob) -> bytes:
     return _KEEP if job.unique_check == "keep" else _REFUSE
 
 
-def read(reply: Any) -> Enqueued | Refusal:
+def read_enqueued(reply: Any) -> Enqueued | Refusal:
     """The id alone says that a job is queued as it came."""
     is_durable = type(reply) is not NotConfirmed
     if not is_durable:
@@ -75,26 +75,26 @@ def _instants(job: NewJob, now_ms: int) -> tuple[int, int]:
     return run_at_ms, expires_at_ms
 
 
-def item(
+def enqueue_item(
     job_id: bytes, job: PreparedJob, now_ms: int, limits: LimitTable, origin: record.Origin = record.NO_ORIGIN
 ) -> tuple[bytes, bytes]:
     """Id and record, and what to do about the unique key: a new job as every script that adds one reads it."""
-    form, payload = job.form, job.payload
+    form, payload = job.template, job.payload
     common = form.job
     matched = limits.match(common.queue, common.name, common.lane, payload) if limits.limits else ()
-    packed = record.filled(_prepared(form, payload.codec, now_ms, matched, origin), job_id, payload.data)
-    return packed, b"" if form.is_plain else _terms(common, limits, matched, payload)
+    packed = record.fill_record(_prepared(form, payload.codec, now_ms, matched, origin), job_id, payload.data)
+    return packed, b"" if form.is_simple else _terms(common, limits, matched, payload)
 
 
-def _prepared(form: JobTemplate, codec: Codec, now_ms: int, matched: Sequence[str], origin: record.Origin) -> record.Prepared:
-    if form.is_relative or origin is not record.NO_ORIGIN:
-        return record.prepare(form.job, codec, *_instants(form.job, now_ms), join_keys(matched), origin)
+def _prepared(form: JobTemplate, codec: Codec, now_ms: int, matched: Sequence[str], origin: record.Origin) -> record.RecordTemplate:
+    if form.has_relative_times or origin is not record.NO_ORIGIN:
+        return record.prepare_record(form.job, codec, *_instants(form.job, now_ms), join_keys(matched), origin)
     key = codec, matched
-    found: record.Prepared | None = form.packed.get(key)
+    found: record.RecordTemplate | None = form.packed.get(key)
     if found is None:
         if len(form.packed) >= PREPARED_MAX:  # keys of limits differ with the payloads
             form.packed.clear()
-        found = form.packed[key] = record.prepare(form.job, codec, *_instants(form.job, 0), join_keys(matched))
+        found = form.packed[key] = record.prepare_record(form.job, codec, *_instants(form.job, 0), join_keys(matched))
     return found
 
 
@@ -112,12 +112,12 @@ def enqueue(
     their ids, of numbers."""
     items, size = _items(jobs, now_ms, limits)
     if is_whole:
-        items, size = _together(items), -1
+        items, size = _mark_all_atomic(items), -1
     return BatchCommand(
         "enqueue",
         (limits.version,),
         items,
-        read,
+        read_enqueued,
         partition=partition,
         durability=durability,
         is_whole=is_whole,
@@ -134,25 +134,25 @@ def _items(
     size = 0
     last: JobTemplate | None = None
     codec: Codec | None = None
-    prepared: record.Prepared
+    prepared: record.RecordTemplate
     for job_id, job in jobs:
-        form, payload = job.form, job.payload
+        form, payload = job.template, job.payload
         if form is not last or payload.codec is not codec:
-            if limits.limits or not form.is_plain:
-                return [item(job_id, job, now_ms, limits) for job_id, job in jobs], -1
+            if limits.limits or not form.is_simple:
+                return [enqueue_item(job_id, job, now_ms, limits) for job_id, job in jobs], -1
             last, codec = form, payload.codec
             prepared = _prepared(form, codec, now_ms, (), record.NO_ORIGIN)
-        entry = record.filled(prepared, job_id, payload.data)
+        entry = record.fill_record(prepared, job_id, payload.data)
         size += len(entry)
         items.append((entry, b""))
     return items, size
 
 
-def _together(items: list[tuple[Argument, ...]]) -> list[tuple[Argument, ...]]:
-    marked = [(entry, _marked(terms)) for entry, terms in items[:-1]]
+def _mark_all_atomic(items: list[tuple[Argument, ...]]) -> list[tuple[Argument, ...]]:
+    marked = [(entry, _mark_atomic(terms)) for entry, terms in items[:-1]]
     return [*marked, items[-1]]
 
 
-def _marked(terms: Argument) -> bytes:
+def _mark_atomic(terms: Argument) -> bytes:
     assert isinstance(terms, bytes)  # noqa: S101
-    return type(terms)(_TOGETHER + terms)
+    return type(terms)(_ATOMIC + terms)

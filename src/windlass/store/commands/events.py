@@ -21,13 +21,13 @@ class EventPosition(NamedTuple):
     ordinal: int
 
     @property
-    def behind(self) -> str:
+    def previous_id(self) -> str:
         """The id before it, as XREAD wants it."""
         return f"{self.epoch}-{self.ordinal - 1}" if self.ordinal else f"{self.epoch - 1}-{2**64 - 1}"
 
 
 class StreamPage(NamedTuple):
-    coming: EventPosition  # of the next event that will be written
+    next_position: EventPosition  # of the next event that will be written
     entries: list[Entry]
 
 

@@ -6,9 +6,17 @@ from collections import defaultdict
 from typing import Any
 
 from windlass.core.errors import Refusal
-from windlass.core.explain.inputs import Awaited, Employed, Facts, FullLimit, Place, Relative, Takers
+from windlass.core.explain.inputs import (
+    AwaitedMembers,
+    RegisteredWorker,
+    Facts,
+    FullLimit,
+    QueuePosition,
+    RelatedJob,
+    Takers,
+)
 from windlass.core.explain.references import Step
-from windlass.core.limits.limit import key_in
+from windlass.core.limits.limit import parse_key
 from windlass.core.operations import ANY_JOB, Filter
 from windlass.core.queue import Pause
 from windlass.core.states import State
@@ -55,10 +63,10 @@ def _facts(job_id: bytes, parts: Any) -> Facts:
         last_attempt=unpack_attempt(attempt) if attempt else None,
         pauses=_pauses(job.queue, found[b"pause"]),
         limits=[_limit(fact) for fact in found[b"limit"]],
-        place=_place(_only(found[b"place"], None)),
+        position=_place(_only(found[b"place"], None)),
         takers=_takers(_only(found[b"takers"], (0, 0, 0, []))),
         workers=[_worker(row) for row in workers],
-        strangers=_only(found[b"strangers"], ([],))[0],
+        workers_without_name=_only(found[b"strangers"], ([],))[0],
         has_more_workers=all_workers > len(workers),
         queue_lease_ms=lease_ms,
         holder=_worker(holder) if holder else None,
@@ -82,7 +90,7 @@ def _limit(fact: Any) -> FullLimit:
     holdup, definition, running, token_at, holders, own_cap = fact
     return FullLimit(
         limit=read_limit(definition),
-        key=key_in(holdup.decode()),
+        key=parse_key(holdup.decode()),
         own_cap=own_cap or None,
         running=running,
         next_token_at_ms=token_at or None,
@@ -90,16 +98,16 @@ def _limit(fact: Any) -> FullLimit:
     )
 
 
-def _place(fact: Any) -> Place | None:
+def _place(fact: Any) -> QueuePosition | None:
     if fact is None:
         return None
     ahead, is_fair, lanes, blocked_lanes, weight = fact
-    return Place(ahead=ahead, is_fair=bool(is_fair), lanes=lanes, blocked_lanes=blocked_lanes, weight=weight)
+    return QueuePosition(ahead=ahead, is_fair=bool(is_fair), lanes=lanes, blocked_lanes=blocked_lanes, weight=weight)
 
 
 def _takers(fact: Any) -> Takers:
     waiting, wanting, served, unfit = fact
-    return Takers(waiting=waiting, wanting=wanting, served=served, unfit=[read_filter(text.decode()) for text in unfit])
+    return Takers(waiting=waiting, wanting=wanting, served=served, other_filters=[read_filter(text.decode()) for text in unfit])
 
 
 def read_filter(text: str) -> Filter:
@@ -116,18 +124,18 @@ def read_filter(text: str) -> Filter:
     )
 
 
-def _worker(row: Any) -> Employed:
+def _worker(row: Any) -> RegisteredWorker:
     worker, silent_at, beat_ms, description, running = row
-    return Employed(id=worker, info=read_info(description), silent_at_ms=silent_at, beat_ms=beat_ms, running=running)
+    return RegisteredWorker(id=worker, info=read_info(description), silent_at_ms=silent_at, beat_ms=beat_ms, running=running)
 
 
-def _relative(job_id: bytes, state: int) -> Relative:
-    return Relative(job_id, State(state) if state else None)
+def _relative(job_id: bytes, state: int) -> RelatedJob:
+    return RelatedJob(job_id, State(state) if state else None)
 
 
-def _awaited(fact: Any) -> Awaited:
+def _awaited(fact: Any) -> AwaitedMembers:
     if fact is None:
-        return Awaited()
+        return AwaitedMembers()
     pending, first, deleted, first_deleted = fact
     members = [_relative(*pair) for pair in first]
-    return Awaited(pending=pending, first=members, deleted=deleted, first_deleted=first_deleted)
+    return AwaitedMembers(pending=pending, first=members, deleted=deleted, first_deleted=first_deleted)

@@ -14,7 +14,7 @@ from windlass.core.errors import BadInput, Refusal
 from windlass.core.job import Attempt, Ending, Job, Member, Timeline
 from windlass.core.operations import Listing, MemberPage, Page
 from windlass.core.states import State
-from windlass.core.text.error_text import error_shape, plain_parts, says
+from windlass.core.text.error_text import error_shape, literal_parts, error_contains
 from windlass.store.records.record import unpack, unpack_attempt, unpack_blob
 
 from .command import Argument, BatchCommand, Command, parse_read_reply, reply_parser
@@ -116,7 +116,7 @@ def _read_page(listing: Listing, reply: Any) -> IndexPage:
 
 
 def _matches_error(listing: Listing, attempt: Attempt | None) -> bool:
-    if listing.error and not says(attempt, listing.error):
+    if listing.error and not error_contains(attempt, listing.error):
         return False
     return not listing.error_shape or error_shape(attempt) == listing.error_shape
 
@@ -124,7 +124,7 @@ def _matches_error(listing: Listing, attempt: Attempt | None) -> bool:
 def _error_texts(listing: Listing) -> list[bytes]:
     """Texts that an error must hold so that its line can be as wanted: the line is put together from parts, and JSON
     may write them in two ways. The page is looked through again with the line itself."""
-    texts = [listing.error, *plain_parts(listing.error_shape)]
+    texts = [listing.error, *literal_parts(listing.error_shape)]
     parts = [part for text in texts for part in text.split(": ") if part]
     forms = [{part.encode(), json.dumps(part)[1:-1].encode(), msgspec.json.encode(part)[1:-1]} for part in parts]
     return [b"\1".join(sorted(form.lower() for form in some)) for some in forms]

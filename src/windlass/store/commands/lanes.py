@@ -46,20 +46,20 @@ def _lane(table: LimitTable, now_ms: int, row: Any) -> Lane:
         lane=tenant.removeprefix(_HIDDEN),
         name=name,
         is_hidden=tenant.startswith(_HIDDEN),
-        limits=tuple(_named(table, one) for one in limits.split(LIMITS_SEPARATOR) if one),
+        limits=tuple(_limit_label(table, one) for one in limits.split(LIMITS_SEPARATOR) if one),
         queued=queued,
         oldest_age_ms=max(0, now_ms - ready_at_ms),
-        held_by=_held_up(table, held) if held else None,
+        held_by=_read_hold(table, held) if held else None,
     )
 
 
-def _named(table: LimitTable, holdup: str) -> str:
+def _limit_label(table: LimitTable, holdup: str) -> str:
     number, colon, key = holdup.partition(":")
     limit = table.limits.get(int(number))
     return f"{limit.name if limit else number}{colon}{key}"
 
 
-def _held_up(table: LimitTable, holdup: str) -> HeldUp:
+def _read_hold(table: LimitTable, holdup: str) -> HeldUp:
     number, colon, key = holdup.partition(":")
     if not number.isdecimal():
         return HeldUp(pause={"l": "lane", "n": "name"}.get(holdup[:1], "queue"))

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from windlass.core.errors import Refusal
-from windlass.core.limits.limit import Level, Limit, LimitHolder, LimitHolders, LimitTable, key_in
+from windlass.core.limits.limit import Level, Limit, LimitHolder, LimitHolders, LimitTable, parse_key
 from windlass.store.records.record import LIMITS_SEPARATOR
 
 from .command import Argument, BatchCommand, Command, ignore_reply, reply_parser
@@ -77,7 +77,7 @@ class LevelPage(NamedTuple):
 def _level(row: list[Any]) -> Level:
     holdup, running, lanes, room, token_at = row
     return Level(
-        key=key_in(holdup.decode()),
+        key=parse_key(holdup.decode()),
         running=running,
         blocked_lanes=lanes,
         room=None if room < 0 else room,

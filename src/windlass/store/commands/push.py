@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple, TypeAlias, cast
 
 from windlass.core.errors import Refusal
-from windlass.core.operations import Dispatch, PushResult, Redirect, Taken, WorkerInfo
+from windlass.core.operations import Dispatch, PushReport, Redirect, Taken, WorkerInfo
 from windlass.store.records.record import unpack
 from windlass.store.waiting.wakeups import Place
 
@@ -17,7 +17,7 @@ from .workers import read_info
 PushedState: TypeAlias = Literal["running", "queued", "scheduled", "cancelled"]
 
 
-class PushResult(NamedTuple):
+class DispatchResult(NamedTuple):
     """What one look found, and where the engine rings when there is more."""
 
     now_ms: int
@@ -34,9 +34,9 @@ def _pairs(flat: Sequence[bytes]) -> list[tuple[bytes, bytes]]:
     return list(zip(flat[::2], flat[1::2], strict=True))
 
 
-def read_push_result(reply: Any) -> PushResult:
+def read_dispatch_result(reply: Any) -> DispatchResult:
     now_ms, next_due, entries, descriptions, places = reply
-    return PushResult(
+    return DispatchResult(
         now_ms,
         Taken([unpack(entry) for entry in entries], next_due or None),
         {worker: read_info(description) for worker, description in _pairs(descriptions)},
@@ -46,7 +46,7 @@ def read_push_result(reply: Any) -> PushResult:
 
 def dispatch(
     most: int, accept_ms: int, partition: int, registration: WaitRegistration = UNREGISTERED
-) -> Command[PushResult | Refusal]:
+) -> Command[DispatchResult | Refusal]:
     args: list[Argument] = [
         most,
         accept_ms,
@@ -54,10 +54,10 @@ def dispatch(
         registration.for_ms,
         int(registration.others_wait),
     ]
-    return Command("dispatch", args, lambda reply: parse_reply(reply, read_push_result), partition=partition)
+    return Command("dispatch", args, lambda reply: parse_reply(reply, read_dispatch_result), partition=partition)
 
 
-def pushed(ones: Sequence[PushResult], partition: int) -> BatchCommand[PushedState | Refusal]:
+def pushed(ones: Sequence[PushReport], partition: int) -> BatchCommand[PushedState | Refusal]:
     items = [(one.id, one.token, one.worker, one.outcome, one.lease_ms) for one in ones]
     read = reply_parser(lambda reply: cast(PushedState, decode_text(reply)))
     return BatchCommand("pushed", (), items, read, partition=partition)

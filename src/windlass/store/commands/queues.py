@@ -17,7 +17,7 @@ from .command import Argument, Command, reply_parser
 RELANED_PER_CALL = 500
 MINUTE_MS = 60_000
 _MINUTE_FIELDS = frozenset(Minute.__struct_fields__) - {"at_ms", "waits", "runs"}
-_SPANS = {kind: frozenset(f"{kind}{bits}" for bits in range(32)) for kind in "wr"}
+_HISTOGRAM_FIELDS = {kind: frozenset(f"{kind}{bits}" for bits in range(32)) for kind in "wr"}
 
 
 def _pairs(flat: Sequence[Any]) -> dict[Any, Any]:
@@ -45,17 +45,17 @@ def relane(queue: str, partition: int) -> Command[bool]:
     return Command("relane", [queue, RELANED_PER_CALL], bool, partition=partition)
 
 
-def _paused(lane: str, name: str) -> str:
+def _pause_field(lane: str, name: str) -> str:
     return f"l{lane}" if lane else f"n{name}" if name else ""
 
 
 def pause(queue: str, lane: str, name: str, reason: str, partition: int) -> Command[bool | Refusal]:
-    args: list[Argument] = [queue, _paused(lane, name), reason]
+    args: list[Argument] = [queue, _pause_field(lane, name), reason]
     return Command("pause", args, reply_parser(bool), partition=partition)
 
 
 def resume(queue: str, lane: str, name: str, partition: int) -> Command[bool]:
-    return Command("resume", [queue, _paused(lane, name)], bool, partition=partition)
+    return Command("resume", [queue, _pause_field(lane, name)], bool, partition=partition)
 
 
 def read_pause(queue: str, what: bytes, content: bytes) -> Pause:
@@ -169,14 +169,14 @@ def _read_minutes(parts: Any) -> list[Minute]:
 def _read_minute(at_ms: int, counted: Mapping[str, int]) -> Minute:
     """What was taken and what was finished are sums over spans, see lua/lib/jobs/counters.lua."""
     known = {what: value for what, value in counted.items() if what in _MINUTE_FIELDS}
-    waits, runs = (_spans(counted, kind) for kind in "wr")
+    waits, runs = (_read_histogram(counted, kind) for kind in "wr")
     known["taken"] = known.get("taken", 0) + sum(waits)
     known["finished"] = known.get("finished", 0) + sum(runs)
     return Minute(at_ms=at_ms, waits=waits, runs=runs, **known)
 
 
-def _spans(counted: Mapping[str, int], kind: str) -> tuple[int, ...]:
-    return histogram.counts({int(what[1:]): value for what, value in counted.items() if what in _SPANS[kind]})
+def _read_histogram(counted: Mapping[str, int], kind: str) -> tuple[int, ...]:
+    return histogram.from_bucket_counts({int(what[1:]): value for what, value in counted.items() if what in _HISTOGRAM_FIELDS[kind]})
 
 
 def queues(cursor: str, about: int, partition: int) -> Command[tuple[str, list[str]]]:

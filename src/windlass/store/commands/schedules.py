@@ -47,9 +47,9 @@ def run_schedule(
     status: ScheduleStatus, job_id: bytes, now_ms: int, limits: LimitTable, partition: int
 ) -> Command[Enqueued | Refusal]:
     name = status.schedule.name
-    job = enqueue.item(job_id, prepare_single(status.schedule.job), now_ms, limits, Origin(name, now_ms))
+    job = enqueue.enqueue_item(job_id, prepare_single(status.schedule.job), now_ms, limits, Origin(name, now_ms))
     args: list[Argument] = [name, status.revision, now_ms, *job, limits.version]
-    return Command("run_schedule", args, lambda reply: parse_reply(reply, enqueue.read), partition=partition)
+    return Command("run_schedule", args, lambda reply: parse_reply(reply, enqueue.read_enqueued), partition=partition)
 
 
 class DueSchedule(NamedTuple):
@@ -91,7 +91,7 @@ def _fire_item(fire: ScheduleFiring, now_ms: int, limits: LimitTable) -> tuple[A
     item: list[Argument] = [schedule.name, fire.due.next_at_ms, fire.due.revision, fire.next_at_ms or 0]
     item += (fire.skipped, fire.missed, schedule.overlap, len(fire.jobs))
     for planned_at_ms, job_id, job in fire.jobs:
-        item += (planned_at_ms, *enqueue.item(job_id, prepare_single(job), now_ms, limits, Origin(schedule.name, planned_at_ms)))
+        item += (planned_at_ms, *enqueue.enqueue_item(job_id, prepare_single(job), now_ms, limits, Origin(schedule.name, planned_at_ms)))
     return tuple(item)
 
 

@@ -37,18 +37,18 @@ def filter_text(wants: Filter) -> str:
 class WaitRegistration:
     """Under which bell a taker waits when there is nothing for it."""
 
-    __slots__ = ("bell", "by_hand", "for_ms", "others_wait")
+    __slots__ = ("bell", "direct_handoff", "for_ms", "others_wait")
 
-    def __init__(self, bell: str = "", for_ms: int = 0, others_wait: bool = False, by_hand: bool = False) -> None:
+    def __init__(self, bell: str = "", for_ms: int = 0, others_wait: bool = False, direct_handoff: bool = False) -> None:
         self.bell = bell
         self.for_ms = for_ms
         self.others_wait = others_wait
-        self.by_hand = by_hand  # its worker may be handed a job with the ring
+        self.direct_handoff = direct_handoff  # its worker may be handed a job with the ring
 
     @property
     def kind(self) -> int:
         """As the scripts read it: a hand is offered by who waits alone."""
-        return 1 if self.others_wait else 2 if self.by_hand else 0
+        return 1 if self.others_wait else 2 if self.direct_handoff else 0
 
 
 UNREGISTERED = WaitRegistration()

@@ -52,7 +52,7 @@ def handshake(endpoint: Endpoint) -> Iterator[CommandArgs]:
     yield "CLIENT", "SETNAME", "windlass"
 
 
-def check_refusal(endpoint: Endpoint, command: CommandArgs, refusal: EngineReplyError) -> None:
+def check_handshake_refusal(endpoint: Endpoint, command: CommandArgs, refusal: EngineReplyError) -> None:
     """Raise, with the endpoint named, what the engine refused in the handshake."""
     if command[0] == "CLIENT" and refusal.kind == "NOPERM":
         return  # the name only helps people who read CLIENT LIST
@@ -61,7 +61,7 @@ def check_refusal(endpoint: Endpoint, command: CommandArgs, refusal: EngineReply
     raise EngineReplyError(str(refusal), f"{endpoint} refused {command[0]!s}: ") from refusal
 
 
-def unreachable(endpoint: Endpoint, error: OSError, timeout_s: float) -> WindlassError:
+def connect_error(endpoint: Endpoint, error: OSError, timeout_s: float) -> WindlassError:
     if isinstance(error, ssl.SSLCertVerificationError):
         hint = "Name the authority that signed it with ?ssl_ca_certs=/path/ca.pem"
         return BadSetting(f"The certificate of {endpoint} is not trusted: {error.verify_message}. {hint}")
@@ -87,7 +87,7 @@ class Connection(asyncio.Protocol):
         self._reader = new_reader()
         self._outgoing: list[bytes] = []
         self._pending: deque[asyncio.Future[Any]] = deque()
-        self._lost_because: str | None = None
+        self._lost_reason: str | None = None
         self._writable = asyncio.Event()
         self._writable.set()
         self._gone = asyncio.Event()
@@ -98,10 +98,10 @@ class Connection(asyncio.Protocol):
         try:
             async with asyncio.timeout(timeout_s):
                 await connection._connect(endpoint)
-                await connection._shake_hands(endpoint)
+                await connection._handshake(endpoint)
         except OSError as error:
             connection.close()
-            raise unreachable(endpoint, error, timeout_s) from error
+            raise connect_error(endpoint, error, timeout_s) from error
         except BaseException:
             connection.close()
             raise
@@ -112,8 +112,8 @@ class Connection(asyncio.Protocol):
 
     def call_packed(self, packed: bytes) -> asyncio.Future[Any]:
         future: asyncio.Future[Any] = self._loop.create_future()
-        if self._lost_because is not None:
-            future.set_exception(ConnectionLost(self._lost_because))
+        if self._lost_reason is not None:
+            future.set_exception(ConnectionLost(self._lost_reason))
             return future
         if not self._outgoing:
             self._loop.call_soon(self._flush)
@@ -154,12 +154,12 @@ class Connection(asyncio.Protocol):
         """Wait until the engine has read enough of what was written."""
         self._flush()
         await self._writable.wait()
-        if self._lost_because is not None:
-            raise ConnectionLost(self._lost_because)
+        if self._lost_reason is not None:
+            raise ConnectionLost(self._lost_reason)
 
     @property
     def is_closed(self) -> bool:
-        return self._lost_because is not None
+        return self._lost_reason is not None
 
     def close(self) -> None:
         """Pending calls fail at once; what was not yet written is dropped."""
@@ -205,16 +205,16 @@ class Connection(asyncio.Protocol):
         )
         tune(transport.get_extra_info("socket"))
 
-    async def _shake_hands(self, endpoint: Endpoint) -> None:
+    async def _handshake(self, endpoint: Endpoint) -> None:
         for command in handshake(endpoint):
             try:
                 await self.call(*command)
             except EngineReplyError as refusal:
-                check_refusal(endpoint, command, refusal)
+                check_handshake_refusal(endpoint, command, refusal)
 
     def _send_together(self, commands: Sequence[CommandArgs]) -> list[asyncio.Future[Any]]:
-        if self._lost_because is not None:
-            raise ConnectionLost(self._lost_because)
+        if self._lost_reason is not None:
+            raise ConnectionLost(self._lost_reason)
         packed = b"".join(map(pack, commands))  # first: with a wrong argument none of them leaves
         futures: list[asyncio.Future[Any]] = [self._loop.create_future() for _ in commands]
         if not self._outgoing:
@@ -233,9 +233,9 @@ class Connection(asyncio.Protocol):
             self._lose(f"The engine gave no reply within {timeout_s:g} s.")
 
     def _lose(self, reason: str) -> None:
-        if self._lost_because is not None:
+        if self._lost_reason is not None:
             return
-        self._lost_because = reason
+        self._lost_reason = reason
         self._outgoing.clear()
         for future in self._pending:
             if not future.done():

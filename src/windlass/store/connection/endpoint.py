@@ -80,7 +80,7 @@ class SentinelGroup:
     node: Endpoint  # how the primary is talked to; its host and port come from the sentinels
 
     def __str__(self) -> str:
-        return f"{_shown(self.node, 'sentinel', self.sentinels)}/{quote(self.service, safe='')}/{self.node.db}"
+        return f"{_format_nodes(self.node, 'sentinel', self.sentinels)}/{quote(self.service, safe='')}/{self.node.db}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,7 @@ class ClusterSeeds:
     seeds: tuple[Endpoint, ...]
 
     def __str__(self) -> str:
-        return _shown(self.seeds[0], "cluster", self.seeds)
+        return _format_nodes(self.seeds[0], "cluster", self.seeds)
 
 
 Address: TypeAlias = Endpoint | SentinelGroup | ClusterSeeds
@@ -101,7 +101,7 @@ def host_and_port(endpoint: Endpoint) -> str:
     return f"{host}:{endpoint.port}"
 
 
-def _shown(node: Endpoint, kind: str, nodes: tuple[Endpoint, ...]) -> str:
+def _format_nodes(node: Endpoint, kind: str, nodes: tuple[Endpoint, ...]) -> str:
     user = f"{quote(node.username, safe='')}@" if node.username else ""
     return f"{'rediss' if node.tls else 'redis'}+{kind}://{user}{','.join(map(host_and_port, nodes))}"
 

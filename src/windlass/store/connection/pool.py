@@ -33,10 +33,10 @@ class ConnectionPool:
         self._patience_s = patience_s
         self._tags: Sequence[str] = ("0",)
         self._roots: Sequence[str] = ()
-        self._links: dict[tuple[str, int], ReconnectingConnection] = {}
-        self._apart: weakref.WeakSet[ReconnectingConnection] = weakref.WeakSet()
+        self._connections: dict[tuple[str, int], ReconnectingConnection] = {}
+        self._dedicated: weakref.WeakSet[ReconnectingConnection] = weakref.WeakSet()
         self._shared_nodes = NodeConnections()
-        self._blocking_links: dict[tuple[str, int], SyncReconnectingConnection] = {}
+        self._sync_connections: dict[tuple[str, int], SyncReconnectingConnection] = {}
         self._watching: asyncio.Task[None] | None = None
         self.on_interruption: list[Callable[[], None]] = []
 
@@ -44,30 +44,30 @@ class ConnectionPool:
         """The hash tags and the roots of all partitions, once they are known."""
         self._tags, self._roots = tags, roots
 
-    def link(
+    def connection(
         self, purpose: str, partition: int, connecting: Callable[[], None] | None = None
     ) -> ReconnectingConnection:
         """Links of different purposes never wait for each other: calls, durable calls, the bell."""
-        key = purpose, self._line(purpose, partition)
-        found = self._links.get(key)
+        key = purpose, self._group_of(purpose, partition)
+        found = self._connections.get(key)
         if found is None:
-            found = self._links[key] = self._new_link(purpose, partition, connecting)
+            found = self._connections[key] = self._new_connection(purpose, partition, connecting)
             if self._watching is None and isinstance(self._topology, Sentinel):
-                self._watching = asyncio.create_task(self._topology.watch(self._renew), name="windlass-watch")
+                self._watching = asyncio.create_task(self._topology.watch(self._reconnect_all), name="windlass-watch")
         return found
 
     def new_connection(self, partition: int, connecting: Callable[[], None]) -> ReconnectingConnection:
         """A link apart, which its owner closes."""
-        found = self._new_link("apart", partition, connecting)
-        self._apart.add(found)
+        found = self._new_connection("apart", partition, connecting)
+        self._dedicated.add(found)
         return found
 
     def sync_connection(self, purpose: str, partition: int) -> SyncReconnectingConnection:
-        key = purpose, self._line(purpose, partition)
-        found = self._blocking_links.get(key)
+        key = purpose, self._group_of(purpose, partition)
+        found = self._sync_connections.get(key)
         if found is None:
             # Two threads at once: the first to arrive wins, the other's was never connected.
-            found = self._blocking_links.setdefault(key, self.new_sync_connection(partition))
+            found = self._sync_connections.setdefault(key, self.new_sync_connection(partition))
         return found
 
     def new_sync_connection(self, partition: int) -> SyncReconnectingConnection:
@@ -83,17 +83,17 @@ class ConnectionPool:
         if self._watching is not None:
             self._watching.cancel()
             self._watching = None
-        for link in self._links.values():
+        for link in self._connections.values():
             link.close()
-        for link in self._links.values():
+        for link in self._connections.values():
             await link.wait_closed()
-        self._links.clear()
+        self._connections.clear()
 
     def close_sync(self) -> None:
-        for link in self._blocking_links.values():
+        for link in self._sync_connections.values():
             link.close()
 
-    def _line(self, purpose: str, partition: int) -> int:
+    def _group_of(self, purpose: str, partition: int) -> int:
         """Partitions with one line share their links: all of them, unless they may lie on different nodes, or would
         wait for each other's confirmations."""
         return partition if self._topology.has_slots or purpose == "durable" else 0
@@ -101,7 +101,7 @@ class ConnectionPool:
     def _roots_reached(self, partition: int) -> Sequence[str]:
         return self._roots[partition : partition + 1] if self._topology.has_slots else self._roots
 
-    def _new_link(self, purpose: str, partition: int, connecting: Callable[[], None] | None) -> ReconnectingConnection:
+    def _new_connection(self, purpose: str, partition: int, connecting: Callable[[], None] | None) -> ReconnectingConnection:
         engine = self._engine
 
         async def before_connect() -> None:
@@ -125,6 +125,6 @@ class ConnectionPool:
         for handler in self.on_interruption:
             handler()
 
-    def _renew(self) -> None:
-        for link in (*self._links.values(), *self._apart):
+    def _reconnect_all(self) -> None:
+        for link in (*self._connections.values(), *self._dedicated):
             link.reconnect()

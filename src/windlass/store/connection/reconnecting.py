@@ -38,13 +38,13 @@ def _raise_first_error(replies: Sequence[Any]) -> None:
             raise_explained(reply)
 
 
-def _asking_for(commands: Sequence[CommandArgs], functions: Callable[[], str]) -> list[CommandArgs]:
+def _asking_commands(commands: Sequence[CommandArgs], functions: Callable[[], str]) -> list[CommandArgs]:
     """What a node is sent that was named for one call. A function may never have been called there: it is brought."""
     brought = ("FUNCTION", "LOAD", functions()) if commands[0][0] == "FCALL" else ("PING",)
     return [brought, ("ASKING",), *commands]
 
 
-def _asked_for(replies: list[Any], is_one: bool) -> Any:
+def _read_asking_replies(replies: list[Any], is_one: bool) -> Any:
     _raise_first_error(replies[1:3])  # not of the first: mostly the library is there already
     return replies[2] if is_one else replies[2:]
 
@@ -79,7 +79,7 @@ class ReconnectingConnection:
 
     def call(self, *args: Argument, timeout_s: float | None = None) -> Coroutine[Any, Any, Any]:
         """`timeout_s` replaces the reply limit; a blocking command needs one longer than its own."""
-        return self._repeating(Connection.call_within, args, timeout_s)
+        return self._call_with_retry(Connection.call_within, args, timeout_s)
 
     def begin(self, packed: bytes) -> Coroutine[Any, Any, Any] | None:
         """A packed command, on its way when this returns, if there is a connection. What goes wrong is raised, and
@@ -97,7 +97,7 @@ class ReconnectingConnection:
         """
         if len(commands) < 2:
             return [await self.call(*command, timeout_s=timeout_s) for command in commands]
-        replies: list[Any] = await self._repeating(_pipeline, commands, timeout_s)
+        replies: list[Any] = await self._call_with_retry(_pipeline, commands, timeout_s)
         _raise_first_error(replies)
         return replies
 
@@ -118,11 +118,11 @@ class ReconnectingConnection:
             await asyncio.wait({self._connecting})
         await self._nodes.wait_closed()
 
-    async def _repeating(
+    async def _call_with_retry(
         self, send: Callable[..., Awaitable[Any]], what: Sequence[Any], timeout_s: float | None
     ) -> Any:
         limit_s = self._reply_limit_s if timeout_s is None else timeout_s
-        patience: RetryPolicy | None = None
+        policy: RetryPolicy | None = None
         named: Endpoint | None = None  # by the engine, for this one time
         while True:
             connection = self._connection
@@ -130,15 +130,15 @@ class ReconnectingConnection:
                 if named is not None:
                     return await self._asking(named, limit_s, send, what)
                 if connection is None or connection.is_closed:
-                    connection = await self._renewed()
+                    connection = await self._reconnect()
                 return await send(connection, limit_s, *what)
             except WindlassError as problem:
                 if self._interrupted is not None and not isinstance(problem, EngineReplyError):
                     self._interrupted()
                 if self._is_closed:
                     raise
-                patience = patience or RetryPolicy(self.route, self._patience_s)
-                pause_s = patience.pause_s_after(problem)
+                policy = policy or RetryPolicy(self.route, self._patience_s)
+                pause_s = policy.pause_s_after(problem)
                 named = self.route.handle_problem(problem, named or self._node)
                 self._drop(connection, getattr(problem, "kind", ""))
             await asyncio.sleep(pause_s)
@@ -149,8 +149,8 @@ class ReconnectingConnection:
         """At a node that will serve the slot, and takes a call for it already when asked to."""
         connection = await self._nodes.to(named, min(CONNECT_LIMIT_S, self._patience_s))
         is_one = send is not _pipeline
-        commands = _asking_for([tuple(what)] if is_one else what, self._functions)
-        return _asked_for(await connection.pipeline_within(limit_s, commands), is_one)
+        commands = _asking_commands([tuple(what)] if is_one else what, self._functions)
+        return _read_asking_replies(await connection.pipeline_within(limit_s, commands), is_one)
 
     def _drop(self, connection: Connection | None, kind: str) -> None:
         if connection is None:
@@ -160,7 +160,7 @@ class ReconnectingConnection:
         elif kind in WRONG_SLOT_KINDS and self._connection is connection:
             self._connection = None
 
-    async def _renewed(self) -> Connection:
+    async def _reconnect(self) -> Connection:
         """All callers wait for one attempt and share its outcome; a cancelled caller does not end it."""
         if self._is_closed:
             raise ConnectionLost("This link to the engine is closed.")
@@ -183,15 +183,15 @@ class ReconnectingConnection:
         if self.route.check is not None:
             await self._examine(self.route.check, connection, self._node)
         if roots := self._roots():
-            replies = await connection.pipeline_within(self._reply_limit_s, fencing.questions(roots))
-            if commands := fencing.leaps(roots, replies):
+            replies = await connection.pipeline_within(self._reply_limit_s, fencing.queries(roots))
+            if commands := fencing.fence_commands(roots, replies):
                 _raise_first_error(await connection.pipeline_within(self._reply_limit_s, commands))
         self._connection = connection
         return connection
 
     async def _examine(self, question: CommandArgs, connection: Connection, node: Endpoint) -> None:
         try:
-            self.route.examine(node, await connection.call_within(self._reply_limit_s, *question))
+            self.route.check_node(node, await connection.call_within(self._reply_limit_s, *question))
         except BaseException:
             connection.close()
             raise
@@ -232,15 +232,15 @@ class SyncReconnectingConnection:
         self._connection: SyncConnection | None = None
         self._failed_connect: EngineUnavailable | None = None
         self._is_closed = False
-        _blocking_links.add(self)
+        _sync_connections.add(self)
 
     def call(self, *args: Argument, timeout_s: float | None = None) -> Any:
         """`timeout_s` replaces the reply limit; a blocking command needs one longer than its own."""
-        return self._repeating(SyncConnection.call, args, timeout_s)
+        return self._call_with_retry(SyncConnection.call, args, timeout_s)
 
     def call_packed(self, packed: bytes) -> Any:
         """The same with the bytes of one command; not where the engine may name another node for it."""
-        return self._repeating(SyncConnection.call_packed, (packed,), None)
+        return self._call_with_retry(SyncConnection.call_packed, (packed,), None)
 
     def begin(self, *args: Argument) -> Callable[[], Any]:
         """Sends a call; what it answers waits for the reply. Other calls may go in between. Nothing is repeated: what
@@ -262,7 +262,7 @@ class SyncReconnectingConnection:
         """As `Link.call_together`."""
         if len(commands) < 2:
             return [self.call(*command, timeout_s=timeout_s) for command in commands]
-        replies: list[Any] = self._repeating(_pipeline_blocking, commands, timeout_s)
+        replies: list[Any] = self._call_with_retry(_pipeline_sync, commands, timeout_s)
         _raise_first_error(replies)
         return replies
 
@@ -273,9 +273,9 @@ class SyncReconnectingConnection:
             if self._connection is not None:
                 self._connection.close()
 
-    def _repeating(self, send: Callable[..., Any], what: Sequence[Any], timeout_s: float | None) -> Any:
+    def _call_with_retry(self, send: Callable[..., Any], what: Sequence[Any], timeout_s: float | None) -> Any:
         limit_s = self._reply_limit_s if timeout_s is None else timeout_s
-        patience: RetryPolicy | None = None
+        policy: RetryPolicy | None = None
         named: Endpoint | None = None
         while True:
             try:
@@ -283,8 +283,8 @@ class SyncReconnectingConnection:
             except WindlassError as problem:
                 if self._is_closed:
                     raise
-                patience = patience or RetryPolicy(self.route, self._patience_s)
-                pause_s = patience.pause_s_after(problem)
+                policy = policy or RetryPolicy(self.route, self._patience_s)
+                pause_s = policy.pause_s_after(problem)
                 named = self.route.handle_problem(problem, named or self._node)
             time.sleep(pause_s)
 
@@ -305,11 +305,11 @@ class SyncReconnectingConnection:
 
     def _asking(self, named: Endpoint, limit_s: float, send: Callable[..., Any], what: Sequence[Any]) -> Any:
         """As `Link._asking`, on a connection for this one time."""
-        is_one = send is not _pipeline_blocking
-        commands = _asking_for([tuple(what)] if is_one else what, self._functions)
+        is_one = send is not _pipeline_sync
+        commands = _asking_commands([tuple(what)] if is_one else what, self._functions)
         connection = SyncConnection.open(named, min(CONNECT_LIMIT_S, self._patience_s))
         try:
-            return _asked_for(connection.pipeline(commands, limit_s), is_one)
+            return _read_asking_replies(connection.pipeline(commands, limit_s), is_one)
         finally:
             connection.close()
 
@@ -335,34 +335,34 @@ class SyncReconnectingConnection:
     def _prepare(self, connection: SyncConnection, node: Endpoint) -> None:
         try:
             if self.route.check is not None:
-                self.route.examine(node, connection.call(*self.route.check, timeout_s=self._reply_limit_s))
+                self.route.check_node(node, connection.call(*self.route.check, timeout_s=self._reply_limit_s))
             if roots := self._roots():
-                replies = connection.pipeline(fencing.questions(roots), self._reply_limit_s)
-                if commands := fencing.leaps(roots, replies):
+                replies = connection.pipeline(fencing.queries(roots), self._reply_limit_s)
+                if commands := fencing.fence_commands(roots, replies):
                     _raise_first_error(connection.pipeline(commands, self._reply_limit_s))
         except BaseException:
             connection.close()
             raise
 
-    def _start_anew_after_fork(self) -> None:
+    def _reset_after_fork(self) -> None:
         self._lock = threading.Lock()  # a thread that exists only in the parent may have held the old one
         if self._connection is not None:
             self._connection.close()
 
 
-def _pipeline_blocking(connection: SyncConnection, *commands: CommandArgs, timeout_s: float) -> list[Any]:
+def _pipeline_sync(connection: SyncConnection, *commands: CommandArgs, timeout_s: float) -> list[Any]:
     replies = connection.pipeline(commands, timeout_s)
     _raise_first_error(replies[:1])
     return replies
 
 
-_blocking_links: "weakref.WeakSet[SyncReconnectingConnection]" = weakref.WeakSet()
+_sync_connections: "weakref.WeakSet[SyncReconnectingConnection]" = weakref.WeakSet()
 
 
-def _renew_links_after_fork() -> None:
-    for link in _blocking_links:
-        link._start_anew_after_fork()
+def _reset_after_fork() -> None:
+    for link in _sync_connections:
+        link._reset_after_fork()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_renew_links_after_fork)
+    os.register_at_fork(after_in_child=_reset_after_fork)

@@ -18,17 +18,17 @@ def check_library_missing(error: EngineReplyError) -> None:
         raise error
 
 
-def without_bound(load: CommandArgs, memory_max: int) -> list[CommandArgs]:
+def load_without_memory_limit(load: CommandArgs, memory_max: int) -> list[CommandArgs]:
     """Load functions into an engine of ours that is full: without them it could not even be drained."""
     return [("CONFIG", "SET", "maxmemory", 0), load, ("CONFIG", "SET", "maxmemory", memory_max)]
 
 
-def is_library_there(error: EngineReplyError) -> bool:
+def is_library_loaded(error: EngineReplyError) -> bool:
     """Somebody else was faster."""
     return "already exists" in str(error)
 
 
-def confirmed(replies: list[Any]) -> Any:
+def mark_unconfirmed(replies: list[Any]) -> Any:
     """Marks each item's answer with whether the asked-for durability was reached (the last reply says how far)."""
     answers, confirmation = replies
     local_or_replicas = confirmation[0] if isinstance(confirmation, list) else confirmation

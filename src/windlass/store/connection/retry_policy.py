@@ -13,14 +13,14 @@ FIRST_PAUSE_S = 0.005
 LONGEST_PAUSE_S = 0.5
 
 # The engine cannot serve us now, but will: the call is repeated.
-PASSING_KINDS = frozenset({"LOADING", "READONLY", "MASTERDOWN", "TRYAGAIN", "CLUSTERDOWN", "UNBLOCKED", "MOVED", "ASK"})
+TRANSIENT_KINDS = frozenset({"LOADING", "READONLY", "MASTERDOWN", "TRYAGAIN", "CLUSTERDOWN", "UNBLOCKED", "MOVED", "ASK"})
 # Waiting a moment does not help: a person has to do something.
-LASTING = (DiskFull, DataDirectoryLost, EngineNotPermitted)
-LASTING_PAUSE_S = 1.0  # between attempts of what goes on for ever: such a problem comes back at once
+PERMANENT_ERRORS = (DiskFull, DataDirectoryLost, EngineNotPermitted)
+PERMANENT_PAUSE_S = 1.0  # between attempts of what goes on for ever: such a problem comes back at once
 # The engine refuses writes because it cannot store them, which is mostly for want of room.
 CANNOT_STORE = "MISCONF"
 # A script met a slot that is being moved key by key, and half of its keys were elsewhere.
-TORN_SLOT = "non local key"
+MIGRATING_SLOT = "non local key"
 
 
 class RetryPolicy:
@@ -38,8 +38,8 @@ class RetryPolicy:
 
     def pause_s_after(self, problem: WindlassError) -> float:
         if isinstance(problem, EngineReplyError) and problem.kind == CANNOT_STORE:
-            raise disk_full(self._route, problem) from problem
-        if not _is_passing(problem):
+            raise disk_full_error(self._route, problem) from problem
+        if not _is_transient(problem):
             raise_explained(problem)
         left_s = self._give_up_at_s - time.monotonic()
         if left_s <= 0:
@@ -53,18 +53,18 @@ class RetryPolicy:
         return pause_s
 
 
-def _is_passing(problem: WindlassError) -> bool:
+def _is_transient(problem: WindlassError) -> bool:
     if isinstance(problem, EngineReplyError):
-        return problem.kind in PASSING_KINDS or TORN_SLOT in str(problem)
-    return isinstance(problem, EngineUnavailable) and not isinstance(problem, LASTING)
+        return problem.kind in TRANSIENT_KINDS or MIGRATING_SLOT in str(problem)
+    return isinstance(problem, EngineUnavailable) and not isinstance(problem, PERMANENT_ERRORS)
 
 
 def pause_s_between(problem: WindlassError, usual_s: float) -> float:
     """Say how long a loop that never gives up waits before it tries again."""
-    return LASTING_PAUSE_S if isinstance(problem, LASTING) else usual_s
+    return PERMANENT_PAUSE_S if isinstance(problem, PERMANENT_ERRORS) else usual_s
 
 
-def disk_full(route: Route, refusal: EngineReplyError) -> DiskFull:
+def disk_full_error(route: Route, refusal: EngineReplyError) -> DiskFull:
     return DiskFull(
         f"The disk of the engine at {route} is full, or cannot be written for another reason, and no job is accepted. "
         f"Make room on it; the engine goes on by itself then, and its log says more. ({refusal})"

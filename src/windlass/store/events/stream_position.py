@@ -31,17 +31,17 @@ class Tail:
     @property
     def behind(self) -> str:
         """The id after which it reads."""
-        return self.place.behind if self.place else "$"
+        return self.place.previous_id if self.place else "$"
 
     def registered(self, followed: StreamPage) -> list[Happened]:
         """After a registration: what was there; or that it is no longer known how this goes on from its place."""
         if self.place is None:
-            self.place = followed.coming
+            self.place = followed.next_position
             return []
         found = self.read(followed.entries)
-        is_lost = self.place.epoch != followed.coming.epoch or self.place.ordinal > followed.coming.ordinal
+        is_lost = self.place.epoch != followed.next_position.epoch or self.place.ordinal > followed.next_position.ordinal
         if is_lost and not followed.entries:
-            found.append(self._gap(followed.coming, None, 0))
+            found.append(self._gap(followed.next_position, None, 0))
         return found
 
     def read(self, entries: Iterable[Entry]) -> list[Happened]:

@@ -49,7 +49,7 @@ class Reader:
     async def register(self) -> list[Happened]:
         given = self.tail.place
         followed = await self._run(self._follow())
-        self.start: events.EventPosition = given or followed.coming
+        self.start: events.EventPosition = given or followed.next_position
         return self.tail.registered(followed)
 
     def _follow(self) -> Flow[events.StreamPage]:

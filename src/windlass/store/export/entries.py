@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from windlass.core.callbacks.callback import destination_mark
+from windlass.core.callbacks.callback import destination_digest
 from windlass.core.export import lines
 from windlass.core.ids import format_id, parse_id
 from windlass.core.job import NULL_BLOB, Attempt, Flag, Job, NewJob
@@ -96,7 +96,7 @@ def write_schedule(parts: Sequence[Any]) -> lines.ScheduleLine:
 
     return lines.ScheduleLine(
         schedule=msgspec.structs.replace(schedule, job=msgspec.structs.replace(schedule.job, payload=NULL_BLOB)),
-        payload=lines.write_blob(schedule.job.payload),
+        payload=lines.encode_blob(schedule.job.payload),
         revision=number(b"revision"),
         created_at_ms=number(b"created_at"),
         next_at_ms=number(b"next_at"),
@@ -111,7 +111,7 @@ def write_schedule(parts: Sequence[Any]) -> lines.ScheduleLine:
 
 
 def schedule_in(line: lines.ScheduleLine) -> Schedule:
-    payload = lines.read_blob(line.payload)
+    payload = lines.decode_blob(line.payload)
     return msgspec.structs.replace(line.schedule, job=msgspec.structs.replace(line.schedule.job, payload=payload))
 
 
@@ -156,7 +156,7 @@ def write_entry(entry: bytes, parent_queue: str, now_ms: int) -> lines.JobEntry:
         queue=job.queue,
         name=job.name,
         state=_state_of(job, parent_queue, now_ms).label,  # type: ignore[arg-type]
-        payload=lines.write_blob(job.payload),
+        payload=lines.encode_blob(job.payload),
         fingerprint=standing.fingerprint.hex(),
         sequence=job.sequence,
         created_at_ms=job.created_at_ms,
@@ -205,7 +205,7 @@ def _write_attempt(stored: bytes) -> lines.AttemptEntry:
         reason=one.reason,
         started_at_ms=one.started_at_ms or 0,
         worker=one.worker.hex() if one.worker else "",
-        error=lines.write_blob(one.error) if one.error else None,
+        error=lines.encode_blob(one.error) if one.error else None,
     )
 
 
@@ -218,11 +218,11 @@ def write_job(job_id: bytes, stored: StoredJob, now_ms: int) -> lines.JobLine:
         attempts=[_write_attempt(one) for one in stored.attempts],
         logs=[lines.LogEntry(*msgspec.structs.astuple(one)) for one in logs.lines],
         logs_dropped=logs.dropped,
-        result=lines.write_blob(result) if result else None,
+        result=lines.encode_blob(result) if result else None,
         removed_at_ms=stored.removed_at_ms,
         is_unique_shared=stored.is_unique_shared,
         is_cancel_requested=bool(is_requested),
-        after=[lines.Awaited(format_id(one[:16]), one[16:].decode()) for one in sorted(stored.awaited)],
+        after=[lines.AwaitedEntry(format_id(one[:16]), one[16:].decode()) for one in sorted(stored.awaited)],
     )
 
 
@@ -231,7 +231,7 @@ def new_job_in(entry: lines.JobEntry, job_id: bytes, parent: bytes) -> NewJob:
     return NewJob(
         queue=entry.queue,
         name=entry.name,
-        payload=lines.read_blob(entry.payload),
+        payload=lines.decode_blob(entry.payload),
         id=job_id,
         priority=entry.priority,
         expires_at_ms=entry.expires_at_ms,
@@ -292,7 +292,7 @@ def attempt_in(entry: lines.AttemptEntry) -> Attempt:
         ended_at_ms=entry.ended_at_ms,
         worker=parse_id(entry.worker) if entry.worker else None,
         reason=entry.reason,
-        error=lines.read_blob(entry.error) if entry.error else None,
+        error=lines.decode_blob(entry.error) if entry.error else None,
     )
 
 
@@ -305,7 +305,7 @@ def read_job(line: lines.JobLine, job: NewJob, limits: str, after: Sequence[byte
         "record": record_of(line.job, job, limits),
         "attempts": [pack_attempt(attempt_in(one)) for one in line.attempts],
         "logs": pack_entries(_logs_in(line)),
-        "result": pack_blob(lines.read_blob(line.result) if line.result else None),
+        "result": pack_blob(lines.decode_blob(line.result) if line.result else None),
         "removed_at": line.removed_at_ms,
         "is_shared": line.is_unique_shared,
         "after": b"".join(after),
@@ -327,7 +327,7 @@ def write_callback(debt: bytes, parts: Sequence[Any]) -> lines.CallbackLine:
         at_ms=int(float(score)),
         job=write_entry(fields[b"job"], "", 0),
         is_payload_whole=fields[b"is_whole"] == b"1",
-        result=lines.write_blob(result) if result else None,
+        result=lines.encode_blob(result) if result else None,
         is_result_too_big=fields[b"is_too_big"] == b"1",
         last_attempt=_write_attempt(attempt) if attempt else None,
         tries=int(fields[b"tries"]),
@@ -340,11 +340,11 @@ def read_callback(line: lines.CallbackLine, job: NewJob) -> RestoreEntry:
         "job": job.id + record_of(line.job, job, ""),
         "tries": str(line.tries),
         "is_whole": str(int(line.is_payload_whole)),
-        "result": pack_blob(lines.read_blob(line.result) if line.result else None),
+        "result": pack_blob(lines.decode_blob(line.result) if line.result else None),
         "is_too_big": str(int(line.is_result_too_big)),
         "attempt": pack_attempt(attempt_in(line.last_attempt)) if line.last_attempt else b"",
         "error": line.error,
-        "to": "" if job.callback is None else destination_mark(job.callback),
+        "to": "" if job.callback is None else destination_digest(job.callback),
     }
     body = {"list": "given_up" if line.is_given_up else "owed", "at": line.at_ms, "fields": fields}
     return RestoreEntry("b", job.id + line.number.to_bytes(6, "big"), body)

@@ -81,7 +81,7 @@ class Exporting:
             yield from self._estimate(partition)
         return [
             export_lines.encode_line(
-                export_lines.Header(
+                export_lines.HeaderLine(
                     format=export_lines.FORMAT,
                     version=export_lines.VERSION,
                     windlass=__version__,
@@ -108,7 +108,7 @@ class Exporting:
     def _end(self) -> Flow[Lines]:
         yield EngineTime()
         return [
-            export_lines.encode_line(export_lines.End(counts={kind: self._counts[kind] for kind in export_lines.KINDS}))
+            export_lines.encode_line(export_lines.EndLine(counts={kind: self._counts[kind] for kind in export_lines.KINDS}))
         ]
 
     # Configuration

@@ -26,7 +26,7 @@ def unpack_leased(entry: bytes) -> Job:
     payload_at = 16 + size
     if payload_at > _TAIL_AT + REMEMBERED_BYTES:
         return unpack(entry)
-    alike = _alike(standing, ended, holder, entry[_TAIL_AT:payload_at])
+    alike = _common_fields(standing, ended, holder, entry[_TAIL_AT:payload_at])
     if alike is None:
         return unpack(entry)
     return replace(
@@ -43,7 +43,7 @@ def unpack_leased(entry: bytes) -> Job:
 
 
 @lru_cache(1024)
-def _alike(standing: bytes, ended: bytes, holder: bytes, tail: bytes) -> Job | None:
+def _common_fields(standing: bytes, ended: bytes, holder: bytes, tail: bytes) -> Job | None:
     """Without the numbers of its own. None: nobody holds it, or what it was planned for is told by them."""
     size = (HEADER_BYTES + FINGERPRINT_BYTES + len(tail)).to_bytes(2, "big")
     header = (bytes([FORMAT]), standing, bytes(24), ended, bytes(12), holder, size)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from windlass.core.callbacks.callback import destination_mark
+from windlass.core.callbacks.callback import destination_digest
 from windlass.core.job import NULL_BLOB, Attempt, Blob, Callback, Codec, Flag, Job, NewJob, OnFailure
 from windlass.core.retry import ENDLESS, Backoff
 from windlass.core.states import LEASED, State
@@ -36,7 +36,7 @@ _REPEATS = int(Flag.REPEATS)
 _HIDDEN, _WHOLE_SECONDS = int(Flag.HIDDEN), int(Flag.WHOLE_SECONDS)
 _HELD, _JOINS, _HAS_MEMBERS = int(Flag.HELD), int(Flag.JOINS), int(Flag.HAS_MEMBERS)
 _CANCEL_REQUESTED, _RETAKEABLE, _IN_HISTORY = int(Flag.CANCEL_REQUESTED), int(Flag.RETAKEABLE), int(Flag.IN_HISTORY)
-_OWES = {"finished": int(Flag.OWES_FINISHED), "failed": int(Flag.OWES_FAILED), "cancelled": int(Flag.OWES_CANCELLED)}
+_CALLBACK_ON = {"finished": int(Flag.OWES_FINISHED), "failed": int(Flag.OWES_FAILED), "cancelled": int(Flag.OWES_CANCELLED)}
 _HAS_CALLBACK = int(Flag.HAS_CALLBACK)
 _HAS_NOTE = int(Flag.HAS_NOTE)
 REMEMBERED_BYTES = 512  # longer ones are rarely alike
@@ -125,7 +125,7 @@ def _policy(job: NewJob, expires_at_ms: int) -> bytes:
 
 def _callback_flags(callback: Callback) -> int:
     """Scripts do not decode extras: which ends owe a callback is told by flags."""
-    return sum(_OWES[event] for event in set(callback.events)) | _HAS_CALLBACK
+    return sum(_CALLBACK_ON[event] for event in set(callback.events)) | _HAS_CALLBACK
 
 
 def _identity(job: NewJob, codec: int) -> bytes:
@@ -138,14 +138,14 @@ def _extras(job: NewJob, run_at_ms: int, origin: Origin) -> bytes:
     rule = b""
     if job.repeat:
         rule = run_at_ms.to_bytes(6, "big") + _short(job.repeat.encode())
-    destination = "" if job.callback is None else destination_mark(job.callback)
+    destination = "" if job.callback is None else destination_digest(job.callback)
     extras = Extras(
         destination, job.retry, job.trace, origin.schedule, origin.planned_at_ms, job.callback, job.lease_rule
     )
     return rule if extras == _NO_EXTRAS else rule + _encode(extras)
 
 
-class Prepared(NamedTuple):
+class RecordTemplate(NamedTuple):
     """The record of a job but for its id and payload."""
 
     head: bytes  # up to the fingerprint
@@ -153,7 +153,7 @@ class Prepared(NamedTuple):
     tail: bytes  # from there to the payload
 
 
-def prepare(
+def prepare_record(
     job: NewJob,
     codec: Codec,
     run_at_ms: int,
@@ -161,7 +161,7 @@ def prepare(
     limits: str = "",
     origin: Origin = NO_ORIGIN,
     note: str = "",
-) -> Prepared:
+) -> RecordTemplate:
     """The engine fills in state, sequence and creation time. Only an import has a note."""
     flags = int(codec)
     if job.retake:
@@ -198,10 +198,10 @@ def prepare(
     head_bytes = HEADER_BYTES + FINGERPRINT_BYTES + len(tail)
     ready_high, ready = run_at_ms >> 32, run_at_ms & 0xFFFFFFFF
     head = _NEW.pack(FORMAT, 0, flags, job.priority, ready_high, ready, FIRST_REVISION, head_bytes)
-    return Prepared(head, blake2b(_identity(job, int(codec)), digest_size=FINGERPRINT_BYTES), tail)
+    return RecordTemplate(head, blake2b(_identity(job, int(codec)), digest_size=FINGERPRINT_BYTES), tail)
 
 
-def filled(prepared: Prepared, job_id: bytes, payload: bytes) -> bytes:
+def fill_record(prepared: RecordTemplate, job_id: bytes, payload: bytes) -> bytes:
     """Id and record of a new job."""
     head, identity, tail = prepared
     fingerprint = identity.copy()
@@ -219,7 +219,7 @@ def pack(
     note: str = "",
 ) -> bytes:
     payload = job.payload
-    return filled(prepare(job, payload.codec, run_at_ms, expires_at_ms, limits, origin, note), job_id, payload.data)
+    return fill_record(prepare_record(job, payload.codec, run_at_ms, expires_at_ms, limits, origin, note), job_id, payload.data)
 
 
 def pack_attempt(attempt: Attempt) -> bytes:
@@ -238,7 +238,7 @@ def unpack(entry: bytes, *, is_whole: bool = True) -> Job:
     ) = HEADER.unpack_from(entry, 16)  # fmt: skip
     payload_at = 16 + head_bytes
     tail = entry[16 + HEADER_BYTES + FINGERPRINT_BYTES : payload_at]
-    alike = (_alike if len(tail) <= REMEMBERED_BYTES else _alike.__wrapped__)(tail, flags, priority, is_whole)
+    alike = (_common_fields if len(tail) <= REMEMBERED_BYTES else _common_fields.__wrapped__)(tail, flags, priority, is_whole)
     is_leased = _IS_LEASED[state_code]
     created_at_ms = created_high << 32 | created
     return replace(
@@ -262,7 +262,7 @@ def unpack(entry: bytes, *, is_whole: bool = True) -> Job:
 
 
 @lru_cache(1024)
-def _alike(tail: bytes, flags: int, priority: int, is_whole: bool) -> Job:
+def _common_fields(tail: bytes, flags: int, priority: int, is_whole: bool) -> Job:
     """A job with what most jobs of a task have in common: reading that is most of the work."""
     policy, at = _read_short(tail, 0)
     queue, at = _read_short(tail, at)

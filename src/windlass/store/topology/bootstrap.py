@@ -20,7 +20,7 @@ from windlass.store.connection.sync_connection import SyncConnection
 from windlass.store.scripts import library
 
 from . import permissions
-from .requirements import LAYOUT, QUESTIONS, Deployment, examine, of_all_nodes
+from .requirements import LAYOUT, QUERIES, Deployment, check_requirements, combine_nodes
 from .topology import Route, Topology
 
 
@@ -43,7 +43,7 @@ def open_deployment(
     topology: Topology, terms: DeploymentOptions, patience_s: float, before_connect: Callable[[], None] | None = None
 ) -> Deployment:
     """Tries again while the engine cannot be reached, within the patience."""
-    patience: RetryPolicy | None = None
+    policy: RetryPolicy | None = None
     while True:
         survey = Bootstrap(topology, terms, min(CONNECT_LIMIT_S, patience_s))
         try:
@@ -52,8 +52,8 @@ def open_deployment(
             with contextlib.closing(survey):
                 return survey.run()
         except WindlassError as problem:
-            patience = patience or RetryPolicy(survey.route, patience_s)
-            pause_s = patience.pause_s_after(problem)
+            policy = policy or RetryPolicy(survey.route, patience_s)
+            pause_s = policy.pause_s_after(problem)
             survey.route.handle_problem(problem, survey.node)
         time.sleep(pause_s)
 
@@ -87,7 +87,7 @@ class Bootstrap:
         tags = hash_tags(partitions)
         self._check_layouts(tags)
         examined = examined or [self._examine(one) for one in self._one_tag_per_node(tags)]
-        found = of_all_nodes(examined, partitions, is_test=self._terms.is_test)
+        found = combine_nodes(examined, partitions, is_test=self._terms.is_test)
         found.command_for(self._terms.durability, self._terms.durable_wait_ms)
         return found if self._mark(tags) else self.run()
 
@@ -116,14 +116,14 @@ class Bootstrap:
                 )
 
     def _examine(self, tag: str) -> Deployment:
-        wanted = permissions.needed(self._topology.has_slots)
+        wanted = permissions.required_permissions(self._topology.has_slots)
         key = root_of(self._terms.namespace, tag)
-        *replies, answer = self._ask(tag, [*QUESTIONS, permissions.question(key, wanted)], may_lack=("INFO", "CONFIG"))
-        lacking = permissions.denied(answer, wanted)
+        *replies, answer = self._ask(tag, [*QUERIES, permissions.check_command(key, wanted)], may_lack=("INFO", "CONFIG"))
+        lacking = permissions.read_denied(answer, wanted)
         permissions.check(self._user, key, lacking)
         if isinstance(replies[0], EngineReplyError):  # renamed, perhaps: no right would help
             raise replies[0]
-        found = examine(
+        found = check_requirements(
             replies, allow_eviction=self._terms.allow_eviction, is_cluster_expected=self._topology.has_slots
         )
         if any(right.name == "function|load" for right in lacking):
@@ -136,7 +136,7 @@ class Bootstrap:
             self._ask(tag, [("FCALL", library().function("limits"), 1, key, 0)])
         except EngineReplyError as error:
             check_library_missing(error)
-            raise permissions.functions_missing(self._user) from error
+            raise permissions.functions_missing_error(self._user) from error
 
     def _one_tag_per_node(self, tags: Sequence[str]) -> list[str]:
         return list({self._topology.route(slot_of(tag)).find_sync(): tag for tag in tags}.values())
@@ -177,5 +177,5 @@ class Bootstrap:
         if found is None:
             found = self._connections[node] = SyncConnection.open(node, self._connect_limit_s)
             if self.route.check is not None:
-                self.route.examine(node, found.call(*self.route.check))
+                self.route.check_node(node, found.call(*self.route.check))
         return found

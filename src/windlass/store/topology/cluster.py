@@ -17,9 +17,9 @@ from windlass.store.connection.endpoint import ClusterSeeds, Endpoint
 from .topology import NodeQuery, NodeSearch, Route, run_search, run_search_sync, search_error
 
 DEFAULT_PARTITIONS = 16
-LOOK_AGAIN_S = 0.05  # many links lose one node at once: they share what one of them finds out
-_ON_THE_MOVE = re.compile(r"\[(\d+)-[<>]-")
-_DOUBTFUL_KINDS = frozenset({"CLUSTERDOWN", "MASTERDOWN", "READONLY", "UNBLOCKED"})
+REFRESH_INTERVAL_S = 0.05  # many links lose one node at once: they share what one of them finds out
+_MIGRATING = re.compile(r"\[(\d+)-[<>]-")
+_STALE_KINDS = frozenset({"CLUSTERDOWN", "MASTERDOWN", "READONLY", "UNBLOCKED"})
 
 
 class SlotRange(NamedTuple):
@@ -36,10 +36,10 @@ class Cluster:
         self._address = seeds
         self._nodes = list(seeds.seeds)  # whom to ask, in this order; replicas too
         self._ranges: list[SlotRange] = []
-        self._moved: dict[int, Endpoint] = {}  # slots that were redirected since the last look
-        self._is_doubtful = True
-        self._looked_at_s = 0.0
-        self._looking: asyncio.Task[None] | None = None
+        self._redirected: dict[int, Endpoint] = {}  # slots that were redirected since the last look
+        self._is_stale = True
+        self._refreshed_at_s = 0.0
+        self._refreshing: asyncio.Task[None] | None = None
 
     def __str__(self) -> str:
         return str(self._address)
@@ -48,52 +48,52 @@ class Cluster:
         return ClusterRoute(self, slot)
 
     def primary_of(self, slot: int) -> Endpoint:
-        if slot in self._moved:
-            return self._moved[slot]
+        if slot in self._redirected:
+            return self._redirected[slot]
         for one in self._ranges:
             if one.first <= slot <= one.last:
                 return one.primary
-        self.doubt()
+        self.mark_stale()
         raise EngineUnavailable(f"No node of {self} serves slot {slot} now.")
 
     def find_primaries(self) -> list[Endpoint]:
-        self.look_now()
+        self.refresh_sync()
         return self.primaries
 
     @property
     def primaries(self) -> list[Endpoint]:
         return list(dict.fromkeys(one.primary for one in self._ranges))
 
-    def moved(self, slot: int, endpoint: Endpoint) -> None:
-        self._moved[slot] = endpoint
+    def redirect_slot(self, slot: int, endpoint: Endpoint) -> None:
+        self._redirected[slot] = endpoint
 
-    def doubt(self) -> None:
+    def mark_stale(self) -> None:
         """What is known may be outdated: the next who connects looks first."""
-        self._is_doubtful = True
+        self._is_stale = True
 
     @property
-    def _must_look(self) -> bool:
-        return self._is_doubtful and time.monotonic() - self._looked_at_s > LOOK_AGAIN_S
+    def _must_refresh(self) -> bool:
+        return self._is_stale and time.monotonic() - self._refreshed_at_s > REFRESH_INTERVAL_S
 
-    async def look(self) -> None:
-        if not self._must_look:
+    async def refresh(self) -> None:
+        if not self._must_refresh:
             return
-        if self._looking is None:
-            self._looking = asyncio.create_task(run_search(self._search()))
-            self._looking.add_done_callback(self._looked)
-        await asyncio.shield(self._looking)
+        if self._refreshing is None:
+            self._refreshing = asyncio.create_task(run_search(self._find_slots()))
+            self._refreshing.add_done_callback(self._refresh_done)
+        await asyncio.shield(self._refreshing)
 
-    def _looked(self, task: asyncio.Task[None]) -> None:
-        self._looking = None
+    def _refresh_done(self, task: asyncio.Task[None]) -> None:
+        self._refreshing = None
         if not task.cancelled():
             task.exception()  # seen, even if whoever waited for it was cancelled
 
-    def look_now(self) -> None:
+    def refresh_sync(self) -> None:
         """Threads may do so at once: what they find replaces the same."""
-        if self._must_look:
-            run_search_sync(self._search())
+        if self._must_refresh:
+            run_search_sync(self._find_slots())
 
-    def _search(self) -> NodeSearch[None]:
+    def _find_slots(self) -> NodeSearch[None]:
         problems: list[WindlassError] = []
         for node in tuple(self._nodes):
             answer = yield NodeQuery(node, ("CLUSTER", "SLOTS"))
@@ -112,9 +112,9 @@ class Cluster:
         self._ranges = [SlotRange(first, last, _node(asked, nodes[0])) for first, last, *nodes in answer]
         known = [_node(asked, node) for _, _, *nodes in answer for node in nodes]
         self._nodes = list(dict.fromkeys([asked, *known, *self._nodes, *self._address.seeds]))[:100]
-        self._moved = {}
-        self._is_doubtful = False
-        self._looked_at_s = time.monotonic()
+        self._redirected = {}
+        self._is_stale = False
+        self._refreshed_at_s = time.monotonic()
 
     def find_migrating_slots(self) -> NodeSearch[set[int]]:
         """Only the primaries themselves know; one that cannot be asked is left out."""
@@ -122,14 +122,14 @@ class Cluster:
         for node in self.primaries:
             answer = yield NodeQuery(node, ("CLUSTER", "NODES"))
             if not isinstance(answer, WindlassError):
-                found.update(_slots_in_motion(answer.decode()))
+                found.update(_migrating_slots(answer.decode()))
         return found
 
 
-def _slots_in_motion(nodes: str) -> Iterator[int]:
+def _migrating_slots(nodes: str) -> Iterator[int]:
     for line in nodes.splitlines():
         if "myself" in line.split(" ", 3)[2]:
-            yield from (int(slot) for slot in _ON_THE_MOVE.findall(line))
+            yield from (int(slot) for slot in _MIGRATING.findall(line))
 
 
 def _node(asked: Endpoint, entry: Any) -> Endpoint:
@@ -151,30 +151,30 @@ class ClusterRoute:
         return str(self._cluster)
 
     async def find(self) -> Endpoint:
-        await self._cluster.look()
+        await self._cluster.refresh()
         return self._cluster.primary_of(self._slot)
 
     def find_sync(self) -> Endpoint:
-        self._cluster.look_now()
+        self._cluster.refresh_sync()
         return self._cluster.primary_of(self._slot)
 
-    def examine(self, endpoint: Endpoint, reply: Any) -> None: ...
+    def check_node(self, endpoint: Endpoint, reply: Any) -> None: ...
 
     def handle_problem(self, problem: WindlassError, endpoint: Endpoint | None) -> Endpoint | None:
         kind = getattr(problem, "kind", "")
         if kind in ("MOVED", "ASK") and endpoint is not None:
-            target = _target(str(problem), endpoint)
+            target = _redirection_target(str(problem), endpoint)
             if target is not None and kind == "ASK":
                 return target
             if target is not None:
-                self._cluster.moved(self._slot, target)
+                self._cluster.redirect_slot(self._slot, target)
                 return None
-        if kind in _DOUBTFUL_KINDS or kind == "MOVED" or isinstance(problem, EngineUnavailable):
-            self._cluster.doubt()
+        if kind in _STALE_KINDS or kind == "MOVED" or isinstance(problem, EngineUnavailable):
+            self._cluster.mark_stale()
         return None
 
 
-def _target(redirection: str, asked: Endpoint) -> Endpoint | None:
+def _redirection_target(redirection: str, asked: Endpoint) -> Endpoint | None:
     """From `MOVED slot host:port`; without a host the node is where the asked one is."""
     host, _, port = redirection.split(" ")[2].rpartition(":")
     if host == "?" or not port.isdigit():

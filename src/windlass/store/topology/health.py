@@ -7,18 +7,18 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from windlass.core.diagnosis import Finding, Severity
-from windlass.core.durability import DurabilityInForce, PersistenceSettings, durability_in_force
+from windlass.core.durability import DurabilityInForce, PersistenceSettings, assess_durability
 from windlass.core.errors import EngineNotPermitted, WindlassError
 from windlass.core.job import Durability
 from windlass.store.embedded.data_directory import Cut
 
-from .permissions import explained
+from .permissions import explain_refusal
 from .requirements import confirms_writes, info_fields, version_number
 
 NEARLY_FULL = 0.8
 CLOCK_TOLERANCE_MS = 2_000
 SLOW_FORK_MS = 1_000
-SHORT_PATIENCE_MS = 1_000
+BUSY_THRESHOLD_MIN_MS = 1_000
 CUT_REPORTED_MS = 7 * 86_400_000
 INFO = ("INFO", "everything")
 CONFIG = (
@@ -30,7 +30,7 @@ TIME = ("TIME",)
 _E, _W, _N = Severity.ERROR, Severity.WARNING, Severity.NOTE
 
 
-class Engine(NamedTuple):
+class EngineReport(NamedTuple):
     """What one engine says of itself."""
 
     info: dict[str, str]
@@ -66,7 +66,7 @@ class Engine(NamedTuple):
             confirms_writes=confirms_writes(self.info),
             unknown_because=self.unknown_because,
         )
-        return durability_in_force(found, self.durability)
+        return assess_durability(found, self.durability)
 
     @property
     def product(self) -> str:
@@ -77,11 +77,11 @@ class Engine(NamedTuple):
         return self.info.get("valkey_version") or self.info.get("redis_version", "?")
 
 
-def read_engine(replies: list[Any], here_ms: int, durability: Durability, own_library: str) -> Engine:
+def read_engine(replies: list[Any], here_ms: int, durability: Durability, own_library: str) -> EngineReport:
     """From the answers to INFO, CONFIG, LIBRARIES and TIME; what was refused is an error among them."""
     info, config, libraries, instant = replies
     clock_ms = int(instant[0]) * 1000 + int(instant[1]) // 1000 if isinstance(instant, list) else here_ms
-    return Engine(
+    return EngineReport(
         info_fields(info.decode(errors="replace")) if isinstance(info, bytes) else {},
         _pairs(config) if isinstance(config, list) else None,
         [_pairs(one)["library_name"] for one in libraries] if isinstance(libraries, list) else [],
@@ -99,7 +99,7 @@ def read_durability(info: Any, config: Any, durability: Durability) -> Durabilit
 
 def _refusal(*replies: Any) -> str:
     for reply, command in zip(replies, ("INFO", "CONFIG GET"), strict=True):
-        if isinstance(reply, WindlassError) and isinstance(explained(reply), EngineNotPermitted):
+        if isinstance(reply, WindlassError) and isinstance(explain_refusal(reply), EngineNotPermitted):
             return f"the engine's user may not call {command}"
         if isinstance(reply, WindlassError):
             return f"the engine refuses {command} ({reply})"
@@ -111,7 +111,7 @@ def _pairs(flat: list[Any]) -> dict[str, str]:
     return dict(zip(texts[::2], texts[1::2], strict=True))
 
 
-def check_engine(engine: Engine) -> list[Finding]:
+def check_engine(engine: EngineReport) -> list[Finding]:
     looks = (_safety, _writing, _confirming, _memory, _connections, _surroundings)
     return [found for look in looks for found in look(engine)]
 
@@ -122,47 +122,47 @@ def check_cuts(cuts: Sequence[Cut], now_ms: int) -> list[Finding]:
     if not recent:
         return []
     cut_bytes = sum(cut.bytes for cut in recent)
-    found = _found(
+    found = _finding(
         "data_cut", _W, f"{cut_bytes:,} bytes that could not be read were cut off the engine's append-only file.",
         "After a crash this is a write that was not acknowledged; otherwise acknowledged jobs may be missing.",
         "Compare with a backup if there was no crash. This is reported for a week.",
-        *(_described(cut) for cut in reversed(recent)),
+        *(_describe_cut(cut) for cut in reversed(recent)),
     )  # fmt: skip
     return [found]
 
 
-def _described(cut: Cut) -> str:
+def _describe_cut(cut: Cut) -> str:
     at = datetime.fromtimestamp(cut.at_ms / 1000, UTC)
     by = "a repair" if cut.by == "repair" else "the engine's start"
     return f"{cut.bytes:,} bytes off {cut.file} after byte {cut.offset:,}, by {by} at {at:%Y-%m-%d %H:%M:%S} UTC"
 
 
-def _found(code: str, severity: Severity, what: str, risk: str, remedy: str, *examples: str) -> Finding:
+def _finding(code: str, severity: Severity, what: str, risk: str, remedy: str, *examples: str) -> Finding:
     return Finding(
         code=code, severity=severity, what=what, risk=risk, remedy=remedy, count=max(1, len(examples)),
         examples=examples[:10],
     )  # fmt: skip
 
 
-def _safety(engine: Engine) -> Iterator[Finding]:
+def _safety(engine: EngineReport) -> Iterator[Finding]:
     policy = engine.info.get("maxmemory_policy", "noeviction")
     if policy != "noeviction":
-        yield _found(
+        yield _finding(
             "eviction", _E, f"The engine's maxmemory-policy is '{policy}'.",
             "It throws jobs away when memory runs short.", "Set maxmemory-policy to noeviction.",
         )  # fmt: skip
     if not engine.info:
-        yield _found(
+        yield _finding(
             "info_forbidden", _W, "The engine does not let its state be read (INFO).",
             "Whether jobs are safe there is not known here.", "Grant +info to its user (docs/engines.md).",
         )  # fmt: skip
     elif not engine.has_log:
-        yield _found(
+        yield _finding(
             "no_persistence", _W, "The engine keeps no append-only file.",
             "Acknowledged jobs are lost when it crashes.", "Set `appendonly yes` and `appendfsync always`.",
         )  # fmt: skip
     if engine.config is None:
-        yield _found(
+        yield _finding(
             "config_forbidden", _N, "The engine does not let its configuration be read.",
             "How often it writes to disk is not known here.", "Look it up with its provider.",
         )  # fmt: skip
@@ -173,104 +173,104 @@ def _safety(engine: Engine) -> Iterator[Finding]:
 def _fsync(config: dict[str, str]) -> Iterator[Finding]:
     policy = config.get("appendfsync", "always")
     if policy == "no":
-        yield _found(
+        yield _finding(
             "fsync_never", _W, "The engine leaves it to the system when its file is written (appendfsync no).",
             "A crash of the machine loses the last half minute of acknowledged jobs.", "Set `appendfsync always`.",
         )  # fmt: skip
     elif policy == "everysec":
-        yield _found(
+        yield _finding(
             "fsync_every_second", _N, "The engine writes to disk once a second (appendfsync everysec).",
             "A crash of the machine loses up to two seconds of acknowledged jobs.",
             "Set `appendfsync always`, or enqueue what matters with durability fsync.",
         )  # fmt: skip
     if policy != "no" and config.get("no-appendfsync-on-rewrite") == "yes":
-        yield _found(
+        yield _finding(
             "fsync_pauses", _W, "The engine does not fsync while it rewrites its file (no-appendfsync-on-rewrite yes).",
             "A crash in that time loses acknowledged jobs.", "Set `no-appendfsync-on-rewrite no`.",
         )  # fmt: skip
 
 
-def _writing(engine: Engine) -> Iterator[Finding]:
+def _writing(engine: EngineReport) -> Iterator[Finding]:
     if engine.has_log and engine.info.get("aof_last_write_status", "ok") != "ok":
-        yield _found(
+        yield _finding(
             "write_failed", _E, "The engine's last write to its append-only file failed.",
             "It refuses jobs, or loses them in a crash.", "Look at its disk (full? broken?) and at its log.",
         )  # fmt: skip
     for field, name in (("aof_last_bgrewrite_status", "rewrite of its file"), ("rdb_last_bgsave_status", "snapshot")):
         if engine.info.get(field, "ok") != "ok":
-            yield _found(
+            yield _finding(
                 "background_save_failed", _W, f"The engine's last {name} failed.",
                 "Its file grows without end, or no snapshot is there.", "Look at its disk, its memory and its log.",
             )  # fmt: skip
     fork_ms = engine.number("latest_fork_usec") // 1000
     if fork_ms >= SLOW_FORK_MS:
-        yield _found(
+        yield _finding(
             "slow_fork", _N, f"The engine stood still for {fork_ms} ms when it last forked.",
             "Everybody waits so long with each rewrite or snapshot.", "Switch off transparent huge pages, or split it.",
         )  # fmt: skip
 
 
-def _confirming(engine: Engine) -> Iterator[Finding]:
+def _confirming(engine: EngineReport) -> Iterator[Finding]:
     compatible = version_number(engine.info.get("redis_version", "0"))
     if engine.info.get("role") == "slave":
-        yield _found(
+        yield _finding(
             "is_replica", _E, "This engine is a replica.", "It accepts no writes, or they are lost.",
             "Connect to its primary, or through Sentinel.",
         )  # fmt: skip
     if engine.durability == "replica" and engine.number("connected_slaves") == 0:
-        yield _found(
+        yield _finding(
             "no_replica", _E, "Durability 'replica' is asked for, and no replica is connected.",
             "Every enqueue is answered with 'durability not reached', after a wait.",
             "Connect a replica, or ask for 'fsync'.",
         )  # fmt: skip
     if engine.product == "redis" and compatible < (7, 2) and engine.has_log:
-        yield _found(
+        yield _finding(
             "half_transactions", _W, f"Redis {engine.version} may revive half a transaction after two crashes.",
             "A job then stands in one of its two indexes, or a queue counts its bytes wrongly.",
             "After a crash run `redis-check-aof --fix` before starting it, or use a newer engine (docs/engines.md).",
         )  # fmt: skip
 
 
-def _memory(engine: Engine) -> Iterator[Finding]:
+def _memory(engine: EngineReport) -> Iterator[Finding]:
     used, most = engine.number("used_memory"), engine.number("maxmemory")
     bound = most or engine.number("total_system_memory")
     if bound and used >= NEARLY_FULL * bound:
-        yield _found(
+        yield _finding(
             "memory_nearly_full", _W, f"The engine uses {used * 100 // bound} % of its memory.",
             "When it is full no job is accepted." if most else "The system may kill it.",
             "Let queues drain, shorten retention, or give it more memory.",
         )  # fmt: skip
 
 
-def _connections(engine: Engine) -> Iterator[Finding]:
+def _connections(engine: EngineReport) -> Iterator[Finding]:
     connected, most = engine.number("connected_clients"), engine.number("maxclients")
     if most and connected >= NEARLY_FULL * most:
-        yield _found(
+        yield _finding(
             "connections_nearly_used_up", _W, f"{connected} of {most} connections are in use.",
             "New clients and workers will be turned away.", "Raise maxclients, or close what is idle.",
         )  # fmt: skip
     if rejected := engine.number("rejected_connections"):
-        yield _found(
+        yield _finding(
             "connections_rejected", _W, f"The engine has turned {rejected} connections away since its start.",
             "Clients could not enqueue or take.", "Raise maxclients (and the limit of open files).",
         )  # fmt: skip
 
 
-def _surroundings(engine: Engine) -> Iterator[Finding]:
+def _surroundings(engine: EngineReport) -> Iterator[Finding]:
     if abs(engine.clock_off_ms) > CLOCK_TOLERANCE_MS:
-        yield _found(
+        yield _finding(
             "clock_differs", _W, f"The engine's clock is {engine.clock_off_ms / 1000:+.1f} s off this machine's.",
             "Instants that clients compute, such as run_at, are off by as much.", "Let both follow a time server.",
         )  # fmt: skip
-    patience_ms = int((engine.config or {}).get("busy-reply-threshold", SHORT_PATIENCE_MS))
-    if 0 < patience_ms < SHORT_PATIENCE_MS:
-        yield _found(
+    patience_ms = int((engine.config or {}).get("busy-reply-threshold", BUSY_THRESHOLD_MIN_MS))
+    if 0 < patience_ms < BUSY_THRESHOLD_MIN_MS:
+        yield _finding(
             "short_patience", _N, f"The engine calls itself busy after {patience_ms} ms (busy-reply-threshold).",
             "On a slow machine clients may be told BUSY.", "Set it back to 5000.",
         )  # fmt: skip
     old = [name for name in engine.libraries if not name.startswith(engine.own_library)]
     if old:
-        yield _found(
+        yield _finding(
             "old_libraries", _N, "Function libraries of other versions of Windlass are loaded.",
             "They use a little memory; processes of those versions may still need them.",
             "When none of them runs any more: FUNCTION DELETE <library>.", *sorted(old),

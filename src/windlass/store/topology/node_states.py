@@ -12,7 +12,7 @@ from windlass.store.commands.command import Flow, NodeCommand
 from windlass.store.embedded.data_directory import Cut
 from windlass.store.scripts import library
 
-from .health import CONFIG, INFO, LIBRARIES, TIME, Engine, check_cuts, check_engine, read_engine
+from .health import CONFIG, INFO, LIBRARIES, TIME, EngineReport, check_cuts, check_engine, read_engine
 from .requirements import info_fields
 
 SERVER = ("INFO", "server")
@@ -43,7 +43,7 @@ def _nodes(homes: Sequence[int]) -> Flow[list[tuple[int, ...]]]:
     return [tuple(some) for some in by_node.values()]
 
 
-def _state(engine: Engine, partitions: tuple[int, ...], round_trip_us: int, findings: Sequence[Finding]) -> EngineState:
+def _state(engine: EngineReport, partitions: tuple[int, ...], round_trip_us: int, findings: Sequence[Finding]) -> EngineState:
     return EngineState(
         product=engine.product,
         version=engine.version,

@@ -13,7 +13,7 @@ from windlass.store.scripts import library
 PREPARE = "windlass engine prepare"
 
 
-class Right(NamedTuple):
+class Permission(NamedTuple):
     """A command that the user must be allowed to call."""
 
     name: str  # as rules of the ACL write it, e.g. function|load
@@ -22,7 +22,7 @@ class Right(NamedTuple):
     is_required: bool = True  # else Windlass works without, and says what is lost
 
     @property
-    def spoken(self) -> str:
+    def display_name(self) -> str:
         return self.name.replace("|", " ").upper()
 
 
@@ -30,34 +30,34 @@ _CONFIRM = "to confirm that a write is safe"
 
 # Commands that Windlass sends itself.
 SENT = (
-    Right("info", "INFO server", "to check that the engine keeps jobs, and to notice its restarts"),
-    Right("eval", "EVAL x 1 @", "to keep lease tokens growing after a restart"),
-    Right("fcall", "FCALL x 1 @", "to call the functions of Windlass"),
-    Right("time", "TIME", "to read the engine's clock"),
-    Right("hget", "HGET @ x", "to recognise the namespace"),
-    Right("hmget", "HMGET @ x", "to recognise the namespace"),
-    Right("hsetnx", "HSETNX @ x x", "to mark the namespace"),
-    Right("blpop", "BLPOP @ 0", "to wait for jobs without polling"),
-    Right("xread", "XREAD STREAMS @ 0", "to follow events"),
-    Right("function|load", "FUNCTION LOAD x", "to load the functions of Windlass", is_required=False),
-    Right("function|list", "FUNCTION LIST", "to report functions of other versions", is_required=False),
-    Right("config|get", "CONFIG GET x", "to read how often the engine writes to disk", is_required=False),
-    Right("wait", "WAIT 1 0", f"{_CONFIRM} (durability replica)", is_required=False),
-    Right("waitaof", "WAITAOF 1 0 0", f"{_CONFIRM} (durability fsync)", is_required=False),
+    Permission("info", "INFO server", "to check that the engine keeps jobs, and to notice its restarts"),
+    Permission("eval", "EVAL x 1 @", "to keep lease tokens growing after a restart"),
+    Permission("fcall", "FCALL x 1 @", "to call the functions of Windlass"),
+    Permission("time", "TIME", "to read the engine's clock"),
+    Permission("hget", "HGET @ x", "to recognise the namespace"),
+    Permission("hmget", "HMGET @ x", "to recognise the namespace"),
+    Permission("hsetnx", "HSETNX @ x x", "to mark the namespace"),
+    Permission("blpop", "BLPOP @ 0", "to wait for jobs without polling"),
+    Permission("xread", "XREAD STREAMS @ 0", "to follow events"),
+    Permission("function|load", "FUNCTION LOAD x", "to load the functions of Windlass", is_required=False),
+    Permission("function|list", "FUNCTION LIST", "to report functions of other versions", is_required=False),
+    Permission("config|get", "CONFIG GET x", "to read how often the engine writes to disk", is_required=False),
+    Permission("wait", "WAIT 1 0", f"{_CONFIRM} (durability replica)", is_required=False),
+    Permission("waitaof", "WAITAOF 1 0 0", f"{_CONFIRM} (durability fsync)", is_required=False),
 )
 # Commands that Windlass sends to nodes of a cluster only.
 SENT_TO_CLUSTER = (
-    Right("cluster|slots", "CLUSTER SLOTS", "to find the primary of each partition"),
-    Right("cluster|nodes", "CLUSTER NODES", "to notice slots that are being moved"),
-    Right("asking", "ASKING", "to go on while a slot is being moved"),
+    Permission("cluster|slots", "CLUSTER SLOTS", "to find the primary of each partition"),
+    Permission("cluster|nodes", "CLUSTER NODES", "to notice slots that are being moved"),
+    Permission("asking", "ASKING", "to go on while a slot is being moved"),
 )
 # Commands that Windlass sends while it connects. They are refused there, before the user can be asked for its rights.
 SENT_FIRST = (
-    Right("select", "SELECT 0", "to select the database of the URL"),
-    Right("client|setname", "CLIENT SETNAME x", "to name connections", is_required=False),
-    Right("role", "ROLE", "to check that the node is the primary (Sentinel)"),
-    Right("sentinel|get-master-addr-by-name", "", "to ask the sentinels for the primary"),
-    Right("subscribe", "", "to hear from the sentinels of a new primary", is_required=False),
+    Permission("select", "SELECT 0", "to select the database of the URL"),
+    Permission("client|setname", "CLIENT SETNAME x", "to name connections", is_required=False),
+    Permission("role", "ROLE", "to check that the node is the primary (Sentinel)"),
+    Permission("sentinel|get-master-addr-by-name", "", "to ask the sentinels for the primary"),
+    Permission("subscribe", "", "to hear from the sentinels of a new primary", is_required=False),
 )
 # Other commands that the functions call. The engine checks the user's rights for each of them: a missing right ends a
 # function half way, after its first writes. So all of them are asked for before anything is written.
@@ -71,9 +71,9 @@ ZRANGEBYLEX @ - +; ZRANGEBYSCORE @ 0 0; ZRANK @ x; ZREM @ x; ZREMRANGEBYRANK @ 0
 ZREVRANGE @ 0 0; ZSCAN @ 0; ZSCORE @ x; SCAN 0"""
 
 
-def _inside(example: str) -> Right:
+def _inside(example: str) -> Permission:
     words = [word for word in example.split() if word.isalpha() and word.isupper()]
-    return Right("|".join(words).lower(), example, "inside the functions of Windlass")
+    return Permission("|".join(words).lower(), example, "inside the functions of Windlass")
 
 
 INSIDE = tuple(_inside(example.strip()) for example in _CALLS_INSIDE.split(";"))
@@ -97,7 +97,7 @@ _COMMAND = re.compile(r"run the '([^']+)' command")
 _IN_SCRIPT = ("ACL failure in script", "The user executing the script can't")
 
 
-def needed(is_cluster: bool) -> tuple[Right, ...]:
+def required_permissions(is_cluster: bool) -> tuple[Permission, ...]:
     return (*SENT, *(SENT_TO_CLUSTER if is_cluster else ()), *INSIDE)
 
 
@@ -105,16 +105,16 @@ def purpose_of(name: str) -> str:
     return _BY_NAME[name].purpose
 
 
-def question(key: str, rights: Sequence[Right]) -> CommandArgs:
+def check_command(key: str, rights: Sequence[Permission]) -> CommandArgs:
     """The command that asks which of these rights the user lacks. It names no key of its own: that could be refused."""
     return ("EVAL", _QUESTION, 0, key, *(right.example for right in rights))
 
 
-def denied(reply: Any, rights: Sequence[Right]) -> list[Right]:
+def read_denied(reply: Any, rights: Sequence[Permission]) -> list[Permission]:
     return [rights[int(index)] for index in reply]
 
 
-def check(user: str, key: str, lacking: Sequence[Right]) -> None:
+def check(user: str, key: str, lacking: Sequence[Permission]) -> None:
     """Raise EngineNotPermitted when a right is missing that Windlass cannot do without."""
     required = [right for right in lacking if right.is_required]
     if any(right.name == "eval" for right in lacking):
@@ -125,20 +125,20 @@ def check(user: str, key: str, lacking: Sequence[Right]) -> None:
             f"{_grant(user, [pattern])}"
         )
     if required:
-        raise missing(user, required)
+        raise missing_error(user, required)
 
 
-def missing(user: str, lacking: Sequence[Right]) -> EngineNotPermitted:
+def missing_error(user: str, lacking: Sequence[Permission]) -> EngineNotPermitted:
     """The error for missing rights, with their purposes and what to do."""
     by_purpose: dict[str, list[str]] = {}
     for right in dict.fromkeys(lacking):
-        by_purpose.setdefault(right.purpose, []).append(right.spoken)
+        by_purpose.setdefault(right.purpose, []).append(right.display_name)
     listed = "; ".join(f"{', '.join(names)} (needed {purpose})" for purpose, names in by_purpose.items())
     rules = [f"+{right.name}" for right in dict.fromkeys(lacking)]
     return EngineNotPermitted(f"{_subject(user)} may not call {listed}. {_grant(user, rules)}")
 
 
-def functions_missing(user: str) -> EngineNotPermitted:
+def functions_missing_error(user: str) -> EngineNotPermitted:
     """The error for an engine without our functions whose user may not load them."""
     return EngineNotPermitted(
         f"The engine does not have the functions of this version of Windlass (library {library().name}), and "
@@ -155,7 +155,7 @@ def _grant(user: str, rules: Sequence[str]) -> str:
     return f"Let an admin run `ACL SETUSER {user or 'USER'} {' '.join(rules)}`; all rights are in docs/engines.md."
 
 
-def explained(problem: WindlassError, user: str = "") -> WindlassError:
+def explain_refusal(problem: WindlassError, user: str = "") -> WindlassError:
     """The problem, or, where the engine refused a right, the error that says so in words. Newer engines name the user
     themselves."""
     if not isinstance(problem, EngineReplyError):
@@ -165,8 +165,8 @@ def explained(problem: WindlassError, user: str = "") -> WindlassError:
         return problem
     user = found[1] if (found := _USER.search(text)) else user
     if command := _COMMAND.search(text):
-        right = _BY_NAME.get(command[1], Right(command[1], "", "by this version of Windlass"))
-        return functions_missing(user) if right.name == "function|load" else missing(user, [right])
+        right = _BY_NAME.get(command[1], Permission(command[1], "", "by this version of Windlass"))
+        return functions_missing_error(user) if right.name == "function|load" else missing_error(user, [right])
     if "key" in text:
         rule = "~NAMESPACE:*"
         return EngineNotPermitted(
@@ -179,7 +179,7 @@ def explained(problem: WindlassError, user: str = "") -> WindlassError:
 
 
 def raise_explained(problem: WindlassError, user: str = "") -> NoReturn:
-    found = explained(problem, user)
+    found = explain_refusal(problem, user)
     if found is problem:
         raise problem
     raise found from problem

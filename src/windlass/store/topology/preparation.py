@@ -7,11 +7,11 @@ from typing import NamedTuple
 from windlass.core.errors import EngineUnsuitable
 from windlass.store.connection.connection import CommandArgs, EngineReplyError
 from windlass.store.connection.endpoint import Endpoint
-from windlass.store.connection.replies import is_library_there
+from windlass.store.connection.replies import is_library_loaded
 from windlass.store.scripts import library
 
 from .permissions import raise_explained
-from .primaries import PrimaryReplies, ask_primaries
+from .primaries import PrimaryReplies, query_primaries
 from .topology import Topology
 
 
@@ -23,15 +23,15 @@ class PreparedNode(NamedTuple):
 def prepare(topology: Topology, patience_s: float) -> list[PreparedNode]:
     """Load the functions of this version on every primary; replicas get them from there."""
     load: CommandArgs = ("FUNCTION", "LOAD", library().source)
-    return [_prepared(found) for found in ask_primaries(topology, [load], patience_s)]
+    return [_read_node(found) for found in query_primaries(topology, [load], patience_s)]
 
 
-def _prepared(found: PrimaryReplies) -> PreparedNode:
+def _read_node(found: PrimaryReplies) -> PreparedNode:
     (reply,) = found.replies
     if not isinstance(reply, EngineReplyError):
         return PreparedNode(found.node, is_new=True)
     if "unknown command" in str(reply):
         raise EngineUnsuitable(f"{found.node} has no functions: Windlass needs Redis 7.0 or Valkey 7.2 at least.")
-    if not is_library_there(reply):
+    if not is_library_loaded(reply):
         raise_explained(reply)
     return PreparedNode(found.node, is_new=False)

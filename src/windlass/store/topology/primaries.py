@@ -21,31 +21,31 @@ class PrimaryReplies(NamedTuple):
     replies: list[Any]  # an error reply is a value among them
 
 
-def ask_primaries(topology: Topology, commands: Sequence[CommandArgs], patience_s: float) -> list[PrimaryReplies]:
+def query_primaries(topology: Topology, commands: Sequence[CommandArgs], patience_s: float) -> list[PrimaryReplies]:
     """Ask each primary once. While a primary is away all are asked again, within the patience."""
     route = topology.route(slot_of("0"))
-    patience: RetryPolicy | None = None
+    policy: RetryPolicy | None = None
     while True:
         try:
-            return ask_primaries_now(topology, commands, patience_s)
+            return query_primaries_once(topology, commands, patience_s)
         except WindlassError as problem:
-            patience = patience or RetryPolicy(route, patience_s)
-            pause_s = patience.pause_s_after(problem)
+            policy = policy or RetryPolicy(route, patience_s)
+            pause_s = policy.pause_s_after(problem)
             route.handle_problem(problem, None)
         time.sleep(pause_s)
 
 
-def ask_primaries_now(topology: Topology, commands: Sequence[CommandArgs], limit_s: float) -> list[PrimaryReplies]:
+def query_primaries_once(topology: Topology, commands: Sequence[CommandArgs], limit_s: float) -> list[PrimaryReplies]:
     """Ask each primary once, or raise."""
     route = topology.route(slot_of("0"))
-    return [_ask(route, node, commands, limit_s) for node in topology.find_primaries()]
+    return [_query(route, node, commands, limit_s) for node in topology.find_primaries()]
 
 
-def _ask(route: Route, node: Endpoint, commands: Sequence[CommandArgs], limit_s: float) -> PrimaryReplies:
+def _query(route: Route, node: Endpoint, commands: Sequence[CommandArgs], limit_s: float) -> PrimaryReplies:
     connection = SyncConnection.open(node, min(CONNECT_LIMIT_S, limit_s))
     try:
         if route.check is not None:
-            route.examine(node, connection.call(*route.check))
+            route.check_node(node, connection.call(*route.check))
         return PrimaryReplies(node, connection.pipeline(commands))
     finally:
         connection.close()

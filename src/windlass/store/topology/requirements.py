@@ -17,7 +17,7 @@ log = logging.getLogger("windlass.store")
 LAYOUT = 1
 _OLDEST_REDIS = (7, 0)
 _OLDEST_WAITAOF = (7, 2)
-QUESTIONS: tuple[tuple[str, ...], ...] = (
+QUERIES: tuple[tuple[str, ...], ...] = (
     ("INFO", "everything"),
     ("CONFIG", "GET", "appendfsync"),
 )
@@ -33,7 +33,7 @@ class Deployment(NamedTuple):
     is_persistent: bool
     partitions: int
     user: str = ""  # of the engine; empty: not known
-    lacking: tuple[permissions.Right, ...] = ()  # rights of the user that are missing and can be done without
+    lacking: tuple[permissions.Permission, ...] = ()  # rights of the user that are missing and can be done without
     memory_max: int = 0  # bytes; 0: no bound but the machine's
 
     def command_for(self, durability: Durability, wait_ms: int) -> tuple[str, ...] | None:
@@ -56,12 +56,12 @@ class Deployment(NamedTuple):
     def check_may_load(self) -> None:
         """Spare a refusal: the library is large, and every call of a busy process would send it."""
         if any(right.name == "function|load" for right in self.lacking):
-            raise permissions.functions_missing(self.user)
+            raise permissions.functions_missing_error(self.user)
 
     def _check_right(self, name: str) -> None:
         """Refuse before the write: a refusal that came after it would leave a job that its producer thinks is lost."""
         if lacking := [right for right in self.lacking if right.name == name]:
-            raise permissions.missing(self.user, lacking)
+            raise permissions.missing_error(self.user, lacking)
 
 
 def info_fields(info: str) -> dict[str, str]:
@@ -77,7 +77,7 @@ def confirms_writes(info: dict[str, str]) -> bool:
     return version_number(info.get("redis_version", "0.0")) >= _OLDEST_WAITAOF
 
 
-def of_all_nodes(found: Sequence[Deployment], partitions: int, *, is_test: bool = False) -> Deployment:
+def combine_nodes(found: Sequence[Deployment], partitions: int, *, is_test: bool = False) -> Deployment:
     """What holds on every node; what puts jobs at risk is said, unless they are a test's."""
     if not is_test and not all(one.is_persistent for one in found):
         log.warning(
@@ -98,8 +98,8 @@ def of_all_nodes(found: Sequence[Deployment], partitions: int, *, is_test: bool 
     )
 
 
-def examine(replies: Sequence[Any], *, allow_eviction: bool, is_cluster_expected: bool = False) -> Deployment:
-    """Reads the answers to QUESTIONS. Raises when jobs would not be safe, warns when they would be at risk."""
+def check_requirements(replies: Sequence[Any], *, allow_eviction: bool, is_cluster_expected: bool = False) -> Deployment:
+    """Reads the answers to QUERIES. Raises when jobs would not be safe, warns when they would be at risk."""
     info, fsync = replies
     fields = info_fields(info.decode(errors="replace"))
     product = "valkey" if "valkey_version" in fields else "redis"

@@ -12,9 +12,9 @@ from windlass.core.errors import BadSetting, EngineUnavailable, WindlassError
 from windlass.store.connection.connection import CommandArgs, Connection, ConnectionLost, EngineReplyError
 from windlass.store.connection.endpoint import Endpoint, SentinelGroup
 
-from .permissions import explained
+from .permissions import explain_refusal
 from .topology import (
-    QUESTION_LIMIT_S,
+    QUERY_LIMIT_S,
     NodeQuery,
     NodeSearch,
     Route,
@@ -53,12 +53,12 @@ class Sentinel:
         return no_migrating_slots()
 
     async def find(self) -> Endpoint:
-        return await run_search(self._search())
+        return await run_search(self._find_primary())
 
     def find_sync(self) -> Endpoint:
-        return run_search_sync(self._search())
+        return run_search_sync(self._find_primary())
 
-    def examine(self, endpoint: Endpoint, reply: Any) -> None:
+    def check_node(self, endpoint: Endpoint, reply: Any) -> None:
         if reply[0] != b"master":
             raise ConnectionLost(f"{endpoint} is not the primary of {self._group.service} (any more, or yet).")
 
@@ -77,7 +77,7 @@ class Sentinel:
             try:
                 connection = await Connection.open(self._sentinels[0])
                 try:
-                    await connection.call_within(QUESTION_LIMIT_S, "SUBSCRIBE", "+switch-master")
+                    await connection.call_within(QUERY_LIMIT_S, "SUBSCRIBE", "+switch-master")
                     found = await self.find()
                     if known not in (None, found):
                         changed()
@@ -94,13 +94,13 @@ class Sentinel:
                     log.warning(
                         "The sentinels do not announce a new primary: %s Windlass notices a failover later, when the "
                         "old primary closes its connections.",
-                        explained(refusal),
+                        explain_refusal(refusal),
                     )
                 was_refused = True
             self._sentinels = [*self._sentinels[1:], self._sentinels[0]]
             await asyncio.sleep(WATCH_PAUSE_S)
 
-    def _search(self) -> NodeSearch[Endpoint]:
+    def _find_primary(self) -> NodeSearch[Endpoint]:
         problems: list[WindlassError] = []
         for sentinel in self._sentinels:
             answer = yield NodeQuery(sentinel, ("SENTINEL", "GET-MASTER-ADDR-BY-NAME", self._group.service))

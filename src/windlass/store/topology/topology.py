@@ -12,7 +12,7 @@ from windlass.store.connection.endpoint import Endpoint
 from windlass.store.connection.sync_connection import SyncConnection
 
 T = TypeVar("T")
-QUESTION_LIMIT_S = 2.0  # another node is asked then
+QUERY_LIMIT_S = 2.0  # another node is asked then
 
 
 class NodeQuery(NamedTuple):
@@ -35,7 +35,7 @@ class Route(Protocol):
 
     def find_sync(self) -> Endpoint: ...
 
-    def examine(self, endpoint: Endpoint, reply: Any) -> None:
+    def check_node(self, endpoint: Endpoint, reply: Any) -> None:
         """Raises when the reply to `check` shows that this is the wrong node."""
 
     def handle_problem(self, problem: WindlassError, endpoint: Endpoint | None) -> Endpoint | None:
@@ -84,7 +84,7 @@ class Standalone:
     def find_sync(self) -> Endpoint:
         return self._endpoint
 
-    def examine(self, endpoint: Endpoint, reply: Any) -> None: ...
+    def check_node(self, endpoint: Endpoint, reply: Any) -> None: ...
 
     def handle_problem(self, _problem: WindlassError, _endpoint: Endpoint | None) -> Endpoint | None:
         return None
@@ -99,7 +99,7 @@ async def run_search(inquiry: NodeSearch[T]) -> T:
     try:
         question = next(inquiry)
         while True:
-            question = inquiry.send(await _asked(question))
+            question = inquiry.send(await _query(question))
     except StopIteration as end:
         return end.value  # type: ignore[no-any-return]
 
@@ -108,16 +108,16 @@ def run_search_sync(inquiry: NodeSearch[T]) -> T:
     try:
         question = next(inquiry)
         while True:
-            question = inquiry.send(_asked_now(question))
+            question = inquiry.send(_query_sync(question))
     except StopIteration as end:
         return end.value  # type: ignore[no-any-return]
 
 
-async def _asked(question: NodeQuery) -> Any:
+async def _query(question: NodeQuery) -> Any:
     try:
-        connection = await Connection.open(question.endpoint, QUESTION_LIMIT_S)
+        connection = await Connection.open(question.endpoint, QUERY_LIMIT_S)
         try:
-            return await connection.call_within(QUESTION_LIMIT_S, *question.command)
+            return await connection.call_within(QUERY_LIMIT_S, *question.command)
         finally:
             connection.close()
             await connection.wait_closed()
@@ -125,11 +125,11 @@ async def _asked(question: NodeQuery) -> Any:
         return problem
 
 
-def _asked_now(question: NodeQuery) -> Any:
+def _query_sync(question: NodeQuery) -> Any:
     try:
-        connection = SyncConnection.open(question.endpoint, QUESTION_LIMIT_S)
+        connection = SyncConnection.open(question.endpoint, QUERY_LIMIT_S)
         try:
-            return connection.call(*question.command, timeout_s=QUESTION_LIMIT_S)
+            return connection.call(*question.command, timeout_s=QUERY_LIMIT_S)
         finally:
             connection.close()
     except (EngineUnavailable, EngineReplyError) as problem:

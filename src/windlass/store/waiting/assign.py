@@ -10,7 +10,7 @@ from windlass.core.errors import Refusal
 from windlass.core.operations import Dispatch
 from windlass.store.commands.assign import assign
 from windlass.store.commands.command import Flow
-from windlass.store.commands.push import PushResult
+from windlass.store.commands.push import DispatchResult
 from windlass.store.commands.take import UNREGISTERED, WaitRegistration
 from windlass.store.store import Store
 
@@ -26,7 +26,7 @@ class Terms(NamedTuple):
 
 def assign_flow(
     queues: tuple[str, ...], terms: Terms, partition: int, registration: WaitRegistration = UNREGISTERED
-) -> Flow[PushResult]:
+) -> Flow[DispatchResult]:
     found = yield assign(queues, *terms, partition, registration)
     if isinstance(found, Refusal):
         raise found
@@ -70,6 +70,6 @@ def _registered(bell: Bell, left_s: float) -> WaitRegistration:
     return WaitRegistration(bell.name, int(min(left_s, BLOCK_S) * 1000) + GRACE_MS)
 
 
-def _pause_s(found: PushResult, left_s: float) -> float:
+def _pause_s(found: DispatchResult, left_s: float) -> float:
     due_at_ms = found.taken.next_due_at_ms
     return left_s if due_at_ms is None else min(left_s, max(0, due_at_ms - found.now_ms) / 1000)

@@ -8,7 +8,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import TypeAlias
 
-from windlass.core.callbacks.callback import PendingCallback, PendingCallbackPage, PendingCallbacks, Room
+from windlass.core.callbacks.callback import PendingCallback, PendingCallbackPage, PendingCallbacks, DeliveryCapacity
 from windlass.core.errors import BadInput
 from windlass.store.commands import callbacks
 from windlass.store.commands.command import Flow
@@ -24,7 +24,7 @@ GRACE_MS = 5_000  # a registration outlives the wait by this
 class Opening:
     """How much room somebody who delivers has: asked at each look, so that what changes while they wait counts."""
 
-    def __init__(self, room: Callable[[], Room]) -> None:
+    def __init__(self, room: Callable[[], DeliveryCapacity]) -> None:
         self.room = room
         self.is_closed = False  # nobody wants to wait any longer
         self._event: asyncio.Event | None = None
@@ -43,16 +43,16 @@ class Opening:
         self._event = event
 
 
-def _less(room: Room, debts: Sequence[PendingCallback]) -> Room:
+def _less(room: DeliveryCapacity, debts: Sequence[PendingCallback]) -> DeliveryCapacity:
     """What is left of it behind these."""
-    of = dict(room.of)
+    of = dict(room.by_destination)
     for debt in debts:
-        of[debt.destination] = max(0, of.get(debt.destination, room.usual) - 1)
-    return Room(most=room.most - len(debts), usual=room.usual, of=of)
+        of[debt.destination] = max(0, of.get(debt.destination, room.per_destination) - 1)
+    return DeliveryCapacity(most=room.most - len(debts), per_destination=room.per_destination, by_destination=of)
 
 
 def take_flow(
-    homes: Sequence[int], room: Room, lease_ms: int, waits: Sequence[callbacks.CallbackRegistration] = ()
+    homes: Sequence[int], room: DeliveryCapacity, lease_ms: int, waits: Sequence[callbacks.CallbackRegistration] = ()
 ) -> Flow[callbacks.TakenCallbacks]:
     """One look at all these partitions. The instants are those of the last one looked at, the next the earliest."""
     debts: list[PendingCallback] = []
@@ -64,7 +64,7 @@ def take_flow(
         left = _less(room, debts) if debts else room
         found = yield callbacks.take_callbacks(left, lease_ms, waiting, partition)
         now_ms = found.now_ms
-        debts += found.debts
+        debts += found.callbacks
         following += [found.next_at_ms] if found.next_at_ms is not None else []
     return callbacks.TakenCallbacks(now_ms, min(following, default=None), debts)
 
@@ -82,9 +82,9 @@ async def take_waiting(store: Store, homes: Homes, opening: Opening, lease_ms: i
                 left_s = max(0.0, give_up_at_s - time.monotonic())
                 found = await store.run(_registering(partitions, opening.room(), lease_ms, listeners, left_s))
                 left_s = give_up_at_s - time.monotonic()
-                if found.debts or not wait_ms:
+                if found.callbacks or not wait_ms:
                     owed = earlier
-                if found.debts or left_s <= 0 or opening.is_closed:
+                if found.callbacks or left_s <= 0 or opening.is_closed:
                     return _debts(found)
                 await _rung(listeners, min(left_s, BLOCK_S, _until_due_s(found)))
                 earlier = {OWED} if any(one.was_rung is None for _, one in listeners) else set()
@@ -108,7 +108,7 @@ async def _listening(store: Store, homes: Sequence[int]) -> AsyncIterator[list[t
 
 
 def _registering(
-    homes: Sequence[int], room: Room, lease_ms: int, listeners: list[tuple[Bell, Listener]], left_s: float
+    homes: Sequence[int], room: DeliveryCapacity, lease_ms: int, listeners: list[tuple[Bell, Listener]], left_s: float
 ) -> Flow[callbacks.TakenCallbacks]:
     for_ms = int(min(left_s, BLOCK_S) * 1000) + GRACE_MS
     waits = (
@@ -129,7 +129,7 @@ async def _rung(listeners: list[tuple[Bell, Listener]], within_s: float) -> None
             await listeners[0][1].event.wait()
 
 
-def take_now(store: Store, homes: Homes, room: Room, lease_ms: int, wait_ms: int) -> PendingCallbacks:
+def take_now(store: Store, homes: Homes, room: DeliveryCapacity, lease_ms: int, wait_ms: int) -> PendingCallbacks:
     if wait_ms:
         raise BadInput("Callbacks are waited for in an event loop; await this, or ask with wait_ms=0.")
     store.open_sync()
@@ -137,7 +137,7 @@ def take_now(store: Store, homes: Homes, room: Room, lease_ms: int, wait_ms: int
 
 
 def _debts(found: callbacks.TakenCallbacks) -> PendingCallbacks:
-    return PendingCallbacks(found.debts, found.next_at_ms)
+    return PendingCallbacks(found.callbacks, found.next_at_ms)
 
 
 def page_flow(partitions: int, given_up: bool, most: int, cursor: str) -> Flow[PendingCallbackPage]:

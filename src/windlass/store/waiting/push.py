@@ -9,7 +9,7 @@ import time
 from windlass.core.errors import Refusal
 from windlass.core.operations import Dispatch
 from windlass.store.commands.command import Flow
-from windlass.store.commands.push import PushResult, dispatch
+from windlass.store.commands.push import DispatchResult, dispatch
 from windlass.store.commands.take import UNREGISTERED, WaitRegistration
 from windlass.store.store import Store
 
@@ -21,7 +21,7 @@ PUSH: Place = ("\2push", "")  # as in lua/lib/workers/push_workers.lua
 
 def dispatch_flow(
     most: int, accept_ms: int, partition: int, registration: WaitRegistration = UNREGISTERED
-) -> Flow[PushResult]:
+) -> Flow[DispatchResult]:
     found = yield dispatch(most, accept_ms, partition, registration)
     if isinstance(found, Refusal):
         raise found
@@ -56,11 +56,11 @@ async def dispatch_waiting(store: Store, most: int, accept_ms: int, wait_ms: int
         places = wanted
 
 
-async def _look(store: Store, most: int, accept_ms: int, partition: int, bell: Bell, listener: Listener) -> PushResult:
+async def _look(store: Store, most: int, accept_ms: int, partition: int, bell: Bell, listener: Listener) -> DispatchResult:
     registration = WaitRegistration(bell.name, BLOCK_S * 1000 + GRACE_MS, bell.others_wait(listener))
     return await take_once(store, dispatch_flow(most, accept_ms, partition, registration))
 
 
-def _pause_s(found: PushResult, left_s: float) -> float:
+def _pause_s(found: DispatchResult, left_s: float) -> float:
     due_at_ms = found.taken.next_due_at_ms
     return left_s if due_at_ms is None else min(left_s, max(0, due_at_ms - found.now_ms) / 1000)

@@ -17,7 +17,7 @@ from windlass.web.listener.messages import Head, Response
 from windlass.web.metrics.meter import Meter
 
 from .followers import Followers
-from .sessions import StartedSession, Session
+from .sessions import Session, StartedSession
 
 if TYPE_CHECKING:
     from .request_context import RequestContext
@@ -35,11 +35,11 @@ async def _always(_head: Head, _roles: frozenset[Role]) -> bool:
 class SessionControl(Protocol):
     """Sessions of browsers, as the guard knows them."""
 
-    async def begin_session(self, text: str) -> StartedSession | None: ...
+    async def start_session(self, text: str) -> StartedSession | None: ...
 
     async def end_session(self, head: Head) -> None: ...
 
-    def renewed_session(self, head: Head) -> Session | None: ...
+    def renew_session(self, head: Head) -> Session | None: ...
 
     async def needs_login(self) -> bool: ...
 
@@ -56,10 +56,10 @@ class AppState:
         self.pulse = pulse or Pulse()  # of this process's loops
         self.policy: PolicySource = Policy()  # whom this server may call
         self.settings = settings or Settings()
-        self.entrance: SessionControl | None = None  # the guard's, once there is one
+        self.session_control: SessionControl | None = None  # the guard's, once there is one
         self.refusal_page: RefusalPage | None = None  # a no for somebody with a browser; the dashboard's
-        self.callback_numbers: Callable[[], Mapping[str, int]] = dict  # of this process's notifier; none: it has none
-        self.gathering = Gathering(service)
+        self.callback_counters: Callable[[], Mapping[str, int]] = dict  # of this process's notifier; none: it has none
+        self.batcher = Gathering(service)
         self.meter = Meter()
         # Pages of the dashboard count apart: clients of the API must not take their places, nor the other way round.
         self.followers, self.page_followers = _followers(self.settings), _followers(self.settings)
@@ -74,7 +74,7 @@ class AppState:
         for task in self._waiting:
             task.cancel()
 
-    async def waiting(self, question: Awaitable[T], otherwise: T) -> T:
+    async def wait_or_stop(self, question: Awaitable[T], otherwise: T) -> T:
         """The answer to a question that waits for something; `otherwise` when the server stops before."""
         task = asyncio.current_task()
         if task is None or self.stopping.is_set():

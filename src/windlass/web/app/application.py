@@ -39,7 +39,7 @@ class WebApplication:
         self._state = state
         state.routes = router.routes
         state.still_admits = guard.still_admits
-        state.entrance = guard
+        state.session_control = guard
         self._base = state.settings.base_path
         self._guard = guard
         self._body_max = body_max
@@ -50,12 +50,12 @@ class WebApplication:
                 head.path = head.path[len(self._base) :] or "/"
             route, names = self._router.find(head.method, head.path)
             head.operation, head.is_page = route.operation, route.is_page
-            who = self._guard.admit(head, route.roles)
+            who = self._guard.admit_cached(head, route.roles)
             if "content-encoding" in head.headers or "expect" in head.headers:
                 check_body_headers(head.headers)
         except WindlassError as error:
             return self._refused(error, head)
-        is_trusted = who is not None or self._guard.is_probable(head)
+        is_trusted = who is not None or self._guard.is_probably_admitted(head)
         body_max = (route.body_max or self._body_max) if is_trusted else UNKNOWN_BODY_MAX
         return Plan(partial(self._handle, route, names, who), body_max, route.streams_body, route.waits)
 
@@ -95,7 +95,7 @@ class WebApplication:
         self, route: Route, names: Mapping[str, str], request: Request, encodings: Encodings
     ) -> Reply:
         try:
-            who = await self._guard.admit_slowly(request.head, route.roles)
+            who = await self._guard.admit(request.head, route.roles)
         except WindlassError as error:
             return self._refused(error, request.head, encodings[1])
         begun = self._begin(route, names, who, request, encodings)

@@ -25,7 +25,7 @@ async def write_audit_entry(context: RequestContext[Any, Any], operation: str, o
         detail=context.audit_detail,
         outcome=outcome,
         peer=context.request.head.peer,
-    ).fitted()
+    ).sanitize()
     try:
         async with asyncio.timeout(WAIT_LIMIT_S):
             await context.service.audit([entry])

@@ -14,7 +14,7 @@ from windlass.web.listener.messages import Head
 
 from . import sessions
 from .rate_limit import RateLimiter
-from .sessions import StartedSession, Session
+from .sessions import Session, StartedSession
 from .token_table import TokenTable
 
 ANONYMOUS = Principal("anybody", frozenset())
@@ -29,9 +29,9 @@ class Authenticator:
         self._table = table
         self._is_open = is_open
         self._is_local = is_local
-        self._rates = RateLimiter()
+        self._rate_limiter = RateLimiter()
 
-    def admit(self, head: Head, roles: frozenset[Role] | None) -> Principal | None:
+    def admit_cached(self, head: Head, roles: frozenset[Role] | None) -> Principal | None:
         """Who asks, if they may; None when only the engine can tell: then `admit_slowly`."""
         if roles is None:
             return ANONYMOUS
@@ -43,27 +43,27 @@ class Authenticator:
         session = None if shown else self._session(head)
         if session is not None:
             _check_session_use(head)
-            who = self._table.known_session(session)
+            who = self._table.cached_session_principal(session)
         elif not shown:
             return self._without_token(head)
         else:
-            who = self._table.known(shown)
+            who = self._table.cached_principal(shown)
         return None if who is None else self._checked(who, roles)
 
-    def is_probable(self, head: Head) -> bool:
+    def is_probably_admitted(self, head: Head) -> bool:
         """Whether `admit_slowly` will let them in, as far as can be told without asking: others send little."""
         shown = bearer_token(head)
         if shown:
-            return self._table.known(shown) is not None
+            return self._table.cached_principal(shown) is not None
         session = self._session(head)
         if session is not None:
-            return self._table.known_session(session) is not None
+            return self._table.cached_session_principal(session) is not None
         return self._is_open and not self._table.has_tokens
 
-    async def admit_slowly(self, head: Head, roles: frozenset[Role] | None) -> Principal:
+    async def admit(self, head: Head, roles: frozenset[Role] | None) -> Principal:
         shown = bearer_token(head)
         if not shown:
-            await self._table.fresh()
+            await self._table.refresh()
             session = self._session(head)
             return self._without_token(head) if session is None else await self._in_session(head, session, roles)
         who = await self._table.principal(shown)
@@ -73,7 +73,7 @@ class Authenticator:
 
     async def _in_session(self, head: Head, session: Session, roles: frozenset[Role] | None) -> Principal:
         _check_session_use(head)
-        who = await self._table.principal_of(session)
+        who = await self._table.session_principal(session)
         if who is None:
             raise Unauthorized("This session has ended; log in again.")
         return self._checked(who, roles or frozenset())
@@ -82,20 +82,20 @@ class Authenticator:
         """Where no tokens exist none is needed: an old cookie must not keep anybody out."""
         return sessions.session_of(head.headers) if self._table.has_tokens else None
 
-    async def begin_session(self, text: str) -> StartedSession | None:
-        return await self._table.begin_session(text)
+    async def start_session(self, text: str) -> StartedSession | None:
+        return await self._table.start_session(text)
 
     async def end_session(self, head: Head) -> None:
         session = sessions.session_of(head.headers)
         if session is not None:
             await self._table.end_session(session)
 
-    def renewed_session(self, head: Head) -> Session | None:
+    def renew_session(self, head: Head) -> Session | None:
         session = self._session(head)
-        return None if session is None else self._table.renewed(session)
+        return None if session is None else self._table.renew_session(session)
 
     async def needs_login(self) -> bool:
-        await self._table.fresh()
+        await self._table.refresh()
         return self._table.has_tokens or not self._is_open
 
     async def still_admits(self, head: Head, roles: frozenset[Role]) -> bool:
@@ -104,12 +104,12 @@ class Authenticator:
         try:
             shown = bearer_token(head)
             if not shown:
-                await self._table.fresh()
+                await self._table.refresh()
                 session = self._session(head)
                 if session is None:
                     self._without_token(head)
                     return True
-                who = await self._table.principal_of(session)
+                who = await self._table.session_principal(session)
             else:
                 who = await self._table.principal(shown)
             return who is not None and who.may(roles)
@@ -119,7 +119,7 @@ class Authenticator:
     def _checked(self, who: Principal, roles: frozenset[Role]) -> Principal:
         who.check(roles)
         if who.rate:
-            pause_s = self._rates.allow(who.name, who.rate, time.monotonic())
+            pause_s = self._rate_limiter.acquire(who.name, who.rate, time.monotonic())
             if pause_s > 0:
                 raise TooManyRequests(
                     f"The token {who.name!r} may ask {who.rate} times a second; wait {pause_s:.1f} s."

@@ -27,12 +27,12 @@ class Session(NamedTuple):
     token_id: str
     expires_at_s: int
     id: str
-    code: str
+    signature: str
 
-    def is_made_with(self, digest: bytes) -> bool:
-        return hmac.compare_digest(_sign(self.token_id, self.expires_at_s, self.id, digest), self.code)
+    def is_signed_with(self, digest: bytes) -> bool:
+        return hmac.compare_digest(_sign(self.token_id, self.expires_at_s, self.id, digest), self.signature)
 
-    def is_over(self, now_s: float) -> bool:
+    def is_expired(self, now_s: float) -> bool:
         return self.expires_at_s <= now_s
 
     @property
@@ -40,13 +40,13 @@ class Session(NamedTuple):
         """The same for all cookies of one session: it is renewed while it is used."""
         return f"{self.token_id}.{self.id}"
 
-    def is_among(self, ended: Mapping[str, int]) -> bool:
+    def is_ended(self, ended: Mapping[str, int]) -> bool:
         """Whether it was ended, by its name or with all that its token had begun so far."""
         return self.name in ended or self.expires_at_s <= ended.get(self.token_id, 0)
 
     @property
     def text(self) -> str:
-        return f"{self.token_id}.{self.expires_at_s}.{self.id}.{self.code}"
+        return f"{self.token_id}.{self.expires_at_s}.{self.id}.{self.signature}"
 
 
 class StartedSession(NamedTuple):

@@ -14,7 +14,7 @@ from windlass.core.errors import EngineUnavailable, Unauthorized, WindlassError
 from windlass.service import Service
 
 from . import sessions
-from .sessions import StartedSession, Session
+from .sessions import Session, StartedSession
 
 log = logging.getLogger("windlass.web")
 
@@ -48,16 +48,16 @@ class TokenTable:
     async def principal(self, text: str) -> Principal | None:
         """Whose token this is; None: nobody's. Raises EngineUnavailable when the tokens could never be read."""
         asked_at_s = self._clock()
-        found = self.known(text)
+        found = self.cached_principal(text)
         if found is STATIC or not _is_token_text(text):
             return found
         await self._renew()
         if parse_token(text).id not in self._by_id and self._known_since_s < asked_at_s:
             await self._read_from_now_on()
         self._check_known()
-        return self.known(text)
+        return self.cached_principal(text)
 
-    def known(self, text: str) -> Principal | None:
+    def cached_principal(self, text: str) -> Principal | None:
         """The same from what is known, without asking; None also when only the engine can tell. Of a table that is not
         `is_fresh`, take it for a guess."""
         if self._static is not None and hmac.compare_digest(self._static, digest_of(text)):
@@ -71,7 +71,7 @@ class TokenTable:
             return None
         return token.principal
 
-    async def begin_session(self, text: str) -> StartedSession | None:
+    async def start_session(self, text: str) -> StartedSession | None:
         """For whoever shows a token, so that it need not be shown again; None: it is nobody's."""
         who = await self.principal(text)
         if who is None:
@@ -86,21 +86,21 @@ class TokenTable:
             sessions.issue_session(token_id, digest, now_s, after_s=self._ended.get(token_id, 0)), who
         )
 
-    def renewed(self, session: Session) -> Session | None:
+    def renew_session(self, session: Session) -> Session | None:
         """The same with its whole time, when less than half of it is left. It is verified here: the request that shows
         it may have been admitted by a token of its own."""
         digest = self._digest_of(session.token_id)
         now_s = time.time()
         if digest is None or session.expires_at_s - now_s > sessions.RENEW_BELOW_S:
             return None
-        if self.known_session(session) is None:
+        if self.cached_session_principal(session) is None:
             return None
         return sessions.issue_session(session.token_id, digest, now_s, session.id)
 
     async def end_session(self, session: Session) -> None:
         """Have its cookies refused: by this process from now on, by others within a second. Raises EngineUnavailable
         when the engine does not answer."""
-        if await self.principal_of(session) is None:
+        if await self.session_principal(session) is None:
             return
         count = sum(1 for name in self._ended if name.startswith(f"{session.token_id}."))
         ended = session.name if count < ENDED_PER_TOKEN_MAX else session.token_id
@@ -112,20 +112,20 @@ class TokenTable:
     def _ended(self) -> Mapping[str, int]:
         return self._known.ended_sessions if self._known else {}
 
-    async def principal_of(self, session: Session) -> Principal | None:
+    async def session_principal(self, session: Session) -> Principal | None:
         """Whose session this is; None: it is over, or its token is."""
         asked_at_s = self._clock()
         await self._renew()
         if self._digest_of(session.token_id) is None and self._known_since_s < asked_at_s:
             await self._read_from_now_on()
-        return self.known_session(session)
+        return self.cached_session_principal(session)
 
-    def known_session(self, session: Session) -> Principal | None:
+    def cached_session_principal(self, session: Session) -> Principal | None:
         """The same from what is known, as `known`."""
         digest = self._digest_of(session.token_id)
-        if digest is None or not session.is_made_with(digest) or session.is_over(time.time()):
+        if digest is None or not session.is_signed_with(digest) or session.is_expired(time.time()):
             return None
-        if session.is_among(self._ended):
+        if session.is_ended(self._ended):
             return None
         if session.token_id == sessions.STATIC_ID:
             return STATIC
@@ -149,7 +149,7 @@ class TokenTable:
         never read is taken for a yes: nobody is let in because the engine is away."""
         return self._static is not None or self._known is None or bool(self._by_id)
 
-    async def fresh(self) -> None:
+    async def refresh(self) -> None:
         """The table is no older than a second then, if the engine answers; otherwise it is as it was known last.
         Raises EngineUnavailable when it never was, and nothing else is known of tokens."""
         await self._renew()

@@ -79,10 +79,10 @@ def _last_minute(history: Sequence[Minute], now_ms: int) -> Minute:
 
 
 def _write_engine(written: Exposition, seen: _EngineReading | None) -> None:
-    written.family("windlass_engine_up", "gauge", "Whether the engine answered this scrape.")
+    written.metric("windlass_engine_up", "gauge", "Whether the engine answered this scrape.")
     written.sample("windlass_engine_up", int(seen is not None))
     if seen is not None:
-        written.family(
+        written.metric(
             "windlass_engine_round_trip_seconds", "gauge", "One call of the engine, measured by this scrape."
         )
         written.sample("windlass_engine_round_trip_seconds", seen.round_trip_s)
@@ -91,7 +91,7 @@ def _write_engine(written: Exposition, seen: _EngineReading | None) -> None:
 def _write_jobs(written: Exposition, seen: _EngineReading) -> None:
     if seen.left_out:
         written.comment(f"{seen.left_out} queues are left out: a scrape has at most {QUEUES_MAX}.")
-    written.family("windlass_queue_jobs", "gauge", "Jobs of a queue by state; running ones include dispatched ones.")
+    written.metric("windlass_queue_jobs", "gauge", "Jobs of a queue by state; running ones include dispatched ones.")
     for stats, _ in seen.queues:
         for state in _STATES:
             written.sample("windlass_queue_jobs", getattr(stats, state), queue=stats.queue, state=state)
@@ -104,7 +104,7 @@ def _write_gauges(written: Exposition, seen: _EngineReading) -> None:
         ("paused", "Whether the queue is paused.", lambda stats: int(stats.is_paused)),
         ("bytes", "Bytes of jobs that have not ended.", lambda stats: stats.bytes),
     ):
-        written.family(f"windlass_queue_{name}", "gauge", about)
+        written.metric(f"windlass_queue_{name}", "gauge", about)
         for stats, _ in seen.queues:
             written.sample(f"windlass_queue_{name}", value(stats), queue=stats.queue)
 
@@ -114,20 +114,20 @@ def _oldest_age_s(stats: QueueStats) -> float:
 
 
 def _write_minutes(written: Exposition, seen: _EngineReading) -> None:
-    written.family("windlass_queue_minute_jobs", "gauge", "What happened to jobs of a queue in the last full minute.")
+    written.metric("windlass_queue_minute_jobs", "gauge", "What happened to jobs of a queue in the last full minute.")
     for stats, minute in seen.queues:
         for figure in _FIGURES:
             written.sample("windlass_queue_minute_jobs", getattr(minute, figure), queue=stats.queue, what=figure)
 
 
 def _write_means(written: Exposition, seen: _EngineReading) -> None:
-    written.family("windlass_queue_minute_wait_seconds", "gauge", "Mean time from takeable to taken in that minute.")
+    written.metric("windlass_queue_minute_wait_seconds", "gauge", "Mean time from takeable to taken in that minute.")
     for stats, minute in seen.queues:
         if minute.taken:
             written.sample(
                 "windlass_queue_minute_wait_seconds", minute.wait_ms / 1000 / minute.taken, queue=stats.queue
             )
-    written.family("windlass_queue_minute_run_seconds", "gauge", "Mean time from start to finish in that minute.")
+    written.metric("windlass_queue_minute_run_seconds", "gauge", "Mean time from start to finish in that minute.")
     for stats, minute in seen.queues:
         if minute.finished:
             written.sample(
@@ -140,23 +140,23 @@ def _write_means(written: Exposition, seen: _EngineReading) -> None:
 
 def _write_server(written: Exposition, state: AppState) -> None:
     pid = str(os.getpid())
-    written.family("windlass_server_info", "gauge", "The version of this server.")
+    written.metric("windlass_server_info", "gauge", "The version of this server.")
     written.sample("windlass_server_info", 1, version=__version__, pid=pid)
-    written.family("windlass_server_late_loops", "gauge", "Partitions whose loops have not ticked lately.")
+    written.metric("windlass_server_late_loops", "gauge", "Partitions whose loops have not ticked lately.")
     partitions = state.service.store.partitions
     written.sample("windlass_server_late_loops", len(state.pulse.late(partitions)), pid=pid)
-    written.family("windlass_server_tasks", "gauge", "Tasks of the event loop that are not done, this scrape included.")
+    written.metric("windlass_server_tasks", "gauge", "Tasks of the event loop that are not done, this scrape included.")
     written.sample("windlass_server_tasks", len(asyncio.all_tasks()), pid=pid)
     listener = state.meter.listener
     if listener is not None:
-        written.family("windlass_server_connections", "gauge", "Connections that are open.")
+        written.metric("windlass_server_connections", "gauge", "Connections that are open.")
         written.sample("windlass_server_connections", listener.open, pid=pid)
-        written.family("windlass_server_requests_under_way", "gauge", "Requests whose handlers run, this one included.")
-        written.sample("windlass_server_requests_under_way", listener.under_way, pid=pid)
-    written.family("windlass_server_followers", "gauge", "Streams of events that are open, by who follows.")
+        written.metric("windlass_server_requests_under_way", "gauge", "Requests whose handlers run, this one included.")
+        written.sample("windlass_server_requests_under_way", listener.handlers_running, pid=pid)
+    written.metric("windlass_server_followers", "gauge", "Streams of events that are open, by who follows.")
     for kind, followers in (("client", state.followers), ("page", state.page_followers)):
         written.sample("windlass_server_followers", followers.count, kind=kind, pid=pid)
-    written.family("windlass_server_sent_bytes_total", "counter", "Bytes of bodies of answers.")
+    written.metric("windlass_server_sent_bytes_total", "counter", "Bytes of bodies of answers.")
     written.sample("windlass_server_sent_bytes_total", state.meter.bytes_sent, pid=pid)
 
 
@@ -169,11 +169,11 @@ _CALLBACKS = {
 
 
 def _write_callbacks(written: Exposition, state: AppState) -> None:
-    numbers, pid = state.callback_numbers(), str(os.getpid())
+    numbers, pid = state.callback_counters(), str(os.getpid())
     if not numbers:
         return
     name = "windlass_callback_attempts_total"
-    written.family(name, "counter", "Attempts to deliver callbacks; those of an unknown type or topic have failed too.")
+    written.metric(name, "counter", "Attempts to deliver callbacks; those of an unknown type or topic have failed too.")
     for key, outcome in _CALLBACKS.items():
         written.sample(name, numbers[key], outcome=outcome, pid=pid)
 
@@ -184,12 +184,12 @@ def _write_answers(written: Exposition, state: AppState) -> None:
     labels = {route.operation: {"method": route.method, "route": route.path} for route in state.routes}
     labels[""] = {"method": "", "route": ""}
     name = "windlass_server_answers_total"
-    written.family(name, "counter", "Answers by route and status.")
+    written.metric(name, "counter", "Answers by route and status.")
     for (operation, status), count in sorted(meter.answers.items()):
         written.sample(name, count, **labels[operation], status=str(status), pid=pid)
     name = "windlass_server_answer_seconds"
-    written.family(name, "histogram", "From the head of a request to the end of its answer; long polls wait within.")
-    for operation, times in sorted(meter.times.items()):
+    written.metric(name, "histogram", "From the head of a request to the end of its answer; long polls wait within.")
+    for operation, times in sorted(meter.latencies.items()):
         counts = list(accumulate(times.buckets))
         for bound, count in zip((*map(str, BOUNDS_S), "+Inf"), counts, strict=True):
             written.sample(f"{name}_bucket", count, **labels[operation], pid=pid, le=bound)
@@ -201,11 +201,11 @@ def _write_process(written: Exposition, state: AppState) -> None:
     pid = str(os.getpid())
     resident = _resident_bytes()
     if resident is not None:
-        written.family("process_resident_memory_bytes", "gauge", "Resident memory.")
+        written.metric("process_resident_memory_bytes", "gauge", "Resident memory.")
         written.sample("process_resident_memory_bytes", resident, pid=pid)
-    written.family("process_cpu_seconds_total", "counter", "Processor time of user and system.")
+    written.metric("process_cpu_seconds_total", "counter", "Processor time of user and system.")
     written.sample("process_cpu_seconds_total", time.process_time(), pid=pid)
-    written.family("process_start_time_seconds", "gauge", "When the server started, in seconds since 1970.")
+    written.metric("process_start_time_seconds", "gauge", "When the server started, in seconds since 1970.")
     written.sample("process_start_time_seconds", state.meter.started_at_s, pid=pid)
 
 

@@ -102,7 +102,7 @@ def listen(bell: str, for_ms: int, partition: int) -> Command[tuple[int, int | N
 STOPPED_FOR_MS = 180_000  # unless renewed: the janitor looks each minute
 
 
-def keep_off(partition: int) -> Command[Any]:
+def stop_migrating_partition(partition: int) -> Command[Any]:
     """Takers keep off a partition that is torn between two nodes, for some minutes."""
     return stop(STOPPED_FOR_MS, "its slot is being moved key by key", partition)
 

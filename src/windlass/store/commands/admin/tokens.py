@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from windlass.core.access.tokens import NewToken, Presented, Role, Token, Tokens, digest_of
+from windlass.core.access.tokens import NewToken, TokenCredentials, Role, Token, Tokens, digest_of
 from windlass.core.errors import Refusal, TooLarge
 from windlass.store.commands.command import Argument, Command, parse_reply, reply_parser
 
@@ -31,7 +31,7 @@ _encode = msgspec.msgpack.Encoder(order="deterministic").encode
 _decode = msgspec.msgpack.Decoder(_Definition).decode
 
 
-def create_token(new: NewToken, shown: Presented) -> Command[Token | Refusal]:
+def create_token(new: NewToken, shown: TokenCredentials) -> Command[Token | Refusal]:
     kept = _Definition(shown.id, digest_of(shown.secret), new.roles, new.queues, new.rate, new.note)
 
     def read(stamps: Any) -> Token:

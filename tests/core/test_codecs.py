@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from windlass.core.job import Blob, Codec
 from windlass.core.limits.limit import encode_key
-from windlass.core.text.transcoding import as_json, as_msgpack, compact_json, has_unreadable_number
+from windlass.core.text.codecs import as_json, as_msgpack, compact_json, has_unreadable_number
 
 LEAVES = st.none() | st.booleans() | st.integers(-(2**63), 2**64 - 1) | st.floats(allow_nan=False) | st.text()
 VALUES = st.recursive(

@@ -25,7 +25,7 @@ _NON_FINITE = (b"\xca\x7f", b"\xca\xff", b"\xcb\x7f", b"\xcb\xff")
 _TROUBLE = (ValueError, TypeError, OverflowError, RecursionError, msgspec.MsgspecError)
 
 
-def compact(data: bytes) -> bytes:
+def compact_json(data: bytes) -> bytes:
     """JSON without white space, numbers and keys as they were written. ValueError: it is not JSON."""
     try:
         data.decode()  # the formatter does not look inside strings
@@ -88,7 +88,7 @@ def as_json(blob: Blob) -> msgspec.Raw | None:
     """The value as JSON; None when it has none, as an infinity. Bytes inside MessagePack become base64."""
     try:
         if blob.codec is Codec.JSON:
-            return msgspec.Raw(compact(blob.data))
+            return msgspec.Raw(compact_json(blob.data))
         if blob.codec is Codec.MSGPACK:
             value = msgspec.msgpack.decode(blob.data)
             _check_finite(blob.data, value)
