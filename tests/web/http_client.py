@@ -198,7 +198,7 @@ async def serving(tls: ssl.SSLContext | None = None, **bounds: Any) -> AsyncIter
     finally:
         application.release.set()
         await listener.stop(grace_s=5)
-        assert listener.open == listener.under_way == listener.gathered == 0
+        assert listener.open == listener.handlers_running == listener.buffered_bytes == 0
 
 
 class Answer(NamedTuple):

@@ -80,7 +80,7 @@ def test_nothing_that_a_client_sends_breaks_a_line(monkeypatch: pytest.MonkeyPat
 
 
 def test_a_writer_that_hangs_holds_nobody_up_and_memory_stays_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(access_log, "WAITING_MAX", 100)
+    monkeypatch.setattr(access_log, "PENDING_MAX", 100)
     is_writing, may_go_on = threading.Event(), threading.Event()
 
     def hang() -> None:

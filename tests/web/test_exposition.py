@@ -13,7 +13,7 @@ from windlass.web.metrics.exposition import Exposition
 def test_any_label_and_any_number(text: str, value: float) -> None:
     written = Exposition()
     written.comment("Something.")
-    written.family("some_figure", "gauge", "A figure.")
+    written.metric("some_figure", "gauge", "A figure.")
     written.sample("some_figure", value, queue=text, state="queued")
     written.sample("some_figure", 1)
     [family] = text_string_to_metric_families(written.encode().decode())

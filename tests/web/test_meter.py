@@ -14,7 +14,7 @@ def test_each_duration_falls_into_the_first_bucket_that_holds_it() -> None:
     for bound in BOUNDS_S:
         meter.on_answer(head, 200, 10, bound, CLIENT)
         meter.on_answer(head, 404, 10, bound * 1.01, CLIENT)
-    times = meter.times["look"]
+    times = meter.latencies["look"]
     assert times.buckets == [1, *[2] * (len(BOUNDS_S) - 1), 1]
     assert meter.answers == {("look", 200): len(BOUNDS_S), ("look", 404): len(BOUNDS_S)}
     assert meter.bytes_sent == 20 * len(BOUNDS_S)
@@ -26,4 +26,4 @@ def test_what_strangers_ask_for_makes_no_names() -> None:
         meter.on_answer(Head("GET", f"/{number}", "", {}, "127.0.0.1"), 404, 0, 0.0, CLIENT)
     meter.on_answer(None, 400, 0, 0.0, CLIENT)
     assert meter.answers == {("", 404): 1000, ("", 400): 1}
-    assert list(meter.times) == [""]
+    assert list(meter.latencies) == [""]

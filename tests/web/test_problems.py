@@ -10,7 +10,7 @@ from windlass.core import errors
 from windlass.core.errors import WindlassError
 from windlass.web.app import problems
 from windlass.web.app.problems import protocol_refusal
-from windlass.wire.problems import HttpRefusal, headers_of, problem, status_of
+from windlass.wire.problems import HttpRefusal, headers_of, problem_of, status_of
 
 STATUSES: dict[type[WindlassError], int] = {
     # What was asked is wrong.
@@ -81,7 +81,7 @@ def test_every_refusal_of_http_has_a_code_and_a_sentence_of_its_own() -> None:
 @pytest.mark.parametrize("error", [*CORE, *HTTP])
 def test_a_problem_says_it_all(error: type[WindlassError]) -> None:
     made = problems.MethodNotAllowed("GET") if error is problems.MethodNotAllowed else error("Because.")
-    written = problem(made)
+    written = problem_of(made)
     assert written.status == status_of(error)
     assert written.code == error.code
     assert written.type == f"urn:windlass:{error.code}"
@@ -107,5 +107,5 @@ def test_a_problem_says_it_all(error: type[WindlassError]) -> None:
     ],
 )
 def test_what_the_protocol_says_has_its_status_and_a_code(status: int, code: str) -> None:
-    written = problem(protocol_refusal(status, "So it is."))
+    written = problem_of(protocol_refusal(status, "So it is."))
     assert (written.status, written.code, written.detail) == (status, code, "So it is.")

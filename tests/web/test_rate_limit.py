@@ -11,48 +11,48 @@ from windlass.web.app.rate_limit import RateLimiter
 
 def test_a_burst_of_a_second_and_then_the_rate() -> None:
     rates = RateLimiter()
-    assert [rates.allow("a", 4, 100.0) for _ in range(4)] == [0.0] * 4
-    assert rates.allow("a", 4, 100.0) == 0.25
-    assert rates.allow("a", 4, 100.25) == 0.0
-    assert rates.allow("a", 4, 100.25) == 0.25
-    assert [rates.allow("a", 4, 200.0) for _ in range(5)] == [0.0] * 4 + [0.25]
+    assert [rates.acquire("a", 4, 100.0) for _ in range(4)] == [0.0] * 4
+    assert rates.acquire("a", 4, 100.0) == 0.25
+    assert rates.acquire("a", 4, 100.25) == 0.0
+    assert rates.acquire("a", 4, 100.25) == 0.25
+    assert [rates.acquire("a", 4, 200.0) for _ in range(5)] == [0.0] * 4 + [0.25]
 
 
 def test_one_a_second() -> None:
     rates = RateLimiter()
-    assert rates.allow("a", 1, 5.0) == 0.0
-    assert rates.allow("a", 1, 5.5) == 0.5
-    assert rates.allow("a", 1, 6.0) == 0.0
+    assert rates.acquire("a", 1, 5.0) == 0.0
+    assert rates.acquire("a", 1, 5.5) == 0.5
+    assert rates.acquire("a", 1, 6.0) == 0.0
 
 
 def test_names_do_not_share_and_no_rate_is_no_bound() -> None:
     rates = RateLimiter()
-    assert rates.allow("a", 1, 5.0) == 0.0
-    assert rates.allow("b", 1, 5.0) == 0.0
-    assert all(rates.allow("c", 0, 5.0) == 0.0 for _ in range(1_000))
+    assert rates.acquire("a", 1, 5.0) == 0.0
+    assert rates.acquire("b", 1, 5.0) == 0.0
+    assert all(rates.acquire("c", 0, 5.0) == 0.0 for _ in range(1_000))
 
 
 def test_what_is_refused_is_not_counted() -> None:
     rates = RateLimiter()
-    assert rates.allow("a", 1, 5.0) == 0.0
-    assert {rates.allow("a", 1, 5.0) for _ in range(100)} == {1.0}
-    assert rates.allow("a", 1, 6.0) == 0.0
+    assert rates.acquire("a", 1, 5.0) == 0.0
+    assert {rates.acquire("a", 1, 5.0) for _ in range(100)} == {1.0}
+    assert rates.acquire("a", 1, 6.0) == 0.0
 
 
 def test_another_rate_counts_from_now_on() -> None:
     rates = RateLimiter()
-    assert rates.allow("a", 1, 5.0) == 0.0
-    assert rates.allow("a", 10, 5.0) > 0.0
-    assert rates.allow("a", 10, 5.2) == 0.0
+    assert rates.acquire("a", 1, 5.0) == 0.0
+    assert rates.acquire("a", 10, 5.0) > 0.0
+    assert rates.acquire("a", 10, 5.2) == 0.0
 
 
 def test_memory_is_bounded() -> None:
     rates = RateLimiter()
     for number in range(3 * rate_limit.BUCKETS_MAX):
-        assert rates.allow(str(number), 1, 5.0) == 0.0
+        assert rates.acquire(str(number), 1, 5.0) == 0.0
         assert len(rates._full_at_s) <= rate_limit.BUCKETS_MAX
-    assert rates.allow(str(3 * rate_limit.BUCKETS_MAX - 1), 1, 5.0) == 1.0  # the latest is still known
-    assert rates.allow("later", 1, 7.0) == 0.0
+    assert rates.acquire(str(3 * rate_limit.BUCKETS_MAX - 1), 1, 5.0) == 1.0  # the latest is still known
+    assert rates.acquire("later", 1, 7.0) == 0.0
     assert len(rates._full_at_s) == 1
 
 
@@ -61,9 +61,9 @@ def test_never_more_than_the_rate_and_one_second_more(per_second: int, pauses: l
     rates, now_s, allowed = RateLimiter(), 1_000.0, 0
     for pause_s in pauses:
         now_s += pause_s
-        wait_s = rates.allow("a", per_second, now_s)
+        wait_s = rates.acquire("a", per_second, now_s)
         allowed += wait_s == 0.0
         if wait_s:
             assert 0 < wait_s <= 1 / per_second + 1e-6
-            assert RateLimiter().allow("a", per_second, now_s) == 0.0
+            assert RateLimiter().acquire("a", per_second, now_s) == 0.0
     assert allowed <= per_second * (now_s - 1_000.0 + 1) + 1e-3

@@ -13,7 +13,7 @@ from windlass.core.errors import BadInput
 from windlass.web.app.problems import MethodNotAllowed, NotFound
 from windlass.web.app.request_context import RequestContext
 from windlass.web.app.router import Router, Routes
-from windlass.wire.problems import headers_of, problem
+from windlass.wire.problems import headers_of, problem_of
 
 routes = Routes("/api", tag="Things")
 
@@ -87,7 +87,7 @@ def test_names_may_hold_any_character(name: str, part: str) -> None:
 def test_what_is_not_there_is_not_found(path: str) -> None:
     with pytest.raises(NotFound) as refused:
         ROUTER.find("GET", path)
-    assert problem(refused.value).status == 404
+    assert problem_of(refused.value).status == 404
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ def test_what_is_not_there_is_not_found(path: str) -> None:
 def test_a_method_that_is_not_known_is_told_the_others(method: str, path: str, allowed: str) -> None:
     with pytest.raises(MethodNotAllowed, match=allowed) as refused:
         ROUTER.find(method, path)
-    assert problem(refused.value).status == 405
+    assert problem_of(refused.value).status == 405
     assert headers_of(refused.value) == (("Allow", allowed),)
 
 

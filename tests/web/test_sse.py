@@ -14,10 +14,10 @@ pytestmark = pytest.mark.anyio
 
 
 async def test_line_breaks_stay_data() -> None:
-    assert sse.frame("k", b"a\r\nb\rc\nd", "1") == b"id: 1\nevent: k\ndata: a\ndata: b\ndata: c\ndata: d\n\n"
-    assert sse.frame("k", b"{}") == b"event: k\ndata: {}\n\n"
-    assert sse.mark("1") == b"id: 1\n\n"
-    assert sse.alive("1") == b":\nid: 1\n\n"
+    assert sse.encode_frame("k", b"a\r\nb\rc\nd", "1") == b"id: 1\nevent: k\ndata: a\ndata: b\ndata: c\ndata: d\n\n"
+    assert sse.encode_frame("k", b"{}") == b"event: k\ndata: {}\n\n"
+    assert sse.encode_position("1") == b"id: 1\n\n"
+    assert sse.encode_keep_alive("1") == b":\nid: 1\n\n"
 
 
 @pytest.mark.parametrize("is_read", [True, False])

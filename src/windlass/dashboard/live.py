@@ -64,7 +64,7 @@ async def live(context: RequestContext[None, LiveQuery]) -> StreamedResponse:
 
 
 async def _told(context: RequestContext[None, LiveQuery], following: SharedFollowing) -> AsyncGenerator[bytes, None]:
-    yield sse.frame("hello", NOTHING)
+    yield sse.encode_frame("hello", NOTHING)
     before = await _looked(context.state)
     clock = asyncio.get_running_loop().time
     looked_at_s = clock()
@@ -76,14 +76,14 @@ async def _told(context: RequestContext[None, LiveQuery], following: SharedFollo
             news = _news(before, now)
             before = before if now.is_away else now
         if news == "away":
-            yield sse.frame(news, NOTHING)  # at once: who may follow cannot be looked up now
+            yield sse.encode_frame(news, NOTHING)  # at once: who may follow cannot be looked up now
             continue
         if not await context.state.still_admits(context.request.head, READS):
             return
         if events:
-            yield sse.frame("happened", msgspec.json.encode(await _gathered(context, following, events)))
+            yield sse.encode_frame("happened", msgspec.json.encode(await _gathered(context, following, events)))
         if news:
-            yield sse.frame(news, NOTHING)
+            yield sse.encode_frame(news, NOTHING)
 
 
 def _news(before: Look, now: Look) -> str:
@@ -109,7 +109,7 @@ async def _gathered(
     context: RequestContext[None, LiveQuery], following: SharedFollowing, first: Sequence[Event]
 ) -> Happened:
     """With what else happens within GATHERED_S: events wait in the follower's buffer, and cost nothing until then."""
-    await context.state.waiting(asyncio.sleep(GATHERED_S), None)
+    await context.state.wait_or_stop(asyncio.sleep(GATHERED_S), None)
     events = [*first, *_for_us(context, following.arrived(BUFFER_MAX))]
     queues = {event.queue for event in events}
     is_vague = len(queues) > QUEUES_MAX or "" in queues
@@ -123,9 +123,9 @@ async def _next(context: RequestContext[None, LiveQuery], following: SharedFollo
     """Empty: nothing has happened that this page may show."""
     try:
         async with asyncio.timeout(within_s):
-            found = _for_us(context, await context.state.waiting(following.next_some(BUFFER_MAX), []))
+            found = _for_us(context, await context.state.wait_or_stop(following.next_some(BUFFER_MAX), []))
             if not found:  # a busy queue that this token may not see must not keep us busy too
-                await context.state.waiting(asyncio.sleep(context.state.page_followers.pause_s), None)
+                await context.state.wait_or_stop(asyncio.sleep(context.state.page_followers.pause_s), None)
             return found
     except TimeoutError:
         return []

@@ -14,23 +14,23 @@ CHUNK_BYTES = 64 * 1024  # of frames that are written together: as much as is he
 _LINE_END = re.compile(rb"\r\n|\r|\n")
 
 
-def frame(kind: str, data: bytes, position: str = "") -> bytes:
+def encode_frame(kind: str, data: bytes, position: str = "") -> bytes:
     """One event. Whatever the data hold, they stay data: a line break begins another line of them."""
-    return at_position(body(kind, data), position)
+    return with_position(encode_body(kind, data), position)
 
 
-def body(kind: str, data: bytes) -> bytes:
+def encode_body(kind: str, data: bytes) -> bytes:
     """A frame without its id: the same for all followers, whatever their position."""
     if b"\n" in data or b"\r" in data:
         data = _LINE_END.sub(b"\ndata: ", data)
     return b"event: %s\ndata: %s\n\n" % (kind.encode(), data)
 
 
-def at_position(body: bytes, position: str) -> bytes:
+def with_position(body: bytes, position: str) -> bytes:
     return b"id: %s\n%s" % (position.encode(), body) if position else body
 
 
-def chunks(frames: Iterable[bytes]) -> Iterator[bytes]:
+def join_frames(frames: Iterable[bytes]) -> Iterator[bytes]:
     """Join frames to few writes, none much larger than CHUNK_BYTES."""
     gathered, size = list[bytes](), 0
     for frame in frames:
@@ -43,17 +43,17 @@ def chunks(frames: Iterable[bytes]) -> Iterator[bytes]:
         yield b"".join(gathered)
 
 
-def mark(position: str) -> bytes:
+def encode_position(position: str) -> bytes:
     """Tells where to go on from, and nothing else."""
-    return _id(position) + b"\n"
+    return _id_line(position) + b"\n"
 
 
-def alive(position: str) -> bytes:
+def encode_keep_alive(position: str) -> bytes:
     """The same as a sign of life: a comment, for whoever does not look at ids."""
-    return b":\n" + mark(position)
+    return b":\n" + encode_position(position)
 
 
-def _id(position: str) -> bytes:
+def _id_line(position: str) -> bytes:
     return b"id: %s\n" % position.encode() if position else b""
 
 
@@ -65,7 +65,7 @@ class Frame(NamedTuple):
     data: bytes  # empty: it only tells the position, or that the server lives
 
 
-class Frames:
+class FrameParser:
     """Lines end with a line feed here: it is our own server that writes them."""
 
     def __init__(self) -> None:
@@ -76,10 +76,10 @@ class Frames:
         if len(self._rest) > FRAME_MAX:
             raise TooLarge("The server sent an event that is too large.")
         for text in complete:
-            yield _frame(text)
+            yield _parse_frame(text)
 
 
-def _frame(text: bytes) -> Frame:
+def _parse_frame(text: bytes) -> Frame:
     position, data = "", []
     for line in text.split(b"\n"):
         field, _, value = line.partition(b":")

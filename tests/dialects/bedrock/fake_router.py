@@ -110,7 +110,7 @@ async def trying(service: Service, clock: Callable[[], float] = time.monotonic, 
     table = TokenTable(service, clock=clock)
     desk = Desk()
     try:
-        await table.fresh()
+        await table.refresh()
         guard = Authenticator(table, is_open=True, is_local=True)
         listener = BedrockListener(desk, guard, structs.replace(BOUNDS, **bounds))
         await listener.start("127.0.0.1", 0)
@@ -119,7 +119,7 @@ async def trying(service: Service, clock: Callable[[], float] = time.monotonic, 
         finally:
             desk.gate.set()
             await listener.stop(grace_s=5)
-            assert listener.open == listener.under_way == listener.gathered == len(listener.deferred) == 0
+            assert listener.open == listener.handlers_running == listener.buffered_bytes == len(listener.deferred) == 0
     finally:
         await table.close()
         await service.store.close()

@@ -81,7 +81,7 @@ async def test_tiny_chunks_cost_no_more_than_their_length() -> None:
 async def test_all_bodies_together_are_bounded() -> None:
     async with serving(bodies_bytes_max=1500) as application, talking(application) as one, talking(application) as two:
         await one.send(request("/echo", b"x" * 1000)[:-1])
-        await until(lambda: application.listener.gathered == 999)
+        await until(lambda: application.listener.buffered_bytes == 999)
         await two.send(request("/echo", b"x" * 600))
         await assert_refused(two, 503, b"try again")
         assert (await one.ask(b"x")).status == 200
@@ -103,13 +103,13 @@ async def test_connections_beyond_the_bound_are_told_so() -> None:
 
 
 async def test_a_flood_of_connections_does_not_stop_those_that_are_there() -> None:
-    async with serving(connections_max=1, turned_away_max=5) as application, talking(application) as one:
+    async with serving(connections_max=1, rejected_max=5) as application, talking(application) as one:
         assert (await one.ask(request("/echo"))).status == 200
         async with contextlib.AsyncExitStack() as stack:
             for _ in range(100):
                 await stack.enter_async_context(talking(application))
             assert (await one.ask(request("/echo"))).status == 200
-            assert len(application.listener._turned_away) <= 5
+            assert len(application.listener._rejected) <= 5
 
 
 async def test_silent_connections_make_room_when_there_are_many() -> None:
@@ -166,7 +166,7 @@ async def test_a_body_that_comes_too_slowly() -> None:
 async def test_a_streamed_body_that_stops_coming_is_told_to_its_handler() -> None:
     async with asked(request("/careless", b"x" * 100)[:-10], body_timeout_s=0.2) as (talk, application):
         answer = await talk.answer()
-        assert (answer.status, application.notes) == (400, ["BodyCut"])
+        assert (answer.status, application.notes) == (400, ["IncompleteBody"])
 
 
 async def test_a_streamed_body_that_its_handler_does_not_read_is_not_too_slow() -> None:

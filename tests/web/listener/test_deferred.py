@@ -26,7 +26,7 @@ async def test_it_is_answered_when_its_future_is_done() -> None:
     async with serving() as application, talking(application) as talk:
         for words in (b"first", b"second"):
             begun = await _begun(talk, application)
-            assert application.listener.under_way == 1
+            assert application.listener.handlers_running == 1
             begun.set_result(words)
             assert (await talk.answer()).body == words
 
@@ -81,7 +81,7 @@ async def test_a_client_that_vanishes_does_not_end_it() -> None:
         await until(lambda: application.listener.open == 0)
         assert not begun.done()
         begun.set_result(b"for nobody")
-        await until(lambda: application.listener.under_way == 0)
+        await until(lambda: application.listener.handlers_running == 0)
 
 
 async def test_half_a_connection_still_gets_its_answer() -> None:

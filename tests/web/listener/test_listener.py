@@ -119,12 +119,12 @@ async def test_an_address_that_is_taken() -> None:
 
 CHILD = """
 import asyncio, os, socket, sys
-from http_trial import Application
-from windlass.web.listener.listener import Listener
+from tests.web.http_client import Application
+from windlass.web.listener.listener import HttpListener
 
 async def main():
     application = Application()
-    application.listener = listener = Listener(application)
+    application.listener = listener = HttpListener(application)
     async def pid(request):
         from windlass.web.listener.messages import Response
         return Response(200, str(os.getpid()).encode())

@@ -96,7 +96,7 @@ async def test_pipelined_requests_are_answered_in_order_one_at_a_time() -> None:
     async with serving() as application, talking(application) as talk:
         await talk.send(request("/slow") + request("/forbidden") + request("/echo", b"3") + request("/fail"))
         await application.entered.wait()
-        assert application.listener.under_way == 1
+        assert application.listener.handlers_running == 1
         await until(lambda: len(application.heads) == 4)
         application.release.set()
         assert [(await talk.answer()).status for _ in range(4)] == [200, 401, 200, 500]
@@ -126,8 +126,8 @@ async def test_bodies_that_wait_behind_a_request_are_bounded() -> None:
         application.body_max = 100_000
         talk.writer.write(request("/slow") + request("/echo", b"x" * 10_000) * 100)
         await application.entered.wait()
-        await until(lambda: application.listener.gathered >= 20_000)
-        assert application.listener.gathered < 50_000
+        await until(lambda: application.listener.buffered_bytes >= 20_000)
+        assert application.listener.buffered_bytes < 50_000
         application.release.set()
         assert [(await talk.answer()).status for _ in range(101)] == [200] * 101
 

@@ -91,7 +91,7 @@ async def test_a_streamed_body_of_any_length_is_held_in_small_pieces() -> None:
         await application.entered.wait()
         await asyncio.sleep(0)
         [connection] = application.listener._connections
-        receiving = connection._reader.exchange
+        receiving = connection._parser.receiving
         assert receiving is not None
         assert receiving.received < 500_000
         application.release.set()
@@ -148,7 +148,7 @@ async def test_a_body_that_breaks_off_is_told_to_its_handler() -> None:
             await talk.send(request("/careless", b"x" * 100)[:-10])
             await application.entered.wait()
         await application.ended.wait()
-        assert application.notes == ["BodyCut"]
+        assert application.notes == ["IncompleteBody"]
 
 
 async def test_a_half_closed_client_learns_that_its_body_was_not_whole() -> None:
@@ -167,7 +167,7 @@ async def test_a_streamed_body_that_is_not_http_ends_its_handler() -> None:
         await talk.send(b"POST /careless HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n")
         await application.entered.wait()
         answer = await talk.ask(b"nonsense\r\n")
-        assert (answer.status, application.notes) == (400, ["BodyCut"])
+        assert (answer.status, application.notes) == (400, ["IncompleteBody"])
         assert await talk.is_closed()
 
 
@@ -183,7 +183,7 @@ async def test_who_waits_is_cancelled_when_the_client_has_gone(path: str, half: 
             talk.vanish()
         await asyncio.wait_for(application.ended.wait(), 20)
         assert application.notes == (["poll cancelled True"] if path == "/poll" else ["feed closed"])
-        await until(lambda: application.listener.under_way == 0)
+        await until(lambda: application.listener.handlers_running == 0)
 
 
 async def test_who_would_wait_for_a_client_that_has_gone_is_not_begun() -> None:
@@ -205,7 +205,7 @@ async def test_all_others_run_to_their_end() -> None:
             await application.entered.wait()
             talk.vanish()
         await until(lambda: application.listener.open == 0)
-        assert application.listener.under_way == 1
+        assert application.listener.handlers_running == 1
         application.release.set()
         await asyncio.wait_for(application.ended.wait(), 20)
         assert application.notes == ["slow True"]

@@ -67,7 +67,7 @@ class ConnectionSocket(asyncio.Protocol):
             self._transport.resume_reading()
 
     def _drop_input(self) -> None:
-        self._listener.gathered -= self._reader.buffered_bytes
+        self._listener.buffered_bytes -= self._reader.buffered_bytes
         self._reader = BedrockReader(self._listener.bounds)
 
     # Leaving.

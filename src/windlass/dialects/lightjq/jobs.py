@@ -159,7 +159,7 @@ async def poll_job(context: RequestContext[None, PollingQuery]) -> StatusShape:
     job_id = parse_job_id(context.path["id"])
     await find_job(context, job_id)
     waiting = context.service.result(job_id, wait_ms=context.query.timeout * 1000)
-    if await _expired_as_unknown(context.state.waiting(waiting, None)) is None:
+    if await _expired_as_unknown(context.state.wait_or_stop(waiting, None)) is None:
         raise NotEnded
     timeline = await find_job(context, job_id)
     if not timeline.job.state.is_ended:  # a person has sent it on its way again, in this very moment

@@ -17,10 +17,10 @@ from windlass.wire.admin import (
     InfoShape,
     NewTokenShape,
     TokensShape,
-    _diagnosis,
-    _token,
+    diagnosis_shape,
+    token_shape,
 )
-from windlass.wire.fields import shaped
+from windlass.wire.shape import to_shape
 
 routes = Routes("/api/v1", tag="Steering")
 
@@ -51,7 +51,7 @@ async def doctor(context: RequestContext[DoctorShape, None]) -> DiagnosisShape:
     It reads everything, in bounded steps: with millions of jobs the answer takes its time."""
     context.check_all_queues()
     context.audit_target, context.audit_detail = "", "repair" if context.body.repair else ""
-    return _diagnosis(await context.service.doctor(context.body.repair))
+    return diagnosis_shape(await context.service.doctor(context.body.repair))
 
 
 # Tokens
@@ -62,7 +62,7 @@ async def tokens(context: RequestContext[None, None]) -> TokensShape:
     """All tokens, by name; without their secrets, which nobody knows any more."""
     context.check_all_queues()
     found = await context.service.tokens()
-    return TokensShape(tokens=[_token(one) for one in found.tokens])
+    return TokensShape(tokens=[token_shape(one) for one in found.tokens])
 
 
 @routes.post(
@@ -78,7 +78,7 @@ async def create_token(context: RequestContext[NewTokenShape, None]) -> Answer:
     context.audit_detail = " ".join((*sorted(context.body.roles), *context.body.queues))
     context.check_all_queues()
     made = await context.service.create_token(context.body.new_token())
-    return Answer(CreatedTokenShape(token=_token(made.token), text=made.text), headers=(("Cache-Control", "no-store"),))
+    return Answer(CreatedTokenShape(token=token_shape(made.token), text=made.text), headers=(("Cache-Control", "no-store"),))
 
 
 @routes.delete(
@@ -99,4 +99,4 @@ async def audit(context: RequestContext[None, AuditQuery]) -> AuditPageShape:
     """Who changed what, newest first: the last 10,000 entries."""
     context.check_all_queues()
     page = await context.service.audits(most=context.query.most, cursor=context.query.cursor)
-    return AuditPageShape(entries=[shaped(one, AuditEntryShape) for one in page.entries], cursor=page.cursor)
+    return AuditPageShape(entries=[to_shape(one, AuditEntryShape) for one in page.entries], cursor=page.cursor)

@@ -12,7 +12,7 @@ from windlass.core.ids import format_id
 from windlass.core.operations import Listing
 from windlass.web.app.request_context import RequestContext
 from windlass.web.app.router import ADMIN, READS, Routes
-from windlass.wire.job_admin import ActionShape, ActionsShape, ActionStatusShape, CancelledShape, _shape
+from windlass.wire.job_admin import ActionShape, ActionsShape, ActionStatusShape, CancelledShape, action_status_shape
 
 from .jobs import ABSENT, looked_at
 
@@ -44,7 +44,7 @@ async def act(context: RequestContext[ActionShape, None]) -> ActionStatusShape:
         Action(verb=body.verb, listing=listing, reason=body.reason, asked_by=context.principal.name[:255])
     )
     _may_use(context, listing)
-    return _shape(await question)
+    return action_status_shape(await question)
 
 
 @routes.get("/actions", roles=READS, response=ActionsShape)
@@ -54,7 +54,7 @@ async def actions(context: RequestContext[None, None]) -> ActionsShape:
     A token for some queues sees those on these queues."""
     found = await context.service.actions()
     return ActionsShape(
-        actions=[_shape(one) for one in found if not context.principal.queues or _is_seen(context, one)]
+        actions=[action_status_shape(one) for one in found if not context.principal.queues or _is_seen(context, one)]
     )
 
 
@@ -67,7 +67,7 @@ async def action(context: RequestContext[None, None]) -> ActionStatusShape:
     """One action, and how far it has come."""
     found = await looked_at(context.service.action(context.job_id))
     _check_found(context, found.listing)
-    return _shape(found)
+    return action_status_shape(found)
 
 
 @routes.post(

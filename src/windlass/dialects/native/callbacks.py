@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from windlass.web.app.request_context import RequestContext
 from windlass.web.app.router import ADMIN, KNOWS, READS, Routes
-from windlass.wire.batches import Items, Results, results
-from windlass.wire.callbacks import DebtItemShape, DebtsQuery, DebtsShape, JobCallbacksShape, OwedShape, _debt, _id
+from windlass.wire.callbacks import CallbackItemShape, PendingCallbacksQuery, PendingCallbacksShape, JobCallbacksShape, RedeliveredShape, pending_callback_shape, parse_callback_or_job_id
+from windlass.wire.shape import Items, Results, to_results
 
 routes = Routes("/api/v1", tag="Callbacks")
 
 
-@routes.get("/callbacks", roles=READS, query=DebtsQuery, response=DebtsShape)
-async def callbacks(context: RequestContext[None, DebtsQuery]) -> DebtsShape:
+@routes.get("/callbacks", roles=READS, query=PendingCallbacksQuery, response=PendingCallbacksShape)
+async def callbacks(context: RequestContext[None, PendingCallbacksQuery]) -> PendingCallbacksShape:
     """Callbacks that are owed, the next due first; or those that were given up, the oldest first."""
     context.check_all_queues()
     query = context.query
     page = await context.service.callbacks(given_up=query.given_up, most=query.most, cursor=query.cursor)
-    return DebtsShape(callbacks=[_debt(one, context.response_encoding) for one in page.callbacks], cursor=page.cursor)
+    return PendingCallbacksShape(callbacks=[pending_callback_shape(one, context.response_encoding) for one in page.callbacks], cursor=page.cursor)
 
 
 @routes.get("/jobs/{id}/callbacks", roles=KNOWS, response=JobCallbacksShape)
@@ -28,18 +28,18 @@ async def job_callbacks(context: RequestContext[None, None]) -> JobCallbacksShap
     for debt in found.callbacks:  # the job itself may have gone
         context.check_found(debt.job.queue)
     return JobCallbacksShape(
-        callbacks=[_debt(one, context.response_encoding) for one in found.callbacks], is_all=found.is_all
+        callbacks=[pending_callback_shape(one, context.response_encoding) for one in found.callbacks], is_all=found.is_all
     )
 
 
 @routes.post(
-    "/callbacks:redeliver", roles=ADMIN, body=Items[DebtItemShape], response=Results[OwedShape], is_audited=True
+    "/callbacks:redeliver", roles=ADMIN, body=Items[CallbackItemShape], response=Results[RedeliveredShape], is_audited=True
 )
-async def redeliver(context: RequestContext[Items[DebtItemShape], None]) -> Results[OwedShape]:
+async def redeliver(context: RequestContext[Items[CallbackItemShape], None]) -> Results[RedeliveredShape]:
     """Callbacks that were given up are due at once, with all attempts anew.
 
     With the ids that GET /callbacks shows, or those of jobs."""
     context.check_all_queues()
-    ids = [_id(item.id) for item in context.body.items]
+    ids = [parse_callback_or_job_id(item.id) for item in context.body.items]
     context.audit_target, context.audit_detail = "", f"{len(ids)} callbacks"
-    return results(await context.service.redeliver(ids), lambda status: OwedShape(status=status))
+    return to_results(await context.service.redeliver(ids), lambda status: RedeliveredShape(status=status))

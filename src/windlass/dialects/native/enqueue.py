@@ -18,20 +18,20 @@ from windlass.web.app.request_context import RequestContext
 from windlass.web.app.router import PRODUCES, Answer, DeferredAnswer, Routes
 from windlass.web.listener.line_splitter import LineSplitter, batches
 from windlass.web.listener.messages import Response, StreamedResponse
-from windlass.wire.batches import Items, Results, results
 from windlass.wire.encoding import Encoding, decode
 from windlass.wire.enqueue import (
     EnqueuedShape,
     EnqueueQuery,
     StreamRefusal,
     StreamStep,
-    all_accepted,
+    are_all_accepted,
     enqueued_shape,
-    jobs_in,
-    written,
+    decode_jobs,
+    encode_accepted,
 )
 from windlass.wire.new_job import NewJobShape
-from windlass.wire.problems import problem
+from windlass.wire.problems import problem_of
+from windlass.wire.shape import Items, Results, to_results
 
 from .relations import named_by, read_relations
 
@@ -99,7 +99,7 @@ def _accepted(done: Enqueued) -> Answer:
 
 
 @routes.post(
-    "/jobs:batch", roles=PRODUCES, body=Items[NewJobShape], decode_body=jobs_in, query=EnqueueQuery,
+    "/jobs:batch", roles=PRODUCES, body=Items[NewJobShape], decode_body=decode_jobs, query=EnqueueQuery,
     response=Results[EnqueuedShape], refuses=(errors.TooLarge, errors.BadSetting), headers=_HEADERS,
 )  # fmt: skip
 async def enqueue_many(context: RequestContext[list[PreparedJob], EnqueueQuery]) -> Response | Results[EnqueuedShape]:
@@ -110,9 +110,9 @@ async def enqueue_many(context: RequestContext[list[PreparedJob], EnqueueQuery])
     for queue in {job.template.job.queue for job in context.body} if context.principal.queues else ():
         context.check_queue(queue)
     answers = await _enqueued(context, _with_ids(context, context.body), refuses_all=True)
-    if context.response_encoding is Codec.JSON and all_accepted(answers):
-        return json_answer(200, written(answers))
-    return results(answers, enqueued_shape)
+    if context.response_encoding is Codec.JSON and are_all_accepted(answers):
+        return json_answer(200, encode_accepted(answers))
+    return to_results(answers, enqueued_shape)
 
 
 def _with_ids(context: RequestContext[Any, Any], jobs: Sequence[PreparedJob]) -> Sequence[PreparedJob]:
@@ -126,7 +126,9 @@ def _with_ids(context: RequestContext[Any, Any], jobs: Sequence[PreparedJob]) ->
         raise BadInput("Give an id or an Idempotency-Key, not both: the key decides the id.")
     return [
         PreparedJob(
-            job.template, job.payload, _id_for(context, f"{context.principal.name}\0{key}\0{number}", job.template.job.queue)
+            job.template,
+            job.payload,
+            _id_for(context, f"{context.principal.name}\0{key}\0{number}", job.template.job.queue),
         )
         for number, job in enumerate(jobs)
     ]
@@ -163,7 +165,7 @@ class _Progress:
                 existing=self.existing,
                 refused=self.refused,
                 is_end=is_end,
-                error=None if error is None else problem(error),
+                error=None if error is None else problem_of(error),
             )
         )
 
@@ -201,7 +203,7 @@ async def _step(context: RequestContext[None, EnqueueQuery], batch: Sequence[byt
 
     def refuse(number: int, error: Refusal) -> None:
         progress.refused += 1
-        said.append(_line(StreamRefusal(line=number, error=problem(error))))
+        said.append(_line(StreamRefusal(line=number, error=problem_of(error))))
 
     for text in batch:
         progress.lines += 1

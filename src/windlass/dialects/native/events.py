@@ -23,7 +23,7 @@ from windlass.web.app.sse import event_stream
 from windlass.web.listener.messages import Response, StreamedResponse
 from windlass.wire import sse
 from windlass.wire.events import EventShape, EventsQuery, JobEventsQuery
-from windlass.wire.values import write, write_bytes
+from windlass.wire.values import encode_value, encode_bytes
 
 from .jobs import ABSENT, Gone
 
@@ -39,28 +39,28 @@ _LAST = frozenset({EventKind.FINISHED, EventKind.FAILED, EventKind.CANCELLED, Ev
 
 def _frame(context: RequestContext[Any, Any], event: Event) -> bytes:
     if event.kind is EventKind.MISSED:
-        return sse.at_position(_missed_body(context, event), event.position)
-    return sse.at_position(_body(event, context.query.values), event.position)
+        return sse.with_position(_missed_body(context, event), event.position)
+    return sse.with_position(_body(event, context.query.values), event.position)
 
 
 def _shared_frame(context: RequestContext[Any, Any], told: Told, position: str) -> bytes:
     """As `_frame`; the part that is the same for all followers is encoded for the first of them."""
     if told.event.kind is EventKind.MISSED:
-        return sse.at_position(_missed_body(context, told.event), position)
+        return sse.with_position(_missed_body(context, told.event), position)
     body = told.forms.get(context.query.values)
     if body is None:
         body = told.forms[context.query.values] = _body(told.event, context.query.values)
-    return sse.at_position(body, position)
+    return sse.with_position(body, position)
 
 
 def _missed_body(context: RequestContext[Any, Any], event: Event) -> bytes:
     count = None if context.principal.queues else event.missed  # it counts the events of all queues
     shape = EventShape(kind="missed", at_ms=event.at_ms or UNSET, missed=count)
-    return sse.body(shape.kind, msgspec.json.encode(shape))
+    return sse.encode_body(shape.kind, msgspec.json.encode(shape))
 
 
 def _body(event: Event, values: str) -> bytes:
-    value = write_bytes(event.value) if event.value and values == "base64" else write(event.value, Codec.JSON)
+    value = encode_bytes(event.value) if event.value and values == "base64" else encode_value(event.value, Codec.JSON)
     state = event.kind.state
     shape = EventShape(
         kind=event.kind.label,  # type: ignore[arg-type]
@@ -76,7 +76,7 @@ def _body(event: Event, values: str) -> bytes:
         value_base64=value.base64,
         value_codec=value.codec,
     )
-    return sse.body(shape.kind, msgspec.json.encode(shape))
+    return sse.encode_body(shape.kind, msgspec.json.encode(shape))
 
 
 def _snapshot(job: Job, position: str) -> bytes:
@@ -90,7 +90,7 @@ def _snapshot(job: Job, position: str) -> bytes:
         progress=job.progress,
         note=job.note or UNSET,
     )
-    return sse.frame(shape.kind, msgspec.json.encode(shape), position)
+    return sse.encode_frame(shape.kind, msgspec.json.encode(shape), position)
 
 
 def _position(context: RequestContext[Any, Any]) -> str:
@@ -102,14 +102,14 @@ async def _next(context: RequestContext[Any, Any], following: SharedFollowing) -
     """Empty: nothing happened for a while, or the server stops."""
     try:
         async with asyncio.timeout(sse.KEEP_ALIVE_S):
-            return await context.state.waiting(following.next_some(AT_ONCE), [])
+            return await context.state.wait_or_stop(following.next_some(AT_ONCE), [])
     except TimeoutError:
         return []
 
 
 async def _pause(context: RequestContext[Any, Any]) -> None:
     """What happens until the next write goes out with it."""
-    await context.state.waiting(asyncio.sleep(context.state.followers.pause_s), None)
+    await context.state.wait_or_stop(asyncio.sleep(context.state.followers.pause_s), None)
 
 
 # All of it, or of one queue
@@ -134,14 +134,14 @@ async def events(context: RequestContext[None, EventsQuery]) -> StreamedResponse
 async def _everything(
     context: RequestContext[None, EventsQuery], following: SharedFollowing
 ) -> AsyncGenerator[bytes, None]:
-    yield sse.mark(following.position)
+    yield sse.encode_position(following.position)
     clock = asyncio.get_running_loop().time
     written_at_s = clock()
     while not context.state.stopping.is_set():
         arrivals = await _next(context, following)
         frames = [_shared_frame(context, told, position) for told, position in arrivals if _is_for(context, told.event)]
         if not frames and (not arrivals or clock() - written_at_s >= sse.KEEP_ALIVE_S):
-            frames = [sse.alive(following.reached)]
+            frames = [sse.encode_keep_alive(following.reached)]
         for chunk in _chunks(frames):
             if not await context.state.still_admits(context.request.head, READS):
                 return
@@ -154,7 +154,7 @@ async def _everything(
 
 def _chunks(frames: Sequence[bytes]) -> Iterable[bytes]:
     """The writes of one turn; an empty one when there is none, so that the token is checked in every turn."""
-    return sse.chunks(frames) if frames else (b"",)
+    return sse.join_frames(frames) if frames else (b"",)
 
 
 def _is_for(context: RequestContext[Any, Any], event: Event) -> bool:
@@ -213,7 +213,7 @@ async def _until_its_end(
     while not is_over and not context.state.stopping.is_set():
         arrivals = await _next(context, following)
         frames, is_over = await _up_to_its_end(context, job.id, arrivals)
-        for chunk in _chunks(frames or [sse.alive(following.reached)]):
+        for chunk in _chunks(frames or [sse.encode_keep_alive(following.reached)]):
             if not await context.state.still_admits(context.request.head, KNOWS):
                 return
             yield chunk

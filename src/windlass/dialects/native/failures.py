@@ -5,7 +5,7 @@ from __future__ import annotations
 from windlass.core import errors
 from windlass.web.app.request_context import RequestContext
 from windlass.web.app.router import READS, Routes
-from windlass.wire.failure_groups import FailuresQuery, FailuresShape, _group
+from windlass.wire.failure_groups import FailuresQuery, FailuresShape, failure_group_shape
 
 routes = Routes("/api/v1", tag="Looking")
 
@@ -23,7 +23,7 @@ async def failures(context: RequestContext[None, FailuresQuery]) -> FailuresShap
         context.check_queue(query.queue)
     found = await question
     return FailuresShape(
-        groups=[_group(one) for one in found.groups],
+        groups=[failure_group_shape(one) for one in found.groups],
         looked_at=found.looked_at,
         is_all=found.is_all,
         at_ms=found.at_ms,

@@ -7,8 +7,8 @@ from windlass.core.stats.rollup import sum_queues
 from windlass.core.validation.queues import check_history_window
 from windlass.web.app.request_context import RequestContext
 from windlass.web.app.router import READS, Routes
-from windlass.wire.fields import shaped
 from windlass.wire.queues import HistoriesQuery, HistoriesShape, HistoryQuery, HistoryShape, MinuteShape
+from windlass.wire.shape import to_shape
 
 routes = Routes("/api/v1", tag="Queues")
 
@@ -22,7 +22,7 @@ async def queue_history(context: RequestContext[None, HistoryQuery]) -> HistoryS
     name = context.path["queue"]
     context.check_queue(name)
     found = await context.service.history(name, hours=context.query.hours)
-    return HistoryShape(minutes=[shaped(one, MinuteShape) for one in found])
+    return HistoryShape(minutes=[to_shape(one, MinuteShape) for one in found])
 
 
 @routes.get("/history", query=HistoriesQuery, response=HistoriesShape, **_READING)
@@ -38,7 +38,7 @@ async def history(context: RequestContext[None, HistoriesQuery]) -> HistoriesSha
     shown = names[:HISTORIES_MAX]
     found = await context.service.histories(shown, step_minutes=query.step_minutes, steps=query.steps)
     return HistoriesShape(
-        total=[shaped(one, MinuteShape) for one in sum_queues(found.values())],
-        queues={name: [shaped(one, MinuteShape) for one in history] for name, history in found.items()},
+        total=[to_shape(one, MinuteShape) for one in sum_queues(found.values())],
+        queues={name: [to_shape(one, MinuteShape) for one in history] for name, history in found.items()},
         left_out=len(names) - len(shown),
     )

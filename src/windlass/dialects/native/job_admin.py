@@ -22,15 +22,15 @@ from windlass.wire.job_admin import (
     EditedShape,
     EditItem,
     EditShape,
-    PlainItem,
-    Plainly,
+    IdItem,
+    EmptyShape,
     RequeueItem,
     RequeueShape,
     RevivedShape,
     WokenShape,
-    _edited,
+    edited_shape,
 )
-from windlass.wire.values import read
+from windlass.wire.values import decode_value
 
 from .verbs import verb
 
@@ -72,7 +72,7 @@ async def cancel(context: RequestContext[Any, Any], pairs: Pairs) -> list[Any]:
 
 
 @verb(
-    routes, "retry", roles=ADMIN, body=Plainly, item=PlainItem, response=RevivedShape, is_audited=True,
+    routes, "retry", roles=ADMIN, body=EmptyShape, item=IdItem, response=RevivedShape, is_audited=True,
     refuses=(*_ABSENT, errors.WrongState, errors.UniqueConflict, errors.Unsettled, errors.LimitsChanged),
 )  # fmt: skip
 async def retry(context: RequestContext[Any, Any], pairs: Pairs) -> list[Any]:
@@ -90,7 +90,7 @@ async def requeue(context: RequestContext[Any, Any], pairs: Pairs) -> list[Any]:
 
 
 @verb(
-    routes, "wake", roles=ADMIN, body=Plainly, item=PlainItem, response=WokenShape, is_audited=True,
+    routes, "wake", roles=ADMIN, body=EmptyShape, item=IdItem, response=WokenShape, is_audited=True,
     refuses=(*_ABSENT, errors.WrongState, errors.Unsettled),
 )  # fmt: skip
 async def wake(context: RequestContext[Any, Any], pairs: Pairs) -> list[Any]:
@@ -108,7 +108,7 @@ async def delete(context: RequestContext[Any, Any], pairs: Pairs) -> list[Any]:
 
 
 def _edit(context: RequestContext[Any, Any], job_id: bytes, shape: EditShape) -> Edit:
-    payload = read("payload", shape.payload, shape.payload_base64, shape.payload_codec, context.body_encoding)
+    payload = decode_value("payload", shape.payload, shape.payload_base64, shape.payload_codec, context.body_encoding)
     if payload is None and all(one is UNSET for one in (shape.name, shape.priority, shape.run_at_ms, shape.repeat)):
         raise BadInput("This edit changes nothing; give a name, priority, run_at_ms, payload or repeat.")
     return Edit(
@@ -132,4 +132,4 @@ async def edit(context: RequestContext[Any, Any], pairs: Pairs) -> list[Any]:
 
     With `if_revision` only as it was read: else the answer is `revision_conflict`, and nothing was changed."""
     answers = await context.service.edit([_edit(context, job_id, shape) for job_id, shape in pairs])
-    return [one if isinstance(one, Refusal) else _edited(one) for one in answers]
+    return [one if isinstance(one, Refusal) else edited_shape(one) for one in answers]

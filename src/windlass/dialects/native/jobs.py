@@ -22,7 +22,7 @@ from windlass.wire.jobs import (
     PageShape,
     ResultQuery,
     TimelineShape,
-    _member_shape,
+    member_shape,
     attempt_shape,
     ending_shape,
     job_shape,
@@ -79,7 +79,7 @@ async def result(context: RequestContext[None, ResultQuery]) -> Answer | EndingS
         context.principal.check(STEERS)
     await context.check_jobs([job_id])
     ending = await looked_at(
-        context.state.waiting(context.service.result(job_id, wait_ms=wait_ms, consume=consume), None)
+        context.state.wait_or_stop(context.service.result(job_id, wait_ms=wait_ms, consume=consume), None)
     )
     if ending is not None:
         return ending_shape(ending, context.response_encoding)
@@ -126,7 +126,7 @@ async def members(context: RequestContext[None, MembersQuery]) -> MembersShape:
     page = await looked_at(context.service.list_members(job_id, states, most=query.most, cursor=query.cursor))
     return MembersShape(
         members=[
-            _member_shape(one, context.response_encoding)
+            member_shape(one, context.response_encoding)
             for one in page.members
             if context.principal.may_use(one.job.queue)
         ],

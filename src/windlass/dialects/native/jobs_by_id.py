@@ -10,8 +10,8 @@ from windlass.core.ids import parse_id
 from windlass.core.job import Timeline
 from windlass.web.app.request_context import RequestContext
 from windlass.web.app.router import KNOWS, Routes
-from windlass.wire.batches import Items, Results, results
 from windlass.wire.jobs import TimelineShape, WantedItem, timeline_shape
+from windlass.wire.shape import Items, Results, to_results
 
 routes = Routes("/api/v1", tag="Looking")
 
@@ -23,4 +23,4 @@ async def job_many(context: RequestContext[Items[WantedItem], Any]) -> Results[T
     for one in found:
         if isinstance(one, Timeline):
             context.check_found(one.job.queue, f"job {one.job.key}")
-    return results(found, lambda one: timeline_shape(one, context.response_encoding))
+    return to_results(found, lambda one: timeline_shape(one, context.response_encoding))

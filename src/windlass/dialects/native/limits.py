@@ -18,7 +18,7 @@ from windlass.wire.limits import (
     LimitShape,
     LimitsShape,
     MatchedShape,
-    _state,
+    limit_state_shape,
 )
 
 routes = Routes("/api/v1", tag="Limits")
@@ -29,7 +29,7 @@ async def limits(context: RequestContext[None, None]) -> LimitsShape:
     """All limits, by name, and how full they are.
 
     A token for some queues is shown the limits that are about one of them."""
-    return LimitsShape(limits=[_state(one) for one in await context.service.limits() if _may_see(context, one)])
+    return LimitsShape(limits=[limit_state_shape(one) for one in await context.service.limits() if _may_see(context, one)])
 
 
 @routes.get(

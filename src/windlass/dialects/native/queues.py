@@ -16,7 +16,6 @@ from windlass.core.validation.limits import check_weights
 from windlass.core.validation.values import check_text
 from windlass.web.app.request_context import RequestContext
 from windlass.web.app.router import ADMIN, READS, Routes
-from windlass.wire.fields import shaped
 from windlass.wire.queues import (
     ActivePauseShape,
     AllWeightsShape,
@@ -35,6 +34,7 @@ from windlass.wire.queues import (
     WasPausedShape,
     WeightsShape,
 )
+from windlass.wire.shape import to_shape
 
 routes = Routes("/api/v1", tag="Queues")
 
@@ -60,7 +60,7 @@ async def queues(context: RequestContext[None, QueuesQuery]) -> QueuesShape:
     page = names[: context.query.most]
     found = await context.service.stats(page) if page else []
     return QueuesShape(
-        queues=[shaped(stats, QueueStatsShape) for stats in found], after=page[-1] if len(names) > len(page) else ""
+        queues=[to_shape(stats, QueueStatsShape) for stats in found], after=page[-1] if len(names) > len(page) else ""
     )
 
 
@@ -72,9 +72,9 @@ async def queue(context: AskQueue) -> QueueShape:
     name = _queue(context)
     [stats] = await context.service.stats([name])
     return QueueShape(
-        stats=shaped(stats, QueueStatsShape),
-        configuration=shaped(await context.service.configuration(name), ConfigurationShape),
-        pauses=[shaped(one, ActivePauseShape) for one in await context.service.pauses(name)],
+        stats=to_shape(stats, QueueStatsShape),
+        configuration=to_shape(await context.service.configuration(name), ConfigurationShape),
+        pauses=[to_shape(one, ActivePauseShape) for one in await context.service.pauses(name)],
         weights=await context.service.set_weights(name, {}),
     )
 
@@ -92,7 +92,7 @@ def _queue(context: RequestContext[Any, Any]) -> str:
 @routes.get("/queues/{queue}/configuration", response=ConfigurationShape, **_READING)
 async def queue_configuration(context: AskQueue) -> ConfigurationShape:
     """The properties of a queue."""
-    return shaped(await context.service.configuration(_queue(context)), ConfigurationShape)
+    return to_shape(await context.service.configuration(_queue(context)), ConfigurationShape)
 
 
 @routes.patch("/queues/{queue}/configuration", body=ConfigurationChangesShape, response=ConfigurationShape, **_CHANGING)
@@ -102,7 +102,7 @@ async def configure_queue(context: RequestContext[ConfigurationChangesShape, Non
     Answers all of them, as they are now."""
     changes = context.body.changes()
     context.audit_detail = msgspec.json.encode(changes).decode()
-    return shaped(await context.service.configure(_queue(context), changes), ConfigurationShape)
+    return to_shape(await context.service.configure(_queue(context), changes), ConfigurationShape)
 
 
 @routes.put("/queues/{queue}/weights", body=WeightsShape, response=AllWeightsShape, **_CHANGING)
@@ -129,7 +129,7 @@ async def queue_lanes(context: RequestContext[None, LanesQuery]) -> Lanes:
 @routes.get("/queues/{queue}/pauses", response=PausesShape, **_READING)
 async def queue_pauses(context: AskQueue) -> PausesShape:
     """What is paused in a queue, since when and why."""
-    return PausesShape(pauses=[shaped(one, ActivePauseShape) for one in await context.service.pauses(_queue(context))])
+    return PausesShape(pauses=[to_shape(one, ActivePauseShape) for one in await context.service.pauses(_queue(context))])
 
 
 @routes.post(

@@ -15,7 +15,7 @@ from windlass.core.operations import Fail, Finish, LeaseRef, Update
 from windlass.web.app.request_context import RequestContext
 from windlass.web.app.router import WORKS, Routes
 from windlass.wire.leases import (
-    SAID,
+    RECORDED,
     AcceptedShape,
     EmitItem,
     EmitShape,
@@ -26,8 +26,8 @@ from windlass.wire.leases import (
     FinishedShape,
     FinishItem,
     FinishShape,
-    HeldItem,
-    HeldShape,
+    LeaseRefItem,
+    LeaseRefShape,
     LeaseItem,
     LeaseShape,
     LogItem,
@@ -35,12 +35,12 @@ from windlass.wire.leases import (
     ProgressItem,
     ProgressShape,
     ReleasedShape,
-    Said,
+    RecordedShape,
     UpdatedShape,
-    failed,
-    finished,
+    failed_shape,
+    finished_shape,
 )
-from windlass.wire.values import read
+from windlass.wire.values import decode_value
 
 from .verbs import verb
 
@@ -91,7 +91,7 @@ async def progress(context: RequestContext[Any, Any], pairs: Sequence[tuple[byte
             token=shape.token,
             progress=shape.progress,
             note=shape.note,
-            payload=read("payload", shape.payload, shape.payload_base64, shape.payload_codec, context.body_encoding),
+            payload=decode_value("payload", shape.payload, shape.payload_base64, shape.payload_codec, context.body_encoding),
         )
         for job_id, shape in pairs
     ]
@@ -104,7 +104,7 @@ async def progress(context: RequestContext[Any, Any], pairs: Sequence[tuple[byte
 
 
 def finish_of(context: RequestContext[Any, Any], job_id: bytes, shape: FinishShape) -> Finish:
-    result = read("result", shape.result, shape.result_base64, shape.result_codec, context.body_encoding)
+    result = decode_value("result", shape.result, shape.result_base64, shape.result_codec, context.body_encoding)
     return Finish(job_id, shape.token, result, shape.ignore_repeat)
 
 
@@ -114,7 +114,7 @@ def finish_of(context: RequestContext[Any, Any], job_id: bytes, shape: FinishSha
 )  # fmt: skip
 async def finish(context: RequestContext[Any, Any], pairs: Sequence[tuple[bytes, FinishShape]]) -> list[Any]:
     """Finish a job, with its result."""
-    return [finished(one) for one in await context.service.finish([finish_of(context, *pair) for pair in pairs])]
+    return [finished_shape(one) for one in await context.service.finish([finish_of(context, *pair) for pair in pairs])]
 
 
 async def failures_of(context: RequestContext[Any, Any], pairs: Sequence[tuple[bytes, FailShape]]) -> list[Fail]:
@@ -137,7 +137,7 @@ def _failure(context: RequestContext[Any, Any], job_id: bytes, shape: FailShape,
         then=then,
         delay_ms=delay_ms if then == "retry" else 0,
         reason=shape.reason,
-        error=read("error", shape.error, shape.error_base64, shape.error_codec, context.body_encoding),
+        error=decode_value("error", shape.error, shape.error_base64, shape.error_codec, context.body_encoding),
     )
 
 
@@ -147,11 +147,11 @@ def _failure(context: RequestContext[Any, Any], job_id: bytes, shape: FailShape,
 )  # fmt: skip
 async def fail(context: RequestContext[Any, Any], pairs: Sequence[tuple[bytes, FailShape]]) -> list[Any]:
     """End an attempt badly: to be retried, for good, or as cancelled."""
-    return [failed(one) for one in await context.service.fail(await failures_of(context, pairs))]
+    return [failed_shape(one) for one in await context.service.fail(await failures_of(context, pairs))]
 
 
-@verb(routes, "release", roles=WORKS, body=HeldShape, item=HeldItem, response=ReleasedShape, refuses=_NO_LEASE)
-async def release(context: RequestContext[Any, Any], pairs: Sequence[tuple[bytes, HeldShape]]) -> list[Any]:
+@verb(routes, "release", roles=WORKS, body=LeaseRefShape, item=LeaseRefItem, response=ReleasedShape, refuses=_NO_LEASE)
+async def release(context: RequestContext[Any, Any], pairs: Sequence[tuple[bytes, LeaseRefShape]]) -> list[Any]:
     """Give a job back unworked; no attempt is spent."""
     answers = await context.service.release([LeaseRef(job_id, shape.token) for job_id, shape in pairs])
     return [one if isinstance(one, Refusal) else ReleasedShape(state=one) for one in answers]
@@ -160,25 +160,25 @@ async def release(context: RequestContext[Any, Any], pairs: Sequence[tuple[bytes
 # What running code says
 
 
-@verb(routes, "log", roles=WORKS, body=LogShape, item=LogItem, response=Said, refuses=(*_NO_LEASE, errors.TooLarge))
+@verb(routes, "log", roles=WORKS, body=LogShape, item=LogItem, response=RecordedShape, refuses=(*_NO_LEASE, errors.TooLarge))
 async def log(context: RequestContext[Any, Any], pairs: Sequence[tuple[bytes, LogShape]]) -> list[Any]:
     """Leave lines with a job: the last ones are kept as long as the job is."""
     requests = [
         Log(job_id, shape.token, [LogLine(line.at_ms, line.level, line.text) for line in shape.lines])
         for job_id, shape in pairs
     ]
-    return [one if isinstance(one, Refusal) else SAID for one in await context.service.log(requests)]
+    return [one if isinstance(one, Refusal) else RECORDED for one in await context.service.log(requests)]
 
 
-@verb(routes, "emit", roles=WORKS, body=EmitShape, item=EmitItem, response=Said, refuses=(*_NO_LEASE, errors.TooLarge))
+@verb(routes, "emit", roles=WORKS, body=EmitShape, item=EmitItem, response=RecordedShape, refuses=(*_NO_LEASE, errors.TooLarge))
 async def emit(context: RequestContext[Any, Any], pairs: Sequence[tuple[bytes, EmitShape]]) -> list[Any]:
     """Send a value to those who follow the job; nothing is kept when nobody does."""
     requests = [Emit(job_id, shape.token, _emitted(context, shape)) for job_id, shape in pairs]
-    return [one if isinstance(one, Refusal) else SAID for one in await context.service.emit(requests)]
+    return [one if isinstance(one, Refusal) else RECORDED for one in await context.service.emit(requests)]
 
 
 def _emitted(context: RequestContext[Any, Any], shape: EmitShape) -> Any:
-    value = read("value", shape.value, shape.value_base64, shape.value_codec, context.body_encoding)
+    value = decode_value("value", shape.value, shape.value_base64, shape.value_codec, context.body_encoding)
     if value is None:
         raise errors.BadInput("Give a value.")
     return value

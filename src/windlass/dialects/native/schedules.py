@@ -15,7 +15,7 @@ from windlass.wire.schedules import (
     ScheduleShape,
     SchedulesShape,
     ScheduleStatusShape,
-    _status,
+    schedule_status_shape,
 )
 
 routes = Routes("/api/v1", tag="Schedules")
@@ -33,7 +33,7 @@ async def schedules(context: AskByName) -> SchedulesShape:
 
     A token for some queues is shown those that make jobs there."""
     found = [one for one in await context.service.schedules() if context.principal.may_use(one.schedule.job.queue)]
-    return SchedulesShape(schedules=[_status(one, context.response_encoding) for one in found])
+    return SchedulesShape(schedules=[schedule_status_shape(one, context.response_encoding) for one in found])
 
 
 @routes.get("/schedules/{name}", roles=READS, response=ScheduleStatusShape, refuses=_KNOWN)
@@ -41,7 +41,7 @@ async def schedule(context: AskByName) -> ScheduleStatusShape:
     """One schedule: its rhythm, its job, its next and last occurrence."""
     found = await context.service.schedule_of(context.path["name"])
     context.check_found(found.schedule.job.queue, "this schedule")
-    return _status(found, context.response_encoding)
+    return schedule_status_shape(found, context.response_encoding)
 
 
 @routes.put(
@@ -55,7 +55,7 @@ async def set_schedule(context: RequestContext[ScheduleShape, RevisionQuery]) ->
     name = _changed(context)
     context.audit_detail = f"jobs {context.body.job.name} in {context.body.job.queue}"
     wanted = context.body.schedule(name, context.body_encoding)
-    return _status(
+    return schedule_status_shape(
         await context.service.schedule(wanted, if_revision=context.query.if_revision), context.response_encoding
     )
 
@@ -76,7 +76,7 @@ async def pause_schedule(context: RequestContext[PauseScheduleShape, None]) -> S
     """Let a schedule fire no more until it is resumed."""
     name = _changed(context)
     context.audit_detail = context.body.reason
-    return _status(await context.service.pause_schedule(name, reason=context.body.reason), context.response_encoding)
+    return schedule_status_shape(await context.service.pause_schedule(name, reason=context.body.reason), context.response_encoding)
 
 
 @routes.post(
@@ -86,7 +86,7 @@ async def resume_schedule(context: AskByName) -> ScheduleStatusShape:
     """Let a paused schedule go on with its next occurrence.
 
     What came while it was paused is passed over."""
-    return _status(await context.service.resume_schedule(_changed(context)), context.response_encoding)
+    return schedule_status_shape(await context.service.resume_schedule(_changed(context)), context.response_encoding)
 
 
 @routes.post(

@@ -12,9 +12,9 @@ from windlass.core.ids import parse_id
 from windlass.core.operations import LeaseRef, Take, Taken
 from windlass.web.app.request_context import RequestContext
 from windlass.web.app.router import WORKS, Routes
-from windlass.wire.batches import results
 from windlass.wire.jobs import job_shape
-from windlass.wire.leases import ExchangedShape, ExchangeShape, TakenShape, TakeShape, failed, finished
+from windlass.wire.leases import FinishedAndTakenShape, FinishAndTakeShape, TakenShape, TakeShape, failed_shape, finished_shape
+from windlass.wire.shape import to_results
 
 from .reports import failures_of, finish_of
 
@@ -35,7 +35,7 @@ async def take(context: RequestContext[TakeShape, None]) -> TakenShape:
     it waits consumes no job. Report before the deadline, or extend: what is not heard of again is given to others."""
     request = context.body.request(wait_ms=context.body.wait_ms)
     await _may_take(context, request)
-    return await _handed_over(context, await context.state.waiting(context.service.take(request), NOTHING))
+    return await _handed_over(context, await context.state.wait_or_stop(context.service.take(request), NOTHING))
 
 
 async def _may_take(context: RequestContext[Any, Any], wanted: Take) -> None:
@@ -58,10 +58,10 @@ async def _handed_over(context: RequestContext[Any, Any], taken: Taken) -> Taken
 
 
 @routes.post(
-    "/exchange", roles=WORKS, body=ExchangeShape, response=ExchangedShape, refuses=(*_REFUSES_TAKE, errors.TooLarge),
+    "/exchange", roles=WORKS, body=FinishAndTakeShape, response=FinishedAndTakenShape, refuses=(*_REFUSES_TAKE, errors.TooLarge),
     waits=True,
 )  # fmt: skip
-async def exchange(context: RequestContext[ExchangeShape, None]) -> ExchangedShape:
+async def exchange(context: RequestContext[FinishAndTakeShape, None]) -> FinishedAndTakenShape:
     """Report outcomes and take the next jobs.
 
     The reports are done first, and count whatever becomes of the taking; with `wait_ms` the answer comes when there is
@@ -79,11 +79,11 @@ async def exchange(context: RequestContext[ExchangeShape, None]) -> ExchangedSha
     taken = done.taken
     if not taken.jobs and context.body.take.wait_ms:
         waiting = context.service.take(context.body.take.request(wait_ms=context.body.take.wait_ms))
-        taken = await context.state.waiting(waiting, NOTHING)
+        taken = await context.state.wait_or_stop(waiting, NOTHING)
     handed = await _handed_over(context, taken)
-    return ExchangedShape(
-        finished=results(_refusals(done.finished), finished).results,
-        failed=results(_refusals(done.failed), failed).results,
+    return FinishedAndTakenShape(
+        finished=to_results(_refusals(done.finished), finished_shape).results,
+        failed=to_results(_refusals(done.failed), failed_shape).results,
         jobs=handed.jobs,
         next_due_at_ms=handed.next_due_at_ms,
     )

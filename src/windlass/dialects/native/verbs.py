@@ -10,10 +10,9 @@ from windlass.core.errors import Refusal, WindlassError
 from windlass.core.ids import format_id, parse_id
 from windlass.web.app.request_context import RequestContext
 from windlass.web.app.router import Routes
-from windlass.wire.batches import Items, Results, results
-from windlass.wire.fields import Shape
+from windlass.wire.shape import Items, Results, RequestShape, to_results
 
-S = TypeVar("S", bound=Shape)
+S = TypeVar("S", bound=RequestShape)
 TOLD = 10  # ids of many
 # What is wanted of which job; answers in the same order, refusals among them.
 Perform: TypeAlias = Callable[[RequestContext[Any, Any], Sequence[tuple[bytes, Any]]], Awaitable[Sequence[Any]]]
@@ -24,8 +23,8 @@ def verb(
     name: str,
     *,
     roles: frozenset[Role],
-    body: type[Shape],
-    item: type[Shape],
+    body: type[RequestShape],
+    item: type[RequestShape],
     response: type[Any],
     refuses: tuple[type[WindlassError], ...],
     is_audited: bool = False,
@@ -51,7 +50,7 @@ def verb(
             if is_audited:
                 context.audit_target = _listed([job_id for job_id, _ in pairs])
             await context.check_jobs([job_id for job_id, _ in pairs])
-            return results(await perform(context, pairs), lambda answer: answer)
+            return to_results(await perform(context, pairs), lambda answer: answer)
 
         summary, _, description = (perform.__doc__ or "").partition("\n")
         one.__doc__ = perform.__doc__

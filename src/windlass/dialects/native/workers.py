@@ -11,16 +11,16 @@ from windlass.core.operations import WorkerInfo
 from windlass.web.app.request_context import RequestContext
 from windlass.web.app.router import ADMIN, READS, WORKS, Routes
 from windlass.wire.workers import (
-    AskedToStopShape,
+    StopRequestedShape,
     BeatShape,
     ExpectedShape,
     GivenBackShape,
-    HeardShape,
+    HeartbeatReplyShape,
     UnclaimedShape,
     WorkerShape,
     WorkersQuery,
     WorkersShape,
-    _registered,
+    registered_shape,
 )
 
 routes = Routes("/api/v1", tag="Workers")
@@ -31,7 +31,7 @@ async def workers(context: RequestContext[None, WorkersQuery]) -> WorkersShape:
     """Registered workers, and what each runs."""
     context.check_all_queues()
     found = await context.service.workers(start=context.query.start, most=context.query.most)
-    return WorkersShape(workers=[_registered(one) for one in found])
+    return WorkersShape(workers=[registered_shape(one) for one in found])
 
 
 @routes.put("/workers/{id}", roles=WORKS, body=WorkerShape, response=ExpectedShape, refuses=(errors.TooLarge,))
@@ -53,10 +53,10 @@ async def register(context: RequestContext[WorkerShape, None]) -> ExpectedShape:
     "/workers/{id}/beat",
     roles=WORKS,
     body=BeatShape,
-    response=HeardShape,
+    response=HeartbeatReplyShape,
     refuses=(errors.UnknownWorker, errors.TooLarge),
 )
-async def beat(context: RequestContext[BeatShape, None]) -> HeardShape:
+async def beat(context: RequestContext[BeatShape, None]) -> HeartbeatReplyShape:
     """Heartbeat of a worker: the answer says whether it is to end.
 
     A worker that names the jobs it holds also hears of leases under its name that it does not know, because the answer
@@ -64,23 +64,23 @@ async def beat(context: RequestContext[BeatShape, None]) -> HeardShape:
     worker, held = _worker_id(context), context.body.held
     await context.check_worker(worker)
     if held is None:
-        return HeardShape(is_asked_to_stop=await context.service.beat([worker]).one())
+        return HeartbeatReplyShape(is_asked_to_stop=await context.service.beat([worker]).one())
     heard = await context.service.beat_holding(worker, [parse_id(text) for text in held])
     unclaimed = tuple(UnclaimedShape(id=format_id(one.id), token=one.token) for one in heard.unclaimed)
-    return HeardShape(is_asked_to_stop=heard.is_asked_to_stop, unclaimed=unclaimed)
+    return HeartbeatReplyShape(is_asked_to_stop=heard.is_asked_to_stop, unclaimed=unclaimed)
 
 
 @routes.post(
-    "/workers/{id}/stop", roles=ADMIN, response=AskedToStopShape, refuses=(errors.UnknownWorker,), is_audited=True
+    "/workers/{id}/stop", roles=ADMIN, response=StopRequestedShape, refuses=(errors.UnknownWorker,), is_audited=True
 )
-async def stop_worker(context: RequestContext[None, None]) -> AskedToStopShape:
+async def stop_worker(context: RequestContext[None, None]) -> StopRequestedShape:
     """Ask a worker to end gently.
 
     With its next heartbeat it hears so: it takes no more, ends what it runs, and leaves. One that jobs are pushed to
     gets no more."""
     worker = _worker_id(context)
     context.audit_target = format_id(worker)
-    return AskedToStopShape(was_asked=not await context.service.stop_worker(worker))
+    return StopRequestedShape(was_asked=not await context.service.stop_worker(worker))
 
 
 @routes.delete("/workers/{id}", roles=WORKS, response=GivenBackShape, refuses=(errors.UnknownWorker,))

@@ -9,7 +9,7 @@ from windlass.core.errors import WindlassError
 from windlass.core.job import Codec
 from windlass.web.listener.messages import Response
 from windlass.wire.encoding import JSON, MSGPACK, Encoding, encode
-from windlass.wire.problems import headers_of, problem
+from windlass.wire.problems import headers_of, problem_of
 
 from .problems import NotAcceptable, UnsupportedMedia
 
@@ -91,5 +91,5 @@ def answer(status: int, value: Any, encoding: Encoding, headers: tuple[tuple[str
 
 
 def refusal_answer(error: WindlassError, encoding: Encoding) -> Response:
-    said = problem(error)
+    said = problem_of(error)
     return Response(said.status, encode(said, encoding), headers_of(error), _PROBLEM_TYPES[encoding])

@@ -11,7 +11,7 @@ class RateLimiter:
     def __init__(self) -> None:
         self._full_at_s: dict[str, float] = {}  # when a bucket is full again
 
-    def allow(self, name: str, rate: int, now_s: float) -> float:
+    def acquire(self, name: str, rate: int, now_s: float) -> float:
         """0: go ahead, and it is counted. Otherwise the seconds to wait; nothing is counted then."""
         if rate <= 0:
             return 0.0

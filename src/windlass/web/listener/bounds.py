@@ -7,7 +7,7 @@ import msgspec
 
 class Bounds(msgspec.Struct, frozen=True, kw_only=True):
     connections_max: int = 4096  # beyond it a connection is answered 503 and closed
-    turned_away_max: int = 64  # of these at a time; beyond it they are closed without a word
+    rejected_max: int = 64  # of these at a time; beyond it they are closed without a word
 
     line_bytes_max: int = 8 * 1024  # of the request target: 414
     header_bytes_max: int = 32 * 1024  # names and values of one request, trailers included: 431
@@ -26,7 +26,7 @@ class Bounds(msgspec.Struct, frozen=True, kw_only=True):
     body_step_bytes: int = 512
     write_timeout_s: float = 30.0  # for a client that reads nothing of its answer
     linger_timeout_s: float = 2.0  # a client that still sends after our last word may read it meanwhile
-    lull_s: float = 0.25  # when the server stops, requests that are on their way to it are still answered
+    stop_delay_s: float = 0.25  # when the server stops, requests that are on their way to it are still answered
 
     @property
     def sweep_s(self) -> float:

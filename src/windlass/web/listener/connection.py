@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from . import serializer
 from .in_flight import InFlightRequest
-from .messages import IncompleteBody, Client, DeferredReply, Reply, Request, Response, StreamedResponse
+from .messages import Client, DeferredReply, IncompleteBody, Reply, Request, Response, StreamedResponse
 from .parser import BETWEEN, HEAD, RequestParser
 from .reader import RequestReader
 from .writer import ResponseWriter
@@ -26,45 +26,45 @@ class HttpConnection(RequestReader):
         peer = transport.get_extra_info("peername")
         is_tls = transport.get_extra_info("sslcontext") is not None
         self.client = Client(peer[0] if isinstance(peer, tuple) else "", is_tls)
-        self._out = ResponseWriter(self._transport, self.client, self._listener)
-        self._reader = RequestParser(self._listener.bounds, self.client.peer, self)
+        self._writer = ResponseWriter(self._transport, self.client, self._listener)
+        self._parser = RequestParser(self._listener.bounds, self.client.peer, self)
         self._progress_at = self._loop.time()
-        if not self._listener.welcome(self):
-            self._turn_away()
+        if not self._listener.register(self):
+            self._reject()
 
     def eof_received(self) -> bool:
         self._has_eof = True
-        if self._leaves_at or self.client.is_tls:
+        if self._closes_at or self.client.is_tls:
             return False
         if self._current is not None and _waits(self._current):
             self._abort()
             return False
-        if not self._is_deaf and not self._rest:
+        if not self._ignores_input and not self._rest:
             self._end_input()
         return self._task is not None or bool(self._queue)
 
     def connection_lost(self, error: Exception | None) -> None:
         self._is_lost = True
-        self._is_deaf = True
+        self._ignores_input = True
         self.client.is_gone = True
         self._rest = b""
-        receiving = self._reader.exchange
+        receiving = self._parser.receiving
         if receiving is not None and receiving.stream is not None:
-            receiving.stream.cut("The client has gone.")
+            receiving.stream.abort("The client has gone.")
         while self._queue:
             self._release(self._queue.popleft())
-        self._out.unblock()
+        self._writer.resume()
         if self._current is not None and _waits(self._current) and self._task is not None:
             self._task.cancel()
-        self._listener.lose(self)
+        self._listener.mark_closed(self)
         if self._task is None:
-            self._listener.forget(self)
+            self._listener.unregister(self)
 
     def pause_writing(self) -> None:
-        self._out.block()
+        self._writer.pause()
 
     def resume_writing(self) -> None:
-        self._out.unblock()
+        self._writer.resume()
         if self._task is None:
             self._advance()
 
@@ -73,90 +73,90 @@ class HttpConnection(RequestReader):
     def _advance(self) -> None:
         """Answers what can be answered at once, until there is something that takes its time."""
         while self._task is None and self._next():
-            exchange = self._current
-            assert exchange is not None  # noqa: S101 — that is what `_next` says
-            self._begin(exchange)
+            in_flight = self._current
+            assert in_flight is not None  # noqa: S101 — that is what `_next` says
+            self._begin(in_flight)
 
     def _next(self) -> bool:
         """True: there is a handler to run. Otherwise nothing can be answered before more is read or sent."""
-        while self._out.drained is None and not self._leaves_at and not self.client.is_gone:
+        while self._writer.drained is None and not self._closes_at and not self.client.is_gone:
             if not self._queue:
                 if self._has_eof:
-                    self._leave()
+                    self._close()
                 return False
-            exchange = self._queue[0]
-            if not exchange.is_complete and not exchange.is_ready:
-                self._say_continue(exchange)
+            in_flight = self._queue[0]
+            if not in_flight.is_complete and not in_flight.is_ready:
+                self._send_continue(in_flight)
                 return False
             self._queue.popleft()
-            self._gathered -= len(exchange.body)
-            if exchange.refusal is not None:
-                self._out.write(exchange, exchange.refusal)
-                self._end(exchange)
-            elif self._has_eof and _waits(exchange):
-                self._leave()
+            self._queued_bytes -= len(in_flight.body)
+            if in_flight.refusal is not None:
+                self._writer.write(in_flight, in_flight.refusal)
+                self._end(in_flight)
+            elif self._has_eof and _waits(in_flight):
+                self._close()
             else:
-                if exchange.wants_continue:
-                    self._say_continue(exchange)
-                self._current = exchange
+                if in_flight.wants_continue:
+                    self._send_continue(in_flight)
+                self._current = in_flight
                 return True
         return False
 
-    def _say_continue(self, exchange: InFlightRequest) -> None:
-        if exchange.wants_continue:
-            exchange.wants_continue = False
-            if not exchange.is_complete and not exchange.received:
-                self._out.put(serializer.CONTINUE)
+    def _send_continue(self, in_flight: InFlightRequest) -> None:
+        if in_flight.wants_continue:
+            in_flight.wants_continue = False
+            if not in_flight.is_complete and not in_flight.received:
+                self._writer.send(serializer.CONTINUE)
 
-    def _begin(self, exchange: InFlightRequest) -> None:
+    def _begin(self, in_flight: InFlightRequest) -> None:
         """Runs its handler, or at least begins to."""
-        plan, head = exchange.plan, exchange.head
+        plan, head = in_flight.plan, in_flight.head
         assert plan is not None  # noqa: S101 — what has none is refused
         assert head is not None  # noqa: S101
-        self._listener.under_way += 1
-        body = exchange.body
-        request = Request(head, body if type(body) is bytes else bytes(body), self.client, exchange.stream)
+        self._listener.handlers_running += 1
+        body = in_flight.body
+        request = Request(head, body if type(body) is bytes else bytes(body), self.client, in_flight.stream)
         try:
             begun = plan.handle(request)
         except Exception:
-            self._explain(exchange)
+            self._answer_exception(in_flight)
         else:
             if type(begun) is DeferredReply:
                 self._task, self._deferred = begun.future, begun
                 begun.future.add_done_callback(self._answer_deferred)
                 return
             if type(begun) is not Response:
-                self._task = self._loop.create_task(self._serve(exchange, begun))  # type: ignore[arg-type]
+                self._task = self._loop.create_task(self._serve(in_flight, begun))  # type: ignore[arg-type]
                 return
-            self._out.write(exchange, begun)
-        self._finish(exchange)
+            self._writer.write(in_flight, begun)
+        self._finish(in_flight)
 
     def _answer_deferred(self, future: asyncio.Future[Any]) -> None:
-        exchange, deferred = self._current, self._deferred
-        assert exchange is not None  # noqa: S101 — it is what was deferred
+        in_flight, deferred = self._current, self._deferred
+        assert in_flight is not None  # noqa: S101 — it is what was deferred
         assert deferred is not None  # noqa: S101
         self._deferred = None
         try:
-            self._out.write(exchange, deferred.reply(future))
+            self._writer.write(in_flight, deferred.reply(future))
         except asyncio.CancelledError:
-            self._answer_failure(exchange, 500, _GIVEN_UP)
+            self._answer_failure(in_flight, 500, _GIVEN_UP)
         except Exception:
-            self._explain(exchange)
-        self._finish(exchange)
+            self._answer_exception(in_flight)
+        self._finish(in_flight)
 
-    async def _serve(self, exchange: InFlightRequest, handling: Awaitable[Reply]) -> None:
+    async def _serve(self, in_flight: InFlightRequest, handling: Awaitable[Reply]) -> None:
         try:
-            await self._answer(exchange, handling)
+            await self._answer(in_flight, handling)
         finally:
-            self._finish(exchange)
+            self._finish(in_flight)
 
-    def _finish(self, exchange: InFlightRequest) -> None:
+    def _finish(self, in_flight: InFlightRequest) -> None:
         """Nothing more is to be said about it; what waits behind it is next."""
         listener = self._listener
-        listener.under_way -= 1
+        listener.handlers_running -= 1
         self._current = None
         try:
-            self._end(exchange)
+            self._end(in_flight)
             self._task = None
             if self._queue or self._has_eof:
                 self._advance()
@@ -165,84 +165,84 @@ class HttpConnection(RequestReader):
             self._abort()
             self._task = None
         if self._is_lost:
-            listener.forget(self)
+            listener.unregister(self)
         elif self._task is None and listener.is_closing:
             self.stop_if_idle()  # the head of its answer may have gone out before the stop, and promised to keep it
 
-    async def _answer(self, exchange: InFlightRequest, handling: Awaitable[Reply]) -> None:
+    async def _answer(self, in_flight: InFlightRequest, handling: Awaitable[Reply]) -> None:
         try:
             answer = await handling
             if isinstance(answer, StreamedResponse):
-                await self._out.write_stream(exchange, answer)
+                await self._writer.write_stream(in_flight, answer)
             else:
-                self._out.write(exchange, answer)
+                self._writer.write(in_flight, answer)
         except asyncio.CancelledError:
             if isinstance(self._task, asyncio.Task) and self._task.cancelling():
                 self._abort()
                 raise
-            self._answer_failure(exchange, 500, _GIVEN_UP)
+            self._answer_failure(in_flight, 500, _GIVEN_UP)
         except IncompleteBody as cut:
-            exchange.keeps = False
-            self._answer_failure(exchange, 400, str(cut))
+            in_flight.keep_alive = False
+            self._answer_failure(in_flight, 400, str(cut))
         except Exception:
-            self._explain(exchange)
+            self._answer_exception(in_flight)
 
-    def _explain(self, exchange: InFlightRequest) -> None:
+    def _answer_exception(self, in_flight: InFlightRequest) -> None:
         """What its handler raised."""
-        head = exchange.head
+        head = in_flight.head
         assert head is not None  # noqa: S101 — it has a handler
         log.exception("The handler of %s %s failed.", head.method, head.path)
-        self._answer_failure(exchange, 500, "The server failed to answer; its log says why.")
+        self._answer_failure(in_flight, 500, "The server failed to answer; its log says why.")
 
-    def _answer_failure(self, exchange: InFlightRequest, status: int, detail: str) -> None:
+    def _answer_failure(self, in_flight: InFlightRequest, status: int, detail: str) -> None:
         """Of an answer that is already on its way the client learns by its missing end."""
-        if exchange.is_answered:
+        if in_flight.is_answered:
             self._abort()
         else:
-            self._out.write(exchange, self._out.refuse(status, detail, exchange))
+            self._writer.write(in_flight, self._writer.refuse(status, detail, in_flight))
 
-    def _end(self, exchange: InFlightRequest) -> None:
+    def _end(self, in_flight: InFlightRequest) -> None:
         """The answer is written; now the connection is kept or left."""
-        exchange.is_over = True
-        self._listener.gathered -= len(exchange.body)
-        exchange.body = b""
-        self._discarded = 0
+        in_flight.is_finished = True
+        self._listener.buffered_bytes -= len(in_flight.body)
+        in_flight.body = b""
+        self._discarded_bytes = 0
         self._progress_at = self._loop.time()
-        if not exchange.is_complete and exchange.stream is not None:
-            self._discarded = exchange.stream.abandon()
-            exchange.stream = None
-        if not exchange.keeps:
-            self._leave()
+        if not in_flight.is_complete and in_flight.stream is not None:
+            self._discarded_bytes = in_flight.stream.abandon()
+            in_flight.stream = None
+        if not in_flight.keep_alive:
+            self._close()
         elif self._is_paused:
-            self._go_on_reading()
+            self._continue_reading()
 
-    def _release(self, exchange: InFlightRequest) -> None:
-        self._listener.gathered -= len(exchange.body)
-        exchange.body = b""
+    def _release(self, in_flight: InFlightRequest) -> None:
+        self._listener.buffered_bytes -= len(in_flight.body)
+        in_flight.body = b""
 
     # Leaving.
 
-    def _turn_away(self) -> None:
-        if self._listener.is_overrun:
+    def _reject(self) -> None:
+        if self._listener.has_too_many_rejected:
             self._abort()
             return
-        exchange = InFlightRequest(None, is_old=False, keeps=False, length=None)
+        in_flight = InFlightRequest(None, is_http10=False, keep_alive=False, length=None)
         full = "The server has as many connections as it may; try again in a moment."
-        self._out.write(exchange, self._out.refuse(503, full, None))
-        self._reader.stage = HEAD  # its request is on its way
-        self._leave()
+        self._writer.write(in_flight, self._writer.refuse(503, full, None))
+        self._parser.stage = HEAD  # its request is on its way
+        self._close()
 
-    def _leave(self) -> None:
+    def _close(self) -> None:
         """Says no more. A client that has not finished sending is let finish for a moment: a socket closed with unread
         bytes in it would take our last answer back."""
-        if self._leaves_at or self.client.is_gone:
+        if self._closes_at or self.client.is_gone:
             return
         while self._queue:
             self._release(self._queue.popleft())
         self._rest = b""
-        self._is_deaf = True
-        self._leaves_at = self._loop.time() + self._listener.bounds.linger_timeout_s
-        if self._has_eof or self._reader.stage == BETWEEN:
+        self._ignores_input = True
+        self._closes_at = self._loop.time() + self._listener.bounds.linger_timeout_s
+        if self._has_eof or self._parser.stage == BETWEEN:
             self._transport.close()
             return
         self._resume()
@@ -251,11 +251,11 @@ class HttpConnection(RequestReader):
 
     def stop_if_idle(self) -> None:
         """When the server stops, a connection on which nothing is asked is closed, others after their answers."""
-        is_idle = self._task is None and not self._queue and self._reader.stage == BETWEEN
+        is_idle = self._task is None and not self._queue and self._parser.stage == BETWEEN
         if is_idle and self._listener.is_closing:
-            self._leave()
+            self._close()
 
-    def cut(self) -> None:
+    def close_now(self) -> None:
         """The end, whatever is under way."""
         if self._task is not None:
             self._task.cancel()
@@ -269,43 +269,43 @@ class HttpConnection(RequestReader):
 
     def sweep(self, now: float) -> None:
         """Called about once a second: leaves a client that keeps us waiting for too long."""
-        is_stuck = self._out.is_stuck(now)
+        is_stuck = self._writer.is_stuck(now)
         if self.client.is_gone:
             return
         if is_stuck:
             self._abort()
-        elif self._leaves_at:
+        elif self._closes_at:
             self._sweep_leaving(now)
-        elif self._is_deaf:
+        elif self._ignores_input:
             if self._task is None and not self._queue:
-                self._leave()
+                self._close()
         elif not self._is_paused:
             self._sweep_reading(now)
 
     def _sweep_leaving(self, now: float) -> None:
-        if self._out.unsent:
-            self._leaves_at = now + self._listener.bounds.linger_timeout_s
-        elif now >= self._leaves_at:
+        if self._writer.unsent:
+            self._closes_at = now + self._listener.bounds.linger_timeout_s
+        elif now >= self._closes_at:
             self._abort()
 
     def _sweep_reading(self, now: float) -> None:
         bounds, waited_s = self._listener.bounds, now - self._progress_at
-        if self._reader.stage == HEAD:
+        if self._parser.stage == HEAD:
             if waited_s > bounds.head_timeout_s:
                 self._time_out(f"The head of a request must arrive within {bounds.head_timeout_s:g} seconds.")
-        elif self._reader.exchange is not None:
-            if self._has_progress(self._reader.exchange):
+        elif self._parser.receiving is not None:
+            if self._has_progress(self._parser.receiving):
                 self._progress_at = now
             elif waited_s > bounds.body_timeout_s:
                 self._time_out(f"More of the body must arrive within {bounds.body_timeout_s:g} seconds.")
         elif self._task is None and not self._queue and waited_s > self._listener.idle_s:
-            self._leave()
+            self._close()
 
-    def _has_progress(self, exchange: InFlightRequest) -> bool:
-        step = 1 if exchange.stream is not None else self._listener.bounds.body_step_bytes
-        if exchange.received - self._progress_bytes < step:
+    def _has_progress(self, in_flight: InFlightRequest) -> bool:
+        step = 1 if in_flight.stream is not None else self._listener.bounds.body_step_bytes
+        if in_flight.received - self._progress_bytes < step:
             return False
-        self._progress_bytes = exchange.received
+        self._progress_bytes = in_flight.received
         return True
 
     def _time_out(self, detail: str) -> None:
@@ -314,5 +314,5 @@ class HttpConnection(RequestReader):
             self._advance()
 
 
-def _waits(exchange: InFlightRequest) -> bool:
-    return exchange.plan is not None and exchange.plan.waits
+def _waits(in_flight: InFlightRequest) -> bool:
+    return in_flight.plan is not None and in_flight.plan.waits

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from .messages import IncompleteBody, Head, Plan, Response
+from .messages import Head, IncompleteBody, Plan, Response
 
 
 class BodyStream:
@@ -35,7 +35,7 @@ class BodyStream:
         self._is_over = True
         self._wake()
 
-    def cut(self, reason: str) -> None:
+    def abort(self, reason: str) -> None:
         """What has arrived may still be read; then the reader is told why there is no more."""
         if not self._is_over:
             self._reason = reason
@@ -43,7 +43,7 @@ class BodyStream:
 
     def abandon(self) -> int:
         """Nobody reads on. How many bytes were left."""
-        self.cut("The request has been answered.")
+        self.abort("The request has been answered.")
         unread = len(self._buffer)
         self._buffer.clear()
         return unread
@@ -74,28 +74,28 @@ class BodyStream:
 
 class InFlightRequest:
     __slots__ = (
-        "asks_head",
-        "begun_at",
         "body",
         "head",
         "is_answered",
         "is_complete",
-        "is_old",
-        "is_over",
-        "keeps",
+        "is_finished",
+        "is_head_request",
+        "is_http10",
+        "keep_alive",
         "length",
         "plan",
         "received",
         "refusal",
+        "started_at",
         "stream",
         "wants_continue",
     )
 
-    def __init__(self, head: Head | None, *, is_old: bool, keeps: bool, length: int | None) -> None:
+    def __init__(self, head: Head | None, *, is_http10: bool, keep_alive: bool, length: int | None) -> None:
         self.head = head  # None: what arrived was not a request
-        self.asks_head = head is not None and head.method == "HEAD"
-        self.is_old = is_old  # HTTP/1.0
-        self.keeps = keeps  # the client wants to ask more on this connection
+        self.is_head_request = head is not None and head.method == "HEAD"
+        self.is_http10 = is_http10  # HTTP/1.0
+        self.keep_alive = keep_alive  # the client wants to ask more on this connection
         self.length = length  # of the body as announced; None: chunked
         self.received = 0  # bytes of the body
         self.body: bytes | bytearray = b""
@@ -104,15 +104,15 @@ class InFlightRequest:
         self.refusal: Response | None = None
         self.is_complete = False
         self.is_answered = False  # at least its head is written
-        self.is_over = False  # the answer is; what still comes of the body is not wanted
+        self.is_finished = False  # the answer is; what still comes of the body is not wanted
         self.wants_continue = False
-        self.begun_at = 0.0
+        self.started_at = 0.0
 
     @property
     def is_ready(self) -> bool:
         return self.is_complete or self.refusal is not None or self.stream is not None
 
-    def gather(self, piece: bytes) -> None:
+    def append(self, piece: bytes) -> None:
         """A body that comes in one piece is not copied; one in many small pieces must not cost more than its length."""
         if not self.body:
             self.body = piece

@@ -41,12 +41,12 @@ class HttpProtocolError(Exception):
 
 
 class Receiver(Protocol):
-    def begin(self, exchange: InFlightRequest) -> None:
+    def begin(self, in_flight: InFlightRequest) -> None:
         """The head is complete."""
 
-    def receive(self, exchange: InFlightRequest, piece: bytes) -> None: ...
+    def receive(self, in_flight: InFlightRequest, piece: bytes) -> None: ...
 
-    def complete(self, exchange: InFlightRequest) -> None: ...
+    def complete(self, in_flight: InFlightRequest) -> None: ...
 
 
 class RequestParser:
@@ -62,7 +62,7 @@ class RequestParser:
         "_receiver",
         "_size",
         "_target",
-        "exchange",
+        "receiving",
         "stage",
     )
 
@@ -72,7 +72,7 @@ class RequestParser:
         self._receiver = receiver
         self._parser = HttpRequestParser(self)
         self.stage = BETWEEN
-        self.exchange: InFlightRequest | None = None  # whose body is being read
+        self.receiving: InFlightRequest | None = None  # whose body is being read
         self._target = b""
         self._headers: dict[str, str] = {}
         self._extra_fields = 0  # repeated ones and trailers
@@ -85,7 +85,7 @@ class RequestParser:
         """Raises HttpProtocolError, and is of no use afterwards."""
         if self.stage == BETWEEN:
             self.stage = HEAD
-        received = -1 if self.exchange is None else self.exchange.received
+        received = -1 if self.receiving is None else self.receiving.received
         try:
             self._parser.feed_data(data)
         except HttpParserUpgrade as upgrade:
@@ -102,8 +102,8 @@ class RequestParser:
 
     def _count(self, size: int, received: int) -> None:
         """The parser keeps a field until it ends: one without an end must not grow for ever."""
-        exchange = self.exchange
-        if exchange is not None and (received < 0 or exchange.received != received):
+        in_flight = self.receiving
+        if in_flight is not None and (received < 0 or in_flight.received != received):
             self._raw = 0
             return
         self._raw += size
@@ -129,7 +129,7 @@ class RequestParser:
 
     def on_header(self, name: bytes, value: bytes) -> None:
         self._size += len(name) + len(value)
-        if self.exchange is not None:
+        if self.receiving is not None:
             self._count_trailer()
             return
         key = _NAMES.get(name) or name.decode("latin-1").lower()
@@ -166,29 +166,31 @@ class RequestParser:
         if self._size > bounds.header_bytes_max or len(headers) + self._extra_fields > bounds.headers_max:
             self._check_fields()
         parser = self._parser
-        keeps = parser.should_keep_alive()
+        keep_alive = parser.should_keep_alive()
         # Without that header it is what the version says.
-        is_old = not keeps if "connection" not in headers else parser.get_http_version() != "1.1"
-        if is_old and parser.get_http_version() != "1.0":
+        is_http10 = not keep_alive if "connection" not in headers else parser.get_http_version() != "1.1"
+        if is_http10 and parser.get_http_version() != "1.0":
             raise HttpProtocolError(505, "Only HTTP/1.1 and HTTP/1.0 are spoken here.")
         if "upgrade" in headers and parser.should_upgrade():
             self._is_upgrading = True
-        exchange = InFlightRequest(self._head(headers, is_old), is_old=is_old, keeps=keeps, length=self._length(is_old))
+        in_flight = InFlightRequest(
+            self._head(headers, is_http10), is_http10=is_http10, keep_alive=keep_alive, length=self._length(is_http10)
+        )
         if "expect" in headers:
-            self._note_expectation(exchange, headers["expect"])
+            self._note_expectation(in_flight, headers["expect"])
         self.stage = BODY
         self._raw = 0
-        self.exchange = exchange
-        self._receiver.begin(exchange)
+        self.receiving = in_flight
+        self._receiver.begin(in_flight)
 
-    def _note_expectation(self, exchange: InFlightRequest, expect: str) -> None:
+    def _note_expectation(self, in_flight: InFlightRequest, expect: str) -> None:
         if expects_continue(expect):
-            exchange.wants_continue = not exchange.is_old
-        elif expect and exchange.length != 0:
-            exchange.keeps = False  # it will be refused, and the client may send its body after all, or not
+            in_flight.wants_continue = not in_flight.is_http10
+        elif expect and in_flight.length != 0:
+            in_flight.keep_alive = False  # it will be refused, and the client may send its body after all, or not
 
-    def _head(self, headers: dict[str, str], is_old: bool) -> Head:
-        if "host" not in headers and not is_old:
+    def _head(self, headers: dict[str, str], is_http10: bool) -> Head:
+        if "host" not in headers and not is_http10:
             raise HttpProtocolError(400, "A request of HTTP/1.1 must have a Host header.")
         name = self._parser.get_method()
         target = self._target.decode("latin-1")
@@ -209,44 +211,44 @@ class RequestParser:
         headers["host"] = host
         return (path or "/") if query is None else f"{path or '/'}?{query}"
 
-    def _length(self, is_old: bool) -> int | None:
+    def _length(self, is_http10: bool) -> int | None:
         coding = self._headers.get("transfer-encoding")
         if coding is None:
             length = self._headers.get("content-length")
             return 0 if length is None else int(length)
-        if is_old:
+        if is_http10:
             raise HttpProtocolError(400, "Transfer-Encoding is not part of HTTP/1.0.")
         if coding.lower() != "chunked":
             raise HttpProtocolError(501, "The only Transfer-Encoding that is understood is chunked.")
         return None
 
     def on_body(self, piece: bytes) -> None:
-        exchange = self.exchange
-        if exchange is not None:
-            exchange.received += len(piece)
-            self._receiver.receive(exchange, piece)
+        in_flight = self.receiving
+        if in_flight is not None:
+            in_flight.received += len(piece)
+            self._receiver.receive(in_flight, piece)
 
     def on_message_complete(self) -> None:
-        exchange = self.exchange
-        if self._is_upgrading or exchange is None:
+        in_flight = self.receiving
+        if self._is_upgrading or in_flight is None:
             return
         self.stage = BETWEEN
-        self.exchange = None
+        self.receiving = None
         self._target = b""
         self._headers = {}
         self._extra_fields = self._size = self._raw = 0
-        exchange.is_complete = True
-        self._receiver.complete(exchange)
+        in_flight.is_complete = True
+        self._receiver.complete(in_flight)
 
     def _ignore_upgrade(self, rest: memoryview) -> None:
         """The parser takes what follows for another protocol. We speak none, so a second parser is told the framing
         alone and goes on with the body."""
-        exchange = self.exchange
-        assert exchange is not None  # noqa: S101 — the upgrade was seen in its head
+        in_flight = self.receiving
+        assert in_flight is not None  # noqa: S101 — the upgrade was seen in its head
         self._is_upgrading = False
         self._parser = HttpRequestParser(self)
-        framing = "Transfer-Encoding: chunked" if exchange.length is None else f"Content-Length: {exchange.length}"
-        end = "keep-alive" if exchange.keeps else "close"
+        framing = "Transfer-Encoding: chunked" if in_flight.length is None else f"Content-Length: {in_flight.length}"
+        end = "keep-alive" if in_flight.keep_alive else "close"
         self._is_replaying = True
         self._parser.feed_data(f"POST / HTTP/1.1\r\nConnection: {end}\r\n{framing}\r\n\r\n".encode())
         self._is_replaying = False

@@ -27,8 +27,8 @@ _SLICE = 4096
 class RequestReader(asyncio.Protocol):
     # Set when the connection is made.
     _transport: asyncio.Transport
-    _reader: RequestParser
-    _out: ResponseWriter
+    _parser: RequestParser
+    _writer: ResponseWriter
     client: Client
 
     def __init__(self, listener: HttpListener) -> None:
@@ -39,46 +39,46 @@ class RequestReader(asyncio.Protocol):
         self._task: asyncio.Future[Any] | None = None  # what it waits for, if it does not answer at once
         self._deferred: DeferredReply | None = None  # the same, where that is no task of ours
         self._rest = b""  # received, not yet read: too much waits already
-        self._gathered = 0  # bytes of the bodies in the queue
-        self._discarded = 0
+        self._queued_bytes = 0  # bytes of the bodies in the queue
+        self._discarded_bytes = 0
         self._is_paused = False  # reading is
-        self._is_deaf = False  # what still comes is thrown away
+        self._ignores_input = False  # what still comes is thrown away
         self._has_eof = False
         self._is_lost = False
         self._progress_at = 0.0  # when what is waited for began, or went on
         self._progress_bytes = 0
-        self._leaves_at = 0.0  # when a connection that is closing is cut; 0: it is not closing
+        self._closes_at = 0.0  # when a connection that is closing is cut; 0: it is not closing
 
     @abstractmethod
     def _advance(self) -> None:
         """Answers what can be answered."""
 
     @abstractmethod
-    def _leave(self) -> None:
+    def _close(self) -> None:
         """Ends the connection, with nothing under way."""
 
     @abstractmethod
     def stop_if_idle(self) -> None: ...
 
     def data_received(self, data: bytes) -> None:
-        if self._is_deaf:
+        if self._ignores_input:
             self._discard(len(data))
             return
-        if self._reader.stage == BETWEEN:
+        if self._parser.stage == BETWEEN:
             self._progress_at = self._loop.time()
         if self._is_paused or len(data) > _SLICE:
             self._rest = self._rest + data if self._rest else data
             self._read_rest()
         else:
             self._read(data)
-            if (len(self._queue) > 1 or self._reader.stage == BODY) and self._is_full():
+            if (len(self._queue) > 1 or self._parser.stage == BODY) and self._is_full():
                 self._pause()
         if self._queue and self._task is None:
             self._advance()
 
     def _read(self, data: bytes | memoryview) -> None:
         try:
-            self._reader.feed(data)
+            self._parser.feed(data)
         except HttpProtocolError as problem:
             self._fail(problem.status, problem.detail)
         except Exception:
@@ -89,23 +89,23 @@ class RequestReader(asyncio.Protocol):
         """As much of what has been received as may wait here; with something left, or no room, reading pauses."""
         view = memoryview(self._rest)
         at = 0
-        while at < len(view) and not self._is_deaf and not self._is_full():
+        while at < len(view) and not self._ignores_input and not self._is_full():
             self._read(view[at : at + _SLICE])
             at += _SLICE
-        self._rest = b"" if self._is_deaf else self._rest[at:]
-        if self._rest or (self._is_full() and not self._is_deaf):
+        self._rest = b"" if self._ignores_input else self._rest[at:]
+        if self._rest or (self._is_full() and not self._ignores_input):
             self._pause()
         else:
             self._resume()
 
     def _is_full(self) -> bool:
         bounds = self._listener.bounds
-        receiving = self._reader.exchange
+        receiving = self._parser.receiving
         if receiving is not None and receiving.stream is not None and len(receiving.stream) >= bounds.stream_bytes_max:
             return True
         if self._current is None and not (self._queue and self._queue[0].is_ready):
             return False  # nobody is served before this one: it must be read to its end
-        return len(self._queue) >= bounds.pipelined_max or self._gathered >= bounds.pipelined_bytes_max
+        return len(self._queue) >= bounds.pipelined_max or self._queued_bytes >= bounds.pipelined_bytes_max
 
     def _pause(self) -> None:
         if not self._is_paused and not self._transport.is_closing():
@@ -118,116 +118,116 @@ class RequestReader(asyncio.Protocol):
             self._progress_at = self._loop.time()
             self._transport.resume_reading()
 
-    def _go_on_reading(self) -> None:
+    def _continue_reading(self) -> None:
         """Something that filled us has been taken."""
-        if self._is_paused and not self.client.is_gone and not self._leaves_at:
+        if self._is_paused and not self.client.is_gone and not self._closes_at:
             self._read_rest()
-            if self._has_eof and not self._rest and not self._is_deaf:
+            if self._has_eof and not self._rest and not self._ignores_input:
                 self._end_input()
 
     # What the reader calls.
 
-    def begin(self, exchange: InFlightRequest) -> None:
-        self._queue.append(exchange)
-        plan = self._plan(exchange)
+    def begin(self, in_flight: InFlightRequest) -> None:
+        self._queue.append(in_flight)
+        plan = self._plan(in_flight)
         if isinstance(plan, Response):
-            exchange.refusal = plan
+            in_flight.refusal = plan
         elif plan.streams_body:
-            exchange.plan = plan
-            exchange.stream = BodyStream(self._go_on_reading, self._loop)
-        elif exchange.length is not None and exchange.length > plan.body_max:
-            exchange.refusal = self._out.refuse(413, _too_large(plan), exchange)
+            in_flight.plan = plan
+            in_flight.stream = BodyStream(self._continue_reading, self._loop)
+        elif in_flight.length is not None and in_flight.length > plan.body_max:
+            in_flight.refusal = self._writer.refuse(413, _too_large(plan), in_flight)
         else:
-            exchange.plan = plan
+            in_flight.plan = plan
         self._progress_bytes = 0
-        if exchange.length != 0:
+        if in_flight.length != 0:
             self._progress_at = self._loop.time()
 
-    def _plan(self, exchange: InFlightRequest) -> Plan | Response:
-        head = exchange.head
+    def _plan(self, in_flight: InFlightRequest) -> Plan | Response:
+        head = in_flight.head
         assert head is not None  # noqa: S101 — the reader makes no other
         if self._listener.on_answer is not None:
-            exchange.begun_at = perf_counter()
+            in_flight.started_at = perf_counter()
         try:
             return self._listener.application.plan(head)
         except Exception:
             log.exception("No plan for %s %s.", head.method, head.path)
-            return self._out.refuse(500, "The server failed to look at the request; its log says why.", exchange)
+            return self._writer.refuse(500, "The server failed to look at the request; its log says why.", in_flight)
 
-    def receive(self, exchange: InFlightRequest, piece: bytes) -> None:
+    def receive(self, in_flight: InFlightRequest, piece: bytes) -> None:
         listener, size = self._listener, len(piece)
         if (
-            exchange.received == exchange.length == size  # all of it, as mostly
-            and exchange.plan is not None
-            and exchange.stream is None
-            and not exchange.is_over
-            and listener.gathered + size <= listener.bounds.bodies_bytes_max
+            in_flight.received == in_flight.length == size  # all of it, as mostly
+            and in_flight.plan is not None
+            and in_flight.stream is None
+            and not in_flight.is_finished
+            and listener.buffered_bytes + size <= listener.bounds.bodies_bytes_max
         ):
-            exchange.body = piece
-            self._gathered += size
-            listener.gathered += size
-        elif exchange.is_over or exchange.refusal is not None:
-            self._drain(exchange, len(piece))
-        elif exchange.stream is not None:
-            exchange.stream.feed(piece)
+            in_flight.body = piece
+            self._queued_bytes += size
+            listener.buffered_bytes += size
+        elif in_flight.is_finished or in_flight.refusal is not None:
+            self._drain(in_flight, len(piece))
+        elif in_flight.stream is not None:
+            in_flight.stream.feed(piece)
         else:
-            self._gather(exchange, piece)
+            self._gather(in_flight, piece)
 
-    def _gather(self, exchange: InFlightRequest, piece: bytes) -> None:
-        plan, listener = exchange.plan, self._listener
-        if plan is not None and exchange.received > plan.body_max:
+    def _gather(self, in_flight: InFlightRequest, piece: bytes) -> None:
+        plan, listener = in_flight.plan, self._listener
+        if plan is not None and in_flight.received > plan.body_max:
             raise HttpProtocolError(413, _too_large(plan))
-        if listener.gathered + len(piece) > listener.bounds.bodies_bytes_max:
+        if listener.buffered_bytes + len(piece) > listener.bounds.bodies_bytes_max:
             raise HttpProtocolError(503, "The server holds as many request bodies as it may; try again.")
-        exchange.gather(piece)
-        self._gathered += len(piece)
-        listener.gathered += len(piece)
+        in_flight.append(piece)
+        self._queued_bytes += len(piece)
+        listener.buffered_bytes += len(piece)
 
-    def complete(self, exchange: InFlightRequest) -> None:
-        if exchange.stream is not None:
-            exchange.stream.end()
-        if not exchange.keeps:
-            self._is_deaf = True
-        elif exchange.is_over:
+    def complete(self, in_flight: InFlightRequest) -> None:
+        if in_flight.stream is not None:
+            in_flight.stream.end()
+        if not in_flight.keep_alive:
+            self._ignores_input = True
+        elif in_flight.is_finished:
             self.stop_if_idle()
 
-    def _drain(self, exchange: InFlightRequest, size: int) -> None:
+    def _drain(self, in_flight: InFlightRequest, size: int) -> None:
         """An unwanted body is read to keep the connection, if it is short."""
-        self._discarded += size
-        if self._discarded > self._listener.bounds.drain_bytes_max:
-            exchange.keeps = False
-            self._is_deaf = True
-            if exchange.is_over:
-                self._leave()
+        self._discarded_bytes += size
+        if self._discarded_bytes > self._listener.bounds.drain_bytes_max:
+            in_flight.keep_alive = False
+            self._ignores_input = True
+            if in_flight.is_finished:
+                self._close()
 
     def _fail(self, status: int, detail: str) -> None:
         """The last word on this connection, after the answers that are owed before it."""
-        if self._is_deaf:
+        if self._ignores_input:
             return  # what follows a request that closes the connection is not looked at
-        self._is_deaf = True
-        exchange = self._reader.exchange
-        if exchange is None:
-            exchange = InFlightRequest(None, is_old=False, keeps=False, length=None)
-            self._queue.append(exchange)
-        exchange.keeps = False
-        if exchange.is_over:
-            self._leave()
-        elif exchange.stream is not None:
-            exchange.stream.cut(detail)
-        elif exchange.refusal is None:
-            exchange.refusal = self._out.refuse(status, detail, exchange)
+        self._ignores_input = True
+        in_flight = self._parser.receiving
+        if in_flight is None:
+            in_flight = InFlightRequest(None, is_http10=False, keep_alive=False, length=None)
+            self._queue.append(in_flight)
+        in_flight.keep_alive = False
+        if in_flight.is_finished:
+            self._close()
+        elif in_flight.stream is not None:
+            in_flight.stream.abort(detail)
+        elif in_flight.refusal is None:
+            in_flight.refusal = self._writer.refuse(status, detail, in_flight)
 
     def _end_input(self) -> None:
         """The client sends no more. What it has asked for in full is still answered."""
-        if self._reader.exchange is not None:
+        if self._parser.receiving is not None:
             self._fail(400, "The client stopped sending before the end of the body.")
-        self._is_deaf = True
+        self._ignores_input = True
         if self._task is None:
             self._advance()
 
     def _discard(self, size: int) -> None:
-        self._discarded += size
-        if not self._leaves_at and self._discarded > self._listener.bounds.drain_bytes_max:
+        self._discarded_bytes += size
+        if not self._closes_at and self._discarded_bytes > self._listener.bounds.drain_bytes_max:
             self._pause()
 
 

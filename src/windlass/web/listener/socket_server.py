@@ -30,7 +30,7 @@ class ClientConnection(Protocol):
     def stop_if_idle(self) -> None:
         """Leaves, if nothing is asked."""
 
-    def cut(self) -> None:
+    def close_now(self) -> None:
         """The end, whatever is under way."""
 
 
@@ -48,11 +48,11 @@ class SocketServer(Generic[G]):
         self.is_closing = False  # connections on which nothing is asked are left
         self.idle_s = self.bounds.idle_timeout_s  # now
         self.open = 0  # connections
-        self.under_way = 0  # handlers
-        self.gathered = 0  # bytes of requests held
+        self.handlers_running = 0  # handlers
+        self.buffered_bytes = 0  # bytes of requests held
         self._servers: list[asyncio.Server] = []
         self._connections: set[G] = set()  # also those whose client has gone while the handler runs on
-        self._turned_away: set[G] = set()
+        self._rejected: set[G] = set()
         self._timer: asyncio.TimerHandle | None = None
         self._is_empty = asyncio.Event()
         self._is_empty.set()
@@ -96,7 +96,7 @@ class SocketServer(Generic[G]):
 
     # What connections call.
 
-    def welcome(self, connection: G) -> bool:
+    def register(self, connection: G) -> bool:
         """False: there are too many already."""
         self._is_empty.clear()
         if self._timer is None:
@@ -105,27 +105,27 @@ class SocketServer(Generic[G]):
             self.open += 1
             self._connections.add(connection)
             return True
-        self._turned_away.add(connection)
+        self._rejected.add(connection)
         return False
 
     @property
-    def is_overrun(self) -> bool:
+    def has_too_many_rejected(self) -> bool:
         """Even those that are turned away are too many to be told so."""
-        return len(self._turned_away) > self.bounds.turned_away_max
+        return len(self._rejected) > self.bounds.rejected_max
 
-    def lose(self, connection: G) -> None:
+    def mark_closed(self, connection: G) -> None:
         if connection in self._connections:
             self.open -= 1
 
-    def forget(self, connection: G) -> None:
+    def unregister(self, connection: G) -> None:
         self._connections.discard(connection)
-        self._turned_away.discard(connection)
-        if not self._connections and not self._turned_away:
+        self._rejected.discard(connection)
+        if not self._connections and not self._rejected:
             self._is_empty.set()
 
     def _sweep(self) -> None:
         """One timer for all connections: what each has waited for is looked at, not counted down."""
-        connections = [*self._connections, *self._turned_away]
+        connections = [*self._connections, *self._rejected]
         self._timer = self.loop.call_later(self.bounds.sweep_s, self._sweep) if connections else None
         is_crowded = self.open * 4 >= self.bounds.connections_max * 3
         longest = self.bounds.crowded_timeout_s if is_crowded else self.bounds.idle_timeout_s
@@ -141,7 +141,7 @@ class SocketServer(Generic[G]):
         last now; a moment passes before silent ones are closed: what is on its way would be lost without a word."""
         self.is_stopping = True
         self.stopping.set()
-        await self._lull(min(self.bounds.lull_s, grace_s))
+        await self._wait_before_closing(min(self.bounds.stop_delay_s, grace_s))
         self.is_closing = True
         for server in self._servers:
             server.close()
@@ -156,16 +156,16 @@ class SocketServer(Generic[G]):
             self._timer.cancel()
             self._timer = None
 
-    async def _lull(self, lull_s: float) -> None:
+    async def _wait_before_closing(self, lull_s: float) -> None:
         with suppress(TimeoutError):
             async with asyncio.timeout(lull_s):
                 await self._is_empty.wait()
 
     async def _cut(self) -> None:
-        for connection in [*self._connections, *self._turned_away]:
-            connection.cut()
+        for connection in [*self._connections, *self._rejected]:
+            connection.close_now()
         try:
             async with asyncio.timeout(_CANCELLED_WITHIN_S):
                 await self._is_empty.wait()
         except TimeoutError:
-            log.error("%d requests do not end although they were cancelled.", self.under_way)
+            log.error("%d requests do not end although they were cancelled.", self.handlers_running)

@@ -29,97 +29,97 @@ class ResponseWriter:
         self._gone = 0  # of these, handed on by it when last looked at
         self._moved_at = 0.0
 
-    def put(self, data: bytes) -> None:
+    def send(self, data: bytes) -> None:
         if not self._client.is_gone:
             self._given += len(data)
             self._transport.write(data)
 
-    def refuse(self, status: int, detail: str, exchange: InFlightRequest | None) -> Response:
+    def refuse(self, status: int, detail: str, in_flight: InFlightRequest | None) -> Response:
         try:
-            return self._listener.application.refuse(status, detail, exchange.head if exchange else None)
+            return self._listener.application.refuse(status, detail, in_flight.head if in_flight else None)
         except Exception:
             log.exception("The application failed to refuse with %d: %s", status, detail)
             return Response(status, detail.encode(), content_type="text/plain; charset=utf-8")
 
-    def write(self, exchange: InFlightRequest, answer: Response) -> None:
+    def write(self, in_flight: InFlightRequest, answer: Response) -> None:
         body = answer.body
-        is_simple = exchange.keeps and exchange.is_complete and not exchange.is_old
-        connection = serializer.KEEP if is_simple and not self._listener.is_stopping else self._connection(exchange)
+        is_simple = in_flight.keep_alive and in_flight.is_complete and not in_flight.is_http10
+        connection = serializer.KEEP if is_simple and not self._listener.is_stopping else self._connection(in_flight)
         try:
             head = serializer.head_lines(answer.status, answer.headers, answer.content_type, len(body), connection)
         except Exception:
             log.exception("An answer could not be written.")
             answer = Response(500, body := b"The server failed to write its answer.", content_type="text/plain")
             head = serializer.head_lines(500, (), answer.content_type, len(body), connection)
-        exchange.is_answered = True
-        if answer.status in serializer.BODILESS or exchange.asks_head:
+        in_flight.is_answered = True
+        if answer.status in serializer.BODILESS or in_flight.is_head_request:
             body = b""
-        self.put(head + body)
-        self._count(exchange, answer.status, len(body))
+        self.send(head + body)
+        self._count(in_flight, answer.status, len(body))
 
-    def _connection(self, exchange: InFlightRequest) -> bytes:
-        if exchange.keeps and self._listener.is_stopping:
-            exchange.keeps = False
-        if exchange.keeps and not exchange.is_complete:
+    def _connection(self, in_flight: InFlightRequest) -> bytes:
+        if in_flight.keep_alive and self._listener.is_stopping:
+            in_flight.keep_alive = False
+        if in_flight.keep_alive and not in_flight.is_complete:
             # The rest of the body stands before the next request: it is read if it is short, or may be.
-            rest = 0 if exchange.length is None else exchange.length - exchange.received
-            exchange.keeps = not exchange.wants_continue and rest <= self._listener.bounds.drain_bytes_max
-        if not exchange.keeps:
+            rest = 0 if in_flight.length is None else in_flight.length - in_flight.received
+            in_flight.keep_alive = not in_flight.wants_continue and rest <= self._listener.bounds.drain_bytes_max
+        if not in_flight.keep_alive:
             return serializer.CLOSE
-        return serializer.KEEP_OLD if exchange.is_old else serializer.KEEP
+        return serializer.KEEP_OLD if in_flight.is_http10 else serializer.KEEP
 
-    async def write_stream(self, exchange: InFlightRequest, answer: StreamedResponse) -> None:
+    async def write_stream(self, in_flight: InFlightRequest, answer: StreamedResponse) -> None:
         """Written to its end even when the client has gone: only who waits is cancelled."""
         size = 0
         try:
-            is_bare = self._begin_stream(exchange, answer)
-            is_chunked = not exchange.is_old and answer.length is None
+            is_bare = self._begin_stream(in_flight, answer)
+            is_chunked = not in_flight.is_http10 and answer.length is None
             if not is_bare:
                 async for data in answer.chunks:
                     if data:
                         size += len(data)
                         if answer.length is not None and size > answer.length:
                             break
-                        self.put(serializer.chunk(data) if is_chunked else data)
+                        self.send(serializer.chunk(data) if is_chunked else data)
                         if self.drained is not None:
                             await self.drained
                 if answer.length not in (None, size):
                     raise ValueError(f"An answer of {answer.length} bytes turned out to have others.")
                 if is_chunked:
-                    self.put(serializer.LAST_CHUNK)
+                    self.send(serializer.LAST_CHUNK)
         finally:
-            if exchange.is_answered:
-                self._count(exchange, answer.status, size)
+            if in_flight.is_answered:
+                self._count(in_flight, answer.status, size)
             close = getattr(answer.chunks, "aclose", None)
             if close is not None:
                 await close()
 
-    def _begin_stream(self, exchange: InFlightRequest, answer: StreamedResponse) -> bool:
+    def _begin_stream(self, in_flight: InFlightRequest, answer: StreamedResponse) -> bool:
         """True: the head is all there is to say."""
-        if exchange.is_old or self._listener.is_stopping:
-            exchange.keeps = False  # of HTTP/1.0 because the end of the connection is the end of the answer
-        connection = serializer.KEEP if exchange.keeps else serializer.CLOSE
+        if in_flight.is_http10 or self._listener.is_stopping:
+            in_flight.keep_alive = False  # of HTTP/1.0 because the end of the connection is the end of the answer
+        connection = serializer.KEEP if in_flight.keep_alive else serializer.CLOSE
         is_bodiless = answer.status in serializer.BODILESS
-        if not exchange.is_old and not is_bodiless and answer.length is None:
+        if not in_flight.is_http10 and not is_bodiless and answer.length is None:
             connection += serializer.CHUNKED
-        self.put(serializer.head_lines(answer.status, answer.headers, answer.content_type, answer.length, connection))
-        exchange.is_answered = True
-        return is_bodiless or exchange.asks_head
+        self.send(serializer.head_lines(answer.status, answer.headers, answer.content_type, answer.length, connection))
+        in_flight.is_answered = True
+        return is_bodiless or in_flight.is_head_request
 
-    def _count(self, exchange: InFlightRequest, status: int, size: int) -> None:
+    def _count(self, in_flight: InFlightRequest, status: int, size: int) -> None:
         listener = self._listener
         listener.answered[status // 100] += 1
         if listener.on_answer is not None:
-            duration_s = perf_counter() - exchange.begun_at if exchange.begun_at else 0.0
+            duration_s = perf_counter() - in_flight.started_at if in_flight.started_at else 0.0
             try:
-                listener.on_answer(exchange.head, status, size, duration_s, self._client)
+                listener.on_answer(in_flight.head, status, size, duration_s, self._client)
             except Exception:
                 log.exception("An answer could not be noted.")
 
-    def block(self) -> None:
+    def pause(self) -> None:
         self.drained = self._listener.loop.create_future()
 
-    def unblock(self) -> None:
+    def resume(self) -> None:
         drained, self.drained = self.drained, None
         if drained is not None and not drained.done():
             drained.set_result(None)

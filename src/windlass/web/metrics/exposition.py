@@ -15,7 +15,7 @@ class Exposition:
     def __init__(self) -> None:
         self._lines: list[str] = []
 
-    def family(self, name: str, kind: Kind, about: str) -> None:
+    def metric(self, name: str, kind: Kind, about: str) -> None:
         self._lines += (f"# HELP {name} {about}", f"# TYPE {name} {kind}")
 
     def sample(self, name: str, value: float, **labels: str) -> None:

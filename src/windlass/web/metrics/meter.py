@@ -30,14 +30,14 @@ class Meter:
         self.started_at_s = time.time()
         self.listener: HttpListener | None = None
         self.answers: defaultdict[tuple[str, int], int] = defaultdict(int)  # by operation and status
-        self.times: defaultdict[str, LatencyHistogram] = defaultdict(LatencyHistogram)
+        self.latencies: defaultdict[str, LatencyHistogram] = defaultdict(LatencyHistogram)
         self.bytes_sent = 0
 
     def on_answer(self, head: Head | None, status: int, size: int, duration_s: float, client: Client) -> None:
         """What found no operation is counted under the empty name: paths of strangers would be without number."""
         operation = "" if head is None else head.operation
         self.answers[operation, status] += 1
-        times = self.times[operation]
+        times = self.latencies[operation]
         times.buckets[bisect_left(BOUNDS_S, duration_s)] += 1
         times.sum_s += duration_s
         self.bytes_sent += size
