@@ -1,4 +1,4 @@
-"""The short way of plain jobs (lua/lib/simple/plain.lua) does what the general way does: the same calls go to a library with
+"""The short way of plain jobs (lua/lib/fast_path/plain.lua) does what the general way does: the same calls go to a library with
 both and to one without the short way, at the same instants, and every answer and every key must be the same."""
 
 from __future__ import annotations

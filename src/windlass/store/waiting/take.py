@@ -32,7 +32,7 @@ Acceptance: TypeAlias = Coroutine[Any, Any, int | None]  # on its way; a refusal
 # Who is given a job at once, and what accepts it. True: it is in good hands.
 Receive: TypeAlias = Callable[[Job, Callable[[], Acceptance]], bool]
 GRACE_MS = 5_000  # a registration outlives the wait by this
-FRESH_S = 1.0  # half of the time after which a job that was handed over goes back (lua/lib/simple/plain_hand.lua)
+FRESH_S = 1.0  # half of the time after which a job that was handed over goes back (lua/lib/fast_path/plain_hand.lua)
 STOPPED_LOOK_MS = 5_000  # how soon a waiting taker looks again at a partition whose takers are stopped
 
 
@@ -128,7 +128,7 @@ def _pause_s(found: Found, left_s: float) -> float:
 
 def take_at_once(store: Store, flow: Flow[T]) -> Coroutine[Any, Any, T]:
     """As `take_once`, on its way when this returns, if it can be: before what others have asked for in this turn."""
-    return _taken_once(store, asyncio.ensure_future(store.begin(flow)))
+    return _taken_once(store, asyncio.ensure_future(store.start(flow)))
 
 
 def take_once(store: Store, flow: Flow[T]) -> Coroutine[Any, Any, T]:
@@ -198,7 +198,7 @@ class _Post:
         that look found nothing."""
         if self._receive is None or not self.is_waiting or self._age_s(job) > FRESH_S:
             return False
-        self.is_served = self._receive(job, lambda: self._store.begin(_acceptance(job, self.part.partition)))
+        self.is_served = self._receive(job, lambda: self._store.start(_acceptance(job, self.part.partition)))
         if self.is_served:
             self.owed = self.owed - {(job.queue, "")}
         return self.is_served
